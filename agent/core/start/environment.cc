@@ -15,6 +15,40 @@ namespace {
 constexpr const char* kGpus = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kRocmGpus = "HIP_VISIBLE_DEVICES";  // with ROCm, which reads both, this one wins
 
+// Prefixes of the variables that srun, mpirun and mpiexec set for their processes. An MPI library that finds
+// one takes our rank for a process of that launcher. PMIX_MCA_, PRTE_MCA_ and all other OMPI_MCA_ variables
+// are users' settings and stay. A user who needs OMPI_MCA_orte_... here gives it with --env.
+constexpr std::string_view kOfOuterMpi[] = {"PMI_",
+                                            "PMIX_",
+                                            "PRTE_",
+                                            "HYDI_",
+                                            "JSM_",
+                                            "MPI_LOCAL",
+                                            "OMPI_APP_CTX_",
+                                            "OMPI_ARGV",
+                                            "OMPI_COMMAND",
+                                            "OMPI_COMM_WORLD_",
+                                            "OMPI_FILE_LOCATION",
+                                            "OMPI_FIRST_RANKS",
+                                            "OMPI_NUM_APP_CTX",
+                                            "OMPI_UNIVERSE_SIZE",
+                                            "OMPI_WORLD_",
+                                            "OMPI_MCA_ess",
+                                            "OMPI_MCA_initial_wdir",
+                                            "OMPI_MCA_num_procs",
+                                            "OMPI_MCA_orte_",
+                                            "SLURM_STEP",
+                                            "SLURM_PROCID",
+                                            "SLURM_LOCALID",
+                                            "SLURM_TASK_PID",
+                                            "SLURM_GTIDS",
+                                            "SLURM_SRUN_COMM_"};
+
+bool is_of_outer_mpi(std::string_view name) {
+  return !name.starts_with("PMIX_MCA_") && !name.starts_with("PRTE_MCA_") &&
+         std::ranges::any_of(kOfOuterMpi, [name](std::string_view begin) { return name.starts_with(begin); });
+}
+
 template <class Map>
 std::optional<std::string> variable_in(const Map& map, const char* name) {
   const auto found = map.find(name);
@@ -159,6 +193,8 @@ Environment common_environment(const NodeContext& node, const wire::JobSpec& job
                                const wire::PrepareAttempt& plan, const wire::StartWorkers& start) {
   Environment environment = node.inherited;
   for (const auto& [name, value] : job.inherited) environment[name] = value;
+  if (node.mpi.kind != wire::Mpi::kNone)
+    std::erase_if(environment, [](const auto& entry) { return is_of_outer_mpi(entry.first); });
   for (const auto& [name, value] : job.environment) environment[name] = value;
   set_torchrun(environment, job, plan, start, node);
   set_nccl(environment, job, node);

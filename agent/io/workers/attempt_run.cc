@@ -114,16 +114,16 @@ AttemptRun::OrFailure<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
     environment_ = common_environment(setting_.context, setting_.job, setting_.plan, start);
     command_ = {.program = {},
                 .arguments = {},
-                .environment = entries_of(environment_),
+                .environment = {},
                 .working_directory = setting_.job.working_directory,
                 .descriptor_limit = setting_.descriptor_limit};
   }
-  Environment own = rank_environment(setting_.context, setting_.job, setting_.plan, local_rank);
+  for (auto& [name, value] : rank_environment(setting_.context, setting_.job, setting_.plan, local_rank))
+    environment_[name] = value;
   for (const std::string& entry : given.entries) {
     const std::size_t equals = std::min(entry.find('='), entry.size());
-    own[entry.substr(0, equals)] = entry.substr(std::min(equals + 1, entry.size()));
+    environment_[entry.substr(0, equals)] = entry.substr(std::min(equals + 1, entry.size()));
   }
-  for (const auto& [name, value] : own) environment_[name] = value;
   auto forked =
       given.descriptor < 0
           ? warm.fork(arguments, environment_, given.streams)
@@ -138,7 +138,7 @@ AttemptRun::OrFailure<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
   } else {
     started.facts.executed_because = forked.error();
     command_.program = program;
-    auto executed = execute(std::move(arguments), own, given);
+    auto executed = execute(std::move(arguments), given);
     if (!executed) return std::unexpected(executed.error());
     started.process = *std::move(executed);
   }
@@ -146,13 +146,11 @@ AttemptRun::OrFailure<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
   return started;
 }
 
-AttemptRun::OrFailure<Process> AttemptRun::execute(std::vector<std::string> arguments, const Environment& own,
-                                                   const Given& given) {
+AttemptRun::OrFailure<Process> AttemptRun::execute(std::vector<std::string> arguments, const Given& given) {
   command_.arguments = std::move(arguments);
   command_.streams = given.streams;
   command_.kept_fd = given.descriptor;
-  command_.environment.resize(environment_.size() - own.size());
-  for (std::string& entry : entries_of(own)) command_.environment.push_back(std::move(entry));
+  command_.environment = entries_of(environment_);
   auto process = spawn(command_);
   if (!process) return failed(StartStep::kProgram, process.error());
   return *std::move(process);

@@ -1,8 +1,8 @@
 // What one attempt needs to start its workers on this node: the program found, the environment, a place in
 // the table of descriptors.
 //
-// open() does what tells whether the workers could be started. Environment and command are built once and
-// changed from rank to rank. Does not decide and does not wait. One thread.
+// open() does what tells whether the workers could be started. The environment is made once and changed
+// from rank to rank. Does not decide and does not wait. One thread.
 #pragma once
 
 #include <array>
@@ -59,7 +59,7 @@ class AttemptRun {
 
  private:
   explicit AttemptRun(Setting setting) : setting_(std::move(setting)) {}
-  OrFailure<Process> execute(std::vector<std::string> arguments, const Environment& own, const Given& given);
+  OrFailure<Process> execute(std::vector<std::string> arguments, const Given& given);
   Status check_directory() const;
   // Finds the wrappers of this node's ranks.
   OrFailure<void> find_wrappers();

@@ -199,6 +199,25 @@ TEST(EnvironmentOfAWorker, DoesNotPassOnWhatAnOuterJobHasSet) {
   EXPECT_THAT(given.of(0), Contains(Pair("MUSTER_RESUME_STEP", "400")));
 }
 
+TEST(EnvironmentOfAWorker, OfAnMpiJobHasNothingOfTheMpiLauncherAround) {
+  for (const wire::Mpi kind : {wire::Mpi::kPmix, wire::Mpi::kPmi, wire::Mpi::kNone}) {
+    Given given;
+    given.node.mpi.kind = kind;
+    given.node.inherited = {
+        {"PMIX_SERVER_URI3", "pmix-server.1"}, {"SLURM_STEP_ID", "0"}, {"PMIX_MCA_gds", "hash"}};
+    given.job.inherited["PMI_FD"] = "7";
+    given.job.inherited["OMPI_MCA_ess"] = "slurm";
+    given.job.inherited["OMPI_MCA_btl"] = "tcp,self";
+    given.job.inherited["SLURM_JOB_ID"] = "4711";
+    given.job.environment["PMI_DEBUG"] = "1";
+    const Environment environment = given.of(0);
+    for (const char* name : {"PMIX_SERVER_URI3", "SLURM_STEP_ID", "PMI_FD", "OMPI_MCA_ess"})
+      EXPECT_EQ(environment.contains(name), kind == wire::Mpi::kNone) << name;
+    for (const char* name : {"PMIX_MCA_gds", "OMPI_MCA_btl", "SLURM_JOB_ID", "PMI_DEBUG"})
+      EXPECT_TRUE(environment.contains(name)) << name << " is the user's";
+  }
+}
+
 TEST(EnvironmentOfAWorker, GivesAgentsOfOneMachineDisjointGpus) {
   Given given;
   given.job.use_gpus = true;
