@@ -31,6 +31,11 @@ std::vector<std::string> limits(const ContainerOptions& options) {
   return words;
 }
 
+std::string filters_of(const Plan& plan, NodeId node) {
+  return fmt::format(R"(--filter "label={}={}" --filter "label={}={}")", kJobLabel, plan.job.job_id,
+                     kNodeLabel, node);
+}
+
 }  // namespace
 
 std::string start_container_script(const Plan& plan, AgentId agent, const AgentPlace& place,
@@ -77,8 +82,11 @@ std::string pull_script(std::string_view image) {
   return fmt::format("exec docker pull -q \"{}\"", image);
 }
 
-std::string kill_container_script(const Plan& plan, NodeId node) {
-  return fmt::format("exec docker kill {}", container_name(plan.job.job_id, node.value()));
+// Chosen by labels: another incarnation may have the name by now.
+std::string kill_container_script(const Plan& plan, AgentId agent) {
+  return fmt::format(
+      R"sh(docker ps -q {} --filter "label={}={}" | while read -r i; do docker kill $i; done)sh",
+      filters_of(plan, agent.node), kIncarnationLabel, agent.incarnation);
 }
 
 std::string sweep_container_script(const Plan& plan, AgentId below, bool kill) {
@@ -86,9 +94,9 @@ std::string sweep_container_script(const Plan& plan, AgentId below, bool kill) {
       below.incarnation == Incarnation() ? "true" : fmt::format("test \"$n\" -lt {}", below.incarnation);
   const auto each = [&](std::string_view action) {
     return fmt::format(
-        R"sh(docker ps -a --filter "label={}={}" --filter "label={}={}" )sh"
+        R"sh(docker ps -a {} )sh"
         R"sh(--format "{{{{.Label \"{}\"}}}} {{{{.ID}}}}" | while read -r n i; do {} && {}; done)sh",
-        kJobLabel, plan.job.job_id, kNodeLabel, below.node, kIncarnationLabel, condition, action);
+        filters_of(plan, below.node), kIncarnationLabel, condition, action);
   };
   return fmt::format("{}{}; docker version >/dev/null 2>&1 && echo swept",
                      kill ? each("docker rm -f $i >/dev/null 2>&1") + "; " : "",

@@ -17,7 +17,8 @@ std::string start_container_script(const Plan& plan, AgentId agent, const AgentP
                                    const std::string& module_in_container,
                                    const std::vector<std::string>& arguments);
 std::string pull_script(std::string_view image);
-std::string kill_container_script(const Plan& plan, NodeId node);
+// Kills the container of this incarnation, if it runs; one of the same name with another incarnation stays.
+std::string kill_container_script(const Plan& plan, AgentId agent);
 // Answers as `agent --sweep` does. Containers of `below`'s incarnation and newer ones are none of those; of
 // none where it is 0.
 std::string sweep_container_script(const Plan& plan, AgentId below, bool kill);

@@ -53,7 +53,7 @@ awaitable<Expected<HostAccess::Errand>> ShellAccess::bring(NodeId node, HostStar
 
 awaitable<bool> ShellAccess::kill_agent(AgentId agent, AgentGreeting greeting, TimePoint deadline) {
   const auto killer =
-      open(agent.node, plan_.remote.in_containers() ? kill_container_script(plan_, agent.node)
+      open(agent.node, plan_.remote.in_containers() ? kill_container_script(plan_, agent)
                                                     : kill_script(greeting.pid, greeting.start_ticks));
   if (!killer) co_return true;  // there is nothing to wait for
   const auto code = co_await (*killer)->ended(deadline);

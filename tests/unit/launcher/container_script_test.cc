@@ -138,11 +138,20 @@ TEST_F(ContainerScript, OfAHostWithoutTheAgentStartsNothing) {
   EXPECT_THAT(words(), IsEmpty());
 }
 
-TEST_F(ContainerScript, PullsAndKillsByName) {
+TEST_F(ContainerScript, PullsByName) {
   heard(pull_script("localhost:5000/train:1.2"));
-  heard(kill_container_script(plan_, NodeId(1)));
-  EXPECT_THAT(words(), ElementsAre(ElementsAre("pull", "-q", "localhost:5000/train:1.2"),
-                                   ElementsAre("kill", "muster-j1-1")));
+  EXPECT_THAT(words(), ElementsAre(ElementsAre("pull", "-q", "localhost:5000/train:1.2")));
+}
+
+TEST_F(ContainerScript, KillsTheContainerOfThisIncarnationOnly) {
+  docker_is("case \"$*\" in \"ps \"*label=muster.incarnation=3*) echo ccc;; esac");
+  heard(kill_container_script(plan_, {NodeId(1), Incarnation(3)}));
+  EXPECT_THAT(words(),
+              ElementsAre(ElementsAre("ps", "-q", "--filter", "label=muster.job=j1", "--filter",
+                                      "label=muster.node=1", "--filter", "label=muster.incarnation=3"),
+                          ElementsAre("kill", "ccc")));
+  heard(kill_container_script(plan_, {NodeId(1), Incarnation(2)}));
+  EXPECT_THAT(words(), ElementsAre(Contains("label=muster.incarnation=2"))) << "another one runs by now";
 }
 
 TEST_F(ContainerScript, MountsAnAgentThatWasDeliveredFromWhereItLies) {
@@ -188,9 +197,9 @@ TEST_F(ContainerScript, EveryShellReadsTheSame) {
   plan_.remote.container.gpus = "device=0,1";
   const AgentPlace delivered{
       .path = "", .digest = std::string(64, 'a'), .module = "lib/muster/libmuster_tls.so"};
-  for (const std::string& script :
-       {start(1), start(2), start(2, delivered), pull_script("a"), kill_container_script(plan_, NodeId(1)),
-        sweep_container_script(plan_, {NodeId(1), Incarnation(3)}, true)})
+  for (const std::string& script : {start(1), start(2), start(2, delivered), pull_script("a"),
+                                    kill_container_script(plan_, {NodeId(1), Incarnation(3)}),
+                                    sweep_container_script(plan_, {NodeId(1), Incarnation(3)}, true)})
     EXPECT_EQ(script.find_first_of("'!\n"), std::string::npos) << script;
   const std::string command = host_shell(plan_.remote, plan_.hosts[1], start()).back();
   std::ofstream(scratch_ / "command") << command << "\n";
