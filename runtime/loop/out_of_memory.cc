@@ -18,6 +18,25 @@
 namespace muster {
 namespace {
 
+// What torch's allocators, CUDA itself (contexts, graphs, printf's buffer) and the libraries that torch calls
+// say when memory is out.
+constexpr std::string_view kOutOfMemory[] = {
+    "DefaultCPUAllocator: can't allocate memory",
+    "CUDA out of memory",
+    "CUDA error: out of memory",
+    "CUDA driver error: out of memory",
+    "CUDA ran out of memory",          // of cuDNN, since 2.15
+    "Cuda failure 2 'out of memory'",  // NCCL, which gives the error's number
+    "Cuda failure 'out of memory'",    // and in older versions does not
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED",
+    "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+    "CUFFT_ALLOC_FAILED",
+    "CUSOLVER_STATUS_ALLOC_FAILED",
+    "CUSPARSE_STATUS_ALLOC_FAILED",
+};
+
 // What a step changes beside gradients: put back before it is begun anew.
 class Before {
  public:
@@ -90,8 +109,7 @@ bool is_out_of_memory(const std::exception& error) {
       dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
     return true;
   const std::string_view text = error.what();
-  return text.contains("DefaultCPUAllocator: can't allocate memory") || text.contains("CUDA out of memory") ||
-         text.contains("CUBLAS_STATUS_ALLOC_FAILED") || text.contains("CUDNN_STATUS_ALLOC_FAILED");
+  return std::ranges::any_of(kOutOfMemory, [text](std::string_view said) { return text.contains(said); });
 }
 
 OomSafeStep::OomSafeStep(torch::nn::Module& module, Group group, const OomSafeStepOptions& options)

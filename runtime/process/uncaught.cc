@@ -125,7 +125,8 @@ std::optional<std::string> preemption() {
   const std::string message = describe_current_exception();
   const OnAllRanks nature = nature_of_current_exception();
   if (!nature.told) std::fprintf(stderr, "%s%s\n", who().c_str(), message.c_str());
-  write_error_file(message, nature);
+  const std::string cause = cause_of_current_exception();
+  write_error_file(message, nature, cause == message ? "" : cause);
   std::fflush(nullptr);
   flush_trace();
   _exit(1);
@@ -134,20 +135,22 @@ std::optional<std::string> preemption() {
 }  // namespace
 
 std::string error_file_content(const std::string& message, std::int64_t unix_seconds,
-                               const OnAllRanks& nature) {
+                               const OnAllRanks& nature, const std::string& cause) {
   nlohmann::json content{
       {"message",
        {{"message", message},
         {"extraInfo", {{"py_callstack", ""}, {"timestamp", std::to_string(unix_seconds)}}}}}};
   if (nature.final) content["final"] = true;
   if (nature.told) content["told"] = true;
+  if (!cause.empty()) content["cause"] = cause;
   return content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-void write_error_file(const std::string& message, const OnAllRanks& nature) {
+void write_error_file(const std::string& message, const OnAllRanks& nature, const std::string& cause) {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (path == nullptr || *path == '\0') return;
-  const auto written = write_file_durably(path, error_file_content(message, std::time(nullptr), nature));
+  const auto written =
+      write_file_durably(path, error_file_content(message, std::time(nullptr), nature, cause));
   if (!written) std::fprintf(stderr, "%s\n", written.error().message().c_str());
 }
 
@@ -185,6 +188,20 @@ std::string describe_current_exception() {
   if (!explained.empty() || !is_of_torch()) return text + explained;
   const std::string batch = batch_in_hand();
   return batch.empty() ? text : fmt::format("{} (in training with {})", text, batch);
+}
+
+std::string cause_of_current_exception() {
+  try {
+    throw;
+  } catch (const std::nested_exception& outer) {
+    try {
+      if (outer.nested_ptr()) outer.rethrow_nested();
+    } catch (...) {
+      return cause_of_current_exception();
+    }
+  } catch (...) {
+  }
+  return fmt::format("{}: {}", current_exception_type(), current_exception_text());
 }
 
 void handle_uncaught_exceptions(const std::string& rank, TimePoint now) {

@@ -21,18 +21,22 @@ struct OnAllRanks {
 };
 
 // The content of TORCHELASTIC_ERROR_FILE, as torch.distributed.elastic writes it: "<Type>: <text>" and when.
-// "final": the launcher need not try again; "told": it rather blames who tells.
+// "final": the launcher need not try again; "told": it rather blames who tells; "cause": what it compares
+// with other failures instead of the message, unless empty.
 std::string error_file_content(const std::string& message, std::int64_t unix_seconds,
-                               const OnAllRanks& nature = {});
+                               const OnAllRanks& nature = {}, const std::string& cause = {});
 
 // Writes error_file_content() to the file that TORCHELASTIC_ERROR_FILE names, if any.
-void write_error_file(const std::string& message, const OnAllRanks& nature);
+void write_error_file(const std::string& message, const OnAllRanks& nature, const std::string& cause = {});
 
 // The text of the exception being handled now, whatever it is; of a torch error without its C++ stack.
 std::string current_exception_text();
 // "<Type>: <text>" of it, with what the explanations, each the last that was given, know of such a text; else
 // it is said of a torch error with which batch this thread was training.
 std::string describe_current_exception();
+// "<Type>: <text>" of the innermost exception that is nested in the current one, or of the current one if
+// none is. Without what describe_current_exception() adds.
+std::string cause_of_current_exception();
 using Explain = std::function<std::string(const std::string& text)>;
 void explain_exceptions_with(Explain explain);             // of the model that is trained
 void explain_exceptions_of_threads_with(Explain explain);  // of the call that the training thread waits for

@@ -150,6 +150,26 @@ TEST(OomSafeStep, SaysOnAllRanksWhenOneExampleDoesNotFit) {
       2);
 }
 
+TEST(OutOfMemory, IsKnownWhoeverSaysIt) {
+  for (const char* text :
+       {"CUDA out of memory. Tried to allocate 20.00 MiB", "CUDA error: out of memory\nCompile with ...",
+        "CUDA driver error: out of memory", "CUDA ran out of memory outside PyTorch's allocator.",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+        "cuFFT error: CUFFT_ALLOC_FAILED",
+        "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate(handle)`",
+        "CUDA error: CUSPARSE_STATUS_ALLOC_FAILED",
+        "NCCL error: unhandled cuda error\nLast error:\nCuda failure 2 'out of memory'",
+        "Cuda failure 'out of memory'",
+        "DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED"})
+    EXPECT_TRUE(is_out_of_memory(std::runtime_error(text))) << text;
+  EXPECT_TRUE(is_out_of_memory(std::bad_alloc()));
+  for (const char* text : {"CUDA error: an illegal memory access was encountered", "Cuda failure 700",
+                           "the list of words is out of memory lane"})
+    EXPECT_FALSE(is_out_of_memory(std::runtime_error(text))) << text;
+}
+
 // What a step says where it does not come to its end.
 std::string refusal_of(OomSafeStep& oom_safe_step, std::int64_t size, const OomSafeStep::Loss& loss) {
   try {

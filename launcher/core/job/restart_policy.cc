@@ -24,14 +24,19 @@ bool is_from_outside(const Verdict& verdict) {
   }
 }
 
+// What tells one failure from another: empty if nothing does.
+const std::string& text_of(const WorkerEnd& end) {
+  return end.cause.empty() ? end.exception : end.cause;
+}
+
 // Who only misses a peer may do better the next time, and who says nothing may have failed of anything.
 std::string failure_at_start(const Verdict& verdict, const std::string& what) {
   const bool own = verdict.kind == Verdict::Kind::kExit || verdict.kind == Verdict::Kind::kSignal;
   if (!own || is_from_outside(verdict) || !verdict.at_start || verdict.lived >= RestartPolicy::kLongLife)
     return {};
   const WorkerEnd& end = *verdict.culprit;
-  if (shows_lost_peer(end.text()) || (end.exception.empty() && end.last_lines.empty())) return {};
-  return end.exception.empty() ? fmt::format("{}\n{}", what, fmt::join(end.last_lines, "\n")) : what;
+  if (shows_lost_peer(end.text()) || (text_of(end).empty() && end.last_lines.empty())) return {};
+  return text_of(end).empty() ? fmt::format("{}\n{}", what, fmt::join(end.last_lines, "\n")) : what;
 }
 
 }  // namespace
@@ -48,7 +53,7 @@ Failure as_failure(const Verdict& verdict, bool committed) {
                   .refused_by_node = verdict.refused_by_node};
   if (verdict.culprit && verdict.kind != Verdict::Kind::kHang) {
     const WorkerEnd& end = *verdict.culprit;
-    const std::string text = verdict.is_early_leave() ? verdict.cause : end.exception;
+    const std::string& text = verdict.is_early_leave() ? verdict.cause : text_of(end);
     failure.has_text = !text.empty();
     failure.what += fmt::format(" code {} signal {} {}", end.exit_code, end.signal, text);
     failure.at_start = failure_at_start(verdict, failure.what);

@@ -6,6 +6,10 @@ namespace muster::launcher {
 
 namespace {
 
+constexpr std::string_view kGpuMemoryIsFull =
+    "the GPU's memory is full: smaller batch, activation checkpointing, or --env "
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation";
+
 // The more special comes first.
 const Hint kHints[] = {
     {{"CUDNN_STATUS_NOT_INITIALIZED"},
@@ -15,9 +19,10 @@ const Hint kHints[] = {
      "a kernel met a bad value, mostly an index or label out of range; the line shown is not the culprit's: "
      "run with "
      "--env CUDA_LAUNCH_BLOCKING=1"},
-    {{"CUDA out of memory"},
-     "the GPU's memory is full: smaller batch, activation checkpointing, or --env "
-     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation"},
+    {{"CUDA out of memory"}, kGpuMemoryIsFull},
+    {{"CUDA error: out of memory"}, kGpuMemoryIsFull},
+    {{"CUDA driver error: out of memory"}, kGpuMemoryIsFull},
+    {{"Cuda failure", "out of memory"}, kGpuMemoryIsFull},  // NCCL's
     {{"illegal memory access"},
      "a kernel read or wrote outside its memory: run with --env CUDA_LAUNCH_BLOCKING=1, or under "
      "compute-sanitizer"},

@@ -55,6 +55,7 @@ WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing
           .final = error.final,
           .told = error.told,
           .exception = exception_of(error, exited.last_lines),
+          .cause = error.cause,
           .last_lines = last_of(exited.last_lines, kShownLines),
           .oom_kill_count = exited.oom_kill_count,
           .memory_limit_bytes = exited.memory_limit_bytes,
@@ -123,6 +124,8 @@ ErrorFile read_error_file(std::string_view json_text) {
   };
   file.final = says("final");
   file.told = says("told");
+  if (value.is_object() && value.contains("cause") && value["cause"].is_string())
+    file.cause = value["cause"].get<std::string>();
   // {"message": {"message": "...", "extraInfo": {"py_callstack": "..."}}}, or {"message": "..."}.
   for (int depth = 0; depth < 2 && value.is_object() && value.contains("message"); ++depth) {
     if (value.contains("extraInfo") && value["extraInfo"].is_object()) {

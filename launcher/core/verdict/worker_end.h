@@ -26,6 +26,7 @@ struct WorkerEnd {
   bool final = false;       // its error file says that another attempt would fail alike
   bool told = false;        // its error file says that another rank has this error too, and prints it
   std::string exception{};  // one line, or "": "RuntimeError: bad sample 17 (train.py:6)"
+  std::string cause{};      // of its error file: what code threw, without what the runtime adds; often ""
   std::vector<std::string> last_lines;
   std::int64_t oom_kill_count = 0;
   std::int64_t memory_limit_bytes = 0;
@@ -62,6 +63,7 @@ struct ErrorFile {
   std::string callstack;
   bool final = false;  // another attempt would fail alike
   bool told = false;   // by another rank that has this error too
+  std::string cause;   // what code threw, without what the runtime adds; "" if the file does not say
 };
 ErrorFile read_error_file(std::string_view json_text);
 

@@ -25,7 +25,8 @@ namespace muster {
 class LoadedState;
 class SavedState;
 
-// Of the CPU's or a GPU's memory, as torch and C++ say it.
+// Whether `error` says that the CPU's or a GPU's memory is used up, in the words of torch, C++, CUDA or a
+// library that torch calls.
 bool is_out_of_memory(const std::exception& error);
 
 struct OomSafeStepOptions {

@@ -27,6 +27,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED", "smaller batch"},
         Case{"CUDA error: device-side assert triggered", "CUDA_LAUNCH_BLOCKING=1"},
         Case{"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "expandable_segments"},
+        Case{"torch.AcceleratorError: CUDA error: out of memory", "expandable_segments"},
+        Case{"ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nCuda failure 2 'out of "
+             "memory'",
+             "expandable_segments"},
         Case{"[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)",
              "missing or behind"},
         Case{"torch.distributed.DistBackendError: NCCL error ... ncclRemoteError: A call failed",
@@ -57,6 +61,7 @@ TEST(HintTable, HasAHintForEachPatternAndNoneForTheRest) {
     EXPECT_FALSE(hint_for(text).empty()) << text;
   }
   EXPECT_EQ(hint_for("ValueError: no"), "");
+  EXPECT_EQ(hint_for("using CUDA:0\nthe loader ran out of memory: out of memory"), "");
 }
 
 TEST(HintTable, KnowsALostPeerFromAFaultOfItsOwn) {

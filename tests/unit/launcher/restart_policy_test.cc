@@ -332,6 +332,18 @@ TEST(Failure, IsTheSameByClassCodeAndExceptionWhateverRankAndStep) {
   EXPECT_NE(base, what(full));
 }
 
+TEST(Failure, IsTheSameByItsCauseWhateverTheRuntimeSaysOfItsBatch) {
+  const auto what = [](const std::string& exception, const std::string& cause) {
+    Verdict verdict = failed(1, 1, exception);
+    verdict.culprit->cause = cause;
+    return as_failure(verdict, false).what;
+  };
+  EXPECT_EQ(what("batch 1 (samples 7): no header", "no header"),
+            what("batch 1 (samples 5): no header", "no header"));
+  EXPECT_NE(what("batch 1 (samples 7): no header", "no header"),
+            what("batch 1 (samples 7): no footer", "no footer"));
+}
+
 TEST(Failure, ComesFromOutsideWhenSomebodyKilledOrStoppedAWorkerOrANodeWasLost) {
   const auto from_outside = [](const Verdict& verdict) { return as_failure(verdict, false).from_outside; };
   EXPECT_TRUE(from_outside(killed_by(SIGKILL)));

@@ -426,6 +426,11 @@ TEST(ErrorFile, GivesItsMessageInBothForms) {
   EXPECT_EQ(read_error_file(R"({"message":"plain"})").message, "plain");
 }
 
+TEST(ErrorFile, GivesItsCauseWhereItIsAText) {
+  EXPECT_EQ(read_error_file(R"({"message":"batch 1: no","cause":"no"})").cause, "no");
+  EXPECT_EQ(read_error_file(R"({"message":"batch 1: no","cause":7})").cause, "");
+}
+
 TEST(ErrorFile, GivesNothingForWhatIsNone) {
   for (const char* text : {"", "not json", "[]", "7", R"({"other":1})",
                            R"({"message":{"message":{"message":"deep"}}})", "{\"message\":"}) {

@@ -512,6 +512,22 @@ TEST(UncaughtException, OfAllRanksIsPrintedByOne) {
   EXPECT_EQ(nothing, "");
 }
 
+// Ranks that fail alike name different batches and samples; the cause leaves these out.
+TEST(UncaughtException, LeavesItsCauseWithoutWhatTheRuntimeAdded) {
+  struct Unreadable : Dataset<at::Tensor> {
+    std::int64_t size() const override { return 4; }
+    at::Tensor get(std::int64_t) const override { throw std::range_error("no header"); }
+  };
+  const auto file = left_by([] {
+                      const Unreadable dataset;
+                      DataLoader loader(dataset, {}, 0, 1);
+                      for ([[maybe_unused]] auto& batch : loader.epochs(1)) continue;
+                    }).first;
+  EXPECT_THAT(file["message"]["message"].get<std::string>(), HasSubstr("batch 0 (samples"));
+  EXPECT_EQ(file["cause"], "std::range_error: no header");
+  EXPECT_FALSE(left_by([] { throw std::range_error("no header"); }).first.contains("cause"));
+}
+
 TEST(UncaughtException, OfTorchIsDescribedWithoutItsStack) {
   std::string text;
   try {
