@@ -58,7 +58,7 @@ std::shared_ptr<spdlog::logger> make(std::string name, Level level) {
 
 // Made when first used: a program that says nothing pays nothing for it.
 std::shared_ptr<spdlog::logger>& logger() {
-  static std::shared_ptr<spdlog::logger> instance = make("muster", Level::kWarning);
+  static std::shared_ptr<spdlog::logger> instance = make("muster", Level::kInfo);
   return instance;
 }
 

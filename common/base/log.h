@@ -1,8 +1,8 @@
 // What a program of Muster says about itself, on stderr: "muster: <message>", warnings and errors marked and
 // coloured on a terminal.
 //
-// One process-wide logger, set up once by main; before that, and in libraries used alone, warnings and errors
-// are shown. Safe to call from any thread, not between fork and exec.
+// One process-wide logger, set up once by main; before that, and in libraries used alone, kInfo and above are
+// shown. Safe to call from any thread, not between fork and exec.
 #pragma once
 
 #include <fmt/format.h>

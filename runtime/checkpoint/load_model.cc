@@ -221,6 +221,9 @@ bool is_file(const std::string& path) {
 }  // namespace
 
 LoadedModel load_model(torch::nn::Module& module, const std::string& path, const LoadModelOptions& options) {
+  if (path.empty())
+    throw std::invalid_argument(
+        "load_model: the path is empty; it must name a checkpoint directory or a file of weights");
   if (is_file(path)) {
     if (options.step || options.best || !options.name.empty())
       throw std::invalid_argument("load_model: " + path +

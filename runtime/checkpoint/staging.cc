@@ -24,21 +24,33 @@ std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
+std::unexpected<Error> no_memory(std::uint64_t size_bytes) {
+  return failure(ErrorCode::kUnavailable, "no {} bytes of memory for the copy of a checkpoint", size_bytes);
+}
+
 Expected<StagingMemory> mapped(void* address, std::uint64_t size_bytes) {
-  if (address == MAP_FAILED)
-    return failure(ErrorCode::kUnavailable, "no {} bytes of memory for the copy of a checkpoint", size_bytes);
+  if (address == MAP_FAILED) return no_memory(size_bytes);
   return StagingMemory{
       .bytes = {static_cast<std::byte*>(address), size_bytes},
       .owner = std::shared_ptr<void>(address, [size_bytes](void* at) { munmap(at, size_bytes); })};
 }
 
 // Makes the pages of a file in memory, huge ones where the kernel can, whatever shmem_enabled says: ten times
-// faster than small ones, and read as fast as other memory. One page has to be there to become a huge one.
+// faster than small ones, and read as fast as other memory. One page has to be there to become a huge one;
+// it is asked for, not touched: a page that cannot be made would be SIGBUS.
 void make_huge_pages(std::span<std::byte> bytes) {
   for (std::uint64_t begin = 0; begin + kHugePage <= bytes.size(); begin += kHugePage) {
-    (void)*static_cast<const volatile std::byte*>(&bytes[begin]);
-    if (madvise(&bytes[begin], kHugePage, kCollapse) != 0) return;
+    if (madvise(&bytes[begin], 1, MADV_POPULATE_READ) != 0 ||
+        madvise(&bytes[begin], kHugePage, kCollapse) != 0)
+      return;
   }
+}
+
+// Makes all pages now. Kernels before 5.14 answer EINVAL; they make each page when it is touched.
+Expected<StagingMemory> populated(StagingMemory memory) {
+  if (madvise(memory.bytes.data(), memory.bytes.size(), MADV_POPULATE_WRITE) != 0 && errno != EINVAL)
+    return no_memory(memory.bytes.size());
+  return memory;
 }
 
 }  // namespace
@@ -47,10 +59,8 @@ Expected<StagingMemory> allocate_staging(std::uint64_t size_bytes) {
   auto memory = mapped(mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
                        size_bytes);
   if (!memory) return memory;
-  // Kernels that do not know these make the pages when they are touched.
   madvise(memory->bytes.data(), size_bytes, MADV_HUGEPAGE);
-  madvise(memory->bytes.data(), size_bytes, MADV_POPULATE_WRITE);
-  return memory;
+  return populated(*std::move(memory));
 }
 
 // Begins where a huge page can.
@@ -66,8 +76,7 @@ Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes) {
       MAP_FAILED)
     return system_failure("cannot map the memory of a checkpoint", errno);
   make_huge_pages(memory->bytes);
-  madvise(memory->bytes.data(), size_bytes, MADV_POPULATE_WRITE);
-  return memory;
+  return populated(*std::move(memory));
 }
 
 // By the CUDA that torch has loaded; its functions give 0 where they succeed.

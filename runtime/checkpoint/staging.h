@@ -27,7 +27,8 @@ struct StagingMemory {
 // Pages that are there already, so that nobody waits for the first touch of each. kUnavailable if there are
 // not enough.
 Expected<StagingMemory> allocate_staging(std::uint64_t size_bytes);
-// A file of this size as memory, such as a memfd that another process holds.
+// Maps a file of this size, such as a memfd that another process holds, and makes its pages; kUnavailable if
+// there are not enough.
 Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes);
 
 // Locks the memory's pages until it is freed, so that a GPU copies into them by itself while the host goes

@@ -53,9 +53,10 @@ bool EarlyStopping::step(double value) {
     best_epoch_ = epoch;
     wait_count_ = 0;
   } else if (++wait_count_ >= options_.patience) {
-    reason_ = best_epoch_ < 0 ? fmt::format("the metric has had no value in {} epochs", wait_count_)
-                              : fmt::format("{} epochs have not improved on {} of epoch {}", wait_count_,
-                                            best_, best_epoch_);
+    const std::string epochs = wait_count_ == 1 ? "1 epoch" : fmt::format("{} epochs", wait_count_);
+    reason_ = best_epoch_ < 0 ? fmt::format("the metric has had no value in {}", epochs)
+                              : fmt::format("{} {} not improved on {} of epoch {}", epochs,
+                                            wait_count_ == 1 ? "has" : "have", best_, best_epoch_);
   }
   if (should_stop() && group_.rank() == 0) log::info("training stops early: {}", reason_);
   return should_stop();

@@ -52,9 +52,9 @@ at::Tensor expanded_mask(const char* metric, const at::Tensor& mask, const at::T
   const bool for_examples = mask.dim() == 1 && like.dim() > 1 && mask.size(0) == like.size(0);
   if (mask.scalar_type() != at::kBool || (!for_examples && mask.sizes() != like.sizes()))
     throw std::invalid_argument(
-        fmt::format("{}: the mask is {} of {}; it must be bools, one for each example, of shape {} or [{}]",
-                    metric, shape_of(mask), c10::toString(mask.scalar_type()), shape_of(like),
-                    like.dim() == 0 ? 1 : like.size(0)));
+        fmt::format("{}: the mask is {} of {}; it must be bools of shape {}{}", metric, shape_of(mask),
+                    c10::toString(mask.scalar_type()), shape_of(like),
+                    like.dim() > 1 ? fmt::format(", or one for each example, [{}]", like.size(0)) : ""));
   at::Tensor here = mask.to(like.device());
   if (for_examples) {
     std::vector<std::int64_t> ones(static_cast<std::size_t>(like.dim()), 1);
@@ -99,7 +99,7 @@ void Accuracy::update(const at::Tensor& scores, const at::Tensor& target, const 
   const at::Tensor right = top_k_ == 1 ? scores.argmax(1).eq(here)
                                        : std::get<1>(scores.topk(top_k_, 1)).eq(here.unsqueeze(1)).any(1);
   if (mask.defined())
-    mean_.update_masked(right, mask);
+    mean_.update_masked(right, expanded_mask("Accuracy", mask, right));
   else
     mean_.update(right);
 }
@@ -112,7 +112,7 @@ void MeanSquaredError::update(const at::Tensor& predictions, const at::Tensor& t
   const torch::NoGradGuard no_grad;
   const at::Tensor squares = (predictions - target.to(predictions.device())).square();
   if (mask.defined())
-    mean_.update_masked(squares, mask);
+    mean_.update_masked(squares, expanded_mask("MeanSquaredError", mask, squares));
   else
     mean_.update(squares);
 }

@@ -175,9 +175,10 @@ void require_least(const char* name, std::int64_t value, std::int64_t least) {
 }
 template <class Value>
 void require_per_group(const char* name, const std::vector<Value>& values, std::size_t groups) {
+  const std::string one_each =
+      groups == 1 ? "" : fmt::format(", or {}, one for each group of the optimizer", groups);
   require(values.size() == 1 || values.size() == groups,
-          fmt::format("{} has {} values; it must have 1, or {}, one for each group of the optimizer", name,
-                      values.size(), groups));
+          fmt::format("{} has {} values; it must have 1{}", name, values.size(), one_each));
 }
 
 void check(const LambdaLR& options, std::size_t groups) {

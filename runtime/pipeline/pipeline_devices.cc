@@ -13,7 +13,9 @@ using ModulePointer = std::shared_ptr<torch::nn::Module>;
 
 [[noreturn]] void refuse(const std::string& prefix, const std::string& name) {
   throw std::invalid_argument(fmt::format(
-      "ModelParallel: two stages have a {}{} of their own: it cannot be shared over devices", prefix, name));
+      "ModelParallel: two stages each have a {}{}, and these are different tensors: give the modules in the "
+      "stages other names, such as those of the undivided model",
+      prefix, name));
 }
 
 template <class Register>

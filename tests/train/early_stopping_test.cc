@@ -47,6 +47,28 @@ TEST(EarlyStopping, GoesByPatienceDeltaModeAndFiniteness) {
       1);
 }
 
+TEST(EarlyStopping, Rank0SaysOnceWhyItStops) {
+  testing::internal::CaptureStderr();
+  spawn(
+      [](Job& job) {
+        EarlyStopping stopping(job, {.patience = 1});
+        for (const double value : {3.0, 2.0, 2.5, 2.5}) stopping.step(value);
+      },
+      2);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "muster: training stops early: 1 epoch has not improved on 2 of epoch 1\n");
+}
+
+TEST(EarlyStopping, SaysThatThereWasNoValue) {
+  spawn(
+      [](Job& job) {
+        EarlyStopping stopping(job, {.patience = 1, .check_finite = false});
+        stopping.step(std::nan(""));
+        require_equal(stopping.reason(), std::string("the metric has had no value in 1 epoch"), "reason");
+      },
+      1);
+}
+
 TEST(EarlyStopping, AllRanksAgreeOnTheMeanOfTheirValues) {
   spawn(
       [](Job& job) {
@@ -154,6 +176,12 @@ TEST(EarlyStopping, KillsChangeNeitherTheEpochNorTheBestModel) {
   run("killed", 0);
   EXPECT_EQ(read_bytes(scratch / "killed").substr(0, 60), expected.substr(0, 60));
   EXPECT_TRUE(read_bytes(scratch / "killed") == expected);
+}
+
+TEST(LoadModel, RefusesAnEmptyPath) {
+  SmallNet net;
+  EXPECT_THAT([&] { load_model(net, ""); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("the path is empty")));
 }
 
 TEST(LoadModel, SaysWhyThereIsNoBestOne) {

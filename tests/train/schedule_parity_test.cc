@@ -190,7 +190,7 @@ TEST(LRScheduler, RefusesWhatCannotBe) {
   EXPECT_EQ(refusal(StepLR{}), "StepLR's step_size is 0; it must be 1 at least");
   EXPECT_EQ(
       refusal(LambdaLR{{Lambda([](std::int64_t) { return 1; }), Lambda([](std::int64_t) { return 1; })}}),
-      "LambdaLR's lr_lambda has 2 values; it must have 1, or 1, one for each group of the optimizer");
+      "LambdaLR's lr_lambda has 2 values; it must have 1");
   EXPECT_EQ(refusal(SequentialLR{.schedulers = {ReduceLROnPlateau{}}}),
             "SequentialLR takes no ReduceLROnPlateau, and no schedule that is made of others");
   EXPECT_EQ(

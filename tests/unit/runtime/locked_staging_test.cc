@@ -1,8 +1,11 @@
-// That a copy's memory for a GPU is locked while it lives. Three functions of CUDA stand in for the library,
-// which no machine without a GPU loads.
+// The memory for a checkpoint's copy: refused if its pages cannot be made, and locked for a GPU while it
+// lives. Three functions of CUDA stand in for the library, which no machine without a GPU loads.
 #include <gtest/gtest.h>
 #include <map>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "common/base/file.h"
 #include "runtime/checkpoint/staging.h"
 
 namespace {
@@ -54,6 +57,16 @@ TEST(LockedStaging, IsUsedAsItIsWhereItCannotBeLocked) {
   EXPECT_TRUE(locked.empty());
   EXPECT_EQ(errors_forgotten, 1) << "torch would throw the error at its next call";
   memory->bytes.back() = std::byte{1};
+}
+
+// Needs Linux 5.14.
+TEST(Staging, IsRefusedWhereItsPagesCannotBeMade) {
+  const UniqueFd short_file(memfd_create("short", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(short_file.get(), 4096), 0);
+  const auto memory = map_staging(short_file.get(), kBytes);
+  ASSERT_FALSE(memory);
+  EXPECT_EQ(memory.error().code(), ErrorCode::kUnavailable);
+  EXPECT_EQ(memory.error().message(), "no 8388608 bytes of memory for the copy of a checkpoint");
 }
 
 }  // namespace

@@ -250,14 +250,22 @@ TEST(Metrics, SayWhatDoesNotFit) {
             "predictions");
         require_equal(
             refusal([&] { f1.update(scores, torch::tensor({0, 1, 2, 1}), torch::ones({4})); }),
-            std::string(
-                "a confusion matrix: the mask is [4] of Float; it must be bools, one for each example, of "
-                "shape [4] or [4]"),
+            std::string("a confusion matrix: the mask is [4] of Float; it must be bools of shape [4]"),
             "mask");
         require_equal(refusal([&] { F1Score(job, {.num_classes = 3, .average = Average::kBinary}); }),
                       std::string("F1Score: kBinary is for 2 classes, not 3"), "options");
         require_equal(refusal([&] { Quantile(job).compute({1.5}); }),
                       std::string("Quantile: 1.5 is not between 0 and 1"), "quantile");
+        require_equal(
+            refusal([&] { Accuracy(job).update(scores, torch::tensor({0, 1, 2, 1}), torch::ones({4})); }),
+            std::string("Accuracy: the mask is [4] of Float; it must be bools of shape [4]"),
+            "mask of Accuracy");
+        require_equal(
+            refusal([&] { MeanSquaredError(job).update(scores, scores, torch::ones({4})); }),
+            std::string(
+                "MeanSquaredError: the mask is [4] of Float; it must be bools of shape [4, 3], or one for "
+                "each example, [4]"),
+            "mask of MeanSquaredError");
         require_equal(refusal([&] { Accuracy(job, 4).update(scores, torch::tensor({0, 1, 2, 1})); }),
                       std::string("Accuracy: top_k is 4 of 3 classes"), "top_k");
         // What is masked may be anything.

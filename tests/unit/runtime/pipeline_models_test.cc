@@ -253,7 +253,8 @@ TEST(ModelParallel, RefusesTwoTensorsOfOneName) {
     FAIL() << "taken";
   } catch (const std::invalid_argument& error) {
     EXPECT_STREQ(error.what(),
-                 "ModelParallel: two stages have a 0.weight of their own: it cannot be shared over devices");
+                 "ModelParallel: two stages each have a 0.weight, and these are different tensors: give the "
+                 "modules in the stages other names, such as those of the undivided model");
   }
   EXPECT_THROW(ModelParallel({}), std::invalid_argument);
 }
