@@ -341,7 +341,7 @@ TEST_F(DockerPull, APullShowsItsProgressAndEndsByCtrlC) {
   const auto before = std::chrono::steady_clock::now();
   run_->signal(SIGINT);
   EXPECT_EQ(run_->exit_code(), 130) << run_->err();
-  EXPECT_LT(std::chrono::steady_clock::now() - before, 5s);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 20s) << "the registry never answers";
   EXPECT_THAT(run_->err(), Not(HasSubstr("went away")));
   expect_nothing_left(*run_);
   signal_registry(SIGCONT);

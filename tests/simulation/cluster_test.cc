@@ -68,21 +68,23 @@ void for_seeds_from(std::uint64_t first, std::uint64_t count, Body body) {
   }
 }
 
-// With sanitizers the same code is run for its memory, and forty times as slowly.
+// AddressSanitizer makes this forty times as slow, and looks at memory only: a hundredth of the seeds is
+// enough.
 #if __has_feature(address_sanitizer)
-constexpr std::uint64_t kShare = 40;
+constexpr std::uint64_t kShare = 100;
 #else
 constexpr std::uint64_t kShare = 1;
 #endif
 
 // `count` seeds that are always the same, those that once failed, and a quarter as many that are new in each
-// run; or the one of MUSTER_TEST_SEED.
+// run; or the one of MUSTER_TEST_SEED. With AddressSanitizer there are none that once failed, and of few none
+// that are new.
 template <class Body>
 void for_seeds(std::uint64_t count, std::initializer_list<std::uint64_t> once_failed, Body body) {
   const SeedsNamed named;
   if (const char* only = std::getenv("MUSTER_TEST_SEED"))
     return for_seeds_from(std::strtoull(only, nullptr, 10), 1, body);
-  count /= kShare;
+  count = std::max<std::uint64_t>(count / kShare, 1);
   for_seeds_from(0, count, body);
   if (kShare == 1)
     for (const std::uint64_t seed : once_failed) for_seeds_from(seed, 1, body);
@@ -325,12 +327,14 @@ TEST(Shrink, LeavesTheFaultsThatAreNeededForTheFailure) {
   EXPECT_EQ(smallest.node_count, 8);
 }
 
+#if !__has_feature(address_sanitizer)  // takes 25 s with it, and sees no more
 TEST(Cluster, DoesTheSameForTheSameSeed) {
   std::array<std::string, 2> traces;
   for (std::string& trace : traces) run_seed(17, {}, [&](const std::string& line) { trace += line + "\n"; });
   EXPECT_GT(traces[0].size(), 1000U);
   EXPECT_EQ(traces[0], traces[1]);
 }
+#endif
 
 }  // namespace
 }  // namespace muster::simulation

@@ -65,6 +65,7 @@ class Job:
         """The attempt whose rank was killed, some steps after its first; 0: the job ended before."""
         first = None
         while self.runs():
+            time.sleep(0.05)  # asking costs as much processor time as some steps
             attempt, ranks, step = self.ranks()
             if attempt <= after_attempt:
                 continue

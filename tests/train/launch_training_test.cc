@@ -315,6 +315,9 @@ TEST_F(LaunchTrainingOfNeighbours, WhereTheNeighbourIsLostTooTheDiskIsRead) {
 
 // No restart is left, so that nobody will restore what is in memory.
 TEST_F(LaunchTraining, AJobThatFailsForGoodLeavesOnTheDiskWhatWasInMemory) {
+  LaunchRun undisturbed(command("undisturbed", 30));
+  ASSERT_EQ(undisturbed.exit_code(), 0) << undisturbed.err();
+  ASSERT_EQ(digest_in(undisturbed.out()).size(), 32u) << undisturbed.out();
   for (const std::string nodes : {"1", "3"}) {
     SCOPED_TRACE(nodes + " nodes");
     auto words = command("c" + nodes, 30, {"--memory-every", "2", "--fail-at", "1:19"});
@@ -338,9 +341,6 @@ TEST_F(LaunchTraining, AJobThatFailsForGoodLeavesOnTheDiskWhatWasInMemory) {
     LaunchRun next(next_words);
     ASSERT_EQ(next.exit_code(), 0) << next.err();
     EXPECT_THAT(next.out(), HasSubstr(fmt::format("resumed at step {}", step)));
-    LaunchRun undisturbed(command("undisturbed" + nodes, 30));
-    ASSERT_EQ(undisturbed.exit_code(), 0) << undisturbed.err();
-    ASSERT_EQ(digest_in(undisturbed.out()).size(), 32u) << undisturbed.out();
     EXPECT_EQ(digest_in(next.out()), digest_in(undisturbed.out()));
   }
 }

@@ -48,8 +48,8 @@ def main():
     print("seed", arguments.seed, flush=True)
     random_source = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory(prefix="muster-test-") as scratch:
-        kill_and_compare(arguments, scratch, 4, 10, 150, random_source)
-        kill_and_compare(arguments, scratch, 2, 3, 60, random_source)
+        kill_and_compare(arguments, scratch, 4, 5, 80, random_source)
+        kill_and_compare(arguments, scratch, 2, 2, 50, random_source)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ class JournalFileTest : public JobTest {
   }
   // Until the file system has taken all, or hangs.
   void write() {
-    asio::co_spawn(context_, writer_.written(200ms, [] { return false; }), asio::detached);
+    asio::co_spawn(context_, writer_.written(20s, [] { return false; }), asio::detached);
     context_.restart();
     context_.run();
   }

@@ -221,7 +221,7 @@ TEST(Reports, NeverBlockWhenTheAgentDoesNotRead) {
   ScratchDirectory scratch;
   FakeAgent agent(scratch / "s");
   Reports reports(scratch / "s", 0, 1);
-  for (int i = 0; i < 100'000; ++i) reports.send("committed", i);
+  for (int i = 0; i < 10'000; ++i) reports.send("committed", i);
   EXPECT_EQ(agent.next("committed")["step"], 0);
 }
 
@@ -263,10 +263,9 @@ TEST(Reports, SayHelloWithWhatTheyCanDo) {
 TEST(Reports, SayHelloUntilItIsHeard) {
   ScratchDirectory scratch;
   FakeAgent agent(scratch / "s");
-  Reports other(scratch / "s", 1, 1);
-  for (int i = 0; i < 100'000; ++i) other.send("committed", i);
+  fill(scratch / "s");
   Reports reports(scratch / "s", 0, 1);
-  while (agent.next("hello")["rank"] != 0) continue;
+  EXPECT_EQ(agent.next("hello")["rank"], 0);
 }
 
 TEST(Reports, WriteTheStacksOfAllThreadsWhenOrdered) {
@@ -363,7 +362,7 @@ TEST(Reports, TellOfNoMoreSectionsThanAnAgentCanRead) {
   FakeAgent agent(scratch / "s");
   Reports reports(scratch / "s", 0, 1);
   agent.next("heartbeat");
-  for (int i = 0; i < 100'000; ++i) const auto quick = section("quick");
+  for (int i = 0; i < 10'000; ++i) const auto quick = section("quick");
   int count = 0;
   while (agent.next("section")["state"] == "enter") {
     ASSERT_EQ(agent.next("section")["state"], "leave");
