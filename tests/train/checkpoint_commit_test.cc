@@ -49,20 +49,20 @@ constexpr std::chrono::milliseconds kShortCommitTimeout{20};
 #endif
 
 // Rank 0 takes many times commit_timeout for its own shard. Nobody may give up, and retry alone, meanwhile.
-// On a busy machine rank 1, whose shard is small, may be late too, which is another matter: some try is
-// without that.
+// On a busy machine rank 1, whose shard is small, may be late too, or rank 0 so late to begin that rank 1
+// gives up; both are another matter, and the save of some later step is without them.
 TEST(CheckpointCommit, ASlowRank0KeepsTheOthersWaitingAndWhatItCommitsCanBeRead) {
   const ScratchDirectory scratch;
   const auto buffer_bytes = [](const Job& job) { return job.rank() == 0 ? std::int64_t{200 << 20} : 1; };
   spawn(
       [&](Job& job) {
         LargeTraining training(job, scratch / "checkpoints", buffer_bytes(job), kShortCommitTimeout);
-        for (int step = 1; step <= 2; ++step) {
-          training.fill(step);
-          training.checkpoints.step(training.state);
+        for (const int value : {1, 2}) {
+          training.fill(value);
           bool is_saved = false;
           for (int tries = 0; !is_saved && tries < 60; ++tries) {
             job.barrier();
+            training.checkpoints.step(training.state);
             is_saved = training.checkpoints.save(training.state);
           }
           require(is_saved, "the save failed");
@@ -72,7 +72,7 @@ TEST(CheckpointCommit, ASlowRank0KeepsTheOthersWaitingAndWhatItCommitsCanBeRead)
   spawn(
       [&](Job& job) {
         LargeTraining training(job, scratch / "checkpoints", buffer_bytes(job), std::chrono::minutes(1));
-        require(training.checkpoints.restore(training.state) == 2, "step 2 cannot be read");
+        require(training.checkpoints.restore(training.state) >= 2, "the second checkpoint cannot be read");
         for (const at::Tensor& parameter : training.net.parameters())
           require(parameter.eq(2).all().item<bool>(), "another step's parameters");
       },
