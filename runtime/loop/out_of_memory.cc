@@ -18,8 +18,8 @@
 namespace muster {
 namespace {
 
-// What torch's allocators, CUDA itself (contexts, graphs, printf's buffer) and the libraries that torch calls
-// say when memory is out.
+// When memory is out, torch's allocators say one of these, or CUDA does (of a context, a graph or printf's
+// buffer), or a library that torch calls.
 constexpr std::string_view kOutOfMemory[] = {
     "DefaultCPUAllocator: can't allocate memory",
     "CUDA out of memory",

@@ -58,6 +58,10 @@ std::string current_exception_type() {
                                                : name);
 }
 
+std::string current_exception_type_and_text() {
+  return fmt::format("{}: {}", current_exception_type(), current_exception_text());
+}
+
 TimePoint& began() {
   static TimePoint when;
   return when;
@@ -176,7 +180,7 @@ std::string current_exception_text() {
 }
 
 std::string describe_current_exception() {
-  const std::string text = fmt::format("{}: {}", current_exception_type(), current_exception_text());
+  const std::string text = current_exception_type_and_text();
   Explain of_model, of_call;
   {
     const std::lock_guard lock(explanation().mutex);
@@ -201,7 +205,7 @@ std::string cause_of_current_exception() {
     }
   } catch (...) {
   }
-  return fmt::format("{}: {}", current_exception_type(), current_exception_text());
+  return current_exception_type_and_text();
 }
 
 void handle_uncaught_exceptions(const std::string& rank, TimePoint now) {

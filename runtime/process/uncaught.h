@@ -21,8 +21,8 @@ struct OnAllRanks {
 };
 
 // The content of TORCHELASTIC_ERROR_FILE, as torch.distributed.elastic writes it: "<Type>: <text>" and when.
-// "final": the launcher need not try again; "told": it rather blames who tells; "cause": what it compares
-// with other failures instead of the message, unless empty.
+// "final": the launcher need not try again; "told": it rather blames who tells; "cause": it compares
+// this with other failures, and not the message; left out if empty.
 std::string error_file_content(const std::string& message, std::int64_t unix_seconds,
                                const OnAllRanks& nature = {}, const std::string& cause = {});
 

@@ -118,7 +118,8 @@ AttemptRun::OrFailure<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
                 .working_directory = setting_.job.working_directory,
                 .descriptor_limit = setting_.descriptor_limit};
   }
-  for (auto& [name, value] : rank_environment(setting_.context, setting_.job, setting_.plan, local_rank))
+  for (const auto& [name, value] :
+       rank_environment(setting_.context, setting_.job, setting_.plan, local_rank))
     environment_[name] = value;
   for (const std::string& entry : given.entries) {
     const std::size_t equals = std::min(entry.find('='), entry.size());

@@ -24,7 +24,7 @@ bool is_from_outside(const Verdict& verdict) {
   }
 }
 
-// What tells one failure from another: empty if nothing does.
+// The text by which two failures are compared; empty if the program has left none.
 const std::string& text_of(const WorkerEnd& end) {
   return end.cause.empty() ? end.exception : end.cause;
 }
