@@ -341,7 +341,8 @@ void Agent::perform(const LoadTemplate& action) {
 
 void Agent::perform(const ReachStore& action) {
   parts_.store.reach(job_, action.start, [this](const Status& reached) {
-    on(StoreAnswered{reached ? "" : reached.error().message()});
+    if (reached) return on(StoreAnswered{});
+    on(StoreAnswered{reached.error().message(), reached.error().code() == ErrorCode::kTimedOut});
   });
 }
 

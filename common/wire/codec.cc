@@ -88,7 +88,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Hello, node, pid, hostname, vers
                                                 addresses, machine)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AttemptPrepared, store_port, other_checkpoints,
                                                 neighbour_port, held_ranks)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AttemptRefused, exit_code, message, unreachable, missing)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AttemptRefused, exit_code, message, unreachable, no_answer,
+                                                missing)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkersStarted, pids, warm_count, executed_because)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerExited, rank, local_rank, pid, exit_code, signal, at_ns,
                                                 after_stop, error_file, last_lines, oom_kill_count,

@@ -175,8 +175,7 @@ struct Hello {
 };
 struct AttemptPrepared {
   std::int32_t store_port = 0;  // of the agent that hosts the store, else 0
-  // Of a checkpoint directory that is not the launcher's, one clause: "is not there". Empty: it is, or nobody
-  // has asked.
+  // Of a checkpoint directory that is not the launcher's: "is not there". Empty: it is, or nobody has asked.
   std::string other_checkpoints{};
   std::int32_t neighbour_port = 0;  // where it listens for them; 0: it does not
   std::vector<Rank> held_ranks{};   // of which it holds something in memory
@@ -185,8 +184,9 @@ struct AttemptRefused {  // the attempt cannot be started on this node, and the 
   // 126 cannot execute, 127 not found, 2 a directory cannot be used, 125 anything else.
   std::int32_t exit_code = 125;
   std::string message;
-  bool unreachable = false;  // the store does not answer at the address that StartWorkers named
-  std::string missing{};     // the working directory or program, if it is not there
+  // The store cannot be reached where StartWorkers says; `no_answer`: not even its host answers.
+  bool unreachable = false, no_answer = false;
+  std::string missing{};  // the working directory or program, if it is not there
 };
 struct WorkersStarted {
   std::vector<std::int32_t> pids;  // by local rank

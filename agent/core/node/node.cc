@@ -152,7 +152,8 @@ void Node::handle(const StoreAnswered& event, TimePoint) {
   attempt_is_over();
   send(wire::AttemptRefused{.message = fmt::format("the store at {} port {} cannot be reached: {}",
                                                    start_.master_address, start_.master_port, event.why_not),
-                            .unreachable = true});
+                            .unreachable = true,
+                            .no_answer = event.no_answer});
 }
 
 void Node::check_gpus(TimePoint now) {
@@ -322,7 +323,7 @@ void Node::handle(const TimePassed&, TimePoint now) {
   if (give_up_at_ && *give_up_at_ <= now) give_up_template(now);
   if (reach_until_ && *reach_until_ <= now) {
     constexpr auto kSeconds = std::chrono::duration_cast<std::chrono::seconds>(kReachLimit).count();
-    handle(StoreAnswered{fmt::format("no answer within {} s", kSeconds)}, now);
+    handle(StoreAnswered{fmt::format("no answer within {} s", kSeconds), true}, now);
   }
   if (gpus_until_ && (*gpus_until_ <= now || (look_at_gpus_at_ && *look_at_gpus_at_ <= now))) check_gpus(now);
   const auto until = launcher_deadline();

@@ -82,8 +82,9 @@ struct LeftoversGone {};       // none lives, but for those that were named
 struct LeftoversNamed {        // answers NameLeftovers
   std::vector<Leftover> left;  // empty: nobody can tell
 };
-struct StoreAnswered {  // answers ReachStore
-  std::string why_not;  // empty: it did
+struct StoreAnswered {     // answers ReachStore
+  std::string why_not;     // empty: it did
+  bool no_answer = false;  // not even its host did
 };
 struct GpusLookedAt {  // answers LookAtGpus, unless the driver has not answered yet
   std::string held;    // memory of killed workers that is not free yet; or empty

@@ -68,7 +68,9 @@ class LocalStoreHost::Call : public std::enable_shared_from_this<Call> {
     if (!done) return;
     if (error == asio::error::eof || error == asio::error::connection_reset)
       return done(failure(ErrorCode::kUnavailable, "it hangs up on calls from this host"));
-    if (error) return done(failure(ErrorCode::kUnavailable, "{}", error.message()));
+    const bool silent = error == asio::error::timed_out || error == asio::error::host_unreachable;
+    if (error)
+      return done(failure(silent ? ErrorCode::kTimedOut : ErrorCode::kUnavailable, "{}", error.message()));
     if (served_ && answer_ != kNonce) return done(failure(ErrorCode::kUnavailable, "it is no store"));
     done({});
   }

@@ -97,8 +97,10 @@ void Fleet::handle(const ProcessEnded& event, TimePoint now) {
   node->process = false;
   --process_count_;
   if (!node->ends_since) node->ends_since = now;
-  node->how = node->killed_for.empty() ? event.how : "its agent " + node->killed_for;
-  node->end = node->killed_for.empty() ? event.end : AgentEnd::kOther;
+  // What ran out of memory had ended before it could be killed.
+  const bool by_itself = node->killed_for.empty() || event.end == AgentEnd::kOutOfMemory;
+  node->how = by_itself ? event.how : "its agent " + node->killed_for;
+  node->end = by_itself ? event.end : AgentEnd::kOther;
   if (!node->connection) return lose(event.agent.node, now);
   half_gone_.push_back({event.agent, now});
 }

@@ -121,7 +121,7 @@ void Job::hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimeP
   });
 }
 
-// One that reaches the store starts its workers at once, long before another gives up.
+// One that reaches the store starts its workers at once, long before another has no answer.
 bool Job::seems_cut_off(NodeId host) const {
   return crew_.members().size() > 2 && std::ranges::none_of(crew_.members(), [&](const NodePlan& each) {
            return each.node != host && crew_.has_started(each.node);
@@ -134,7 +134,7 @@ void Job::refuse(NodeId id, const wire::AttemptRefused& refused, TimePoint now) 
       record("attempt_refused", refused.message, id);
       facts_.refused_by_node = true;
       const NodeId host = crew_.members().front().node;
-      if (!refused.unreachable || !seems_cut_off(host))
+      if (!refused.no_answer || !seems_cut_off(host))
         return kill_node(id, "it refused the attempt: " + refused.message, now);
       if (fleet_.alive(host)) kill_node(host, "no other node reaches it: " + refused.message, now);
     });

@@ -19,7 +19,7 @@ namespace {
 
 constexpr Duration kRetryPause = std::chrono::milliseconds(200);
 constexpr Duration kMakingPause = std::chrono::milliseconds(5);
-constexpr Duration kContainerSweepLimit = std::chrono::seconds(5);
+constexpr Duration kEngineLimit = std::chrono::seconds(5);  // a busy engine takes seconds
 constexpr Duration kFinishLimit = std::chrono::seconds(8);
 constexpr Duration kWriteOutLimit = std::chrono::seconds(45);  // of what agents hold in memory
 constexpr Duration kRoomLimit = std::chrono::seconds(10);      // for an older container to be removed
@@ -194,18 +194,21 @@ awaitable<Expected<HostAccess::Errand>> ContainerAccess::bring(NodeId, HostStart
   co_return failure(ErrorCode::kUnavailable, "the image {} is gone", plan_.remote.container.image);
 }
 
-// A container that is paused is killed like any other.
-awaitable<bool> ContainerAccess::kill_agent(AgentId agent, AgentGreeting, TimePoint deadline) {
+// A container that is paused is killed like any other. Its end is waited for: the shell then knows whether it
+// was out of memory before.
+awaitable<bool> ContainerAccess::kill_agent(AgentId agent, AgentGreeting) {
+  const TimePoint deadline = Clock::now() + kEngineLimit;
   const auto found = shells_.find(agent);
   const auto shell = found == shells_.end() ? nullptr : found->second.lock();
   if (!shell) co_return true;
   const auto killed = co_await engine_.ask(DockerEngine::Request::kill(shell->id()), deadline - Clock::now());
+  if (killed) (void)co_await shell->ended(deadline);
   co_return killed.has_value();
 }
 
 // What has ended in a container has no processes left, whether or not the engine has removed it yet.
 awaitable<std::optional<std::vector<Leftover>>> ContainerAccess::sweep(AgentId below, bool kill) {
-  const TimePoint deadline = Clock::now() + kContainerSweepLimit;
+  const TimePoint deadline = Clock::now() + kEngineLimit;
   const std::vector<std::string> labels = {job_label(), fmt::format("{}={}", kNodeLabel, below.node)};
   const auto all = co_await running_containers(engine_, labels, deadline);
   if (!all) co_return std::nullopt;

@@ -29,7 +29,7 @@ class ContainerAccess final : public HostAccess {
   awaitable<Status> prepare() override;
   awaitable<Shell> start_agent(AgentId agent, Words arguments) override;
   awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) override;
-  awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting, TimePoint deadline) override;
+  awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting) override;
   awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill) override;
   // Listens to the engine's events: who runs out of memory is not told otherwise.
   awaitable<void> watch() override;

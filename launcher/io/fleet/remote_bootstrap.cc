@@ -300,10 +300,13 @@ awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
   if (!code) co_return tell_ended(agent, "its agent has ended: " + code.error().message());
   std::string last = left ? "" : shell->last_error_line();
   if (*code > kBySignal && last.starts_with("agent ")) last.clear();  // of its log; it was killed
-  tell_ended(agent,
-             fmt::format("its agent has ended: {} ended with {}{}{}", access_->name(), *code,
-                         last.empty() ? "" : ": ", one_line(last)),
+  tell_ended(agent, text_of_end(*code, last),
              shell->out_of_memory() ? AgentEnd::kOutOfMemory : AgentEnd::kOther);
+}
+
+std::string RemoteBootstrap::text_of_end(int code, const std::string& last_line) const {
+  return fmt::format("its agent has ended: {} ended with {}{}{}", access_->name(), code,
+                     last_line.empty() ? "" : ": ", one_line(last_line));
 }
 
 void RemoteBootstrap::tell_ended(AgentId agent, std::string how, AgentEnd end) {
@@ -326,11 +329,15 @@ void RemoteBootstrap::kill(AgentId agent) {
 
 awaitable<void> RemoteBootstrap::kill_there(AgentId agent, std::shared_ptr<HostShell> shell,
                                             AgentGreeting greeting) {
-  const bool killed = co_await access_->kill_agent(agent, greeting, Clock::now() + kKillLimit);
+  const bool killed = co_await access_->kill_agent(agent, greeting);
   if (!killed)
     log::warning("{}: it did not answer when its agent was to be killed", host_of(agent.node).name);
   shell->terminate();
   sweeps_.expect(agent.node);
+  if (shell->out_of_memory()) {
+    const int code = (co_await shell->ended()).value_or(0);
+    co_return tell_ended(agent, text_of_end(code, shell->last_error_line()), AgentEnd::kOutOfMemory);
+  }
   tell_ended(agent, "its agent was killed");
 }
 

@@ -3,9 +3,9 @@
 // A start is one shell that executes the agent; where the host lacks it, another brings it first. The agent's
 // key goes through the shell's stdin. The agent is then spoken to through the shell, so that workers start
 // at once, and goes over to the control port when it has called there. An agent counts as ended when its
-// shell has ended and its connection is closed; one that is killed, when a second shell has killed it, or
-// kKillLimit later: a host that cannot be reached keeps nobody waiting. Its agent finds itself alone and
-// stops its workers by itself. One thread.
+// shell has ended and its connection is closed; one that is killed, when a second shell has killed it, or a
+// while later (kill_agent()): a host that cannot be reached keeps nobody waiting. Its agent finds itself
+// alone and stops its workers by itself. One thread.
 #pragma once
 
 #include <cstdint>
@@ -82,6 +82,7 @@ class RemoteBootstrap final : public Bootstrap {
   void called(AgentId agent, std::shared_ptr<net::Connection> connection);
   awaitable<void> take_calls();
   void tell_ended(AgentId agent, std::string how, AgentEnd end = AgentEnd::kOther);
+  std::string text_of_end(int code, const std::string& last_line) const;
   Child* find(AgentId agent);
   Host host_of(NodeId node) const;
   Expected<std::vector<std::string>> arguments_of(AgentId agent);

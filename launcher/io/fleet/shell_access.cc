@@ -12,7 +12,7 @@ namespace {
 
 constexpr Duration kDeliveryLimit = std::chrono::minutes(2);
 constexpr Duration kPullLimit = std::chrono::minutes(30);
-constexpr Duration kSweepLimit = std::chrono::seconds(1);
+constexpr Duration kShellLimit = std::chrono::seconds(1);
 constexpr Duration kShellFinishLimit = std::chrono::seconds(3);
 
 }  // namespace
@@ -51,12 +51,12 @@ awaitable<Expected<HostAccess::Errand>> ShellAccess::bring(NodeId node, HostStar
   co_return Errand{*std::move(shell), *std::move(tar), kDeliveryLimit, "the agent cannot be brought there"};
 }
 
-awaitable<bool> ShellAccess::kill_agent(AgentId agent, AgentGreeting greeting, TimePoint deadline) {
+awaitable<bool> ShellAccess::kill_agent(AgentId agent, AgentGreeting greeting) {
   const auto killer =
       open(agent.node, plan_.remote.in_containers() ? kill_container_script(plan_, agent)
                                                     : kill_script(greeting.pid, greeting.start_ticks));
   if (!killer) co_return true;  // there is nothing to wait for
-  const auto code = co_await (*killer)->ended(deadline);
+  const auto code = co_await (*killer)->ended(Clock::now() + kShellLimit);
   (*killer)->terminate();
   co_return code.has_value();
 }
@@ -77,7 +77,7 @@ awaitable<std::optional<std::vector<Leftover>>> ShellAccess::sweep(AgentId below
   if (!shell) co_return std::nullopt;
   (*shell)->end_input();
   std::vector<Leftover> left;
-  const TimePoint deadline = Clock::now() + kSweepLimit;
+  const TimePoint deadline = Clock::now() + kShellLimit;
   for (;;) {
     const auto line = co_await (*shell)->read_line(deadline);
     if (!line || line->starts_with("muster-agent absent")) break;  // it never had one

@@ -21,7 +21,7 @@ class ShellAccess final : public HostAccess {
   awaitable<Status> prepare() override { co_return Status{}; }
   awaitable<Shell> start_agent(AgentId agent, Words arguments) override;
   awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) override;
-  awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting, TimePoint deadline) override;
+  awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting) override;
   awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill) override;
   awaitable<void> watch() override { co_return; }
   awaitable<void> finish() override;

@@ -186,13 +186,14 @@ TEST_F(NodeAndStore, WorkersAreStartedWhenTheStoreHasAnswered) {
 
 TEST_F(NodeAndStore, AStoreThatCannotBeReachedRefusesTheAttempt) {
   order_start();
-  on(StoreAnswered{"No route to host"});
+  on(StoreAnswered{"Network is unreachable"});
   EXPECT_THAT(decided<StartWorker>(), IsEmpty());
   EXPECT_EQ(decided<CloseAttempt>().size(), 1U);
   ASSERT_EQ(sent<wire::AttemptRefused>().size(), 1U);
   EXPECT_TRUE(sent<wire::AttemptRefused>()[0].unreachable);
+  EXPECT_FALSE(sent<wire::AttemptRefused>()[0].no_answer);
   EXPECT_EQ(sent<wire::AttemptRefused>()[0].message,
-            "the store at 10.77.0.10 port 4711 cannot be reached: No route to host");
+            "the store at 10.77.0.10 port 4711 cannot be reached: Network is unreachable");
   on(stop(1, 3s));
   EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
 }
@@ -204,6 +205,7 @@ TEST_F(NodeAndStore, AStoreHasFiveSecondsForItsAnswer) {
   advance(1ms);
   ASSERT_EQ(sent<wire::AttemptRefused>().size(), 1U);
   EXPECT_THAT(sent<wire::AttemptRefused>()[0].message, testing::HasSubstr("no answer within 5 s"));
+  EXPECT_TRUE(sent<wire::AttemptRefused>()[0].no_answer) << "the store's host may be the one that is cut off";
   on(StoreAnswered{});
   EXPECT_THAT(decided<StartWorker>(), IsEmpty()) << "the attempt is over here";
 }

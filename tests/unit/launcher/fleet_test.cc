@@ -222,6 +222,17 @@ TEST_F(FleetTest, ThatAnAgentRanOutOfMemoryIsToldWhicheverOfItsEndsIsSeenFirst) 
   }
 }
 
+TEST_F(FleetTest, ThatAnAgentRanOutOfMemoryIsToldAlsoWhereItsEndIsSeenLate) {
+  const AgentId agent = join();
+  happen(ConnectionClosed{agent, kFirst});
+  wake(1s);
+  ASSERT_EQ(decided<KillAgent>().size(), 1U);
+  happen(ProcessEnded{agent, "container ended with 137", AgentEnd::kOutOfMemory});
+  ASSERT_EQ(told<NodeLost>().size(), 1U);
+  EXPECT_EQ(told<NodeLost>()[0].end, AgentEnd::kOutOfMemory);
+  EXPECT_EQ(told<NodeLost>()[0].how, "container ended with 137");
+}
+
 TEST_F(FleetTest, AnAgentThatClosesItsConnectionAndLivesIsKilledAfterASecond) {
   const AgentId agent = join();
   happen(ConnectionClosed{agent, kFirst});

@@ -119,7 +119,8 @@ class JobRendezvous : public JobTest {
   static wire::AttemptRefused unreachable(const char* address) {
     return {
         .message = fmt::format("the store at {} port 4711 cannot be reached: no answer within 5 s", address),
-        .unreachable = true};
+        .unreachable = true,
+        .no_answer = true};
   }
   std::string store_address() const {
     const auto prepared = sent<wire::PrepareAttempt>();
@@ -268,6 +269,17 @@ TEST_F(JobApart, AHostOfTheStoreThatNobodyReachesIsLostAndNotTheOthers) {
   happen(LeftoversSeen{});
   begin();
   EXPECT_EQ(store_address(), "10.77.0.11");
+}
+
+// A node whose address has changed since it came is refused by the store, or has no network any more: that is
+// said before others have started.
+TEST_F(JobApart, AHostThatIsToldAtOnceThatItDoesNotReachTheStoreIsLostAndNotTheStores) {
+  restart();
+  said(0, wire::WorkersStarted{{1, 2}});
+  wire::AttemptRefused refused = unreachable("10.77.0.10");
+  refused.no_answer = false;
+  said(2, refused);
+  EXPECT_THAT(killed(), ElementsAre(2));
 }
 
 TEST_F(JobApart, AHostThatAloneDoesNotReachTheStoreIsLost) {
