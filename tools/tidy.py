@@ -65,6 +65,14 @@ PERFORMERS = (
 OUTSIDE = re.compile(r"sys/|linux/|(unistd|fcntl|poll|dirent)\.h$|(thread|mutex|filesystem|fstream)$|boost/|common/net/(?!channel\.h|time\.h)|.*/local_")
 CLOCK_READING = re.compile(r"\b(?:(?:Clock|\w+_clock)::now|clock_gettime|gettimeofday)\s*\(|\btime\s*\(\s*(?:NULL|nullptr|0|&)")
 SLEEP = re.compile(r"\b(?:sleep_for|sleep_until|usleep|nanosleep|sleep)\s*\(")
+# Waits that end only when somebody else does something. In the agent and the launcher's shell one thread does everything.
+ENDLESS_WAIT = re.compile(r"\bget_future\(\)\s*\.(?:get|wait)\(\)|\.wait\(\s*\w*lock\b|(?:\.|->)join\(\)|\bpoll\([^;]*,\s*-1\)"
+                          r"|\bwaitpid\([^;]*,\s*0\)|(?<!SYS_)\bwaitid\((?![^;]*WNOHANG)")
+ALLOWED_WAITS = {
+    "agent/io/health/gpu_readings.cc": "a thread of its own waits for work",
+    "agent/io/health/gpu_memory_watch.cc": "a thread of its own waits for work",
+    "agent/io/workers/memory_exchange.cc": "the thread was told to end, and waits for nothing",
+}
 # The one file that asks which version of LibTorch it is compiled with.
 TORCH_VERSIONS = "runtime/torch_versions.h"
 TORCH_VERSION = re.compile(r"\bTORCH_(?:ABI_)?VERSION(?:_\w+)?\b")
@@ -75,7 +83,8 @@ HEADER_LINES, SOURCE_LINES, FUNCTION_LINES, PARAMETERS = (150, 300), (300, 600),
 # "path" or "path:function" -> why it may be over the limit.
 ALLOWED_SIZES: dict[str, str] = {
     f"agent/io/mpi/pmix_module.cc:{name}": "the PMIx library says what it is called with" for name in ("on_abort", "on_event", "on_fence", "on_spawn")
-} | {"runtime/parallel/sync_batch_norm.cc:batch_norm_of_all": "an operator of ATen has these arguments"}
+} | {"tests/unit/agent/pmix_module_test.cc:stay_in_the_librarys_thread": "the PMIx library says what it is called with",
+     "runtime/parallel/sync_batch_norm.cc:batch_norm_of_all": "an operator of ATen has these arguments"}
 
 SOURCES = (".h", ".cc")
 TEXTS = (*SOURCES, ".py", ".md", ".cmake", ".txt", ".sh", ".yaml", ".yml", ".json", ".in", "")
@@ -204,6 +213,12 @@ def check_words(path, text, report):
             report.error(path, line, "a unit test does not sleep: wait for the condition, or pass the time")
 
 
+def check_waits(path, text, report):
+    if path.startswith(("agent/", "launcher/io/")) and path not in ALLOWED_WAITS:
+        for line in lines_with(ENDLESS_WAIT, code_of(text)):
+            report.error(path, line, "a wait without an end: give it a limit, or list the file in ALLOWED_WAITS with a reason")
+
+
 def check_torch_version(path, text, report):
     if path != TORCH_VERSIONS:
         for line in lines_with(TORCH_VERSION, code_of(text)):
@@ -234,6 +249,7 @@ def check(root):
         text = (root / path).read_text(errors="replace")
         check_words(path, text, report)
         if path.endswith(SOURCES):
+            check_waits(path, text, report)
             check_includes(path, text, set(files), report)
             check_sizes(path, text, report)
             check_torch_version(path, text, report)

@@ -197,6 +197,14 @@ class Words(Tidy):
             self.assert_error(tree(a_dot_md=f"a\n{word}: later\n"), "a.md:2: error: unfinished")
         self.assert_clean(tree(a_dot_cc='auto p = "/tmp/x-XXXXXX";\n'))
 
+    def test_a_wait_of_the_agent_has_an_end(self):
+        for call in ["done.get_future().get()", "asked.wait(lock, [] { return over; })", "thread.join()", "poll(&end, 1, -1)", "waitpid(pid, &status, 0)",
+                     "waitid(P_PID, pid, &info, WEXITED)"]:
+            self.assert_error(tree(agent__io__a_dot_cc=f"// {call}\nauto x = {call};\n"), ":2:", "a wait without an end")
+            self.assert_clean(tree(launcher__commands__a_dot_cc=f"auto x = {call};\n"))
+        for call in ["told.wait_for(limit)", "waitpid(pid, &status, WNOHANG)", "waitid(P_PID, pid, &info, WEXITED | WNOHANG)", "poll(&end, 1, 1000)"]:
+            self.assert_clean(tree(agent__io__a_dot_cc=f"auto x = {call};\n"))
+
     def test_a_unit_test_may_not_sleep(self):
         for call in ["std::this_thread::sleep_for(1s)", "usleep(1)", "sleep(1)"]:
             self.assert_error(tree(tests__unit__a_test_dot_cc=f"// {call}\nauto x = {call};\n"), ":2:", "does not sleep")

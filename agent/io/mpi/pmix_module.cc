@@ -4,6 +4,7 @@
 // ess_pmi_module.c asks for the local and node rank, the job's size and the most processes, and the library's
 // own client for the maps of nodes and processes.
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -21,21 +22,43 @@
 #include "agent/core/mpi/mpi_fault.h"
 #include "agent/io/mpi/pmix_library.h"
 #include "agent/io/mpi/pmix_values.h"
+#include "common/base/clock.h"
 
 namespace muster::agent {
 
 namespace {
 
-// Waits for what the library's thread does, which is a matter of microseconds.
+// What the library's thread does is a matter of microseconds; the agent does nothing else meanwhile.
+constexpr Duration kLibraryLimit = std::chrono::seconds(3);  // for all that an attempt needs
+std::atomic<int> pending = 0;                                // of what the library has been asked to do
+
+// What the library's thread has been asked to do. It reads `infos` until it tells, however late.
+struct Operation {
+  Operation() { ++pending; }
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  ~Operation() { --pending; }
+  std::promise<pmix_status_t> told;
+  Infos infos;
+};
+
 template <class Call>
-Status wait_for(const char* what, Call call) {
-  std::promise<pmix_status_t> done;
-  const auto tell = [](pmix_status_t status, void* promise) {
-    static_cast<std::promise<pmix_status_t>*>(promise)->set_value(status);
+Status wait_for(const char* what, TimePoint deadline, std::unique_ptr<Operation> operation, Call call) {
+  std::future<pmix_status_t> told = operation->told.get_future();
+  const auto tell = [](pmix_status_t status, void* context) {
+    const std::unique_ptr<Operation> over(static_cast<Operation*>(context));
+    over->told.set_value(status);
   };
-  const pmix_status_t begun = call(static_cast<pmix_op_cbfunc_t>(tell), static_cast<void*>(&done));
-  if (begun != PMIX_SUCCESS) return checked(begun, what);
-  return checked(done.get_future().get(), what);
+  Operation* const lent = operation.release();
+  const pmix_status_t begun =
+      call(lent->infos, static_cast<pmix_op_cbfunc_t>(tell), static_cast<void*>(lent));
+  if (begun != PMIX_SUCCESS) {  // then nothing is told
+    delete lent;
+    return checked(begun, what);
+  }
+  if (told.wait_until(deadline) != std::future_status::ready)
+    return failure(ErrorCode::kTimedOut, "PMIx: {}: the library does not answer", what);
+  return checked(told.get(), what);
 }
 
 std::string join(const std::vector<std::string>& words, const char* between) {
@@ -492,22 +515,28 @@ void PmixServer::add_ranks(Infos& infos) const {
 Status PmixServer::register_attempt() {
   const char* const name = attempt_.name.c_str();
   const int own_count = attempt_.rank_counts[attempt_.own];
-  Infos infos;
-  if (Status maps = add_maps(infos); !maps) return maps;
-  add_sizes(infos);
-  add_ranks(infos);
-  Status registered = wait_for("registering the job", [&](pmix_op_cbfunc_t done, void* context) {
-    return PMIx_server_register_nspace(name, own_count, infos.data(), infos.size(), done, context);
-  });
+  const TimePoint deadline = Clock::now() + kLibraryLimit;
+  auto job = std::make_unique<Operation>();
+  if (Status maps = add_maps(job->infos); !maps) return maps;
+  add_sizes(job->infos);
+  add_ranks(job->infos);
+  Status registered = wait_for("registering the job", deadline, std::move(job),
+                               [&](Infos& infos, pmix_op_cbfunc_t done, void* context) {
+                                 return PMIx_server_register_nspace(name, own_count, infos.data(),
+                                                                    infos.size(), done, context);
+                               });
   if (!registered) return registered;
-  registered = wait_for("preparing the node", [&](pmix_op_cbfunc_t done, void* context) {
-    return PMIx_server_setup_local_support(name, nullptr, 0, done, context);
-  });
+  registered = wait_for("preparing the node", deadline, std::make_unique<Operation>(),
+                        [&](Infos&, pmix_op_cbfunc_t done, void* context) {
+                          return PMIx_server_setup_local_support(name, nullptr, 0, done, context);
+                        });
   for (int i = 0; registered && i < own_count; ++i) {
     const pmix_proc_t proc = proc_of(first_rank_of(attempt_.own) + i);
-    registered = wait_for("registering a rank", [&](pmix_op_cbfunc_t done, void* context) {
-      return PMIx_server_register_client(&proc, geteuid(), getegid(), nullptr, done, context);
-    });
+    registered =
+        wait_for("registering a rank", deadline, std::make_unique<Operation>(),
+                 [&](Infos&, pmix_op_cbfunc_t done, void* context) {
+                   return PMIx_server_register_client(&proc, geteuid(), getegid(), nullptr, done, context);
+                 });
   }
   return registered;
 }
@@ -534,16 +563,20 @@ void PmixServer::close() {
   }
   for (const auto& [number, answered] : left) answered(false, "");
   if (attempt_.name.empty()) return;
-  (void)wait_for("the job's end", [this](pmix_op_cbfunc_t done, void* context) {
-    PMIx_server_deregister_nspace(attempt_.name.c_str(), done, context);
-    return PMIX_SUCCESS;
-  });
+  // One that has not told of what came before is stuck, and is not waited for again.
+  const TimePoint deadline = pending > 0 ? TimePoint() : Clock::now() + kLibraryLimit;
+  (void)wait_for("the job's end", deadline, std::make_unique<Operation>(),
+                 [this](Infos&, pmix_op_cbfunc_t done, void* context) {
+                   PMIx_server_deregister_nspace(attempt_.name.c_str(), done, context);
+                   return PMIX_SUCCESS;
+                 });
   const std::lock_guard lock(mutex_);
   attempt_ = {};
 }
 
 void PmixServer::end() {
-  if (std::exchange(started_, false)) PMIx_server_finalize();
+  // It waits for the library's thread, which the end of the process ends as well.
+  if (std::exchange(started_, false) && pending == 0) PMIx_server_finalize();
 }
 
 }  // namespace

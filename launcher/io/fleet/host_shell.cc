@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -18,6 +19,15 @@ namespace {
 
 constexpr std::size_t kMostLineBytes = 64 << 10;
 constexpr std::size_t kTailBytes = 8 << 10;
+constexpr int kReapMilliseconds = 1000;  // a process in uninterruptible sleep does not die of SIGKILL
+
+void reap_soon(int pidfd) {
+  pollfd end{pidfd, POLLIN, 0};
+  while (poll(&end, 1, kReapMilliseconds) < 0 && errno == EINTR) {
+  }
+  siginfo_t info{};
+  waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, WEXITED | WNOHANG);
+}
 
 }  // namespace
 
@@ -48,8 +58,7 @@ Expected<std::shared_ptr<HostShell>> ChildShell::start(const asio::any_io_execut
   const int end = static_cast<int>(syscall(SYS_pidfd_open, *pid, 0));
   if (end < 0) {
     const int error = errno;
-    ::kill(-*pid, SIGKILL);
-    waitpid(*pid, nullptr, 0);
+    ::kill(-*pid, SIGKILL);  // its end is not waited for: the launcher does nothing else meanwhile
     return system_failure("cannot watch " + name, error);
   }
   return std::shared_ptr<HostShell>(
@@ -59,8 +68,7 @@ Expected<std::shared_ptr<HostShell>> ChildShell::start(const asio::any_io_execut
 ChildShell::~ChildShell() {
   if (ended_) return;
   signal(SIGKILL);
-  siginfo_t info{};
-  waitid(P_PIDFD, static_cast<id_t>(end_.native_handle()), &info, WEXITED);
+  reap_soon(end_.native_handle());
 }
 
 awaitable<Expected<std::string>> HostShell::read_line(TimePoint deadline) {
