@@ -184,9 +184,9 @@ struct AttemptRefused {  // the attempt cannot be started on this node, and the 
   // 126 cannot execute, 127 not found, 2 a directory cannot be used, 125 anything else.
   std::int32_t exit_code = 125;
   std::string message;
-  // The store cannot be reached where StartWorkers says; `no_answer`: not even its host answers.
-  bool unreachable = false, no_answer = false;
-  std::string missing{};  // the working directory or program, if it is not there
+  bool unreachable = false;  // the store cannot be reached where StartWorkers says
+  bool no_answer = false;    // nothing came back in time, so that its host may be the one that is cut off
+  std::string missing{};     // the working directory or program, if it is not there
 };
 struct WorkersStarted {
   std::vector<std::int32_t> pids;  // by local rank

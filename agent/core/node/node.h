@@ -84,7 +84,7 @@ struct LeftoversNamed {        // answers NameLeftovers
 };
 struct StoreAnswered {     // answers ReachStore
   std::string why_not;     // empty: it did
-  bool no_answer = false;  // not even its host did
+  bool no_answer = false;  // its host did not answer either
 };
 struct GpusLookedAt {  // answers LookAtGpus, unless the driver has not answered yet
   std::string held;    // memory of killed workers that is not free yet; or empty

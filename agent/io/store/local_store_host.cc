@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "agent/core/store/store_wire.h"
+#include "common/base/clock.h"
 
 namespace muster::agent {
 
@@ -17,6 +18,7 @@ namespace {
 using boost::system::error_code;
 
 constexpr std::uint32_t kNonce = 0x4d757374;
+constexpr Duration kSilence = std::chrono::seconds(1);
 
 // A connection's first command, and one that is answered with its argument.
 std::array<char, 10> validate_and_ping() {
@@ -68,7 +70,9 @@ class LocalStoreHost::Call : public std::enable_shared_from_this<Call> {
     if (!done) return;
     if (error == asio::error::eof || error == asio::error::connection_reset)
       return done(failure(ErrorCode::kUnavailable, "it hangs up on calls from this host"));
-    const bool silent = error == asio::error::timed_out || error == asio::error::host_unreachable;
+    // That a host does not answer takes seconds to know; what is said at once is said by this host or a
+    // router.
+    const bool silent = error && Clock::now() - began_ >= kSilence;
     if (error)
       return done(failure(silent ? ErrorCode::kTimedOut : ErrorCode::kUnavailable, "{}", error.message()));
     if (served_ && answer_ != kNonce) return done(failure(ErrorCode::kUnavailable, "it is no store"));
@@ -76,6 +80,7 @@ class LocalStoreHost::Call : public std::enable_shared_from_this<Call> {
   }
 
   asio::ip::tcp::socket socket_;
+  const TimePoint began_ = Clock::now();
   bool served_;
   std::function<void(const Status&)> done_;
   std::array<char, 10> question_ = validate_and_ping();

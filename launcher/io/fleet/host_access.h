@@ -34,7 +34,8 @@ class HostAccess {
   // Runs the agent on its host, with these arguments. kInvalidArgument: the same would be refused again.
   virtual awaitable<Shell> start_agent(AgentId agent, Words arguments) = 0;
   virtual awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) = 0;
-  // Kills an agent that has greeted, and waits a while for that. False: the host does not say.
+  // Kills an agent that has greeted, and waits for that: 1 s for a shell, 5 s for an engine. False: the host
+  // does not say.
   virtual awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting) = 0;
   // What the node's agents below an incarnation have left there. Nothing: the host does not say.
   virtual awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill) = 0;

@@ -195,9 +195,10 @@ TEST(Codec, TheEndAndTheProfileOfAWorkerReachTheLauncher) {
 }
 
 TEST(Codec, ARefusalSaysWhetherAnotherAddressMayDo) {
-  const AttemptRefused refused{.exit_code = 125, .message = "no way", .unreachable = true, .no_answer = true};
+  const AttemptRefused refused{
+      .exit_code = 125, .message = "no way", .unreachable = false, .no_answer = true};
   const auto said = decode_for_launcher(frame_of(encode(FrameHeader{}, ToLauncher(refused))));
-  EXPECT_TRUE(std::get<AttemptRefused>(said.value()).unreachable);
+  EXPECT_FALSE(std::get<AttemptRefused>(said.value()).unreachable);
   EXPECT_TRUE(std::get<AttemptRefused>(said.value()).no_answer);
 }
 
