@@ -399,7 +399,9 @@ bool CheckpointDirectory::is_pinned(CheckpointId id) const {
 Status CheckpointDirectory::pin(CheckpointId id) const {
   if (access(manifest_path(id).c_str(), F_OK) != 0)
     return system_failure("cannot pin " + path_of(id) + ": its manifest", errno);
-  return write_file_durably(path_of(id) + kPin, "");
+  if (Status written = write_file_durably(path_of(id) + kPin, ""); !written) return written;
+  // The writer of the checkpoint may have been killed before it had synced this.
+  return sync_directory(path_);
 }
 
 Status CheckpointDirectory::unpin(CheckpointId id) const {

@@ -307,7 +307,11 @@ int ckpt_import(const CkptCall& call) {
         kExitUsage);
   const CheckpointDirectory directory(call.operand(0));
   const auto there = directory.step_directories();
-  if (there && !there->empty())
+  // An import that was killed leaves a directory that holds no checkpoint.
+  const auto is_checkpoint = [&](CheckpointId id) {
+    return access(directory.manifest_path(id).c_str(), F_OK) == 0;
+  };
+  if (there && std::ranges::any_of(*there, is_checkpoint))
     return refuse(
         Error(ErrorCode::kInvalidArgument,
               fmt::format("{} holds checkpoints already: name a directory that has none", directory.path())),

@@ -1,8 +1,9 @@
 """What a disk may hold after a crash: a program runs under strace, and each state that its system calls allow is built and looked at.
 
 The model: a file's bytes are on the disk once the file was synced after they were written, a name (made, renamed, removed) once its directory was.
-Of the rest any part may be there: each write whole, in its first half or not at all, each name or not. A rename is one step. A kill without a loss
-of power keeps all of it. What the program writes to its standard output and begins with "ack" is what it has promised by then.
+Of the rest any part may be there: each write whole, in either half or not at all, each name or not. A rename is one step. A kill without a loss
+of power keeps all of it. What the program writes to its standard output and begins with "ack" is what it has promised by then; record() can be given
+another way to find promises in what it writes or sends.
 
     recording = record(command, root)
     for disk, promised, behind in states(recording, seed):
@@ -10,6 +11,7 @@ of power keeps all of it. What the program writes to its standard output and beg
 """
 
 import itertools
+import math
 import os
 import random
 import re
@@ -18,9 +20,12 @@ import subprocess
 import tempfile
 
 CALLS = ("openat,creat,write,pwrite64,rename,renameat,renameat2,unlink,unlinkat,rmdir,mkdir,mkdirat,link,linkat,symlink,symlinkat,fsync,fdatasync,"
-         "ftruncate,lseek,writev,pwritev,pwritev2,copy_file_range,sendfile,truncate,fallocate")
+         "ftruncate,lseek,writev,pwritev,pwritev2,copy_file_range,sendfile,truncate,fallocate,sendto")
 # A write by these is not followed; a program that makes one is refused.
-UNKNOWN = {"pwritev", "pwritev2", "copy_file_range", "sendfile", "truncate", "fallocate", "link", "linkat", "symlink", "symlinkat"}
+UNKNOWN = {"pwritev", "pwritev2", "copy_file_range", "sendfile", "truncate", "symlink", "symlinkat"}
+
+# How much of a write is on the disk; also 1, all of it, and 0, nothing.
+FIRST_HALF, SECOND_HALF = 0.5, -0.5
 
 
 class Change:
@@ -92,10 +97,17 @@ def _set_name(directory, name, inode):
 
 def _write(inode, offset, data):
     def apply(disk, part=1):
-        held = disk.inodes.get(inode, b"")
-        given = data[:int(len(data) * part)]
-        held = held.ljust(offset, b"\0")
-        disk.inodes[inode] = held[:offset] + given + held[offset + len(given):]
+        middle = len(data) // 2
+        begin, end = {1: (0, len(data)), FIRST_HALF: (0, middle), SECOND_HALF: (middle, len(data))}[part]
+        held = disk.inodes.get(inode, b"").ljust(offset + begin, b"\0")
+        disk.inodes[inode] = held[:offset + begin] + data[begin:end] + held[offset + end:]
+
+    return apply
+
+
+def _allocate(inode, size):
+    def apply(disk, _part=1):
+        disk.inodes[inode] = disk.inodes.get(inode, b"").ljust(size, b"\0")
 
     return apply
 
@@ -107,15 +119,29 @@ def _cut(inode, size):
     return apply
 
 
+def acks(data):
+    """The promises in what a program writes to its standard output."""
+    return data.decode().splitlines() if data.startswith(b"ack") else []
+
+
 class Recording:
     """The changes, syncs and promises of a run, in order."""
 
     def __init__(self, root, start):
         self.root, self.start = root, start
-        self.steps = []  # ("change", Change), ("sync", inode, path), ("ack", text)
-        self._now = start.copy()
+        self.steps = []  # ("change", Change), ("sync", inode, path, how many steps were before it began), ("ack", text)
+        self.now = start.copy()
         self._next = max(start.inodes) + 1
-        self._offsets = {}  # by descriptor
+        self._offsets = {}  # by descriptor and path: several processes have the same descriptors
+
+    def killed_behind(self, count):
+        """The first `count` steps: the processes are killed then. record() can go on from there."""
+        killed = Recording(self.root, self.start)
+        killed.steps, killed._next = self.steps[:count], self._next
+        for kind, *what in killed.steps:
+            if kind == "change":
+                what[0].apply(killed.now)
+        return killed
 
     def _names_of(self, path):
         relative = os.path.relpath(path, self.root)
@@ -125,7 +151,7 @@ class Recording:
         names = self._names_of(path)
         inode = 0 if names is not None else None
         for name in names or []:
-            held = self._now.inodes.get(inode)
+            held = self.now.inodes.get(inode)
             inode = held.get(name) if isinstance(held, dict) else None
         return inode
 
@@ -137,7 +163,7 @@ class Recording:
             for each in applies:
                 each(disk, part)
 
-        apply(self._now)
+        apply(self.now)
         self.steps.append(("change", Change(of, apply, text)))
 
     def made(self, path, is_directory):
@@ -145,7 +171,7 @@ class Recording:
         if directory is None:
             return
         inode, self._next = self._next, self._next + 1
-        self._now.inodes[inode] = {} if is_directory else b""
+        self.now.inodes[inode] = {} if is_directory else b""
         born = _set_name(directory, name, inode)
 
         def apply(disk, _part=1):
@@ -168,6 +194,16 @@ class Recording:
         self._change(("names", {from_directory, to_directory}),
                      [_set_name(to_directory, to_name, inode), _set_name(from_directory, from_name, other)], f"rename {old} to {new}")
 
+    def linked(self, old, new):
+        inode, (directory, name) = self.inode_of(old), self._place_of(new)
+        if inode is not None and directory is not None:
+            self._change(("names", {directory}), [_set_name(directory, name, inode)], f"link {old} to {new}")
+
+    def allocated(self, path, size):
+        inode = self.inode_of(path)
+        if inode is not None:
+            self._change(("file", inode), [_allocate(inode, size)], f"allocate {size} bytes of {path}")
+
     def written(self, path, offset, data):
         inode = self.inode_of(path)
         if inode is not None:
@@ -178,51 +214,58 @@ class Recording:
         if inode is not None:
             self._change(("file", inode), [_cut(inode, size)], f"cut {path} to {size}")
 
-    def synced(self, path):
+    def synced(self, path, begun_at):
         inode = self.inode_of(path)
         if inode is not None:
-            self.steps.append(("sync", inode, path))
+            self.steps.append(("sync", inode, path, begun_at))
 
-    def hear(self, name, arguments, result):
-        """One line of strace."""
+    def hear(self, name, arguments, result, begun_at, promises_in):
+        """One line of strace. begun_at: how many steps were recorded when the call began."""
         paths = [_bytes_of(text).decode() for text in re.findall(r'[<"]((?:\\x[0-9a-f]{2})+)[>"]', arguments)] \
-            if name not in ("write", "pwrite64", "writev") else []
+            if name not in ("write", "pwrite64", "writev", "sendto") else []
         here = os.getcwd()
         if name in ("openat", "creat"):
             opened = re.match(r"(\d+)<((?:\\x[0-9a-f]{2})+)>", result)
             if not opened:
                 return
-            path, descriptor = _bytes_of(opened.group(2)).decode(), opened.group(1)
-            self._offsets[descriptor] = 0
+            path = _bytes_of(opened.group(2)).decode()
+            self._offsets[opened.groups()] = 0
             writes = "O_WRONLY" in arguments or "O_RDWR" in arguments or name == "creat"
             if ("O_CREAT" in arguments or name == "creat") and self.inode_of(path) is None:
                 self.made(path, False)
             elif writes and ("O_TRUNC" in arguments or name == "creat"):
                 self.cut(path, 0)
             if writes and "O_APPEND" in arguments and self.inode_of(path) is not None:
-                self._offsets[descriptor] = len(self._now.inodes[self.inode_of(path)])
+                self._offsets[opened.groups()] = len(self.now.inodes[self.inode_of(path)])
             return
-        descriptor = re.match(r"(\d+)<", arguments)
-        descriptor = descriptor and descriptor.group(1)
+        opened = re.match(r"(\d+)<((?:\\x[0-9a-f]{2})*)>", arguments)
         if name == "lseek":
-            self._offsets[descriptor] = int(result.split()[0])
-        elif name in ("write", "pwrite64", "writev"):
-            path = _bytes_of(re.match(r"\d+<([^>]*)>", arguments).group(1)).decode()
+            self._offsets[opened.groups()] = int(result.split()[0])
+        elif name in ("write", "pwrite64", "writev", "sendto"):
             data = b"".join(_bytes_of(part) for part in re.findall(r'"((?:\\x[0-9a-f]{2})*)"', arguments))[:int(result.split()[0])]
-            if descriptor == "1" and data.startswith(b"ack"):
-                self.steps += [("ack", line) for line in data.decode().splitlines()]
+            promised = promises_in(data) if name == "sendto" or opened.group(1) == "1" else []
+            self.steps += [("ack", line) for line in promised]
+            if promised or name == "sendto":
                 return
-            offset = int(arguments.rsplit(", ", 1)[1]) if name == "pwrite64" else self._offsets.get(descriptor, 0)
+            offset = int(arguments.rsplit(", ", 1)[1]) if name == "pwrite64" else self._offsets.get(opened.groups(), 0)
             if name != "pwrite64":
-                self._offsets[descriptor] = offset + len(data)
-            self.written(path, offset, data)
+                self._offsets[opened.groups()] = offset + len(data)
+            self.written(_bytes_of(opened.group(2)).decode(), offset, data)
         elif name in ("fsync", "fdatasync"):
-            self.synced(paths[0])
+            self.synced(paths[0], begun_at)
+        elif name == "fallocate":
+            _, mode, offset, size = arguments.rsplit(", ", 3)
+            if mode != "0":
+                raise AssertionError(f"the model does not know {name}({arguments})")
+            self.allocated(paths[0], int(offset) + int(size))
         elif name == "ftruncate":
             self.cut(paths[0], int(arguments.rsplit(", ", 1)[1]))
         elif name in ("rename", "renameat", "renameat2"):
             old, new = paths if name == "rename" else (os.path.join(*paths[0:2]), os.path.join(*paths[2:4]))
             self.renamed(os.path.join(here, old), os.path.join(here, new), "EXCHANGE" in arguments)
+        elif name in ("link", "linkat"):
+            old, new = paths if name == "link" else (os.path.join(*paths[0:2]), os.path.join(*paths[2:4]))
+            self.linked(os.path.join(here, old), os.path.join(here, new))
         elif name in ("unlink", "rmdir"):
             self.removed(os.path.join(here, paths[0]))
         elif name == "unlinkat":
@@ -233,60 +276,67 @@ class Recording:
             raise AssertionError(f"the model does not know {name}({arguments})")
 
 
-def record(command, root, environment=None):
-    """Runs the command. Its changes below the directory `root`, which may hold something already."""
-    recording = Recording(os.path.realpath(root), Disk.read(root))
+def record(command, root, environment=None, promises_in=acks, behind=None):
+    """Runs the command. Its changes below the directory `root`, which may hold something already. behind: a recording that goes on; `root` holds its
+    `now`."""
+    recording = behind.killed_behind(len(behind.steps)) if behind else Recording(os.path.realpath(root), Disk.read(root))
     with tempfile.TemporaryDirectory() as scratch:
         trace = os.path.join(scratch, "trace")
-        subprocess.run(["strace", "-f", "-y", "-xx", "-s", "100000000", "-e", "trace=" + CALLS, "-e", "signal=none", "-o", trace, *command],
+        subprocess.run(["strace", "-f", "--seccomp-bpf", "-y", "-xx", "-s", "100000000", "-e", "trace=" + CALLS, "-e", "signal=none", "-o", trace, *command],
                        check=True, stdout=subprocess.PIPE, env=environment)
         begun = {}
         with open(trace) as lines:
             for line in lines:
                 process, line = line.rstrip("\n").split(None, 1)
                 if line.endswith("<unfinished ...>"):
-                    begun[process] = line[:-len("<unfinished ...>")]
+                    begun[process] = line[:-len("<unfinished ...>")], len(recording.steps)
                     continue
+                begun_at = len(recording.steps)
                 resumed = re.match(r"<\.\.\. \w+ resumed>", line)
                 if resumed:
-                    line = begun.pop(process) + line[resumed.end():]
+                    first, begun_at = begun.pop(process)
+                    line = first + line[resumed.end():]
                 heard = re.match(r"(\w+)\((.*)\)\s+= (.*)$", line)
                 if heard and not heard.group(3).startswith(("-1", "?")):
-                    recording.hear(*heard.groups())
+                    recording.hear(*heard.groups(), begun_at, promises_in)
     return recording
 
 
-def states(recording, seed=0, of_each=200, forgets=lambda path: False):
-    """(disk, promises, what happened): what may be on the disk after a crash behind each step. forgets: the paths whose syncs are taken for not made."""
+def states(recording, seed=0, of_each=200, forgets=lambda path: False, first=0, told=None):
+    """(disk, promises, what happened): what may be on the disk after a crash behind each step. forgets: the paths whose syncs are taken for not made.
+    first: no crash comes before this step, and all earlier syncs are made. told: states to leave out; those that are told are added."""
     chance = random.Random(seed)
-    told, changes, acks = set(), [], []  # changes: [change, is it on the disk]
-    for kind, *what in recording.steps:
+    told = set() if told is None else told
+    changes, promised = [], []  # changes: [change, is it on the disk, its step]
+    for number, (kind, *what) in enumerate(recording.steps):
         if kind == "change":
-            changes.append([what[0], False])
+            changes.append([what[0], False, number])
         elif kind == "ack":
-            acks.append(what[0])
-        elif not forgets(what[1]):
+            promised.append(what[0])
+        elif number < first or not forgets(what[1]):
             for each in changes:
                 of, on = each[0].of
-                each[1] = each[1] or (what[0] == on if of == "file" else what[0] in on)
-        open_ones = [index for index, (_, is_there) in enumerate(changes) if not is_there]
+                each[1] = each[1] or each[2] < what[2] and (what[0] == on if of == "file" else what[0] in on)
+        if number < first:
+            continue
+        open_ones = [index for index, (_, is_there, _) in enumerate(changes) if not is_there]
         for parts in _choices(len(open_ones), [changes[index][0].of[0] == "file" for index in open_ones], of_each, chance):
             part_of = dict(zip(open_ones, parts))
             disk = recording.start.copy()
-            for index, (change, _) in enumerate(changes):
+            for index, (change, _, _) in enumerate(changes):
                 part = part_of.get(index, 1)
                 if part:
                     change.apply(disk, part)
-            key = (disk.tree(), tuple(acks))
+            key = (disk.tree(), tuple(promised))
             if key not in told:
                 told.add(key)
-                yield disk, list(acks), changes[-1][0].text if changes else "start"
+                yield disk, list(promised), changes[-1][0].text if changes else "start"
 
 
 def _choices(count, of_files, most, chance):
-    """For each change that is not on the disk: 1, it is there; 0, it is not; between: the first part of a write."""
-    values = [(1, 0, 0.5) if of_file else (1, 0) for of_file in of_files]
-    if 3**count <= most:
+    """For each change that is not on the disk, how much of it is there after all."""
+    values = [(1, 0, FIRST_HALF, SECOND_HALF) if of_file else (1, 0) for of_file in of_files]
+    if math.prod(map(len, values)) <= most:
         yield from itertools.product(*values)
         return
     yield (1,) * count
