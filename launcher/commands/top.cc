@@ -10,8 +10,10 @@
 
 #include "common/base/color.h"
 #include "common/base/file.h"
+#include "common/base/text.h"
 #include "launcher/commands/conversation.h"
 #include "launcher/commands/invocation.h"
+#include "launcher/core/text/plain_text.h"
 #include "launcher/core/verdict/verdict.h"
 
 namespace muster::launcher {
@@ -83,6 +85,23 @@ int say_why_it_is_silent(const JobEntry& job, const CommandArguments& arguments,
   return print(fmt::format("{} {}\n", job.record.job_id, end_of(*now)));
 }
 
+void draw(const std::string& sequences) {
+  (void)write_all(STDOUT_FILENO, sequences, "stdout");
+}
+
+// Over what stood there, and nothing below. What names of jobs and hosts hold reaches the terminal as text.
+std::string in_place(const std::string& table) {
+  std::string drawn = "\033[H";
+  std::vector<std::string_view> lines = split(table, '\n');
+  lines.pop_back();
+  for (const std::string_view line : lines) {
+    std::string shown = for_terminal(std::string(line) + "\n", colors_wanted());
+    shown.pop_back();
+    drawn += shown + "\033[K\n";
+  }
+  return drawn + "\033[J";
+}
+
 int watch(const JobEntry& job, const CommandArguments& arguments, const Invocation& invocation) {
   struct sigaction action{};
   action.sa_handler = end_top;
@@ -92,22 +111,19 @@ int watch(const JobEntry& job, const CommandArguments& arguments, const Invocati
   sigaction(SIGWINCH, &action, nullptr);
   const Keyboard keyboard;
   std::optional<JobStatus> before;
-  print("\033[?25l\033[2J");
+  draw("\033[?25l\033[2J");
   while (ended == 0) {
     auto status = ask(job);
     if (!status) {
-      print("\033[?25h");
+      draw("\033[?25h");
       return say_why_it_is_silent(job, arguments, invocation, status.error());
     }
-    std::string text = top_as_text(*status, before, screen());
-    // In place: each line over what stood there, and nothing below.
-    std::string drawn = "\033[H";
-    for (const char letter : text) drawn += letter == '\n' ? "\033[K\n" : std::string(1, letter);
-    print(drawn + "\033[J");
+    draw(in_place(top_as_text(*status, before, screen())));
     before = *std::move(status);
     if (keyboard.quits_within(kRedraw)) break;
   }
-  return print("\033[?25h");
+  draw("\033[?25h");
+  return 0;
 }
 
 // As soon as all is known that is shown, or after a while without it.

@@ -43,6 +43,12 @@ class LaunchCommands : public testing::Test {
     const int exit_code = run.exit_code();
     return {exit_code, run.out(), run.err()};
   }
+  // What a terminal gets that runs this; the programs are those that every terminal has.
+  std::string in_terminal(const std::string& line) const {
+    LaunchRun run({"-qec", line, "/dev/null"}, {{"MUSTER_LOG_DIR", logs}}, "/usr/bin/script");
+    run.exit_code();
+    return run.out();
+  }
   nlohmann::json jobs() const { return nlohmann::json::parse(command({"ps", "--json"}).out); }
   std::string only_job() const { return jobs().at(0).at("job_id"); }
   // To the launcher of the only job.
@@ -59,25 +65,38 @@ class LaunchCommands : public testing::Test {
   const std::string logs = scratch / "logs";
 };
 
-// The programs that this is run under are those that every terminal has.
 TEST_F(LaunchCommands, LetOnlyTextAndColoursOfAWorkerReachATerminal) {
-  const auto in_terminal = [&](const std::string& arguments) {
-    LaunchRun run({"-qec", LAUNCH_PROGRAM " " + arguments, "/dev/null"}, {{"MUSTER_LOG_DIR", logs}},
-                  "/usr/bin/script");
-    run.exit_code();
-    return run.out();
-  };
   if (!std::filesystem::exists("/usr/bin/script"))
     GTEST_SKIP() << "there is no /usr/bin/script to make a terminal";
   const std::string job =
       R"(--max-restarts 0 sh -c 'printf "\033]0;title\007\033[31mbad\033[0m\033[2J news\n" >&2; exit 3')";
   for (const std::string& arguments : {job, std::string("logs"), std::string("report")}) {
-    const std::string shown = in_terminal(arguments);
+    const std::string shown = in_terminal(LAUNCH_PROGRAM " " + arguments);
     EXPECT_THAT(shown, HasSubstr("\033[31mbad\033[0m news")) << arguments;
     EXPECT_THAT(shown, Not(HasSubstr("\033]"))) << arguments;
     EXPECT_THAT(shown, Not(HasSubstr("\033[2J"))) << arguments;
   }
   EXPECT_THAT(command({"logs"}).out, HasSubstr("\033[2J")) << "a file or a pipe gets it as it is";
+}
+
+TEST_F(LaunchCommands, TopIsDrawnInPlace) {
+  if (!std::filesystem::exists("/usr/bin/script"))
+    GTEST_SKIP() << "there is no /usr/bin/script to make a terminal";
+  LaunchRun job(started({"sh", "-c", "echo ready; sleep 1000"}));
+  ASSERT_TRUE(job.printed("ready")) << job.err();
+  const std::string pid_file = scratch / "pid";
+  LaunchRun top({"-qec", fmt::format("echo $$ >{}; exec " LAUNCH_PROGRAM " top", pid_file), "/dev/null"},
+                {{"MUSTER_LOG_DIR", logs}}, "/usr/bin/script");
+  EXPECT_TRUE(eventually([&] { return top.out().contains("\033[J\033[H"); }))
+      << "drawn a second time: " << top.out();
+  EXPECT_EQ(kill(std::atoi(read_file(pid_file, 64).value_or("").c_str()), SIGINT), 0);
+  top.exit_code();
+  const std::string shown = top.out();
+  EXPECT_TRUE(shown.starts_with("\033[?25l\033[2J\033[H")) << "the screen is cleared first: " << shown;
+  EXPECT_THAT(shown, HasSubstr("\033[K\r\n")) << "what stood in a line before goes";
+  EXPECT_TRUE(shown.ends_with("\033[?25h")) << "the cursor is shown again: " << shown;
+  job.signal(SIGINT);
+  job.exit_code();
 }
 
 TEST_F(LaunchCommands, ListNothingWhereNoJobHasBeen) {

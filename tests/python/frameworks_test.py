@@ -76,7 +76,7 @@ class Frameworks(unittest.TestCase):
             self.assertEqual(killed["culprit"]["signal"], 9, said)
             self.assertIn(killed["committed_step"], (KILLED_AT // EVERY * EVERY, KILLED_AT // EVERY * EVERY - EVERY), said)
             self.assertEqual(noticed["resumed_step"], killed["committed_step"], said)
-            self.assertIn(f"attempt 2 resumes from step {killed['committed_step']} (restart 1 of 3)", faulty.err)
+            self.assertIn(f"attempt 2 can resume from step {killed['committed_step']} (restart 1 of 3)", faulty.err)
             self.assertGreaterEqual(noticed["committed_step"], NOTICED_AT, said)
             self.assertEqual(noticed["committed_step"], noticed["last_step"], said)
             self.assertIn("saving", [event["event"] for event in faulty.events], said)

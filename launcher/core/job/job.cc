@@ -389,9 +389,9 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
   history.offered_step = begun.resume_step ? std::optional(static_cast<std::int64_t>(*begun.resume_step))
                                            : saved_step(chronicle_.history());
   chronicle_.begin(std::move(history));
-  const auto from = chronicle_.resume_step();
-  record("attempt_begun", from ? fmt::format("resumes from step {}", *from) : "");
-  if (recovery_.repeated()) decide(Tell{restart_text(now)}, "the attempt is a restart");
+  record("attempt_begun", offer_text(begun.resume_step.has_value()));
+  if (recovery_.repeated())
+    decide(Tell{restart_text(begun.resume_step.has_value(), now)}, "the attempt is a restart");
   neighbours_ = find_neighbours();
   const bool many_hosts = !plan_.hosts.empty() && node_count > 1;
   std::map<std::string, std::int32_t> agents_on;

@@ -207,7 +207,8 @@ class Job {
   void tell_wait(TimePoint now);
   void tell_loss();
   std::string list_of(const std::vector<NodeId>& nodes) const;
-  std::string restart_text(TimePoint now) const;
+  std::string offer_text(bool on_disk) const;
+  std::string restart_text(bool on_disk, TimePoint now) const;
   std::string too_few_text(TimePoint now) const;
   std::string advice_for(const wire::AttemptRefused& refused) const;
   std::string by_host(const std::map<NodeId, std::string>& messages) const;

@@ -33,9 +33,16 @@ void Job::tell_loss() {
   if (!loss.empty()) verdict_.cause += "; " + loss;
 }
 
-std::string Job::restart_text(TimePoint now) const {
+// The runtime resumes from a checkpoint of its own, `on_disk`. Whether another program does from what it has
+// committed is not known. Empty: there is neither.
+std::string Job::offer_text(bool on_disk) const {
   const auto step = chronicle_.resume_step();
-  std::string from = step ? fmt::format("resumes from step {}", *step) : "begins; no Muster checkpoint";
+  return step ? fmt::format("{} from step {}", on_disk ? "resumes" : "can resume", *step) : "";
+}
+
+std::string Job::restart_text(bool on_disk, TimePoint now) const {
+  const auto step = chronicle_.resume_step();
+  std::string from = step ? offer_text(on_disk) : "begins; no Muster checkpoint";
   // What the agents hold is known when the ranks have met.
   if (plan_.job.limits.memory_tier_bytes > 0) from += step ? " or a newer one in memory" : " on the disk";
   std::string text = fmt::format("{}; attempt {} {} (restart {} of {})", recovery_.repeated()->cause,

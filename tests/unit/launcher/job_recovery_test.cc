@@ -524,7 +524,7 @@ TEST_F(JobTest, APlainProgramGoesOnFromWhatItHasCommittedItself) {
   worker_exits(2, 0, SIGKILL);
   empty_all();
   happen(AttemptBegun{Attempt(2), std::nullopt});
-  EXPECT_THAT(told(), HasSubstr("attempt 2 resumes from step 60"));
+  EXPECT_THAT(told(), HasSubstr("attempt 2 can resume from step 60"));
   start_workers();
   EXPECT_EQ(sent<wire::StartWorkers>().at(0).second.resume_step, 60U);
 }
