@@ -81,23 +81,25 @@ bool ends_within(c10d::Work& work, std::chrono::milliseconds limit) {
   return true;
 }
 
-// Ends what is under way in the group's threads, for which who leaves the group waits. Gloo cannot be told
-// to: it gives a whole group up when a wait in it has run out.
+// Ends what is under way in the group's threads, for which who leaves the group waits.
 void break_off(const Group& group) {
   if (const auto backend = group.process_group()->getBackend(c10::kCPU); backend->getBackendName() != "gloo")
     return backend->abort();
+  close_gloo(*group.process_group(), group.rank() == 0 ? 1 : 0);
+}
+
+}  // namespace
+
+void close_gloo(c10d::ProcessGroup& group, int peer) {
+  if (group.getBackend(c10::kCPU)->getBackendName() != "gloo") return;
   constexpr int kTagOfNobody = std::numeric_limits<int>::max();
   try {
     std::vector<at::Tensor> nothing{at::empty({1}, at::kByte)};
-    group.process_group()
-        ->recv(nothing, group.rank() == 0 ? 1 : 0, kTagOfNobody)
-        ->wait(std::chrono::milliseconds(1));
+    group.recv(nothing, peer, kTagOfNobody)->wait(std::chrono::milliseconds(1));
   } catch (const std::exception&) {
     // That is what it was for.
   }
 }
-
-}  // namespace
 
 void require_member(const Group& group, const std::string& what) {
   if (!group.is_member())

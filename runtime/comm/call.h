@@ -74,6 +74,10 @@ class Call {
   bool wrote_ = false;
 };
 
+// Closes the connections of a group's Gloo, if it has one. Gloo cannot be told to: it gives a whole group up
+// when a wait in it has run out. `peer`: a place with which there is a connection.
+void close_gloo(c10d::ProcessGroup& group, int peer);
+
 // In the handler of what ended something between two members, told by `text`: std::runtime_error as above.
 [[noreturn]] void fail_for_peer(const Group& group, const std::string& text);
 

@@ -14,6 +14,7 @@
 #include "runtime/comm/formation.h"
 #include "runtime/comm/job_state.h"
 #include "runtime/comm/nccl.h"
+#include "runtime/comm/nccl_failure.h"
 #include "runtime/comm/process_group.h"
 #include "runtime/process/uncaught.h"
 
@@ -29,6 +30,7 @@ std::string leaving_key(int rank) {
 }  // namespace
 
 Group::State::~State() {
+  close_abandoned();
   if (std::uncaught_exceptions() > 0) return;
   if (keeps_job != nullptr) leave_word(*keeps_job);
   shut_down();
@@ -82,6 +84,16 @@ std::int64_t calls_of_who_left(c10d::Store& store, int rank) {
   return store.check({leaving_key(rank)}) ? std::atoll(store.get_to_str(leaving_key(rank)).c_str()) : 0;
 }
 
+void Group::State::close_abandoned() noexcept {
+  if (process_group == nullptr || abandoned_peer < 0) return;
+  try {
+    close_gloo(*process_group, abandoned_peer);
+  } catch (...) {
+    log::warning("rank {}: the connections of the process group '{}' could not be closed: {}",
+                 ranks[static_cast<std::size_t>(rank)], name, current_exception_text());
+  }
+}
+
 void Group::State::shut_down() noexcept {
   const auto leaving = std::exchange(process_group, nullptr);
   if (leaving == nullptr) return;
@@ -91,6 +103,7 @@ void Group::State::shut_down() noexcept {
     log::warning("rank {}: the process group '{}' could not be shut down: {}",
                  ranks[static_cast<std::size_t>(rank)], name, current_exception_text());
   }
+  note_nccl_failure_of(*leaving);
 }
 
 Group::State& state_of(const Group& group) {

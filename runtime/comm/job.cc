@@ -11,10 +11,12 @@
 #include <stdexcept>
 #include <stdio_ext.h>
 #include <string_view>
+#include <torch/cuda.h>
 
 #include "common/base/log.h"
 #include "runtime/comm/job_state.h"
 #include "runtime/comm/nccl.h"
+#include "runtime/comm/nccl_failure.h"
 #include "runtime/comm/process_group.h"
 #include "runtime/process/heap.h"
 #include "runtime/process/uncaught.h"
@@ -50,12 +52,27 @@ Job::State::State(const World& description, std::optional<std::chrono::milliseco
                                          store, device, timeout);
 }
 
+// main() has returned, and nothing can be thrown any more. NCCL ends what has not ended within the group's
+// time-out, and with it what is waited for here.
+void Job::State::end_gpu_work() noexcept {
+  try {
+    if (device.is_cuda()) torch::cuda::synchronize(device.index());
+  } catch (...) {
+    const std::string text = current_exception_text();
+    // Of a Job in static storage CUDA may have gone before.
+    if (!text.contains("shutting down") && !text.contains("unloading")) end_with_error(text);
+  }
+}
+
 Job::State::~State() {
   reports.send_profile();
   flush_trace();
+  all.close_abandoned();
   if (std::uncaught_exceptions() > 0) return;
+  end_gpu_work();
   all.leave_word(*this);
   all.shut_down();
+  if (const std::string failure = noted_nccl_failure(); !failure.empty()) end_with_error(failure);
   reports.send("finished", reports.newest_step());
 }
 

@@ -28,6 +28,8 @@ struct Group::State {
   // What is under way on GPUs is finished; a group that merely goes aborts it. Somebody may still hold the
   // process group, and the store that it needs goes with the job.
   void shut_down() noexcept;
+  // Closes Gloo's connections if a receive was abandoned: its thread would wait for that for ever.
+  void close_abandoned() noexcept;
   // In the group's store, before this rank leaves the job: how many of its collectives it has done its part
   // of.
   void leave_word(const Job::State& in) const noexcept;
@@ -44,6 +46,8 @@ struct Group::State {
   c10::intrusive_ptr<c10d::Store> store;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   std::atomic<std::int64_t> call_count = 0;  // collectives that this rank has entered
+  // The peer's place, of a receive into memory of the CPU that was never completed; -1: there is none.
+  std::atomic<int> abandoned_peer = -1;
 };
 
 struct Job::State {
@@ -51,7 +55,9 @@ struct Job::State {
         const NcclOptions& chosen_nccl, std::optional<int> listen_fd);
   State(const State&) = delete;
   State& operator=(const State&) = delete;
+  // Ends the process with exit code 1 if a group of GPUs was given up, and nobody has been told.
   ~State();
+  void end_gpu_work() noexcept;
 
   World world;
   // Before the store: connecting may take minutes, and the agent shall see that this rank lives.

@@ -1,21 +1,40 @@
 #include "runtime/comm/nccl_failure.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <mutex>
 #include <utility>
 
+#include "common/base/clock.h"
 #include "runtime/comm/formation.h"
 
 namespace muster {
+
+struct NcclGroup::Known {
+  std::mutex mutex;
+  std::string failure;
+  TimePoint looked_at{};
+  bool store_is_gone = false;
+  std::atomic<bool> told = false;  // nccl_failure_of() has said it
+};
+
 namespace {
+
+constexpr const char* kGivenUp = "given_up";
 
 struct Watched {
   std::mutex mutex;
   std::vector<NcclGroup> groups;
+  std::string noted;
 };
+// Set once a collective of any group has timed out; until then no store is asked.
+std::atomic<bool> time_was_over = false;
+constexpr std::chrono::seconds kBetweenLooks{1};
+
 Watched& watched() {
   static auto* one = new Watched;
   return *one;
@@ -50,29 +69,50 @@ std::string who_is_absent(const NcclGroup& group) {
   return describe_absent(group, entered);
 }
 
+// Publishes `mine`, if it is not empty and no member has been faster; what is published, or empty.
+std::string agree_on_failure(const NcclGroup& group, const std::string& mine) {
+  const auto store = connect_again(group.store);
+  if (!mine.empty()) return store->compareSet(kGivenUp, std::string(), mine);
+  return store->check({kGivenUp}) ? store->get_to_str(kGivenUp) : "";
+}
+
 std::string failure_of(const NcclGroup& group) {
   const auto backend = group.backend.lock();
   if (!backend) return {};
-  const auto how = [&]() -> const char* {
-    switch (backend->getError()) {
-      case c10d::ErrorType::SUCCESS: return nullptr;
-      case c10d::ErrorType::TIMEOUT: return "a collective has not ended in time";
-      default: return "a collective has failed";
-    }
-  }();
-  if (how == nullptr) return {};
-  const std::string absent = who_is_absent(group);
-  return fmt::format("NCCL has given the group '{}' up: {}", group.name, absent.empty() ? how : absent);
+  NcclGroup::Known& known = *group.known;
+  const std::lock_guard lock(known.mutex);
+  if (!known.failure.empty()) return known.failure;
+  const c10d::ErrorType error = backend->getError();
+  std::string text;
+  if (error == c10d::ErrorType::SUCCESS) {
+    const TimePoint now = Clock::now();
+    if (!time_was_over || known.store_is_gone || now - known.looked_at < kBetweenLooks) return {};
+    known.looked_at = now;
+  } else {
+    text = who_is_absent(group);
+    if (text.empty())
+      text = error == c10d::ErrorType::TIMEOUT ? "a collective has not ended in time"
+                                               : "a collective has failed";
+  }
+  try {
+    text = agree_on_failure(group, text);
+  } catch (const std::exception&) {
+    known.store_is_gone = true;
+  }
+  if (!text.empty()) known.failure = fmt::format("NCCL has given the group '{}' up: {}", group.name, text);
+  return known.failure;
 }
 
 }  // namespace
 
 void watch_nccl(NcclGroup group) {
+  group.known = std::make_shared<NcclGroup::Known>();
   const std::lock_guard lock(watched().mutex);
   watched().groups.push_back(std::move(group));
 }
 
 void tell_entered() {
+  time_was_over = true;
   for (const NcclGroup& each : living_groups()) {
     const auto backend = each.backend.lock();
     if (!backend) continue;
@@ -114,10 +154,31 @@ std::string nccl_failure_of(c10d::ProcessGroup& group) {
   if (!std::ranges::any_of(group.getDeviceTypes(), &c10::Device::is_cuda)) return {};
   const auto backend = group.getBackend(c10::kCUDA);
   // Asked before each collective: nothing is copied where all is well.
-  if (!is_watched(backend) || backend->getError() == c10d::ErrorType::SUCCESS) return {};
-  for (const NcclGroup& each : living_groups())
-    if (each.backend.lock() == backend) return failure_of(each);
+  if (!is_watched(backend) || (backend->getError() == c10d::ErrorType::SUCCESS && !time_was_over)) return {};
+  for (const NcclGroup& each : living_groups()) {
+    if (each.backend.lock() != backend) continue;
+    std::string failure = failure_of(each);
+    if (!failure.empty()) each.known->told = true;
+    return failure;
+  }
   return {};
+}
+
+void note_nccl_failure_of(c10d::ProcessGroup& group) {
+  if (!std::ranges::any_of(group.getDeviceTypes(), &c10::Device::is_cuda)) return;
+  const auto backend = group.getBackend(c10::kCUDA);
+  for (const NcclGroup& each : living_groups()) {
+    if (each.known->told || each.backend.lock() != backend) continue;
+    if (backend->getError() == c10d::ErrorType::SUCCESS) continue;
+    std::string failure = failure_of(each);
+    const std::lock_guard lock(watched().mutex);
+    if (watched().noted.empty()) watched().noted = std::move(failure);
+  }
+}
+
+std::string noted_nccl_failure() {
+  const std::lock_guard lock(watched().mutex);
+  return watched().noted;
 }
 
 std::string any_nccl_failure() {

@@ -3,12 +3,14 @@
 //
 // When a collective has not ended in time, each rank of the job tells the others, through the stores of its
 // groups, how many collectives it has entered in each; who has entered fewer has not come. After that what
-// GPUs do goes on with what happened to lie in the tensors, so that results may not be used. Safe from any
-// thread; nothing here waits for other ranks.
+// GPUs do goes on with what happened to lie in the tensors, so that results may not be used. Who finds a
+// group given up says so in its store. After a time-out a member that was not in that collective looks there,
+// at most once a second, and refuses as well. Safe from any thread; nothing here waits for other ranks.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -26,12 +28,16 @@ struct NcclGroup {
   std::vector<int> ranks;  // of the job, by place
   int place = 0;           // this process's
   std::string name;
+  // Shared by copies.
+  struct Known;
+  std::shared_ptr<Known> known{};
 };
 
 // As long as its backend is there.
 void watch_nccl(NcclGroup group);
 
-// How many collectives this rank has entered in each of its groups: into their stores.
+// How many collectives this rank has entered in each of its groups: into their stores. Called on every rank
+// when a collective has not ended in time.
 void tell_entered();
 
 // "rank 2 has not come to its collective 41", by how many each place has entered;
@@ -41,6 +47,10 @@ std::string describe_absent(const NcclGroup& group, const std::vector<std::optio
 // Empty: nothing is wrong with the NCCL of this process group, or with that of any.
 std::string nccl_failure_of(c10d::ProcessGroup& group);
 std::string any_nccl_failure();
+// Remembers why this rank's part of a group that goes now was given up, if nccl_failure_of() has not said so.
+void note_nccl_failure_of(c10d::ProcessGroup& group);
+// The first that was remembered; empty: there is none.
+std::string noted_nccl_failure();
 // kUnavailable with that: what has been trained with such a group may not be kept.
 Status check_groups();
 

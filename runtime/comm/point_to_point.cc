@@ -18,8 +18,14 @@ struct Work::State {
   std::string text;
   Packed packed;
   bool receives;
+  int peer;  // its place; of a receive from any rank, for which Gloo has connected all, some place
   c10::intrusive_ptr<c10d::Work> work;
+  bool arrived = false;
 
+  ~State() {
+    if (receives && work != nullptr && !arrived && packed.bytes().is_cpu())
+      state_of(group).abandoned_peer = peer;
+  }
   void wait() {
     step_time().meets(state_of(group).key);
     const InStepPart waiting(kCommunicatePart);
@@ -29,6 +35,7 @@ struct Work::State {
     } catch (const std::exception&) {
       fail_for_peer(group, text);
     }
+    arrived = true;
     if (!receives) return;
     const torch::NoGradGuard no_grad;
     packed.unpack();
@@ -48,7 +55,7 @@ void Work::wait() {
 
 namespace {
 
-// `start` begins it with the tensor's bytes, which it fills if it `receives`.
+// `start` begins it with the tensor's bytes, which it fills if it `receives`, and sets its peer.
 template <class Start>
 std::unique_ptr<Work::State> start_between(const Group& group, const std::string& text,
                                            const at::Tensor& tensor, bool receives, const Start& start) {
@@ -58,10 +65,12 @@ std::unique_ptr<Work::State> start_between(const Group& group, const std::string
   require_member(group, text);
   if (!tensor.defined() || tensor.layout() != at::kStrided) refuse("the tensor is undefined or sparse");
   const torch::NoGradGuard no_grad;
-  auto state = std::make_unique<Work::State>(Work::State{group, text, Packed(tensor), receives, nullptr});
+  const int other = group.rank() == 0 ? 1 : 0;
+  std::unique_ptr<Work::State> state(
+      new Work::State{group, text, Packed(tensor), receives, other, /*work=*/nullptr});
   std::vector<at::Tensor> bytes{state->packed.bytes()};
   try {
-    state->work = start(bytes);
+    state->work = start(bytes, state->peer);
   } catch (const c10::Error& error) {
     refuse(error.what_without_backtrace());
   } catch (const std::invalid_argument&) {
@@ -83,17 +92,17 @@ int peer_place(const Group& group, int job_rank, const char* function) {
 
 Work isend(const Group& group, const at::Tensor& tensor, int dst, int tag) {
   return Work(start_between(group, fmt::format("send of {} to rank {}", shape_text(tensor), dst), tensor,
-                            false, [&](std::vector<at::Tensor>& bytes) {
-                              const int place = peer_place(group, dst, "send");
-                              return group.process_group()->send(bytes, place, tag);
+                            false, [&](std::vector<at::Tensor>& bytes, int& peer) {
+                              peer = peer_place(group, dst, "send");
+                              return group.process_group()->send(bytes, peer, tag);
                             }));
 }
 
 Work irecv(const Group& group, const at::Tensor& tensor, int src, int tag) {
   return Work(start_between(group, fmt::format("recv of {} from rank {}", shape_text(tensor), src), tensor,
-                            true, [&](std::vector<at::Tensor>& bytes) {
-                              const int place = peer_place(group, src, "recv");
-                              return group.process_group()->recv(bytes, place, tag);
+                            true, [&](std::vector<at::Tensor>& bytes, int& peer) {
+                              peer = peer_place(group, src, "recv");
+                              return group.process_group()->recv(bytes, peer, tag);
                             }));
 }
 
@@ -108,7 +117,7 @@ int recv(const Group& group, const at::Tensor& tensor, std::optional<int> src, i
   }
   const auto state = start_between(
       group, fmt::format("recv of {} from any rank", shape_text(tensor)), tensor, true,
-      [&](std::vector<at::Tensor>& bytes) { return group.process_group()->recvAnysource(bytes, tag); });
+      [&](std::vector<at::Tensor>& bytes, int&) { return group.process_group()->recvAnysource(bytes, tag); });
   state->wait();
   return group.ranks()[static_cast<std::size_t>(state->work->sourceRank())];
 }

@@ -118,7 +118,6 @@ c10::intrusive_ptr<c10d::Backend> gloo_for(const Making& making) {
 }
 
 c10::intrusive_ptr<c10d::Backend> nccl_for(const Making& making) {
-  c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(making.device);
   return make_nccl({.store = making.prefixed("/nccl"),
                     .rank = making.place.rank,
                     .ranks = making.place.ranks,
@@ -174,6 +173,8 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, co
                                                           const c10::intrusive_ptr<c10d::Store>& store,
                                                           c10::Device device,
                                                           std::optional<std::chrono::milliseconds> timeout) {
+  // torch::kCUDA is this rank's GPU from now on.
+  if (device.is_cuda()) c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(device);
   const Making making{world, place, store, device, timeout};
   auto group = c10::make_intrusive<c10d::ProcessGroup>(making.prefixed(""), place.rank, place.size());
   add_backends(*group, making);

@@ -127,16 +127,19 @@ std::optional<std::string> preemption() {
     _exit(kExitPreempted);
   }
   const std::string message = describe_current_exception();
-  const OnAllRanks nature = nature_of_current_exception();
-  if (!nature.told) std::fprintf(stderr, "%s%s\n", who().c_str(), message.c_str());
   const std::string cause = cause_of_current_exception();
-  write_error_file(message, nature, cause == message ? "" : cause);
+  end_with_error(message, nature_of_current_exception(), cause == message ? "" : cause);
+}
+
+}  // namespace
+
+void end_with_error(const std::string& message, const OnAllRanks& nature, const std::string& cause) {
+  if (!nature.told) std::fprintf(stderr, "%s%s\n", who().c_str(), message.c_str());
+  write_error_file(message, nature, cause);
   std::fflush(nullptr);
   flush_trace();
   _exit(1);
 }
-
-}  // namespace
 
 std::string error_file_content(const std::string& message, std::int64_t unix_seconds,
                                const OnAllRanks& nature, const std::string& cause) {

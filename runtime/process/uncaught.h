@@ -51,6 +51,11 @@ std::invoke_result_t<Body> without_throwing(Body&& body) {
   }
 }
 
+// What an uncaught exception comes to: the message is printed and left in the error file, and the process
+// ends with exit code 1.
+[[noreturn]] void end_with_error(const std::string& message, const OnAllRanks& nature = {},
+                                 const std::string& cause = {});
+
 // From now on an uncaught exception prints "rank <rank>: <Type>: <text>" to stderr (under a launcher, which
 // says the rank, "<Type>: <text>"), is written to the file that TORCHELASTIC_ERROR_FILE names, if any, and
 // ends the process with exit code 1. A std::logic_error or std::invalid_argument less than 30 s from `now`,

@@ -126,7 +126,10 @@ void Staging::finish() const {
       from += part.nbytes();
     }
   }
-  for (const auto& [device, host] : back_) device.copy_(host);
+  for (const Copy& each : back_) {
+    const c10::StreamGuard on(each.stream);
+    each.device.copy_(each.host);
+  }
 }
 
 }  // namespace muster::mpi

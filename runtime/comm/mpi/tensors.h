@@ -4,6 +4,8 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <c10/core/Stream.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <functional>
 #include <string>
 #include <utility>
@@ -51,7 +53,7 @@ struct Parts {
 };
 
 // Tensors of a GPU, in memory that MPI can use; others as they are. What is filled there is copied back at
-// the end.
+// the end, on the stream that was current when it was asked for: after what had been launched there by then.
 class Staging {
  public:
   at::Tensor read(const at::Tensor& tensor) {
@@ -60,10 +62,11 @@ class Staging {
   }
   at::Tensor fill(const at::Tensor& tensor) {
     if (tensor.is_cpu()) return tensor;
-    return back_.emplace_back(tensor, host_of(tensor)).second;
+    const c10::Stream stream = c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device());
+    return back_.emplace_back(tensor, host_of(tensor), stream).host;
   }
   at::Tensor change(const at::Tensor& tensor) {
-    return fill(tensor).is_same(tensor) ? tensor : back_.back().second.copy_(tensor);
+    return fill(tensor).is_same(tensor) ? tensor : back_.back().host.copy_(tensor);
   }
   // Whose parts lie one after the other in `row`, if that is defined.
   void spread(const at::Tensor& row, const std::vector<at::Tensor>& parts) {
@@ -76,7 +79,11 @@ class Staging {
   static at::Tensor host_of(const at::Tensor& tensor) {
     return at::empty_like(tensor, tensor.options().device(at::kCPU).pinned_memory(true));
   }
-  std::vector<std::pair<at::Tensor, at::Tensor>> back_;
+  struct Copy {
+    at::Tensor device, host;
+    c10::Stream stream;
+  };
+  std::vector<Copy> back_;
   at::Tensor row_;
   std::vector<at::Tensor> parts_;
 };
