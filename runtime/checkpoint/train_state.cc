@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <muster/collectives.h>
 #include <muster/train_state.h>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "runtime/checkpoint/optimizer_part.h"
+#include "runtime/pipeline/same_samples.h"
 
 namespace muster {
 
@@ -272,6 +274,9 @@ TrainState::TrainState(const std::vector<torch::nn::Module*>& stages, torch::opt
   parts_.push_back(make_optimizer_part("optimizer", modules_, optimizer));
   parts_.push_back(std::make_unique<LoaderPart>("loader", loader));
   parts_.push_back(std::make_unique<GeneratorPart>());
+}
+void TrainState::require_same_samples(const Group& group, const AnyDataLoader& loader) {
+  require_one_share(all_gather_object(group, text_of_share(loader.rank(), loader.world_size())));
 }
 TrainState::TrainState() {
   parts_.push_back(std::make_unique<GeneratorPart>());

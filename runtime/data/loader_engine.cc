@@ -184,6 +184,7 @@ struct LoaderEngine::State {
   std::exception_ptr failed_ahead;          // instead of `staged`
   std::shared_ptr<void> current;
   Ticket given;                             // of `current`
+  std::vector<const void*> given_memory;    // where the tensors of `current` lie
   std::vector<std::int64_t> given_indices;  // of `current`, bad samples included
   BatchInfo info;
   std::optional<DeviceCopy> device_copy;
@@ -333,6 +334,7 @@ void LoaderEngine::State::give() {
   set_info(given, staged->batch);
   given_indices = std::move(staged->batch.planned.indices);
   place.pass(given, *loading);
+  given_memory = memory_of(staged->batch.tensors);
   current = std::move(staged->batch.batch);
   staged.reset();
   failed.reset();
@@ -390,7 +392,7 @@ void* LoaderEngine::next(std::int64_t end, std::uint64_t begun) {
   const InStepPart waiting(kDataPart);
   state.current.reset();  // its memory can go to the next batch
   state.failed.reset();
-  const TrainingLoop loop{.loader = state.number, .end = end};
+  const TrainingLoop loop{state.number, end, share().first, share().second};
   try {
     if (state.failed_ahead) std::rethrow_exception(state.failed_ahead);
     if (end < state.end) stop();  // what is loaded ahead may be beyond this end
@@ -404,10 +406,11 @@ void* LoaderEngine::next(std::int64_t end, std::uint64_t begun) {
       return nullptr;
     }
     state.give();
-    take_batch(loop, [&state] {
+    const auto describe = [&state] {
       return fmt::format("{}, {}", state.loading->source->name(),
                          state.loading->describe(state.given, state.given_indices));
-    });
+    };
+    take_batch(loop, describe, std::move(state.given_memory));
   } catch (...) {
     state.drop();
     state.goes_on = true;
@@ -454,6 +457,10 @@ void LoaderEngine::skip_failed_batch() {
 
 std::int64_t LoaderEngine::epoch() const {
   return state_->current ? state_->info.epoch : state_->place.epoch();
+}
+
+std::pair<int, int> LoaderEngine::share() const {
+  return {state_->loading->rank, state_->loading->world_size};
 }
 
 const BatchInfo& LoaderEngine::info() const {

@@ -150,6 +150,13 @@ Order order_by_options(const DataLoaderOptions& options, const detail::BatchSour
 
 }  // namespace
 
+std::vector<const void*> memory_of(const std::vector<at::Tensor*>& tensors) {
+  std::vector<const void*> memory;
+  for (const at::Tensor* each : tensors)
+    if (each->defined() && each->has_storage()) memory.push_back(each->storage().unsafeGetStorageImpl());
+  return memory;
+}
+
 Loading::Loading(std::unique_ptr<detail::BatchSource> the_source, DataLoaderOptions the_options, int the_rank,
                  int the_world_size)
     : source(std::move(the_source)),

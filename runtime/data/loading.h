@@ -29,6 +29,9 @@ struct Order {
   bool takes_long = true;               // to make a plan; not if its entries are computed
 };
 
+// Where the tensors lie, as is_in_hand() asks.
+std::vector<const void*> memory_of(const std::vector<at::Tensor*>& tensors);
+
 class Loading {
  public:
   // std::invalid_argument names the option that cannot be used.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,6 +20,7 @@
 #include "runtime/pipeline/layer_random.h"
 #include "runtime/pipeline/pipeline_times.h"
 #include "runtime/pipeline/replica_sums.h"
+#include "runtime/pipeline/same_samples.h"
 #include "runtime/pipeline/stage_runner.h"
 #include "runtime/pipeline/tied_weights.h"
 #include "runtime/report/activity.h"
@@ -54,6 +56,10 @@ const char* name_of(Op op) {
     case Op::kBackwardWeight: return "weight gradient";
     default: return "backward";
   }
+}
+
+std::string share_of(const at::Tensor& tensor) {
+  return tensor.has_storage() ? share_in_hand(tensor.storage().unsafeGetStorageImpl()) : "";
 }
 
 // What this rank is at, as reports of a hang tell it.
@@ -218,20 +224,28 @@ PipelineSchedule::State::Microbatches PipelineSchedule::State::cut(const Pipelin
   return cut;
 }
 
-// One microbatch of zeros goes through all stages, which tell one another what they give.
+// One microbatch of zeros goes through all stages, which tell one another what they give, and of which
+// samples the inputs are.
 void PipelineSchedule::State::find_kinds(const Microbatches& microbatches, const StageRunner::Pass& pass) {
+  std::string share = microbatches.inputs.empty() ? "" : share_of(microbatches.inputs.front());
   for (StageRunner& runner : runners) {
     const int stage = runner.stage().stage_index();
     std::vector<TensorKind> inputs;
-    if (runner.stage().is_first())
+    if (runner.stage().is_first()) {
       inputs = microbatches.input_kinds();
-    else if (rank_of_stage(stage - 1) == rank_of_stage(stage))
+    } else if (rank_of_stage(stage - 1) == rank_of_stage(stage)) {
       inputs = kinds.at(stage - 1).outputs;
-    else
-      inputs = kinds_from(recv_object<Json>(group, rank_of_stage(stage - 1), kKindsTag));
+    } else {
+      const auto given = recv_object<Json>(group, rank_of_stage(stage - 1), kKindsTag);
+      inputs = kinds_from(given.at("outputs"));
+      share = given.at("share");
+    }
+    if (runner.stage().is_last() && microbatches.target.defined())
+      require_one_share(std::array{share, share_of(microbatches.target)});
     runner.find_kinds(inputs, pass);
     if (!runner.stage().is_last() && rank_of_stage(stage + 1) != rank_of_stage(stage))
-      send_object(group, json_of(kinds.at(stage).outputs), rank_of_stage(stage + 1), kKindsTag);
+      send_object(group, Json{{"outputs", json_of(kinds.at(stage).outputs)}, {"share", share}},
+                  rank_of_stage(stage + 1), kKindsTag);
   }
 }
 

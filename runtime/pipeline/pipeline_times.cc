@@ -47,6 +47,9 @@ Duration PipelineTimes::waited(TimePoint begin, TimePoint end) const {
 }
 
 PipelineProfile PipelineTimes::profile(const Schedule& schedule, const Group& group) const {
+  PipelineProfile profile;
+  profile.on_gpus = group.device().is_cuda();
+  if (profile.on_gpus) return profile;
   // Clocks of other machines are set against this one's by what all leave at the same time.
   barrier(group);
   const TimePoint here = Clock::now();
@@ -83,7 +86,6 @@ PipelineProfile PipelineTimes::profile(const Schedule& schedule, const Group& gr
       each.end -= first;
     }
   }
-  PipelineProfile profile;
   std::vector<StageTimes> times;
   for (const OfStage& each : stages) {
     times.push_back({median_of(each.forward), median_of(each.input), median_of(each.weight)});
@@ -109,6 +111,7 @@ PipelineProfile PipelineTimes::profile(const Schedule& schedule, const Group& gr
 }
 
 std::string PipelineProfile::text() const {
+  if (on_gpus) return "no profile: on GPUs an instruction is launched, and its end not waited for\n";
   if (step_ms == 0) return "";
   const auto share = [&](double part) { return 100 * part / step_ms; };
   std::string text = fmt::format("measured, {:.3f} ms a step\n{}simulated, {:.3f} ms\n{}", step_ms, measured,

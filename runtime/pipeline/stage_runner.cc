@@ -40,13 +40,28 @@ void StageRunner::find_kinds(const std::vector<TensorKind>& inputs, const Pass& 
   const torch::AutoGradMode grad(pass.trains);
   const LayerRandom random(pass.seed, stage_.group().device());
   kinds_.outputs.clear();
-  for (const at::Tensor& each : stage_.forward(empty)) {
+  for (const at::Tensor& each : forward_of(empty)) {
     if (!each.defined())
       throw std::invalid_argument(fmt::format("stage {} gives an undefined tensor", stage_.stage_index()));
     kinds_.outputs.push_back(kind_of_tensor(each));
   }
   if (kinds_.outputs.empty())
     throw std::invalid_argument(fmt::format("stage {} gives no tensor", stage_.stage_index()));
+}
+
+// What another stage gives begins a graph of its own, where LibTorch lets nothing be changed in place.
+std::vector<at::Tensor> StageRunner::forward_of(const std::vector<at::Tensor>& inputs) const {
+  try {
+    return stage_.forward(inputs);
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    if (stage_.is_first() || !text.contains("leaf Variable that requires grad")) throw;
+    throw std::invalid_argument(
+        fmt::format("stage {} changes its input or a parameter in place, as a ReLU(inplace) as its first "
+                    "layer does: take an "
+                    "operation that is not in place ({})",
+                    stage_.stage_index(), text));
+  }
 }
 
 void StageRunner::check_outputs(const std::vector<at::Tensor>& outputs) const {

@@ -55,6 +55,7 @@ class StageRunner {
     std::unique_ptr<WeightGrads> weights;
   };
   void compute(Held& held, const Pass& pass, int microbatch);
+  std::vector<at::Tensor> forward_of(const std::vector<at::Tensor>& inputs) const;
   void check_outputs(const std::vector<at::Tensor>& outputs) const;
 
   PipelineStage stage_;

@@ -1,5 +1,6 @@
 #include "runtime/report/training_loop.h"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <map>
@@ -13,6 +14,7 @@ namespace {
 struct InHand {
   TrainingLoop loop;
   std::function<std::string()> describe;
+  std::vector<const void*> memory{};
 };
 thread_local InHand in_hand;
 std::atomic<bool> was_taken = false;
@@ -33,8 +35,9 @@ std::uint64_t new_loader_number() {
   return ++last;
 }
 
-void take_batch(const TrainingLoop& loop, std::function<std::string()> describe) {
-  in_hand = {loop, std::move(describe)};
+void take_batch(const TrainingLoop& loop, std::function<std::string()> describe,
+                std::vector<const void*> memory) {
+  in_hand = {loop, std::move(describe), std::move(memory)};
   was_taken.store(true, std::memory_order_relaxed);
 }
 
@@ -49,6 +52,7 @@ void put_batch_back(std::uint64_t loader) {
 void forget_batch(std::uint64_t loader) {
   if (in_hand.loop.loader != loader) return;
   in_hand.loop = {};
+  in_hand.memory.clear();
   if (std::uncaught_exceptions() == 0)
     in_hand.describe = nullptr;
   else
@@ -62,6 +66,10 @@ void end_loop(const TrainingLoop& loop) {
 
 std::string batch_in_hand() {
   return in_hand.describe ? in_hand.describe() : "";
+}
+
+bool is_in_hand(const void* memory) {
+  return std::ranges::find(in_hand.memory, memory) != in_hand.memory.end();
 }
 
 TrainingLoop current_loop() {

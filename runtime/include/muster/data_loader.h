@@ -45,6 +45,9 @@ class AnyDataLoader {
   AnyDataLoader(const AnyDataLoader&) = delete;
   AnyDataLoader& operator=(const AnyDataLoader&) = delete;
 
+  // The rank and the world size that it was made with.
+  int rank() const { return engine_.share().first; }
+  int world_size() const { return engine_.share().second; }
   // Of epoch(), if they differ; std::logic_error for an iterable dataset.
   std::int64_t batches_per_epoch() const { return engine_.batches_per_epoch(); }
   // From 0: of the batch taken last. Before a loop, after one that came to its end, and after load_state():

@@ -12,6 +12,8 @@
 
 namespace muster {
 
+// On GPUs there are no figures: the program is told when an instruction was launched, not when it was
+// computed.
 struct PipelineProfile {
   struct Stage {  // medians over the microbatches
     double forward_ms = 0;
@@ -29,7 +31,9 @@ struct PipelineProfile {
   std::string measured;  // the pictures, without colours
   std::string simulated;
 
-  std::string text() const;  // empty before the first step
+  bool on_gpus = false;
+
+  std::string text() const;  // empty before the first step; of GPUs it says that there are no figures
 };
 
 }  // namespace muster

@@ -73,9 +73,10 @@ class PipelineSchedule {
 
   // Adds the gradients of one batch to those of the parameters; the optimizer's step is the program's. The
   // loss, on the rank of the last stage; elsewhere undefined. std::invalid_argument if microbatches do not
-  // divide the batch, or shapes or what needs a gradient are not as in the first step: on the ranks that see
-  // it, for which the others wait as for one that is gone; std::runtime_error if another rank is gone. After
-  // either the schedule cannot be used again.
+  // divide the batch, if shapes or what needs a gradient are not as in the first step, or if inputs and
+  // target are from DataLoaders that read other samples: on the ranks that see it, for which the others wait
+  // as for one that is gone; std::runtime_error if another rank is gone. After either the schedule cannot be
+  // used again.
   at::Tensor step(const PipelineBatch& batch = {});
   // Gradients are summed over replicas and tied weights only by steps that are in sync; for gradient
   // accumulation all but the last are not. True at first.
@@ -92,7 +93,7 @@ class PipelineSchedule {
   // As muster::clip_grad_norm_ over the parameters of all stages, tied ones counted once.
   at::Tensor clip_grad_norm_(double max_norm, double norm_type = 2.0);
 
-  // Of the last step. On GPUs the times are those of launching, not of computing.
+  // Of the last step.
   PipelineProfile profile() const;
 
   // The steps so far, on which random numbers depend: part of a TrainState(schedule, optimizer, loader).

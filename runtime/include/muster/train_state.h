@@ -88,10 +88,12 @@ class TrainState {
   }
   // All stages of this rank, as parts of the undivided model that they are, and the schedule's count of
   // steps. `optimizer`: over schedule.parameters(). So any other cut of the model, and the whole model, can
-  // go on.
+  // go on. Collective over the group of the stages; std::invalid_argument, on all its ranks, if their loaders
+  // read other samples than one another.
   template <detail::HasStages Schedule>
   TrainState(Schedule& schedule, torch::optim::Optimizer& optimizer, AnyDataLoader& loader)
       : TrainState(modules_of(schedule), optimizer, loader) {
+    require_same_samples(schedule.stages().front().group(), loader);
     add("schedule", schedule);
   }
   // The generators alone, to which modules, optimizers and loaders are added by name: several of each.
@@ -143,6 +145,7 @@ class TrainState {
     for (const auto& stage : schedule.stages()) modules.push_back(stage.module().get());
     return modules;
   }
+  static void require_same_samples(const Group& group, const AnyDataLoader& loader);
   template <class Model>
   static bool has_own_buffers(const Model& model) {
     if constexpr (requires { model.broadcasts_buffers(); }) return !model.broadcasts_buffers();

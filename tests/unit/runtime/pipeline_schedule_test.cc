@@ -367,6 +367,32 @@ TEST(Pipeline, AStageWhoseOutputChangesIsNamed) {
   });
 }
 
+// Receives are posted ahead: what arrives for them when nobody waits any more kept Gloo's thread from ending,
+// in two of five runs.
+TEST(Pipeline, ARankThatCatchesAnErrorOfAStepEnds) {
+  for (int i = 0; i < 5; ++i) {
+    spawn(
+        [](Job& job) {
+          int losses = 0;
+          const PipelineStage stage(Part(job.rank() * 2, job.rank() * 2 + 2, at::kFloat), job.rank(), 2, job);
+          Schedule1F1B schedule({stage}, 4, [&](const at::Tensor& output, const at::Tensor& target) {
+            if (++losses == 6) throw std::runtime_error("of the program's own");
+            return mean_square(output, target);
+          });
+          const Batch batch(0, 8, at::kFloat);
+          std::string said;
+          try {
+            for (int step = 0; step < 2; ++step)
+              schedule.step({.inputs = {batch.input}, .target = batch.target});
+          } catch (const std::runtime_error& error) {
+            said = error.what();
+          }
+          require(!said.empty(), "both ranks hear of it");
+        },
+        2);
+  }
+}
+
 TEST(Pipeline, WhatIsFrozenLaterIsNoticed) {
   spawn_ranks(1, [](Job& job) {
     const Part part(0, 2, at::kDouble);
@@ -396,6 +422,19 @@ TEST(Pipeline, WhatChangesItsInputCannotBeComputedAgain) {
     const Batch batch(0, 4, at::kDouble);
     require_refused("stage 0 changes what it is given",
                     [&] { schedule.step({.inputs = {batch.input}, .target = batch.target}); });
+  });
+}
+
+TEST(Pipeline, AStageThatBeginsInPlaceIsNamed) {
+  spawn_ranks(1, [](Job& job) {
+    PipelineSchedule schedule("LoopedBFS",
+                              {PipelineStage(Part(0, 2, at::kDouble), 0, 2, job),
+                               PipelineStage(std::make_shared<InPlaceImpl>(), 1, 2, job)},
+                              2, mean_square);
+    const Batch batch(0, 4, at::kDouble);
+    require_refused(
+        "stage 1 changes its input or a parameter in place, as a ReLU(inplace) as its first layer does",
+        [&] { schedule.step({.inputs = {batch.input}, .target = batch.target}); });
   });
 }
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <map>
 #include <muster/muster.h>
+#include <set>
 #include <torch/torch.h>
 
 #include "common/pipeline/make_schedule.h"
@@ -249,6 +250,71 @@ TEST_F(PipelineCheckpoints, AreThoseOfTheUndividedModel) {
   });
   directory_ += " of all";
   EXPECT_NO_THROW(load({.ranks = 2}, "after the whole model"));
+}
+
+// Every other page makes a loader with the job: here it would give each stage a part of the data of its own.
+class PipelineData : public PipelineCheckpoints {
+ protected:
+  // What the rank is told that makes its loader with a group of this size, on which it has its own place.
+  template <class Use>
+  void expect_refusal(const std::set<int>& of_ranks, const Use& use) {
+    on_ranks(2, [&](Job& job) {
+      const DeviceMesh mesh = init_device_mesh(job, {1, 2}, {"dp", "pp"});
+      PipelineSchedule schedule("1F1B", stages_of({.ranks = 2}, mesh.get_group("pp")), 4, cross_entropy);
+      const Tokens dataset;
+      DataLoader loader(dataset, {.batch_size = 8}, job);
+      std::string said;
+      try {
+        use(schedule, loader);
+      } catch (const std::invalid_argument& refused) {
+        said = refused.what();
+      } catch (const std::runtime_error&) {  // the other rank is gone
+      }
+      if (of_ranks.contains(job.rank()))
+        require_equal(
+            said,
+            std::string("pipeline: one stage has the DataLoader of rank 0 of 2, another that of rank 1 of 2, "
+                        "with other samples, so inputs would meet targets that are not theirs. The stages of "
+                        "a pipeline read the same samples: `DataLoader(dataset, options, /*rank=*/0, "
+                        "/*world_size=*/1)`, or with replicas `DataLoader(dataset, options, "
+                        "mesh.get_group(\"dp\"))`"),
+            "the refusal");
+    });
+  }
+};
+
+TEST_F(PipelineData, OfEachStageForItselfIsRefusedByTheFirstStep) {
+  expect_refusal({1}, [](PipelineSchedule& schedule, DataLoader<Example>& loader) {
+    for (auto& batch : loader) schedule.step({.inputs = {batch.data}, .target = batch.target});
+  });
+  expect_refusal({1}, [](PipelineSchedule& schedule, DataLoader<Example>& loader) {
+    for (auto& batch : loader) schedule.eval({.inputs = {batch.data}, .target = batch.target});
+  });
+}
+
+TEST_F(PipelineData, OfEachStageForItselfIsRefusedByATrainState) {
+  expect_refusal({0, 1}, [](PipelineSchedule& schedule, DataLoader<Example>& loader) {
+    torch::optim::SGD optimizer(schedule.parameters(), 0.1);
+    const TrainState state(schedule, optimizer, loader);
+  });
+}
+
+TEST_F(PipelineData, IsTheSameForAllStagesOrNotFromALoader) {
+  on_ranks(2, [&](Job& job) {
+    const DeviceMesh mesh = init_device_mesh(job, {1, 2}, {"dp", "pp"});
+    PipelineSchedule schedule("1F1B", stages_of({.ranks = 2}, mesh.get_group("pp")), 4, cross_entropy);
+    const Tokens dataset;
+    DataLoader loader(dataset, {.batch_size = 16}, 0, 1);
+    for (auto& batch : loader) schedule.step({.inputs = {batch.data}, .target = batch.target});
+    DataLoader elsewhere(dataset, {.batch_size = 16}, job);
+    for (auto& batch : elsewhere) {
+      (void)batch;
+      break;
+    }
+    const at::Tensor tokens = at::arange(kBatch) % kTokens;
+    schedule.step({.inputs = {tokens}, .target = tokens});
+    schedule.eval({.inputs = {tokens}});
+  });
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <memory>
 #include <muster/data_loader_options.h>
 #include <muster/detail/batch_source.h>
+#include <utility>
 
 namespace muster {
 
@@ -34,6 +35,7 @@ class LoaderEngine {
   // A loop over one epoch begins, which ends where next() is to be told.
   std::int64_t begin_pass();
   void skip_failed_batch();
+  std::pair<int, int> share() const;  // rank and world size
   const BatchInfo& info() const;
   std::int64_t epoch() const;
   std::int64_t batches_per_epoch() const;
