@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cmath>
+#include <muster/linear.h>
 #include <muster/pipeline_layers.h>
 #include <string>
 #include <torch/torch.h>
@@ -19,11 +20,11 @@ struct BlockImpl : torch::nn::Module {
   explicit BlockImpl(const GptOptions& of)
       : options(of),
         norm1(register_module("norm1", layer_norm(of.width))),
-        attention_in(register_module("attention_in", torch::nn::Linear(of.width, 3 * of.width))),
-        attention_out(register_module("attention_out", torch::nn::Linear(of.width, of.width))),
+        attention_in(register_module("attention_in", muster::Linear(of.width, 3 * of.width))),
+        attention_out(register_module("attention_out", muster::Linear(of.width, of.width))),
         norm2(register_module("norm2", layer_norm(of.width))),
-        hidden(register_module("hidden", torch::nn::Linear(of.width, 4 * of.width))),
-        output(register_module("output", torch::nn::Linear(4 * of.width, of.width))),
+        hidden(register_module("hidden", muster::Linear(of.width, 4 * of.width))),
+        output(register_module("output", muster::Linear(4 * of.width, of.width))),
         dropout(register_module("dropout", torch::nn::Dropout(of.dropout))) {}
 
   // [batch, time, width] to the same
@@ -47,9 +48,9 @@ struct BlockImpl : torch::nn::Module {
 
   GptOptions options;
   torch::nn::LayerNorm norm1;
-  torch::nn::Linear attention_in, attention_out;
+  muster::Linear attention_in, attention_out;
   torch::nn::LayerNorm norm2;
-  torch::nn::Linear hidden, output;
+  muster::Linear hidden, output;
   torch::nn::Dropout dropout;
 };
 TORCH_MODULE(Block);

@@ -60,12 +60,24 @@ Initializer initializers::xavier_uniform(double gain) {
   return [=](at::Tensor& tensor) { nn::init::xavier_uniform_(tensor, gain); };
 }
 Initializer initializers::orthogonal(double gain) {
-  return [=](at::Tensor& tensor) { nn::init::orthogonal_(tensor, gain); };
+  return [=](at::Tensor& tensor) {
+    if (tensor.dim() < 2)
+      throw std::invalid_argument(
+          fmt::format("orthogonal: a tensor of {} dimensions; it must have 2 at least", tensor.dim()));
+    if (tensor.numel() == 0) return;
+    const torch::NoGradGuard no_grad;
+    const std::int64_t rows = tensor.size(0), columns = tensor.numel() / rows;
+    const bool is_double = tensor.scalar_type() == at::kDouble;
+    const at::Tensor drawn =
+        at::empty({rows, columns}, tensor.options().dtype(is_double ? at::kDouble : at::kFloat)).normal_();
+    const auto [q, r] = at::linalg_qr(rows < columns ? drawn.t() : drawn);
+    const at::Tensor uniform = q * r.diagonal().sign();  // among all orthogonal matrices
+    tensor.copy_((rows < columns ? uniform.t() : uniform).reshape(tensor.sizes())).mul_(gain);
+  };
 }
 Initializer initializers::normal(double std, double mean) {
   return [=](at::Tensor& tensor) { tensor.normal_(mean, std); };
 }
-// By the inverse of the distribution function, as in torch/nn/init.py.
 Initializer initializers::trunc_normal(double std, double mean, double a, double b) {
   return [=](at::Tensor& tensor) {
     tensor.uniform_(2 * erf_of((a - mean) / std) - 1, 2 * erf_of((b - mean) / std) - 1);

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <muster/init_weights.h>
+#include <muster/linear.h>
 #include <muster/models.h>
 #include <stdexcept>
 #include <string>
@@ -21,7 +22,7 @@ struct SelfAttentionImpl : nn::Module {
       : heads(of.heads),
         in_proj_weight(register_parameter("in_proj_weight", torch::empty({3 * of.width, of.width}))),
         in_proj_bias(register_parameter("in_proj_bias", torch::zeros({3 * of.width}))),
-        out_proj(register_module("out_proj", nn::Linear(of.width, of.width))) {
+        out_proj(register_module("out_proj", Linear(of.width, of.width))) {
     nn::init::xavier_uniform_(in_proj_weight);
     nn::init::zeros_(out_proj->bias);
   }
@@ -40,7 +41,7 @@ struct SelfAttentionImpl : nn::Module {
 
   std::int64_t heads;
   at::Tensor in_proj_weight, in_proj_bias;
-  nn::Linear out_proj;
+  Linear out_proj;
 };
 TORCH_MODULE(SelfAttention);
 
@@ -50,9 +51,9 @@ struct EncoderLayerImpl : nn::Module {
         self_attention(register_module("self_attention", SelfAttention(of))),
         dropout(of.dropout),
         ln_2(register_module("ln_2", transformer_norm(of.width))),
-        mlp(register_module(
-            "mlp", nn::Sequential(nn::Linear(of.width, of.hidden), nn::GELU(), nn::Dropout(of.dropout),
-                                  nn::Linear(of.hidden, of.width), nn::Dropout(of.dropout)))) {
+        mlp(register_module("mlp",
+                            nn::Sequential(Linear(of.width, of.hidden), nn::GELU(), nn::Dropout(of.dropout),
+                                           Linear(of.hidden, of.width), nn::Dropout(of.dropout)))) {
     init_weights(mlp, {.linear = initializers::xavier_uniform(), .bias = initializers::normal(1e-6)});
   }
 

@@ -215,6 +215,7 @@ void DataParallelEngine::before_forward() {
   if (trace_file() != nullptr) state.forward_began = Clock::now();
   if (const std::string why = nccl_failure_of(*state.group.process_group()); !why.empty())
     throw std::runtime_error("DistributedDataParallel: " + why);
+  if (torch::GradMode::is_enabled() && state.group.size() > 1) require_frozen(state.parameters);
   if (torch::GradMode::is_enabled() && state.sync) {
     state.begin_reduction();
     state.reduction->prepare_forward();

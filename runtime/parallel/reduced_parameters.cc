@@ -16,10 +16,14 @@ ReducedParameters parameters_to_reduce(const torch::nn::Module& module) {
     const bool sparse =
         (embedding != nullptr && embedding->options.sparse()) || (bag != nullptr && bag->options.sparse());
     for (const auto& parameter : entry.value()->named_parameters(/*recurse=*/false)) {
-      if (!parameter.value().requires_grad() || !seen.insert(parameter.value().unsafeGetTensorImpl()).second)
+      if (!seen.insert(parameter.value().unsafeGetTensorImpl()).second) continue;
+      const std::string name = entry.key().empty() ? parameter.key() : entry.key() + "." + parameter.key();
+      if (!parameter.value().requires_grad()) {
+        parameters.frozen.emplace_back(name, parameter.value());
         continue;
+      }
       parameters.tensors.push_back(parameter.value());
-      parameters.names.push_back(entry.key().empty() ? parameter.key() : entry.key() + "." + parameter.key());
+      parameters.names.push_back(name);
       parameters.sparse.push_back(sparse);
     }
   }
@@ -43,6 +47,17 @@ void require_on_device_of(const ReducedParameters& parameters, c10::Device job_d
                   "before it is wrapped{}",
                   here.str(), job_device.str(),
                   here.is_cpu() ? " (to train on CPUs, set CUDA_VISIBLE_DEVICES to nothing)" : ""));
+}
+
+void require_frozen(const ReducedParameters& parameters) {
+  for (const auto& [name, tensor] : parameters.frozen) {
+    if (tensor.requires_grad())
+      throw std::logic_error(fmt::format(
+          "DistributedDataParallel: '{}' was frozen when the module was wrapped and learns now, and "
+          "nobody would reduce its gradient: wrap the module before freeze(), with "
+          ".find_unused_parameters = true, or anew after unfreeze()",
+          name));
+  }
 }
 
 void append_detached(const std::vector<torch::Tensor>& tensors, std::vector<torch::Tensor>& all) {

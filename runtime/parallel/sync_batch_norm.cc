@@ -183,6 +183,7 @@ void require_statistics(const std::string& name, const at::Tensor& running_mean)
 
 void mark_layer(const at::Tensor& running_mean, const Group& group) {
   put_in_kernels();
+  torch::autograd::impl::clear_hooks(running_mean);  // the mark of an earlier conversion
   torch::autograd::impl::add_hook(running_mean, std::make_unique<SyncMark>(group));
 }
 

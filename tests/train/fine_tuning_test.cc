@@ -76,6 +76,37 @@ TEST(Freeze, HoldsOnRanksWherePartsMayBeUnused) {
       2);
 }
 
+TEST(Freeze, OfWhatWasFrozenWhenItWasWrappedCannotBeTakenBack) {
+  spawn(
+      [](Job& job) {
+        auto net = std::make_shared<TwoParts>();
+        freeze(net, "backbone.0");
+        DistributedDataParallel model(net, job, {.find_unused_parameters = true});
+        torch::optim::SGD optimizer(net->parameters(), 0.1);
+        step(model, optimizer);
+        unfreeze(net, "backbone.0");
+        {
+          const torch::NoGradGuard no_grad;
+          model(at::ones({2, 12}));
+        }
+        std::string said;
+        try {
+          step(model, optimizer);
+        } catch (const std::logic_error& refused) {
+          said = refused.what();
+        }
+        require_equal(
+            said,
+            std::string("DistributedDataParallel: 'backbone.0.weight' was frozen when the module was "
+                        "wrapped and learns now, and nobody would reduce its gradient: wrap the module "
+                        "before freeze(), with .find_unused_parameters = true, or anew after unfreeze()"),
+            "on each rank");
+        freeze(net, "backbone.0");
+        step(model, optimizer);
+      },
+      2);
+}
+
 TEST(ParamGroups, GiveEachParameterToTheLongestPart) {
   using Options = torch::optim::AdamWOptions;
   TwoParts net;
@@ -136,6 +167,24 @@ TEST(InitWeights, FillsEachKindOfLayerInItsWay) {
   const at::Tensor words = net["words.weight"];
   expect_moments(at::cat({words.slice(0, 0, 3), words.slice(0, 4)}), 1, 0.5);
   EXPECT_TRUE(net["norm.weight"].equal(norm));
+}
+
+TEST(InitWeights, AnOrthogonalMatrixOfDoublesIsPythons) {
+  torch::manual_seed(0);
+  at::Tensor drawn = at::empty({3, 2}, at::kDouble);
+  initializers::orthogonal(2)(drawn);
+  const at::Tensor expected = torch::tensor({{1.06990525952344973, -0.33986030476249141},
+                                             {-1.51272167840299776, 0.68036756476522575},
+                                             {-0.75297799392390985, -1.84975537573544657}},
+                                            at::kDouble);
+  EXPECT_TRUE(at::allclose(drawn, expected, 0, 1e-14)) << drawn;
+  at::Tensor wide = at::empty({2, 3, 2});
+  initializers::orthogonal()(wide);
+  EXPECT_TRUE(at::allclose(wide.flatten(1).mm(wide.flatten(1).t()), at::eye(2), 1e-5, 1e-5));
+  at::Tensor line = at::empty({3});
+  EXPECT_THAT(
+      [&] { initializers::orthogonal()(line); },
+      ThrowsMessage<std::invalid_argument>("orthogonal: a tensor of 1 dimensions; it must have 2 at least"));
 }
 
 TEST(InitWeights, LeavesOthersAndSaysWhichKindIsMissing) {

@@ -1,7 +1,7 @@
 """torchvision's networks, for models_parity_test.cc: models_parity.py FOLDER.
 
-FOLDER/NAME.safetensors gets the state of a network whose BatchNorm layers have seen a batch, and beside it, as x.images and x.logits, a
-batch and what the network makes of it in evaluation. Ends with 77 without torchvision or safetensors."""
+FOLDER/NAME.safetensors gets the state of a network whose BatchNorm layers have seen a batch, and beside it, as x.images, x.logits and
+x.logits_bf16, a batch and what the network makes of it in evaluation, by itself and under autocast to bfloat16. Ends with 77 without torchvision or safetensors."""
 
 import sys
 
@@ -47,8 +47,11 @@ def main():
         with torch.no_grad():
             model.train()(images * 2 + 0.1)
             logits = model.eval()(images)
+        # With gradients: without, torch takes a faster attention, which has no autocast.
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            logits_bf16 = model(images).detach()
         state = {key: value.contiguous() for key, value in model.state_dict().items()}
-        save_file(state | {"x.images": images, "x.logits": logits}, f"{sys.argv[1]}/{name}.safetensors")
+        save_file(state | {"x.images": images, "x.logits": logits, "x.logits_bf16": logits_bf16}, f"{sys.argv[1]}/{name}.safetensors")
 
 
 if __name__ == "__main__":

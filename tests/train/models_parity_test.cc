@@ -27,8 +27,9 @@ struct Answer : torch::nn::Module {
   Answer() {
     images = register_buffer("images", torch::empty({2, 3, 32, 32}));
     logits = register_buffer("logits", torch::empty({2, kClasses}));
+    logits_bf16 = register_buffer("logits_bf16", torch::empty({2, kClasses}, torch::kBFloat16));
   }
-  at::Tensor images, logits;
+  at::Tensor images, logits, logits_bf16;
 };
 
 template <class Net>
@@ -37,7 +38,7 @@ void compare(const std::string& folder, const std::string& name, Net net) {
   const std::string file = folder + "/" + name + ".safetensors";
   const auto loaded = load_model(net, file, {.strict = false});
   EXPECT_THAT(loaded.missing, ElementsAre());
-  EXPECT_THAT(loaded.unexpected, ElementsAre("x.images", "x.logits"));
+  EXPECT_THAT(loaded.unexpected, ElementsAre("x.images", "x.logits", "x.logits_bf16"));
   Answer answer;
   load_model(answer, file, {.strict = false, .rename = {{"", "x."}}});
   const torch::NoGradGuard no_grad;
@@ -46,6 +47,8 @@ void compare(const std::string& folder, const std::string& name, Net net) {
   const double scale = answer.logits.abs().max().template item<double>();
   EXPECT_GT(scale, 1e-3);
   EXPECT_LT((logits - answer.logits).abs().max().template item<double>(), 1e-5 * std::max(1.0, scale));
+  const auto casting = autocast(torch::kCPU, {.dtype = torch::kBFloat16});
+  EXPECT_TRUE(net->forward(answer.images).equal(answer.logits_bf16)) << "under autocast";
 }
 
 models::VGG small_vgg(int layers, bool batch_norm) {
@@ -83,7 +86,7 @@ TEST(ModelsParity, TorchvisionsWeightsLoadByNameAndGiveItsLogits) {
   EXPECT_THAT([&] { load_model(other, file); },
               ThrowsMessage<std::invalid_argument>(HasSubstr(
                   "does not fit the module; of another shape: fc.bias [7] for [5], fc.weight [7, 512] for "
-                  "[5, 512]; the module lacks: x.images, x.logits")));
+                  "[5, 512]; the module lacks: x.images, x.logits, x.logits_bf16")));
   EXPECT_EQ(bytes_of(*other), before);
   EXPECT_THAT([&] { load_model(other, file, {.best = true}); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("step, best and name are of checkpoints")));
@@ -111,6 +114,21 @@ TEST(Models, RefuseWhatCannotBe) {
   EXPECT_THAT(
       [] { models::VisionTransformer(models::VisionTransformerOptions{.image_size = 30}); },
       ThrowsMessage<std::invalid_argument>("VisionTransformer: patches of 16 do not divide images of 30"));
+}
+
+TEST(Linear, IsALinearOfTorchsAlsoInACopy) {
+  torch::nn::Sequential net(Linear(4, 3), torch::nn::ReLU());
+  net->named_parameters()["0.bias"].set_requires_grad(false);
+  init_weights(net, {.linear = initializers::normal(2.0)});
+  EXPECT_GT(net->named_parameters()["0.weight"].abs().max().item<double>(), 0.6)
+      << "it was found as a linear layer";
+  const auto copy = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone());
+  const at::Tensor x = at::randn({2, 5, 4});
+  EXPECT_TRUE(copy->forward(x).equal(net->forward(x)));
+  EXPECT_FALSE(copy->named_parameters()["0.bias"].requires_grad());
+  copy->named_parameters()["0.weight"].set_data(at::zeros({3, 4}));
+  EXPECT_FALSE(copy->forward(x).equal(net->forward(x)));
+  EXPECT_NE(copy->ptr(0)->as<torch::nn::Linear>(), nullptr);
 }
 
 }  // namespace

@@ -153,6 +153,21 @@ TEST(SyncBatchNorm, AConvertedModelTrainsAsInOneProcess) {
       2);
 }
 
+TEST(SyncBatchNorm, AModelMayBeConvertedTwice) {
+  spawn(
+      [](Job& job) {
+        torch::manual_seed(1);
+        const at::Tensor all = torch::randn({8, 4});
+        torch::nn::Sequential net(torch::nn::BatchNorm1d(4));
+        torch::nn::BatchNorm1d whole(4);
+        convert_sync_batchnorm(net, job);
+        convert_sync_batchnorm(net, job);
+        require_close(net->forward(all.narrow(0, 4 * job.rank(), 4)), whole(all).narrow(0, 4 * job.rank(), 4),
+                      1e-6, "output");
+      },
+      2);
+}
+
 TEST(SyncBatchNorm, RefusesWhatCannotBe) {
   spawn(
       [](Job& job) {

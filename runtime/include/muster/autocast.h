@@ -10,8 +10,9 @@
 //
 // They nest, and {.enabled = false} within one computes as without it. Guards of a thread end in the opposite
 // order in which they began. Weights that were cast are kept until the outermost one ends, or one of another
-// type begins or ends; without .cache_enabled not at all. (Of torch::nn::Linear, which gives its weight
-// transposed, nothing is kept.) Fp16 wants a GradScaler, bf16 does not.
+// type begins or ends; without .cache_enabled not at all. (torch::nn::Linear gives its weight
+// transposed, and nothing is kept of it; muster::Linear's weight is kept.) Fp16 wants a GradScaler, bf16 does
+// not.
 #pragma once
 
 #include <c10/core/DeviceType.h>

@@ -26,7 +26,9 @@ class SavedState;
 struct AveragedModelOptions {
   // average = decay * average + (1 - decay) * model; none: the mean of all updates.
   std::optional<double> decay = std::nullopt;
-  bool use_buffers = false;  // false: buffers are copied
+  // Buffers of floats are averaged, too; else copied. Whole numbers, such as BatchNorm's num_batches_tracked,
+  // are always copied; Python averages them.
+  bool use_buffers = false;
 };
 
 class AveragedModel {

@@ -1,5 +1,6 @@
 // Transfer learning: which parameters of a model learn, and how fast.
 //
+//   auto model = muster::DistributedDataParallel(net, job, {.find_unused_parameters = true});
 //   muster::freeze(net, "backbone");
 //   torch::optim::AdamW optimizer(muster::param_groups<torch::optim::AdamWOptions>(
 //       net, {{"backbone", {1e-5}}, {"", {1e-3}}}));
@@ -7,9 +8,11 @@
 //   if (loader.epoch() == 3) muster::unfreeze(net, "backbone");
 //
 // A part is named by what the names of its parameters begin with, up to a dot: "backbone", "backbone.layer4",
-// "head.weight"; "" is all of the model. DistributedDataParallel reduces what learns when it is made: freeze
-// before, and make it with .find_unused_parameters = true where parts are frozen or thawed later on. For the
-// training thread.
+// "head.weight"; "" is all of the model. DistributedDataParallel reduces what learns when it is made: what is
+// to stay frozen is frozen before, what is thawed later on is frozen after, with .find_unused_parameters =
+// true; its first forward() after the thaw of anything else throws. A checkpoint is restored into the groups
+// that the optimizer has: those of parts that learn later on are made from the beginning. For the training
+// thread.
 #pragma once
 
 #include <memory>

@@ -25,9 +25,11 @@ Initializer kaiming_normal(double a = 0, Mode mode = Mode::kFanIn);
 Initializer kaiming_uniform(double a = 0, Mode mode = Mode::kFanIn);
 Initializer xavier_normal(double gain = 1);
 Initializer xavier_uniform(double gain = 1);
+// Of two dimensions and more, the others taken as one. Of floats and doubles Python's numbers.
 Initializer orthogonal(double gain = 1);
 Initializer normal(double std, double mean = 0);
-// A normal distribution within [a, b] alone; std 0 and more.
+// A normal distribution within [a, b] alone; std 0 and more. By the inverse distribution
+// function; Python has drawn again what is outside since torch 2.15, so the numbers differ.
 Initializer trunc_normal(double std = 1, double mean = 0, double a = -2, double b = 2);
 Initializer uniform(double a, double b);
 Initializer constant(double value);

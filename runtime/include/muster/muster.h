@@ -41,6 +41,7 @@
 #include <muster/init_weights.h>
 #include <muster/iterable_dataset.h>
 #include <muster/job.h>
+#include <muster/linear.h>
 #include <muster/load_model.h>
 #include <muster/logger.h>
 #include <muster/lr_scheduler.h>
