@@ -1,12 +1,13 @@
 #include "launcher/io/fleet/host_shell.h"
 
+#include <chrono>
 #include <csignal>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 #include "common/base/text.h"
@@ -19,14 +20,13 @@ namespace {
 
 constexpr std::size_t kMostLineBytes = 64 << 10;
 constexpr std::size_t kTailBytes = 8 << 10;
-constexpr int kReapMilliseconds = 1000;  // a process in uninterruptible sleep does not die of SIGKILL
+constexpr std::chrono::milliseconds kReapLimit{1000};
 
-void reap_soon(int pidfd) {
-  pollfd end{pidfd, POLLIN, 0};
-  while (poll(&end, 1, kReapMilliseconds) < 0 && errno == EINTR) {
-  }
-  siginfo_t info{};
-  waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, WEXITED | WNOHANG);
+// A process in uninterruptible sleep does not die of SIGKILL, and is left.
+void reap_killed(pid_t pid) {
+  for (const TimePoint end = Clock::now() + kReapLimit;
+       waitpid(pid, nullptr, WNOHANG) == 0 && Clock::now() < end;)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace
@@ -58,7 +58,8 @@ Expected<std::shared_ptr<HostShell>> ChildShell::start(const asio::any_io_execut
   const int end = static_cast<int>(syscall(SYS_pidfd_open, *pid, 0));
   if (end < 0) {
     const int error = errno;
-    ::kill(-*pid, SIGKILL);  // its end is not waited for: the launcher does nothing else meanwhile
+    ::kill(-*pid, SIGKILL);
+    reap_killed(*pid);
     return system_failure("cannot watch " + name, error);
   }
   return std::shared_ptr<HostShell>(
@@ -68,7 +69,7 @@ Expected<std::shared_ptr<HostShell>> ChildShell::start(const asio::any_io_execut
 ChildShell::~ChildShell() {
   if (ended_) return;
   signal(SIGKILL);
-  reap_soon(end_.native_handle());
+  reap_killed(pid_);
 }
 
 awaitable<Expected<std::string>> HostShell::read_line(TimePoint deadline) {
