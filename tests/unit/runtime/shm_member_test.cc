@@ -349,7 +349,8 @@ TEST(Member, NamesWhoHasNotComeInTime) {
     // The others live, and come to nothing.
     while (waits(0) || waits(2)) sched_yield();
   };
-  const auto texts = run_ranks(4, body, {.limit = std::chrono::milliseconds(1000)});
+  // On a busy machine a rank of two processors' four may be late by a second.
+  const auto texts = run_ranks(4, body, {.limit = std::chrono::seconds(3)});
   EXPECT_THAT(texts[0], HasSubstr("ranks 11, 13 have not come"));
   EXPECT_THAT(texts[2], HasSubstr("ranks 11, 13 have not come"));
 }
