@@ -298,15 +298,16 @@ awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
   }
   if (!left) sweeps_.expect(agent.node);  // else it has left, and with it all that it had started
   if (!code) co_return tell_ended(agent, "its agent has ended: " + code.error().message());
-  std::string last = left ? "" : shell->last_error_line();
-  if (*code > kBySignal && last.starts_with("agent ")) last.clear();  // of its log; it was killed
-  tell_ended(agent, text_of_end(*code, last),
-             shell->out_of_memory() ? AgentEnd::kOutOfMemory : AgentEnd::kOther);
+  tell_end_of_shell(agent, *shell, *code);
 }
 
-std::string RemoteBootstrap::text_of_end(int code, const std::string& last_line) const {
-  return fmt::format("its agent has ended: {} ended with {}{}{}", access_->name(), code,
-                     last_line.empty() ? "" : ": ", one_line(last_line));
+void RemoteBootstrap::tell_end_of_shell(AgentId agent, const HostShell& shell, int code) {
+  std::string last = code == 0 ? "" : shell.last_error_line();
+  if (code > kBySignal && last.starts_with("agent ")) last.clear();  // of its log; it was killed
+  tell_ended(agent,
+             fmt::format("its agent has ended: {} ended with {}{}{}", access_->name(), code,
+                         last.empty() ? "" : ": ", one_line(last)),
+             shell.out_of_memory() ? AgentEnd::kOutOfMemory : AgentEnd::kOther);
 }
 
 void RemoteBootstrap::tell_ended(AgentId agent, std::string how, AgentEnd end) {
@@ -334,10 +335,8 @@ awaitable<void> RemoteBootstrap::kill_there(AgentId agent, std::shared_ptr<HostS
     log::warning("{}: it did not answer when its agent was to be killed", host_of(agent.node).name);
   shell->terminate();
   sweeps_.expect(agent.node);
-  if (shell->out_of_memory()) {
-    const int code = (co_await shell->ended()).value_or(0);
-    co_return tell_ended(agent, text_of_end(code, shell->last_error_line()), AgentEnd::kOutOfMemory);
-  }
+  if (shell->out_of_memory())
+    co_return tell_end_of_shell(agent, *shell, (co_await shell->ended()).value_or(0));
   tell_ended(agent, "its agent was killed");
 }
 

@@ -82,7 +82,7 @@ class RemoteBootstrap final : public Bootstrap {
   void called(AgentId agent, std::shared_ptr<net::Connection> connection);
   awaitable<void> take_calls();
   void tell_ended(AgentId agent, std::string how, AgentEnd end = AgentEnd::kOther);
-  std::string text_of_end(int code, const std::string& last_line) const;
+  void tell_end_of_shell(AgentId agent, const HostShell& shell, int code);
   Child* find(AgentId agent);
   Host host_of(NodeId node) const;
   Expected<std::vector<std::string>> arguments_of(AgentId agent);
