@@ -175,7 +175,7 @@ struct Hello {
 };
 struct AttemptPrepared {
   std::int32_t store_port = 0;  // of the agent that hosts the store, else 0
-  // Of a checkpoint directory that is not the launcher's: "is not there". Empty: it is, or nobody has asked.
+  // How the checkpoint directory differs from the launcher's: "is not there". Empty: not, or unasked.
   std::string other_checkpoints{};
   std::int32_t neighbour_port = 0;  // where it listens for them; 0: it does not
   std::vector<Rank> held_ranks{};   // of which it holds something in memory

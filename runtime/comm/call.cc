@@ -81,7 +81,7 @@ bool ends_within(c10d::Work& work, std::chrono::milliseconds limit) {
   return true;
 }
 
-// Ends what is under way in the group's threads, for which who leaves the group waits.
+// Ends what the group's threads are doing: a rank that leaves the group waits for them.
 void break_off(const Group& group) {
   if (const auto backend = group.process_group()->getBackend(c10::kCPU); backend->getBackendName() != "gloo")
     return backend->abort();

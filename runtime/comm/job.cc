@@ -59,7 +59,7 @@ void Job::State::end_gpu_work() noexcept {
     if (device.is_cuda()) torch::cuda::synchronize(device.index());
   } catch (...) {
     const std::string text = current_exception_text();
-    // Of a Job in static storage CUDA may have gone before.
+    // CUDA may end before a Job that is in static storage.
     if (!text.contains("shutting down") && !text.contains("unloading")) end_with_error(text);
   }
 }

@@ -18,7 +18,7 @@ struct Work::State {
   std::string text;
   Packed packed;
   bool receives;
-  int peer;  // its place; of a receive from any rank, for which Gloo has connected all, some place
+  int peer;  // its place; any place for a receive from any rank, since Gloo has connected all
   c10::intrusive_ptr<c10d::Work> work;
   bool arrived = false;
 

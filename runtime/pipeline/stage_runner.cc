@@ -49,7 +49,7 @@ void StageRunner::find_kinds(const std::vector<TensorKind>& inputs, const Pass& 
     throw std::invalid_argument(fmt::format("stage {} gives no tensor", stage_.stage_index()));
 }
 
-// What another stage gives begins a graph of its own, where LibTorch lets nothing be changed in place.
+// LibTorch refuses to change a stage's inputs in place: they are leaves of the stage's graph.
 std::vector<at::Tensor> StageRunner::forward_of(const std::vector<at::Tensor>& inputs) const {
   try {
     return stage_.forward(inputs);

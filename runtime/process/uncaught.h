@@ -51,8 +51,8 @@ std::invoke_result_t<Body> without_throwing(Body&& body) {
   }
 }
 
-// What an uncaught exception comes to: the message is printed and left in the error file, and the process
-// ends with exit code 1.
+// Ends the process as an uncaught exception does: prints the message, writes it to the error file and exits
+// with 1.
 [[noreturn]] void end_with_error(const std::string& message, const OnAllRanks& nature = {},
                                  const std::string& cause = {});
 

@@ -28,11 +28,11 @@ namespace muster::agent {
 
 namespace {
 
-// What the library's thread does is a matter of microseconds; the agent does nothing else meanwhile.
+// The library's thread needs microseconds for a request. The agent's only thread waits for it.
 constexpr Duration kLibraryLimit = std::chrono::seconds(3);  // for all that an attempt needs
-std::atomic<int> pending = 0;                                // of what the library has been asked to do
+std::atomic<int> pending = 0;                                // requests that have no answer yet
 
-// What the library's thread has been asked to do. It reads `infos` until it tells, however late.
+// A request to the library's thread, which reads `infos` until it answers, however late.
 struct Operation {
   Operation() { ++pending; }
   Operation(const Operation&) = delete;
@@ -563,7 +563,7 @@ void PmixServer::close() {
   }
   for (const auto& [number, answered] : left) answered(false, "");
   if (attempt_.name.empty()) return;
-  // One that has not told of what came before is stuck, and is not waited for again.
+  // A library that has not answered an earlier request is stuck: the agent does not wait for it again.
   const TimePoint deadline = pending > 0 ? TimePoint() : Clock::now() + kLibraryLimit;
   (void)wait_for("the job's end", deadline, std::make_unique<Operation>(),
                  [this](Infos&, pmix_op_cbfunc_t done, void* context) {
@@ -575,7 +575,7 @@ void PmixServer::close() {
 }
 
 void PmixServer::end() {
-  // It waits for the library's thread, which the end of the process ends as well.
+  // PMIx_server_finalize() waits for the library's thread. A thread that is stuck ends with the process.
   if (std::exchange(started_, false) && pending == 0) PMIx_server_finalize();
 }
 

@@ -97,7 +97,7 @@ void Fleet::handle(const ProcessEnded& event, TimePoint now) {
   node->process = false;
   --process_count_;
   if (!node->ends_since) node->ends_since = now;
-  // What ran out of memory had ended before it could be killed.
+  // An agent that ran out of memory had ended before the launcher could kill it.
   const bool by_itself = node->killed_for.empty() || event.end == AgentEnd::kOutOfMemory;
   node->how = by_itself ? event.how : "its agent " + node->killed_for;
   node->end = by_itself ? event.end : AgentEnd::kOther;

@@ -25,7 +25,8 @@ Initializer kaiming_normal(double a = 0, Mode mode = Mode::kFanIn);
 Initializer kaiming_uniform(double a = 0, Mode mode = Mode::kFanIn);
 Initializer xavier_normal(double gain = 1);
 Initializer xavier_uniform(double gain = 1);
-// Of two dimensions and more, the others taken as one. Of floats and doubles Python's numbers.
+// For tensors of two dimensions or more; the second and all later ones count as one. Floats and doubles get
+// Python's numbers.
 Initializer orthogonal(double gain = 1);
 Initializer normal(double std, double mean = 0);
 // A normal distribution within [a, b] alone; std 0 and more. By the inverse distribution

@@ -74,9 +74,9 @@ class PipelineSchedule {
   // Adds the gradients of one batch to those of the parameters; the optimizer's step is the program's. The
   // loss, on the rank of the last stage; elsewhere undefined. std::invalid_argument if microbatches do not
   // divide the batch, if shapes or what needs a gradient are not as in the first step, or if inputs and
-  // target are from DataLoaders that read other samples: on the ranks that see it, for which the others wait
-  // as for one that is gone; std::runtime_error if another rank is gone. After either the schedule cannot be
-  // used again.
+  // target are from DataLoaders that read different samples. Only the ranks that see it throw this; the
+  // others wait for them, and throw std::runtime_error once they are gone. After either the schedule cannot
+  // be used again.
   at::Tensor step(const PipelineBatch& batch = {});
   // Gradients are summed over replicas and tied weights only by steps that are in sync; for gradient
   // accumulation all but the last are not. True at first.
@@ -93,7 +93,7 @@ class PipelineSchedule {
   // As muster::clip_grad_norm_ over the parameters of all stages, tied ones counted once.
   at::Tensor clip_grad_norm_(double max_norm, double norm_type = 2.0);
 
-  // Of the last step.
+  // Where the time of the last step went; on GPUs there are no figures.
   PipelineProfile profile() const;
 
   // The steps so far, on which random numbers depend: part of a TrainState(schedule, optimizer, loader).

@@ -6,12 +6,11 @@
 //
 // The layers stay what they are (in C++ a layer cannot be replaced behind the member that names it), and so
 // do their names, parameters and checkpoints. Ranks may have batches of different sizes, an empty one too,
-// and normalize like one process with all of them. A converted layer takes no
-// batch of one value for each feature, such as one sample for a BatchNorm1d: LibTorch refuses it before this
-// code is asked. A SyncBatchNorm takes it. forward() in training and backward() are collective for each
-// layer; eval() asks nobody. Gradients of weight and bias are the rank's own, for DistributedDataParallel to
-// reduce. A clone() of a converted layer is not converted; that of a SyncBatchNorm is one. For the thread of
-// the training.
+// and normalize like one process with all of them. A converted layer takes no batch of one value for each
+// feature, such as one sample for a BatchNorm1d: LibTorch refuses it before this code is asked. A
+// SyncBatchNorm takes it. forward() in training and backward() are collective for each layer; eval() asks
+// nobody. Gradients of weight and bias are the rank's own, for DistributedDataParallel to reduce. A clone()
+// of a converted layer is not converted; that of a SyncBatchNorm is one. For the thread of the training.
 #pragma once
 
 #include <muster/detail/module.h>
