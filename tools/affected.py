@@ -9,6 +9,7 @@ programs is made from a changed file, when it names a changed file or the folder
 A change of how things are built reaches all tests. `./dev test affected` uses it.
 """
 
+import functools
 import json
 import re
 import subprocess
@@ -45,11 +46,15 @@ def targets_of(build):
 
 def objects_made_from(build, changed):
     """Names of the objects whose compiler read a changed file."""
+    @functools.cache  # most files are read by many compilers
+    def is_changed(name):
+        return Path(build, name).resolve() in changed
+
     found, current = set(), ""
     for line in output_of("ninja", "-C", str(build), "-t", "deps").splitlines():
         if line and not line.startswith(" "):
             current = line.split(":")[0]
-        elif line and Path(build, line.strip()).resolve() in changed:
+        elif line and is_changed(line.strip()):
             found.add(current)
     return found
 
