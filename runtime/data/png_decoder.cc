@@ -10,7 +10,7 @@ namespace muster {
 
 namespace {
 
-struct Source {
+struct PngSource {
   const std::uint8_t* next = nullptr;
   std::size_t left = 0;
   std::jmp_buf escape{};
@@ -18,7 +18,7 @@ struct Source {
 };
 
 [[noreturn]] void on_error(png_structp png, png_const_charp message) {
-  auto* source = static_cast<Source*>(png_get_error_ptr(png));
+  auto* source = static_cast<PngSource*>(png_get_error_ptr(png));
   std::strncpy(source->text, message, sizeof source->text - 1);
   std::longjmp(source->escape, 1);
 }
@@ -26,7 +26,7 @@ struct Source {
 void on_warning(png_structp, png_const_charp) {}  // about chunks that carry no pixels
 
 void on_read(png_structp png, png_bytep to, std::size_t count) {
-  auto* source = static_cast<Source*>(png_get_io_ptr(png));
+  auto* source = static_cast<PngSource*>(png_get_io_ptr(png));
   if (count > source->left) png_error(png, "the file ends before the picture does");
   std::copy_n(source->next, count, to);
   source->next += count;
@@ -101,7 +101,7 @@ class PngDecoder : public ImageDecoder {
     return true;
   }
 
-  Source source_;
+  PngSource source_;
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   ImageShape shape_;
