@@ -47,6 +47,8 @@ ASSIGNMENT = re.compile(r"^(\s+)([\w.>\[\]*-]+ [-+|]?= [^;]*);$")
 NEIGHBOURS = {" < ": " <= ", " <= ": " < ", " > ": " >= ", " >= ": " > ", " && ": " || ", " || ": " && ", " == ": " != ", " != ": " == "}
 # Labels of tests, the cheap ones first.
 STAGES = ("^(logic|unit) ", "^cluster ", "^process ", "^train ", "^(hosts|chaos) ")
+# ctest's list of what has failed; a name may have a parameter behind it.
+FAILED = re.compile(r"^\s*\d+ - (\S+).* \([A-Z][\w ]*\)$", re.MULTILINE)
 # A test that takes longer has found the bug.
 TEST_SECONDS = 150
 
@@ -193,9 +195,10 @@ def find(folder, bug, tests):
             if not chosen:
                 continue
             ran = run([*command, "0,0,0," + ",".join(map(str, chosen))])
-            failed = re.findall(r"^\s*\d+ - (\S+) \(", ran.stdout, re.MULTILINE)
-            if failed:
+            if failed := FAILED.findall(ran.stdout):
                 return failed[0]
+            if ran.returncode != 0:
+                sys.exit(f"planted_bugs: ctest names no test that failed: {ran.stdout[-500:]}")
             if "tests passed" not in ran.stdout:
                 sys.exit(f"planted_bugs: ctest ran nothing: {ran.stdout[-500:]}")
     finally:

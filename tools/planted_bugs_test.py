@@ -29,5 +29,12 @@ class Bugs(unittest.TestCase):
             self.assertEqual(self.of(line), {}, line)
 
 
+class Failed(unittest.TestCase):
+    def test_a_test_with_a_parameter_is_read_from_what_ctest_prints(self):
+        self.assertEqual(planted_bugs.FAILED.findall(
+            "The following tests FAILED:\n\t 94 - AgentStdio.Keeps (Failed)\n\t459 - By/LaunchMpi.World/MPICH  # GetParam() = MPICH (Timeout)\n"
+            "\t 12 - base_test (SEGFAULT)\nErrors while running CTest\n"), ["AgentStdio.Keeps", "By/LaunchMpi.World/MPICH", "base_test"])
+
+
 if __name__ == "__main__":
     unittest.main()
