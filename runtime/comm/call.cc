@@ -118,7 +118,7 @@ Call::Call(const Group& group, std::function<std::string()> text) : group_(group
 }
 
 void Call::check_gpu_group() const {
-  if (const std::string failure = nccl_failure_of(*group_.process_group()); !failure.empty())
+  if (const std::string failure = state_of(group_).nccl_failure(); !failure.empty())
     throw CallError(fmt::format("{} in the {}: {}", text_(), group_.description(), failure));
 }
 
@@ -245,7 +245,7 @@ void Call::explain(const std::string& error) {
 
 void fail_for_peer(const Group& group, const std::string& text) {
   const std::string error = current_exception_text();
-  if (const std::string failure = nccl_failure_of(*group.process_group()); !failure.empty())
+  if (const std::string failure = state_of(group).nccl_failure(); !failure.empty())
     throw CallError(fmt::format("{} in the {}: {}", text, group.description(), failure));
   const std::string gone = who_is_gone(state_of(group.job()), group.ranks());
   throw CallError(gone.empty()

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -99,11 +100,26 @@ void Group::State::shut_down() noexcept {
   if (leaving == nullptr) return;
   try {
     leaving->shutdown();
+    if (messages && messages->up() != nullptr) {
+      messages->up()->shutdown();
+      messages->down()->shutdown();
+    }
   } catch (...) {
     log::warning("rank {}: the process group '{}' could not be shut down: {}",
                  ranks[static_cast<std::size_t>(rank)], name, current_exception_text());
   }
-  note_nccl_failure_of(*leaving);
+  for (const auto& each : nccl_backends()) note_nccl_failure_of(each);
+}
+
+std::array<c10::intrusive_ptr<c10d::Backend>, 3> Group::State::nccl_backends() const {
+  if (!messages) return {nccl};
+  return {nccl, messages->up(), messages->down()};
+}
+
+std::string Group::State::nccl_failure() const {
+  for (const auto& each : nccl_backends())
+    if (std::string failure = nccl_failure_of(each); !failure.empty()) return failure;
+  return {};
 }
 
 Group::State& state_of(const Group& group) {
@@ -248,6 +264,17 @@ c10::intrusive_ptr<c10d::Backend> nccl_of(c10d::ProcessGroup& group) {
 
 }  // namespace
 
+void set_backends(Group::State& state, const World& world, const GroupPlace& place,
+                  const c10::intrusive_ptr<c10d::Store>& store, c10::Device device,
+                  std::optional<std::chrono::milliseconds> timeout) {
+  state.process_group = make_process_group(world, place, store, device, timeout);
+  state.nccl = nccl_of(*state.process_group);
+  if (state.nccl == nullptr) return;
+  state.messages.emplace(place.rank, device, [place, store, device, timeout](Direction direction) {
+    return make_nccl_for_messages(place, store, device, timeout, direction);
+  });
+}
+
 Group form_group(const Job& job, std::vector<int> ranks, const std::string& key,
                  const GroupOptions& options) {
   Job::State& of_job = state_of(job);
@@ -267,14 +294,14 @@ Group form_group(const Job& job, std::vector<int> ranks, const std::string& key,
                    .backend = options.backend.empty() ? of_job.world.backend : options.backend,
                    .nccl = options.nccl.value_or(of_job.nccl)};
   if (place.nccl.split && (place.backend.empty() || place.backend == "nccl"))
-    place.split_from = nccl_of(*of_job.all.process_group);
+    place.split_from = of_job.all.nccl;
   if (!is_member) {
     if (place.split_from) stay_out_of_split(place, of_job.device);
     return Group(std::move(state));
   }
   state->store = c10::make_intrusive<c10d::PrefixStore>(place.prefix, of_job.store);
-  state->process_group = make_process_group(of_job.world, place, of_job.store, of_job.device,
-                                            options.timeout ? options.timeout : of_job.timeout);
+  set_backends(*state, of_job.world, place, of_job.store, of_job.device,
+               options.timeout ? options.timeout : of_job.timeout);
   return Group(std::move(state));
 }
 

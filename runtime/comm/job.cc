@@ -42,14 +42,14 @@ Job::State::State(const World& description, std::optional<std::chrono::milliseco
   std::iota(all.ranks.begin(), all.ranks.end(), 0);
   all.rank = world.rank;
   all.store = store;
-  all.process_group = make_process_group(world,
-                                         {.rank = world.rank,
-                                          .ranks = all.ranks,
-                                          .prefix = "muster/world",
-                                          .name = all.name,
-                                          .backend = world.backend,
-                                          .nccl = nccl},
-                                         store, device, timeout);
+  set_backends(all, world,
+               {.rank = world.rank,
+                .ranks = all.ranks,
+                .prefix = "muster/world",
+                .name = all.name,
+                .backend = world.backend,
+                .nccl = nccl},
+               store, device, timeout);
 }
 
 // main() has returned, and nothing can be thrown any more. NCCL ends what has not ended within the group's

@@ -4,6 +4,7 @@
 // Not part of the public headers. A Job's state goes after those of all its groups.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -15,6 +16,8 @@
 
 #include "common/base/clock.h"
 #include "runtime/comm/address.h"
+#include "runtime/comm/nccl_messages.h"
+#include "runtime/comm/process_group.h"
 #include "runtime/comm/world.h"
 #include "runtime/report/reports.h"
 
@@ -33,6 +36,10 @@ struct Group::State {
   // In the group's store, before this rank leaves the job: how many of its collectives it has done its part
   // of.
   void leave_word(const Job::State& in) const noexcept;
+  // Why NCCL has given this group up; empty: it has not, or the group has no NCCL.
+  std::string nccl_failure() const;
+  // Null: not there.
+  std::array<c10::intrusive_ptr<c10d::Backend>, 3> nccl_backends() const;
 
   std::string name;
   // What its keys in the job's store begin with, and the word for it in steps (report/step_time.h). Empty:
@@ -45,6 +52,9 @@ struct Group::State {
   // Null on a rank that is not a member.
   c10::intrusive_ptr<c10d::Store> store;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
+  // Of tensors on GPUs. Null and empty without NCCL.
+  c10::intrusive_ptr<c10d::Backend> nccl;  // of collectives
+  std::optional<NcclMessages> messages;
   std::atomic<std::int64_t> call_count = 0;  // collectives that this rank has entered
   // The peer's place, of a receive into memory of the CPU that was never completed; -1: there is none.
   std::atomic<int> abandoned_peer = -1;
@@ -77,6 +87,11 @@ struct Job::State {
 // theirs.
 Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, const NcclOptions& nccl,
          std::optional<int> listen_fd);
+
+// Makes the group's backends, of which NCCL's for messages when they are needed.
+void set_backends(Group::State& state, const World& world, const GroupPlace& place,
+                  const c10::intrusive_ptr<c10d::Store>& store, c10::Device device,
+                  std::optional<std::chrono::milliseconds> timeout);
 
 // Of the Job that was made last; null before there is one, and when it is gone.
 std::shared_ptr<Job::State> newest_job_state();

@@ -46,10 +46,11 @@ std::vector<NcclGroup> living_groups() {
   return watched().groups;
 }
 
-bool is_watched(const c10::intrusive_ptr<c10d::Backend>& backend) {
+std::optional<NcclGroup> find_watched(const c10::intrusive_ptr<c10d::Backend>& backend) {
   const std::lock_guard lock(watched().mutex);
-  return std::ranges::any_of(watched().groups,
-                             [&](const NcclGroup& each) { return each.backend.lock() == backend; });
+  const auto found = std::ranges::find_if(
+      watched().groups, [&](const NcclGroup& each) { return each.backend.lock() == backend; });
+  return found == watched().groups.end() ? std::nullopt : std::optional(*found);
 }
 
 std::string entered_key(std::size_t place) {
@@ -89,10 +90,10 @@ std::string failure_of(const NcclGroup& group) {
     if (!time_was_over || known.store_is_gone || now - known.looked_at < kBetweenLooks) return {};
     known.looked_at = now;
   } else {
-    text = who_is_absent(group);
+    if (group.has_collectives) text = who_is_absent(group);
     if (text.empty())
-      text = error == c10d::ErrorType::TIMEOUT ? "a collective has not ended in time"
-                                               : "a collective has failed";
+      text = fmt::format("a {} has {}", group.has_collectives ? "collective" : "message",
+                         error == c10d::ErrorType::TIMEOUT ? "not ended in time" : "failed");
   }
   try {
     text = agree_on_failure(group, text);
@@ -115,7 +116,7 @@ void tell_entered() {
   time_was_over = true;
   for (const NcclGroup& each : living_groups()) {
     const auto backend = each.backend.lock();
-    if (!backend) continue;
+    if (!backend || !each.has_collectives) continue;
     try {
       connect_again(each.store)
           ->set(entered_key(static_cast<std::size_t>(each.place)),
@@ -150,30 +151,23 @@ std::string describe_absent(const NcclGroup& group, const std::vector<std::optio
   return text;
 }
 
-std::string nccl_failure_of(c10d::ProcessGroup& group) {
-  if (!std::ranges::any_of(group.getDeviceTypes(), &c10::Device::is_cuda)) return {};
-  const auto backend = group.getBackend(c10::kCUDA);
-  // Asked before each collective: nothing is copied where all is well.
-  if (!is_watched(backend) || (backend->getError() == c10d::ErrorType::SUCCESS && !time_was_over)) return {};
-  for (const NcclGroup& each : living_groups()) {
-    if (each.backend.lock() != backend) continue;
-    std::string failure = failure_of(each);
-    if (!failure.empty()) each.known->told = true;
-    return failure;
-  }
-  return {};
+std::string nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend) {
+  // Asked before each collective: nothing is looked up where all is well.
+  if (backend == nullptr || (backend->getError() == c10d::ErrorType::SUCCESS && !time_was_over)) return {};
+  const std::optional<NcclGroup> found = find_watched(backend);
+  if (!found) return {};
+  std::string failure = failure_of(*found);
+  if (!failure.empty()) found->known->told = true;
+  return failure;
 }
 
-void note_nccl_failure_of(c10d::ProcessGroup& group) {
-  if (!std::ranges::any_of(group.getDeviceTypes(), &c10::Device::is_cuda)) return;
-  const auto backend = group.getBackend(c10::kCUDA);
-  for (const NcclGroup& each : living_groups()) {
-    if (each.known->told || each.backend.lock() != backend) continue;
-    if (backend->getError() == c10d::ErrorType::SUCCESS) continue;
-    std::string failure = failure_of(each);
-    const std::lock_guard lock(watched().mutex);
-    if (watched().noted.empty()) watched().noted = std::move(failure);
-  }
+void note_nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend) {
+  if (backend == nullptr || backend->getError() == c10d::ErrorType::SUCCESS) return;
+  const std::optional<NcclGroup> found = find_watched(backend);
+  if (!found || found->known->told) return;
+  std::string failure = failure_of(*found);
+  const std::lock_guard lock(watched().mutex);
+  if (watched().noted.empty()) watched().noted = std::move(failure);
 }
 
 std::string noted_nccl_failure() {

@@ -14,7 +14,6 @@
 #include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
@@ -28,6 +27,7 @@ struct NcclGroup {
   std::vector<int> ranks;  // of the job, by place
   int place = 0;           // this process's
   std::string name;
+  bool has_collectives = true;  // false: of messages alone
   // Shared by copies.
   struct Known;
   std::shared_ptr<Known> known{};
@@ -44,11 +44,11 @@ void tell_entered();
 // nothing: it has not said. Empty: all have come.
 std::string describe_absent(const NcclGroup& group, const std::vector<std::optional<std::int64_t>>& entered);
 
-// Empty: nothing is wrong with the NCCL of this process group, or with that of any.
-std::string nccl_failure_of(c10d::ProcessGroup& group);
+// Empty: nothing is wrong with this backend, which may be null, or with that of any group.
+std::string nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend);
 std::string any_nccl_failure();
 // Remembers why this rank's part of a group that goes now was given up, if nccl_failure_of() has not said so.
-void note_nccl_failure_of(c10d::ProcessGroup& group);
+void note_nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend);
 // The first that was remembered; empty: there is none.
 std::string noted_nccl_failure();
 // kUnavailable with that: what has been trained with such a group may not be kept.

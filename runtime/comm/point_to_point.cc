@@ -88,13 +88,23 @@ int peer_place(const Group& group, int job_rank, const char* function) {
   return place;
 }
 
+// What carries a tensor's bytes from one place to another.
+template <class With>
+c10::intrusive_ptr<c10d::Work> message(const Group& group, const at::Tensor& bytes, int from, int to,
+                                       const With& with) {
+  std::optional<NcclMessages>& over_nccl = state_of(group).messages;
+  if (over_nccl && bytes.is_cuda()) return with(over_nccl->between(from, to));
+  return with(*group.process_group());
+}
+
 }  // namespace
 
 Work isend(const Group& group, const at::Tensor& tensor, int dst, int tag) {
   return Work(start_between(group, fmt::format("send of {} to rank {}", shape_text(tensor), dst), tensor,
                             false, [&](std::vector<at::Tensor>& bytes, int& peer) {
                               peer = peer_place(group, dst, "send");
-                              return group.process_group()->send(bytes, peer, tag);
+                              return message(group, bytes.front(), group.rank(), peer,
+                                             [&](auto& with) { return with.send(bytes, peer, tag); });
                             }));
 }
 
@@ -102,7 +112,8 @@ Work irecv(const Group& group, const at::Tensor& tensor, int src, int tag) {
   return Work(start_between(group, fmt::format("recv of {} from rank {}", shape_text(tensor), src), tensor,
                             true, [&](std::vector<at::Tensor>& bytes, int& peer) {
                               peer = peer_place(group, src, "recv");
-                              return group.process_group()->recv(bytes, peer, tag);
+                              return message(group, bytes.front(), peer, group.rank(),
+                                             [&](auto& with) { return with.recv(bytes, peer, tag); });
                             }));
 }
 

@@ -92,6 +92,26 @@ c10::Device choose_device(const World& world) {
 
 namespace {
 
+c10::intrusive_ptr<c10d::Store> store_of(const GroupPlace& place,
+                                         const c10::intrusive_ptr<c10d::Store>& store, const char* suffix) {
+  return c10::make_intrusive<c10d::PrefixStore>(place.prefix + suffix, store);
+}
+
+NcclRequest nccl_request(const GroupPlace& place, const c10::intrusive_ptr<c10d::Store>& store,
+                         c10::Device device, std::optional<std::chrono::milliseconds> timeout) {
+  return {.store = store_of(place, store, "/nccl"),
+          .rank = place.rank,
+          .ranks = place.ranks,
+          .device = device,
+          .timeout = timeout,
+          .group_name = place.prefix,
+          .description = place.name,
+          .options = place.nccl,
+          .messages = std::nullopt,
+          .split_from = place.split_from,
+          .backend = nullptr};
+}
+
 // This rank's part in making a group.
 struct Making {
   const World& world;
@@ -101,7 +121,7 @@ struct Making {
   std::optional<std::chrono::milliseconds> timeout;
 
   c10::intrusive_ptr<c10d::Store> prefixed(const char* suffix) const {
-    return c10::make_intrusive<c10d::PrefixStore>(place.prefix + suffix, store);
+    return store_of(place, store, suffix);
   }
 };
 
@@ -118,16 +138,7 @@ c10::intrusive_ptr<c10d::Backend> gloo_for(const Making& making) {
 }
 
 c10::intrusive_ptr<c10d::Backend> nccl_for(const Making& making) {
-  return make_nccl({.store = making.prefixed("/nccl"),
-                    .rank = making.place.rank,
-                    .ranks = making.place.ranks,
-                    .device = making.device,
-                    .timeout = making.timeout,
-                    .group_name = making.place.prefix,
-                    .description = making.place.name,
-                    .options = making.place.nccl,
-                    .split_from = making.place.split_from,
-                    .backend = nullptr});
+  return make_nccl(nccl_request(making.place, making.store, making.device, making.timeout));
 }
 
 c10::intrusive_ptr<c10d::Backend> mpi_for(const Making& making) {
@@ -183,6 +194,17 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, co
   return group;
 }
 
+c10::intrusive_ptr<c10d::Backend> make_nccl_for_messages(const GroupPlace& place,
+                                                         const c10::intrusive_ptr<c10d::Store>& store,
+                                                         c10::Device device,
+                                                         std::optional<std::chrono::milliseconds> timeout,
+                                                         Direction direction) {
+  NcclRequest request = nccl_request(place, store, device, timeout);
+  request.messages = direction;
+  request.split_from = nullptr;
+  return make_nccl(std::move(request));
+}
+
 void stay_out_of_split(const GroupPlace& place, c10::Device device) {
   c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(device);
   make_nccl({.store = nullptr,
@@ -193,6 +215,7 @@ void stay_out_of_split(const GroupPlace& place, c10::Device device) {
              .group_name = place.prefix,
              .description = place.name,
              .options = place.nccl,
+             .messages = std::nullopt,
              .split_from = place.split_from,
              .backend = nullptr});
 }

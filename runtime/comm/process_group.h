@@ -12,6 +12,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "runtime/comm/nccl_messages.h"
 #include "runtime/comm/world.h"
 
 namespace muster {
@@ -49,6 +50,13 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, co
                                                           const c10::intrusive_ptr<c10d::Store>& store,
                                                           c10::Device device,
                                                           std::optional<std::chrono::milliseconds> timeout);
+
+// NCCL's backend for messages in such a group, in one direction.
+c10::intrusive_ptr<c10d::Backend> make_nccl_for_messages(const GroupPlace& place,
+                                                         const c10::intrusive_ptr<c10d::Store>& store,
+                                                         c10::Device device,
+                                                         std::optional<std::chrono::milliseconds> timeout,
+                                                         Direction direction);
 
 // What a rank that is not in `place.ranks` has to do while the others make such a group out of the job's
 // NCCL.

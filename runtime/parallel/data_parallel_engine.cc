@@ -213,7 +213,7 @@ DataParallelEngine::~DataParallelEngine() {
 void DataParallelEngine::before_forward() {
   State& state = *state_;
   if (trace_file() != nullptr) state.forward_began = Clock::now();
-  if (const std::string why = nccl_failure_of(*state.group.process_group()); !why.empty())
+  if (const std::string why = state_of(state.group).nccl_failure(); !why.empty())
     throw std::runtime_error("DistributedDataParallel: " + why);
   if (torch::GradMode::is_enabled() && state.group.size() > 1) require_frozen(state.parameters);
   if (torch::GradMode::is_enabled() && state.sync) {

@@ -1,10 +1,11 @@
 #include "runtime/pipeline/exchange.h"
 
 #include <algorithm>
-#include <fmt/format.h>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "common/base/check.h"
-#include "runtime/comm/formation.h"
 #include "runtime/comm/job_state.h"
 
 namespace muster {
@@ -16,48 +17,17 @@ namespace {
 constexpr std::size_t kPostedAhead = 2;
 constexpr int kMessageTag = 0x6d70;  // so that the program's own messages do not meet these
 
-// What two ranks send each other first makes a connection for which both must come, so all pairs do so in one
-// order.
-void connect(const PipelineGroups& groups) {
-  const std::vector<int>& ranks = groups.up.ranks();
-  const auto place = static_cast<std::size_t>(groups.up.rank());
-  const at::Tensor nothing = at::zeros({1}, groups.up.device());
-  for (std::size_t low = 0; low < ranks.size(); ++low) {
-    for (std::size_t high = low + 1; high < ranks.size(); ++high) {
-      if (place == low) {
-        send(groups.up, nothing, ranks[high], kMessageTag);
-        recv(groups.down, nothing, ranks[high], kMessageTag);
-      } else if (place == high) {
-        recv(groups.up, nothing, ranks[low], kMessageTag);
-        send(groups.down, nothing, ranks[low], kMessageTag);
-      }
-    }
-  }
-}
-
 }  // namespace
 
-PipelineGroups groups_of_pipeline(const Group& group) {
-  if (!group.device().is_cuda()) return {group, group};
-  const Group::State& state = state_of(group);
-  const std::string key = fmt::format("{}/down{}", state.key, state.call_count.load());
-  // Not split off the job's communicator, in which all ranks of the job would have to take part.
-  const PipelineGroups groups{group, form_group(group.job(), group.ranks(), key,
-                                                {.name = group.name() + ", back", .nccl = NcclOptions()})};
-  connect(groups);
-  return groups;
-}
-
-Exchange::Line::Line(const Channel& of, const PipelineGroups& groups)
-    : channel(of),
-      peer(groups.up.ranks()[static_cast<std::size_t>(of.peer)]),
-      incoming(of.peer < groups.up.rank() ? groups.up : groups.down),
-      outgoing(of.peer < groups.up.rank() ? groups.down : groups.up) {}
-
-Exchange::Exchange(const PipelineGroups& groups, const ExchangePlan& plan,
-                   const std::map<int, StageKinds>& kinds)
-    : device_(groups.up.device()), kinds_(kinds) {
-  for (const Channel& each : plan.channels) lines_.emplace_back(each, groups);
+Exchange::Exchange(Group group, const ExchangePlan& plan, const std::map<int, StageKinds>& kinds)
+    : group_(std::move(group)), kinds_(kinds) {
+  std::set<int> peers;
+  for (const Channel& each : plan.channels) {
+    lines_.push_back({.channel = each, .peer = group_.ranks()[static_cast<std::size_t>(each.peer)]});
+    peers.insert(each.peer);
+  }
+  if (std::optional<NcclMessages>& over_nccl = state_of(group_).messages)
+    for (const int peer : peers) over_nccl->connect(peer);
   for (Line& each : lines_) post(each, kPostedAhead);
 }
 
@@ -67,7 +37,7 @@ std::vector<at::Tensor> Exchange::buffers_for(const StageMessage& message) const
   std::vector<at::Tensor> buffers;
   for (const TensorKind& each : forward ? kinds.inputs : kinds.outputs) {
     if (!forward && !each.needs_grad) continue;
-    buffers.push_back(at::empty(each.shape, at::device(device_).dtype(each.type)));
+    buffers.push_back(at::empty(each.shape, at::device(group_.device()).dtype(each.type)));
   }
   return buffers;
 }
@@ -77,7 +47,7 @@ void Exchange::post(Line& line, std::size_t until) {
     Posted& next = line.receives[line.posted];
     next.tensors = buffers_for(line.channel.in[line.posted]);
     for (const at::Tensor& each : next.tensors)
-      next.works.push_back(irecv(line.incoming, each, line.peer, kMessageTag));
+      next.works.push_back(irecv(group_, each, line.peer, kMessageTag));
   }
 }
 
@@ -127,8 +97,7 @@ void Exchange::give(const StageMessage& message, std::vector<at::Tensor> tensors
     return;
   }
   Posted& sent = line->sends.emplace_back();
-  for (const at::Tensor& each : tensors)
-    sent.works.push_back(isend(line->outgoing, each, line->peer, kMessageTag));
+  for (const at::Tensor& each : tensors) sent.works.push_back(isend(group_, each, line->peer, kMessageTag));
   sent.tensors = std::move(tensors);
 }
 

@@ -31,19 +31,11 @@ struct StageKinds {
   std::vector<TensorKind> outputs;
 };
 
-// The ranks of a pipeline, whose places are the schedule's ranks. On GPUs what two ranks send to each other
-// goes in one order a group, so either direction has one of its own.
-struct PipelineGroups {
-  Group up;    // from a rank to a later one, and all else
-  Group down;  // to an earlier one
-};
-// Collective over the group.
-PipelineGroups groups_of_pipeline(const Group& group);
-
 class Exchange {
  public:
-  // All outlive it.
-  Exchange(const PipelineGroups& groups, const ExchangePlan& plan, const std::map<int, StageKinds>& kinds);
+  // The group is of the pipeline's ranks, whose places are the schedule's. Plan and kinds outlive it. Over
+  // NCCL it connects this rank with those of the plan, which must come as well.
+  Exchange(Group group, const ExchangePlan& plan, const std::map<int, StageKinds>& kinds);
 
   // What the message holds; of a gradient those of the outputs that need one. Waits for it.
   std::vector<at::Tensor> take(const StageMessage& message);
@@ -57,15 +49,12 @@ class Exchange {
     std::vector<Work> works;
   };
   struct Line {
-    Line(const Channel& of, const PipelineGroups& groups);
     const Channel& channel;
     int peer;  // in the job
-    const Group& incoming;
-    const Group& outgoing;
     std::size_t posted = 0;
-    std::map<std::size_t, Posted> receives;  // by place in channel.in
-    std::deque<Posted> sends;                // not known to have arrived
-    int sent_away = 0;                       // of channel.out, those that `sends` has no more
+    std::map<std::size_t, Posted> receives{};  // by place in channel.in
+    std::deque<Posted> sends{};                // not known to have arrived
+    int sent_away = 0;                         // of channel.out, those that `sends` has no more
   };
   void post(Line& line, std::size_t until);
   void let_go(Line& line, int arrived);
@@ -73,7 +62,7 @@ class Exchange {
   Line* line_of(const StageMessage& message, std::vector<StageMessage> Channel::* messages,
                 std::size_t& place);
 
-  c10::Device device_;
+  Group group_;
   const std::map<int, StageKinds>& kinds_;
   std::deque<Line> lines_;
   std::vector<std::pair<StageMessage, std::vector<at::Tensor>>> here_;  // between stages of this rank

@@ -119,7 +119,6 @@ struct PipelineSchedule::State {
   std::vector<int> ranks;  // places, of the stages
   ExchangePlan training;
   ExchangePlan evaluation;
-  std::optional<PipelineGroups> groups;
   std::map<int, StageKinds> kinds;  // of the newest batch; the runners' find_kinds() fills them
   std::vector<StageRunner> runners;
   std::vector<ReplicaSums> sums;  // of each stage, where there are replicas
@@ -146,7 +145,6 @@ PipelineSchedule::State::State(const std::string& name, std::vector<PipelineStag
   schedule = std::move(agreed.schedule);
   tied = std::move(agreed.tied);
   ranks = ranks_of_stages(schedule);
-  groups = groups_of_pipeline(group);
   training = make_exchange_plan(schedule, group.rank(), /*forward_only=*/false);
   evaluation = make_exchange_plan(schedule, group.rank(), /*forward_only=*/true);
   for (const PipelineStage& stage : stages) {
@@ -309,7 +307,7 @@ std::vector<std::vector<at::Tensor>> PipelineSchedule::State::run(const Exchange
   std::vector<int> left(runners.size(), microbatch_count);  // microbatches whose gradients are not complete
   for (StageRunner& each : runners) each.forget();
   if (pass.trains) times.clear();
-  Exchange exchange(*groups, plan, kinds);
+  Exchange exchange(group, plan, kinds);
   for (const Instruction& each : plan.computes) {
     const auto index = static_cast<std::size_t>(
         std::ranges::find(stages, each.stage, &PipelineStage::stage_index) - stages.begin());

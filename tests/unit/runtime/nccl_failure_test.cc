@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <muster/muster.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "runtime/comm/nccl.h"
 #include "tests/require.h"
@@ -25,12 +24,6 @@ struct StandIn : c10d::Backend {
  private:
   std::uint64_t entered_;
 };
-
-c10::intrusive_ptr<c10d::ProcessGroup> group_of(const Job& job, const c10::intrusive_ptr<StandIn>& backend) {
-  auto group = c10::make_intrusive<c10d::ProcessGroup>(job.store(), backend->getRank(), 3);
-  group->setBackend(c10::kCUDA, c10d::ProcessGroup::BackendType::NCCL, backend);
-  return group;
-}
 
 TEST(Nccl, SaysWhoHasNotComeToACollectiveThatHasNotEndedInTime) {
   spawn(
@@ -58,11 +51,10 @@ TEST(Nccl, SaysWhoHasNotComeToACollectiveThatHasNotEndedInTime) {
                         "and rank 7 says nothing"),
             "as every rank hears it");
         require(!check_groups(), "a checkpoint may not be kept");
-        require_equal(nccl_failure_of(*job.process_group()), std::string(), "a group of the CPU");
+        require_equal(nccl_failure_of(nullptr), std::string(), "a group of the CPU");
         const std::string failure = any_nccl_failure();
-        const auto of_peer = group_of(job, peers);
-        require_equal(nccl_failure_of(*of_peer), failure, "a member that was not in it refuses alike");
-        note_nccl_failure_of(*of_peer);
+        require_equal(nccl_failure_of(peers), failure, "a member that was not in it refuses alike");
+        note_nccl_failure_of(peers);
         require_equal(noted_nccl_failure(), std::string(), "its program knows");
       },
       1);
@@ -79,13 +71,36 @@ TEST(Nccl, AGroupThatWasGivenUpEndsARankThatHasNotBeenTold) {
                       .store = job.store(),
                       .ranks = {0},
                       .name = "big"});
-          note_nccl_failure_of(*group_of(job, backend));
+          note_nccl_failure_of(backend);
         },
         1);
   };
   EXPECT_NO_THROW(end(c10d::ErrorType::SUCCESS));
   EXPECT_THAT([&] { end(c10d::ErrorType::TIMEOUT); },
               testing::ThrowsMessage<std::runtime_error>(HasSubstr("exited with code 1")));
+}
+
+TEST(Nccl, AMessageThatHasNotEndedInTimeGivesItsGroupUp) {
+  spawn(
+      [](Job& job) {
+        const auto collectives = c10::make_intrusive<StandIn>(0, 41);
+        const auto messages = c10::make_intrusive<StandIn>(0, 3);
+        for (const auto& backend : {collectives, messages})
+          watch_nccl({.backend = c10::weak_intrusive_ptr<c10d::Backend>(backend),
+                      .store = job.store(),
+                      .ranks = {4, 5, 7},
+                      .name = "big",
+                      .has_collectives = backend == collectives});
+        tell_entered();
+        require_equal(job.store()->get_to_str("entered/0"), std::string("41"), "messages are not counted");
+        messages->error = c10d::ErrorType::TIMEOUT;
+        const std::string failure = nccl_failure_of(messages);
+        require_equal(failure,
+                      std::string("NCCL has given the group 'big' up: a message has not ended in time"),
+                      "whoever has not come to a collective is not to blame");
+        require_equal(nccl_failure_of(collectives), failure, "collectives are refused as well");
+      },
+      1);
 }
 
 TEST(Nccl, EndsGroupsAndNotProcessesUnlessTheUserHasChosen) {

@@ -1,0 +1,45 @@
+// Messages between two members of a group, of tensors that NCCL carries.
+//
+// A communicator of NCCL does what two ranks ask of it in the order in which each asks: where both receive
+// before they send, neither gets anything. So a pair has one communicator, with a stream of its own, for each
+// direction. They are not split off the job's communicator, where messages to all ranks share one stream.
+// For the training thread.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/util/intrusive_ptr.h>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+namespace muster {
+
+enum class Direction : std::uint8_t { kUp, kDown };  // to a later place in the group, to an earlier one
+
+class NcclMessages {
+ public:
+  using Make = std::function<c10::intrusive_ptr<c10d::Backend>(Direction)>;
+  // `rank` is this rank's place. A direction's backend is made when it is first needed.
+  NcclMessages(int rank, c10::Device device, Make make);
+
+  // A pair's communicators are made when both have come: returns then. Ranks that connect with several do so
+  // in ascending order of the peers' places, or they may wait for each other in a circle.
+  void connect(int peer);
+  // For a message between two places, one of which is this rank's. Connects them first.
+  c10d::Backend& between(int from, int to);
+
+  // Null: not made yet.
+  const c10::intrusive_ptr<c10d::Backend>& up() const { return up_; }
+  const c10::intrusive_ptr<c10d::Backend>& down() const { return down_; }
+
+ private:
+  int rank_;
+  c10::Device device_;
+  Make make_;
+  c10::intrusive_ptr<c10d::Backend> up_;
+  c10::intrusive_ptr<c10d::Backend> down_;
+  std::set<int> connected_;  // places
+};
+
+}  // namespace muster
