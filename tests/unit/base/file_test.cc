@@ -43,6 +43,16 @@ TEST(File, IsReplacedByWhatWasWrittenWholeAndElseAsItWas) {
   EXPECT_EQ(entries(directory), 1);
 }
 
+TEST(File, ADirectoryIsNotReplacedAndTheNewContentGoes) {
+  ScratchDirectory directory;
+  const std::string path = directory / "x";
+  ASSERT_TRUE(make_directories(path));
+  EXPECT_EQ(write_file_durably(path, "new").error().message(),
+            "cannot rename to " + path + ": Is a directory");
+  EXPECT_TRUE(std::filesystem::is_directory(path));
+  EXPECT_EQ(entries(directory), 1);
+}
+
 TEST(ProgramFile, APathIsWrittenWithoutADotAtItsBeginning) {
   EXPECT_EQ(path_from("/work", "./train"), "/work/train");
   EXPECT_EQ(path_from("/work", ".//./train"), "/work/train");

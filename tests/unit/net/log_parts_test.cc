@@ -90,6 +90,14 @@ TEST_F(LogPartsTest, ALineLongerThanAPartIsKeptInSeveral) {
   EXPECT_EQ(text("stdout.log").size(), 501U);
 }
 
+TEST_F(LogPartsTest, WhatJustFitsIsNotCut) {
+  LogParts log = make("stdout.log");
+  const std::string all = "line\n" + std::string(995, 'x');
+  write(log, all);
+  EXPECT_EQ(text("stdout.log"), all);
+  EXPECT_EQ(text("stdout.1.log"), "(none)");
+}
+
 TEST_F(LogPartsTest, APartIsNeverWrittenOver) {
   LogParts first = make("stdout.log");
   write(first, std::string(1000, 'a') + "\n");
