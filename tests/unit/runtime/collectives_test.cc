@@ -1,11 +1,13 @@
 // What collectives give is compared with values that are computed; tests/train/collectives_parity_test.cc
 // compares them with Python's.
 #include <array>
+#include <chrono>
 #include <gmock/gmock.h>
 #include <muster/muster.h>
 #include <nlohmann/json.hpp>
 #include <sys/mman.h>
 
+#include "runtime/comm/formation.h"
 #include "tests/require.h"
 
 namespace muster {
@@ -328,6 +330,18 @@ TEST(Objects, TravelAsStringsAndAsJson) {
 }
 
 // Nothing is sent, and everything works.
+TEST(Collectives, WhatARankWritesDownWhileItWaitsGoesWithTheCall) {
+  spawn(
+      [](Job& job) {
+        const std::string key = "call/1";
+        if (job.rank() == 1) wait_for_key(*job.store(), key, std::chrono::seconds(60));
+        require(job.rank() == 0 || job.store()->check({key}), "rank 0 says what it waits in");
+        all_reduce(job, at::ones({1}));
+        require(job.rank() == 1 || !job.store()->check({key}), "nobody needs that any more");
+      },
+      2);
+}
+
 TEST(Collectives, OfOneRankGiveItsOwn) {
   spawn(
       [](Job& job) {
