@@ -47,7 +47,7 @@ ASSIGNMENT = re.compile(r"^(\s+)([\w.>\[\]*-]+ [-+|]?= [^;]*);$")
 NEIGHBOURS = {" < ": " <= ", " <= ": " < ", " > ": " >= ", " >= ": " > ", " && ": " || ", " || ": " && ", " == ": " != ", " != ": " == "}
 # Labels of tests, the cheap ones first.
 STAGES = ("^(logic|unit) ", "^cluster ", "^process ", "^train ", "^(hosts|chaos) ")
-# ctest's list of what has failed; a name may have a parameter behind it.
+# Of ctest's list of what has failed, behind its title: a name may have a parameter behind it.
 FAILED = re.compile(r"^\s*\d+ - (\S+).* \([A-Z][\w ]*\)$", re.MULTILINE)
 # A test that takes longer has found the bug.
 TEST_SECONDS = 150
@@ -180,6 +180,10 @@ def label_of(test):
     return " ".join(labels)
 
 
+def failed_tests(output):
+    return FAILED.findall(output.partition("The following tests FAILED:")[2])
+
+
 def find(folder, bug, tests):
     """The first test that fails because of the bug, or an empty string."""
     source, build = folder / "source", folder / "build"
@@ -195,7 +199,7 @@ def find(folder, bug, tests):
             if not chosen:
                 continue
             ran = run([*command, "0,0,0," + ",".join(map(str, chosen))])
-            if failed := FAILED.findall(ran.stdout):
+            if failed := failed_tests(ran.stdout):
                 return failed[0]
             if ran.returncode != 0:
                 sys.exit(f"planted_bugs: ctest names no test that failed: {ran.stdout[-500:]}")
