@@ -107,6 +107,11 @@ void require_member(const Group& group, const std::string& what) {
         fmt::format("{}: this rank, {}, is not in the {}", what, group.job().rank(), group.description()));
 }
 
+void refuse_if_given_up(const Group& group, const std::function<std::string()>& text) {
+  if (const std::string failure = state_of(group).nccl_failure(); !failure.empty())
+    throw CallError(fmt::format("{} in the {}: {}", text(), group.description(), failure));
+}
+
 Call::Call(const Group& group, std::function<std::string()> text) : group_(group), text_(std::move(text)) {
   static std::once_flag once;
   std::call_once(once, [] { explain_exceptions_of_threads_with(explain_open_call); });
@@ -115,11 +120,6 @@ Call::Call(const Group& group, std::function<std::string()> text) : group_(group
     require_member(group, what.substr(0, what.find(' ')));
   }
   clear_presence(state_of(group_.job()));
-}
-
-void Call::check_gpu_group() const {
-  if (const std::string failure = state_of(group_).nccl_failure(); !failure.empty())
-    throw CallError(fmt::format("{} in the {}: {}", text_(), group_.description(), failure));
 }
 
 void Call::refuse(const std::string& reason) const {
@@ -161,7 +161,7 @@ void Call::wait(c10d::Work& work, bool on_gpu) {
     try {
       work.wait();
     } catch (const c10::Error&) {
-      check_gpu_group();
+      refuse_if_given_up(group_, text_);
       throw;
     }
     return;
@@ -245,8 +245,7 @@ void Call::explain(const std::string& error) {
 
 void fail_for_peer(const Group& group, const std::string& text) {
   const std::string error = current_exception_text();
-  if (const std::string failure = state_of(group).nccl_failure(); !failure.empty())
-    throw CallError(fmt::format("{} in the {}: {}", text, group.description(), failure));
+  refuse_if_given_up(group, [&] { return text; });
   const std::string gone = who_is_gone(state_of(group.job()), group.ranks());
   throw CallError(gone.empty()
                       ? fmt::format("{} in the {}: {}", text, group.description(), error)

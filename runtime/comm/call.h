@@ -18,6 +18,8 @@ namespace muster {
 
 // std::logic_error in the name of `what` if this rank is not in the group.
 void require_member(const Group& group, const std::string& what);
+// std::runtime_error if NCCL has given the group up.
+void refuse_if_given_up(const Group& group, const std::function<std::string()>& text);
 
 class Call {
  public:
@@ -31,7 +33,7 @@ class Call {
   template <class Start>
   void run(bool on_gpu, const Start& start) {
     const InHand in_hand(*this);
-    if (on_gpu) check_gpu_group();
+    if (on_gpu) refuse_if_given_up(group_, text_);
     c10::intrusive_ptr<c10d::Work> work;
     try {
       work = start();
@@ -57,8 +59,6 @@ class Call {
     TimePoint begin_{};  // where there is a trace
   };
 
-  // Throws if its communicators have been aborted.
-  void check_gpu_group() const;
   void wait(c10d::Work& work, bool on_gpu);
   void look(bool for_gone);
   void ask_store(bool for_gone);
@@ -77,6 +77,10 @@ class Call {
 // Closes the connections of a group's Gloo, if it has one. Gloo cannot be told to: it gives a whole group up
 // when a wait in it has run out. `peer`: a place with which there is a connection.
 void close_gloo(c10d::ProcessGroup& group, int peer);
+
+// As what is to be the first message with a place of the group does by itself: over NCCL two ranks must both
+// come, and a rank does so with several in ascending order. std::runtime_error names the peer.
+void connect_for_messages(const Group& group, int peer);
 
 // In the handler of what ended something between two members, told by `text`: std::runtime_error as above.
 [[noreturn]] void fail_for_peer(const Group& group, const std::string& text);

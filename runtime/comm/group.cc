@@ -98,17 +98,19 @@ void Group::State::close_abandoned() noexcept {
 void Group::State::shut_down() noexcept {
   const auto leaving = std::exchange(process_group, nullptr);
   if (leaving == nullptr) return;
-  try {
-    leaving->shutdown();
-    if (messages && messages->up() != nullptr) {
-      messages->up()->shutdown();
-      messages->down()->shutdown();
+  const auto tried = [&](auto& of) {
+    try {
+      of.shutdown();
+    } catch (...) {
+      log::warning("rank {}: the process group '{}' could not be shut down: {}",
+                   ranks[static_cast<std::size_t>(rank)], name, current_exception_text());
     }
-  } catch (...) {
-    log::warning("rank {}: the process group '{}' could not be shut down: {}",
-                 ranks[static_cast<std::size_t>(rank)], name, current_exception_text());
+  };
+  tried(*leaving);  // NCCL's collectives with it
+  for (const auto& each : nccl_backends()) {
+    if (each != nullptr && each != nccl) tried(*each);
+    note_nccl_failure_of(each);
   }
-  for (const auto& each : nccl_backends()) note_nccl_failure_of(each);
 }
 
 std::array<c10::intrusive_ptr<c10d::Backend>, 3> Group::State::nccl_backends() const {
@@ -264,14 +266,12 @@ c10::intrusive_ptr<c10d::Backend> nccl_of(c10d::ProcessGroup& group) {
 
 }  // namespace
 
-void set_backends(Group::State& state, const World& world, const GroupPlace& place,
-                  const c10::intrusive_ptr<c10d::Store>& store, c10::Device device,
-                  std::optional<std::chrono::milliseconds> timeout) {
-  state.process_group = make_process_group(world, place, store, device, timeout);
+void set_backends(Group::State& state, const World& world, const GroupSetup& setup) {
+  state.process_group = make_process_group(world, setup);
   state.nccl = nccl_of(*state.process_group);
   if (state.nccl == nullptr) return;
-  state.messages.emplace(place.rank, device, [place, store, device, timeout](Direction direction) {
-    return make_nccl_for_messages(place, store, device, timeout, direction);
+  state.messages.emplace(setup.place.rank, setup.device, [&state, setup](Direction direction) {
+    return make_nccl_for_messages(setup, direction, state.nccl);
   });
 }
 
@@ -295,13 +295,16 @@ Group form_group(const Job& job, std::vector<int> ranks, const std::string& key,
                    .nccl = options.nccl.value_or(of_job.nccl)};
   if (place.nccl.split && (place.backend.empty() || place.backend == "nccl"))
     place.split_from = of_job.all.nccl;
+  const GroupSetup setup{.place = std::move(place),
+                         .store = of_job.store,
+                         .device = of_job.device,
+                         .timeout = options.timeout ? options.timeout : of_job.timeout};
   if (!is_member) {
-    if (place.split_from) stay_out_of_split(place, of_job.device);
+    if (setup.place.split_from) stay_out_of_split(setup);
     return Group(std::move(state));
   }
-  state->store = c10::make_intrusive<c10d::PrefixStore>(place.prefix, of_job.store);
-  set_backends(*state, of_job.world, place, of_job.store, of_job.device,
-               options.timeout ? options.timeout : of_job.timeout);
+  state->store = c10::make_intrusive<c10d::PrefixStore>(setup.place.prefix, of_job.store);
+  set_backends(*state, of_job.world, setup);
   return Group(std::move(state));
 }
 

@@ -43,13 +43,15 @@ Job::State::State(const World& description, std::optional<std::chrono::milliseco
   all.rank = world.rank;
   all.store = store;
   set_backends(all, world,
-               {.rank = world.rank,
-                .ranks = all.ranks,
-                .prefix = "muster/world",
-                .name = all.name,
-                .backend = world.backend,
-                .nccl = nccl},
-               store, device, timeout);
+               {.place = {.rank = world.rank,
+                          .ranks = all.ranks,
+                          .prefix = "muster/world",
+                          .name = all.name,
+                          .backend = world.backend,
+                          .nccl = nccl},
+                .store = store,
+                .device = device,
+                .timeout = timeout});
 }
 
 // main() has returned, and nothing can be thrown any more. NCCL ends what has not ended within the group's

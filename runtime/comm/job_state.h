@@ -38,7 +38,7 @@ struct Group::State {
   void leave_word(const Job::State& in) const noexcept;
   // Why NCCL has given this group up; empty: it has not, or the group has no NCCL.
   std::string nccl_failure() const;
-  // Null: not there.
+  // Of collectives, and of messages up and down; null where there is none.
   std::array<c10::intrusive_ptr<c10d::Backend>, 3> nccl_backends() const;
 
   std::string name;
@@ -89,9 +89,7 @@ Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, c
          std::optional<int> listen_fd);
 
 // Makes the group's backends, of which NCCL's for messages when they are needed.
-void set_backends(Group::State& state, const World& world, const GroupPlace& place,
-                  const c10::intrusive_ptr<c10d::Store>& store, c10::Device device,
-                  std::optional<std::chrono::milliseconds> timeout);
+void set_backends(Group::State& state, const World& world, const GroupSetup& setup);
 
 // Of the Job that was made last; null before there is one, and when it is gone.
 std::shared_ptr<Job::State> newest_job_state();

@@ -7,7 +7,6 @@
 #include <fmt/ranges.h>
 #include <stdexcept>
 #include <string_view>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <unistd.h>
 
 #include "common/base/check.h"
@@ -95,20 +94,7 @@ Function* function_of_library(const char* name) {
 
 c10::intrusive_ptr<c10d::Backend> make_nccl(NcclRequest request) {
   request.on_timeout = tell_entered;
-  const auto of_group = request.store;
-  if (request.messages) {
-    const std::string direction = *request.messages == Direction::kUp ? "up" : "down";
-    request.store = c10::make_intrusive<c10d::PrefixStore>(direction, of_group);
-    request.group_name += "/" + direction;
-  }
   function_of_library<NcclFunction>(kNcclFunction)(&request);
-  if (request.backend)
-    watch_nccl({.backend = c10::weak_intrusive_ptr<c10d::Backend>(request.backend),
-                .store = of_group,
-                .ranks = request.ranks,
-                .place = request.rank,
-                .name = request.description,
-                .has_collectives = !request.messages});
   return request.backend;
 }
 

@@ -14,7 +14,6 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
-#include "runtime/comm/nccl_messages.h"
 #include "runtime/process/loaded_torch.h"
 
 namespace muster {
@@ -29,7 +28,6 @@ struct NcclRequest {
   std::string group_name;
   std::string description;
   NcclOptions options;
-  std::optional<Direction> messages;             // these alone; none: collectives
   c10::intrusive_ptr<c10d::Backend> split_from;  // null: it connects anew
   c10::intrusive_ptr<c10d::Backend> backend;     // the result; null where this process is not in the group
   // Called, in a thread of torch's, on every rank when a collective of one of them has not ended in time.
@@ -65,8 +63,7 @@ std::string refusal_of_nccl(const NcclOptions& options);
 // "{high_priority_stream, min_ctas 2}": what is said, in the order of the struct.
 std::string text_of(const NcclOptions& options);
 
-// Throws what torch throws. Call only if nccl_loaded(). A group that is given up is told in `store`, whose
-// keys the backends of its messages share for that.
+// Throws what torch throws. Call only if nccl_loaded().
 c10::intrusive_ptr<c10d::Backend> make_nccl(NcclRequest request);
 
 }  // namespace muster

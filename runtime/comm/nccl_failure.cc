@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/clock.h"
 #include "runtime/comm/formation.h"
 
@@ -47,10 +48,9 @@ std::vector<NcclGroup> living_groups() {
 }
 
 std::optional<NcclGroup> find_watched(const c10::intrusive_ptr<c10d::Backend>& backend) {
-  const std::lock_guard lock(watched().mutex);
-  const auto found = std::ranges::find_if(
-      watched().groups, [&](const NcclGroup& each) { return each.backend.lock() == backend; });
-  return found == watched().groups.end() ? std::nullopt : std::optional(*found);
+  for (NcclGroup& each : living_groups())
+    if (each.backend.lock() == backend) return std::move(each);
+  return std::nullopt;
 }
 
 std::string entered_key(std::size_t place) {
@@ -110,6 +110,16 @@ void watch_nccl(NcclGroup group) {
   group.known = std::make_shared<NcclGroup::Known>();
   const std::lock_guard lock(watched().mutex);
   watched().groups.push_back(std::move(group));
+}
+
+void watch_messages(const c10::intrusive_ptr<c10d::Backend>& messages,
+                    const c10::intrusive_ptr<c10d::Backend>& collectives) {
+  std::optional<NcclGroup> group = find_watched(collectives);
+  CHECK(group.has_value(), "collectives of a group that is not watched");
+  group->backend = c10::weak_intrusive_ptr<c10d::Backend>(messages);
+  group->has_collectives = false;
+  const std::lock_guard lock(watched().mutex);
+  watched().groups.push_back(*std::move(group));
 }
 
 void tell_entered() {

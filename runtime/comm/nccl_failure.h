@@ -27,14 +27,18 @@ struct NcclGroup {
   std::vector<int> ranks;  // of the job, by place
   int place = 0;           // this process's
   std::string name;
-  bool has_collectives = true;  // false: of messages alone
-  // Shared by copies.
+  bool has_collectives = true;  // false: a backend of messages alone
+  // Shared by copies, and by all backends of a group.
   struct Known;
   std::shared_ptr<Known> known{};
 };
 
 // As long as its backend is there.
 void watch_nccl(NcclGroup group);
+// As the backend that carries the messages of the group whose collectives are another one's, which is
+// watched.
+void watch_messages(const c10::intrusive_ptr<c10d::Backend>& messages,
+                    const c10::intrusive_ptr<c10d::Backend>& collectives);
 
 // How many collectives this rank has entered in each of its groups: into their stores. Called on every rank
 // when a collective has not ended in time.

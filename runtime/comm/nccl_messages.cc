@@ -12,15 +12,19 @@ NcclMessages::NcclMessages(int rank, c10::Device device, Make make)
 void NcclMessages::connect(int peer) {
   if (connected_.contains(peer)) return;
   if (up_ == nullptr) {
-    up_ = make_(Direction::kUp);
+    auto up = make_(Direction::kUp);
     down_ = make_(Direction::kDown);
+    up_ = std::move(up);
   }
+  // torch makes a pair's communicator at its first message.
   constexpr int kTag = 0;
   std::vector<at::Tensor> nothing{at::zeros({1}, at::device(device_).dtype(at::kByte))};
-  const bool to_later = rank_ < peer;
-  for (c10d::Backend* const backend : {up_.get(), down_.get()}) {
-    const bool sends = (backend == up_.get()) == to_later;
-    (sends ? backend->send(nothing, peer, kTag) : backend->recv(nothing, peer, kTag))->wait();
+  if (rank_ < peer) {
+    up_->send(nothing, peer, kTag)->wait();
+    down_->recv(nothing, peer, kTag)->wait();
+  } else {
+    up_->recv(nothing, peer, kTag)->wait();
+    down_->send(nothing, peer, kTag)->wait();
   }
   connected_.insert(peer);
 }

@@ -2,8 +2,8 @@
 //
 // A communicator of NCCL does what two ranks ask of it in the order in which each asks: where both receive
 // before they send, neither gets anything. So a pair has one communicator, with a stream of its own, for each
-// direction. They are not split off the job's communicator, where messages to all ranks share one stream.
-// For the training thread.
+// direction. Of a communicator that is split off, messages to all ranks would share one stream, so these are
+// made anew. For the training thread.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -20,15 +20,17 @@ enum class Direction : std::uint8_t { kUp, kDown };  // to a later place in the 
 class NcclMessages {
  public:
   using Make = std::function<c10::intrusive_ptr<c10d::Backend>(Direction)>;
-  // `rank` is this rank's place. A direction's backend is made when it is first needed.
+  // `rank` is this rank's place. The first connect() makes both backends.
   NcclMessages(int rank, c10::Device device, Make make);
 
-  // A pair's communicators are made when both have come: returns then. Ranks that connect with several do so
-  // in ascending order of the peers' places, or they may wait for each other in a circle.
+  // Returns when the peer has come to connect with this rank as well; throws c10::Error if it does not. Ranks
+  // that connect with several do so in ascending order of the peers' places, or they may wait for each other
+  // in a circle.
   void connect(int peer);
   // For a message between two places, one of which is this rank's. Connects them first.
   c10d::Backend& between(int from, int to);
 
+  c10::Device device() const { return device_; }
   // Null: not made yet.
   const c10::intrusive_ptr<c10d::Backend>& up() const { return up_; }
   const c10::intrusive_ptr<c10d::Backend>& down() const { return down_; }

@@ -63,6 +63,7 @@ std::unique_ptr<Work::State> start_between(const Group& group, const std::string
     throw std::invalid_argument(fmt::format("{} in the {}: {}", text, group.description(), why));
   };
   require_member(group, text);
+  refuse_if_given_up(group, [&] { return text; });
   if (!tensor.defined() || tensor.layout() != at::kStrided) refuse("the tensor is undefined or sparse");
   const torch::NoGradGuard no_grad;
   const int other = group.rank() == 0 ? 1 : 0;
@@ -71,6 +72,8 @@ std::unique_ptr<Work::State> start_between(const Group& group, const std::string
   std::vector<at::Tensor> bytes{state->packed.bytes()};
   try {
     state->work = start(bytes, state->peer);
+  } catch (const c10::DistError&) {  // NCCL's, of a peer that it cannot connect with
+    fail_for_peer(group, text);
   } catch (const c10::Error& error) {
     refuse(error.what_without_backtrace());
   } catch (const std::invalid_argument&) {
@@ -88,13 +91,13 @@ int peer_place(const Group& group, int job_rank, const char* function) {
   return place;
 }
 
-// What carries a tensor's bytes from one place to another.
-template <class With>
-c10::intrusive_ptr<c10d::Work> message(const Group& group, const at::Tensor& bytes, int from, int to,
-                                       const With& with) {
+// By NCCL's backend of its direction, or else by the group's.
+template <class Start>
+c10::intrusive_ptr<c10d::Work> start_message(const Group& group, const at::Tensor& bytes, int from, int to,
+                                             const Start& start) {
   std::optional<NcclMessages>& over_nccl = state_of(group).messages;
-  if (over_nccl && bytes.is_cuda()) return with(over_nccl->between(from, to));
-  return with(*group.process_group());
+  if (over_nccl && bytes.device() == over_nccl->device()) return start(over_nccl->between(from, to));
+  return start(*group.process_group());
 }
 
 }  // namespace
@@ -103,8 +106,9 @@ Work isend(const Group& group, const at::Tensor& tensor, int dst, int tag) {
   return Work(start_between(group, fmt::format("send of {} to rank {}", shape_text(tensor), dst), tensor,
                             false, [&](std::vector<at::Tensor>& bytes, int& peer) {
                               peer = peer_place(group, dst, "send");
-                              return message(group, bytes.front(), group.rank(), peer,
-                                             [&](auto& with) { return with.send(bytes, peer, tag); });
+                              return start_message(
+                                  group, bytes.front(), group.rank(), peer,
+                                  [&](auto& carrier) { return carrier.send(bytes, peer, tag); });
                             }));
 }
 
@@ -112,9 +116,21 @@ Work irecv(const Group& group, const at::Tensor& tensor, int src, int tag) {
   return Work(start_between(group, fmt::format("recv of {} from rank {}", shape_text(tensor), src), tensor,
                             true, [&](std::vector<at::Tensor>& bytes, int& peer) {
                               peer = peer_place(group, src, "recv");
-                              return message(group, bytes.front(), peer, group.rank(),
-                                             [&](auto& with) { return with.recv(bytes, peer, tag); });
+                              return start_message(
+                                  group, bytes.front(), peer, group.rank(),
+                                  [&](auto& carrier) { return carrier.recv(bytes, peer, tag); });
                             }));
+}
+
+void connect_for_messages(const Group& group, int peer) {
+  std::optional<NcclMessages>& over_nccl = state_of(group).messages;
+  if (!over_nccl) return;
+  try {
+    over_nccl->connect(peer);
+  } catch (const std::exception&) {
+    fail_for_peer(group,
+                  fmt::format("connection with rank {}", group.ranks()[static_cast<std::size_t>(peer)]));
+  }
 }
 
 void send(const Group& group, const at::Tensor& tensor, int dst, int tag) {

@@ -15,6 +15,7 @@
 #include "runtime/comm/gloo.h"
 #include "runtime/comm/mpi/library.h"
 #include "runtime/comm/nccl.h"
+#include "runtime/comm/nccl_failure.h"
 #include "runtime/comm/shm.h"
 
 namespace muster {
@@ -92,132 +93,111 @@ c10::Device choose_device(const World& world) {
 
 namespace {
 
-c10::intrusive_ptr<c10d::Store> store_of(const GroupPlace& place,
-                                         const c10::intrusive_ptr<c10d::Store>& store, const char* suffix) {
-  return c10::make_intrusive<c10d::PrefixStore>(place.prefix + suffix, store);
+c10::intrusive_ptr<c10d::Store> prefixed(const GroupSetup& setup, const char* suffix) {
+  return c10::make_intrusive<c10d::PrefixStore>(setup.place.prefix + suffix, setup.store);
 }
 
-NcclRequest nccl_request(const GroupPlace& place, const c10::intrusive_ptr<c10d::Store>& store,
-                         c10::Device device, std::optional<std::chrono::milliseconds> timeout) {
-  return {.store = store_of(place, store, "/nccl"),
-          .rank = place.rank,
-          .ranks = place.ranks,
-          .device = device,
-          .timeout = timeout,
-          .group_name = place.prefix,
-          .description = place.name,
-          .options = place.nccl,
-          .messages = std::nullopt,
-          .split_from = place.split_from,
+c10::intrusive_ptr<c10d::Backend> gloo_for(const World& world, const GroupSetup& setup) {
+  const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
+  return make_gloo(prefixed(setup, "/gloo"), {.rank = setup.place.rank,
+                                              .world_size = setup.place.size(),
+                                              .timeout = setup.timeout.value_or(kBackendDefaultTimeout),
+                                              .group_name = setup.place.prefix,
+                                              .address = address_in(world),
+                                              .interfaces = interfaces == nullptr ? "" : interfaces,
+                                              // Of 16 ranks' start, connecting all with all was half.
+                                              .lazy = world.agent_serves});
+}
+
+NcclRequest nccl_request(const GroupSetup& setup) {
+  return {.store = prefixed(setup, "/nccl"),
+          .rank = setup.place.rank,
+          .ranks = setup.place.ranks,
+          .device = setup.device,
+          .timeout = setup.timeout,
+          .group_name = setup.place.prefix,
+          .description = setup.place.name,
+          .options = setup.place.nccl,
+          .split_from = setup.place.split_from,
           .backend = nullptr};
 }
 
-// This rank's part in making a group.
-struct Making {
-  const World& world;
-  const GroupPlace& place;
-  c10::intrusive_ptr<c10d::Store> store;
-  c10::Device device;
-  std::optional<std::chrono::milliseconds> timeout;
-
-  c10::intrusive_ptr<c10d::Store> prefixed(const char* suffix) const {
-    return store_of(place, store, suffix);
-  }
-};
-
-c10::intrusive_ptr<c10d::Backend> gloo_for(const Making& making) {
-  const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
-  return make_gloo(making.prefixed("/gloo"), {.rank = making.place.rank,
-                                              .world_size = making.place.size(),
-                                              .timeout = making.timeout.value_or(kBackendDefaultTimeout),
-                                              .group_name = making.place.prefix,
-                                              .address = address_in(making.world),
-                                              .interfaces = interfaces == nullptr ? "" : interfaces,
-                                              // Of 16 ranks' start, connecting all with all was half.
-                                              .lazy = making.world.agent_serves});
+c10::intrusive_ptr<c10d::Backend> nccl_for(const GroupSetup& setup) {
+  NcclRequest request = nccl_request(setup);
+  const auto backend = make_nccl(request);
+  watch_nccl({.backend = c10::weak_intrusive_ptr<c10d::Backend>(backend),
+              .store = request.store,
+              .ranks = request.ranks,
+              .place = request.rank,
+              .name = request.description});
+  return backend;
 }
 
-c10::intrusive_ptr<c10d::Backend> nccl_for(const Making& making) {
-  return make_nccl(nccl_request(making.place, making.store, making.device, making.timeout));
-}
-
-c10::intrusive_ptr<c10d::Backend> mpi_for(const Making& making) {
-  return make_mpi({.store = making.store,
-                   .prefix = making.place.prefix,
-                   .ranks = making.place.ranks,
-                   .rank = making.world.rank,
-                   .world_size = making.world.world_size,
-                   .timeout = making.timeout.value_or(kBackendDefaultTimeout),
+c10::intrusive_ptr<c10d::Backend> mpi_for(const World& world, const GroupSetup& setup) {
+  return make_mpi({.store = setup.store,
+                   .prefix = setup.place.prefix,
+                   .ranks = setup.place.ranks,
+                   .rank = world.rank,
+                   .world_size = world.world_size,
+                   .timeout = setup.timeout.value_or(kBackendDefaultTimeout),
                    .backend = nullptr});
 }
 
-c10::intrusive_ptr<c10d::Backend> shm_for(const Making& making) {
-  return make_shm(making.prefixed("/shm"), {.rank = making.place.rank,
-                                            .ranks = making.place.ranks,
-                                            .timeout = making.timeout.value_or(kBackendDefaultTimeout)});
+c10::intrusive_ptr<c10d::Backend> shm_for(const GroupSetup& setup) {
+  return make_shm(prefixed(setup, "/shm"), {.rank = setup.place.rank,
+                                            .ranks = setup.place.ranks,
+                                            .timeout = setup.timeout.value_or(kBackendDefaultTimeout)});
 }
 
 // By the name of the place's backend.
-void add_backends(c10d::ProcessGroup& group, const Making& making) {
+void add_backends(c10d::ProcessGroup& group, const World& world, const GroupSetup& setup) {
   using Type = c10d::ProcessGroup::BackendType;
-  if (making.place.backend == "mpi") {
-    const auto mpi = mpi_for(making);
+  if (setup.place.backend == "mpi") {
+    const auto mpi = mpi_for(world, setup);
     group.setDefaultBackend(Type::MPI);
     group.setBackend(c10::kCPU, Type::MPI, mpi);
-    if (making.device.is_cuda()) group.setBackend(c10::kCUDA, Type::MPI, mpi);
+    if (setup.device.is_cuda()) group.setBackend(c10::kCUDA, Type::MPI, mpi);
     return;
   }
-  if (making.place.backend == "shm") {
+  if (setup.place.backend == "shm") {
     group.setDefaultBackend(Type::CUSTOM);
-    group.setBackend(c10::kCPU, Type::CUSTOM, shm_for(making));
+    group.setBackend(c10::kCPU, Type::CUSTOM, shm_for(setup));
     return;
   }
   group.setDefaultBackend(Type::GLOO);
-  group.setBackend(c10::kCPU, Type::GLOO, gloo_for(making));
-  if (making.device.is_cuda() && making.place.backend != "gloo")
-    group.setBackend(c10::kCUDA, Type::NCCL, nccl_for(making));
+  group.setBackend(c10::kCPU, Type::GLOO, gloo_for(world, setup));
+  if (setup.device.is_cuda() && setup.place.backend != "gloo")
+    group.setBackend(c10::kCUDA, Type::NCCL, nccl_for(setup));
 }
 
 }  // namespace
 
-c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, const GroupPlace& place,
-                                                          const c10::intrusive_ptr<c10d::Store>& store,
-                                                          c10::Device device,
-                                                          std::optional<std::chrono::milliseconds> timeout) {
+c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, const GroupSetup& setup) {
   // torch::kCUDA is this rank's GPU from now on.
-  if (device.is_cuda()) c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(device);
-  const Making making{world, place, store, device, timeout};
-  auto group = c10::make_intrusive<c10d::ProcessGroup>(making.prefixed(""), place.rank, place.size());
-  add_backends(*group, making);
-  group->setGroupName(place.prefix);
-  group->setGroupDesc(place.name);
+  if (setup.device.is_cuda()) c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(setup.device);
+  auto group =
+      c10::make_intrusive<c10d::ProcessGroup>(prefixed(setup, ""), setup.place.rank, setup.place.size());
+  add_backends(*group, world, setup);
+  group->setGroupName(setup.place.prefix);
+  group->setGroupDesc(setup.place.name);
   return group;
 }
 
-c10::intrusive_ptr<c10d::Backend> make_nccl_for_messages(const GroupPlace& place,
-                                                         const c10::intrusive_ptr<c10d::Store>& store,
-                                                         c10::Device device,
-                                                         std::optional<std::chrono::milliseconds> timeout,
-                                                         Direction direction) {
-  NcclRequest request = nccl_request(place, store, device, timeout);
-  request.messages = direction;
-  request.split_from = nullptr;
-  return make_nccl(std::move(request));
+c10::intrusive_ptr<c10d::Backend> make_nccl_for_messages(
+    GroupSetup setup, Direction direction, const c10::intrusive_ptr<c10d::Backend>& collectives) {
+  const std::string name = direction == Direction::kUp ? "/up" : "/down";
+  setup.place.prefix += name;
+  setup.place.split_from = nullptr;
+  const auto backend = make_nccl(nccl_request(setup));
+  watch_messages(backend, collectives);
+  return backend;
 }
 
-void stay_out_of_split(const GroupPlace& place, c10::Device device) {
-  c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(device);
-  make_nccl({.store = nullptr,
-             .rank = -1,
-             .ranks = place.ranks,
-             .device = device,
-             .timeout = std::nullopt,
-             .group_name = place.prefix,
-             .description = place.name,
-             .options = place.nccl,
-             .messages = std::nullopt,
-             .split_from = place.split_from,
-             .backend = nullptr});
+void stay_out_of_split(const GroupSetup& setup) {
+  c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(setup.device);
+  NcclRequest request = nccl_request(setup);
+  request.store = nullptr;
+  make_nccl(std::move(request));
 }
 
 }  // namespace muster

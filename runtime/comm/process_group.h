@@ -44,22 +44,24 @@ struct GroupPlace {
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
+// What this rank's part in a group is made of.
+struct GroupSetup {
+  GroupPlace place;
+  c10::intrusive_ptr<c10d::Store> store;  // the job's
+  c10::Device device;
+  std::optional<std::chrono::milliseconds> timeout;  // none: each backend's own
+};
+
 // "mpi": MPI for all tensors. "shm": shared memory for CPU tensors alone. "gloo": Gloo for them. "nccl" or no
 // name: NCCL for CUDA tensors as well, when the device is one.
-c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, const GroupPlace& place,
-                                                          const c10::intrusive_ptr<c10d::Store>& store,
-                                                          c10::Device device,
-                                                          std::optional<std::chrono::milliseconds> timeout);
+c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, const GroupSetup& setup);
 
-// NCCL's backend for messages in such a group, in one direction.
-c10::intrusive_ptr<c10d::Backend> make_nccl_for_messages(const GroupPlace& place,
-                                                         const c10::intrusive_ptr<c10d::Store>& store,
-                                                         c10::Device device,
-                                                         std::optional<std::chrono::milliseconds> timeout,
-                                                         Direction direction);
+// NCCL's backend for messages in such a group, in one direction; `collectives` is the group's other one.
+c10::intrusive_ptr<c10d::Backend> make_nccl_for_messages(
+    GroupSetup setup, Direction direction, const c10::intrusive_ptr<c10d::Backend>& collectives);
 
-// What a rank that is not in `place.ranks` has to do while the others make such a group out of the job's
-// NCCL.
-void stay_out_of_split(const GroupPlace& place, c10::Device device);
+// What a rank that is not in `setup.place.ranks` has to do while the others make such a group out of the
+// job's NCCL.
+void stay_out_of_split(const GroupSetup& setup);
 
 }  // namespace muster

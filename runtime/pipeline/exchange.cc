@@ -1,12 +1,10 @@
 #include "runtime/pipeline/exchange.h"
 
 #include <algorithm>
-#include <optional>
-#include <set>
 #include <utility>
 
 #include "common/base/check.h"
-#include "runtime/comm/job_state.h"
+#include "runtime/comm/call.h"
 
 namespace muster {
 
@@ -15,19 +13,17 @@ namespace {
 // Of receives that nobody waits for yet, from each rank: one while it is being used, one that arrives
 // meanwhile.
 constexpr std::size_t kPostedAhead = 2;
-constexpr int kMessageTag = 0x6d70;  // so that the program's own messages do not meet these
+// So that the program's own messages do not meet these; over NCCL they must not be under way meanwhile.
+constexpr int kMessageTag = 0x6d70;
 
 }  // namespace
 
 Exchange::Exchange(Group group, const ExchangePlan& plan, const std::map<int, StageKinds>& kinds)
     : group_(std::move(group)), kinds_(kinds) {
-  std::set<int> peers;
   for (const Channel& each : plan.channels) {
     lines_.push_back({.channel = each, .peer = group_.ranks()[static_cast<std::size_t>(each.peer)]});
-    peers.insert(each.peer);
+    connect_for_messages(group_, each.peer);
   }
-  if (std::optional<NcclMessages>& over_nccl = state_of(group_).messages)
-    for (const int peer : peers) over_nccl->connect(peer);
   for (Line& each : lines_) post(each, kPostedAhead);
 }
 

@@ -31,7 +31,7 @@ struct Channel {
 
 struct ExchangePlan {
   std::vector<Instruction> computes;
-  std::vector<Channel> channels;  // to each rank that there is something to exchange with
+  std::vector<Channel> channels;  // to each rank that there is something to exchange with, ascending
 };
 
 // `forward_only`: as an evaluation. The rank is one of the schedule's, which check_schedule() has found good.

@@ -21,11 +21,8 @@ std::vector<at::Tensor> exchanged(const Group& group, const TiedWeight& tied, co
       continue;
     }
     all.push_back(at::empty_like(own));
-    // On GPUs what two ranks exchange is done in its order: one sends first.
-    const bool sends_first = group.job().rank() < rank;
-    if (sends_first) works.push_back(isend(group, own, rank, kTiedTag));
     works.push_back(irecv(group, all.back(), rank, kTiedTag));
-    if (!sends_first) works.push_back(isend(group, own, rank, kTiedTag));
+    works.push_back(isend(group, own, rank, kTiedTag));
   }
   for (Work& each : works) each.wait();
   return all;

@@ -83,8 +83,8 @@ class [[nodiscard]] Work {
   std::unique_ptr<State> state_;
 };
 // Any number may be under way, in both directions, and both may receive before they send. Over NCCL tags mean
-// nothing, and a rank's first message with another one returns when that one comes to its first with this
-// rank: ranks that form a ring begin in one order, such as that of the lower rank of each pair.
+// nothing, and the first message with another rank returns when that one comes to its first with this rank:
+// in a ring one rank begins with the next, and the others with the one before.
 Work isend(const Group& group, const at::Tensor& tensor, int dst, int tag = 0);
 Work irecv(const Group& group, const at::Tensor& tensor, int src, int tag = 0);
 

@@ -329,7 +329,6 @@ TEST(Objects, TravelAsStringsAndAsJson) {
   });
 }
 
-// Nothing is sent, and everything works.
 TEST(Collectives, WhatARankWritesDownWhileItWaitsGoesWithTheCall) {
   spawn(
       [](Job& job) {
@@ -342,6 +341,7 @@ TEST(Collectives, WhatARankWritesDownWhileItWaitsGoesWithTheCall) {
       2);
 }
 
+// Nothing is sent, and everything works.
 TEST(Collectives, OfOneRankGiveItsOwn) {
   spawn(
       [](Job& job) {

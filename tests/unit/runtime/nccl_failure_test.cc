@@ -85,12 +85,11 @@ TEST(Nccl, AMessageThatHasNotEndedInTimeGivesItsGroupUp) {
       [](Job& job) {
         const auto collectives = c10::make_intrusive<StandIn>(0, 41);
         const auto messages = c10::make_intrusive<StandIn>(0, 3);
-        for (const auto& backend : {collectives, messages})
-          watch_nccl({.backend = c10::weak_intrusive_ptr<c10d::Backend>(backend),
-                      .store = job.store(),
-                      .ranks = {4, 5, 7},
-                      .name = "big",
-                      .has_collectives = backend == collectives});
+        watch_nccl({.backend = c10::weak_intrusive_ptr<c10d::Backend>(collectives),
+                    .store = job.store(),
+                    .ranks = {4, 5, 7},
+                    .name = "big"});
+        watch_messages(messages, collectives);
         tell_entered();
         require_equal(job.store()->get_to_str("entered/0"), std::string("41"), "messages are not counted");
         messages->error = c10d::ErrorType::TIMEOUT;
