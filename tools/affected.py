@@ -121,7 +121,8 @@ def main(arguments):
                 numbers.append(number)
     for file in sorted(changed - used):
         print(f"affected: only tidy reads {file.relative_to(ROOT)}", file=sys.stderr)
-    print(f"affected: {len(changed)} files differ from {base}: {len(numbers)} of {len(tests)} tests", file=sys.stderr)
+    files = "1 file differs" if len(changed) == 1 else f"{len(changed)} files differ"
+    print(f"affected: {files} from {base}: {len(numbers)} of {len(tests)} tests", file=sys.stderr)
     print("0,0,0," + ",".join(map(str, numbers)))
 
 

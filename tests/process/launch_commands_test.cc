@@ -440,7 +440,8 @@ TEST_F(LaunchCommands, AnswerWrongUseInOneLine) {
       {{"report"}, fmt::format("launch: no job is in {}: `launch ps` lists them\n", logs)},
       {{"report", "x"}, fmt::format("launch: x: no job of that name in {}: `launch ps` lists them\n", logs)},
       {{"status"}, fmt::format("launch: no job runs in {}: `launch ps` lists them\n", logs)},
-      {{"completion", "fihs"}, "launch: fihs: no shell that is known here: did you mean fish?\n"},
+      {{"completion", "fihs"},
+       "launch: fihs: not a shell that is known here: bash, zsh or fish; did you mean fish?\n"},
       {{"reprot"}, "launch: reprot: not found in PATH; did you mean the command `launch report`?\n"},
       {{"ui"},
        "launch: ui: not a command yet; a program of that name is started by `launch -- ui`, or by its "

@@ -281,9 +281,9 @@ Expected<std::string> completion_for(std::string_view shell) {
   if (shell == "zsh") return zsh();
   if (shell == "fish") return fish();
   const auto near = nearest(shell, kShells);
-  return failure(ErrorCode::kInvalidArgument, "{}: no shell that is known here: {}",
-                 shell.empty() ? "(no shell)" : shell,
-                 near ? fmt::format("did you mean {}?", *near) : std::string("give bash, zsh or fish"));
+  if (shell.empty()) return failure(ErrorCode::kInvalidArgument, "name a shell: bash, zsh or fish");
+  return failure(ErrorCode::kInvalidArgument, "{}: not a shell that is known here: bash, zsh or fish{}",
+                 shell, near ? fmt::format("; did you mean {}?", *near) : "");
 }
 
 }  // namespace muster::launcher

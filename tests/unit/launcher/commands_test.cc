@@ -230,9 +230,9 @@ TEST(CommandArguments, AreAnsweredInOneLineWhenWrong) {
 }
 
 TEST(Completion, NamesTheNearestShell) {
-  EXPECT_EQ(completion_for("bsh").error().message(), "bsh: no shell that is known here: did you mean bash?");
-  EXPECT_EQ(completion_for("").error().message(),
-            "(no shell): no shell that is known here: give bash, zsh or fish");
+  EXPECT_EQ(completion_for("bsh").error().message(),
+            "bsh: not a shell that is known here: bash, zsh or fish; did you mean bash?");
+  EXPECT_EQ(completion_for("").error().message(), "name a shell: bash, zsh or fish");
 }
 
 }  // namespace
