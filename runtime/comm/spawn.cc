@@ -1,3 +1,4 @@
+#include <ATen/Parallel.h>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -70,10 +72,17 @@ void tell_parent(int fd, const std::string& text) {
   [[maybe_unused]] const auto written = write(fd, record.data(), record.size());
 }
 
+// A pool of threads that the parent has from at::set_num_threads() is made anew by whichever thread of the
+// child first asks how many threads there are, and torch aborts where two do so at the same time.
+void renew_thread_pool() {
+  std::thread([] { at::get_num_threads(); }).join();
+}
+
 [[noreturn]] void run_child(const std::function<void(Job&)>& function, const World& world, int listen_fd,
                             int thrown_fd) {
   // Only the server may hold the socket: a connection to a dead server is then refused, not left waiting.
   if (world.rank != 0) close(listen_fd);
+  renew_thread_pool();
   int code = 0;
   // Outside of the try block: others see this rank's connections close only after the parent can read why.
   std::optional<Job> job;

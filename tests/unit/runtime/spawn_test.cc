@@ -1,3 +1,5 @@
+#include <ATen/Parallel.h>
+#include <barrier>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -172,6 +174,25 @@ TEST(Spawn, ChildrenDieWithTheProcessThatSpawnedThem) {
   ASSERT_EQ(poll(&entry, 1, 10'000), 1);
   EXPECT_EQ(read(read_end.get(), &byte, 1), 0);
   EXPECT_EQ(waitpid(parent, nullptr, 0), parent);
+}
+
+// torch's pool of threads, which the parent has then, is not yet the child's.
+TEST(Spawn, ThreadsOfARankMayStartTogetherAfterTheParentHasSetTheirNumber) {
+  at::set_num_threads(1);
+  for (int i = 0; i < 10; ++i) {
+    spawn(
+        [](Job&) {
+          constexpr int kThreads = 8;
+          std::barrier together(kThreads);
+          std::vector<std::jthread> threads;
+          for (int thread = 0; thread < kThreads; ++thread)
+            threads.emplace_back([&] {
+              together.arrive_and_wait();
+              (void)at::get_num_threads();
+            });
+        },
+        2);
+  }
 }
 
 TEST(Spawn, RefusesAProcessWithThreads) {
