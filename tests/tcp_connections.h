@@ -20,7 +20,7 @@ inline int tcp_connections_of(pid_t pid) {
   std::error_code ignored;
   for (const auto& each : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid), ignored))
     own.insert(std::filesystem::read_symlink(each.path(), ignored).string());
-  std::istringstream table(read_file(fmt::format("/proc/{}/net/tcp", pid), 1 << 20).value_or(""));
+  std::istringstream table(read_file(fmt::format("/proc/{}/net/tcp", pid), 64 << 20).value_or(""));
   int count = 0;
   for (std::string line; std::getline(table, line);) {
     std::istringstream words(line);
