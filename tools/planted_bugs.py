@@ -47,7 +47,7 @@ ASSIGNMENT = re.compile(r"^(\s+)([\w.>\[\]*-]+ [-+|]?= [^;]*);$")
 NEIGHBOURS = {" < ": " <= ", " <= ": " < ", " > ": " >= ", " >= ": " > ", " && ": " || ", " || ": " && ", " == ": " != ", " != ": " == "}
 # Labels of tests, the cheap ones first.
 STAGES = ("^(logic|unit) ", "^cluster ", "^process ", "^train ", "^(hosts|chaos) ")
-# Of ctest's list of what has failed, behind its title: a name may have a parameter behind it.
+# A line of ctest's list of the tests that failed. ctest prints a test's parameter behind its name.
 FAILED = re.compile(r"^\s*\d+ - (\S+).* \([A-Z][\w ]*\)$", re.MULTILINE)
 # A test that takes longer has found the bug.
 TEST_SECONDS = 150

@@ -78,8 +78,9 @@ class Call {
 // when a wait in it has run out. `peer`: a place with which there is a connection.
 void close_gloo(c10d::ProcessGroup& group, int peer);
 
-// As what is to be the first message with a place of the group does by itself: over NCCL two ranks must both
-// come, and a rank does so with several in ascending order. std::runtime_error names the peer.
+// Connects this rank with the one at place `peer`, as their first message would. Over NCCL both must come,
+// and a rank connects with several in ascending order. std::runtime_error names the peer. Without NCCL:
+// nothing.
 void connect_for_messages(const Group& group, int peer);
 
 // In the handler of what ended something between two members, told by `text`: std::runtime_error as above.

@@ -38,7 +38,7 @@ struct Group::State {
   void leave_word(const Job::State& in) const noexcept;
   // Why NCCL has given this group up; empty: it has not, or the group has no NCCL.
   std::string nccl_failure() const;
-  // Of collectives, and of messages up and down; null where there is none.
+  // NCCL's backends for collectives, for messages up and for messages down. Null: it has not been made.
   std::array<c10::intrusive_ptr<c10d::Backend>, 3> nccl_backends() const;
 
   std::string name;
@@ -52,8 +52,9 @@ struct Group::State {
   // Null on a rank that is not a member.
   c10::intrusive_ptr<c10d::Store> store;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
-  // Of tensors on GPUs. Null and empty without NCCL.
-  c10::intrusive_ptr<c10d::Backend> nccl;  // of collectives
+  // NCCL carries out the collectives of tensors on GPUs, and carries their messages. Null and empty: the
+  // group has no NCCL.
+  c10::intrusive_ptr<c10d::Backend> nccl;
   std::optional<NcclMessages> messages;
   std::atomic<std::int64_t> call_count = 0;  // collectives that this rank has entered
   // The peer's place, of a receive into memory of the CPU that was never completed; -1: there is none.
@@ -88,7 +89,7 @@ struct Job::State {
 Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, const NcclOptions& nccl,
          std::optional<int> listen_fd);
 
-// Makes the group's backends, of which NCCL's for messages when they are needed.
+// Makes the group's backends. The first message over NCCL makes those for messages.
 void set_backends(Group::State& state, const World& world, const GroupSetup& setup);
 
 // Of the Job that was made last; null before there is one, and when it is gone.

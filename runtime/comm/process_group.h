@@ -44,7 +44,7 @@ struct GroupPlace {
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-// What this rank's part in a group is made of.
+// What a rank needs to make its part of a group.
 struct GroupSetup {
   GroupPlace place;
   c10::intrusive_ptr<c10d::Store> store;  // the job's
@@ -60,8 +60,8 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, co
 c10::intrusive_ptr<c10d::Backend> make_nccl_for_messages(
     GroupSetup setup, Direction direction, const c10::intrusive_ptr<c10d::Backend>& collectives);
 
-// What a rank that is not in `setup.place.ranks` has to do while the others make such a group out of the
-// job's NCCL.
+// All ranks of the job take part when its members split a group off the job's NCCL: a rank that is no member
+// calls this.
 void stay_out_of_split(const GroupSetup& setup);
 
 }  // namespace muster

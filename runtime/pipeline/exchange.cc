@@ -30,10 +30,11 @@ Exchange::Exchange(Group group, const ExchangePlan& plan, const std::map<int, St
 std::vector<at::Tensor> Exchange::buffers_for(const StageMessage& message) const {
   const StageKinds& kinds = kinds_.at(message.stage);
   const bool forward = message.op == Op::kForward;
+  const at::TensorOptions here = at::device(group_.device());
   std::vector<at::Tensor> buffers;
   for (const TensorKind& each : forward ? kinds.inputs : kinds.outputs) {
     if (!forward && !each.needs_grad) continue;
-    buffers.push_back(at::empty(each.shape, at::device(group_.device()).dtype(each.type)));
+    buffers.push_back(at::empty(each.shape, here.dtype(each.type)));
   }
   return buffers;
 }

@@ -146,7 +146,7 @@ for i in range(100):
                 % (rank, begin / 1000, (end - begin) / 1000, i))
 )";
 
-// By which the launcher knows the node's clock.
+// The shorter a message's way to a node and back, the better the launcher knows the node's clock.
 std::int64_t shortest_round_trip_ns(const std::string& logs, int node) {
   std::int64_t shortest = std::numeric_limits<std::int64_t>::max() / 2;
   for (const auto& job : std::filesystem::directory_iterator(logs)) {

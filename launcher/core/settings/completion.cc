@@ -280,8 +280,8 @@ Expected<std::string> completion_for(std::string_view shell) {
   if (shell == "bash") return bash();
   if (shell == "zsh") return zsh();
   if (shell == "fish") return fish();
-  const auto near = nearest(shell, kShells);
   if (shell.empty()) return failure(ErrorCode::kInvalidArgument, "name a shell: bash, zsh or fish");
+  const auto near = nearest(shell, kShells);
   return failure(ErrorCode::kInvalidArgument, "{}: not a shell that is known here: bash, zsh or fish{}",
                  shell, near ? fmt::format("; did you mean {}?", *near) : "");
 }
