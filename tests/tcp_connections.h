@@ -14,18 +14,20 @@
 
 namespace muster {
 
-// How many TCP connections (IPv4) this process has that are established.
+// How many TCP connections this process has that are established.
 inline int tcp_connections_of(pid_t pid) {
   std::set<std::string> own;
   std::error_code ignored;
   for (const auto& each : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid), ignored))
     own.insert(std::filesystem::read_symlink(each.path(), ignored).string());
-  std::istringstream table(read_file(fmt::format("/proc/{}/net/tcp", pid), 64 << 20).value_or(""));
   int count = 0;
-  for (std::string line; std::getline(table, line);) {
-    std::istringstream words(line);
-    const std::vector<std::string> all{std::istream_iterator<std::string>(words), {}};
-    if (all.size() > 9 && all[3] == "01" && own.contains("socket:[" + all[9] + "]")) ++count;
+  for (const char* table : {"tcp", "tcp6"}) {
+    std::istringstream lines(read_file(fmt::format("/proc/{}/net/{}", pid, table), 64 << 20).value_or(""));
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      const std::vector<std::string> all{std::istream_iterator<std::string>(words), {}};
+      if (all.size() > 9 && all[3] == "01" && own.contains("socket:[" + all[9] + "]")) ++count;
+    }
   }
   return count;
 }

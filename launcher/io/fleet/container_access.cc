@@ -201,6 +201,7 @@ awaitable<bool> ContainerAccess::kill_agent(AgentId agent, AgentGreeting) {
   const auto found = shells_.find(agent);
   const auto shell = found == shells_.end() ? nullptr : found->second.lock();
   if (!shell) co_return true;
+  shell->seems_to_end();
   const auto killed = co_await engine_.ask(DockerEngine::Request::kill(shell->id()), deadline - Clock::now());
   if (killed) (void)co_await shell->ended(deadline);
   co_return killed.has_value();

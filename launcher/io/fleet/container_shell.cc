@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 64 << 10;
 constexpr int kKilled = 137;
-constexpr Duration kOutOfMemoryBefore = std::chrono::seconds(2);  // the container's end, if it is the cause
+constexpr Duration kOutOfMemoryBefore = std::chrono::seconds(2);  // its end, if it is the cause
 
 }  // namespace
 
@@ -35,9 +35,12 @@ struct ContainerShell::Container {
   UniqueFd messages;
   asio::steady_timer over;            // ends when the container has
   std::optional<Expected<int>> code;  // or the engine went away
-  TimePoint ended_at{};
+  TimePoint ends_since{};
   TimePoint out_of_memory_at{};  // the last time
 
+  void ends() {
+    if (ends_since == TimePoint()) ends_since = Clock::now();
+  }
   void close() {
     boost::system::error_code ignored;
     outside.close(ignored);
@@ -106,7 +109,7 @@ awaitable<void> pass_input_on(Held container) {
 
 awaitable<void> wait_for_end(Held container, std::unique_ptr<DockerEngine::End> end) {
   container->code = co_await end->code();
-  container->ended_at = Clock::now();
+  container->ends();
   container->over.cancel();
 }
 
@@ -166,6 +169,10 @@ const std::string& ContainerShell::id() const {
   return container_->id;
 }
 
+void ContainerShell::seems_to_end() {
+  container_->ends();
+}
+
 void ContainerShell::ran_out_of_memory() {
   container_->out_of_memory_at = Clock::now();
 }
@@ -175,7 +182,7 @@ bool ContainerShell::out_of_memory() const {
   const Container& container = *container_;
   return container.code && *container.code && **container.code == kKilled &&
          container.out_of_memory_at != TimePoint() &&
-         container.ended_at - container.out_of_memory_at < kOutOfMemoryBefore;
+         container.ends_since - container.out_of_memory_at < kOutOfMemoryBefore;
 }
 
 std::string ContainerShell::last_error_line() const {
