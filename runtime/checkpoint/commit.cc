@@ -103,6 +103,20 @@ Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id
   return check_fence(plan);
 }
 
+// The others. Rank 0 may have ended after its word, and with it the store: the manifest says the same.
+Status hear_decision(const CommitPlan& plan, Meeting& meeting, CheckpointId id) {
+  const auto word = meeting.listen(plan.patience + plan.timeout);
+  if (word) return status_of(*word);
+  const Status unheard = failure(ErrorCode::kTimedOut, "rank 0 says nothing: {}", word.error().message());
+  if (word.error().code() != ErrorCode::kUnavailable) return unheard;
+  const auto committed = is_committed(plan, id);
+  if (!committed || !*committed) return unheard;
+  // What rank 0 may not have come to.
+  for (const std::string& directory : {plan.directory.path_of(id), plan.directory.path()})
+    if (Status synced = sync_directory(directory); !synced) return synced;
+  return check_fence(plan);
+}
+
 // After a failed save, before anybody can try again. With a manifest it stays, whatever failed afterwards: a
 // newer attempt may have resumed from it already.
 Status remove_failed(const CommitPlan& plan, CheckpointId id) {
@@ -152,11 +166,7 @@ Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t
     return encode_rank_contents(*written);
   });
   meeting.give(mine ? *mine : word_of(Status(std::unexpected(mine.error()))));
-  if (meeting.rank() != 0) {
-    const auto word = meeting.listen(plan.patience + plan.timeout);
-    return word ? status_of(*word)
-                : failure(ErrorCode::kTimedOut, "rank 0 says nothing: {}", word.error().message());
-  }
+  if (meeting.rank() != 0) return hear_decision(plan, meeting, id);
   const Status committed = without_throwing([&] { return commit_manifest(plan, meeting, id); });
   if (!committed)
     warn_unless("what is left of a failed checkpoint stays",

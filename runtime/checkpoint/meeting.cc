@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "common/base/log.h"
+
 namespace muster {
 
 Meeting::Meeting(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size)
@@ -91,6 +93,17 @@ void Meeting::forget_exchanged() {
   for (const std::string& key : std::exchange(exchanged_, {})) store_->deleteKey(key);
 }
 
+// Rank 0 has read it. Each rank removes its own, so that rank 0 has not all of them to remove. Rank 0 may
+// have ended since, and with it the store.
+void Meeting::forget_answered() {
+  try {
+    if (has_given_) store_->deleteKey(word_key(rank_));
+    forget_exchanged();
+  } catch (const c10::Error& error) {
+    log::debug("the store is gone: {}", error.what_without_backtrace());
+  }
+}
+
 void Meeting::announce(const std::string& word) {
   store_->set(announcement_key(), word);
   // Who answered in this round waits for nothing that was said before.
@@ -105,9 +118,7 @@ void Meeting::announce(const std::string& word) {
 
 Expected<std::string> Meeting::listen(std::chrono::milliseconds timeout) {
   auto word = get(announcement_key(), timeout);
-  // Rank 0 has read it. Each rank removes its own, so that rank 0 has not all of them to remove.
-  if (word && has_given_) store_->deleteKey(word_key(rank_));
-  if (word) forget_exchanged();
+  if (word) forget_answered();
   has_given_ = false;
   ++round_;
   return word;

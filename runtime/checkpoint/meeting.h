@@ -35,7 +35,7 @@ class Meeting {
                                               const std::string& word, std::chrono::milliseconds timeout);
   // Rank 0 tells all others, and the round ends. An exception of torch if the store is gone, as in give().
   void announce(const std::string& word);
-  // Others: what rank 0 says; the round ends.
+  // Others: what rank 0 says; the round ends. Errors as in collect().
   Expected<std::string> listen(std::chrono::milliseconds timeout);
 
  private:
@@ -45,6 +45,7 @@ class Meeting {
                                              const std::vector<int>& ranks,
                                              std::chrono::milliseconds timeout);
   void forget_exchanged();
+  void forget_answered();
   Expected<std::string> get(const std::string& key, std::chrono::milliseconds timeout);
 
   c10::intrusive_ptr<c10d::Store> store_;

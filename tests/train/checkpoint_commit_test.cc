@@ -1,10 +1,14 @@
 // Ranks that save together while one is slow, fails, or sees another disk: what is committed can be read, and
 // all ranks hear the same.
+#include <fstream>
 #include <gtest/gtest.h>
+#include <optional>
 #include <thread>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <unistd.h>
 #include <utility>
 
+#include "runtime/checkpoint/commit.h"
 #include "runtime/checkpoint/save_agreement.h"
 #include "tests/require.h"
 #include "tests/scratch_directory.h"
@@ -149,6 +153,43 @@ TEST(CheckpointCommit, AShardThatRank0CannotSeeIsNotCommitted) {
       2);
   EXPECT_TRUE(fs::exists(scratch / "elsewhere/step-1.attempt-1/rank-00001.safetensors"));
   EXPECT_FALSE(fs::exists(scratch / "shared/step-1.attempt-1"));
+}
+
+// Rank 1 saves; rank 0, which serves the store, ends when it has heard of rank 1's file.
+Status saved_while_rank_0_ends(const std::string& path, bool after_commit) {
+  const CommitPlan plan{.directory = CheckpointDirectory(path),
+                        .job = "job",
+                        .attempt = Attempt(1),
+                        .timeout = std::chrono::minutes(1),
+                        .patience = std::chrono::minutes(1)};
+  c10d::TCPStoreOptions options;
+  options.port = 0;
+  options.isServer = true;
+  auto server = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  std::optional<Meeting> meeting(std::in_place, server, 0, 2);
+  Status saved;
+  std::jthread rank_1([&, port = server->getPort()] {
+    c10d::TCPStoreOptions client;
+    client.port = port;
+    Meeting mine(c10::make_intrusive<c10d::TCPStore>("127.0.0.1", client), 1, 2);
+    saved = commit_checkpoint(plan, mine, 3, [](const std::string&) { return RankContents(); });
+  });
+  meeting->give("");
+  require(meeting->collect(plan.timeout).has_value(), "rank 1's file");
+  if (after_commit) std::ofstream(plan.directory.manifest_path({.step = 3, .attempt = plan.attempt})) << "{}";
+  meeting.reset();
+  server.reset();
+  rank_1.join();
+  return saved;
+}
+
+TEST(CheckpointCommit, IsHeardOfByTheManifestWhereRank0HasEndedWithItsStore) {
+  const ScratchDirectory scratch;
+  EXPECT_TRUE(saved_while_rank_0_ends(scratch / "after", true));
+  const Status before = saved_while_rank_0_ends(scratch / "before", false);
+  ASSERT_FALSE(before);
+  EXPECT_EQ(before.error().code(), ErrorCode::kTimedOut);
+  EXPECT_TRUE(before.error().message().starts_with("rank 0 says nothing: ")) << before.error().message();
 }
 
 TEST(CheckpointCommit, ATextThatIsNotUtf8FailsTheSaveOnAllAndTheyRetryTogether) {
