@@ -35,6 +35,8 @@ TEST(LaunchSchedule, DrawsEachRanksTimeAndSaysWhatItCosts) {
             "makespan          12\n"
             "bubble            25.0 % of all ranks' time\n"
             "peak activations  2 1 (by rank, of microbatches)\n");
+  EXPECT_THAT(schedule({"show", "LoopedBFS", "--stages", "2", "--microbatches", "2"}).out,
+              HasSubstr("peak activations  4 4 (by rank, of microbatches in one chunk)\n"));
 }
 
 TEST(LaunchSchedule, TellsProgramsTheSame) {
