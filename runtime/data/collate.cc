@@ -81,6 +81,10 @@ at::Tensor tensor_of_flags(const std::vector<std::int64_t>& values) {
   return tensor_of(values).to(at::kBool);
 }
 
+void check_int64(bool is_in_range) {
+  if (!is_in_range) refuse("a number of it is above the largest int64, which a tensor can hold");
+}
+
 void check_count(std::size_t count, std::size_t first_count) {
   if (count != first_count)
     refuse(fmt::format("it has {} elements, and the first sample of the batch has {}", count, first_count));

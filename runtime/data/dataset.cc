@@ -12,4 +12,8 @@ void rethrow_bad_sample(const std::string& dataset, std::int64_t index) {
       fmt::format("cannot load sample {} of {}: {}", index, dataset, current_exception_text())));
 }
 
+void refuse_index(const std::string& dataset, std::int64_t index, std::int64_t size) {
+  throw std::out_of_range(fmt::format("index {} is none of the {} samples of {}", index, size, dataset));
+}
+
 }  // namespace muster::detail

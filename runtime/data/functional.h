@@ -51,6 +51,8 @@ at::Tensor perspective(const at::Tensor& image, const std::array<Point, 4>& corn
 at::ScalarType floating_type(const at::Tensor& image);
 // Of the type's 0 .. 255 or 0 .. 1.
 double largest_value(const at::Tensor& image);
+// Of a floating image; as torchvision, of equal intervals each of the 256 values takes one.
+at::Tensor bytes_of(const at::Tensor& image);
 at::Tensor gray(const at::Tensor& image);  // [1, height, width] of the image's type
 at::Tensor adjust_brightness(const at::Tensor& image, double factor);
 at::Tensor adjust_contrast(const at::Tensor& image, double factor);

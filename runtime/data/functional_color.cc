@@ -17,24 +17,32 @@ at::Tensor blend(const at::Tensor& image, const at::Tensor& other, double share)
   return image.mul(share).add_(other, 1 - share).clamp_(0, largest_value(image)).to(image.scalar_type());
 }
 
-// Turns the hue of a pixel by `turn` of the circle; as colorsys, and with it torchvision, has HSV.
+// Turns the hue of a pixel by `turn` of the circle. Each operation in torchvision's order, and rounded as it
+// rounds: of uint8 the rest is cut off in the end, so that the last bit counts.
 void turn_hue(float* red, float* green, float* blue, float turn) {
   const float most = std::max({*red, *green, *blue}), least = std::min({*red, *green, *blue});
   const float range = most - least;
   if (range == 0) return;
-  float hue = most == *red     ? (*green - *blue) / range
-              : most == *green ? 2 + (*blue - *red) / range
-                               : 4 + (*red - *green) / range;
-  hue = hue / 6 + turn;
-  hue = (hue - std::floor(hue)) * 6;
-  // A channel falls from the most to the least with the distance of the hue from its own.
-  const auto channel = [&](float offset) {
-    const float place = std::fmod(offset + hue, 6.F);
-    return most - range * std::clamp(std::min(place, 4 - place), 0.F, 1.F);
-  };
-  *red = channel(5);
-  *green = channel(3);
-  *blue = channel(1);
+  const float saturation = range / most;
+  const float without_red = (most - *red) / range, without_green = (most - *green) / range,
+              without_blue = (most - *blue) / range;
+  float hue = most == *red     ? without_blue - without_green
+              : most == *green ? without_red + 2 - without_blue
+                               : without_green + 4 - without_red;
+  hue *= 1.F / 6;
+  hue = std::fmod(hue + 1, 1.F);
+  hue = std::fmod(hue + turn, 1.F);
+  if (hue < 0) hue += 1;
+  const float sixths = hue * 6, sixth = std::floor(sixths);
+  const float part = saturation * (sixths - sixth), rest = 1 - saturation;
+  const float falling = std::clamp((1 - part) * most, 0.F, 1.F);
+  const float rising = std::clamp((part + rest) * most, 0.F, 1.F);
+  const float low = std::clamp(rest * most, 0.F, 1.F);
+  const std::array<float, 6> of_red{most, falling, low, low, rising, most};
+  const auto place = static_cast<std::size_t>(sixth) % 6;
+  *red = of_red[place];
+  *green = of_red[(place + 4) % 6];
+  *blue = of_red[(place + 2) % 6];
 }
 
 // A kernel of the image's type, or of float; [channels, 1, height, width].
@@ -81,6 +89,10 @@ double largest_value(const at::Tensor& image) {
   return image.scalar_type() == at::kByte ? 255 : 1;
 }
 
+at::Tensor bytes_of(const at::Tensor& image) {
+  return image.mul(256 - 1e-3).to(at::kByte);
+}
+
 at::Tensor gray(const at::Tensor& image) {
   if (image.size(0) == 1) return image;
   const at::Tensor value = image[0].mul(0.2989).add_(image[1], 0.587).add_(image[2], 0.114).unsqueeze(0);
@@ -105,15 +117,13 @@ at::Tensor adjust_saturation(const at::Tensor& image, double factor) {
 
 at::Tensor adjust_hue(const at::Tensor& image, double turn) {
   if (image.size(0) == 1) return image;
-  const double largest = largest_value(image);
-  at::Tensor colors = image.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true).contiguous().div_(largest);
+  at::Tensor colors =
+      image.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true).contiguous().mul_(1 / largest_value(image));
   const std::int64_t pixels = image.size(1) * image.size(2);
   auto* red = colors.mutable_data_ptr<float>();
   for (std::int64_t i = 0; i < pixels; ++i)
     turn_hue(red + i, red + pixels + i, red + 2 * pixels + i, static_cast<float>(turn));
-  // To the nearest: a value that comes out as 24.999998 is a 25.
-  if (image.scalar_type() == at::kByte) colors.mul_(largest).round_();
-  return colors.to(image.scalar_type());
+  return image.scalar_type() == at::kByte ? bytes_of(colors) : colors.to(image.scalar_type());
 }
 
 at::Tensor adjust_sharpness(const at::Tensor& image, double factor) {
@@ -167,8 +177,7 @@ at::Tensor autocontrast(const at::Tensor& image) {
 
 at::Tensor equalize(const at::Tensor& image) {
   const bool floating = image.is_floating_point();
-  // As ToDtype with scale.
-  at::Tensor bytes = floating ? image.mul(256 - 1e-3).to(at::kByte) : image;
+  at::Tensor bytes = floating ? bytes_of(image) : image;
   bytes = bytes.contiguous();
   if (bytes.is_same(image)) bytes = bytes.clone();
   const std::int64_t size = image.size(1) * image.size(2);

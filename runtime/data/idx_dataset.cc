@@ -4,7 +4,6 @@
 #include <stdexcept>
 #include <torch/torch.h>
 
-#include "common/base/check.h"
 #include "runtime/data/convert.h"
 #include "runtime/data/idx.h"
 
@@ -46,6 +45,7 @@ Example IdxDataset::get(std::int64_t index) const {
 }
 
 Batch IdxDataset::get_batch(std::span<const std::int64_t> indices) const {
+  detail::check_indices(*this, indices);
   const std::int64_t count = std::ssize(indices);
   const std::int64_t pixels = height_ * width_;
   Batch batch{.data = batch_empty({count, 1, height_, width_}, at::kFloat),
@@ -54,7 +54,6 @@ Batch IdxDataset::get_batch(std::span<const std::int64_t> indices) const {
   auto* value = batch.data.mutable_data_ptr<float>();
   auto* target = batch.target.mutable_data_ptr<std::int64_t>();
   for (const std::int64_t index : indices) {
-    CHECK(index >= 0 && index < size(), "example {} of {}", index, size());
     normalize_pixels(pixels_.data() + index * pixels, pixels, scale, value);
     value += pixels;
     *target++ = labels_[static_cast<std::size_t>(index)];

@@ -6,7 +6,8 @@
 #include <stdexcept>
 #include <torch/torch.h>
 
-#include "common/base/check.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
 #include "runtime/data/image_file.h"
 
 namespace muster {
@@ -15,10 +16,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kMostKinds = 5;  // that a warning names
+
 // What is in one folder, in no order.
 struct Listing {
   std::vector<std::string> folders;
   std::vector<std::string> files;
+  std::vector<std::string> others;  // pipes, sockets, devices
 };
 
 // Does not look at the files themselves where the file system says with their names what they are.
@@ -26,11 +30,17 @@ Listing list(const std::string& path) {
   Listing found;
   std::error_code error;
   for (fs::directory_iterator each(path, error), end; !error && each != end; each.increment(error)) {
-    std::error_code ignored;  // a link to nothing is neither
-    if (each->is_directory(ignored))
+    std::error_code ignored;
+    if (each->is_directory(ignored)) {
       found.folders.push_back(each->path().filename());
-    else if (each->is_regular_file(ignored))
+    } else if (each->is_regular_file(ignored)) {
       found.files.push_back(each->path().filename());
+    } else if (each->is_symlink(ignored) && !fs::exists(each->status(ignored))) {
+      throw std::runtime_error(
+          fmt::format("cannot use {}: it is a link, and what it names is not there", each->path().string()));
+    } else {
+      found.others.push_back(each->path().filename());
+    }
   }
   if (error) throw std::runtime_error(fmt::format("cannot read {}: {}", path, error.message()));
   return found;
@@ -41,6 +51,41 @@ bool has_extension(std::string name, const std::vector<std::string>& extensions)
   return std::ranges::any_of(extensions, [&](const std::string& end) { return name.ends_with(end); });
 }
 
+// Files that are not read: how many of each kind, and one of them.
+class LeftOut {
+ public:
+  void add(const std::string& kind, const std::string& path) {
+    Kind& its = kinds_.try_emplace(kind, Kind{.count = 0, .first = path}).first->second;
+    ++its.count;
+    ++count_;
+  }
+  void warn(const std::string& root, const std::vector<std::string>& extensions) const {
+    if (count_ == 0) return;
+    std::vector<std::string> said;
+    for (const auto& [kind, files] : kinds_) {
+      if (said.size() < kMostKinds)
+        said.push_back(one_line(fmt::format("{} {} ({})", files.count, kind, files.first)));
+    }
+    if (kinds_.size() > kMostKinds) said.push_back(fmt::format("{} more kinds", kinds_.size() - kMostKinds));
+    log::warning("ImageFolder: of {} {} not read: {}; read is what ends in {}", root,
+                 count_ == 1 ? "1 file is" : fmt::format("{} files are", count_), fmt::join(said, ", "),
+                 fmt::join(extensions, ", "));
+  }
+
+ private:
+  struct Kind {
+    std::int64_t count;
+    std::string first;
+  };
+  std::map<std::string, Kind> kinds_;
+  std::int64_t count_ = 0;
+};
+
+std::string kind_of(const std::string& name) {
+  const std::string extension = fs::path(name).extension();
+  return extension.empty() ? "without an extension" : extension;
+}
+
 struct Folder {
   std::string path;
   std::vector<std::string> images;
@@ -48,13 +93,18 @@ struct Folder {
 };
 
 void add_folders(const std::string& root, const std::string& path, const ImageFolderOptions& options,
-                 std::vector<Folder>& folders) {
+                 std::vector<Folder>& folders, LeftOut& left_out) {
   Listing found = list(root + "/" + path);
-  std::erase_if(found.files,
-                [&](const std::string& name) { return !has_extension(name, options.extensions); });
+  for (const std::string& name : found.others) left_out.add("pipe, socket or device", path + "/" + name);
+  std::erase_if(found.files, [&](const std::string& name) {
+    const bool unwanted = !has_extension(name, options.extensions);
+    if (unwanted) left_out.add(kind_of(name), path + "/" + name);
+    return unwanted;
+  });
   std::ranges::sort(found.files);
   folders.push_back({path, std::move(found.files)});
-  for (const std::string& folder : found.folders) add_folders(root, path + "/" + folder, options, folders);
+  for (const std::string& folder : found.folders)
+    add_folders(root, path + "/" + folder, options, folders, left_out);
 }
 
 }  // namespace
@@ -66,34 +116,34 @@ ImageFolder::ImageFolder(std::string root, ImageFolderOptions options)
   if (classes_.empty())
     throw std::runtime_error(
         fmt::format("cannot use {}: there is no folder in it, and each class is one", root_));
+  LeftOut left_out;
   std::vector<std::string> empty;
   for (const std::string& name : classes_) {
+    const auto target = static_cast<std::int64_t>(class_to_index_.size());
+    class_to_index_.emplace(name, target);
     const std::size_t before = targets_.size();
-    add_class(name);
+    std::vector<Folder> folders;
+    add_folders(root_, name, options_, folders, left_out);
+    std::ranges::sort(folders, std::less());
+    for (const Folder& folder : folders)
+      for (const std::string& image : folder.images) add_image(folder.path + "/" + image, target);
     if (targets_.size() == before) empty.push_back(name);
   }
   if (!empty.empty() && !options_.allow_empty)
     throw std::runtime_error(fmt::format("cannot use {}: no file that ends in {} for the class{} {}", root_,
                                          fmt::join(options_.extensions, ", "), empty.size() == 1 ? "" : "es",
                                          fmt::join(empty, ", ")));
+  left_out.warn(root_, options_.extensions);
 }
 
-void ImageFolder::add_class(const std::string& name) {
-  const auto target = static_cast<std::int64_t>(class_to_index_.size());
-  class_to_index_.emplace(name, target);
-  std::vector<Folder> folders;
-  add_folders(root_, name, options_, folders);
-  std::ranges::sort(folders, std::less());
-  for (const Folder& folder : folders)
-    for (const std::string& image : folder.images) {
-      paths_.append(folder.path).append("/").append(image);
-      path_ends_.push_back(paths_.size());
-      targets_.push_back(target);
-    }
+void ImageFolder::add_image(std::string_view path, std::int64_t target) {
+  paths_.append(path);
+  path_ends_.push_back(paths_.size());
+  targets_.push_back(target);
 }
 
 std::string ImageFolder::path(std::int64_t index) const {
-  CHECK(index >= 0 && index < size(), "image {} of {}", index, size());
+  detail::check_index(*this, index);
   const auto i = static_cast<std::size_t>(index);
   const std::size_t begin = i == 0 ? 0 : path_ends_[i - 1];
   return fmt::format("{}/{}", root_, std::string_view(paths_).substr(begin, path_ends_[i] - begin));
@@ -106,6 +156,7 @@ Example ImageFolder::get(std::int64_t index) const {
 }
 
 Batch ImageFolder::get_batch(std::span<const std::int64_t> indices) const {
+  detail::check_indices(*this, indices);
   const std::int64_t count = std::ssize(indices);
   Batch batch{.data = {}, .target = batch_empty({count}, at::kLong)};
   auto* target = batch.target.mutable_data_ptr<std::int64_t>();

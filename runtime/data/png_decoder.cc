@@ -33,6 +33,11 @@ void on_read(png_structp png, png_bytep to, std::size_t count) {
   source->left -= count;
 }
 
+// Pillow's convert(): gray of 16 bits is cut off at 255, where of everything else the upper byte is taken.
+std::uint8_t clipped(const std::uint8_t* gray_16) {
+  return gray_16[0] != 0 ? 255 : gray_16[1];
+}
+
 // The functions that call setjmp() have no object that would have to be destroyed on the way out of libpng.
 class PngDecoder : public ImageDecoder {
  public:
@@ -57,15 +62,18 @@ class PngDecoder : public ImageDecoder {
   }
 
   Status read(std::uint8_t* pixels) override {
-    const auto width = static_cast<std::size_t>(shape_.width);
-    const bool gray = shape_.channels == 1;
-    if (gray) rgb_.resize(shape_.bytes() * 3);
-    std::uint8_t* rgb = gray ? rgb_.data() : pixels;
+    const auto channels = static_cast<std::size_t>(shape_.channels);
+    const std::size_t count = shape_.bytes() / channels, of_pixel = is_gray_16_ ? 2 : 3;
+    const bool in_place = of_pixel == channels;
+    if (!in_place) decoded_.resize(count * of_pixel);
+    std::uint8_t* from = in_place ? pixels : decoded_.data();
     rows_.clear();
     for (std::int64_t y = 0; y < shape_.height; ++y)
-      rows_.push_back(rgb + static_cast<std::size_t>(y) * width * 3);
+      rows_.push_back(from + static_cast<std::size_t>(y * shape_.width) * of_pixel);
     if (!read_rows()) return damaged();
-    for (std::size_t i = 0; gray && i < shape_.bytes(); ++i) pixels[i] = luminance(rgb + 3 * i);
+    for (std::size_t i = 0; is_gray_16_ && i < count; ++i)
+      std::fill_n(pixels + i * channels, channels, clipped(from + 2 * i));
+    for (std::size_t i = 0; !in_place && !is_gray_16_ && i < count; ++i) pixels[i] = luminance(from + 3 * i);
     return {};
   }
 
@@ -85,10 +93,14 @@ class PngDecoder : public ImageDecoder {
     // has.
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_read_info(png_, info_);
-    png_set_expand(png_);  // palettes, and gray of less than 8 bits
-    png_set_strip_16(png_);
-    png_set_strip_alpha(png_);
-    png_set_gray_to_rgb(png_);
+    is_gray_16_ =
+        png_get_bit_depth(png_, info_) == 16 && png_get_color_type(png_, info_) == PNG_COLOR_TYPE_GRAY;
+    if (!is_gray_16_) {
+      png_set_expand(png_);  // palettes, and gray of less than 8 bits
+      png_set_strip_16(png_);
+      png_set_strip_alpha(png_);
+      png_set_gray_to_rgb(png_);
+    }
     png_set_interlace_handling(png_);
     png_read_update_info(png_, info_);
     return true;
@@ -106,7 +118,8 @@ class PngDecoder : public ImageDecoder {
   png_infop info_ = nullptr;
   ImageShape shape_;
   std::vector<png_bytep> rows_;
-  std::vector<std::uint8_t> rgb_;
+  bool is_gray_16_ = false;  // and without alpha
+  std::vector<std::uint8_t> decoded_;
 };
 
 }  // namespace

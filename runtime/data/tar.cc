@@ -102,22 +102,41 @@ std::unexpected<Error> TarReader::corrupt(const std::string& what) const {
   return failure(ErrorCode::kCorrupt, "cannot read {}: {}", path_, what);
 }
 
+// Fewer than `size` at the end.
+Expected<std::size_t> TarReader::read_some(char* to, std::size_t size) {
+  const int got = gzread(file_.get(), to, static_cast<unsigned>(size));
+  if (got == static_cast<int>(size)) return size;
+  int code = Z_OK;
+  const char* text = gzerror(file_.get(), &code);
+  if (code != Z_OK && code != Z_BUF_ERROR)
+    return corrupt(code == Z_ERRNO ? "input/output error" : one_line(text));
+  if (got <= 0 && code != Z_OK) return corrupt("it is cut off");
+  return static_cast<std::size_t>(std::max(got, 0));
+}
+
 Expected<std::string> TarReader::read(std::int64_t size) {
   std::string bytes;
   const auto wanted = static_cast<std::size_t>(size);
   while (bytes.size() < wanted) {
     const std::size_t had = bytes.size(), step = std::min(wanted - had, kTarStepBytes);
     bytes.resize(had + step);
-    const int got = gzread(file_.get(), bytes.data() + had, static_cast<unsigned>(step));
-    bytes.resize(had + static_cast<std::size_t>(std::max(got, 0)));
-    if (got == static_cast<int>(step)) continue;
-    int code = Z_OK;
-    const char* text = gzerror(file_.get(), &code);
-    if (code != Z_OK && code != Z_BUF_ERROR)
-      return corrupt(code == Z_ERRNO ? "input/output error" : one_line(text));
-    if (got <= 0) return corrupt("it is cut off");
+    const auto got = read_some(bytes.data() + had, step);
+    if (!got) return std::unexpected(got.error());
+    if (*got == 0) return corrupt("it is cut off");
+    bytes.resize(had + *got);
   }
   return bytes;
+}
+
+// The checksum of what gzip has compressed stands behind it, and so behind the end of the archive in it.
+Status TarReader::read_rest() {
+  if (gzdirect(file_.get()) != 0) return {};
+  std::string unused(kTarBufferBytes, '\0');
+  for (;;) {
+    const auto got = read_some(unused.data(), unused.size());
+    if (!got) return std::unexpected(got.error());
+    if (*got == 0) return {};
+  }
 }
 
 Status TarReader::pass_over() {
@@ -188,7 +207,7 @@ Expected<std::optional<TarEntry>> TarReader::next_entry() {
     auto read = header();
     if (!read) return std::unexpected(std::move(read).error());
     if (!*read) {
-      ended_ = true;
+      if (Status rest = read_rest(); !rest) return std::unexpected(rest.error());
       return std::nullopt;
     }
     Header& header = **read;

@@ -3,7 +3,8 @@
 //
 // Reads no more than it is asked for, and takes memory as contents come, whatever a header promises. An
 // archive that is damaged, or ends without the block of zeros that tar writes last, is an error; after one
-// the archive is at its end. For one thread at a time.
+// the archive is at its end. What gzip has compressed is read to the end of the file, for its checksums. For
+// one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +49,9 @@ class TarReader {
   Expected<std::optional<Header>> header();
   Status extend(Extension& extension, const Header& header);
   Status parse_records(Extension& extension, const std::string& records) const;
+  Expected<std::size_t> read_some(char* to, std::size_t size);
   Expected<std::string> read(std::int64_t size);
+  Status read_rest();
   Status pass_over();
   std::unexpected<Error> corrupt(const std::string& what) const;
 

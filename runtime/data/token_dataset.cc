@@ -5,7 +5,6 @@
 #include <stdexcept>
 #include <torch/torch.h>
 
-#include "common/base/check.h"
 #include "runtime/data/argument.h"
 #include "runtime/data/convert.h"
 #include "runtime/data/mapped_file.h"
@@ -66,7 +65,6 @@ TokenDataset::TokenDataset(const std::string& path, TokenDatasetOptions options)
 }
 
 void TokenDataset::gather(std::int64_t index, std::int64_t* data, std::int64_t* target) const {
-  CHECK(index >= 0 && index < size_, "sample {} of {}", index, size_);
   const std::int64_t first = index * options_.stride;
   const std::int64_t context = options_.context;
   with_token_type(options_.dtype, [&](auto none) {
@@ -84,6 +82,7 @@ void TokenDataset::gather(std::int64_t index, std::int64_t* data, std::int64_t* 
 }
 
 Example TokenDataset::get(std::int64_t index) const {
+  detail::check_index(*this, index);
   Example sample{.data = batch_empty({options_.context}, at::kLong),
                  .target = batch_empty({options_.context}, at::kLong)};
   gather(index, sample.data.mutable_data_ptr<std::int64_t>(), sample.target.mutable_data_ptr<std::int64_t>());
@@ -91,6 +90,7 @@ Example TokenDataset::get(std::int64_t index) const {
 }
 
 Batch TokenDataset::get_batch(std::span<const std::int64_t> indices) const {
+  detail::check_indices(*this, indices);
   const std::int64_t count = std::ssize(indices);
   Batch batch{.data = batch_empty({count, options_.context}, at::kLong),
               .target = batch_empty({count, options_.context}, at::kLong)};

@@ -51,8 +51,7 @@ at::Tensor ToDtype::operator()(const at::Tensor& image) const {
     const at::Tensor values = looked_up(image, scale_ ? kScaled : kPlain);
     return type_ == at::kFloat ? values : values.to(type_);
   }
-  // As torchvision: of equal intervals each of the 256 values takes one.
-  if (type_ == at::kByte && scale_) return image.mul(256 - 1e-3).to(type_);
+  if (type_ == at::kByte && scale_) return functional::bytes_of(image);
   return image.to(type_);
 }
 

@@ -32,10 +32,12 @@ WindowDataset::WindowDataset(const at::Tensor& series, const at::Tensor& targets
 }
 
 Example WindowDataset::get(std::int64_t index) const {
+  detail::check_index(*this, index);
   return {.data = windows_.select(0, index), .target = targets_.select(0, index)};
 }
 
 Batch WindowDataset::get_batch(std::span<const std::int64_t> indices) const {
+  detail::check_indices(*this, indices);
   return {.data = detail::gather_rows(windows_, indices), .target = detail::gather_rows(targets_, indices)};
 }
 

@@ -21,16 +21,6 @@ const ClassificationOptions& checked(const char* metric, const ClassificationOpt
   return options;
 }
 
-// A GPU is not waited for.
-void check_classes(const char* metric, const at::Tensor& classes, std::int64_t num_classes) {
-  if (classes.is_cuda() || classes.numel() == 0) return;
-  const auto least = classes.min().item<std::int64_t>();
-  const auto greatest = classes.max().item<std::int64_t>();
-  if (least < 0 || greatest >= num_classes)
-    throw std::invalid_argument(fmt::format("{}: there is an example of class {}; there are classes 0 to {}",
-                                            metric, least < 0 ? least : greatest, num_classes - 1));
-}
-
 at::Tensor predicted_classes(const at::Tensor& predictions, std::int64_t num_classes) {
   if (predictions.dim() == 2 && predictions.size(1) == num_classes) return predictions.argmax(1);
   if (predictions.dim() == 1 && !predictions.is_floating_point()) return predictions.to(at::kLong);

@@ -64,6 +64,15 @@ at::Tensor expanded_mask(const char* metric, const at::Tensor& mask, const at::T
   return here;
 }
 
+void check_classes(const char* metric, const at::Tensor& classes, std::int64_t num_classes) {
+  if (classes.is_cuda() || classes.numel() == 0) return;
+  const auto least = classes.min().item<std::int64_t>();
+  const auto greatest = classes.max().item<std::int64_t>();
+  if (least < 0 || greatest >= num_classes)
+    throw std::invalid_argument(fmt::format("{}: there is an example of class {}; there are classes 0 to {}",
+                                            metric, least < 0 ? least : greatest, num_classes - 1));
+}
+
 void MeanMetric::update(double value, double weight) {
   update(torch::scalar_tensor(value, torch::kDouble), weight);
 }
@@ -95,11 +104,15 @@ void Accuracy::update(const at::Tensor& scores, const at::Tensor& target, const 
                     shape_of(scores), shape_of(target)));
   if (top_k_ < 1 || top_k_ > scores.size(1))
     throw std::invalid_argument(fmt::format("Accuracy: top_k is {} of {} classes", top_k_, scores.size(1)));
+  const torch::NoGradGuard no_grad;
+  const at::Tensor counted = expanded_mask("Accuracy", mask, target);
+  // What is masked may be no class.
+  check_classes("Accuracy", torch::where(counted, target, 0), scores.size(1));
   const at::Tensor here = target.to(scores.device());
   const at::Tensor right = top_k_ == 1 ? scores.argmax(1).eq(here)
                                        : std::get<1>(scores.topk(top_k_, 1)).eq(here.unsqueeze(1)).any(1);
   if (mask.defined())
-    mean_.update_masked(right, expanded_mask("Accuracy", mask, right));
+    mean_.update_masked(right, counted);
   else
     mean_.update(right);
 }

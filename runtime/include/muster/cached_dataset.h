@@ -80,7 +80,8 @@ class CachedDataset : public Dataset<Sample> {
 
   std::int64_t size() const override { return dataset_.size(); }
   Sample get(std::int64_t index) const override {
-    std::atomic<const Sample*>& place = kept_.at(static_cast<std::size_t>(index));
+    detail::check_index(*this, index);
+    std::atomic<const Sample*>& place = kept_[static_cast<std::size_t>(index)];
     if (const Sample* kept = place.load(std::memory_order_acquire)) return detail::copy_of_sample(*kept);
     Sample sample = dataset_.get(index);
     keep(place, sample);

@@ -14,7 +14,7 @@
 // A struct is a plain one, without constructors, of one to eight fields that are such types again.
 // Samples are put into the batch one after the other as they come; tensors are copied once, into memory that
 // the loader uses again and again. A sample whose shape, type or keys are not those of the first throws
-// std::invalid_argument.
+// std::invalid_argument, and so does a number above the largest int64.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -86,6 +86,7 @@ at::Tensor tensor_of(const std::vector<std::int64_t>& values);
 at::Tensor tensor_of(const std::vector<float>& values);
 at::Tensor tensor_of(const std::vector<double>& values);
 at::Tensor tensor_of_flags(const std::vector<std::int64_t>& values);
+void check_int64(bool is_in_range);
 void check_count(std::size_t count, std::size_t first_count);
 void check_presence(bool present, bool first_present);
 void check_keys(const std::string& key, bool known, std::size_t count, std::size_t first_count);
@@ -126,7 +127,11 @@ template <class Number>
 class Collator<Number> {
  public:
   explicit Collator(std::int64_t count) { values_.reserve(static_cast<std::size_t>(count)); }
-  void add(Number sample) { values_.push_back(static_cast<Held>(sample)); }
+  void add(Number sample) {
+    if constexpr (std::is_unsigned_v<Number> && sizeof(Number) == sizeof(Held))
+      detail::check_int64(std::in_range<std::int64_t>(sample));
+    values_.push_back(static_cast<Held>(sample));
+  }
   void truncate(std::int64_t count) { values_.resize(static_cast<std::size_t>(count)); }
   at::Tensor finish() {
     if constexpr (std::is_same_v<Number, bool>) return detail::tensor_of_flags(values_);

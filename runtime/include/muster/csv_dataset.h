@@ -38,8 +38,14 @@ class CsvDataset : public Dataset<> {
   CsvDataset(const std::string& path, const CsvDatasetOptions& options);
 
   std::int64_t size() const override { return rows_.size(); }
-  Example get(std::int64_t index) const override { return rows_.get(index); }
-  Batch get_batch(std::span<const std::int64_t> indices) const override { return rows_.get_batch(indices); }
+  Example get(std::int64_t index) const override {
+    detail::check_index(*this, index);
+    return rows_.get(index);
+  }
+  Batch get_batch(std::span<const std::int64_t> indices) const override {
+    detail::check_indices(*this, indices);
+    return rows_.get_batch(indices);
+  }
   std::string name() const override { return path_; }
   const std::vector<std::string>& columns() const { return columns_; }  // of the data
 

@@ -35,8 +35,8 @@ class Dataset {
 
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  // The sample number `index`, 0 <= index < size(). What it throws reaches the training thread with the
-  // dataset's name and the index.
+  // The sample number `index`, 0 <= index < size(); datasets of Muster throw std::out_of_range for any other.
+  // What it throws reaches the training thread with the dataset's name and the index.
   virtual Sample get(std::int64_t index) const = 0;
   // The samples with these indices, in this order, as default_collate() would put them together; PyTorch's
   // __getitems__. By default each comes from get(); override it where gathering is cheaper, with
@@ -50,6 +50,18 @@ namespace detail {
 
 // Called while an exception is handled: throws what names the sample, with the exception nested in it.
 [[noreturn]] void rethrow_bad_sample(const std::string& dataset, std::int64_t index);
+
+[[noreturn]] void refuse_index(const std::string& dataset, std::int64_t index, std::int64_t size);
+
+// std::out_of_range with dataset, index and size unless the dataset has this sample.
+template <class Sample>
+void check_index(const Dataset<Sample>& dataset, std::int64_t index) {
+  if (index < 0 || index >= dataset.size()) refuse_index(dataset.name(), index, dataset.size());
+}
+template <class Sample>
+void check_indices(const Dataset<Sample>& dataset, std::span<const std::int64_t> indices) {
+  for (const std::int64_t index : indices) check_index(dataset, index);
+}
 
 // All of one sample, or nothing of it.
 template <class SomeCollator, class Sample>
@@ -81,6 +93,7 @@ void for_each_sample(const Dataset<Sample>& dataset, std::span<const std::int64_
 
 template <class Sample>
 Collated<Sample> collate_each(const Dataset<Sample>& dataset, std::span<const std::int64_t> indices) {
+  check_indices(dataset, indices);
   Collator<Sample> collator(static_cast<std::int64_t>(indices.size()));
   std::int64_t count = 0;
   for_each_sample(dataset, indices, nullptr,

@@ -4,8 +4,8 @@
 //
 // Classes are numbered by the sorted names of the folders in `root`. A class's images are the files in its
 // folder and in all folders below it, links followed, in torchvision's order: sorted by folder, then by name.
-// The tree is listed once, when the data set is made, without looking into a file. Safe to read from several
-// threads.
+// The tree is listed once, when the data set is made, without looking into a file; one warning counts by kind
+// what is not read. Safe to read from several threads.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include <muster/dataset.h>
 #include <muster/image.h>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace muster {
@@ -26,8 +27,8 @@ struct ImageFolderOptions {
 
 class ImageFolder : public Dataset<> {
  public:
-  // std::runtime_error for what cannot be read, for no class, and, unless they are allowed, for classes
-  // without an image.
+  // std::runtime_error for what cannot be read, for a link to nothing, for no class, and, unless they are
+  // allowed, for classes without an image.
   explicit ImageFolder(std::string root, ImageFolderOptions options = {});
 
   const std::vector<std::string>& classes() const { return classes_; }
@@ -42,7 +43,7 @@ class ImageFolder : public Dataset<> {
   std::string name() const override { return root_; }
 
  private:
-  void add_class(const std::string& name);
+  void add_image(std::string_view path, std::int64_t target);
 
   std::string root_;
   ImageFolderOptions options_;

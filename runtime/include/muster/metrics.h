@@ -61,7 +61,8 @@ class Accuracy {
  public:
   explicit Accuracy(Group group, std::int64_t top_k = 1) : mean_(std::move(group)), top_k_(top_k) {}
 
-  // Scores [examples, classes], classes [examples]; std::invalid_argument for other shapes.
+  // Scores [examples, classes], classes [examples]; std::invalid_argument for other shapes, and for a class
+  // that has no score, as far as that shows without waiting for a GPU.
   void update(const at::Tensor& scores, const at::Tensor& target, const at::Tensor& mask = {});
   double compute() const { return mean_.compute(); }  // NaN, with a warning, if there was no example
   void reset() { mean_.reset(); }

@@ -44,6 +44,7 @@ class StackDataset : public Dataset<std::tuple<Sample...>> {
 
   std::int64_t size() const override { return std::get<0>(datasets_).size(); }
   std::tuple<Sample...> get(std::int64_t index) const override {
+    detail::check_index(*this, index);
     return std::apply(
         [index](const auto&... dataset) {
           // Braces: from left to right.

@@ -56,12 +56,14 @@ class Subset : public Dataset<Sample> {
 
   std::int64_t size() const override { return std::ssize(indices_); }
   Sample get(std::int64_t index) const override {
-    return detail::get_from(dataset_, indices_.at(static_cast<std::size_t>(index)));
+    detail::check_index(*this, index);
+    return detail::get_from(dataset_, indices_[static_cast<std::size_t>(index)]);
   }
   Collated<Sample> get_batch(std::span<const std::int64_t> indices) const override {
+    detail::check_indices(*this, indices);
     std::vector<std::int64_t> theirs;
     theirs.reserve(indices.size());
-    for (const std::int64_t index : indices) theirs.push_back(indices_.at(static_cast<std::size_t>(index)));
+    for (const std::int64_t index : indices) theirs.push_back(indices_[static_cast<std::size_t>(index)]);
     return dataset_.get_batch(theirs);
   }
   std::string name() const override { return "a subset of " + dataset_.name(); }
@@ -89,8 +91,9 @@ class ConcatDataset : public Dataset<Sample> {
 
   std::int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
   Sample get(std::int64_t index) const override {
+    detail::check_index(*this, index);
     const auto part = static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
-    return detail::get_from(*datasets_.at(part), part == 0 ? index : index - ends_[part - 1]);
+    return detail::get_from(*datasets_[part], part == 0 ? index : index - ends_[part - 1]);
   }
   std::string name() const override {
     std::string all;

@@ -22,7 +22,7 @@ namespace detail {
 
 // Makes them contiguous; their common number of rows. std::invalid_argument says which does not fit.
 std::int64_t prepare_rows(const std::vector<at::Tensor*>& tensors);
-// Each row must be contiguous.
+// Each row must be contiguous, and each index that of a row.
 at::Tensor gather_rows(const at::Tensor& rows, std::span<const std::int64_t> indices);
 
 }  // namespace detail
@@ -45,9 +45,11 @@ class TensorDataset : public Dataset<SampleType> {
 
   std::int64_t size() const override { return size_; }
   SampleType get(std::int64_t index) const override {
+    detail::check_index(*this, index);
     return taken([index](const at::Tensor& rows) { return rows.select(0, index); });
   }
   SampleType get_batch(std::span<const std::int64_t> indices) const override {
+    detail::check_indices(*this, indices);
     return taken([indices](const at::Tensor& rows) { return detail::gather_rows(rows, indices); });
   }
   std::string name() const override { return "TensorDataset"; }

@@ -43,6 +43,7 @@ class Transformed : public Dataset<detail::TransformedSample<Function, Sample>> 
 
   std::int64_t size() const override { return dataset_.size(); }
   detail::TransformedSample<Function, Sample> get(std::int64_t index) const override {
+    detail::check_index(*this, index);
     return detail::transform_sample(function_, dataset_.get(index));
   }
   std::string name() const override { return dataset_.name(); }

@@ -49,6 +49,11 @@ TEST(DefaultCollate, MakesTensorsOfNumbers) {
   EXPECT_TRUE(default_collate(std::vector<double>{0.5, 2}).equal(torch::tensor({0.5, 2.0}, at::kDouble)));
   EXPECT_TRUE(default_collate(std::vector<float>{0.5F}).equal(torch::tensor({0.5F}, at::kFloat)));
   EXPECT_TRUE(default_collate(std::vector<bool>{true, false}).equal(torch::tensor({true, false})));
+  using Unsigned = std::vector<std::uint64_t>;
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+  EXPECT_TRUE(default_collate(Unsigned{kLargest}).equal(torch::tensor({kLargest}, at::kLong)));
+  EXPECT_THAT(([] { default_collate(Unsigned{1, std::uint64_t{1} << 63}); }),
+              ThrowsMessage<std::invalid_argument>(HasSubstr("above the largest int64")));
 }
 
 TEST(DefaultCollate, KeepsStringsAndGoesIntoPairsTuplesVectorsAndMaps) {

@@ -38,6 +38,8 @@ TEST_F(CsvDatasetTest, ColumnsAreDataAndOneIsTheLabel) {
   EXPECT_TRUE(dataset.get(1).data.equal(torch::tensor({-300.0F, 4.0F})));
   const std::vector<std::int64_t> both{0, 1};
   EXPECT_TRUE(dataset.get_batch(both).target.equal(torch::tensor({1, 0}, at::kLong)));
+  EXPECT_THAT([&] { dataset.get(2); },
+              ThrowsMessage<std::out_of_range>("index 2 is none of the 2 samples of " + path_));
 }
 
 TEST_F(CsvDatasetTest, ColumnsComeInTheOrderAskedFor) {

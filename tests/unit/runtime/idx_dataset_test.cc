@@ -54,6 +54,8 @@ TEST_F(IdxDatasetTest, ReadsPlainAndCompressedFiles) {
     EXPECT_EQ(batch.data.sizes(), (std::vector<std::int64_t>{2, 1, 1, 2}));
     EXPECT_TRUE(batch.target.equal(torch::tensor({9, 7}, at::kLong)));
     EXPECT_TRUE(batch.data[1].equal(first.data));
+    EXPECT_THAT([&] { dataset.get(-1); },
+                ThrowsMessage<std::out_of_range>("index -1 is none of the 3 samples of " + path));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <muster/data_loader.h>
 #include <muster/image_folder.h>
 #include <stdexcept>
+#include <sys/stat.h>
 #include <torch/torch.h>
 
 #include "tests/scratch_directory.h"
@@ -58,6 +59,28 @@ TEST_F(ImageFolderTest, OrdersClassesAndFilesAsTorchvisionDoes) {
               ElementsAre("dog/10.png"));
 }
 
+// torchvision leaves the files out without a word, and fails at the link when its turn comes.
+TEST_F(ImageFolderTest, SaysWhatItDoesNotRead) {
+  for (const char* path :
+       {"cat/1.jpg", "cat/2.webp", "cat/more/3.webp", "dog/1.png", "dog/Thumbs.db", "stray.bmp"})
+    put(path, "");
+  ASSERT_EQ(mkfifo((root_ + "/dog/pipe.jpg").c_str(), 0600), 0);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(ImageFolder(root_).size(), 2);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("of " + root_ + " 4 files are not read: 1 .db (dog/Thumbs.db), 2 .webp (cat/"));
+  EXPECT_THAT(said,
+              HasSubstr("1 pipe, socket or device (dog/pipe.jpg); read is what ends in .jpg, .jpeg, .png\n"));
+  fs::create_symlink(root_ + "/gone.jpg", root_ + "/dog/2.jpg");
+  EXPECT_THAT([&] { ImageFolder images(root_); },
+              ThrowsMessage<std::runtime_error>("cannot use " + root_ +
+                                                "/dog/2.jpg: it is a link, and what it names is not there"));
+  fs::remove(root_ + "/dog/2.jpg");
+  fs::create_directory_symlink(root_ + "/unmounted", root_ + "/bird");
+  EXPECT_THAT([&] { ImageFolder images(root_); },
+              ThrowsMessage<std::runtime_error>(HasSubstr(root_ + "/bird: it is a link")));
+}
+
 TEST_F(ImageFolderTest, GivesImagesWithTheirClass) {
   put_images();
   for (const ImageReadMode mode : {ImageReadMode::kRgb, ImageReadMode::kGray}) {
@@ -89,6 +112,15 @@ TEST_F(ImageFolderTest, SaysWhatIsWrongWithATree) {
   put("cow/1.txt", "");
   refused("no file that ends in .bmp, .gif for the classes cat, cow", {.extensions = {".bmp", ".gif"}});
   EXPECT_EQ(ImageFolder(root_, {.allow_empty = true}).classes().size(), 3U);
+}
+
+TEST_F(ImageFolderTest, AnIndexThatIsNoneIsRefused) {
+  put_images();
+  const ImageFolder images(root_);
+  const auto refusal = ThrowsMessage<std::out_of_range>("index 11 is none of the 11 samples of " + root_);
+  EXPECT_THAT([&] { images.get(11); }, refusal);
+  EXPECT_THAT([&] { images.path(11); }, refusal);
+  EXPECT_THAT([&] { images.get_batch(std::vector<std::int64_t>{0, 11}); }, refusal);
 }
 
 TEST_F(ImageFolderTest, ABadImageIsNamedWithItsIndex) {

@@ -8,7 +8,9 @@ A line each: name, width, height, the file's bytes, the pixels of convert("RGB")
 """
 
 import io
+import struct
 import sys
+import zlib
 from pathlib import Path
 
 try:
@@ -31,6 +33,16 @@ def pixels_of(data):
     return Image.open(io.BytesIO(data)).convert("RGB").tobytes()
 
 
+# Of 16 bits, which Pillow does not write. `color` is PNG's number for the kind.
+def png_of(width, height, color, rows):
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    packed = zlib.compress(b"".join(b"\0" + row.tobytes() for row in rows))
+    head = struct.pack(">IIBBBBB", width, height, 16, color, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
+
+
 def write():
     y, x = numpy.mgrid[0:HEIGHT, 0:WIDTH]
     colors = numpy.stack([x * 19, y * 28, 255 - x * 9 - y * 15], -1).astype(numpy.uint8)
@@ -48,6 +60,10 @@ def write():
         "png_gray": file_of(rgb.convert("L"), format="PNG"),
         "png_palette": file_of(rgb.quantize(16), format="PNG"),
         "png_one_bit": file_of(rgb.convert("1"), format="PNG"),
+        # From dark to light: 0 .. 8 in the upper byte.
+        "png_gray_16": file_of(Image.fromarray((y * 256 + x * 20).astype(numpy.uint16)), format="PNG"),
+        "png_color_16": png_of(WIDTH, HEIGHT, 2, (colors.astype(numpy.uint16) * 256 + 200 - y[:, :, None] * 20).astype(">u2")),
+        "png_gray_alpha_16": png_of(WIDTH, HEIGHT, 4, numpy.stack([y * 7000 + x * 300, x * 5000], -1).astype(">u2")),
     }
     for name, data in files.items():
         print(name, WIDTH, HEIGHT, data.hex(), pixels_of(data).hex())

@@ -266,6 +266,12 @@ TEST(Metrics, SayWhatDoesNotFit) {
                 "MeanSquaredError: the mask is [4] of Float; it must be bools of shape [4, 3], or one for "
                 "each example, [4]"),
             "mask of MeanSquaredError");
+        require_equal(refusal([&] { Accuracy(job).update(scores, torch::tensor({0, 1, -100, 1})); }),
+                      std::string("Accuracy: there is an example of class -100; there are classes 0 to 2"),
+                      "class of Accuracy");
+        Accuracy masked(job);
+        masked.update(scores, torch::tensor({0, -100, 0, 7}), torch::tensor({true, false, true, false}));
+        require_equal(masked.compute(), 1.0, "Accuracy of what is not masked");
         require_equal(refusal([&] { Accuracy(job, 4).update(scores, torch::tensor({0, 1, 2, 1})); }),
                       std::string("Accuracy: top_k is 4 of 3 classes"), "top_k");
         // What is masked may be anything.

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <muster/cached_dataset.h>
@@ -5,6 +6,7 @@
 #include <muster/data_loader.h>
 #include <muster/stack_dataset.h>
 #include <muster/subset.h>
+#include <muster/tensor_dataset.h>
 #include <muster/transformed.h>
 #include <muster/window_dataset.h>
 #include <stdexcept>
@@ -51,6 +53,30 @@ static_assert(!std::is_constructible_v<Concat, const Numbers&, const Numbers&, N
 
 std::vector<std::int64_t> list(const at::Tensor& tensor) {
   return {tensor.data_ptr<std::int64_t>(), tensor.data_ptr<std::int64_t>() + tensor.numel()};
+}
+
+template <class Sample>
+void expect_refused(const Dataset<Sample>& dataset, std::int64_t index) {
+  const auto refusal = ThrowsMessage<std::out_of_range>(
+      fmt::format("index {} is none of the {} samples of {}", index, dataset.size(), dataset.name()));
+  EXPECT_THAT([&] { dataset.get(index); }, refusal);
+  EXPECT_THAT([&] { dataset.get_batch(std::vector<std::int64_t>{0, index}); }, refusal);
+}
+
+TEST(Datasets, AllRefuseAnIndexThatIsNone) {
+  const Numbers numbers(100, 10);
+  const TensorDataset rows(at::arange(10), at::arange(10));
+  const auto none = [&](const auto& dataset) {
+    for (const std::int64_t index : {std::int64_t{-1}, dataset.size(), std::int64_t{1} << 40})
+      expect_refused(dataset, index);
+  };
+  none(rows);
+  none(Subset(numbers, {7, 0, 7}));
+  none(ConcatDataset(numbers, numbers));
+  none(CachedDataset(numbers, 1000));
+  none(StackDataset(numbers, rows));
+  none(WindowDataset(at::arange(10), {.length = 3}));
+  none(transformed(numbers, [](const std::pair<std::int64_t, double>& sample) { return sample.first; }));
 }
 
 TEST(Subset, GivesTheSamplesWithTheseIndices) {

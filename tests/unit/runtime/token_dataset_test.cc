@@ -48,6 +48,9 @@ TEST_F(TokenDatasetTest, ASampleAndWhatFollowsIt) {
   const Example sample = dataset.get(2);
   EXPECT_TRUE(sample.data.equal(torch::arange(10, 15)));
   EXPECT_TRUE(sample.target.equal(torch::arange(11, 16)));
+  const auto refusal = ThrowsMessage<std::out_of_range>("index 4 is none of the 4 samples of " + path_);
+  EXPECT_THAT([&] { dataset.get(4); }, refusal);
+  EXPECT_THAT([&] { dataset.get_batch(std::vector<std::int64_t>{0, 4}); }, refusal);
 }
 
 TEST_F(TokenDatasetTest, TheLastSampleEndsWithTheFile) {

@@ -138,6 +138,8 @@ def image_cases():
         for name in ("adjust_brightness", "adjust_contrast", "adjust_saturation", "adjust_sharpness"):
             for factor in (0, 0.3, 1.9):
                 yield f"{name} {image} {factor}"
+        for turn in (0.1, -0.3, 0.5, 0.03, -0.017):
+            yield f"adjust_hue {image} {turn}"
         for bits in (0, 3, 4, 8):
             yield f"posterize {image} {bits}"
         for threshold in (0, 0.4, 1):

@@ -8,6 +8,7 @@
 #include <set>
 #include <stdexcept>
 #include <torch/torch.h>
+#include <zlib.h>
 
 #include "tests/scratch_directory.h"
 
@@ -64,6 +65,11 @@ auto all_of(const Stream& dataset, const Shard& shard = {}) {
   const auto reader = dataset.open(shard);
   while (auto sample = reader->next()) samples.push_back(*std::move(sample));
   return samples;
+}
+
+std::string contents_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::vector<std::int64_t> list(const at::Tensor& batch) {
@@ -223,6 +229,43 @@ TEST_F(WebDatasetTest, WhatIsDamagedIsNamedAndTheNextArchiveComes) {
   EXPECT_THAT(batches, ElementsAre(ElementsAre(0, 1), ElementsAre(20), ElementsAre(10, 11)));
   for (auto& batch : resumed) more.push_back(list(batch));
   EXPECT_THAT(more, ElementsAre(ElementsAre(20), ElementsAre(10, 11)));
+}
+
+// One byte of a part is another: only the checksum that gzip has put behind the archive tells. As `gzip -t`.
+TEST_F(WebDatasetTest, ADamagedByteInACompressedArchiveIsNamed) {
+  const std::string plain = numbers("plain.tar", 0, 3), packed = scratch_ / "packed.tar.gz";
+  const std::string whole = contents_of(plain);
+  const auto pack = [&](const std::string& mode, std::size_t first, std::size_t count) {
+    const gzFile file = gzopen(packed.c_str(), mode.c_str());
+    gzwrite(file, whole.data() + first, static_cast<unsigned>(count));
+    gzclose(file);
+  };
+  const auto numbers_read = [&] { return all_of(WebDataset({packed}, number_of)); };
+  pack("wb0", 0, whole.size());  // as it is, so that each byte of it is one of the file
+  EXPECT_THAT(numbers_read(), ElementsAre(0, 1, 2));
+  std::string bytes = contents_of(packed);
+  const std::size_t place = bytes.find("0\n");
+  ASSERT_NE(place, std::string::npos);
+  bytes[place] = '7';
+  std::ofstream(packed) << bytes;
+  EXPECT_THAT(numbers_read, ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("cannot read " + packed + ": "),
+                                                                    HasSubstr("incorrect data check"))));
+  for (const std::size_t missing : {1U, 8U}) {  // of the checksum and the length
+    pack("wb9", 0, whole.size());
+    std::filesystem::resize_file(packed, std::filesystem::file_size(packed) - missing);
+    EXPECT_THAT(numbers_read, ThrowsMessage<std::runtime_error>("cannot read " + packed + ": it is cut off"));
+  }
+  // Several members are one stream, and the second one's checksum counts too.
+  pack("wb", 0, 700);
+  pack("ab0", 700, whole.size() - 700);
+  EXPECT_THAT(numbers_read(), ElementsAre(0, 1, 2));
+  bytes = contents_of(packed);
+  bytes[bytes.size() - 5] ^= 1;
+  std::ofstream(packed) << bytes;
+  EXPECT_THAT(numbers_read, ThrowsMessage<std::runtime_error>(HasSubstr("incorrect data check")));
+  pack("wb", 0, whole.size());
+  std::ofstream(packed, std::ios::app) << std::string(100, '\0') << "what gzip -t passes over";
+  EXPECT_THAT(numbers_read(), ElementsAre(0, 1, 2));
 }
 
 TEST_F(WebDatasetTest, NamesAnArgumentThatItCannotUse) {
