@@ -1,4 +1,4 @@
-#include <bit>
+#include <algorithm>
 #include <fmt/format.h>
 #include <muster/batch_memory.h>
 #include <muster/token_dataset.h>
@@ -7,13 +7,11 @@
 
 #include "runtime/data/argument.h"
 #include "runtime/data/convert.h"
-#include "runtime/data/mapped_file.h"
+#include "runtime/data/token_file.h"
 
 namespace muster {
 
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "the files are little-endian");
 
 // Calls `use` with a null pointer to tokens of this type; false if there are none of it.
 template <class Use>
@@ -34,46 +32,98 @@ void check_options(const TokenDatasetOptions& options) {
                  "at least 1, or 0 for the context");
   check_argument(options.vocabulary_size >= 0, "TokenDataset: vocabulary_size", options.vocabulary_size,
                  "at least 1, or 0 to take any token");
-  check_argument(with_token_type(options.dtype, [](auto) {}), "TokenDataset: dtype",
-                 c10::toString(options.dtype), "Byte, UInt16, UInt32, Int or Long");
+  if (options.dtype)
+    check_argument(with_token_type(*options.dtype, [](auto) {}), "TokenDataset: dtype",
+                   c10::toString(*options.dtype), "Byte, UInt16, UInt32, Int or Long");
+}
+
+// Samples of so many tokens in a row.
+std::int64_t samples_in(std::int64_t tokens, const TokenDatasetOptions& options) {
+  return tokens <= options.context ? 0 : (tokens - 1 - options.context) / options.stride + 1;
+}
+
+std::vector<std::string> files_of(const std::string& pattern) {
+  auto files = files_of_pattern(pattern);
+  if (!files) throw std::runtime_error(files.error().message());
+  return *std::move(files);
 }
 
 }  // namespace
 
+struct TokenDataset::Part {
+  TokenFile file;
+  std::int64_t first_sample;
+  // Of each document, the number of its first sample in this file; empty: the file is cut as a whole.
+  std::vector<std::int64_t> first_samples;
+};
+
+TokenDataset::~TokenDataset() = default;
+TokenDataset::TokenDataset(TokenDataset&&) noexcept = default;
+
 TokenDataset::TokenDataset(const std::string& path, TokenDatasetOptions options)
-    : path_(path), options_(options) {
+    : TokenDataset(files_of(path), options) {}
+
+TokenDataset::TokenDataset(const std::vector<std::string>& paths, TokenDatasetOptions options)
+    : options_(options) {
   check_options(options_);
+  check_argument(!paths.empty(), "TokenDataset: the number of files", paths.size(), "at least 1");
   if (options_.stride == 0) options_.stride = options_.context;
-  auto file = MappedFile::open(path);
-  if (!file) throw std::runtime_error(file.error().message());
-  const std::size_t size_bytes = file->bytes().size();
-  const std::size_t token_bytes = c10::elementSize(options_.dtype);
-  if (size_bytes % token_bytes != 0) {
-    throw std::runtime_error(fmt::format(
-        "cannot use {}: its {} bytes are not a whole number of {} tokens of {} bytes each; it is truncated, "
-        "or of another type",
-        path, size_bytes, c10::toString(options_.dtype), token_bytes));
-  }
-  token_count_ = static_cast<std::int64_t>(size_bytes / token_bytes);
-  if (token_count_ <= options_.context) {
+  name_ = paths.size() == 1 ? paths[0] : fmt::format("{} and {} more", paths[0], paths.size() - 1);
+  for (const std::string& path : paths) add(path);
+  if (size_ == 0) {
     throw std::runtime_error(
-        fmt::format("cannot use {}: it has {} tokens, and a sample of context {} takes {}", path,
-                    token_count_, options_.context, static_cast<std::uint64_t>(options_.context) + 1));
+        fmt::format("cannot use {}: {} has {} tokens, and a sample of context {} takes {}", name_,
+                    options_.within_documents ? "no document of it is long enough: it" : "it", token_count_,
+                    options_.context, static_cast<std::uint64_t>(options_.context) + 1));
   }
-  size_ = (token_count_ - 1 - options_.context) / options_.stride + 1;
-  file_ = std::make_shared<const MappedFile>(*std::move(file));
+}
+
+void TokenDataset::add(const std::string& path) {
+  auto file = open_token_file(path, options_.dtype);
+  if (!file) throw std::runtime_error(file.error().message());
+  Part part{.file = *std::move(file), .first_sample = size_, .first_samples = {}};
+  if (options_.within_documents) {
+    const auto& documents = part.file.documents;
+    std::int64_t samples = 0;
+    for (std::size_t i = 0; i + 1 < documents.size(); ++i) {
+      part.first_samples.push_back(samples);
+      samples += samples_in(documents[i + 1] - documents[i], options_);
+    }
+    size_ += samples;
+  } else {
+    size_ += samples_in(part.file.count, options_);
+  }
+  token_count_ += part.file.count;
+  parts_.push_back(std::move(part));
+}
+
+std::vector<std::int64_t> TokenDataset::documents() const {
+  std::vector<std::int64_t> all{0};
+  for (const Part& part : parts_) {
+    const std::int64_t before = all.back();
+    for (const std::int64_t begin : part.file.documents)
+      if (begin > 0) all.push_back(before + begin);
+  }
+  return all;
 }
 
 void TokenDataset::gather(std::int64_t index, std::int64_t* data, std::int64_t* target) const {
-  const std::int64_t first = index * options_.stride;
+  const Part& part = *std::prev(std::ranges::upper_bound(parts_, index, {}, &Part::first_sample));
+  std::int64_t first = (index - part.first_sample) * options_.stride;
+  if (!part.first_samples.empty()) {
+    const auto document = std::prev(std::ranges::upper_bound(part.first_samples, index - part.first_sample));
+    first = part.file.documents[static_cast<std::size_t>(document - part.first_samples.begin())] +
+            (index - part.first_sample - *document) * options_.stride;
+  }
   const std::int64_t context = options_.context;
-  with_token_type(options_.dtype, [&](auto none) {
-    const auto tokens = reinterpret_cast<decltype(none)>(file_->bytes().data()) + first;
+  with_token_type(part.file.dtype, [&](auto none) {
+    const auto tokens = reinterpret_cast<decltype(none)>(part.file.tokens) + first;
     if (options_.vocabulary_size > 0) {
       const std::int64_t bad = first_outside(tokens, context + 1, options_.vocabulary_size);
       if (bad >= 0) {
-        throw std::runtime_error(fmt::format("token {} at place {} of the file is not below {}", tokens[bad],
-                                             first + bad, options_.vocabulary_size));
+        throw std::runtime_error(fmt::format("token {} at place {} of {} is not below {}", tokens[bad],
+                                             first + bad, parts_.size() == 1 ? "the file" : part.file.path,
+                                             options_.vocabulary_size));
       }
     }
     widen_tokens(tokens, context, data);
@@ -100,7 +150,7 @@ Batch TokenDataset::get_batch(std::span<const std::int64_t> indices) const {
     try {
       gather(index, data, target);
     } catch (const std::exception&) {
-      detail::rethrow_bad_sample(path_, index);
+      detail::rethrow_bad_sample(name_, index);
     }
     data += options_.context;
     target += options_.context;

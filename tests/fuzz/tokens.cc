@@ -71,6 +71,15 @@ void read(const std::string& path, std::string_view bytes, const TokenType& type
     check_refusal(Error(ErrorCode::kCorrupt, error.what()));
     return;
   }
+  // What is one of the formats with a header has its tokens elsewhere.
+  if (dataset->token_count() != static_cast<std::int64_t>(bytes.size() / type.bytes)) {
+    try {
+      for (std::int64_t index = 0; index < dataset->size(); ++index) (void)dataset->get(index);
+    } catch (const std::runtime_error& error) {
+      CHECK(options.vocabulary_size > 0, "{}", error.what());
+    }
+    return;
+  }
   const std::vector<std::int64_t> tokens = tokens_of(bytes, type);
   CHECK(bytes.size() % type.bytes == 0 && dataset->token_count() == std::ssize(tokens));
   CHECK(options.context >= 1 && options.context < std::ssize(tokens) && options.stride >= 0);

@@ -33,6 +33,9 @@ class TokenDatasetTest : public testing::Test {
     std::iota(tokens.begin(), tokens.end(), Token{0});
     return file_of(tokens);
   }
+  static void write(const std::string& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
   auto refuses(const std::string& what) {
     return ThrowsMessage<std::runtime_error>(AllOf(HasSubstr(path_), HasSubstr(what)));
   }
@@ -119,6 +122,201 @@ TEST_F(TokenDatasetTest, ATokenThatIsNotInTheVocabularyIsNamedWithItsPlace) {
     EXPECT_EQ(one.data.size(0), 2);
     EXPECT_THAT(skipping.info().skipped, testing::ElementsAre(2, 3));
   }
+}
+
+template <class Number>
+void append(std::string& bytes, Number number) {
+  bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
+// As np.save() writes it: version 1 has a length of two bytes, version 2 one of four.
+std::string npy(const std::string& descr, const std::string& shape, const std::string& data,
+                char version = 1) {
+  std::string header = "{'descr': " + descr + ", 'fortran_order': False, 'shape': " + shape + ", }";
+  const std::size_t before = version == 1 ? 10 : 12;
+  while ((before + header.size() + 1) % 64 != 0) header += ' ';
+  header += '\n';
+  std::string file = std::string("\x93NUMPY") + version + '\0';
+  if (version == 1)
+    append(file, static_cast<std::uint16_t>(header.size()));
+  else
+    append(file, static_cast<std::uint32_t>(header.size()));
+  return file + header + data;
+}
+
+template <class Token>
+std::string bytes_of(const std::vector<Token>& tokens) {
+  return {reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(Token)};
+}
+
+std::vector<std::int64_t> data_of(const TokenDataset& dataset) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    const Example sample = dataset.get(i);
+    EXPECT_TRUE(sample.data.slice(0, 1).equal(sample.target.slice(0, 0, -1)));
+    const auto* data = sample.data.const_data_ptr<std::int64_t>();
+    all.insert(all.end(), data, data + sample.data.numel());
+  }
+  return all;
+}
+
+TEST_F(TokenDatasetTest, ReadsArraysOfNumpy) {
+  const auto check = [&]<class Token>(Token largest, const std::string& descr, at::ScalarType type) {
+    for (const char version : {1, 2}) {
+      write(path_,
+            npy("'" + descr + "'", "(5,)", bytes_of(std::vector<Token>{7, largest, 9, 10, 11}), version));
+      const TokenDataset dataset(path_, {.context = 2});
+      EXPECT_EQ(dataset.token_count(), 5);
+      EXPECT_THAT(data_of(dataset), testing::ElementsAre(7, static_cast<std::int64_t>(largest), 9, 10))
+          << descr;
+      EXPECT_EQ(TokenDataset(path_, {.context = 2, .dtype = type}).size(), 2);
+    }
+    const auto other = type == at::kByte ? at::kInt : at::kByte;
+    EXPECT_THAT([&] { TokenDataset(path_, {.context = 2, .dtype = other}); },
+                refuses("as its header says, and dtype is"));
+  };
+  check(std::uint8_t{255}, "|u1", at::kByte);
+  check(std::uint16_t{65535}, "<u2", at::kUInt16);
+  check(std::uint32_t{4294967295}, "<u4", at::kUInt32);
+  check(std::int32_t{2147483647}, "<i4", at::kInt);
+  check(std::int64_t{9000000000000000000}, "<i8", at::kLong);
+  const auto refused = [&](const std::string& file, const std::string& why) {
+    write(path_, file);
+    EXPECT_THAT([&] { TokenDataset(path_, {.context = 2}); }, refuses(why));
+  };
+  const std::string data(20, 'x');
+  refused(npy("'<u2'", "(2, 5)", data), "its array has the shape (2, 5): save it as one row, by reshape(-1)");
+  refused(npy("'<f4'", "(5,)", data), "its array is of <f4, and tokens are of");
+  refused(npy("'>u2'", "(10,)", data), "its array is of >u2");
+  refused(npy("[('a', '<u2')]", "(10,)", data), "its array is of a structure");
+  refused(npy("'<u2'", "(11,)", data),
+          "its header says 11 UInt16 tokens, 22 bytes, and 20 follow: it is cut off");
+  refused(npy("'<u2'", "(9,)", data), "it is longer than that");
+  const std::string whole = npy("'<u2'", "(10,)", data);
+  for (const std::size_t size : {8U, 11U, 40U, 127U})
+    refused(whole.substr(0, size), "header of a numpy array is damaged");
+}
+
+TEST_F(TokenDatasetTest, ReadsFilesOfLlmc) {
+  const auto file = [](std::int32_t magic, std::int32_t version, std::int32_t count,
+                       const std::string& data) {
+    std::string bytes;
+    for (const std::int32_t number : {magic, version, count}) append(bytes, number);
+    bytes.resize(1024);
+    return bytes + data;
+  };
+  write(path_, file(20240520, 1, 5, bytes_of(std::vector<std::uint16_t>{1, 2, 65535, 4, 5})));
+  EXPECT_THAT(data_of(TokenDataset(path_, {.context = 2})), testing::ElementsAre(1, 2, 65535, 4));
+  write(path_, file(20240801, 7, 3, bytes_of(std::vector<std::uint32_t>{1, 128255, 3})));
+  EXPECT_THAT(data_of(TokenDataset(path_, {.context = 2})), testing::ElementsAre(1, 128255));
+  EXPECT_THAT([&] { TokenDataset(path_, {.context = 2, .dtype = at::kUInt16}); },
+              refuses("its tokens are UInt32, as its header says, and dtype is UInt16"));
+  write(path_, file(20240520, 1, 5, "cut"));
+  EXPECT_THAT([&] { TokenDataset(path_, {.context = 2}); }, refuses("its header says 5 UInt16 tokens"));
+}
+
+// Documents of 3, 0, 5 and 2 tokens, the third in two sequences.
+TEST_F(TokenDatasetTest, ReadsMegatronsFilesAndCutsDocumentsByThemselves) {
+  const std::vector<std::int32_t> lengths{3, 0, 4, 1, 2};
+  const std::vector<std::int64_t> documents{0, 1, 2, 4, 5};
+  const std::string index_path = scratch_ / "train.idx";
+  const auto index = [&](std::uint8_t type, std::int64_t shift = 0) {
+    std::string bytes("MMIDIDX\0\0", 9);
+    append(bytes, std::uint64_t{1});
+    append(bytes, type);
+    append(bytes, static_cast<std::uint64_t>(lengths.size()));
+    append(bytes, static_cast<std::uint64_t>(documents.size()));
+    for (const std::int32_t length : lengths) append(bytes, length);
+    std::int64_t at = 0;
+    for (const std::int32_t length : lengths) {
+      append(bytes, at + (at > 0 ? shift : 0));
+      at += length * (type == 8 ? 2 : 4);
+    }
+    for (const std::int64_t document : documents) append(bytes, document);
+    return bytes;
+  };
+  counting(10);
+  write(index_path, index(8));
+  for (const std::string& path : {path_, index_path, std::string(scratch_ / "train")}) {
+    const TokenDataset whole(path, {.context = 2});
+    EXPECT_THAT(data_of(whole), testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7)) << path;
+    EXPECT_THAT(whole.documents(), testing::ElementsAre(0, 3, 8, 10));
+  }
+  const TokenDataset within(path_, {.context = 2, .within_documents = true});
+  EXPECT_THAT(data_of(within), testing::ElementsAre(0, 1, 3, 4, 5, 6));
+  EXPECT_THAT(data_of(TokenDataset(path_, {.context = 2, .stride = 1, .within_documents = true})),
+              testing::ElementsAre(0, 1, 3, 4, 4, 5, 5, 6));
+  EXPECT_THAT([&] { TokenDataset(path_, {.context = 5, .within_documents = true}); },
+              refuses("no document of it is long enough"));
+  counting<std::int32_t>(10);
+  EXPECT_THAT([&] { TokenDataset(path_, {.context = 2}); },
+              refuses("its header says 10 UInt16 tokens, 20 bytes, and 40"));
+  write(index_path, index(4));
+  EXPECT_EQ(TokenDataset(path_, {.context = 2}).get(3).target[1].item<std::int64_t>(), 8);
+  const auto refused = [&](const std::string& bytes, const std::string& why) {
+    write(index_path, bytes);
+    EXPECT_THAT([&] { TokenDataset(index_path, {.context = 2}); },
+                ThrowsMessage<std::runtime_error>(AllOf(HasSubstr(index_path), HasSubstr(why))));
+  };
+  refused(index(4, 4), "sequence 1 does not begin where the one before it ends");
+  refused(index(3), "its tokens are of type 3");
+  const std::string good = index(4);
+  for (std::size_t size = 0; size < good.size(); ++size) refused(good.substr(0, size), "cannot use");
+}
+
+TEST_F(TokenDatasetTest, SeveralFilesAreOne) {
+  const auto put = [&](const std::string& name, std::uint16_t first, std::size_t count) {
+    std::vector<std::uint16_t> tokens(count);
+    std::iota(tokens.begin(), tokens.end(), first);
+    write(scratch_ / name, bytes_of(tokens));
+    return scratch_ / name;
+  };
+  const std::string b = put("part_b.bin", 100, 6), a = put("part_a.bin", 10, 5),
+                    tiny = put("part_c.bin", 500, 2);
+  write(scratch_ / "part_d.npy", npy("'<i4'", "(4,)", bytes_of(std::vector<std::int32_t>{70000, 1, 2, 3})));
+  const TokenDataset all(scratch_ / "part_?.*", {.context = 2});
+  EXPECT_THAT(data_of(all), testing::ElementsAre(10, 11, 12, 13, 100, 101, 102, 103, 70000, 1));
+  EXPECT_EQ(all.token_count(), 5 + 6 + 2 + 4);
+  EXPECT_THAT(all.documents(), testing::ElementsAre(0, 5, 11, 13, 17));
+  EXPECT_EQ(all.name(), a + " and 3 more");
+  EXPECT_THAT(data_of(TokenDataset({b, a}, {.context = 4})),
+              testing::ElementsAre(100, 101, 102, 103, 10, 11, 12, 13));
+  EXPECT_THAT([&] { TokenDataset(scratch_ / "none_*.bin", {.context = 2}); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("none_*.bin: there is no such file")));
+  EXPECT_THAT([&] { TokenDataset(std::vector<std::string>{}, {.context = 2}); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("the number of files = 0 must be at least 1")));
+}
+
+TEST_F(TokenDatasetTest, AFileOfAnotherKindIsNamed) {
+  const auto refused = [&](const std::string& bytes, const std::string& what) {
+    write(path_, bytes + std::string(bytes.size() % 2, ' '));
+    EXPECT_THAT([&] { TokenDataset(path_, {.context = 2}); }, refuses(what));
+  };
+  const std::string rest(400, '\1');
+  refused("PK\x03\x04" + rest, "a ZIP archive, as np.savez() and torch.save() write");
+  refused("PAR1" + rest, "a Parquet file");
+  refused(std::string("ARROW1\0\0", 8) + rest, "an Arrow file");
+  refused("\xff\xff\xff\xff" + std::string("\x60\0\0\0", 4) + rest, "an Arrow file");
+  refused("\x89HDF\r\n\x1a\n" + rest, "an HDF5 file");
+  refused("\x1f\x8b\x08" + rest, "compressed by gzip (gunzip it)");
+  refused("\x28\xb5\x2f\xfd" + rest, "compressed by zstd");
+  refused("BZh91AY&SY" + rest, "compressed by bzip2");
+  refused(std::string("\xfd\x37zXZ\0", 6) + rest, "compressed by xz");
+  refused("\x80\x04\x95" + std::string("\x20\0\0\0\0\0\0\0", 8) + rest, "a pickle");
+  refused(std::string("\x10\0\0\0\0\0\0\0{\"a\":1}        ", 24) + rest, "a safetensors file");
+  refused(rest.substr(0, 257) + "ustar" + rest, "a tar archive");
+  refused("\n<!DOCTYPE HTML><title>404", "a page of HTML");
+  refused("It is a truth universally acknowledged, that a single man in possession", "it is text");
+  refused(bytes_of(std::vector<std::int32_t>(50, 1234)),
+          "every second of its first tokens is 0: they are of 4 bytes");
+  refused(bytes_of(std::vector<std::int64_t>(50, 1234)),
+          "every fourth of its first tokens is 0: they are of 8 bytes");
+  // Letters are tokens of one byte.
+  write(path_, "It is a truth universally acknowledged, that a single man in possession of a good fortune");
+  EXPECT_EQ(TokenDataset(path_, {.context = 2, .dtype = at::kByte}).get(0).data[1].item<std::int64_t>(), 't');
+  for (const char* path : {"https://host/train.bin", "pipe:cat train.bin"})
+    EXPECT_THAT([&] { TokenDataset(path, {.context = 2}); },
+                ThrowsMessage<std::runtime_error>(HasSubstr(std::string("cannot use ") + path)));
 }
 
 TEST_F(TokenDatasetTest, SaysWhatIsWrongWithAFile) {

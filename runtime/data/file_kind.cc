@@ -1,0 +1,135 @@
+#include "runtime/data/file_kind.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace muster {
+
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::size_t kLooked = 4096;
+
+struct Beginning {
+  std::string_view bytes;
+  FileKind kind;
+};
+constexpr Beginning kBeginnings[] = {
+    {"\x93NUMPY"sv, FileKind::kNpy},
+    {"\x1f\x8b\x08"sv, FileKind::kGzip},
+    {"\x28\xb5\x2f\xfd"sv, FileKind::kZstd},
+    {"\xfd\x37zXZ\0"sv, FileKind::kXz},
+    {"PK\x03\x04"sv, FileKind::kZip},
+    {"PK\x05\x06"sv, FileKind::kZip},
+    {"PAR1"sv, FileKind::kParquet},
+    {"ARROW1\0\0"sv, FileKind::kArrow},
+    {"\x89HDF\r\n\x1a\n"sv, FileKind::kHdf5},
+    {"SQLite format 3\0"sv, FileKind::kSqlite},
+    {"MMIDIDX\0\0"sv, FileKind::kMegatronIndex},
+    // torch.save() before its files were ZIP archives: a pickle of its magic number.
+    {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."sv, FileKind::kPickle},
+};
+
+template <class Number>
+Number number_at(std::string_view text, std::size_t at) {
+  Number number{};
+  std::memcpy(&number, text.data() + at, sizeof number);
+  return number;
+}
+
+// The number of a block behind "BZh" and a digit.
+bool is_bzip2(std::string_view text) {
+  return text.starts_with("BZh") && text.size() >= 10 && text.substr(4, 6) == "\x31\x41\x59\x26\x53\x59"sv;
+}
+
+// Protocols 4 and 5 begin with a frame.
+bool is_framed_pickle(std::string_view text) {
+  return text.size() >= 11 && text[0] == '\x80' && (text[1] == 4 || text[1] == 5) && text[2] == '\x95' &&
+         number_at<std::uint64_t>(text, 3) <= text.size() - 11;
+}
+
+bool is_safetensors(std::string_view text) {
+  if (text.size() < 10 || text[8] != '{') return false;
+  const auto size = number_at<std::uint64_t>(text, 0);
+  return size >= 2 && size <= text.size() - 8 && "} "sv.contains(text[7 + static_cast<std::size_t>(size)]);
+}
+
+// A continuation, and the size of the schema's message, which fills words of 8 bytes.
+bool is_arrow_stream(std::string_view text) {
+  if (text.size() < 16 || !text.starts_with("\xff\xff\xff\xff")) return false;
+  const auto size = number_at<std::uint32_t>(text, 4);
+  return size > 0 && size % 8 == 0 && size <= text.size() - 8;
+}
+
+bool is_html(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  const auto begins = [text](std::string_view with) {
+    return text.size() >= with.size() &&
+           std::ranges::equal(text.substr(0, with.size()), with, {}, [](char c) {
+             return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+           });
+  };
+  return begins("<!doctype html") || begins("<html");
+}
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+std::optional<FileKind> file_kind(std::span<const std::byte> file) {
+  const std::string_view text = text_of(file);
+  for (const Beginning& each : kBeginnings)
+    if (text.starts_with(each.bytes)) return each.kind;
+  if (is_bzip2(text)) return FileKind::kBzip2;
+  if (is_framed_pickle(text)) return FileKind::kPickle;
+  if (is_safetensors(text)) return FileKind::kSafetensors;
+  if (is_arrow_stream(text)) return FileKind::kArrow;
+  if (text.size() > 262 && text.substr(257, 5) == "ustar") return FileKind::kTar;
+  if (is_html(text)) return FileKind::kHtml;
+  return std::nullopt;
+}
+
+std::string description_of(FileKind kind) {
+  switch (kind) {
+    case FileKind::kNpy: return "an array of numpy's, as np.save() writes";
+    case FileKind::kGzip: return "compressed by gzip (gunzip it)";
+    case FileKind::kZstd: return "compressed by zstd (zstd -d)";
+    case FileKind::kBzip2: return "compressed by bzip2 (bunzip2 it)";
+    case FileKind::kXz: return "compressed by xz (unxz it)";
+    case FileKind::kZip: return "a ZIP archive, as np.savez() and torch.save() write";
+    case FileKind::kPickle: return "a pickle, as Python's pickle and torch.save() write";
+    case FileKind::kSafetensors: return "a safetensors file";
+    case FileKind::kParquet: return "a Parquet file";
+    case FileKind::kArrow: return "an Arrow file";
+    case FileKind::kHdf5: return "an HDF5 file";
+    case FileKind::kTar: return "a tar archive";
+    case FileKind::kSqlite: return "an SQLite database";
+    case FileKind::kMegatronIndex: return "the index of Megatron's tokens";
+    case FileKind::kHtml: return "a page of HTML, such as a server sends in place of a file";
+  }
+  return "of another kind";
+}
+
+bool looks_like_text(std::span<const std::byte> file) {
+  return std::ranges::all_of(text_of(file.first(std::min(file.size(), kLooked))), [](char letter) {
+    const auto byte = static_cast<unsigned char>(letter);
+    return (byte >= ' ' && byte != 0x7f) || "\t\n\r\f"sv.contains(letter);
+  });
+}
+
+Status check_is_path(const std::string& path) {
+  if (path.contains("://"))
+    return failure(ErrorCode::kInvalidArgument,
+                   "cannot use {}: it is an address, and files are read: fetch it first", path);
+  if (path.starts_with("pipe:"))
+    return failure(ErrorCode::kInvalidArgument,
+                   "cannot use {}: commands are not run: write into a file what it prints", path);
+  return {};
+}
+
+}  // namespace muster

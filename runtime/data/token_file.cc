@@ -1,0 +1,302 @@
+#include "runtime/data/token_file.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <glob.h>
+#include <string_view>
+
+#include "common/base/text.h"
+#include "runtime/data/file_kind.h"
+
+namespace muster {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Bytes = std::span<const std::byte>;
+
+static_assert(std::endian::native == std::endian::little, "the files are little-endian");
+
+constexpr std::size_t kLlmcHeaderBytes = 1024;
+constexpr std::size_t kLooked = 4096;  // tokens, for their width
+
+template <class Number>
+Number number_at(Bytes bytes, std::size_t at) {
+  Number number{};
+  std::memcpy(&number, bytes.data() + at, sizeof number);
+  return number;
+}
+
+std::string_view text_of(Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::unexpected<Error> unusable(const std::string& path, const std::string& why) {
+  return failure(ErrorCode::kCorrupt, "cannot use {}: {}", path, why);
+}
+
+// Fills in tokens and count of a file that promises `count` tokens from `first` on.
+Status set_tokens(TokenFile& file, std::size_t first, std::uint64_t count) {
+  const Bytes bytes = file.file.bytes();
+  const std::uint64_t there = bytes.size() - first, size = c10::elementSize(file.dtype);
+  if (there % size != 0 || there / size != count) {
+    return unusable(file.path, fmt::format("its header says {} {} tokens, {} bytes, and {} follow: it is {}",
+                                           count, c10::toString(file.dtype), count * size, there,
+                                           there / size < count ? "cut off" : "longer than that"));
+  }
+  file.tokens = bytes.data() + first;
+  file.count = static_cast<std::int64_t>(count);
+  return {};
+}
+
+// ---- numpy's
+
+std::optional<at::ScalarType> type_of_descr(std::string_view descr) {
+  if (descr == "|u1") return at::kByte;
+  if (descr == "<u2") return at::kUInt16;
+  if (descr == "<u4") return at::kUInt32;
+  if (descr == "<i4") return at::kInt;
+  if (descr == "<i8") return at::kLong;
+  return std::nullopt;
+}
+
+// What stands between `begin` and `end` behind the key of a Python dict that is written as text.
+std::optional<std::string_view> value_in(std::string_view header, std::string_view key, char begin,
+                                         char end) {
+  const std::size_t at = header.find(key);
+  if (at == std::string_view::npos) return std::nullopt;
+  header.remove_prefix(at + key.size());
+  header.remove_prefix(std::min(header.find_first_not_of(" :"), header.size()));
+  if (!header.starts_with(begin) || !header.contains(end)) return std::nullopt;
+  return header.substr(1, header.find(end, 1) - 1);
+}
+
+// "12,": an array of one dimension.
+std::optional<std::uint64_t> only_extent(std::string_view shape) {
+  if (!shape.ends_with(',')) return std::nullopt;
+  return parse_number<std::uint64_t>(shape.substr(0, shape.size() - 1));
+}
+
+Status read_npy(TokenFile& file) {
+  const Bytes bytes = file.file.bytes();
+  const auto damaged = [&] { return unusable(file.path, "its header of a numpy array is damaged"); };
+  if (bytes.size() < 12) return damaged();
+  const bool is_first = bytes[6] == std::byte{1};  // version, in which the length has two bytes
+  const std::size_t begin = is_first ? 10 : 12;
+  const std::size_t length =
+      is_first ? number_at<std::uint16_t>(bytes, 8) : number_at<std::uint32_t>(bytes, 8);
+  if (length > bytes.size() - begin) return damaged();
+  const std::string_view header = text_of(bytes.subspan(begin, length));
+  const auto shape = value_in(header, "'shape'", '(', ')');
+  if (!header.contains("'descr'") || !shape) return damaged();
+  const std::string_view descr = value_in(header, "'descr'", '\'', '\'').value_or("a structure");
+  const auto type = type_of_descr(descr);
+  if (!type)
+    return unusable(file.path, fmt::format("its array is of {}, and tokens are of |u1, <u2, <u4, <i4 or <i8",
+                                           one_line(std::string(descr.substr(0, 40)))));
+  const auto extent = only_extent(*shape);
+  if (!extent)
+    return unusable(file.path, fmt::format("its array has the shape ({}): save it as one row, by reshape(-1)",
+                                           one_line(std::string(shape->substr(0, 40)))));
+  file.dtype = *type;
+  if ((begin + length) % c10::elementSize(*type) != 0)
+    return damaged();  // numpy fills it up to 16 or 64 bytes
+  return set_tokens(file, begin + length, *extent);
+}
+
+// ---- llm.c's
+
+struct LlmcKind {
+  std::int32_t magic, version;
+  at::ScalarType dtype;
+};
+constexpr LlmcKind kLlmc[] = {{20240520, 1, at::kUInt16}, {20240801, 7, at::kUInt32}};
+
+const LlmcKind* llmc_kind(Bytes bytes) {
+  if (bytes.size() < kLlmcHeaderBytes) return nullptr;
+  for (const LlmcKind& kind : kLlmc) {
+    if (number_at<std::int32_t>(bytes, 0) == kind.magic && number_at<std::int32_t>(bytes, 4) == kind.version)
+      return &kind;
+  }
+  return nullptr;
+}
+
+// ---- Megatron's
+
+constexpr std::size_t kIndexHeaderBytes = 34;
+
+std::optional<at::ScalarType> type_of_code(std::uint8_t code) {
+  constexpr std::array<std::optional<at::ScalarType>, 9> kTypes{std::nullopt, at::kByte,    std::nullopt,
+                                                                std::nullopt, at::kInt,     at::kLong,
+                                                                std::nullopt, std::nullopt, at::kUInt16};
+  return code < kTypes.size() ? kTypes[code] : std::nullopt;
+}
+
+// "MMIDIDX\0\0", the version, the type, how many sequences and documents there are; of each sequence its
+// length and where it begins in the .bin, in bytes; and with which sequence each document begins, and the
+// last one ends.
+Status read_index(TokenFile& file, const std::string& path) {
+  const auto index = MappedFile::open(path);
+  if (!index) return std::unexpected(index.error());
+  const Bytes bytes = index->bytes();
+  const auto damaged = [&](const std::string& what) { return unusable(path, "it is damaged: " + what); };
+  if (bytes.size() < kIndexHeaderBytes || file_kind(bytes) != FileKind::kMegatronIndex)
+    return unusable(path, "it is no index of Megatron's");
+  if (const auto version = number_at<std::uint64_t>(bytes, 9); version != 1)
+    return unusable(path, fmt::format("it is of version {}, and 1 is known", version));
+  const auto code = number_at<std::uint8_t>(bytes, 17);
+  const auto type = type_of_code(code);
+  if (!type)
+    return unusable(
+        path, fmt::format("its tokens are of type {}, and 1, 4, 5 and 8 are known: uint8, int32, int64 and "
+                          "uint16",
+                          code));
+  file.dtype = *type;
+  const auto sequences = number_at<std::uint64_t>(bytes, 18), documents = number_at<std::uint64_t>(bytes, 26);
+  const std::uint64_t rest = bytes.size() - kIndexHeaderBytes;
+  if (sequences > rest / 12 || documents > (rest - sequences * 12) / 8)
+    return damaged(fmt::format("it promises {} sequences and {} documents, and has {} bytes", sequences,
+                               documents, bytes.size()));
+  const std::size_t pointers_at = kIndexHeaderBytes + 4 * sequences,
+                    documents_at = pointers_at + 8 * sequences;
+  const std::size_t token_bytes = c10::elementSize(file.dtype);
+  std::uint64_t tokens = 0, document = 0;
+  const auto end_documents_at = [&](std::uint64_t sequence) {
+    for (; document < documents && number_at<std::uint64_t>(bytes, documents_at + 8 * document) == sequence;
+         ++document)
+      if (file.documents.empty() || file.documents.back() != static_cast<std::int64_t>(tokens))
+        file.documents.push_back(static_cast<std::int64_t>(tokens));
+  };
+  for (std::uint64_t sequence = 0; sequence < sequences; ++sequence) {
+    end_documents_at(sequence);
+    const auto length = number_at<std::int32_t>(bytes, kIndexHeaderBytes + 4 * sequence);
+    if (length < 0 || number_at<std::uint64_t>(bytes, pointers_at + 8 * sequence) != tokens * token_bytes)
+      return damaged(fmt::format("sequence {} does not begin where the one before it ends", sequence));
+    tokens += static_cast<std::uint64_t>(length);
+  }
+  end_documents_at(sequences);
+  if (document != documents)
+    return damaged(fmt::format("document {} begins with none of its sequences", document));
+  if (Status set = set_tokens(file, 0, tokens); !set) return set;
+  if (file.documents.empty() || file.documents.front() != 0) file.documents.insert(file.documents.begin(), 0);
+  if (file.documents.back() != file.count) file.documents.push_back(file.count);
+  return {};
+}
+
+// The .idx, where `path` is that, or a .bin beside it, or both without their ends. Beside a .bin there may be
+// something else of that name.
+std::optional<std::string> index_of(const std::string& path) {
+  std::error_code ignored;
+  const fs::path given(path);
+  if (given.extension() == ".idx") return path;
+  if (given.extension() == ".bin") {
+    std::string beside = fs::path(given).replace_extension(".idx");
+    const auto index = MappedFile::open(beside);
+    if (!index || file_kind(index->bytes()) != FileKind::kMegatronIndex) return std::nullopt;
+    return beside;
+  }
+  if (fs::exists(given, ignored) || !fs::exists(path + ".idx", ignored)) return std::nullopt;
+  return path + ".idx";
+}
+
+// ---- Tokens and nothing else
+
+// Whether every second, or all but every fourth, of the first tokens is 0: what wider tokens look like.
+std::optional<int> wider_by(Bytes bytes, std::size_t token_bytes) {
+  const std::size_t count = std::min(bytes.size() / token_bytes, kLooked);
+  if (token_bytes == 1 || count < 32) return std::nullopt;
+  const auto is_zero = [&](std::size_t i) {
+    return std::ranges::all_of(bytes.subspan(i * token_bytes, token_bytes),
+                               [](std::byte b) { return b == std::byte{}; });
+  };
+  for (const int factor : {4, 2}) {
+    bool fits = true, any = false;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i % static_cast<std::size_t>(factor) == 0)
+        any = any || !is_zero(i);
+      else
+        fits = fits && is_zero(i);
+    }
+    if (fits && any && token_bytes * static_cast<std::size_t>(factor) <= 8) return factor;
+  }
+  return std::nullopt;
+}
+
+Status read_plain(TokenFile& file) {
+  const Bytes bytes = file.file.bytes();
+  const std::size_t token_bytes = c10::elementSize(file.dtype);
+  if (token_bytes > 1 && bytes.size() >= 64 && looks_like_text(bytes))
+    return unusable(
+        file.path, fmt::format("it is text, and tokens of {} are numbers: let a tokenizer make them, or give "
+                               "dtype = at::kByte for its letters",
+                               c10::toString(file.dtype)));
+  if (bytes.size() % token_bytes != 0) {
+    return unusable(
+        file.path,
+        fmt::format("its {} bytes are not a whole number of {} tokens of {} bytes each; it is truncated, or "
+                    "of another type",
+                    bytes.size(), c10::toString(file.dtype), token_bytes));
+  }
+  if (const auto factor = wider_by(bytes, token_bytes))
+    return unusable(
+        file.path,
+        fmt::format("all but every {} of its first tokens is 0: they are of {} bytes each, and not "
+                    "{}: give their dtype",
+                    *factor == 2 ? "second" : "fourth", *factor * static_cast<int>(token_bytes),
+                    c10::toString(file.dtype)));
+  return set_tokens(file, 0, bytes.size() / token_bytes);
+}
+
+Status read_tokens(TokenFile& file, const std::optional<std::string>& index) {
+  const Bytes bytes = file.file.bytes();
+  if (index) return read_index(file, *index);
+  if (const auto kind = file_kind(bytes)) {
+    if (*kind == FileKind::kNpy) return read_npy(file);
+    // Letters may be tokens of one byte.
+    if (*kind != FileKind::kHtml || c10::elementSize(file.dtype) > 1)
+      return unusable(file.path,
+                      fmt::format("it is {}; tokens are written by numpy's tofile() or np.save(), or by "
+                                  "Megatron or llm.c",
+                                  description_of(*kind)));
+  }
+  const LlmcKind* const llmc = llmc_kind(bytes);
+  if (llmc == nullptr) return read_plain(file);
+  file.dtype = llmc->dtype;
+  return set_tokens(file, kLlmcHeaderBytes, number_at<std::uint32_t>(bytes, 8));
+}
+
+}  // namespace
+
+Expected<TokenFile> open_token_file(const std::string& path, std::optional<at::ScalarType> dtype) {
+  if (Status usable = check_is_path(path); !usable) return std::unexpected(usable.error());
+  const std::optional<std::string> index = index_of(path);
+  const std::string tokens = index ? fs::path(*index).replace_extension(".bin").string() : path;
+  auto mapped = MappedFile::open(tokens);
+  if (!mapped) return std::unexpected(mapped.error());
+  TokenFile file{
+      .path = tokens, .file = *std::move(mapped), .dtype = dtype.value_or(at::kUInt16), .documents = {}};
+  if (Status read = read_tokens(file, index); !read) return std::unexpected(read.error());
+  if (dtype && file.dtype != *dtype)
+    return unusable(tokens,
+                    fmt::format("its tokens are {}, as {} says, and dtype is {}", c10::toString(file.dtype),
+                                index.value_or("its header"), c10::toString(*dtype)));
+  if (file.documents.empty()) file.documents = {0, file.count};
+  return file;
+}
+
+Expected<std::vector<std::string>> files_of_pattern(const std::string& pattern) {
+  std::error_code ignored;
+  if (pattern.find_first_of("*?[") == std::string::npos || fs::exists(pattern, ignored))
+    return std::vector{pattern};
+  glob_t found{};
+  const int code = glob(pattern.c_str(), 0, nullptr, &found);
+  std::vector<std::string> files;
+  for (std::size_t i = 0; code == 0 && i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
+  globfree(&found);
+  if (files.empty()) return failure(ErrorCode::kUnavailable, "cannot use {}: there is no such file", pattern);
+  return files;
+}
+
+}  // namespace muster
