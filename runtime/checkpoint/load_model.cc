@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <fmt/ranges.h>
 #include <map>
 #include <muster/load_model.h>
@@ -15,6 +16,7 @@
 #include "common/checkpoint/reader.h"
 #include "runtime/checkpoint/dtype.h"
 #include "runtime/checkpoint/loading.h"
+#include "runtime/data/file_kind.h"
 
 namespace muster {
 
@@ -178,7 +180,7 @@ class ModelLoading {
 class WeightsFile {
  public:
   explicit WeightsFile(const std::string& path)
-      : path_(path), fd_(or_throw(open_file(path, {}))), header_(or_throw(read_header(path))) {}
+      : path_(path), fd_(or_throw(open_file(path, {}))), header_(or_throw(header_of(path))) {}
 
   LoadedModel load(torch::nn::Module& module, const LoadModelOptions& options) const {
     Offered offered{.where = path_, .tensors = {}};
@@ -202,6 +204,14 @@ class WeightsFile {
   }
 
  private:
+  static Expected<SafetensorsHeader> header_of(const std::string& path) {
+    const Status usable = check_is_file_of(path, {FileKind::kSafetensors});
+    if (!usable)
+      return failure(usable.error().code(),
+                     "{}; files of weights are written by safetensors.torch.save_file()",
+                     usable.error().message());
+    return read_header(path);
+  }
   template <class Value>
   static Value or_throw(Expected<Value> read) {
     if (!read) throw std::runtime_error("load_model: " + read.error().message());
@@ -224,6 +234,9 @@ LoadedModel load_model(torch::nn::Module& module, const std::string& path, const
   if (path.empty())
     throw std::invalid_argument(
         "load_model: the path is empty; it must name a checkpoint directory or a file of weights");
+  if (!std::filesystem::exists(path))
+    throw std::runtime_error("load_model: " + path +
+                             ": there is neither a checkpoint directory nor a file of this name");
   if (is_file(path)) {
     if (options.step || options.best || !options.name.empty())
       throw std::invalid_argument("load_model: " + path +

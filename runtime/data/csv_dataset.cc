@@ -9,6 +9,7 @@
 #include "common/base/text.h"
 #include "runtime/data/argument.h"
 #include "runtime/data/csv.h"
+#include "runtime/data/file_kind.h"
 #include "runtime/data/mapped_file.h"
 
 namespace muster {
@@ -98,7 +99,8 @@ std::vector<std::string> Table::read_names() {
   }
   for (std::string& name : names) {
     name = trimmed(name);
-    if (std::ranges::count(names, name) > 1) refuse_line(fmt::format("two columns are called \"{}\"", name));
+    if (std::ranges::count(names, name) > 1)
+      refuse_line(fmt::format("two columns are called \"{}\"", one_line(name)));
   }
   return names;
 }
@@ -116,7 +118,8 @@ bool Table::next_line() {
 Column Table::column(const std::vector<std::string>& names, const std::string& name) const {
   const auto found = std::ranges::find(names, name);
   if (found == names.end())
-    refuse_file(fmt::format("it has no column \"{}\"; there are \"{}\"", name, fmt::join(names, "\", \"")));
+    refuse_file(
+        one_line(fmt::format("it has no column \"{}\"; there are \"{}\"", name, fmt::join(names, "\", \""))));
   const auto words = options_.categories.find(name);
   return {.name = name,
           .place = static_cast<std::size_t>(found - names.begin()),
@@ -160,6 +163,8 @@ CsvDataset::CsvDataset(const std::string& path, const CsvDatasetOptions& options
 
 TensorDataset<Example> CsvDataset::read(const CsvDatasetOptions& options) {
   check_options(options);
+  if (const Status usable = check_is_file_of(path_, {}); !usable)
+    throw std::runtime_error(usable.error().message());
   const auto file = MappedFile::open(path_);
   if (!file) throw std::runtime_error(file.error().message());
   const auto bytes = file->bytes();

@@ -1,9 +1,15 @@
 #include "runtime/data/file_kind.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
+#include <fcntl.h>
 #include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
 
 namespace muster {
 
@@ -46,22 +52,22 @@ bool is_bzip2(std::string_view text) {
 }
 
 // Protocols 4 and 5 begin with a frame.
-bool is_framed_pickle(std::string_view text) {
+bool is_framed_pickle(std::string_view text, std::uint64_t file_size) {
   return text.size() >= 11 && text[0] == '\x80' && (text[1] == 4 || text[1] == 5) && text[2] == '\x95' &&
-         number_at<std::uint64_t>(text, 3) <= text.size() - 11;
+         number_at<std::uint64_t>(text, 3) <= file_size - 11;
 }
 
-bool is_safetensors(std::string_view text) {
-  if (text.size() < 10 || text[8] != '{') return false;
-  const auto size = number_at<std::uint64_t>(text, 0);
-  return size >= 2 && size <= text.size() - 8 && "} "sv.contains(text[7 + static_cast<std::size_t>(size)]);
+// The size of a JSON object, and the object.
+bool is_safetensors(std::string_view text, std::uint64_t file_size) {
+  return text.size() >= 10 && text.substr(8, 2) == "{\"" &&
+         number_at<std::uint64_t>(text, 0) <= file_size - 8;
 }
 
 // A continuation, and the size of the schema's message, which fills words of 8 bytes.
-bool is_arrow_stream(std::string_view text) {
+bool is_arrow_stream(std::string_view text, std::uint64_t file_size) {
   if (text.size() < 16 || !text.starts_with("\xff\xff\xff\xff")) return false;
   const auto size = number_at<std::uint32_t>(text, 4);
-  return size > 0 && size % 8 == 0 && size <= text.size() - 8;
+  return size > 0 && size % 8 == 0 && size <= file_size - 8;
 }
 
 bool is_html(std::string_view text) {
@@ -81,14 +87,14 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::optional<FileKind> file_kind(std::span<const std::byte> file) {
-  const std::string_view text = text_of(file);
+std::optional<FileKind> file_kind(std::span<const std::byte> beginning, std::uint64_t file_size) {
+  const std::string_view text = text_of(beginning);
   for (const Beginning& each : kBeginnings)
     if (text.starts_with(each.bytes)) return each.kind;
   if (is_bzip2(text)) return FileKind::kBzip2;
-  if (is_framed_pickle(text)) return FileKind::kPickle;
-  if (is_safetensors(text)) return FileKind::kSafetensors;
-  if (is_arrow_stream(text)) return FileKind::kArrow;
+  if (is_framed_pickle(text, file_size)) return FileKind::kPickle;
+  if (is_safetensors(text, file_size)) return FileKind::kSafetensors;
+  if (is_arrow_stream(text, file_size)) return FileKind::kArrow;
   if (text.size() > 262 && text.substr(257, 5) == "ustar") return FileKind::kTar;
   if (is_html(text)) return FileKind::kHtml;
   return std::nullopt;
@@ -115,8 +121,8 @@ std::string description_of(FileKind kind) {
   return "of another kind";
 }
 
-bool looks_like_text(std::span<const std::byte> file) {
-  return std::ranges::all_of(text_of(file.first(std::min(file.size(), kLooked))), [](char letter) {
+bool looks_like_text(std::span<const std::byte> beginning) {
+  return std::ranges::all_of(text_of(beginning.first(std::min(beginning.size(), kLooked))), [](char letter) {
     const auto byte = static_cast<unsigned char>(letter);
     return (byte >= ' ' && byte != 0x7f) || "\t\n\r\f"sv.contains(letter);
   });
@@ -130,6 +136,23 @@ Status check_is_path(const std::string& path) {
     return failure(ErrorCode::kInvalidArgument,
                    "cannot use {}: commands are not run: write into a file what it prints", path);
   return {};
+}
+
+Status check_is_file_of(const std::string& path, std::initializer_list<FileKind> kinds) {
+  if (Status usable = check_is_path(path); !usable) return usable;
+  const UniqueFd fd(
+      open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe's writer is not waited for
+  struct stat status{};
+  if (!fd || fstat(fd.get(), &status) != 0) return {};
+  if (S_ISDIR(status.st_mode)) return failure(ErrorCode::kCorrupt, "cannot use {}: it is a folder", path);
+  if (!S_ISREG(status.st_mode)) return {};
+  std::array<std::byte, 512> beginning{};
+  const ssize_t size = pread(fd.get(), beginning.data(), beginning.size(), 0);
+  if (size <= 0) return {};
+  const auto kind = file_kind(std::span(beginning).first(static_cast<std::size_t>(size)),
+                              static_cast<std::uint64_t>(status.st_size));
+  if (!kind || std::ranges::find(kinds, *kind) != kinds.end()) return {};
+  return failure(ErrorCode::kCorrupt, "cannot use {}: it is {}", path, description_of(*kind));
 }
 
 }  // namespace muster

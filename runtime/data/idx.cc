@@ -7,6 +7,8 @@
 #include <span>
 #include <zlib.h>
 
+#include "runtime/data/file_kind.h"
+
 namespace muster {
 
 namespace {
@@ -54,6 +56,8 @@ Expected<std::uint64_t> element_count(const std::vector<std::uint32_t>& shape, c
 }  // namespace
 
 Expected<IdxArray> read_idx(const std::string& path) {
+  if (Status usable = check_is_file_of(path, {FileKind::kGzip}); !usable)
+    return std::unexpected(usable.error());
   errno = 0;
   const GzipFile file(gzopen(path.c_str(), "rb"));
   if (!file) return system_failure("cannot open " + path, errno != 0 ? errno : ENOMEM);

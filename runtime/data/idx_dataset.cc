@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <torch/torch.h>
 
+#include "runtime/data/argument.h"
 #include "runtime/data/convert.h"
 #include "runtime/data/idx.h"
 
@@ -26,6 +27,7 @@ IdxArray read_or_throw(const std::string& path, std::size_t dimensions) {
 IdxDataset::IdxDataset(const std::string& images_path, const std::string& labels_path,
                        IdxNormalization normalization)
     : normalization_(normalization) {
+  check_argument(normalization.stddev > 0, "IdxDataset: stddev", normalization.stddev, "above 0");
   IdxArray images = read_or_throw(images_path, 3);
   IdxArray labels = read_or_throw(labels_path, 1);
   if (images.shape[0] != labels.shape[0]) {

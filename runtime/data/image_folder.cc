@@ -8,6 +8,7 @@
 
 #include "common/base/log.h"
 #include "common/base/text.h"
+#include "runtime/data/file_kind.h"
 #include "runtime/data/image_file.h"
 
 namespace muster {
@@ -111,6 +112,7 @@ void add_folders(const std::string& root, const std::string& path, const ImageFo
 
 ImageFolder::ImageFolder(std::string root, ImageFolderOptions options)
     : root_(std::move(root)), options_(std::move(options)) {
+  if (const Status usable = check_is_path(root_); !usable) throw std::runtime_error(usable.error().message());
   classes_ = list(root_).folders;
   std::ranges::sort(classes_);
   if (classes_.empty())

@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "common/base/text.h"
+#include "runtime/data/file_kind.h"
 
 namespace muster {
 
@@ -86,11 +87,16 @@ struct TarReader::Header {
   char type = 0;
 };
 
+Status TarReader::check_archive(const std::string& path) {
+  return check_is_file_of(path, {FileKind::kTar, FileKind::kGzip});
+}
+
 void TarReader::Close::operator()(gzFile_s* file) const {
   gzclose(file);
 }
 
 Expected<TarReader> TarReader::open(const std::string& path) {
+  if (Status usable = check_archive(path); !usable) return std::unexpected(usable.error());
   errno = 0;
   GzipFile file(gzopen(path.c_str(), "rb"));
   if (!file) return system_failure("cannot open " + path, errno != 0 ? errno : ENOMEM);

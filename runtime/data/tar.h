@@ -26,6 +26,9 @@ struct TarEntry {
 class TarReader {
  public:
   static Expected<TarReader> open(const std::string& path);
+  // Whether it is plainly something else: an address, a folder, a file of another kind. That it is missing is
+  // left to open().
+  static Status check_archive(const std::string& path);
 
   // The next regular file; nothing at the end. Contents that were not asked for are passed over.
   Expected<std::optional<TarEntry>> next();

@@ -142,7 +142,7 @@ Status read_index(TokenFile& file, const std::string& path) {
   if (!index) return std::unexpected(index.error());
   const Bytes bytes = index->bytes();
   const auto damaged = [&](const std::string& what) { return unusable(path, "it is damaged: " + what); };
-  if (bytes.size() < kIndexHeaderBytes || file_kind(bytes) != FileKind::kMegatronIndex)
+  if (bytes.size() < kIndexHeaderBytes || file_kind(bytes, bytes.size()) != FileKind::kMegatronIndex)
     return unusable(path, "it is no index of Megatron's");
   if (const auto version = number_at<std::uint64_t>(bytes, 9); version != 1)
     return unusable(path, fmt::format("it is of version {}, and 1 is known", version));
@@ -194,7 +194,8 @@ std::optional<std::string> index_of(const std::string& path) {
   if (given.extension() == ".bin") {
     std::string beside = fs::path(given).replace_extension(".idx");
     const auto index = MappedFile::open(beside);
-    if (!index || file_kind(index->bytes()) != FileKind::kMegatronIndex) return std::nullopt;
+    if (!index || file_kind(index->bytes(), index->bytes().size()) != FileKind::kMegatronIndex)
+      return std::nullopt;
     return beside;
   }
   if (fs::exists(given, ignored) || !fs::exists(path + ".idx", ignored)) return std::nullopt;
@@ -252,7 +253,7 @@ Status read_plain(TokenFile& file) {
 Status read_tokens(TokenFile& file, const std::optional<std::string>& index) {
   const Bytes bytes = file.file.bytes();
   if (index) return read_index(file, *index);
-  if (const auto kind = file_kind(bytes)) {
+  if (const auto kind = file_kind(bytes, bytes.size())) {
     if (*kind == FileKind::kNpy) return read_npy(file);
     // Letters may be tokens of one byte.
     if (*kind != FileKind::kHtml || c10::elementSize(file.dtype) > 1)

@@ -167,6 +167,9 @@ std::vector<std::string> expand_archives(const std::vector<std::string>& names,
   std::vector<std::string> all;
   for (const std::string& name : names) expand_braces(name, all);
   check_argument(!all.empty(), "WebDataset: the number of archives", all.size(), "at least 1");
+  // The others are as this one, and looked at when their turn comes.
+  if (const Status usable = TarReader::check_archive(all[0]); !usable)
+    throw std::runtime_error(usable.error().message());
   return all;
 }
 

@@ -500,8 +500,16 @@ TEST_F(CheckpointTest, AModelIsLoadedWithoutAJob) {
   EXPECT_TRUE(training.checkpoints.save(training.state)) << "nobody has taken the directory over";
   EXPECT_THAT([&] { load_model(net, directory_, {.step = 7}); },
               ThrowsMessage<std::runtime_error>(HasSubstr("has no checkpoint of step 7, but of 4, 3, 2, 1")));
-  EXPECT_THAT([&] { load_model(net, scratch_ / "nowhere"); },
+  EXPECT_THAT(
+      [&] { load_model(net, scratch_ / "nowhere"); },
+      ThrowsMessage<std::runtime_error>(HasSubstr("nowhere: there is neither a checkpoint directory nor")));
+  fs::create_directory(scratch_ / "empty");
+  EXPECT_THAT([&] { load_model(net, scratch_ / "empty"); },
               ThrowsMessage<std::runtime_error>(HasSubstr("there is no checkpoint in")));
+  torch::save(net.parameters(), scratch_ / "weights.pt");
+  EXPECT_THAT([&] { load_model(net, scratch_ / "weights.pt"); },
+              ThrowsMessage<std::runtime_error>(
+                  HasSubstr("it is a ZIP archive, as np.savez() and torch.save() write")));
 }
 
 TEST_F(CheckpointTest, AModelThatDiffersIsLoadedInPartOnlyIfThatIsAllowed) {

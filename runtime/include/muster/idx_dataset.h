@@ -20,7 +20,7 @@ struct IdxNormalization {
 class IdxDataset : public Dataset<> {
  public:
   // Images [n, height, width], labels [n], both of unsigned bytes. std::runtime_error names the file and what
-  // is wrong with it.
+  // is wrong with it; std::invalid_argument a stddev that is not above 0.
   IdxDataset(const std::string& images_path, const std::string& labels_path,
              IdxNormalization normalization = {});
 

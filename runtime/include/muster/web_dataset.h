@@ -80,7 +80,8 @@ class WebDataset
   using typename Base::Reader;
   using typename Base::Sample;
 
-  // std::invalid_argument says what does not fit. Archives are opened when their turn comes.
+  // std::invalid_argument says what does not fit; std::runtime_error that the first archive is something
+  // else, such as an address. Archives are opened when their turn comes.
   WebDataset(const std::vector<std::string>& archives, Decode decode, WebDatasetOptions options = {})
       : archives_(detail::expand_archives(archives, options)),
         decode_(std::move(decode)),

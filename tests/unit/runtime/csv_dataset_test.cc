@@ -104,6 +104,20 @@ TEST_F(CsvDatasetTest, SaysWhatIsWrongWithTheFile) {
   expect_refused("a,b,a\n1,2,3\n", {.label = "b"}, ":1: two columns are called \"a\"");
 }
 
+TEST_F(CsvDatasetTest, AFileOfAnotherKindIsNamed) {
+  const auto refused = [&](const std::string& text, const std::string& what) {
+    EXPECT_THAT([&] { read(text, species_); },
+                ThrowsMessage<std::runtime_error>("cannot use " + path_ + ": it is " + what));
+  };
+  refused("\x1f\x8b\x08 and so on", "compressed by gzip (gunzip it)");
+  refused("PAR1 and so on", "a Parquet file");
+  refused("<html>404</html>", "a page of HTML, such as a server sends in place of a file");
+  EXPECT_THAT([&] { read("a,\x1b[2Jb,species\n", {.label = "c"}); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("there are \"a\", \"?[2Jb\", \"species\"")));
+  EXPECT_THAT([&] { CsvDataset("s3://bucket/table.csv", species_); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("it is an address, and files are read")));
+}
+
 TEST_F(CsvDatasetTest, SaysWhichOptionCannotBeUsed) {
   const auto refused = [&](const CsvDatasetOptions& options, const std::string& reason) {
     EXPECT_THAT([&] { read("a,b\n1,2\n", options); },

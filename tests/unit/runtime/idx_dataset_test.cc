@@ -99,6 +99,13 @@ TEST_F(IdxDatasetTest, SaysWhatIsWrongWithAFile) {
   expect_refused(plain("huge and empty", huge_and_empty), "larger than");
 }
 
+TEST_F(IdxDatasetTest, SaysWhatCannotBeUsed) {
+  expect_refused(plain("images", "PK\x03\x04" + images_), "it is a ZIP archive");
+  expect_refused(scratch_.path(), "it is a folder");
+  EXPECT_THAT(([&] { IdxDataset(plain("images", images_), labels_, {.stddev = 0}); }),
+              ThrowsMessage<std::invalid_argument>("IdxDataset: stddev = 0 must be above 0"));
+}
+
 TEST_F(IdxDatasetTest, AFileOfNoImagesIsRefusedByTheLoader) {
   const std::string images = plain("none", idx({0, 28, 28}, ""));
   const IdxDataset dataset(images, plain("no labels", idx({0}, "")));

@@ -268,6 +268,23 @@ TEST_F(WebDatasetTest, ADamagedByteInACompressedArchiveIsNamed) {
   EXPECT_THAT(numbers_read(), ElementsAre(0, 1, 2));
 }
 
+TEST_F(WebDatasetTest, WhatIsNoArchiveIsNamedWhenTheDatasetIsMade) {
+  const auto refused = [](const std::string& first, const std::string& what) {
+    EXPECT_THAT([&] { WebDataset({first}, number_of); },
+                ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("cannot use " + first), HasSubstr(what))));
+  };
+  refused("https://host/train-0.tar", "it is an address, and files are read: fetch it first");
+  refused("pipe:curl -s https://host/train-0.tar", "it is an address");
+  refused("pipe:cat train-0.tar", "commands are not run");
+  refused(scratch_.path(), "it is a folder");
+  const std::string file = scratch_ / "train.tar";
+  std::ofstream(file) << "BZh91AY&SY and so on";
+  refused(file, "it is compressed by bzip2 (bunzip2 it)");
+  // A later one when its turn comes.
+  EXPECT_THAT(([&] { all_of(WebDataset({numbers("first.tar", 0, 2), file}, number_of)); }),
+              ThrowsMessage<std::runtime_error>(HasSubstr("it is compressed by bzip2")));
+}
+
 TEST_F(WebDatasetTest, NamesAnArgumentThatItCannotUse) {
   const auto refuses = [](const std::vector<std::string>& archives, const WebDatasetOptions& options,
                           const std::string& reason) {
