@@ -8,6 +8,7 @@
 #include <string_view>
 #include <zlib.h>
 
+#include "common/base/log.h"
 #include "common/base/text.h"
 #include "runtime/data/file_kind.h"
 
@@ -151,12 +152,18 @@ Status TarReader::pass_over() {
   return {};
 }
 
-// Nothing at the block of zeros.
+// Nothing at the block of zeros, and where it is missing.
 Expected<std::optional<TarReader::Header>> TarReader::header() {
-  auto bytes = read(kTarBlock);
-  if (!bytes) return std::unexpected(std::move(bytes).error());
   TarBlock block{};
-  std::ranges::copy(*bytes, block.begin());
+  const auto got = read_some(block.data(), block.size());
+  if (!got) return std::unexpected(got.error());
+  if (*got == 0 && has_begun_) {
+    log::warning("{} ends without the blocks of zeros that tar writes last: it may have been cut off there",
+                 path_);
+    return std::nullopt;
+  }
+  if (*got < block.size()) return corrupt(*got == 0 ? "it is empty" : "it is cut off");
+  has_begun_ = true;
   if (is_zero_block(block)) return std::nullopt;
   if (!has_right_sum(block)) return corrupt("not a tar archive, or a header of it is damaged");
   Header header{.name = std::string(up_to_zero(header_field(block, 0, 100))), .type = block[156]};

@@ -2,9 +2,9 @@
 // or compressed by gzip.
 //
 // Reads no more than it is asked for, and takes memory as contents come, whatever a header promises. An
-// archive that is damaged, or ends without the block of zeros that tar writes last, is an error; after one
-// the archive is at its end. What gzip has compressed is read to the end of the file, for its checksums. For
-// one thread at a time.
+// archive that is damaged is an error, and after one the archive is at its end. One that ends behind a file
+// without the blocks of zeros that tar writes last may have been cut off there: a warning says so. What gzip
+// has compressed is read to the end of the file, for its checksums. For one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +62,7 @@ class TarReader {
   GzipFile file_;
   std::int64_t size_ = 0;     // of the contents that come next
   std::int64_t padding_ = 0;  // behind them
+  bool has_begun_ = false;
   bool ended_ = false;
 };
 

@@ -1,14 +1,16 @@
 #include "runtime/data/token_file.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 #include <filesystem>
+#include <fmt/ranges.h>
 #include <glob.h>
 #include <string_view>
 
-#include "common/base/text.h"
 #include "runtime/data/file_kind.h"
+#include "runtime/data/npy.h"
 
 namespace muster {
 
@@ -27,10 +29,6 @@ Number number_at(Bytes bytes, std::size_t at) {
   Number number{};
   std::memcpy(&number, bytes.data() + at, sizeof number);
   return number;
-}
-
-std::string_view text_of(Bytes bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 std::unexpected<Error> unusable(const std::string& path, const std::string& why) {
@@ -53,57 +51,21 @@ Status set_tokens(TokenFile& file, std::size_t first, std::uint64_t count) {
 
 // ---- numpy's
 
-std::optional<at::ScalarType> type_of_descr(std::string_view descr) {
-  if (descr == "|u1") return at::kByte;
-  if (descr == "<u2") return at::kUInt16;
-  if (descr == "<u4") return at::kUInt32;
-  if (descr == "<i4") return at::kInt;
-  if (descr == "<i8") return at::kLong;
-  return std::nullopt;
-}
-
-// What stands between `begin` and `end` behind the key of a Python dict that is written as text.
-std::optional<std::string_view> value_in(std::string_view header, std::string_view key, char begin,
-                                         char end) {
-  const std::size_t at = header.find(key);
-  if (at == std::string_view::npos) return std::nullopt;
-  header.remove_prefix(at + key.size());
-  header.remove_prefix(std::min(header.find_first_not_of(" :"), header.size()));
-  if (!header.starts_with(begin) || !header.contains(end)) return std::nullopt;
-  return header.substr(1, header.find(end, 1) - 1);
-}
-
-// "12,": an array of one dimension.
-std::optional<std::uint64_t> only_extent(std::string_view shape) {
-  if (!shape.ends_with(',')) return std::nullopt;
-  return parse_number<std::uint64_t>(shape.substr(0, shape.size() - 1));
-}
-
 Status read_npy(TokenFile& file) {
   const Bytes bytes = file.file.bytes();
-  const auto damaged = [&] { return unusable(file.path, "its header of a numpy array is damaged"); };
-  if (bytes.size() < 12) return damaged();
-  const bool is_first = bytes[6] == std::byte{1};  // version, in which the length has two bytes
-  const std::size_t begin = is_first ? 10 : 12;
-  const std::size_t length =
-      is_first ? number_at<std::uint16_t>(bytes, 8) : number_at<std::uint32_t>(bytes, 8);
-  if (length > bytes.size() - begin) return damaged();
-  const std::string_view header = text_of(bytes.subspan(begin, length));
-  const auto shape = value_in(header, "'shape'", '(', ')');
-  if (!header.contains("'descr'") || !shape) return damaged();
-  const std::string_view descr = value_in(header, "'descr'", '\'', '\'').value_or("a structure");
-  const auto type = type_of_descr(descr);
-  if (!type)
+  const auto header = read_npy_header(bytes);
+  if (!header) return unusable(file.path, header.error().message());
+  constexpr at::ScalarType kTypes[] = {at::kByte, at::kUInt16, at::kUInt32, at::kInt, at::kLong};
+  if (!header->dtype || std::ranges::find(kTypes, *header->dtype) == std::end(kTypes))
     return unusable(file.path, fmt::format("its array is of {}, and tokens are of |u1, <u2, <u4, <i4 or <i8",
-                                           one_line(std::string(descr.substr(0, 40)))));
-  const auto extent = only_extent(*shape);
-  if (!extent)
+                                           header->descr));
+  if (header->shape.size() != 1)
     return unusable(file.path, fmt::format("its array has the shape ({}): save it as one row, by reshape(-1)",
-                                           one_line(std::string(shape->substr(0, 40)))));
-  file.dtype = *type;
-  if ((begin + length) % c10::elementSize(*type) != 0)
-    return damaged();  // numpy fills it up to 16 or 64 bytes
-  return set_tokens(file, begin + length, *extent);
+                                           fmt::join(header->shape, ", ")));
+  file.dtype = *header->dtype;
+  if (header->data_at % c10::elementSize(file.dtype) != 0)  // numpy fills its header up to 16 or 64 bytes
+    return unusable(file.path, "its header of a numpy array is damaged");
+  return set_tokens(file, header->data_at, static_cast<std::uint64_t>(header->shape[0]));
 }
 
 // ---- llm.c's

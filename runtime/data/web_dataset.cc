@@ -1,13 +1,16 @@
 #include <algorithm>
 #include <deque>
+#include <filesystem>
 #include <fmt/ranges.h>
 #include <muster/sample_random.h>
 #include <muster/web_dataset.h>
 #include <ranges>
 #include <stdexcept>
+#include <utility>
 
 #include "common/base/text.h"
 #include "runtime/data/argument.h"
+#include "runtime/data/npy.h"
 #include "runtime/data/tar.h"
 
 namespace muster {
@@ -29,40 +32,74 @@ const std::string& part_of(const WebSample& sample, const std::string& name) {
   return found->second;
 }
 
-// "{000..146}" in `name`: what is before, both numbers, and what is behind.
-struct Braces {
-  std::string_view before, first, last, behind;
-};
-std::optional<Braces> braces_in(std::string_view name) {
-  const std::size_t open = name.find('{'), close = name.find('}', open);
-  if (open == std::string_view::npos || close == std::string_view::npos) return std::nullopt;
-  const std::string_view inside = name.substr(open + 1, close - open - 1);
-  const std::size_t dots = inside.find("..");
-  if (dots == std::string_view::npos) return std::nullopt;
-  return Braces{name.substr(0, open), inside.substr(0, dots), inside.substr(dots + 2),
-                name.substr(close + 1)};
+[[noreturn]] void refuse_archive(const std::string& name, std::string_view right) {
+  check_argument(false, "WebDataset: archive", one_line(name), right);
+  std::unreachable();
 }
 
 std::int64_t number_in_braces(std::string_view text, const std::string& name) {
   const auto number = parse_number<std::int64_t>(text);
-  check_argument(number && *number >= 0 && text.size() <= 18, "WebDataset: archive", one_line(name),
-                 "with numbers in its braces, as in {000..146}");
+  if (!number || *number < 0 || text.size() > 18)
+    refuse_archive(name, "with numbers in its braces, as in {000..146}");
   return *number;
 }
 
-void expand_braces(const std::string& name, std::vector<std::string>& to) {
-  const auto braces = braces_in(name);
-  if (!braces) {
-    to.push_back(name);
-    return;
+// What "000..146" or "a,b" between braces stands for; nothing where it is neither.
+std::vector<std::string> choices_in(std::string_view inside, const std::string& name) {
+  if (inside.contains('{')) refuse_archive(name, "without braces in braces");
+  const std::size_t dots = inside.find("..");
+  std::vector<std::string> choices;
+  if (dots == std::string_view::npos) {
+    if (inside.contains(','))
+      for (const std::string_view choice : split(inside, ',')) choices.emplace_back(choice);
+    return choices;
   }
-  const auto first = number_in_braces(braces->first, name), last = number_in_braces(braces->last, name);
-  check_argument(first <= last, "WebDataset: archive", one_line(name), "with the smaller number first");
-  check_argument(static_cast<std::size_t>(last - first) < kMostArchives - std::min(to.size(), kMostArchives),
-                 "WebDataset: archive", one_line(name), fmt::format("at most {} archives", kMostArchives));
+  const std::string_view begin = inside.substr(0, dots), end = inside.substr(dots + 2);
+  if (end.contains(".."))
+    refuse_archive(name, "without a step: all archives from the first to the last are read");
+  const auto first = number_in_braces(begin, name), last = number_in_braces(end, name);
+  if (first > last) refuse_archive(name, "with the smaller number first");
+  if (last - first >= static_cast<std::int64_t>(kMostArchives))
+    refuse_archive(name, fmt::format("at most {} archives", kMostArchives));
   for (std::int64_t number = first; number <= last; ++number)
-    expand_braces(fmt::format("{}{:0{}}{}", braces->before, number, braces->first.size(), braces->behind),
-                  to);
+    choices.push_back(fmt::format("{:0{}}", number, begin.size()));
+  return choices;
+}
+
+// The choices for each part of the name, in their order: one for what stands outside of braces.
+std::vector<std::vector<std::string>> parts_of(const std::string& name) {
+  std::vector<std::vector<std::string>> parts;
+  for (std::string_view rest = name; !rest.empty();) {
+    const std::size_t open = rest.find('{'), close = rest.find('}', open);
+    const bool braces = open != std::string_view::npos && close != std::string_view::npos;
+    if (!braces || open > 0) parts.push_back({std::string(rest.substr(0, braces ? open : rest.size()))});
+    if (!braces) break;
+    auto choices = choices_in(rest.substr(open + 1, close - open - 1), name);
+    if (choices.empty()) choices.emplace_back(rest.substr(open, close + 1 - open));  // as a shell leaves {x}
+    parts.push_back(std::move(choices));
+    rest.remove_prefix(close + 1);
+  }
+  return parts;
+}
+
+// As a shell expands braces, the last ones fastest.
+void expand_braces(const std::string& name, std::vector<std::string>& to) {
+  std::vector<std::string> all{""};
+  for (const auto& choices : parts_of(name)) {
+    if (choices.size() > (kMostArchives - std::min(to.size(), kMostArchives)) / all.size())
+      refuse_archive(name, fmt::format("at most {} archives", kMostArchives));
+    std::vector<std::string> longer;
+    for (const std::string& begin : all)
+      for (const std::string& choice : choices) longer.push_back(begin + choice);
+    all = std::move(longer);
+  }
+  std::ranges::move(all, std::back_inserter(to));
+}
+
+void refuse_pattern(const std::string& name) {
+  std::error_code ignored;
+  if (name.find_first_of("*?[") != std::string::npos && !std::filesystem::exists(name, ignored))
+    refuse_archive(name, "without *, ? and [: give the numbers, as in {000..146}");
 }
 
 // The name up to the first dot of its last part, and the rest. None: the file is of no sample.
@@ -158,6 +195,15 @@ std::int64_t WebSample::number(const std::string& part) const {
   return *value;
 }
 
+at::Tensor WebSample::array(const std::string& part) const {
+  const std::string& text = part_of(*this, part);
+  auto tensor = tensor_of_npy(std::as_bytes(std::span(text)));
+  if (!tensor)
+    refuse_part(*this,
+                fmt::format("has a {} that cannot be read: {}", one_line(part), tensor.error().message()));
+  return *std::move(tensor);
+}
+
 namespace detail {
 
 std::vector<std::string> expand_archives(const std::vector<std::string>& names,
@@ -165,7 +211,10 @@ std::vector<std::string> expand_archives(const std::vector<std::string>& names,
   check_argument(options.shuffle >= 0 && options.shuffle <= kLargestBuffer, "WebDataset: shuffle",
                  options.shuffle, fmt::format("from 0 to {} samples", kLargestBuffer));
   std::vector<std::string> all;
-  for (const std::string& name : names) expand_braces(name, all);
+  for (const std::string& name : names) {
+    refuse_pattern(name);
+    expand_braces(name, all);
+  }
   check_argument(!all.empty(), "WebDataset: the number of archives", all.size(), "at least 1");
   // The others are as this one, and looked at when their turn comes.
   if (const Status usable = TarReader::check_archive(all[0]); !usable)

@@ -13,6 +13,7 @@
 // hidden ones, and none whose name, or whose folder at the front, begins and ends with two underscores.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -36,6 +37,7 @@ struct WebSample {
   std::string_view text(const std::string& part) const;
   std::span<const std::uint8_t> bytes(const std::string& part) const;
   std::int64_t number(const std::string& part) const;
+  at::Tensor array(const std::string& part) const;  // of an .npy: of its type and shape
 };
 
 // WebDataset's.
@@ -48,7 +50,8 @@ struct WebDatasetOptions {
 
 namespace detail {
 
-// With "{000..146}" for all numbers from 000 to 146. std::invalid_argument says what is wrong.
+// With "{000..146}" for all numbers from 000 to 146 and "{train,more}" for both words, several of them in a
+// name as well. std::invalid_argument says what is wrong.
 std::vector<std::string> expand_archives(const std::vector<std::string>& names,
                                          const WebDatasetOptions& options);
 std::string name_of_archives(const std::vector<std::string>& archives);

@@ -268,6 +268,66 @@ TEST_F(WebDatasetTest, ADamagedByteInACompressedArchiveIsNamed) {
   EXPECT_THAT(numbers_read(), ElementsAre(0, 1, 2));
 }
 
+TEST_F(WebDatasetTest, BracesAreThoseOfAShell) {
+  for (const char* name :
+       {"a_train_08", "a_train_09", "a_train_10", "b_train_08", "b_train_09", "b_train_10", "{x}1"})
+    numbers(std::string(name) + ".tar", name[0] == 'b' ? 20 : 10, name[0] == 'b' ? 21 : 11);
+  EXPECT_THAT(
+      all_of(WebDataset({scratch_ / "{b,a}_train_{08..10}.tar", scratch_ / "{x}{1..1}.tar"}, number_of)),
+      ElementsAre(20, 20, 20, 10, 10, 10, 10));
+}
+
+TEST_F(WebDatasetTest, AnArchiveWithoutItsLastBlocksHasItsSamplesAndAWarning) {
+  const std::string path = numbers("short.tar", 0, 3);
+  std::filesystem::resize_file(path, 3 * 1024);
+  testing::internal::CaptureStderr();
+  const auto samples = all_of(WebDataset({path}, number_of));
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(samples, ElementsAre(0, 1, 2));
+  EXPECT_THAT(said, HasSubstr(path + " ends without the blocks of zeros that tar writes last"));
+  std::filesystem::resize_file(path, 0);
+  EXPECT_THAT(([&] { all_of(WebDataset({path}, number_of)); }),
+              ThrowsMessage<std::runtime_error>("cannot read " + path + ": it is empty"));
+}
+
+// By np.save(): [[1, 2, 3], [4, 5, 6]] in rows and in columns.
+TEST_F(WebDatasetTest, APartThatIsAnArrayOfNumpyIsATensor) {
+  const auto npy = [](const std::string& descr, bool columns, const std::string& shape,
+                      const std::string& data) {
+    std::string header = "{'descr': '" + descr + "', 'fortran_order': " + (columns ? "True" : "False") +
+                         ", 'shape': " + shape + ", }";
+    header.resize(117, ' ');
+    return std::string("\x93NUMPY\1\0\x76\0", 10) + header + '\n' + data;
+  };
+  const auto bytes = []<class Number>(const std::vector<Number>& all) {
+    return std::string(reinterpret_cast<const char*>(all.data()), all.size() * sizeof(Number));
+  };
+  const std::string rows = npy("<f4", false, "(2, 3)", bytes(std::vector<float>{1, 2, 3, 4, 5, 6}));
+  const std::string columns = npy("<i2", true, "(2, 3)", bytes(std::vector<std::int16_t>{1, 4, 2, 5, 3, 6}));
+  const std::string path = archive("arrays.tar", {{"0.a.npy", rows},
+                                                  {"0.b.npy", columns},
+                                                  {"0.c.npy", npy("|b1", false, "()", "\1")},
+                                                  {"0.d.npy", npy("<f8", false, "(0, 5)", "")},
+                                                  {"0.big.npy", npy(">f4", false, "(1,)", "abcd")},
+                                                  {"0.cut.npy", npy("<f4", false, "(2,)", "abcd")},
+                                                  {"0.not.npy", "an array"}});
+  const WebSample sample = all_of(WebDataset({path}, as_it_is)).at(0);
+  const at::Tensor whole = torch::tensor({{1, 2, 3}, {4, 5, 6}});
+  EXPECT_TRUE(sample.array("a.npy").equal(whole.to(at::kFloat)));
+  EXPECT_TRUE(sample.array("b.npy").equal(whole.to(at::kShort)));
+  EXPECT_TRUE(sample.array("b.npy").is_contiguous());
+  EXPECT_TRUE(sample.array("c.npy").equal(torch::tensor(true)));
+  EXPECT_EQ(sample.array("d.npy").sizes(), (std::vector<std::int64_t>{0, 5}));
+  const auto refused = [&](const std::string& part, const std::string& why) {
+    EXPECT_THAT([&] { sample.array(part); },
+                ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("sample 0 of " + path), HasSubstr(why))));
+  };
+  refused("big.npy", "its array is of >f4, which torch has not");
+  refused("cut.npy", "its array has 8 bytes, and 4 follow its header");
+  refused("not.npy", "its header of a numpy array is damaged");
+  refused("none.npy", "has no none.npy, but");
+}
+
 TEST_F(WebDatasetTest, WhatIsNoArchiveIsNamedWhenTheDatasetIsMade) {
   const auto refused = [](const std::string& first, const std::string& what) {
     EXPECT_THAT([&] { WebDataset({first}, number_of); },
@@ -298,6 +358,15 @@ TEST_F(WebDatasetTest, NamesAnArgumentThatItCannotUse) {
   refuses({"a-{2..1}.tar"}, {}, "WebDataset: archive = a-{2..1}.tar must be with the smaller number first");
   refuses({"a-{0..99999999}.tar"}, {},
           "WebDataset: archive = a-{0..99999999}.tar must be at most 10000000 archives");
+  refuses({"a-{0..9999}{0..9999}.tar"}, {},
+          "WebDataset: archive = a-{0..9999}{0..9999}.tar must be at most 10000000 archives");
+  refuses(
+      {"a-{0..8..2}.tar"}, {},
+      "WebDataset: archive = a-{0..8..2}.tar must be without a step: all archives from the first to the last "
+      "are read");
+  refuses({"{a,{b,c}}.tar"}, {}, "WebDataset: archive = {a,{b,c}}.tar must be without braces in braces");
+  refuses({"train-*.tar"}, {},
+          "WebDataset: archive = train-*.tar must be without *, ? and [: give the numbers, as in {000..146}");
 }
 
 }  // namespace
