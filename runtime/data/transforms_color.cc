@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <muster/sample_random.h>
 #include <muster/transforms.h>
 #include <torch/torch.h>
@@ -11,6 +12,8 @@
 namespace muster::transforms {
 
 namespace {
+
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 // Each of 256 values, for a conversion that reads pixels side by side and writes channels apart.
 at::Tensor looked_up(const at::Tensor& image, const std::array<float, 256>& value_of) {
@@ -85,29 +88,46 @@ at::Tensor Grayscale::operator()(const at::Tensor& image) const {
   return functional::gray(image).expand({channels_, image.size(1), image.size(2)});
 }
 
-ColorJitter::ColorJitter(ColorJitterOptions options) : options_(options) {
-  check_argument(options_.brightness >= 0, "ColorJitter: brightness", options_.brightness, "at least 0");
-  check_argument(options_.contrast >= 0, "ColorJitter: contrast", options_.contrast, "at least 0");
-  check_argument(options_.saturation >= 0, "ColorJitter: saturation", options_.saturation, "at least 0");
-  check_argument(options_.hue >= 0 && options_.hue <= 0.5, "ColorJitter: hue", options_.hue, "from 0 to 0.5");
+ColorJitter::Factors ColorJitter::factors(const char* name, const Jitter& jitter, double center,
+                                          Range bounds) {
+  const std::string argument = std::string("ColorJitter: ") + name;
+  if (!jitter.range) {
+    const bool is_bounded = std::isfinite(bounds.high);
+    check_argument(jitter.spread >= 0 && (!is_bounded || jitter.spread <= bounds.high), argument,
+                   jitter.spread, is_bounded ? fmt::format("from 0 to {}", bounds.high) : "at least 0");
+    return {name, {std::max(center - jitter.spread, bounds.low), center + jitter.spread}, jitter.spread > 0};
+  }
+  const Range& range = *jitter.range;
+  check_argument(range.low >= bounds.low && range.low <= range.high && range.high <= bounds.high, argument,
+                 fmt::format("{{{}, {}}}", range.low, range.high),
+                 std::isfinite(bounds.high)
+                     ? fmt::format("from {} to {}, the smaller one first", bounds.low, bounds.high)
+                     : fmt::format("at least {}, the smaller one first", bounds.low));
+  return {name, range, range.low != center || range.high != center};
 }
+
+ColorJitter::ColorJitter(ColorJitterOptions options)
+    : factors_({factors("brightness", options.brightness, 1, {0, kUnbounded}),
+                factors("contrast", options.contrast, 1, {0, kUnbounded}),
+                factors("saturation", options.saturation, 1, {0, kUnbounded}),
+                factors("hue", options.hue, 0, {-0.5, 0.5})}) {}
 
 at::Tensor ColorJitter::operator()(const at::Tensor& image) const {
   check_image("ColorJitter", image);
   check_channels("ColorJitter", image);
   SampleRandom& random = sample_random();
-  const auto factor = [&](double spread) { return random.uniform(std::max(0., 1 - spread), 1 + spread); };
   struct Change {
     at::Tensor (*apply)(const at::Tensor&, double);
     double amount;
     bool wanted;
   };
   std::array changes{
-      Change{functional::adjust_brightness, factor(options_.brightness), options_.brightness > 0},
-      Change{functional::adjust_contrast, factor(options_.contrast), options_.contrast > 0},
-      Change{functional::adjust_saturation, factor(options_.saturation), options_.saturation > 0},
-      Change{functional::adjust_hue, random.uniform(-options_.hue, options_.hue), options_.hue > 0},
-  };
+      Change{functional::adjust_brightness, 0, false}, Change{functional::adjust_contrast, 0, false},
+      Change{functional::adjust_saturation, 0, false}, Change{functional::adjust_hue, 0, false}};
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    changes[i].amount = random.uniform(factors_[i].range.low, factors_[i].range.high);
+    changes[i].wanted = factors_[i].wanted;
+  }
   for (std::size_t left = changes.size(); left > 1; --left)
     std::swap(changes[left - 1],
               changes[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(left)))]);

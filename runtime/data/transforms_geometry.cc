@@ -1,9 +1,11 @@
+#include <ATen/CPUGeneratorImpl.h>
 #include <algorithm>
 #include <cmath>
 #include <muster/sample_random.h>
 #include <muster/transforms.h>
 #include <optional>
 #include <torch/torch.h>
+#include <utility>
 
 #include "runtime/data/functional.h"
 #include "runtime/data/image_argument.h"
@@ -213,18 +215,26 @@ at::Tensor CenterCrop::operator()(const at::Tensor& image) const {
 Resize::Resize(std::int64_t shorter_side, ResizeOptions options)
     : size_(shorter_side), keep_ratio_(true), options_(options) {
   check_size("Resize", size_);
+  check_argument(options_.max_size == 0 || options_.max_size > shorter_side, "Resize: max_size",
+                 options_.max_size, fmt::format("above the shorter side, {}, or 0 for any", shorter_side));
 }
 
 Resize::Resize(ImageSize size, ResizeOptions options) : size_(size), keep_ratio_(false), options_(options) {
   check_size("Resize", size_);
+  check_argument(options_.max_size == 0, "Resize: max_size", options_.max_size,
+                 "0 where both sides are given");
 }
 
 at::Tensor Resize::operator()(const at::Tensor& image) const {
   check_image("Resize", image);
   const std::int64_t height = image.size(1), width = image.size(2);
   if (!keep_ratio_) return functional::resize(image, size_, options_);
-  const std::int64_t shorter = size_.height;
-  const std::int64_t longer = shorter * std::max(height, width) / std::min(height, width);
+  std::int64_t shorter = size_.height;
+  std::int64_t longer = shorter * std::max(height, width) / std::min(height, width);
+  if (options_.max_size > 0 && longer > options_.max_size) {
+    shorter = std::max<std::int64_t>(options_.max_size * shorter / longer, 1);
+    longer = options_.max_size;
+  }
   return functional::resize(image, width <= height ? ImageSize(longer, shorter) : ImageSize(shorter, longer),
                             options_);
 }
@@ -323,13 +333,24 @@ RandomErasing::RandomErasing(RandomErasingOptions options) : options_(options) {
 
 at::Tensor RandomErasing::operator()(const at::Tensor& image) const {
   check_image("RandomErasing", image);
+  const std::size_t values = options_.value.values.size();
+  if (options_.random_value && !image.is_floating_point())
+    refuse("RandomErasing",
+           "a floating image is needed for random values: put ToDtype(at::kFloat, {.scale = true}) "
+           "before it");
+  if (values > 1 && std::cmp_not_equal(values, image.size(0)))
+    refuse("RandomErasing",
+           fmt::format("{} values do not fit an image of {} channels", values, image.size(0)));
   if (!sample_random().chance(options_.p)) return image;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const Sides sides = random_sides(image, options_.scale, options_.ratio);
     const std::int64_t height = rounded(sides.first), width = rounded(sides.second);
     if (height >= image.size(1) || width >= image.size(2)) continue;
     at::Tensor erased = image.clone();
-    part(erased, random_place(erased, height, width)).fill_(options_.value);
+    const at::Tensor place = part(erased, random_place(erased, height, width));
+    place.copy_(options_.random_value
+                    ? at::randn(place.sizes(), at::make_generator<at::CPUGeneratorImpl>(sample_random()()))
+                    : at::tensor(options_.value.values, at::kDouble).view({-1, 1, 1}));
     return erased;
   }
   return image;

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <array>
 #include <cstdint>
 #include <muster/transforms_geometry.h>
+#include <optional>
 #include <vector>
 
 namespace muster::transforms {
@@ -42,10 +44,18 @@ class Grayscale {
   std::int64_t channels_;
 };
 
-// Each of the four, in random order, by a factor from [1 - x, 1 + x]; hue is turned by a part of the circle
-// from -hue to hue. What is 0 is left out. Saturation and hue need three channels.
+// How much a value is changed at most, or from where to where.
+struct Jitter {
+  Jitter(double the_spread) : spread(the_spread) {}
+  Jitter(double low, double high) : range({low, high}) {}
+  double spread = 0;
+  std::optional<Range> range;
+};
+// Each of the four, in random order, by a factor from [1 - x, 1 + x], or from {low, high}; hue is turned by a
+// part of the circle from -x to x, or from {low, high}. What changes nothing is left out. Saturation and hue
+// need three channels.
 struct ColorJitterOptions {
-  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+  Jitter brightness = 0, contrast = 0, saturation = 0, hue = 0;
 };
 class ColorJitter {
  public:
@@ -53,7 +63,14 @@ class ColorJitter {
   at::Tensor operator()(const at::Tensor& image) const;
 
  private:
-  ColorJitterOptions options_;
+  struct Factors {
+    const char* name;
+    Range range;
+    bool wanted;
+  };
+  static Factors factors(const char* name, const Jitter& jitter, double center, Range bounds);
+
+  std::array<Factors, 4> factors_;  // brightness, contrast, saturation, hue
 };
 
 // Odd numbers of pixels, in PyTorch's order.

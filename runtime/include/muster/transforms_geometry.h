@@ -119,6 +119,8 @@ class CenterCrop {
 struct ResizeOptions {
   InterpolationMode interpolation = InterpolationMode::kBilinear;
   bool antialias = true;  // of bilinear and bicubic
+  // Of the longer side, where the shorter one is given and then gives way; 0: none.
+  std::int64_t max_size = 0;
 };
 // The values are those of torch.nn.functional.interpolate.
 class Resize {
@@ -212,7 +214,8 @@ struct RandomErasingOptions {
   double p = 0.5;
   Range scale = {0.02, 0.33};
   Range ratio = {0.3, 3.3};
-  double value = 0;
+  Fill value = 0;
+  bool random_value = false;  // noise of mean 0 and variance 1 in its place, of floating images
 };
 class RandomErasing {
  public:

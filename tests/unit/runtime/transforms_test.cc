@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <torch/torch.h>
 
+#include "runtime/data/functional.h"
+
 namespace muster::transforms {
 namespace {
 
@@ -183,6 +185,25 @@ TEST(Transforms, RandomErasingFillsARectangle) {
   }
 }
 
+TEST(Transforms, RandomErasingTakesAValueForEachChannelOrNoise) {
+  const at::Tensor image = at::ones({3, 60, 60});
+  const auto erased = [&](const RandomErasingOptions& options) {
+    begin_sample(3);
+    return RandomErasing(options)(image);
+  };
+  const at::Tensor place = erased({.p = 1, .scale = {0.3, 0.3}, .value = 5})[0] == 5;
+  const at::Tensor colors = erased({.p = 1, .scale = {0.3, 0.3}, .value = {7, 8, 9}});
+  for (std::int64_t channel = 0; channel < 3; ++channel)
+    EXPECT_TRUE((colors[channel] == 7 + channel).equal(place)) << channel;
+  const RandomErasingOptions noise{.p = 1, .scale = {0.3, 0.3}, .random_value = true};
+  const at::Tensor noisy = erased(noise);
+  EXPECT_TRUE(noisy.masked_select(place.logical_not()).eq(1).all().item<bool>());
+  const at::Tensor drawn = noisy.masked_select(place);  // some 3200 of a normal distribution
+  EXPECT_LT(std::abs(drawn.mean().item<double>()), 0.1);
+  EXPECT_LT(std::abs(drawn.std().item<double>() - 1), 0.1);
+  EXPECT_TRUE(erased(noise).equal(noisy)) << "it is drawn from the sample's numbers";
+}
+
 TEST(Transforms, ToDtypeAndNormalizeComputeAsTorchvisionDoes) {
   for (const bool side_by_side : {true, false}) {
     const at::Tensor image = random_image(3, 5, 4, side_by_side);
@@ -201,6 +222,16 @@ TEST(Transforms, ToDtypeAndNormalizeComputeAsTorchvisionDoes) {
     EXPECT_TRUE(ToDtype(at::kFloat)(image).equal(image.to(at::kFloat)));
     EXPECT_TRUE(ToDtype(at::kByte)(image.to(at::kDouble)).equal(image));
   }
+}
+
+// torchvision's (Resize(10, max_size=12) of 40 x 26, and so on).
+TEST(Transforms, ResizeKeepsTheLongerSideBelowItsLimit) {
+  const at::Tensor image = random_image(3, 40, 26);
+  EXPECT_EQ(Resize(10, {.max_size = 12})(image).sizes(), (std::vector<std::int64_t>{3, 12, 8}));
+  EXPECT_EQ(Resize(10, {.max_size = 12})(image.transpose(1, 2)).sizes(),
+            (std::vector<std::int64_t>{3, 8, 12}));
+  EXPECT_EQ(Resize(10, {.max_size = 15})(image).sizes(), (std::vector<std::int64_t>{3, 15, 10}));
+  EXPECT_EQ(Resize(10, {.max_size = 14})(image).sizes(), (std::vector<std::int64_t>{3, 14, 9}));
 }
 
 double gray_of(const Reader& image, std::int64_t y, std::int64_t x) {
@@ -235,6 +266,22 @@ TEST(Transforms, ColorJitterChangesBrightnessContrastAndSaturation) {
     expect({.contrast = 0.8}, 1, [&](auto, auto, auto) { return mean; });
     expect({.saturation = 2}, 2, [&](auto, auto y, auto x) { return gray_of(old, y, x); });
   }
+}
+
+TEST(Transforms, ColorJitterTakesWhereFromAndWhereTo) {
+  const at::Tensor image = random_image(3, 6, 5).to(at::kFloat).div(255);
+  for (int i = 0; i < 20; ++i) {
+    begin_sample(i);
+    const at::Tensor brighter = ColorJitter({.brightness = {0.25, 0.75}})(image);
+    const at::Tensor factor = brighter.div(image).masked_select(image > 0.01);
+    EXPECT_GT(factor.min().item<double>(), 0.2499);
+    EXPECT_LT(factor.max().item<double>(), 0.7501);
+    EXPECT_LT((factor.max() - factor.min()).item<double>(), 1e-4);
+  }
+  begin_sample(0);
+  EXPECT_TRUE(ColorJitter({.brightness = {1, 1}, .hue = {0, 0}})(image).is_same(image));
+  begin_sample(1);
+  EXPECT_TRUE(ColorJitter({.hue = {0.25, 0.25}})(image).equal(functional::adjust_hue(image, 0.25)));
 }
 
 // Python's colorsys, by sectors.
@@ -390,6 +437,10 @@ TEST(Transforms, SayWhatImageIsWrong) {
                  "Normalize: a floating image is needed, and not one of uint8");
   expect_refused([&] { Normalize({0, 0}, {1, 1})(bytes.to(at::kFloat)); },
                  "Normalize: 2 means do not fit an image of 3 channels");
+  expect_refused([&] { RandomErasing({.random_value = true})(bytes); },
+                 "RandomErasing: a floating image is needed for random values");
+  expect_refused([&] { RandomErasing({.value = {1, 2}})(bytes); },
+                 "RandomErasing: 2 values do not fit an image of 3 channels");
   expect_refused([&] { ColorJitter({.hue = 0.1})(random_image(4, 2, 2)); },
                  "ColorJitter: an image of 1 or 3 channels is needed, and not of 4");
 }
@@ -406,6 +457,14 @@ TEST(Transforms, SayWhatArgumentIsWrong) {
   expect_refused([] { ToDtype{at::kInt}; }, "ToDtype: type = Int must be uint8 or floating");
   expect_refused([] { Grayscale(2); }, "Grayscale: num_output_channels = 2 must be 1 or 3");
   expect_refused([] { ColorJitter({.hue = 0.6}); }, "ColorJitter: hue = 0.6 must be from 0 to 0.5");
+  expect_refused([] { ColorJitter({.hue = {-0.6, 0}}); },
+                 "ColorJitter: hue = {-0.6, 0} must be from -0.5 to 0.5, the smaller one first");
+  expect_refused([] { ColorJitter({.contrast = {2, 1}}); },
+                 "ColorJitter: contrast = {2, 1} must be at least 0, the smaller one first");
+  expect_refused([] { Resize(10, {.max_size = 10}); },
+                 "Resize: max_size = 10 must be above the shorter side, 10, or 0 for any");
+  expect_refused([] { Resize({10, 10}, {.max_size = 20}); },
+                 "Resize: max_size = 20 must be 0 where both sides are given");
 }
 
 }  // namespace
