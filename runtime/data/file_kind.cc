@@ -19,11 +19,11 @@ using namespace std::string_view_literals;
 
 constexpr std::size_t kLooked = 4096;
 
-struct Beginning {
+struct Magic {
   std::string_view bytes;
   FileKind kind;
 };
-constexpr Beginning kBeginnings[] = {
+constexpr Magic kMagics[] = {
     {"\x93NUMPY"sv, FileKind::kNpy},
     {"\x1f\x8b\x08"sv, FileKind::kGzip},
     {"\x28\xb5\x2f\xfd"sv, FileKind::kZstd},
@@ -89,7 +89,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 
 std::optional<FileKind> file_kind(std::span<const std::byte> beginning, std::uint64_t file_size) {
   const std::string_view text = text_of(beginning);
-  for (const Beginning& each : kBeginnings)
+  for (const Magic& each : kMagics)
     if (text.starts_with(each.bytes)) return each.kind;
   if (is_bzip2(text)) return FileKind::kBzip2;
   if (is_framed_pickle(text, file_size)) return FileKind::kPickle;

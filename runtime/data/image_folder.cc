@@ -82,7 +82,7 @@ class LeftOut {
   std::int64_t count_ = 0;
 };
 
-std::string kind_of(const std::string& name) {
+std::string ending_of(const std::string& name) {
   const std::string extension = fs::path(name).extension();
   return extension.empty() ? "without an extension" : extension;
 }
@@ -99,7 +99,7 @@ void add_folders(const std::string& root, const std::string& path, const ImageFo
   for (const std::string& name : found.others) left_out.add("pipe, socket or device", path + "/" + name);
   std::erase_if(found.files, [&](const std::string& name) {
     const bool unwanted = !has_extension(name, options.extensions);
-    if (unwanted) left_out.add(kind_of(name), path + "/" + name);
+    if (unwanted) left_out.add(ending_of(name), path + "/" + name);
     return unwanted;
   });
   std::ranges::sort(found.files);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
 
-std::optional<at::ScalarType> type_of(std::string_view descr) {
+std::optional<at::ScalarType> dtype_of_descr(std::string_view descr) {
   constexpr std::pair<std::string_view, at::ScalarType> kTypes[] = {
       {"|b1", at::kBool},         {"|u1", at::kByte},          {"|i1", at::kChar},  {"<u2", at::kUInt16},
       {"<i2", at::kShort},        {"<u4", at::kUInt32},        {"<i4", at::kInt},   {"<u8", at::kUInt64},
@@ -81,7 +81,7 @@ Expected<NpyHeader> read_npy_header(std::span<const std::byte> bytes) {
   const std::size_t end = descr->find('\'', 1);
   if (!descr->starts_with('\'') || end == std::string_view::npos) return header;
   header.descr = one_line(std::string(descr->substr(1, std::min<std::size_t>(end - 1, 40))));
-  header.dtype = type_of(descr->substr(1, end - 1));
+  header.dtype = dtype_of_descr(descr->substr(1, end - 1));
   return header;
 }
 

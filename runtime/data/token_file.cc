@@ -22,7 +22,7 @@ using Bytes = std::span<const std::byte>;
 static_assert(std::endian::native == std::endian::little, "the files are little-endian");
 
 constexpr std::size_t kLlmcHeaderBytes = 1024;
-constexpr std::size_t kLooked = 4096;  // tokens, for their width
+constexpr std::size_t kLookedTokens = 4096;  // tokens, for their width
 
 template <class Number>
 Number number_at(Bytes bytes, std::size_t at) {
@@ -168,7 +168,7 @@ std::optional<std::string> index_of(const std::string& path) {
 
 // Whether every second, or all but every fourth, of the first tokens is 0: what wider tokens look like.
 std::optional<int> wider_by(Bytes bytes, std::size_t token_bytes) {
-  const std::size_t count = std::min(bytes.size() / token_bytes, kLooked);
+  const std::size_t count = std::min(bytes.size() / token_bytes, kLookedTokens);
   if (token_bytes == 1 || count < 32) return std::nullopt;
   const auto is_zero = [&](std::size_t i) {
     return std::ranges::all_of(bytes.subspan(i * token_bytes, token_bytes),
