@@ -12,8 +12,18 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 }  // namespace
 
-CsvReader::CsvReader(std::string_view text, char separator) : rest_(text), separator_(separator) {
+CsvReader::CsvReader(std::string_view text, char separator, std::optional<char> comment, std::int64_t skipped)
+    : rest_(text), separator_(separator), comment_(comment) {
   if (rest_.starts_with(kByteOrderMark)) rest_.remove_prefix(kByteOrderMark.size());
+  for (; skipped > 0 && !rest_.empty(); --skipped) {
+    rest_.remove_prefix(std::min(rest_.find('\n'), rest_.size()));
+    skip_line_end();
+  }
+}
+
+void CsvReader::skip_comment() {
+  if (!at_comment()) return;
+  rest_.remove_prefix(std::min(rest_.find('\n'), rest_.size()));
 }
 
 bool CsvReader::at_line_end() const {
@@ -39,14 +49,15 @@ Status CsvReader::read_quoted(std::string& field) {
     field += '"';
     rest_.remove_prefix(1);
   }
-  if (rest_.empty() || rest_.front() == separator_ || at_line_end()) return {};
+  if (rest_.empty() || rest_.front() == separator_ || at_line_end() || at_comment()) return {};
   return failure(ErrorCode::kCorrupt, "after the quotes of \"{}\" there is more than the end of the field",
                  one_line(field));
 }
 
 Status CsvReader::read_plain(std::string& field) {
   std::size_t end = 0;
-  while (end < rest_.size() && rest_[end] != separator_ && rest_[end] != '\n') ++end;
+  while (end < rest_.size() && rest_[end] != separator_ && rest_[end] != '\n' && rest_[end] != comment_)
+    ++end;
   std::string_view text = rest_.substr(0, end);
   if (end < rest_.size() && rest_[end] == '\n' && text.ends_with('\r')) text.remove_suffix(1);
   if (text.contains('"'))
@@ -58,7 +69,7 @@ Status CsvReader::read_plain(std::string& field) {
 }
 
 Expected<bool> CsvReader::next(std::vector<std::string>& fields) {
-  while (at_line_end()) skip_line_end();
+  for (; at_line_end() || at_comment(); skip_line_end()) skip_comment();
   fields.clear();
   line_ = next_line_;
   if (rest_.empty()) return false;
@@ -72,6 +83,7 @@ Expected<bool> CsvReader::next(std::vector<std::string>& fields) {
     if (rest_.empty() || rest_.front() != separator_) break;
     rest_.remove_prefix(1);
   }
+  skip_comment();
   skip_line_end();
   return true;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,10 @@ namespace muster {
 
 class CsvReader {
  public:
-  CsvReader(std::string_view text, char separator);
+  // Passes over the first `skipped` lines, and over lines that begin with `comment`; what follows it in a
+  // line is not read, outside of quotes.
+  CsvReader(std::string_view text, char separator, std::optional<char> comment = {},
+            std::int64_t skipped = 0);
   // The fields of the next record; false at the end. kCorrupt says what is wrong with the one that begins at
   // line(); there is no next one then.
   Expected<bool> next(std::vector<std::string>& fields);
@@ -26,10 +30,13 @@ class CsvReader {
   Status read_quoted(std::string& field);
   Status read_plain(std::string& field);
   bool at_line_end() const;
+  bool at_comment() const { return comment_ && rest_.starts_with(*comment_); }
+  void skip_comment();
   void skip_line_end();
 
   std::string_view rest_;
   char separator_;
+  std::optional<char> comment_;
   std::int64_t line_ = 0;
   std::int64_t next_line_ = 1;
 };

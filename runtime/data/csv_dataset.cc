@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <fmt/ranges.h>
+#include <limits>
 #include <muster/csv_dataset.h>
 #include <optional>
 #include <stdexcept>
@@ -10,6 +13,7 @@
 #include "runtime/data/argument.h"
 #include "runtime/data/csv.h"
 #include "runtime/data/file_kind.h"
+#include "runtime/data/gzip_file.h"
 #include "runtime/data/mapped_file.h"
 
 namespace muster {
@@ -21,26 +25,65 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
+// As Python's float(): what is too large is infinite, and what is too small 0.
+std::optional<double> real_number(std::string_view text) {
+  const auto read = [text](auto& number) {
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return end == text.data() + text.size() ? code : std::errc::invalid_argument;
+  };
+  double number = 0;
+  long double wider = 0;
+  const std::errc code = read(number);
+  if (code == std::errc()) return number;
+  if (code != std::errc::result_out_of_range) return std::nullopt;
+  if (read(wider) == std::errc()) return static_cast<double>(wider);
+  const bool is_small = text.find_first_of("eE") != std::string_view::npos &&
+                        text.substr(text.find_first_of("eE") + 1).starts_with('-');
+  const double most = is_small ? 0 : std::numeric_limits<double>::infinity();
+  return text.starts_with('-') ? -most : most;
+}
+
+// A number as from_chars() reads it: in `changed` where the table writes numbers in another form.
+std::string_view plain_number(std::string_view text, const CsvDatasetOptions& options, std::string& changed) {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+') text.remove_prefix(1);
+  if (options.decimal == '.' && !options.thousands) return text;
+  changed.clear();
+  for (const char letter : text)
+    if (letter != options.thousands) changed += letter == options.decimal ? '.' : letter;
+  return changed;
+}
+
 // The numbers of some columns, row by row.
 class Numbers {
  public:
-  explicit Numbers(at::ScalarType type) : type_(type) {}
+  Numbers(at::ScalarType type, const CsvDatasetOptions& options) : type_(type), options_(options) {}
   void add_place(std::int64_t place) {
     if (type_ == at::kLong)
       whole_.push_back(place);
     else
       real_.push_back(static_cast<double>(place));
   }
-  // False if it is not a number of this type.
+  // False if it is neither a number of this type nor true or false.
   bool add(std::string_view text) {
+    const std::string_view plain = plain_number(text, options_, changed_);
     if (type_ == at::kLong) {
-      const auto number = parse_number<std::int64_t>(text);
-      if (number) whole_.push_back(*number);
-      return number.has_value();
+      if (const auto number = parse_number<std::int64_t>(plain)) {
+        whole_.push_back(*number);
+        return true;
+      }
+    } else if (const auto number = real_number(plain)) {
+      real_.push_back(*number);
+      return true;
     }
-    const auto number = parse_number<double>(text);
-    if (number) real_.push_back(*number);
-    return number.has_value();
+    const auto flag = flag_of(text);
+    if (flag) add_place(*flag);
+    return flag.has_value();
+  }
+  void add_missing() {
+    if (type_ == at::kLong)
+      whole_.push_back(static_cast<std::int64_t>(*options_.fill_na));
+    else
+      real_.push_back(*options_.fill_na);
   }
   const char* description() const { return type_ == at::kLong ? "a whole number" : "a number"; }
   at::Tensor tensor(at::IntArrayRef shape) const {
@@ -49,9 +92,19 @@ class Numbers {
   }
 
  private:
+  static std::optional<std::int64_t> flag_of(std::string_view text) {
+    for (const std::string_view yes : {"True", "true", "TRUE"})
+      if (text == yes) return 1;
+    for (const std::string_view no : {"False", "false", "FALSE"})
+      if (text == no) return 0;
+    return std::nullopt;
+  }
+
   at::ScalarType type_;
+  const CsvDatasetOptions& options_;
   std::vector<std::int64_t> whole_;
   std::vector<double> real_;
+  std::string changed_;
 };
 
 // A column that is used, and where it stands in a line.
@@ -65,7 +118,7 @@ struct Column {
 class Table {
  public:
   Table(const std::string& path, std::string_view text, const CsvDatasetOptions& options)
-      : path_(path), options_(options), reader_(text, options.separator) {}
+      : path_(path), options_(options), reader_(text, options.separator, options.comment, options.skiprows) {}
 
   // The names of all columns. The first line, where it names none, is left in `line`.
   std::vector<std::string> read_names();
@@ -136,7 +189,14 @@ void Table::take(const Column& column, Numbers& numbers) const {
     }
     return numbers.add_place(found - column.words->begin());
   }
-  if (!numbers.add(trimmed(text))) {
+  const std::string_view word = trimmed(text);
+  const bool is_missing =
+      word.empty() || std::ranges::find(options_.na_values, word) != options_.na_values.end();
+  if (is_missing && options_.fill_na) return numbers.add_missing();
+  if (word.empty())
+    refuse_line(fmt::format("column \"{}\": it is empty; fill_na says what an empty field counts as",
+                            one_line(column.name)));
+  if (!numbers.add(word)) {
     refuse_line(
         fmt::format("column \"{}\": \"{}\" is not {}", column.name, one_line(text), numbers.description()));
   }
@@ -151,9 +211,29 @@ void check_options(const CsvDatasetOptions& options) {
   };
   check_type("CsvDataset: dtype", options.dtype);
   check_type("CsvDataset: label_dtype", options.label_dtype);
-  check_argument(options.separator != '"' && options.separator != '\n' && options.separator != '\r',
-                 "CsvDataset: separator", static_cast<int>(options.separator),
-                 "neither a quote nor a line end");
+  check_argument(options.skiprows >= 0, "CsvDataset: skiprows", options.skiprows, "at least 0");
+  const bool is_whole = !options.fill_na || *options.fill_na == std::floor(*options.fill_na);
+  const bool fits = is_whole && (!options.fill_na || std::abs(*options.fill_na) < 0x1p63);
+  check_argument(fits || (options.dtype != at::kLong && options.label_dtype != at::kLong),
+                 "CsvDataset: fill_na", options.fill_na.value_or(0),
+                 "a whole number where dtype or label_dtype is Long");
+  std::string used{'"', '\n', '\r'};
+  const auto check_letter = [&used](const char* option, char letter) {
+    check_argument(!used.contains(letter), option, static_cast<int>(letter),
+                   "no quote, no line end and no letter of another option");
+    used += letter;
+  };
+  check_letter("CsvDataset: separator", options.separator);
+  check_letter("CsvDataset: decimal", options.decimal);
+  if (options.thousands) check_letter("CsvDataset: thousands", *options.thousands);
+  if (options.comment) check_letter("CsvDataset: comment", *options.comment);
+}
+
+std::string unpacked_text(const std::string& path) {
+  auto file = GzipFile::open(path);
+  auto text = file ? file->read_rest() : std::unexpected(file.error());
+  if (!text) throw std::runtime_error(text.error().message());
+  return *std::move(text);
 }
 
 }  // namespace
@@ -163,12 +243,15 @@ CsvDataset::CsvDataset(const std::string& path, const CsvDatasetOptions& options
 
 TensorDataset<Example> CsvDataset::read(const CsvDatasetOptions& options) {
   check_options(options);
-  if (const Status usable = check_is_file_of(path_, {}); !usable)
+  if (const Status usable = check_is_file_of(path_, {FileKind::kGzip}); !usable)
     throw std::runtime_error(usable.error().message());
   const auto file = MappedFile::open(path_);
   if (!file) throw std::runtime_error(file.error().message());
   const auto bytes = file->bytes();
-  Table table(path_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, options);
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string unpacked;
+  if (file_kind(bytes, bytes.size()) == FileKind::kGzip) text = unpacked = unpacked_text(path_);
+  Table table(path_, text, options);
   const std::vector<std::string> names = table.read_names();
   columns_ = options.columns;
   if (columns_.empty())
@@ -178,7 +261,7 @@ TensorDataset<Example> CsvDataset::read(const CsvDatasetOptions& options) {
   std::vector<Column> columns;
   for (const std::string& name : columns_) columns.push_back(table.column(names, name));
   for (const auto& [name, words] : options.categories) table.column(names, name);
-  Numbers data(options.dtype), target(options.label_dtype);
+  Numbers data(options.dtype, options), target(options.label_dtype, options);
   std::int64_t count = 0;
   for (; table.next_line(); ++count) {
     for (const Column& column : columns) table.take(column, data);

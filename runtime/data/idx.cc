@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <memory>
 #include <span>
-#include <zlib.h>
 
 #include "runtime/data/file_kind.h"
+#include "runtime/data/gzip_file.h"
 
 namespace muster {
 
@@ -17,28 +15,13 @@ constexpr std::uint64_t kLimitBytes = std::uint64_t{4} << 30;
 constexpr std::uint8_t kUnsignedByte = 8;
 constexpr std::uint32_t kReadBytes = 1 << 20;
 
-struct CloseGzip {
-  void operator()(gzFile file) const { gzclose(file); }
-};
-using GzipFile = std::unique_ptr<gzFile_s, CloseGzip>;
-
 // Fills `to`; kCorrupt when the file ends before, or its compressed form is damaged.
-Status read_exactly(gzFile file, std::span<std::uint8_t> to, const std::string& path) {
-  while (!to.empty()) {
-    const auto wanted = static_cast<unsigned>(std::min<std::size_t>(to.size(), kReadBytes));
-    const int got = gzread(file, to.data(), wanted);
-    int code = Z_OK;
-    const char* text = gzerror(file, &code);
-    if (got < 0 || (got == 0 && code != Z_OK && code != Z_BUF_ERROR)) {
-      return failure(ErrorCode::kCorrupt, "cannot read {}: {}", path,
-                     code == Z_ERRNO ? "input/output error" : text);
-    }
-    if (got == 0)
-      return failure(ErrorCode::kCorrupt, "cannot read {}: it is truncated, {} bytes are missing", path,
-                     to.size());
-    to = to.subspan(static_cast<std::size_t>(got));
-  }
-  return {};
+Status read_exactly(GzipFile& file, std::span<std::uint8_t> to, const std::string& path) {
+  const auto got = file.read(to.data(), to.size());
+  if (!got) return std::unexpected(got.error());
+  if (*got == to.size()) return {};
+  return failure(ErrorCode::kCorrupt, "cannot read {}: it is truncated, {} bytes are missing", path,
+                 to.size() - *got);
 }
 
 Expected<std::uint64_t> element_count(const std::vector<std::uint32_t>& shape, const std::string& path) {
@@ -58,11 +41,10 @@ Expected<std::uint64_t> element_count(const std::vector<std::uint32_t>& shape, c
 Expected<IdxArray> read_idx(const std::string& path) {
   if (Status usable = check_is_file_of(path, {FileKind::kGzip}); !usable)
     return std::unexpected(usable.error());
-  errno = 0;
-  const GzipFile file(gzopen(path.c_str(), "rb"));
-  if (!file) return system_failure("cannot open " + path, errno != 0 ? errno : ENOMEM);
+  auto file = GzipFile::open(path);
+  if (!file) return std::unexpected(file.error());
   std::array<std::uint8_t, 4> magic{};
-  if (Status read = read_exactly(file.get(), magic, path); !read) return std::unexpected(read.error());
+  if (Status read = read_exactly(*file, magic, path); !read) return std::unexpected(read.error());
   if (magic[0] != 0 || magic[1] != 0 || magic[2] != kUnsignedByte || magic[3] == 0) {
     return failure(ErrorCode::kCorrupt,
                    "cannot read {}: not an IDX file of bytes, it begins with {:02x}{:02x}{:02x}{:02x}", path,
@@ -71,7 +53,7 @@ Expected<IdxArray> read_idx(const std::string& path) {
   IdxArray array;
   for (int dimension = 0; dimension < magic[3]; ++dimension) {
     std::array<std::uint8_t, 4> extent{};
-    if (Status read = read_exactly(file.get(), extent, path); !read) return std::unexpected(read.error());
+    if (Status read = read_exactly(*file, extent, path); !read) return std::unexpected(read.error());
     array.shape.push_back(std::uint32_t{extent[0]} << 24 | std::uint32_t{extent[1]} << 16 |
                           std::uint32_t{extent[2]} << 8 | extent[3]);
   }
@@ -81,18 +63,16 @@ Expected<IdxArray> read_idx(const std::string& path) {
   while (array.bytes.size() < *count) {
     const std::size_t had = array.bytes.size();
     array.bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(*count, had + kReadBytes)));
-    if (Status read = read_exactly(file.get(), std::span(array.bytes).subspan(had), path); !read) {
+    if (Status read = read_exactly(*file, std::span(array.bytes).subspan(had), path); !read) {
       return std::unexpected(read.error());
     }
   }
+  // The read past the end also makes zlib compare its checksum.
   std::uint8_t extra = 0;
-  if (read_exactly(file.get(), std::span(&extra, 1), path)) {
+  const auto got = file->read(&extra, 1);
+  if (!got) return std::unexpected(got.error());
+  if (*got > 0)
     return failure(ErrorCode::kCorrupt, "cannot read {}: it is longer than its header says", path);
-  }
-  // The read past the end has also made zlib compare its checksum.
-  int code = Z_OK;
-  const char* text = gzerror(file.get(), &code);
-  if (code != Z_OK) return failure(ErrorCode::kCorrupt, "cannot read {}: {}", path, text);
   return array;
 }
 

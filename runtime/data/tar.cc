@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <span>
 #include <string_view>
-#include <zlib.h>
 
 #include "common/base/log.h"
 #include "common/base/text.h"
@@ -19,7 +17,6 @@ namespace {
 constexpr std::size_t kTarBlock = 512;
 constexpr std::int64_t kLargestEntry = std::int64_t{1} << 50;
 constexpr std::int64_t kLargestExtension = 1 << 20;  // a name, or a table of them
-constexpr unsigned kTarBufferBytes = 128 << 10;
 constexpr std::size_t kTarStepBytes = 1 << 20;
 
 using TarBlock = std::array<char, kTarBlock>;
@@ -92,33 +89,15 @@ Status TarReader::check_archive(const std::string& path) {
   return check_is_file_of(path, {FileKind::kTar, FileKind::kGzip});
 }
 
-void TarReader::Close::operator()(gzFile_s* file) const {
-  gzclose(file);
-}
-
 Expected<TarReader> TarReader::open(const std::string& path) {
   if (Status usable = check_archive(path); !usable) return std::unexpected(usable.error());
-  errno = 0;
-  GzipFile file(gzopen(path.c_str(), "rb"));
-  if (!file) return system_failure("cannot open " + path, errno != 0 ? errno : ENOMEM);
-  gzbuffer(file.get(), kTarBufferBytes);
-  return TarReader(path, std::move(file));
+  auto file = GzipFile::open(path);
+  if (!file) return std::unexpected(file.error());
+  return TarReader(path, *std::move(file));
 }
 
 std::unexpected<Error> TarReader::corrupt(const std::string& what) const {
   return failure(ErrorCode::kCorrupt, "cannot read {}: {}", path_, what);
-}
-
-// Fewer than `size` at the end.
-Expected<std::size_t> TarReader::read_some(char* to, std::size_t size) {
-  const int got = gzread(file_.get(), to, static_cast<unsigned>(size));
-  if (got == static_cast<int>(size)) return size;
-  int code = Z_OK;
-  const char* text = gzerror(file_.get(), &code);
-  if (code != Z_OK && code != Z_BUF_ERROR)
-    return corrupt(code == Z_ERRNO ? "input/output error" : one_line(text));
-  if (got <= 0 && code != Z_OK) return corrupt("it is cut off");
-  return static_cast<std::size_t>(std::max(got, 0));
 }
 
 Expected<std::string> TarReader::read(std::int64_t size) {
@@ -127,35 +106,21 @@ Expected<std::string> TarReader::read(std::int64_t size) {
   while (bytes.size() < wanted) {
     const std::size_t had = bytes.size(), step = std::min(wanted - had, kTarStepBytes);
     bytes.resize(had + step);
-    const auto got = read_some(bytes.data() + had, step);
+    const auto got = file_.read(bytes.data() + had, step);
     if (!got) return std::unexpected(got.error());
-    if (*got == 0) return corrupt("it is cut off");
-    bytes.resize(had + *got);
+    if (*got < step) return corrupt("it is cut off");
   }
   return bytes;
 }
 
-// The checksum of what gzip has compressed stands behind it, and so behind the end of the archive in it.
-Status TarReader::read_rest() {
-  if (gzdirect(file_.get()) != 0) return {};
-  std::string unused(kTarBufferBytes, '\0');
-  for (;;) {
-    const auto got = read_some(unused.data(), unused.size());
-    if (!got) return std::unexpected(got.error());
-    if (*got == 0) return {};
-  }
-}
-
 Status TarReader::pass_over() {
-  const std::int64_t left = std::exchange(size_, 0) + std::exchange(padding_, 0);
-  if (left > 0 && gzseek(file_.get(), left, SEEK_CUR) < 0) return corrupt("it cannot be passed over");
-  return {};
+  return file_.skip(std::exchange(size_, 0) + std::exchange(padding_, 0));
 }
 
 // Nothing at the block of zeros, and where it is missing.
 Expected<std::optional<TarReader::Header>> TarReader::header() {
   TarBlock block{};
-  const auto got = read_some(block.data(), block.size());
+  const auto got = file_.read(block.data(), block.size());
   if (!got) return std::unexpected(got.error());
   if (*got == 0 && has_begun_) {
     log::warning("{} ends without the blocks of zeros that tar writes last: it may have been cut off there",
@@ -220,7 +185,8 @@ Expected<std::optional<TarEntry>> TarReader::next_entry() {
     auto read = header();
     if (!read) return std::unexpected(std::move(read).error());
     if (!*read) {
-      if (Status rest = read_rest(); !rest) return std::unexpected(rest.error());
+      // The checksum of what gzip has compressed stands behind the end of the archive in it.
+      if (Status rest = file_.check_rest(); !rest) return std::unexpected(rest.error());
       return std::nullopt;
     }
     Header& header = **read;

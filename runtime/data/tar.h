@@ -8,13 +8,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "common/base/error.h"
-
-struct gzFile_s;
+#include "runtime/data/gzip_file.h"
 
 namespace muster {
 
@@ -36,10 +34,6 @@ class TarReader {
   Expected<std::string> contents();
 
  private:
-  struct Close {
-    void operator()(gzFile_s* file) const;
-  };
-  using GzipFile = std::unique_ptr<gzFile_s, Close>;
   struct Header;
   // What a header says of the one after it.
   struct Extension {
@@ -52,9 +46,7 @@ class TarReader {
   Expected<std::optional<Header>> header();
   Status extend(Extension& extension, const Header& header);
   Status parse_records(Extension& extension, const std::string& records) const;
-  Expected<std::size_t> read_some(char* to, std::size_t size);
   Expected<std::string> read(std::int64_t size);
-  Status read_rest();
   Status pass_over();
   std::unexpected<Error> corrupt(const std::string& what) const;
 

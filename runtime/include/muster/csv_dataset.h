@@ -3,8 +3,8 @@
 //   const std::vector<std::string> species = {"setosa", "versicolor", "virginica"};
 //   muster::CsvDataset dataset("iris.csv", {.label = "species", .categories = {{"species", species}}});
 //
-// Quoted as RFC 4180 has it. The file is read once, into memory, as numbers. Safe to read from several
-// threads.
+// Quoted as RFC 4180 has it; plain, or compressed by gzip. The file is read once, into memory, as numbers.
+// Safe to read from several threads.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -12,6 +12,7 @@
 #include <map>
 #include <muster/dataset.h>
 #include <muster/tensor_dataset.h>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,16 @@ struct CsvDatasetOptions {
   char separator = ',';
   // Columns of words: each word becomes its place in the list, from 0.
   std::map<std::string, std::vector<std::string>> categories = {};
-  // kFloat, kDouble or kLong. Words that are no numbers of that type are errors; "nan" is one of a float.
+  // What an empty field, and one of na_values, counts as; NaN, say. Without it they are errors.
+  std::optional<double> fill_na = {};
+  std::vector<std::string> na_values = {"NA",   "N/A",  "n/a",  "NaN",  "nan",
+                                        "NULL", "null", "None", "<NA>", "#N/A"};
+  char decimal = '.';
+  std::optional<char> thousands = {};  // "1,234": passed over between digits
+  std::optional<char> comment = {};    // from there on a line is not read
+  std::int64_t skiprows = 0;           // lines at the begin, before that of the names
+  // kFloat, kDouble or kLong. Words that are no numbers of that type are errors; "nan" is one of a float,
+  // "1e400" an infinite one, and true and false are 1 and 0.
   at::ScalarType dtype = at::ScalarType::Float;
   at::ScalarType label_dtype = at::ScalarType::Long;
 };

@@ -1,10 +1,14 @@
+#include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <limits>
 #include <muster/csv_dataset.h>
 #include <muster/data_loader.h>
 #include <stdexcept>
 #include <torch/torch.h>
+#include <zlib.h>
 
 #include "tests/scratch_directory.h"
 
@@ -75,7 +79,8 @@ TEST_F(CsvDatasetTest, AMalformedLineIsNamed) {
   expect_refused(head + "2,setosa,\n", species_, ":3: it has 3 fields, and the first line 2");
   expect_refused(head + "x2,setosa\n", species_, ":3: column \"a\": \"x2\" is not a number");
   expect_refused(head + "2.5.1,setosa\n", species_, ":3: column \"a\": \"2.5.1\" is not a number");
-  expect_refused(head + ",setosa\n", species_, ":3: column \"a\": \"\" is not a number");
+  expect_refused(head + ",setosa\n", species_,
+                 ":3: column \"a\": it is empty; fill_na says what an empty field counts as");
   expect_refused(head + "2,setsoa\n", species_,
                  ":3: column \"species\": \"setsoa\" is none of \"setosa\", \"virginica\"");
   expect_refused(head + "\"2,setosa\n3,setosa\n", species_, ":3: a quote in it is never closed");
@@ -104,12 +109,69 @@ TEST_F(CsvDatasetTest, SaysWhatIsWrongWithTheFile) {
   expect_refused("a,b,a\n1,2,3\n", {.label = "b"}, ":1: two columns are called \"a\"");
 }
 
+// Each as pandas.read_csv() has it.
+TEST_F(CsvDatasetTest, NumbersAreWrittenInManyWays) {
+  const auto values = [&](const std::string& field, CsvDatasetOptions options = {}) {
+    options.label = "y";
+    options.dtype = at::kDouble;
+    options.separator = ';';
+    return read("x;y\n" + field + ";1\n", options).get(0).data.item<double>();
+  };
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(values("+1.5"), 1.5);
+  EXPECT_EQ(values("1e400"), kInfinity);
+  EXPECT_EQ(values("-1e400"), -kInfinity);
+  EXPECT_EQ(values("1e-400"), 0);
+  EXPECT_EQ(values("True"), 1);
+  EXPECT_EQ(values("false"), 0);
+  EXPECT_EQ(values("1,5", {.decimal = ','}), 1.5);
+  EXPECT_EQ(values("-1.234.567,5", {.decimal = ',', .thousands = '.'}), -1234567.5);
+  EXPECT_TRUE(std::isnan(values("nan")));
+  for (const char* field : {"", " ", "NA", "<NA>"}) {
+    EXPECT_TRUE(std::isnan(values(field, {.fill_na = std::numeric_limits<double>::quiet_NaN()}))) << field;
+    EXPECT_EQ(values(field, {.fill_na = -1}), -1) << field;
+  }
+  EXPECT_EQ(values("?", {.fill_na = -1, .na_values = {"?"}}), -1);
+  for (const char* field : {"+-1", "++1", "1e", "0x10", "1 2", "NA", "?"})
+    EXPECT_THROW(values(field), std::runtime_error) << field;
+  EXPECT_TRUE(read("x,y\n+7,True\n,2\n", {.label = "y", .fill_na = 3, .dtype = at::kLong})
+                  .get_batch(std::vector<std::int64_t>{0, 1})
+                  .data.equal(torch::tensor({{7}, {3}}, at::kLong)));
+}
+
+TEST_F(CsvDatasetTest, LinesMayBeCommentsOrPassedOver) {
+  const CsvDatasetOptions options{.label = "y", .comment = '#', .skiprows = 2};
+  const CsvDataset dataset =
+      read("made by a tool\nof \"theirs\n# none\nx,y# names\n\n#\n1,2# one\n\"3\",\"4\"# more\n#", options);
+  ASSERT_EQ(dataset.size(), 2);
+  EXPECT_EQ(dataset.get(1).data.item<float>(), 3);
+  EXPECT_EQ(dataset.get(1).target.item<std::int64_t>(), 4);
+  EXPECT_EQ(read("a\nb\nx,y\n\"1#2\",7\n",
+                 {.label = "y", .categories = {{"x", {"1#2"}}}, .comment = '#', .skiprows = 2})
+                .get(0)
+                .target.item<std::int64_t>(),
+            7);
+  expect_refused("a\nb\nx,y\n# one\n1\n", options, ":5: it has 1 fields, and the first line 2");
+}
+
+TEST_F(CsvDatasetTest, ReadsWhatGzipHasCompressed) {
+  const gzFile file = gzopen(path_.c_str(), "wb");
+  gzputs(file, "a,species\n1,virginica\n2.5,setosa\n");
+  gzclose(file);
+  const CsvDataset dataset(path_, species_);
+  EXPECT_EQ(dataset.size(), 2);
+  EXPECT_EQ(dataset.get(1).data.item<float>(), 2.5F);
+  std::filesystem::resize_file(path_, std::filesystem::file_size(path_) - 3);
+  EXPECT_THAT([&] { CsvDataset(path_, species_); },
+              ThrowsMessage<std::runtime_error>("cannot read " + path_ + ": it is cut off"));
+}
+
 TEST_F(CsvDatasetTest, AFileOfAnotherKindIsNamed) {
   const auto refused = [&](const std::string& text, const std::string& what) {
     EXPECT_THAT([&] { read(text, species_); },
                 ThrowsMessage<std::runtime_error>("cannot use " + path_ + ": it is " + what));
   };
-  refused("\x1f\x8b\x08 and so on", "compressed by gzip (gunzip it)");
+  refused("\x28\xb5\x2f\xfd and so on", "compressed by zstd (zstd -d)");
   refused("PAR1 and so on", "a Parquet file");
   refused("<html>404</html>", "a page of HTML, such as a server sends in place of a file");
   EXPECT_THAT([&] { read("a,\x1b[2Jb,species\n", {.label = "c"}); },
@@ -126,7 +188,12 @@ TEST_F(CsvDatasetTest, SaysWhichOptionCannotBeUsed) {
   refused({}, "CsvDataset: label = \"\" must be the name of a column");
   refused({.label = "b", .dtype = at::kBool}, "CsvDataset: dtype = Bool must be Float, Double or Long");
   refused({.label = "b", .label_dtype = at::kShort}, "CsvDataset: label_dtype = Short must be");
-  refused({.label = "b", .separator = '"'}, "CsvDataset: separator = 34 must be");
+  refused({.label = "b", .separator = '"'}, "CsvDataset: separator = 34 must be no quote, no line end and");
+  refused({.label = "b", .decimal = ','}, "CsvDataset: decimal = 44 must be no quote");
+  refused({.label = "b", .thousands = '.'}, "CsvDataset: thousands = 46 must be no quote");
+  refused({.label = "b", .comment = '\n'}, "CsvDataset: comment = 10 must be no quote");
+  refused({.label = "b", .skiprows = -1}, "CsvDataset: skiprows = -1 must be at least 0");
+  refused({.label = "b", .fill_na = 0.5}, "CsvDataset: fill_na = 0.5 must be a whole number where");
 }
 
 }  // namespace
