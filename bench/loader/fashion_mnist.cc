@@ -2,7 +2,6 @@
 #include <torch/torch.h>
 
 #include "bench/loader/run.h"
-#include "runtime/data/idx.h"
 
 namespace muster::bench {
 
@@ -25,16 +24,10 @@ Open muster_form(const std::string& data) {
       kBatch, [](const Batch& batch) { return batch.target.size(0); });
 }
 
-at::Tensor tensor_of(const std::string& path) {
-  const auto array = read_idx(path).value();
-  const std::vector<std::int64_t> shape(array.shape.begin(), array.shape.end());
-  return at::from_blob(const_cast<std::uint8_t*>(array.bytes.data()), shape, at::kByte).clone();  // NOLINT
-}
-
 class Images : public torch::data::Dataset<Images> {
  public:
   explicit Images(const std::string& data)
-      : images_(tensor_of(images_in(data))), labels_(tensor_of(labels_in(data)).to(at::kLong)) {}
+      : images_(read_idx(images_in(data))), labels_(read_idx(labels_in(data)).to(at::kLong)) {}
   torch::data::Example<> get(std::size_t index) override {
     const auto place = static_cast<std::int64_t>(index);
     return {images_[place].unsqueeze(0).to(at::kFloat).div_(255).sub_(kMean).div_(kStddev), labels_[place]};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <span>
 
 #include "runtime/data/file_kind.h"
@@ -12,7 +13,6 @@ namespace muster {
 namespace {
 
 constexpr std::uint64_t kLimitBytes = std::uint64_t{4} << 30;
-constexpr std::uint8_t kUnsignedByte = 8;
 constexpr std::uint32_t kReadBytes = 1 << 20;
 
 // Fills `to`; kCorrupt when the file ends before, or its compressed form is damaged.
@@ -24,40 +24,65 @@ Status read_exactly(GzipFile& file, std::span<std::uint8_t> to, const std::strin
                  to.size() - *got);
 }
 
-Expected<std::uint64_t> element_count(const std::vector<std::uint32_t>& shape, const std::string& path) {
+Expected<std::uint64_t> byte_count(const IdxArray& array, const std::string& path) {
   // Those who use the shape multiply its extents too, also where one of them is 0.
-  std::uint64_t count = 1;
-  for (const std::uint32_t extent : shape) {
+  std::uint64_t count = element_bytes(array.type);
+  for (const std::uint32_t extent : array.shape) {
     if (extent != 0 && count > kLimitBytes / extent) {
       return failure(ErrorCode::kCorrupt, "cannot read {}: larger than {} bytes", path, kLimitBytes);
     }
     count *= std::max(extent, 1U);
   }
-  return std::ranges::find(shape, 0U) == shape.end() ? count : 0;
+  return std::ranges::find(array.shape, 0U) == array.shape.end() ? count : 0;
+}
+
+bool is_idx_type(std::uint8_t code) {
+  constexpr IdxType kTypes[] = {IdxType::kUnsignedByte, IdxType::kSignedByte, IdxType::kShort,
+                                IdxType::kInt,          IdxType::kFloat,      IdxType::kDouble};
+  return std::ranges::find(kTypes, static_cast<IdxType>(code)) != std::end(kTypes);
+}
+
+// From big-endian to little-endian.
+void turn_elements(IdxArray& array) {
+  const std::size_t size = element_bytes(array.type);
+  for (std::size_t at = 0; size > 1 && at < array.bytes.size(); at += size)
+    std::ranges::reverse(std::span(array.bytes).subspan(at, size));
 }
 
 }  // namespace
 
-Expected<IdxArray> read_idx(const std::string& path) {
+std::size_t element_bytes(IdxType type) {
+  switch (type) {
+    case IdxType::kUnsignedByte:
+    case IdxType::kSignedByte: return 1;
+    case IdxType::kShort: return 2;
+    case IdxType::kInt:
+    case IdxType::kFloat: return 4;
+    case IdxType::kDouble: return 8;
+  }
+  return 1;
+}
+
+Expected<IdxArray> read_idx_array(const std::string& path) {
   if (Status usable = check_is_file_of(path, {FileKind::kGzip}); !usable)
     return std::unexpected(usable.error());
   auto file = GzipFile::open(path);
   if (!file) return std::unexpected(file.error());
   std::array<std::uint8_t, 4> magic{};
   if (Status read = read_exactly(*file, magic, path); !read) return std::unexpected(read.error());
-  if (magic[0] != 0 || magic[1] != 0 || magic[2] != kUnsignedByte || magic[3] == 0) {
+  if (magic[0] != 0 || magic[1] != 0 || !is_idx_type(magic[2]) || magic[3] == 0) {
     return failure(ErrorCode::kCorrupt,
-                   "cannot read {}: not an IDX file of bytes, it begins with {:02x}{:02x}{:02x}{:02x}", path,
-                   magic[0], magic[1], magic[2], magic[3]);
+                   "cannot read {}: not an IDX file, it begins with {:02x}{:02x}{:02x}{:02x}", path, magic[0],
+                   magic[1], magic[2], magic[3]);
   }
-  IdxArray array;
+  IdxArray array{.type = static_cast<IdxType>(magic[2]), .shape = {}, .bytes = {}};
   for (int dimension = 0; dimension < magic[3]; ++dimension) {
     std::array<std::uint8_t, 4> extent{};
     if (Status read = read_exactly(*file, extent, path); !read) return std::unexpected(read.error());
     array.shape.push_back(std::uint32_t{extent[0]} << 24 | std::uint32_t{extent[1]} << 16 |
                           std::uint32_t{extent[2]} << 8 | extent[3]);
   }
-  const auto count = element_count(array.shape, path);
+  const auto count = byte_count(array, path);
   if (!count) return std::unexpected(count.error());
   // A header may promise more than the file holds: room is made as data comes.
   while (array.bytes.size() < *count) {
@@ -73,6 +98,7 @@ Expected<IdxArray> read_idx(const std::string& path) {
   if (!got) return std::unexpected(got.error());
   if (*got > 0)
     return failure(ErrorCode::kCorrupt, "cannot read {}: it is longer than its header says", path);
+  if (std::endian::native == std::endian::little) turn_elements(array);
   return array;
 }
 

@@ -1,8 +1,9 @@
 // Reads one file in the IDX format (http://yann.lecun.com/exdb/mnist): two zero bytes, the type of the
-// elements, the number of dimensions, each dimension as a big-endian 32-bit number, the elements. Plain or
-// gzip. Only unsigned bytes (type 8) are taken.
+// elements, the number of dimensions, each dimension as a big-endian 32-bit number, the elements, big-endian
+// too. Plain or compressed by gzip.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,12 +12,24 @@
 
 namespace muster {
 
-struct IdxArray {
-  std::vector<std::uint32_t> shape;
-  std::vector<std::uint8_t> bytes;
+enum class IdxType : std::uint8_t {
+  kUnsignedByte = 0x08,
+  kSignedByte = 0x09,
+  kShort = 0x0b,
+  kInt = 0x0c,
+  kFloat = 0x0d,
+  kDouble = 0x0e,
 };
 
+struct IdxArray {
+  IdxType type = IdxType::kUnsignedByte;
+  std::vector<std::uint32_t> shape;
+  std::vector<std::uint8_t> bytes;  // of the elements, as this machine has them
+};
+
+std::size_t element_bytes(IdxType type);
+
 // Errors name the file: missing, truncated, longer than its header says, not IDX, larger than 4 GiB.
-Expected<IdxArray> read_idx(const std::string& path);
+Expected<IdxArray> read_idx_array(const std::string& path);
 
 }  // namespace muster

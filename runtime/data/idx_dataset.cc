@@ -1,3 +1,4 @@
+#include <cstring>
 #include <fmt/format.h>
 #include <muster/batch_memory.h>
 #include <muster/idx_dataset.h>
@@ -12,33 +13,68 @@ namespace muster {
 
 namespace {
 
-IdxArray read_or_throw(const std::string& path, std::size_t dimensions) {
-  auto array = read_idx(path);
+IdxArray read_or_throw(const std::string& path) {
+  auto array = read_idx_array(path);
   if (!array) throw std::runtime_error(array.error().message());
-  if (array->shape.size() != dimensions) {
-    throw std::runtime_error(
-        fmt::format("cannot use {}: it has {} dimensions, not {}", path, array->shape.size(), dimensions));
-  }
   return *std::move(array);
 }
 
+at::ScalarType scalar_type_of(IdxType type) {
+  switch (type) {
+    case IdxType::kUnsignedByte: return at::kByte;
+    case IdxType::kSignedByte: return at::kChar;
+    case IdxType::kShort: return at::kShort;
+    case IdxType::kInt: return at::kInt;
+    case IdxType::kFloat: return at::kFloat;
+    case IdxType::kDouble: return at::kDouble;
+  }
+  return at::kByte;
+}
+
+at::Tensor tensor_of_array(const IdxArray& array) {
+  const at::Tensor tensor = at::empty(std::vector<std::int64_t>(array.shape.begin(), array.shape.end()),
+                                      scalar_type_of(array.type));
+  if (!array.bytes.empty()) std::memcpy(tensor.mutable_data_ptr(), array.bytes.data(), array.bytes.size());
+  return tensor;
+}
+
 }  // namespace
+
+at::Tensor read_idx(const std::string& path) {
+  return tensor_of_array(read_or_throw(path));
+}
 
 IdxDataset::IdxDataset(const std::string& images_path, const std::string& labels_path,
                        IdxNormalization normalization)
     : normalization_(normalization) {
   check_argument(normalization.stddev > 0, "IdxDataset: stddev", normalization.stddev, "above 0");
-  IdxArray images = read_or_throw(images_path, 3);
-  IdxArray labels = read_or_throw(labels_path, 1);
-  if (images.shape[0] != labels.shape[0]) {
+  IdxArray images = read_or_throw(images_path);
+  const std::size_t dimensions = images.shape.size();
+  if (images.type != IdxType::kUnsignedByte || dimensions < 3 || dimensions > 4) {
+    throw std::runtime_error(fmt::format(
+        "cannot use {}: its elements are {} of {} dimensions, and images are bytes of 3, or 4 with channels; "
+        "TensorDataset(read_idx(...), read_idx(...)) takes others",
+        images_path, c10::toString(scalar_type_of(images.type)), dimensions));
+  }
+  const at::Tensor labels = read_idx(labels_path);
+  if (labels.dim() != 1 || labels.is_floating_point()) {
+    throw std::runtime_error(
+        fmt::format("cannot use {}: its elements are {} of {} dimensions, and labels are whole "
+                    "numbers of 1",
+                    labels_path, c10::toString(labels.scalar_type()), labels.dim()));
+  }
+  if (static_cast<std::int64_t>(images.shape[0]) != labels.size(0)) {
     throw std::runtime_error(fmt::format("cannot use {} with {}: {} images and {} labels", images_path,
-                                         labels_path, images.shape[0], labels.shape[0]));
+                                         labels_path, images.shape[0], labels.size(0)));
   }
   name_ = images_path;
-  height_ = images.shape[1];
-  width_ = images.shape[2];
+  channels_ = dimensions == 4 ? images.shape[1] : 1;
+  height_ = images.shape[dimensions - 2];
+  width_ = images.shape[dimensions - 1];
   pixels_ = std::move(images.bytes);
-  labels_ = std::move(labels.bytes);
+  const at::Tensor numbers = labels.to(at::kLong);
+  const auto* begin = numbers.const_data_ptr<std::int64_t>();
+  labels_.assign(begin, begin + numbers.numel());
 }
 
 Example IdxDataset::get(std::int64_t index) const {
@@ -49,8 +85,8 @@ Example IdxDataset::get(std::int64_t index) const {
 Batch IdxDataset::get_batch(std::span<const std::int64_t> indices) const {
   detail::check_indices(*this, indices);
   const std::int64_t count = std::ssize(indices);
-  const std::int64_t pixels = height_ * width_;
-  Batch batch{.data = batch_empty({count, 1, height_, width_}, at::kFloat),
+  const std::int64_t pixels = channels_ * height_ * width_;
+  Batch batch{.data = batch_empty({count, channels_, height_, width_}, at::kFloat),
               .target = batch_empty({count}, at::kLong)};
   const PixelScale scale{.mean = normalization_.mean, .stddev = normalization_.stddev};
   auto* value = batch.data.mutable_data_ptr<float>();

@@ -17,7 +17,7 @@ Expected<IdxArray> read_bytes(std::string_view bytes) {
   static const std::string path = "/proc/self/fd/" + std::to_string(file);
   CHECK(ftruncate(file, 0) == 0 &&
         pwrite(file, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
-  auto array = read_idx(path);
+  auto array = read_idx_array(path);
   if (!array) check_refusal(array.error());
   return array;
 }
@@ -39,10 +39,13 @@ std::string compressed(std::string_view bytes) {
 
 // The one file, uncompressed, that says this.
 std::string written(const IdxArray& array) {
-  std::string text{'\0', '\0', '\x08', static_cast<char>(array.shape.size())};
+  std::string text{'\0', '\0', static_cast<char>(array.type), static_cast<char>(array.shape.size())};
   for (const std::uint32_t extent : array.shape)
     for (const int shift : {24, 16, 8, 0}) text += static_cast<char>(extent >> shift);
-  return text.append(array.bytes.begin(), array.bytes.end());
+  const std::size_t size = element_bytes(array.type);
+  for (std::size_t at = 0; at < array.bytes.size(); at += size)
+    for (std::size_t byte = size; byte > 0; --byte) text += static_cast<char>(array.bytes[at + byte - 1]);
+  return text;
 }
 
 // The product of those extents that are not 0: a shape with a 0 in it is multiplied by others too.
@@ -56,8 +59,9 @@ std::uint64_t product(const std::vector<std::uint32_t>& shape) {
 void check_array(const IdxArray& array) {
   CHECK(!array.shape.empty());
   const bool empty = std::ranges::find(array.shape, 0U) != array.shape.end();
-  CHECK(product(array.shape) <= std::uint64_t{4} << 30, "{} bytes", product(array.shape));
-  CHECK(array.bytes.size() == (empty ? 0 : product(array.shape)), "{} bytes", array.bytes.size());
+  const std::uint64_t bytes = product(array.shape) * element_bytes(array.type);
+  CHECK(bytes <= std::uint64_t{4} << 30, "{} bytes", bytes);
+  CHECK(array.bytes.size() == (empty ? 0 : bytes), "{} bytes", array.bytes.size());
   CHECK(array.bytes.capacity() <= 2 * array.bytes.size() + (1 << 20), "room for {} bytes instead of {}",
         array.bytes.capacity(), array.bytes.size());
 }

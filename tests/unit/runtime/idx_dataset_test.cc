@@ -85,11 +85,51 @@ TEST_F(IdxDatasetTest, EveryTruncationIsRefused) {
                  "it is truncated, 1 bytes are missing");
 }
 
+// As they stand in the files: big-endian.
+TEST_F(IdxDatasetTest, ReadsElementsOfEveryType) {
+  const auto check = [&](char type, const std::string& bytes, const at::Tensor& expected) {
+    std::string text{0, 0, type, static_cast<char>(expected.dim())};
+    for (const std::int64_t extent : expected.sizes())
+      text += std::string{0, 0, 0, static_cast<char>(extent)};
+    for (const std::string& path : {plain("array", text + bytes), zipped("array.gz", text + bytes)}) {
+      const at::Tensor read = read_idx(path);
+      EXPECT_TRUE(read.scalar_type() == expected.scalar_type() && read.equal(expected)) << int{type} << read;
+    }
+    expect_refused(plain("array", text + bytes),
+                   type == 8 ? "1 images and 3 labels" : "and images are bytes of 3");
+  };
+  check(8, "\xff", torch::full({1, 1, 1, 1}, 255, at::kByte));
+  check(9, "\xff\x05", torch::tensor({-1, 5}, at::kChar));
+  check(0x0b, std::string("\xff\xfe\x01\x00", 4), torch::tensor({{-2, 256}}, at::kShort));
+  check(0x0c, std::string("\x00\x01\x00\x02\x80\x00\x00\x00", 8),
+        torch::tensor({65538, std::numeric_limits<int>::min()}, at::kInt));
+  check(0x0d, std::string("\x3f\x80\x00\x00\xc0\x20\x00\x00", 8), torch::tensor({1.0F, -2.5F}));
+  check(0x0e, std::string("\x3f\xf0\x00\x00\x00\x00\x00\x01", 8), torch::tensor({1 + 0x1p-52}, at::kDouble));
+  expect_refused(plain("array", std::string{0, 0, 0x0a, 1, 0, 0, 0, 0}),
+                 "not an IDX file, it begins with 00000a01");
+}
+
+TEST_F(IdxDatasetTest, ImagesMayHaveChannelsAndLabelsAnyWholeNumber) {
+  const std::string labels{0, 0, 0x0c, 1, 0, 0, 0, 1, 0, 1, 0, 0};
+  const IdxDataset dataset(
+      plain("images", idx({1, 3, 1, 2}, std::string{0, 51, 102, '\x99', '\xcc', '\xff'})),
+      plain("labels32", labels));
+  EXPECT_TRUE(dataset.get(0).data.allclose(torch::tensor({{{0.0F, 0.2F}}, {{0.4F, 0.6F}}, {{0.8F, 1.0F}}})));
+  EXPECT_EQ(dataset.get(0).target.item<std::int64_t>(), 65536);
+  EXPECT_THAT(([&] {
+                IdxDataset(plain("images", idx({1, 1, 1}, "a")),
+                           plain("text", std::string{0, 0, 0x0d, 1, 0, 0, 0, 1, 0, 0, 0, 0}));
+              }),
+              ThrowsMessage<std::runtime_error>(
+                  HasSubstr("its elements are Float of 1 dimensions, and labels are whole")));
+}
+
 TEST_F(IdxDatasetTest, SaysWhatIsWrongWithAFile) {
   expect_refused("/nowhere/images.gz", "cannot open /nowhere/images.gz: No such file or directory");
-  expect_refused(plain("text", "hello world"), "not an IDX file of bytes, it begins with 68656c6c");
+  expect_refused(plain("text", "hello world"), "not an IDX file, it begins with 68656c6c");
   expect_refused(plain("long", images_ + "x"), "it is longer than its header says");
-  expect_refused(plain("flat", idx({3}, "abc")), "it has 1 dimensions, not 3");
+  expect_refused(plain("flat", idx({3}, "abc")),
+                 "its elements are Byte of 1 dimensions, and images are bytes of 3, or 4 with channels");
   expect_refused(plain("few", idx({2, 1, 1}, "ab")), "2 images and 3 labels");
   const std::string huge{0,      0,      8,      3,      '\xff', '\xff', '\xff', '\xff',
                          '\xff', '\xff', '\xff', '\xff', 0,      0,      0,      9};
