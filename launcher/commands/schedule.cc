@@ -168,8 +168,8 @@ std::string as_text(const Schedule& schedule, const SimulatedSchedule& simulated
                       schedule.stages, schedule.microbatches);
   text += fmt::format("makespan          {:.6g}\n", simulated.makespan);
   text += fmt::format("bubble            {:.1f} % of all ranks' time\n", 100 * simulated.bubble_fraction);
-  text += fmt::format("peak activations  {} (by rank, of microbatches{})\n",
-                      fmt::join(simulated.peak_activations, " "), one_stage_a_rank ? "" : " in one chunk");
+  text += fmt::format("peak activations  {} (by rank, of {})\n", fmt::join(simulated.peak_activations, " "),
+                      one_stage_a_rank ? "microbatches" : "one microbatch in one chunk each");
   return text;
 }
 

@@ -103,17 +103,19 @@ Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id
   return check_fence(plan);
 }
 
-// The others. Rank 0 may have ended after its word, and with it the store: the manifest says the same.
+// For the other ranks. If rank 0, which serves the store, has exited, the manifest tells whether it
+// committed.
 Status hear_decision(const CommitPlan& plan, Meeting& meeting, CheckpointId id) {
   const auto word = meeting.listen(plan.patience + plan.timeout);
   if (word) return status_of(*word);
   const Status unheard = failure(ErrorCode::kTimedOut, "rank 0 says nothing: {}", word.error().message());
   if (word.error().code() != ErrorCode::kUnavailable) return unheard;
+  // Rank 0 may have exited before it synced these. Opened before it is looked into, because NFS may answer
+  // from what it knew before.
+  if (!sync_directory(plan.directory.path_of(id))) return unheard;
   const auto committed = is_committed(plan, id);
   if (!committed || !*committed) return unheard;
-  // What rank 0 may not have come to.
-  for (const std::string& directory : {plan.directory.path_of(id), plan.directory.path()})
-    if (Status synced = sync_directory(directory); !synced) return synced;
+  if (!sync_directory(plan.directory.path())) return unheard;
   return check_fence(plan);
 }
 

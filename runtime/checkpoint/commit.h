@@ -45,7 +45,7 @@ Status check_fence(const CommitPlan& plan);
 // says who; kUnavailable: it failed, and all may try again in another meeting; kCorrupt: the same, because
 // what a rank has to write may not be committed as it is. kTimedOut: this rank alone has not heard the
 // decision, so that it must leave its file as it is. An exception of torch if the store is gone before this
-// rank has written.
+// rank has given its word.
 Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,
                          const WriteRankFile& write);
 

@@ -234,7 +234,7 @@ LoadedModel load_model(torch::nn::Module& module, const std::string& path, const
   if (path.empty())
     throw std::invalid_argument(
         "load_model: the path is empty; it must name a checkpoint directory or a file of weights");
-  if (!std::filesystem::exists(path))
+  if (std::error_code error; !std::filesystem::exists(path, error) && !error)
     throw std::runtime_error("load_model: " + path +
                              ": there is neither a checkpoint directory nor a file of this name");
   if (is_file(path)) {

@@ -93,8 +93,8 @@ void Meeting::forget_exchanged() {
   for (const std::string& key : std::exchange(exchanged_, {})) store_->deleteKey(key);
 }
 
-// Rank 0 has read it. Each rank removes its own, so that rank 0 has not all of them to remove. Rank 0 may
-// have ended since, and with it the store.
+// Removes this rank's own keys, which rank 0 has read, so that rank 0 need not remove everybody's. If rank 0
+// has exited, the store may be gone with it.
 void Meeting::forget_answered() {
   try {
     if (has_given_) store_->deleteKey(word_key(rank_));

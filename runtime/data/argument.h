@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 #include <stdexcept>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace muster {
 
@@ -14,6 +16,11 @@ namespace muster {
 template <class Value>
 void check_argument(bool usable, std::string_view argument, const Value& value, std::string_view right) {
   if (!usable) throw std::invalid_argument(fmt::format("{} = {} must be {}", argument, value, right));
+}
+
+// "train-0.tar and 7 more"; of one name, that.
+inline std::string first_and_more(const std::vector<std::string>& names) {
+  return names.size() == 1 ? names[0] : fmt::format("{} and {} more", names.at(0), names.size() - 1);
 }
 
 }  // namespace muster

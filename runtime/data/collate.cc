@@ -82,7 +82,7 @@ at::Tensor tensor_of_flags(const std::vector<std::int64_t>& values) {
 }
 
 void check_int64(bool is_in_range) {
-  if (!is_in_range) refuse("a number of it is above the largest int64, which a tensor can hold");
+  if (!is_in_range) refuse("a number in it is larger than an int64 tensor can hold");
 }
 
 void check_count(std::size_t count, std::size_t first_count) {

@@ -48,8 +48,10 @@ std::string_view plain_number(std::string_view text, const CsvDatasetOptions& op
   if (text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+') text.remove_prefix(1);
   if (options.decimal == '.' && !options.thousands) return text;
   changed.clear();
-  for (const char letter : text)
+  for (const char letter : text) {
+    if (letter == '.' && options.decimal != '.' && options.thousands != '.') return {};
     if (letter != options.thousands) changed += letter == options.decimal ? '.' : letter;
+  }
   return changed;
 }
 
@@ -192,7 +194,7 @@ void Table::take(const Column& column, Numbers& numbers) const {
   const std::string_view word = trimmed(text);
   const bool is_missing =
       word.empty() || std::ranges::find(options_.na_values, word) != options_.na_values.end();
-  if (is_missing && options_.fill_na) return numbers.add_missing();
+  if (is_missing && options_.fill_na && column.name != options_.label) return numbers.add_missing();
   if (word.empty())
     refuse_line(fmt::format("column \"{}\": it is empty; fill_na says what an empty field counts as",
                             one_line(column.name)));
@@ -200,6 +202,11 @@ void Table::take(const Column& column, Numbers& numbers) const {
     refuse_line(
         fmt::format("column \"{}\": \"{}\" is not {}", column.name, one_line(text), numbers.description()));
   }
+}
+
+// As it is, or its code where it cannot be printed.
+std::string letter_of(char letter) {
+  return letter > ' ' && letter < 0x7f ? std::string(1, letter) : std::to_string(static_cast<int>(letter));
 }
 
 void check_options(const CsvDatasetOptions& options) {
@@ -214,13 +221,12 @@ void check_options(const CsvDatasetOptions& options) {
   check_argument(options.skiprows >= 0, "CsvDataset: skiprows", options.skiprows, "at least 0");
   const bool is_whole = !options.fill_na || *options.fill_na == std::floor(*options.fill_na);
   const bool fits = is_whole && (!options.fill_na || std::abs(*options.fill_na) < 0x1p63);
-  check_argument(fits || (options.dtype != at::kLong && options.label_dtype != at::kLong),
-                 "CsvDataset: fill_na", options.fill_na.value_or(0),
-                 "a whole number where dtype or label_dtype is Long");
-  std::string used{'"', '\n', '\r'};
+  check_argument(fits || options.dtype != at::kLong, "CsvDataset: fill_na", options.fill_na.value_or(0),
+                 "a whole number where dtype is Long");
+  std::string used = "\"\n\r0123456789+-";
   const auto check_letter = [&used](const char* option, char letter) {
-    check_argument(!used.contains(letter), option, static_cast<int>(letter),
-                   "no quote, no line end and no letter of another option");
+    check_argument(!used.contains(letter), option, letter_of(letter),
+                   "neither a quote, a line end, a digit nor a sign, and no letter of another option");
     used += letter;
   };
   check_letter("CsvDataset: separator", options.separator);

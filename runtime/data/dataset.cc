@@ -13,7 +13,7 @@ void rethrow_bad_sample(const std::string& dataset, std::int64_t index) {
 }
 
 void refuse_index(const std::string& dataset, std::int64_t index, std::int64_t size) {
-  throw std::out_of_range(fmt::format("index {} is none of the {} samples of {}", index, size, dataset));
+  throw std::out_of_range(fmt::format("index {} is out of range: {} has {} samples", index, dataset, size));
 }
 
 }  // namespace muster::detail

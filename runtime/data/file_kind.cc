@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <fcntl.h>
 #include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/text.h"
+#include "runtime/data/number_at.h"
 
 namespace muster {
 
@@ -30,7 +31,7 @@ constexpr Magic kMagics[] = {
     {"\xfd\x37zXZ\0"sv, FileKind::kXz},
     {"PK\x03\x04"sv, FileKind::kZip},
     {"PK\x05\x06"sv, FileKind::kZip},
-    {"PAR1"sv, FileKind::kParquet},
+    {"PAR1\x15"sv, FileKind::kParquet},
     {"ARROW1\0\0"sv, FileKind::kArrow},
     {"\x89HDF\r\n\x1a\n"sv, FileKind::kHdf5},
     {"SQLite format 3\0"sv, FileKind::kSqlite},
@@ -38,13 +39,6 @@ constexpr Magic kMagics[] = {
     // torch.save() before its files were ZIP archives: a pickle of its magic number.
     {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."sv, FileKind::kPickle},
 };
-
-template <class Number>
-Number number_at(std::string_view text, std::size_t at) {
-  Number number{};
-  std::memcpy(&number, text.data() + at, sizeof number);
-  return number;
-}
 
 // The number of a block behind "BZh" and a digit.
 bool is_bzip2(std::string_view text) {
@@ -59,7 +53,7 @@ bool is_framed_pickle(std::string_view text, std::uint64_t file_size) {
 
 // The size of a JSON object, and the object.
 bool is_safetensors(std::string_view text, std::uint64_t file_size) {
-  return text.size() >= 10 && text.substr(8, 2) == "{\"" &&
+  return text.size() >= 11 && text.substr(8, 2) == "{\"" && text[10] >= ' ' &&
          number_at<std::uint64_t>(text, 0) <= file_size - 8;
 }
 
@@ -89,13 +83,14 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 
 std::optional<FileKind> file_kind(std::span<const std::byte> beginning, std::uint64_t file_size) {
   const std::string_view text = text_of(beginning);
+  // First: an archive begins with the name of a file, which may be anything.
+  if (text.size() > 262 && text.substr(257, 5) == "ustar") return FileKind::kTar;
   for (const Magic& each : kMagics)
     if (text.starts_with(each.bytes)) return each.kind;
   if (is_bzip2(text)) return FileKind::kBzip2;
   if (is_framed_pickle(text, file_size)) return FileKind::kPickle;
   if (is_safetensors(text, file_size)) return FileKind::kSafetensors;
   if (is_arrow_stream(text, file_size)) return FileKind::kArrow;
-  if (text.size() > 262 && text.substr(257, 5) == "ustar") return FileKind::kTar;
   if (is_html(text)) return FileKind::kHtml;
   return std::nullopt;
 }
@@ -122,30 +117,30 @@ std::string description_of(FileKind kind) {
 }
 
 bool looks_like_text(std::span<const std::byte> beginning) {
-  return std::ranges::all_of(text_of(beginning.first(std::min(beginning.size(), kLooked))), [](char letter) {
-    const auto byte = static_cast<unsigned char>(letter);
-    return (byte >= ' ' && byte != 0x7f) || "\t\n\r\f"sv.contains(letter);
+  const std::string_view text = beginning_of(text_of(beginning), kLooked);
+  const bool has_control = std::ranges::any_of(text, [](char letter) {
+    return (static_cast<unsigned char>(letter) < ' ' || letter == 0x7f) && !"\t\n\r\f"sv.contains(letter);
   });
+  return !has_control && is_utf8(text);
 }
 
 Status check_is_path(const std::string& path) {
   if (path.contains("://"))
-    return failure(ErrorCode::kInvalidArgument,
-                   "cannot use {}: it is an address, and files are read: fetch it first", path);
+    return failure(ErrorCode::kInvalidArgument, "cannot use {}: it is a URL; download the file first", path);
   if (path.starts_with("pipe:"))
     return failure(ErrorCode::kInvalidArgument,
-                   "cannot use {}: commands are not run: write into a file what it prints", path);
+                   "cannot use {}: `pipe:` is not supported; write the command's output into a file", path);
   return {};
 }
 
 Status check_is_file_of(const std::string& path, std::initializer_list<FileKind> kinds) {
   if (Status usable = check_is_path(path); !usable) return usable;
-  const UniqueFd fd(
-      open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe's writer is not waited for
   struct stat status{};
-  if (!fd || fstat(fd.get(), &status) != 0) return {};
+  if (stat(path.c_str(), &status) != 0) return {};
   if (S_ISDIR(status.st_mode)) return failure(ErrorCode::kCorrupt, "cannot use {}: it is a folder", path);
-  if (!S_ISREG(status.st_mode)) return {};
+  if (!S_ISREG(status.st_mode)) return {};  // who writes into a pipe would miss a reader that goes again
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return {};
   std::array<std::byte, 512> beginning{};
   const ssize_t size = pread(fd.get(), beginning.data(), beginning.size(), 0);
   if (size <= 0) return {};

@@ -33,18 +33,18 @@ enum class FileKind {
   kHtml,
 };
 
-// By the first bytes of a file of this size. Nothing if it is none of these, which have so much at their
-// beginning that data of another kind do not begin so by chance.
+// What a file begins with; nothing if that is none of these. `file_size` rules out headers that promise more
+// than the file holds.
 std::optional<FileKind> file_kind(std::span<const std::byte> beginning, std::uint64_t file_size);
 // "a ZIP archive, as np.savez() and torch.save() write".
 std::string description_of(FileKind kind);
-// All of its first 4 KiB is what text has: data of two bytes each and more are not so by chance.
+// Whether the first 4 KiB are printable UTF-8 and white space.
 bool looks_like_text(std::span<const std::byte> beginning);
 
-// kInvalidArgument for what is not the path of a file on this machine but an address or a command.
+// kInvalidArgument for a URL or a `pipe:` command.
 Status check_is_path(const std::string& path);
-// The same, and kCorrupt for a folder, and for a file whose kind is known and not among these. What cannot be
-// opened is left to who reads it.
+// Also kCorrupt for a folder, and for a file of a known kind that is not among these. A file that cannot be
+// opened passes: its reader says why.
 Status check_is_file_of(const std::string& path, std::initializer_list<FileKind> kinds);
 
 }  // namespace muster

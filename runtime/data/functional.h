@@ -51,7 +51,7 @@ at::Tensor perspective(const at::Tensor& image, const std::array<Point, 4>& corn
 at::ScalarType floating_type(const at::Tensor& image);
 // Of the type's 0 .. 255 or 0 .. 1.
 double largest_value(const at::Tensor& image);
-// Of a floating image; as torchvision, of equal intervals each of the 256 values takes one.
+// A floating image as uint8; as in torchvision, each of the 256 values covers an equal interval.
 at::Tensor bytes_of(const at::Tensor& image);
 at::Tensor gray(const at::Tensor& image);  // [1, height, width] of the image's type
 at::Tensor adjust_brightness(const at::Tensor& image, double factor);

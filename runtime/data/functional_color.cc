@@ -39,7 +39,7 @@ void turn_hue(float* red, float* green, float* blue, float turn) {
   const float rising = std::clamp((part + rest) * most, 0.F, 1.F);
   const float low = std::clamp(rest * most, 0.F, 1.F);
   const std::array<float, 6> of_red{most, falling, low, low, rising, most};
-  const auto place = static_cast<std::size_t>(sixth) % 6;
+  const auto place = std::isfinite(sixth) ? static_cast<std::size_t>(sixth) % 6 : 0;
   *red = of_red[place];
   *green = of_red[(place + 4) % 6];
   *blue = of_red[(place + 2) % 6];

@@ -24,7 +24,7 @@ class GzipFile {
   Status skip(std::int64_t size);
   // What is left, in memory.
   Expected<std::string> read_rest();
-  // The same, but not kept: for the checksum.
+  // Reads to the end and keeps nothing, so that the checksum is compared.
   Status check_rest();
 
  private:

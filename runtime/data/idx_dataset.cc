@@ -51,17 +51,17 @@ IdxDataset::IdxDataset(const std::string& images_path, const std::string& labels
   IdxArray images = read_or_throw(images_path);
   const std::size_t dimensions = images.shape.size();
   if (images.type != IdxType::kUnsignedByte || dimensions < 3 || dimensions > 4) {
-    throw std::runtime_error(fmt::format(
-        "cannot use {}: its elements are {} of {} dimensions, and images are bytes of 3, or 4 with channels; "
-        "TensorDataset(read_idx(...), read_idx(...)) takes others",
-        images_path, c10::toString(scalar_type_of(images.type)), dimensions));
+    throw std::runtime_error(
+        fmt::format("cannot use {}: it is {} of {} dimensions, and images are bytes [n, height, width] or "
+                    "[n, channels, height, "
+                    "width]; TensorDataset(read_idx(...), read_idx(...)) takes others",
+                    images_path, c10::toString(scalar_type_of(images.type)), dimensions));
   }
   const at::Tensor labels = read_idx(labels_path);
   if (labels.dim() != 1 || labels.is_floating_point()) {
     throw std::runtime_error(
-        fmt::format("cannot use {}: its elements are {} of {} dimensions, and labels are whole "
-                    "numbers of 1",
-                    labels_path, c10::toString(labels.scalar_type()), labels.dim()));
+        fmt::format("cannot use {}: it is {} of {} dimensions, and labels are whole numbers [n]", labels_path,
+                    c10::toString(labels.scalar_type()), labels.dim()));
   }
   if (static_cast<std::int64_t>(images.shape[0]) != labels.size(0)) {
     throw std::runtime_error(fmt::format("cannot use {} with {}: {} images and {} labels", images_path,

@@ -68,9 +68,9 @@ class LeftOut {
         said.push_back(one_line(fmt::format("{} {} ({})", files.count, kind, files.first)));
     }
     if (kinds_.size() > kMostKinds) said.push_back(fmt::format("{} more kinds", kinds_.size() - kMostKinds));
-    log::warning("ImageFolder: of {} {} not read: {}; read is what ends in {}", root,
-                 count_ == 1 ? "1 file is" : fmt::format("{} files are", count_), fmt::join(said, ", "),
-                 fmt::join(extensions, ", "));
+    log::warning("ImageFolder: {} below {} not read: {}; only names that end in {} are",
+                 count_ == 1 ? "1 file" : fmt::format("{} files", count_),
+                 root + (count_ == 1 ? " is" : " are"), fmt::join(said, ", "), fmt::join(extensions, ", "));
   }
 
  private:

@@ -11,6 +11,7 @@ namespace muster {
 
 namespace {
 
+constexpr std::size_t kMostDimensions = 64;  // as numpy and torch have them
 constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
 
 std::optional<at::ScalarType> dtype_of_descr(std::string_view descr) {
@@ -44,9 +45,10 @@ std::optional<std::vector<std::int64_t>> shape_in(std::string_view text) {
     const auto extent = parse_number<std::int64_t>(part);
     if (!extent || *extent < 0 || *extent > kMostElements / std::max<std::int64_t>(elements, 1))
       return std::nullopt;
-    elements *= *extent;
+    elements *= std::max<std::int64_t>(*extent, 1);
     shape.push_back(*extent);
   }
+  if (shape.size() > kMostDimensions) return std::nullopt;
   return shape;
 }
 
@@ -89,7 +91,7 @@ Expected<at::Tensor> tensor_of_npy(std::span<const std::byte> bytes) {
   const auto header = read_npy_header(bytes);
   if (!header) return std::unexpected(header.error());
   if (!header->dtype)
-    return failure(ErrorCode::kCorrupt, "its array is of {}, which torch has not", header->descr);
+    return failure(ErrorCode::kCorrupt, "its array is of {}, which cannot be read", header->descr);
   const auto size = static_cast<std::uint64_t>(elements_of(*header)) * c10::elementSize(*header->dtype);
   if (bytes.size() - header->data_at != size)
     return failure(ErrorCode::kCorrupt, "its array has {} bytes, and {} follow its header", size,
@@ -98,6 +100,8 @@ Expected<at::Tensor> tensor_of_npy(std::span<const std::byte> bytes) {
   if (header->fortran_order) std::ranges::reverse(shape);
   const at::Tensor tensor = at::empty(shape, *header->dtype);
   if (size > 0) std::memcpy(tensor.mutable_data_ptr(), bytes.data() + header->data_at, size);
+  // A bool of another byte than 0 and 1 is none.
+  if (tensor.scalar_type() == at::kBool) tensor.copy_(tensor.view(at::kByte).ne(0));
   if (!header->fortran_order) return tensor;
   std::vector<std::int64_t> order;
   for (std::int64_t i = tensor.dim(); i > 0; --i) order.push_back(i - 1);

@@ -6,7 +6,6 @@
 #include <span>
 #include <string_view>
 
-#include "common/base/log.h"
 #include "common/base/text.h"
 #include "runtime/data/file_kind.h"
 
@@ -114,7 +113,14 @@ Expected<std::string> TarReader::read(std::int64_t size) {
 }
 
 Status TarReader::pass_over() {
-  return file_.skip(std::exchange(size_, 0) + std::exchange(padding_, 0));
+  if (const std::int64_t size = std::exchange(size_, 0); size > 0) {
+    if (Status passed = file_.skip(size - 1); !passed) return passed;
+    char last = 0;  // to go beyond the end of a plain file is no error of its own
+    const auto got = file_.read(&last, 1);
+    if (!got) return std::unexpected(got.error());
+    if (*got == 0) return corrupt("it is cut off");
+  }
+  return file_.skip(std::exchange(padding_, 0));
 }
 
 // Nothing at the block of zeros, and where it is missing.
@@ -122,11 +128,8 @@ Expected<std::optional<TarReader::Header>> TarReader::header() {
   TarBlock block{};
   const auto got = file_.read(block.data(), block.size());
   if (!got) return std::unexpected(got.error());
-  if (*got == 0 && has_begun_) {
-    log::warning("{} ends without the blocks of zeros that tar writes last: it may have been cut off there",
-                 path_);
-    return std::nullopt;
-  }
+  lacks_end_ = *got == 0 && has_begun_;
+  if (lacks_end_) return std::nullopt;
   if (*got < block.size()) return corrupt(*got == 0 ? "it is empty" : "it is cut off");
   has_begun_ = true;
   if (is_zero_block(block)) return std::nullopt;

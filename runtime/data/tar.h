@@ -2,9 +2,8 @@
 // or compressed by gzip.
 //
 // Reads no more than it is asked for, and takes memory as contents come, whatever a header promises. An
-// archive that is damaged is an error, and after one the archive is at its end. One that ends behind a file
-// without the blocks of zeros that tar writes last may have been cut off there: a warning says so. What gzip
-// has compressed is read to the end of the file, for its checksums. For one thread at a time.
+// archive that is damaged is an error, and after one the archive is at its end. What gzip has compressed is
+// read to the end of the file, for its checksums. For one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +29,8 @@ class TarReader {
 
   // The next regular file; nothing at the end. Contents that were not asked for are passed over.
   Expected<std::optional<TarEntry>> next();
+  // At the end: it came without the blocks of zeros that tar writes last, so that more may be missing.
+  bool lacks_end() const { return lacks_end_; }
   // Of the file that next() has given; once.
   Expected<std::string> contents();
 
@@ -55,6 +56,7 @@ class TarReader {
   std::int64_t size_ = 0;     // of the contents that come next
   std::int64_t padding_ = 0;  // behind them
   bool has_begun_ = false;
+  bool lacks_end_ = false;
   bool ended_ = false;
 };
 

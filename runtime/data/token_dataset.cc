@@ -57,9 +57,6 @@ struct TokenDataset::Part {
   std::vector<std::int64_t> first_samples;
 };
 
-TokenDataset::~TokenDataset() = default;
-TokenDataset::TokenDataset(TokenDataset&&) noexcept = default;
-
 TokenDataset::TokenDataset(const std::string& path, TokenDatasetOptions options)
     : TokenDataset(files_of(path), options) {}
 
@@ -68,8 +65,10 @@ TokenDataset::TokenDataset(const std::vector<std::string>& paths, TokenDatasetOp
   check_options(options_);
   check_argument(!paths.empty(), "TokenDataset: the number of files", paths.size(), "at least 1");
   if (options_.stride == 0) options_.stride = options_.context;
-  name_ = paths.size() == 1 ? paths[0] : fmt::format("{} and {} more", paths[0], paths.size() - 1);
-  for (const std::string& path : paths) add(path);
+  name_ = first_and_more(paths);
+  auto parts = std::make_shared<std::vector<Part>>();
+  for (const std::string& path : paths) parts->push_back(part_of(path));
+  parts_ = std::move(parts);
   if (size_ == 0) {
     throw std::runtime_error(
         fmt::format("cannot use {}: {} has {} tokens, and a sample of context {} takes {}", name_,
@@ -78,7 +77,7 @@ TokenDataset::TokenDataset(const std::vector<std::string>& paths, TokenDatasetOp
   }
 }
 
-void TokenDataset::add(const std::string& path) {
+TokenDataset::Part TokenDataset::part_of(const std::string& path) {
   auto file = open_token_file(path, options_.dtype);
   if (!file) throw std::runtime_error(file.error().message());
   Part part{.file = *std::move(file), .first_sample = size_, .first_samples = {}};
@@ -94,12 +93,12 @@ void TokenDataset::add(const std::string& path) {
     size_ += samples_in(part.file.count, options_);
   }
   token_count_ += part.file.count;
-  parts_.push_back(std::move(part));
+  return part;
 }
 
 std::vector<std::int64_t> TokenDataset::documents() const {
   std::vector<std::int64_t> all{0};
-  for (const Part& part : parts_) {
+  for (const Part& part : *parts_) {
     const std::int64_t before = all.back();
     for (const std::int64_t begin : part.file.documents)
       if (begin > 0) all.push_back(before + begin);
@@ -108,7 +107,7 @@ std::vector<std::int64_t> TokenDataset::documents() const {
 }
 
 void TokenDataset::gather(std::int64_t index, std::int64_t* data, std::int64_t* target) const {
-  const Part& part = *std::prev(std::ranges::upper_bound(parts_, index, {}, &Part::first_sample));
+  const Part& part = *std::prev(std::ranges::upper_bound(*parts_, index, {}, &Part::first_sample));
   std::int64_t first = (index - part.first_sample) * options_.stride;
   if (!part.first_samples.empty()) {
     const auto document = std::prev(std::ranges::upper_bound(part.first_samples, index - part.first_sample));
@@ -122,7 +121,7 @@ void TokenDataset::gather(std::int64_t index, std::int64_t* data, std::int64_t* 
       const std::int64_t bad = first_outside(tokens, context + 1, options_.vocabulary_size);
       if (bad >= 0) {
         throw std::runtime_error(fmt::format("token {} at place {} of {} is not below {}", tokens[bad],
-                                             first + bad, parts_.size() == 1 ? "the file" : part.file.path,
+                                             first + bad, parts_->size() == 1 ? "the file" : part.file.path,
                                              options_.vocabulary_size));
       }
     }

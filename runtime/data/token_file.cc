@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cstring>
 #include <filesystem>
 #include <fmt/ranges.h>
 #include <glob.h>
+#include <set>
 #include <string_view>
 
 #include "runtime/data/file_kind.h"
 #include "runtime/data/npy.h"
+#include "runtime/data/number_at.h"
 
 namespace muster {
 
@@ -19,17 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using Bytes = std::span<const std::byte>;
 
-static_assert(std::endian::native == std::endian::little, "the files are little-endian");
-
 constexpr std::size_t kLlmcHeaderBytes = 1024;
 constexpr std::size_t kLookedTokens = 4096;  // tokens, for their width
-
-template <class Number>
-Number number_at(Bytes bytes, std::size_t at) {
-  Number number{};
-  std::memcpy(&number, bytes.data() + at, sizeof number);
-  return number;
-}
 
 std::unexpected<Error> unusable(const std::string& path, const std::string& why) {
   return failure(ErrorCode::kCorrupt, "cannot use {}: {}", path, why);
@@ -77,12 +68,18 @@ struct LlmcKind {
 constexpr LlmcKind kLlmc[] = {{20240520, 1, at::kUInt16}, {20240801, 7, at::kUInt32}};
 
 const LlmcKind* llmc_kind(Bytes bytes) {
-  if (bytes.size() < kLlmcHeaderBytes) return nullptr;
-  for (const LlmcKind& kind : kLlmc) {
-    if (number_at<std::int32_t>(bytes, 0) == kind.magic && number_at<std::int32_t>(bytes, 4) == kind.version)
-      return &kind;
-  }
-  return nullptr;
+  if (bytes.size() < 4) return nullptr;
+  const auto found = std::ranges::find(kLlmc, number_at<std::int32_t>(bytes, 0), &LlmcKind::magic);
+  return found == std::end(kLlmc) ? nullptr : &*found;
+}
+
+Status read_llmc(TokenFile& file, const LlmcKind& kind) {
+  const Bytes bytes = file.file.bytes();
+  if (bytes.size() < kLlmcHeaderBytes || number_at<std::int32_t>(bytes, 4) != kind.version)
+    return unusable(file.path, fmt::format("its header is one of llm.c's, and cut off or not of version {}",
+                                           kind.version));
+  file.dtype = kind.dtype;
+  return set_tokens(file, kLlmcHeaderBytes, number_at<std::uint32_t>(bytes, 8));
 }
 
 // ---- Megatron's
@@ -140,7 +137,7 @@ Status read_index(TokenFile& file, const std::string& path) {
   }
   end_documents_at(sequences);
   if (document != documents)
-    return damaged(fmt::format("document {} begins with none of its sequences", document));
+    return damaged(fmt::format("document {} does not begin at the start of a sequence", document));
   if (Status set = set_tokens(file, 0, tokens); !set) return set;
   if (file.documents.empty() || file.documents.front() != 0) file.documents.insert(file.documents.begin(), 0);
   if (file.documents.back() != file.count) file.documents.push_back(file.count);
@@ -155,8 +152,9 @@ std::optional<std::string> index_of(const std::string& path) {
   if (given.extension() == ".idx") return path;
   if (given.extension() == ".bin") {
     std::string beside = fs::path(given).replace_extension(".idx");
-    const auto index = MappedFile::open(beside);
-    if (!index || file_kind(index->bytes(), index->bytes().size()) != FileKind::kMegatronIndex)
+    if (!fs::exists(beside, ignored)) return std::nullopt;
+    const auto index = MappedFile::open(beside);  // if that fails, who reads it says why
+    if (index && file_kind(index->bytes(), index->bytes().size()) != FileKind::kMegatronIndex)
       return std::nullopt;
     return beside;
   }
@@ -166,23 +164,27 @@ std::optional<std::string> index_of(const std::string& path) {
 
 // ---- Tokens and nothing else
 
-// Whether every second, or all but every fourth, of the first tokens is 0: what wider tokens look like.
-std::optional<int> wider_by(Bytes bytes, std::size_t token_bytes) {
+// By how much tokens are wider than they are read: the first word of each group of so many is a token's low
+// part, the second its high part, which is small, and others are 0. No vocabulary has so many tokens, 2^19,
+// that more than 8 values are needed for the high part of 16 bits.
+std::optional<std::size_t> wider_by(Bytes bytes, std::size_t token_bytes) {
+  constexpr std::uint64_t kHighParts = 8;
   const std::size_t count = std::min(bytes.size() / token_bytes, kLookedTokens);
   if (token_bytes == 1 || count < 32) return std::nullopt;
-  const auto is_zero = [&](std::size_t i) {
-    return std::ranges::all_of(bytes.subspan(i * token_bytes, token_bytes),
-                               [](std::byte b) { return b == std::byte{}; });
+  const auto word = [&](std::size_t i) {
+    return token_bytes == 2   ? number_at<std::uint16_t>(bytes, i * 2)
+           : token_bytes == 4 ? number_at<std::uint32_t>(bytes, i * 4)
+                              : number_at<std::uint64_t>(bytes, i * 8);
   };
-  for (const int factor : {4, 2}) {
+  for (const std::size_t factor : {4, 2}) {
+    if (token_bytes * factor > 8) continue;
     bool fits = true, any = false;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (i % static_cast<std::size_t>(factor) == 0)
-        any = any || !is_zero(i);
-      else
-        fits = fits && is_zero(i);
+    for (std::size_t i = 0; fits && i < count; ++i) {
+      const std::size_t place = i % factor;
+      any = any || (place == 0 && word(i) >= kHighParts);
+      fits = place == 0 || word(i) < (place == 1 && token_bytes == 2 ? kHighParts : 1);
     }
-    if (fits && any && token_bytes * static_cast<std::size_t>(factor) <= 8) return factor;
+    if (fits && any) return factor;
   }
   return std::nullopt;
 }
@@ -203,12 +205,9 @@ Status read_plain(TokenFile& file) {
                     bytes.size(), c10::toString(file.dtype), token_bytes));
   }
   if (const auto factor = wider_by(bytes, token_bytes))
-    return unusable(
-        file.path,
-        fmt::format("all but every {} of its first tokens is 0: they are of {} bytes each, and not "
-                    "{}: give their dtype",
-                    *factor == 2 ? "second" : "fourth", *factor * static_cast<int>(token_bytes),
-                    c10::toString(file.dtype)));
+    return unusable(file.path,
+                    fmt::format("its tokens seem to have {} bytes each, and are read as {}: give dtype",
+                                *factor * token_bytes, c10::toString(file.dtype)));
   return set_tokens(file, 0, bytes.size() / token_bytes);
 }
 
@@ -225,9 +224,7 @@ Status read_tokens(TokenFile& file, const std::optional<std::string>& index) {
                                   description_of(*kind)));
   }
   const LlmcKind* const llmc = llmc_kind(bytes);
-  if (llmc == nullptr) return read_plain(file);
-  file.dtype = llmc->dtype;
-  return set_tokens(file, kLlmcHeaderBytes, number_at<std::uint32_t>(bytes, 8));
+  return llmc == nullptr ? read_plain(file) : read_llmc(file, *llmc);
 }
 
 }  // namespace
@@ -250,16 +247,21 @@ Expected<TokenFile> open_token_file(const std::string& path, std::optional<at::S
 }
 
 Expected<std::vector<std::string>> files_of_pattern(const std::string& pattern) {
+  if (Status usable = check_is_path(pattern); !usable) return std::unexpected(usable.error());
   std::error_code ignored;
   if (pattern.find_first_of("*?[") == std::string::npos || fs::exists(pattern, ignored))
     return std::vector{pattern};
   glob_t found{};
-  const int code = glob(pattern.c_str(), 0, nullptr, &found);
-  std::vector<std::string> files;
-  for (std::size_t i = 0; code == 0 && i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
+  const int code = glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  std::set<std::string> all;  // sorted by bytes, whatever the locale
+  for (std::size_t i = 0; code == 0 && i < found.gl_pathc; ++i) all.emplace(found.gl_pathv[i]);
   globfree(&found);
-  if (files.empty()) return failure(ErrorCode::kUnavailable, "cannot use {}: there is no such file", pattern);
-  return files;
+  // Of Megatron's two files the .bin stands for both.
+  std::erase_if(all, [&all](const std::string& file) {
+    return file.ends_with(".idx") && all.contains(file.substr(0, file.size() - 4) + ".bin");
+  });
+  if (all.empty()) return failure(ErrorCode::kUnavailable, "cannot use {}: there is no such file", pattern);
+  return std::vector<std::string>(all.begin(), all.end());
 }
 
 }  // namespace muster

@@ -19,8 +19,7 @@ struct TokenFile {
   const std::byte* tokens = nullptr;
   at::ScalarType dtype = at::ScalarType::UInt16;
   std::int64_t count = 0;
-  // Where each document begins, and where the last one ends: in tokens. Of a file that does not say it all is
-  // one.
+  // The first token of each document, and then `count`. A file without boundaries is one document.
   std::vector<std::int64_t> documents;
 };
 

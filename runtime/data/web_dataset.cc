@@ -8,8 +8,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "common/base/log.h"
 #include "common/base/text.h"
 #include "runtime/data/argument.h"
+#include "runtime/data/file_kind.h"
 #include "runtime/data/npy.h"
 #include "runtime/data/tar.h"
 
@@ -164,6 +166,10 @@ class Archive {
     name_.reset();
     while (!name_) {
       const std::optional<TarEntry> entry = value_or_throw(tar_.next());
+      if (!entry && tar_.lacks_end())
+        log::warning(
+            "{} ends without the blocks of zeros that tar writes last: it may have been cut off there",
+            path_);
       if (!entry) return;
       name_ = sample_name(entry->name);
     }
@@ -212,18 +218,21 @@ std::vector<std::string> expand_archives(const std::vector<std::string>& names,
                  options.shuffle, fmt::format("from 0 to {} samples", kLargestBuffer));
   std::vector<std::string> all;
   for (const std::string& name : names) {
-    refuse_pattern(name);
+    if (const Status usable = check_is_path(name); !usable)
+      throw std::runtime_error(usable.error().message());
+    const std::size_t before = all.size();
     expand_braces(name, all);
+    refuse_pattern(all[before]);
   }
   check_argument(!all.empty(), "WebDataset: the number of archives", all.size(), "at least 1");
-  // The others are as this one, and looked at when their turn comes.
+  // Other archives are checked when they are opened.
   if (const Status usable = TarReader::check_archive(all[0]); !usable)
     throw std::runtime_error(usable.error().message());
   return all;
 }
 
 std::string name_of_archives(const std::vector<std::string>& archives) {
-  return archives.size() == 1 ? archives[0] : fmt::format("{} and {} more", archives[0], archives.size() - 1);
+  return first_and_more(archives);
 }
 
 struct WebStream::State {

@@ -13,8 +13,8 @@ std::string shape_of(const at::Tensor& tensor);  // "[2, 3]"
 // dimensions where it is one for each example. std::invalid_argument names the metric.
 at::Tensor expanded_mask(const char* metric, const at::Tensor& mask, const at::Tensor& like);
 
-// std::invalid_argument, which names the metric, for a class that is not below num_classes. A GPU is not
-// waited for, so its classes are not looked at.
+// std::invalid_argument, which names the metric, for a class that is not in 0 .. num_classes - 1. A
+// GPU is not waited for, so its classes are not looked at.
 void check_classes(const char* metric, const at::Tensor& classes, std::int64_t num_classes);
 
 // On one rank.

@@ -106,7 +106,7 @@ void Accuracy::update(const at::Tensor& scores, const at::Tensor& target, const 
     throw std::invalid_argument(fmt::format("Accuracy: top_k is {} of {} classes", top_k_, scores.size(1)));
   const torch::NoGradGuard no_grad;
   const at::Tensor counted = expanded_mask("Accuracy", mask, target);
-  // What is masked may be no class.
+  // Masked targets need not be classes.
   check_classes("Accuracy", torch::where(counted, target, 0), scores.size(1));
   const at::Tensor here = target.to(scores.device());
   const at::Tensor right = top_k_ == 1 ? scores.argmax(1).eq(here)

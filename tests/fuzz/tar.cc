@@ -25,30 +25,31 @@ struct Read {
 };
 
 // The fuzzer's input does not come from a file.
-TarReader opened(std::string_view bytes) {
+std::optional<TarReader> opened(std::string_view bytes) {
   static const int file = memfd_create("tar", MFD_CLOEXEC);
   CHECK(ftruncate(file, 0) == 0 &&
         pwrite(file, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
   auto reader = TarReader::open("/proc/self/fd/" + std::to_string(file));
-  CHECK(reader.has_value());
-  return *std::move(reader);
+  if (reader) return *std::move(reader);
+  check_refusal(reader.error());
+  return std::nullopt;
 }
 
 // Every `step`th file's contents; all with 1.
 Read read_all(std::string_view bytes, std::size_t step) {
-  TarReader reader = opened(bytes);
+  std::optional<TarReader> reader = opened(bytes);
   Read read;
-  for (;;) {
-    auto entry = reader.next();
+  while (reader) {
+    auto entry = reader->next();
     if (!entry) check_refusal(entry.error());
     if (!entry || !*entry) {
       read.whole = entry.has_value();
-      CHECK(reader.next().value() == std::nullopt, "a file after the end");
+      CHECK(reader->next().value() == std::nullopt, "a file after the end");
       return read;
     }
     File file{.name = (**entry).name, .contents = {}};
     if (read.files.size() % step == 0) {
-      auto contents = reader.contents();
+      auto contents = reader->contents();
       if (!contents) {
         check_refusal(contents.error());
         return read;
@@ -58,6 +59,7 @@ Read read_all(std::string_view bytes, std::size_t step) {
     }
     read.files.push_back(std::move(file));
   }
+  return read;
 }
 
 void add_block(std::string& to, const std::string& name, char type, std::string_view contents) {

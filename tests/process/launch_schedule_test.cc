@@ -36,7 +36,7 @@ TEST(LaunchSchedule, DrawsEachRanksTimeAndSaysWhatItCosts) {
             "bubble            25.0 % of all ranks' time\n"
             "peak activations  2 1 (by rank, of microbatches)\n");
   EXPECT_THAT(schedule({"show", "LoopedBFS", "--stages", "2", "--microbatches", "2"}).out,
-              HasSubstr("peak activations  4 4 (by rank, of microbatches in one chunk)\n"));
+              HasSubstr("peak activations  4 4 (by rank, of one microbatch in one chunk each)\n"));
 }
 
 TEST(LaunchSchedule, TellsProgramsTheSame) {

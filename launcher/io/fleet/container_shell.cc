@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 64 << 10;
 constexpr int kKilled = 137;
-constexpr Duration kOutOfMemoryBefore = std::chrono::seconds(2);  // its end, if it is the cause
+constexpr Duration kOutOfMemoryBefore = std::chrono::seconds(2);  // the container's end, if it is the cause
 
 }  // namespace
 
@@ -178,6 +178,7 @@ void ContainerShell::ran_out_of_memory() {
 }
 
 // Some process may be killed for that, and the container live on: it counts with the exit code, and in time.
+// What the engine tells after the container's end counts too, for it may be late.
 bool ContainerShell::out_of_memory() const {
   const Container& container = *container_;
   return container.code && *container.code && **container.code == kKilled &&

@@ -21,7 +21,7 @@ class ContainerShell final : public HostShell {
   awaitable<Expected<int>> ended(TimePoint deadline) override;
   void terminate() override;
   const std::string& id() const;
-  // Its agent is lost. A busy engine may tell of the container's end seconds later.
+  // To be called when its agent is lost: a busy engine may tell of the container's end seconds later.
   void seems_to_end();
   // A process in the container has been killed for want of memory.
   void ran_out_of_memory();

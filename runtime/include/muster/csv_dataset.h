@@ -26,12 +26,13 @@ struct CsvDatasetOptions {
   char separator = ',';
   // Columns of words: each word becomes its place in the list, from 0.
   std::map<std::string, std::vector<std::string>> categories = {};
-  // What an empty field, and one of na_values, counts as; NaN, say. Without it they are errors.
+  // What an empty field of the data's numbers counts as, and one of na_values; NaN, say. Without it they are
+  // errors, but for "nan" in a column of floats. A missing label is always an error.
   std::optional<double> fill_na = {};
   std::vector<std::string> na_values = {"NA",   "N/A",  "n/a",  "NaN",  "nan",
                                         "NULL", "null", "None", "<NA>", "#N/A"};
   char decimal = '.';
-  std::optional<char> thousands = {};  // "1,234": passed over between digits
+  std::optional<char> thousands = {};  // "1,234": passed over in numbers
   std::optional<char> comment = {};    // from there on a line is not read
   std::int64_t skiprows = 0;           // lines at the begin, before that of the names
   // kFloat, kDouble or kLong. Words that are no numbers of that type are errors; "nan" is one of a float,

@@ -39,8 +39,8 @@ class Dataset {
   // What it throws reaches the training thread with the dataset's name and the index.
   virtual Sample get(std::int64_t index) const = 0;
   // The samples with these indices, in this order, as default_collate() would put them together; PyTorch's
-  // __getitems__. By default each comes from get(); override it where gathering is cheaper, with
-  // batch_empty() for the memory.
+  // __getitems__. By default each comes from get(), and an index that is none is refused; override it where
+  // gathering is cheaper, with batch_empty() for the memory.
   virtual Collated<Sample> get_batch(std::span<const std::int64_t> indices) const;
   // For messages: what it is and from where.
   virtual std::string name() const { return "the dataset"; }

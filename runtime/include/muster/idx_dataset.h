@@ -1,7 +1,7 @@
 // Images and labels in the IDX format of MNIST and Fashion-MNIST, plain or compressed with gzip.
 //
-// The bytes are held in memory as they are in the file; floats are made when a batch is gathered. Safe to
-// read from several threads.
+// The images' bytes are held in memory as they are in the file; floats are made when a batch is gathered.
+// Safe to read from several threads.
 #pragma once
 
 #include <cstdint>

@@ -16,6 +16,7 @@
 #include <c10/core/ScalarType.h>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <muster/dataset.h>
 #include <optional>
@@ -27,8 +28,8 @@ namespace muster {
 struct TokenDatasetOptions {
   std::int64_t context = 0;  // tokens of a sample; at least 1
   std::int64_t stride = 0;   // from the begin of one sample to that of the next; 0: context
-  // Of files of nothing but tokens, which are kUInt16 without it: kByte, kUInt16, kUInt32, kInt or kLong.
-  // Other files say it themselves, and must agree.
+  // The type of a file that holds tokens only, kByte, kUInt16, kUInt32, kInt or kLong; kUInt16 if it is not
+  // given. Files with a header must agree.
   std::optional<at::ScalarType> dtype = {};
   // A sample with a token that is not below it is an error that names the token and its place; 0: not looked
   // at.
@@ -48,26 +49,26 @@ class TokenDataset : public Dataset<> {
   // tokens, too few for one sample in all files.
   TokenDataset(const std::string& path, TokenDatasetOptions options);
   TokenDataset(const std::vector<std::string>& paths, TokenDatasetOptions options);
-  ~TokenDataset() override;
-  TokenDataset(TokenDataset&&) noexcept;
+  TokenDataset(std::initializer_list<std::string> paths, TokenDatasetOptions options)
+      : TokenDataset(std::vector<std::string>(paths), options) {}
 
   std::int64_t size() const override { return size_; }
   Example get(std::int64_t index) const override;
   Batch get_batch(std::span<const std::int64_t> indices) const override;
   std::string name() const override { return name_; }
   std::int64_t token_count() const { return token_count_; }  // of all files
-  // Where documents begin, of all tokens, and last where the last one ends. A file that does not say it is
-  // one.
+  // The first token of each document, counted over all files, and then token_count(). A file without
+  // boundaries is one document.
   std::vector<std::int64_t> documents() const;
 
  private:
   struct Part;
-  void add(const std::string& path);
+  Part part_of(const std::string& path);
   void gather(std::int64_t index, std::int64_t* data, std::int64_t* target) const;
 
   TokenDatasetOptions options_;
   std::string name_;
-  std::vector<Part> parts_;
+  std::shared_ptr<const std::vector<Part>> parts_;
   std::int64_t token_count_ = 0;
   std::int64_t size_ = 0;
 };

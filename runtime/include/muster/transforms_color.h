@@ -44,7 +44,7 @@ class Grayscale {
   std::int64_t channels_;
 };
 
-// How much a value is changed at most, or from where to where.
+// The largest change, or the range to draw from.
 struct Jitter {
   Jitter(double the_spread) : spread(the_spread) {}
   Jitter(double low, double high) : range({low, high}) {}

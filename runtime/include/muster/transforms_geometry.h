@@ -119,7 +119,7 @@ class CenterCrop {
 struct ResizeOptions {
   InterpolationMode interpolation = InterpolationMode::kBilinear;
   bool antialias = true;  // of bilinear and bicubic
-  // Of the longer side, where the shorter one is given and then gives way; 0: none.
+  // Limit of the longer side, where one side is given: the shorter one shrinks with it. 0: no limit.
   std::int64_t max_size = 0;
 };
 // The values are those of torch.nn.functional.interpolate.

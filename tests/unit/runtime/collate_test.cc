@@ -53,7 +53,7 @@ TEST(DefaultCollate, MakesTensorsOfNumbers) {
   constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
   EXPECT_TRUE(default_collate(Unsigned{kLargest}).equal(torch::tensor({kLargest}, at::kLong)));
   EXPECT_THAT(([] { default_collate(Unsigned{1, std::uint64_t{1} << 63}); }),
-              ThrowsMessage<std::invalid_argument>(HasSubstr("above the largest int64")));
+              ThrowsMessage<std::invalid_argument>(HasSubstr("larger than an int64 tensor can hold")));
 }
 
 TEST(DefaultCollate, KeepsStringsAndGoesIntoPairsTuplesVectorsAndMaps) {

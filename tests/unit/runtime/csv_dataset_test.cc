@@ -43,7 +43,7 @@ TEST_F(CsvDatasetTest, ColumnsAreDataAndOneIsTheLabel) {
   const std::vector<std::int64_t> both{0, 1};
   EXPECT_TRUE(dataset.get_batch(both).target.equal(torch::tensor({1, 0}, at::kLong)));
   EXPECT_THAT([&] { dataset.get(2); },
-              ThrowsMessage<std::out_of_range>("index 2 is none of the 2 samples of " + path_));
+              ThrowsMessage<std::out_of_range>("index 2 is out of range: " + path_ + " has 2 samples"));
 }
 
 TEST_F(CsvDatasetTest, ColumnsComeInTheOrderAskedFor) {
@@ -132,6 +132,8 @@ TEST_F(CsvDatasetTest, NumbersAreWrittenInManyWays) {
     EXPECT_EQ(values(field, {.fill_na = -1}), -1) << field;
   }
   EXPECT_EQ(values("?", {.fill_na = -1, .na_values = {"?"}}), -1);
+  EXPECT_THROW(values("1.234", {.decimal = ','}), std::runtime_error);
+  expect_refused("x,y\n1,\n", {.label = "y", .fill_na = 0}, ":2: column \"y\": it is empty");
   for (const char* field : {"+-1", "++1", "1e", "0x10", "1 2", "NA", "?"})
     EXPECT_THROW(values(field), std::runtime_error) << field;
   EXPECT_TRUE(read("x,y\n+7,True\n,2\n", {.label = "y", .fill_na = 3, .dtype = at::kLong})
@@ -172,12 +174,13 @@ TEST_F(CsvDatasetTest, AFileOfAnotherKindIsNamed) {
                 ThrowsMessage<std::runtime_error>("cannot use " + path_ + ": it is " + what));
   };
   refused("\x28\xb5\x2f\xfd and so on", "compressed by zstd (zstd -d)");
-  refused("PAR1 and so on", "a Parquet file");
+  refused("PAR1\x15 and so on", "a Parquet file");
+  EXPECT_EQ(read("PAR1,species\n1,setosa\n", species_).size(), 1);
   refused("<html>404</html>", "a page of HTML, such as a server sends in place of a file");
   EXPECT_THAT([&] { read("a,\x1b[2Jb,species\n", {.label = "c"}); },
               ThrowsMessage<std::runtime_error>(HasSubstr("there are \"a\", \"?[2Jb\", \"species\"")));
   EXPECT_THAT([&] { CsvDataset("s3://bucket/table.csv", species_); },
-              ThrowsMessage<std::runtime_error>(HasSubstr("it is an address, and files are read")));
+              ThrowsMessage<std::runtime_error>(HasSubstr("it is a URL; download the file first")));
 }
 
 TEST_F(CsvDatasetTest, SaysWhichOptionCannotBeUsed) {
@@ -188,12 +191,14 @@ TEST_F(CsvDatasetTest, SaysWhichOptionCannotBeUsed) {
   refused({}, "CsvDataset: label = \"\" must be the name of a column");
   refused({.label = "b", .dtype = at::kBool}, "CsvDataset: dtype = Bool must be Float, Double or Long");
   refused({.label = "b", .label_dtype = at::kShort}, "CsvDataset: label_dtype = Short must be");
-  refused({.label = "b", .separator = '"'}, "CsvDataset: separator = 34 must be no quote, no line end and");
-  refused({.label = "b", .decimal = ','}, "CsvDataset: decimal = 44 must be no quote");
-  refused({.label = "b", .thousands = '.'}, "CsvDataset: thousands = 46 must be no quote");
-  refused({.label = "b", .comment = '\n'}, "CsvDataset: comment = 10 must be no quote");
+  refused({.label = "b", .separator = '"'}, "CsvDataset: separator = \" must be neither a quote, a line end");
+  refused({.label = "b", .decimal = ','}, "CsvDataset: decimal = , must be neither a quote");
+  refused({.label = "b", .thousands = '.'}, "CsvDataset: thousands = . must be neither a quote");
+  refused({.label = "b", .comment = '\n'}, "CsvDataset: comment = 10 must be neither a quote");
   refused({.label = "b", .skiprows = -1}, "CsvDataset: skiprows = -1 must be at least 0");
-  refused({.label = "b", .fill_na = 0.5}, "CsvDataset: fill_na = 0.5 must be a whole number where");
+  refused({.label = "b", .thousands = '-'}, "CsvDataset: thousands = - must be neither a quote");
+  refused({.label = "b", .fill_na = 0.5, .dtype = at::kLong},
+          "CsvDataset: fill_na = 0.5 must be a whole number where");
 }
 
 }  // namespace

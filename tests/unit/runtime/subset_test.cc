@@ -58,7 +58,7 @@ std::vector<std::int64_t> list(const at::Tensor& tensor) {
 template <class Sample>
 void expect_refused(const Dataset<Sample>& dataset, std::int64_t index) {
   const auto refusal = ThrowsMessage<std::out_of_range>(
-      fmt::format("index {} is none of the {} samples of {}", index, dataset.size(), dataset.name()));
+      fmt::format("index {} is out of range: {} has {} samples", index, dataset.name(), dataset.size()));
   EXPECT_THAT([&] { dataset.get(index); }, refusal);
   EXPECT_THAT([&] { dataset.get_batch(std::vector<std::int64_t>{0, index}); }, refusal);
 }

@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include "tests/scratch_directory.h"
+#include "tests/unit/runtime/npy_file.h"
 
 namespace muster {
 namespace {
@@ -51,7 +52,8 @@ TEST_F(TokenDatasetTest, ASampleAndWhatFollowsIt) {
   const Example sample = dataset.get(2);
   EXPECT_TRUE(sample.data.equal(torch::arange(10, 15)));
   EXPECT_TRUE(sample.target.equal(torch::arange(11, 16)));
-  const auto refusal = ThrowsMessage<std::out_of_range>("index 4 is none of the 4 samples of " + path_);
+  const auto refusal =
+      ThrowsMessage<std::out_of_range>("index 4 is out of range: " + path_ + " has 4 samples");
   EXPECT_THAT([&] { dataset.get(4); }, refusal);
   EXPECT_THAT([&] { dataset.get_batch(std::vector<std::int64_t>{0, 4}); }, refusal);
 }
@@ -129,26 +131,6 @@ void append(std::string& bytes, Number number) {
   bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-// As np.save() writes it: version 1 has a length of two bytes, version 2 one of four.
-std::string npy(const std::string& descr, const std::string& shape, const std::string& data,
-                char version = 1) {
-  std::string header = "{'descr': " + descr + ", 'fortran_order': False, 'shape': " + shape + ", }";
-  const std::size_t before = version == 1 ? 10 : 12;
-  while ((before + header.size() + 1) % 64 != 0) header += ' ';
-  header += '\n';
-  std::string file = std::string("\x93NUMPY") + version + '\0';
-  if (version == 1)
-    append(file, static_cast<std::uint16_t>(header.size()));
-  else
-    append(file, static_cast<std::uint32_t>(header.size()));
-  return file + header + data;
-}
-
-template <class Token>
-std::string bytes_of(const std::vector<Token>& tokens) {
-  return {reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(Token)};
-}
-
 std::vector<std::int64_t> data_of(const TokenDataset& dataset) {
   std::vector<std::int64_t> all;
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
@@ -163,8 +145,8 @@ std::vector<std::int64_t> data_of(const TokenDataset& dataset) {
 TEST_F(TokenDatasetTest, ReadsArraysOfNumpy) {
   const auto check = [&]<class Token>(Token largest, const std::string& descr, at::ScalarType type) {
     for (const char version : {1, 2}) {
-      write(path_,
-            npy("'" + descr + "'", "(5,)", bytes_of(std::vector<Token>{7, largest, 9, 10, 11}), version));
+      write(path_, npy_file("'" + descr + "'", "(5,)",
+                            bytes_of_numbers(std::vector<Token>{7, largest, 9, 10, 11}), false, version));
       const TokenDataset dataset(path_, {.context = 2});
       EXPECT_EQ(dataset.token_count(), 5);
       EXPECT_THAT(data_of(dataset), testing::ElementsAre(7, static_cast<std::int64_t>(largest), 9, 10))
@@ -185,14 +167,15 @@ TEST_F(TokenDatasetTest, ReadsArraysOfNumpy) {
     EXPECT_THAT([&] { TokenDataset(path_, {.context = 2}); }, refuses(why));
   };
   const std::string data(20, 'x');
-  refused(npy("'<u2'", "(2, 5)", data), "its array has the shape (2, 5): save it as one row, by reshape(-1)");
-  refused(npy("'<f4'", "(5,)", data), "its array is of <f4, and tokens are of");
-  refused(npy("'>u2'", "(10,)", data), "its array is of >u2");
-  refused(npy("[('a', '<u2')]", "(10,)", data), "its array is of a structure");
-  refused(npy("'<u2'", "(11,)", data),
+  refused(npy_file("'<u2'", "(2, 5)", data),
+          "its array has the shape (2, 5): save it as one row, by reshape(-1)");
+  refused(npy_file("'<f4'", "(5,)", data), "its array is of <f4, and tokens are of");
+  refused(npy_file("'>u2'", "(10,)", data), "its array is of >u2");
+  refused(npy_file("[('a', '<u2')]", "(10,)", data), "its array is of a structure");
+  refused(npy_file("'<u2'", "(11,)", data),
           "its header says 11 UInt16 tokens, 22 bytes, and 20 follow: it is cut off");
-  refused(npy("'<u2'", "(9,)", data), "it is longer than that");
-  const std::string whole = npy("'<u2'", "(10,)", data);
+  refused(npy_file("'<u2'", "(9,)", data), "it is longer than that");
+  const std::string whole = npy_file("'<u2'", "(10,)", data);
   for (const std::size_t size : {8U, 11U, 40U, 127U})
     refused(whole.substr(0, size), "header of a numpy array is damaged");
 }
@@ -205,9 +188,9 @@ TEST_F(TokenDatasetTest, ReadsFilesOfLlmc) {
     bytes.resize(1024);
     return bytes + data;
   };
-  write(path_, file(20240520, 1, 5, bytes_of(std::vector<std::uint16_t>{1, 2, 65535, 4, 5})));
+  write(path_, file(20240520, 1, 5, bytes_of_numbers(std::vector<std::uint16_t>{1, 2, 65535, 4, 5})));
   EXPECT_THAT(data_of(TokenDataset(path_, {.context = 2})), testing::ElementsAre(1, 2, 65535, 4));
-  write(path_, file(20240801, 7, 3, bytes_of(std::vector<std::uint32_t>{1, 128255, 3})));
+  write(path_, file(20240801, 7, 3, bytes_of_numbers(std::vector<std::uint32_t>{1, 128255, 3})));
   EXPECT_THAT(data_of(TokenDataset(path_, {.context = 2})), testing::ElementsAre(1, 128255));
   EXPECT_THAT([&] { TokenDataset(path_, {.context = 2, .dtype = at::kUInt16}); },
               refuses("its tokens are UInt32, as its header says, and dtype is UInt16"));
@@ -236,7 +219,10 @@ TEST_F(TokenDatasetTest, ReadsMegatronsFilesAndCutsDocumentsByThemselves) {
     return bytes;
   };
   counting(10);
+  write(index_path, "something else");
+  EXPECT_THAT(TokenDataset(path_, {.context = 2}).documents(), testing::ElementsAre(0, 10));
   write(index_path, index(8));
+  EXPECT_EQ(TokenDataset(scratch_ / "train*", {.context = 2}).token_count(), 10) << "the pair is read once";
   for (const std::string& path : {path_, index_path, std::string(scratch_ / "train")}) {
     const TokenDataset whole(path, {.context = 2});
     EXPECT_THAT(data_of(whole), testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7)) << path;
@@ -268,17 +254,19 @@ TEST_F(TokenDatasetTest, SeveralFilesAreOne) {
   const auto put = [&](const std::string& name, std::uint16_t first, std::size_t count) {
     std::vector<std::uint16_t> tokens(count);
     std::iota(tokens.begin(), tokens.end(), first);
-    write(scratch_ / name, bytes_of(tokens));
+    write(scratch_ / name, bytes_of_numbers(tokens));
     return scratch_ / name;
   };
   const std::string b = put("part_b.bin", 100, 6), a = put("part_a.bin", 10, 5),
                     tiny = put("part_c.bin", 500, 2);
-  write(scratch_ / "part_d.npy", npy("'<i4'", "(4,)", bytes_of(std::vector<std::int32_t>{70000, 1, 2, 3})));
+  write(scratch_ / "part_d.npy",
+        npy_file("'<i4'", "(4,)", bytes_of_numbers(std::vector<std::int32_t>{70000, 1, 2, 3})));
   const TokenDataset all(scratch_ / "part_?.*", {.context = 2});
   EXPECT_THAT(data_of(all), testing::ElementsAre(10, 11, 12, 13, 100, 101, 102, 103, 70000, 1));
   EXPECT_EQ(all.token_count(), 5 + 6 + 2 + 4);
   EXPECT_THAT(all.documents(), testing::ElementsAre(0, 5, 11, 13, 17));
   EXPECT_EQ(all.name(), a + " and 3 more");
+  EXPECT_EQ(TokenDataset({b.c_str(), a.c_str()}, {.context = 4}).size(), 2);
   EXPECT_THAT(data_of(TokenDataset({b, a}, {.context = 4})),
               testing::ElementsAre(100, 101, 102, 103, 10, 11, 12, 13));
   EXPECT_THAT([&] { TokenDataset(scratch_ / "none_*.bin", {.context = 2}); },
@@ -294,7 +282,7 @@ TEST_F(TokenDatasetTest, AFileOfAnotherKindIsNamed) {
   };
   const std::string rest(400, '\1');
   refused("PK\x03\x04" + rest, "a ZIP archive, as np.savez() and torch.save() write");
-  refused("PAR1" + rest, "a Parquet file");
+  refused("PAR1\x15" + rest, "a Parquet file");
   refused(std::string("ARROW1\0\0", 8) + rest, "an Arrow file");
   refused("\xff\xff\xff\xff" + std::string("\x60\0\0\0", 4) + rest, "an Arrow file");
   refused("\x89HDF\r\n\x1a\n" + rest, "an HDF5 file");
@@ -307,14 +295,23 @@ TEST_F(TokenDatasetTest, AFileOfAnotherKindIsNamed) {
   refused(rest.substr(0, 257) + "ustar" + rest, "a tar archive");
   refused("\n<!DOCTYPE HTML><title>404", "a page of HTML");
   refused("It is a truth universally acknowledged, that a single man in possession", "it is text");
-  refused(bytes_of(std::vector<std::int32_t>(50, 1234)),
-          "every second of its first tokens is 0: they are of 4 bytes");
-  refused(bytes_of(std::vector<std::int64_t>(50, 1234)),
-          "every fourth of its first tokens is 0: they are of 8 bytes");
+  refused(bytes_of_numbers(std::vector<std::int32_t>(50, 1234)),
+          "its tokens seem to have 4 bytes each, and are read as UInt16: give dtype");
+  std::vector<std::int32_t> large(5000);
+  for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<std::int32_t>(i * 7919 % 256'000);
+  refused(bytes_of_numbers(large), "its tokens seem to have 4 bytes each");
+  refused(bytes_of_numbers(std::vector<std::int64_t>(50, 128'000)), "its tokens seem to have 8 bytes each");
+  refused(std::string("\x88\xd8\x34\x01\x02\0\0\0", 8) + std::string(1016, '\0'),
+          "its header is one of llm.c's");
+  refused(std::string("\x88\xd8\x34\x01\x01\0\0\0", 8) + std::string(100, '\0'),
+          "its header is one of llm.c's");
+  // Padding in the middle of which a character of UTF-8 would have to begin.
+  write(path_, bytes_of_numbers(std::vector<std::uint16_t>(3000, 50256)));
+  EXPECT_EQ(TokenDataset(path_, {.context = 2}).token_count(), 3000);
   // Letters are tokens of one byte.
   write(path_, "It is a truth universally acknowledged, that a single man in possession of a good fortune");
   EXPECT_EQ(TokenDataset(path_, {.context = 2, .dtype = at::kByte}).get(0).data[1].item<std::int64_t>(), 't');
-  for (const char* path : {"https://host/train.bin", "pipe:cat train.bin"})
+  for (const char* path : {"https://host/train.bin?part=*", "pipe:cat train.bin"})
     EXPECT_THAT([&] { TokenDataset(path, {.context = 2}); },
                 ThrowsMessage<std::runtime_error>(HasSubstr(std::string("cannot use ") + path)));
 }

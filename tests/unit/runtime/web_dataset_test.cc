@@ -11,6 +11,7 @@
 #include <zlib.h>
 
 #include "tests/scratch_directory.h"
+#include "tests/unit/runtime/npy_file.h"
 
 namespace muster::web {
 namespace {
@@ -275,6 +276,9 @@ TEST_F(WebDatasetTest, BracesAreThoseOfAShell) {
   EXPECT_THAT(
       all_of(WebDataset({scratch_ / "{b,a}_train_{08..10}.tar", scratch_ / "{x}{1..1}.tar"}, number_of)),
       ElementsAre(20, 20, 20, 10, 10, 10, 10));
+  std::filesystem::create_directory(scratch_ / "[v2]");
+  std::filesystem::copy(scratch_ / "a_train_08.tar", scratch_ / "[v2]/a1.tar");
+  EXPECT_THAT(all_of(WebDataset({scratch_ / "[v2]/a{1..1}.tar"}, number_of)), ElementsAre(10));
 }
 
 TEST_F(WebDatasetTest, AnArchiveWithoutItsLastBlocksHasItsSamplesAndAWarning) {
@@ -285,6 +289,11 @@ TEST_F(WebDatasetTest, AnArchiveWithoutItsLastBlocksHasItsSamplesAndAWarning) {
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_THAT(samples, ElementsAre(0, 1, 2));
   EXPECT_THAT(said, HasSubstr(path + " ends without the blocks of zeros that tar writes last"));
+  // Cut in the middle of what is not read.
+  const std::string skipped = archive("skipped.tar", {{"0.cls", "0"}, {"notes", std::string(5000, 'x')}});
+  std::filesystem::resize_file(skipped, 4096);
+  EXPECT_THAT(([&] { all_of(WebDataset({skipped}, number_of)); }),
+              ThrowsMessage<std::runtime_error>("cannot read " + skipped + ": it is cut off"));
   std::filesystem::resize_file(path, 0);
   EXPECT_THAT(([&] { all_of(WebDataset({path}, number_of)); }),
               ThrowsMessage<std::runtime_error>("cannot read " + path + ": it is empty"));
@@ -292,25 +301,19 @@ TEST_F(WebDatasetTest, AnArchiveWithoutItsLastBlocksHasItsSamplesAndAWarning) {
 
 // By np.save(): [[1, 2, 3], [4, 5, 6]] in rows and in columns.
 TEST_F(WebDatasetTest, APartThatIsAnArrayOfNumpyIsATensor) {
-  const auto npy = [](const std::string& descr, bool columns, const std::string& shape,
-                      const std::string& data) {
-    std::string header = "{'descr': '" + descr + "', 'fortran_order': " + (columns ? "True" : "False") +
-                         ", 'shape': " + shape + ", }";
-    header.resize(117, ' ');
-    return std::string("\x93NUMPY\1\0\x76\0", 10) + header + '\n' + data;
-  };
-  const auto bytes = []<class Number>(const std::vector<Number>& all) {
-    return std::string(reinterpret_cast<const char*>(all.data()), all.size() * sizeof(Number));
-  };
-  const std::string rows = npy("<f4", false, "(2, 3)", bytes(std::vector<float>{1, 2, 3, 4, 5, 6}));
-  const std::string columns = npy("<i2", true, "(2, 3)", bytes(std::vector<std::int16_t>{1, 4, 2, 5, 3, 6}));
-  const std::string path = archive("arrays.tar", {{"0.a.npy", rows},
-                                                  {"0.b.npy", columns},
-                                                  {"0.c.npy", npy("|b1", false, "()", "\1")},
-                                                  {"0.d.npy", npy("<f8", false, "(0, 5)", "")},
-                                                  {"0.big.npy", npy(">f4", false, "(1,)", "abcd")},
-                                                  {"0.cut.npy", npy("<f4", false, "(2,)", "abcd")},
-                                                  {"0.not.npy", "an array"}});
+  const std::string rows =
+      npy_file("'<f4'", "(2, 3)", bytes_of_numbers(std::vector<float>{1, 2, 3, 4, 5, 6}));
+  const std::string columns =
+      npy_file("'<i2'", "(2, 3)", bytes_of_numbers(std::vector<std::int16_t>{1, 4, 2, 5, 3, 6}), true);
+  const std::string path =
+      archive("arrays.tar", {{"0.a.npy", rows},
+                             {"0.b.npy", columns},
+                             {"0.c.npy", npy_file("'|b1'", "()", "\7")},
+                             {"0.d.npy", npy_file("'<f8'", "(0, 5)", "")},
+                             {"0.big.npy", npy_file("'>f4'", "(1,)", "abcd")},
+                             {"0.cut.npy", npy_file("'<f4'", "(2,)", "abcd")},
+                             {"0.large.npy", npy_file("'<f4'", "(0, 281474976710656, 281474976710656)", "")},
+                             {"0.not.npy", "an array"}});
   const WebSample sample = all_of(WebDataset({path}, as_it_is)).at(0);
   const at::Tensor whole = torch::tensor({{1, 2, 3}, {4, 5, 6}});
   EXPECT_TRUE(sample.array("a.npy").equal(whole.to(at::kFloat)));
@@ -322,8 +325,9 @@ TEST_F(WebDatasetTest, APartThatIsAnArrayOfNumpyIsATensor) {
     EXPECT_THAT([&] { sample.array(part); },
                 ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("sample 0 of " + path), HasSubstr(why))));
   };
-  refused("big.npy", "its array is of >f4, which torch has not");
+  refused("big.npy", "its array is of >f4, which cannot be read");
   refused("cut.npy", "its array has 8 bytes, and 4 follow its header");
+  refused("large.npy", "its header of a numpy array is damaged");
   refused("not.npy", "its header of a numpy array is damaged");
   refused("none.npy", "has no none.npy, but");
 }
@@ -333,9 +337,9 @@ TEST_F(WebDatasetTest, WhatIsNoArchiveIsNamedWhenTheDatasetIsMade) {
     EXPECT_THAT([&] { WebDataset({first}, number_of); },
                 ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("cannot use " + first), HasSubstr(what))));
   };
-  refused("https://host/train-0.tar", "it is an address, and files are read: fetch it first");
-  refused("pipe:curl -s https://host/train-0.tar", "it is an address");
-  refused("pipe:cat train-0.tar", "commands are not run");
+  refused("https://host/train-0.tar", "it is a URL; download the file first");
+  refused("https://host/train-{0..9}.tar?sig=1*", "it is a URL");
+  refused("pipe:cat train-0.tar", "`pipe:` is not supported");
   refused(scratch_.path(), "it is a folder");
   const std::string file = scratch_ / "train.tar";
   std::ofstream(file) << "BZh91AY&SY and so on";

@@ -1,0 +1,20 @@
+// Numbers in the bytes of files, little-endian, wherever they lie.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstring>
+
+namespace muster {
+
+static_assert(std::endian::native == std::endian::little, "the files are little-endian");
+
+// Of contiguous bytes, of which so many must be there from `at` on.
+template <class Number, class Bytes>
+Number number_at(const Bytes& bytes, std::size_t at) {
+  Number number{};
+  std::memcpy(&number, bytes.data() + at, sizeof number);
+  return number;
+}
+
+}  // namespace muster
