@@ -4,6 +4,7 @@
 
 #include <ATen/ops/batch_norm_native.h>
 #include <fmt/format.h>
+#include <map>
 #include <muster/collectives.h>
 #include <muster/sync_batch_norm.h>
 #include <stdexcept>
@@ -189,20 +190,55 @@ void mark_layer(const at::Tensor& running_mean, const Group& group) {
 
 }  // namespace
 
+template <class Layer>
+void SyncBatchNormImpl::take(const Layer& layer) {
+  if (options.affine()) {
+    parameters_["weight"] = weight = layer.weight;
+    parameters_["bias"] = bias = layer.bias;
+  }
+  running_mean.set_data(layer.running_mean);
+  running_var.set_data(layer.running_var);
+  num_batches_tracked.set_data(layer.num_batches_tracked);
+  train(layer.is_training());
+}
+
 // All or none: a layer that cannot be converted is found first.
 void detail::synchronize_batch_norms(torch::nn::Module& module, const Group& group) {
   std::vector<std::pair<std::string, at::Tensor>> layers;
+  std::vector<torch::nn::SequentialImpl*> sequentials;
+  const auto with_layer = [](torch::nn::Module& each, const auto& use) {
+    if (auto* const one = each.as<torch::nn::BatchNorm1dImpl>()) use(*one);
+    if (auto* const two = each.as<torch::nn::BatchNorm2dImpl>()) use(*two);
+    if (auto* const three = each.as<torch::nn::BatchNorm3dImpl>()) use(*three);
+  };
   const auto look_at = [&](const std::string& name, torch::nn::Module& each) {
-    const auto take = [&](const auto* layer) {
-      if (layer != nullptr) layers.emplace_back(name.empty() ? each.name() : name, layer->running_mean);
+    const auto add = [&](const auto& layer) {
+      layers.emplace_back(name.empty() ? each.name() : name, layer.running_mean);
     };
-    take(each.as<torch::nn::BatchNorm1dImpl>());
-    take(each.as<torch::nn::BatchNorm2dImpl>());
-    take(each.as<torch::nn::BatchNorm3dImpl>());
+    with_layer(each, add);
+    if (auto* const sync = each.as<SyncBatchNormImpl>()) add(*sync);
+    if (auto* const sequential = each.as<torch::nn::SequentialImpl>()) sequentials.push_back(sequential);
   };
   module.apply(torch::nn::Module::NamedModuleApplyFunction(look_at));
   for (const auto& [name, running_mean] : layers) require_statistics(name, running_mean);
   for (const auto& [name, running_mean] : layers) mark_layer(running_mean, group);
+  std::map<const torch::nn::Module*, std::shared_ptr<SyncBatchNormImpl>>
+      replaced;  // a layer may stand in several
+  for (torch::nn::SequentialImpl* const sequential : sequentials) {
+    const std::vector<std::string> names = sequential->named_children().keys();
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      torch::nn::AnyModule& place = *(sequential->begin() + static_cast<std::ptrdiff_t>(i));
+      with_layer(*place.ptr(), [&](const auto& layer) {
+        auto& sync = replaced[&layer];
+        if (sync == nullptr) {
+          sync = std::make_shared<SyncBatchNormImpl>(layer.options, group);
+          sync->take(layer);
+        }
+        sequential->replace_module(names[i], sync);
+        place = torch::nn::AnyModule(sync);
+      });
+    }
+  }
 }
 
 bool detail::is_synchronized(const at::Tensor& running_mean) {

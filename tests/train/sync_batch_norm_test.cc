@@ -168,6 +168,54 @@ TEST(SyncBatchNorm, AModelMayBeConvertedTwice) {
       2);
 }
 
+// A layer stands in two places.
+struct SequentialNet : torch::nn::Module {
+  torch::nn::BatchNorm1d norm{4};
+  torch::nn::Sequential first{register_module("first", torch::nn::Sequential(torch::nn::Linear(4, 4), norm))};
+  torch::nn::Sequential second{register_module(
+      "second", torch::nn::Sequential(torch::nn::BatchNorm1d(4), torch::nn::Linear(4, 4), norm))};
+  at::Tensor forward(const at::Tensor& x) { return second->forward(first->forward(x)); }
+};
+
+// torch::nn::BatchNorm1d refuses a batch of one sample; in a Sequential another layer takes its place.
+TEST(SyncBatchNorm, InASequentialABatchOfOneValueIsTakenAndTheRestStays) {
+  spawn(
+      [](Job& job) {
+        const Cuts cuts{5, 1, 2};
+        torch::manual_seed(1);
+        SequentialNet whole;
+        torch::manual_seed(1);
+        SequentialNet net;
+        const at::Tensor all = torch::randn({8, 4});
+        const auto parameters = net.named_parameters();
+        net.eval();
+        convert_sync_batchnorm(net, job);
+        require(!net.first->ptr(1)->is_training(), "it evaluates as before");
+        require(net.first->ptr(1) == net.second->ptr(2), "one layer in two places");
+        net.train();
+        convert_sync_batchnorm(net, job);
+        require(net.named_parameters().keys() == whole.named_parameters().keys(), "names of parameters");
+        require(net.named_buffers().keys() == whole.named_buffers().keys(), "names of buffers");
+        for (const auto& each : net.named_parameters())
+          require(each.value().is_same(parameters[each.key()]), each.key());
+        for (int step = 0; step < 2; ++step) {
+          const at::Tensor output = net.forward(part_of(all, cuts, job.rank())),
+                           expected = whole.forward(all);
+          require_close(output, part_of(expected, cuts, job.rank()), 1e-5, "output");
+          output.sum().backward();
+          expected.sum().backward();
+        }
+        for (const auto& each : net.named_parameters()) {
+          const at::Tensor sum = each.value().grad().clone();
+          all_reduce(job, sum);
+          require_close(sum, whole.named_parameters()[each.key()].grad(), 1e-4, each.key());
+        }
+        for (const auto& each : net.named_buffers())
+          require_close(each.value(), whole.named_buffers()[each.key()], 1e-5, each.key());
+      },
+      3);
+}
+
 TEST(SyncBatchNorm, RefusesWhatCannotBe) {
   spawn(
       [](Job& job) {
