@@ -1,8 +1,10 @@
+#include <atomic>
 #include <exception>
 #include <fmt/format.h>
 #include <muster/dataset.h>
 #include <stdexcept>
 
+#include "common/base/log.h"
 #include "runtime/process/uncaught.h"
 
 namespace muster::detail {
@@ -10,6 +12,15 @@ namespace muster::detail {
 void rethrow_bad_sample(const std::string& dataset, std::int64_t index) {
   std::throw_with_nested(std::runtime_error(
       fmt::format("cannot load sample {} of {}: {}", index, dataset, current_exception_text())));
+}
+
+void warn_of_skipped(const std::string& dataset, std::int64_t index) {
+  constexpr int kTold = 10;
+  static std::atomic<int> count = 0;
+  const int before = count++;
+  if (before < kTold)
+    log::warning("sample {} of {} is skipped: {}{}", index, dataset, current_exception_text(),
+                 before + 1 == kTold ? " (others are skipped without a word)" : "");
 }
 
 void refuse_index(const std::string& dataset, std::int64_t index, std::int64_t size) {

@@ -37,6 +37,7 @@ Expected<std::size_t> GzipFile::read(void* to, std::size_t size) {
     int code = Z_OK;
     std::string text = gzerror(file_.get(), &code);
     if (const std::string name = path_ + ": "; text.starts_with(name)) text.erase(0, name.size());
+    if (text == "incorrect data check") text = "its checksum is wrong, so it is damaged";
     if (code != Z_OK && code != Z_BUF_ERROR)
       return failure(ErrorCode::kCorrupt, "cannot read {}: {}", path_,
                      code == Z_ERRNO ? "input/output error" : one_line(std::move(text)));

@@ -60,17 +60,16 @@ class LeftOut {
     ++its.count;
     ++count_;
   }
-  void warn(const std::string& root, const std::vector<std::string>& extensions) const {
-    if (count_ == 0) return;
+  std::int64_t count() const { return count_; }
+  // "2 .webp (cat/1.webp), 1 .db (dog/Thumbs.db)".
+  std::string text() const {
     std::vector<std::string> said;
     for (const auto& [kind, files] : kinds_) {
       if (said.size() < kMostKinds)
         said.push_back(one_line(fmt::format("{} {} ({})", files.count, kind, files.first)));
     }
     if (kinds_.size() > kMostKinds) said.push_back(fmt::format("{} more kinds", kinds_.size() - kMostKinds));
-    log::warning("ImageFolder: {} below {} not read: {}; only names that end in {} are",
-                 count_ == 1 ? "1 file" : fmt::format("{} files", count_),
-                 root + (count_ == 1 ? " is" : " are"), fmt::join(said, ", "), fmt::join(extensions, ", "));
+    return fmt::format("{}", fmt::join(said, ", "));
   }
 
  private:
@@ -132,10 +131,15 @@ ImageFolder::ImageFolder(std::string root, ImageFolderOptions options)
     if (targets_.size() == before) empty.push_back(name);
   }
   if (!empty.empty() && !options_.allow_empty)
-    throw std::runtime_error(fmt::format("cannot use {}: no file that ends in {} for the class{} {}", root_,
+    throw std::runtime_error(fmt::format("cannot use {}: no file that ends in {} for the class{} {}{}", root_,
                                          fmt::join(options_.extensions, ", "), empty.size() == 1 ? "" : "es",
-                                         fmt::join(empty, ", ")));
-  left_out.warn(root_, options_.extensions);
+                                         fmt::join(empty, ", "),
+                                         left_out.count() == 0 ? "" : "; not read: " + left_out.text()));
+  if (left_out.count() > 0)
+    log::warning("ImageFolder: {} below {} not read: {}; only names that end in {} are",
+                 left_out.count() == 1 ? "1 file" : fmt::format("{} files", left_out.count()),
+                 root_ + (left_out.count() == 1 ? " is" : " are"), left_out.text(),
+                 fmt::join(options_.extensions, ", "));
 }
 
 void ImageFolder::add_image(std::string_view path, std::int64_t target) {

@@ -130,7 +130,10 @@ Expected<std::optional<TarReader::Header>> TarReader::header() {
   if (!got) return std::unexpected(got.error());
   lacks_end_ = *got == 0 && has_begun_;
   if (lacks_end_) return std::nullopt;
-  if (*got < block.size()) return corrupt(*got == 0 ? "it is empty" : "it is cut off");
+  if (*got < block.size())
+    return corrupt(*got == 0    ? "it is empty"
+                   : has_begun_ ? "it is cut off"
+                                : "it is no tar archive, or cut off");
   has_begun_ = true;
   if (is_zero_block(block)) return std::nullopt;
   if (!has_right_sum(block)) return corrupt("not a tar archive, or a header of it is damaged");

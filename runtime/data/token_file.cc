@@ -48,8 +48,11 @@ Status read_npy(TokenFile& file) {
   if (!header) return unusable(file.path, header.error().message());
   constexpr at::ScalarType kTypes[] = {at::kByte, at::kUInt16, at::kUInt32, at::kInt, at::kLong};
   if (!header->dtype || std::ranges::find(kTypes, *header->dtype) == std::end(kTypes))
-    return unusable(file.path, fmt::format("its array is of {}, and tokens are of |u1, <u2, <u4, <i4 or <i8",
-                                           header->descr));
+    return unusable(
+        file.path,
+        fmt::format(
+            "its array is of {}, and tokens are whole numbers: save tokens.astype(np.uint16), or uint32",
+            header->descr));
   if (header->shape.size() != 1)
     return unusable(file.path, fmt::format("its array has the shape ({}): save it as one row, by reshape(-1)",
                                            fmt::join(header->shape, ", ")));
@@ -219,8 +222,7 @@ Status read_tokens(TokenFile& file, const std::optional<std::string>& index) {
     // Letters may be tokens of one byte.
     if (*kind != FileKind::kHtml || c10::elementSize(file.dtype) > 1)
       return unusable(file.path,
-                      fmt::format("it is {}; tokens are written by numpy's tofile() or np.save(), or by "
-                                  "Megatron or llm.c",
+                      fmt::format("it is {}; load it in Python, and np.save(\"train.npy\", tokens)",
                                   description_of(*kind)));
   }
   const LlmcKind* const llmc = llmc_kind(bytes);

@@ -14,6 +14,7 @@
 #include "runtime/data/file_kind.h"
 #include "runtime/data/npy.h"
 #include "runtime/data/tar.h"
+#include "runtime/process/uncaught.h"
 
 namespace muster {
 
@@ -229,6 +230,13 @@ std::vector<std::string> expand_archives(const std::vector<std::string>& names,
   if (const Status usable = TarReader::check_archive(all[0]); !usable)
     throw std::runtime_error(usable.error().message());
   return all;
+}
+
+void rethrow_undecoded(const std::string& key, const std::string& archive) {
+  const std::string why = current_exception_text();
+  const std::string sample = fmt::format("sample {} of {}", one_line(key), archive);
+  std::throw_with_nested(
+      std::runtime_error(why.starts_with(sample) ? why : fmt::format("{}: {}", sample, why)));
 }
 
 std::string name_of_archives(const std::vector<std::string>& archives) {

@@ -51,6 +51,8 @@ namespace detail {
 // Called while an exception is handled: throws what names the sample, with the exception nested in it.
 [[noreturn]] void rethrow_bad_sample(const std::string& dataset, std::int64_t index);
 
+// Called while an exception is handled: warns of the first of the samples that are left out, and says why.
+void warn_of_skipped(const std::string& dataset, std::int64_t index);
 [[noreturn]] void refuse_index(const std::string& dataset, std::int64_t index, std::int64_t size);
 
 // std::out_of_range with dataset, index and size unless the dataset has this sample.
@@ -86,6 +88,7 @@ void for_each_sample(const Dataset<Sample>& dataset, std::span<const std::int64_
       take(dataset.get(indices[number]));
     } catch (...) {
       if (skipped == nullptr) rethrow_bad_sample(dataset.name(), indices[number]);
+      warn_of_skipped(dataset.name(), indices[number]);
       skipped->push_back(static_cast<std::int64_t>(number));
     }
   }

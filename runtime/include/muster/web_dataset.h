@@ -15,6 +15,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <muster/iterable_dataset.h>
@@ -54,6 +55,8 @@ namespace detail {
 // name as well. std::invalid_argument says what is wrong.
 std::vector<std::string> expand_archives(const std::vector<std::string>& names,
                                          const WebDatasetOptions& options);
+// Called while an exception is handled: throws what names the sample, with the exception nested in it.
+[[noreturn]] void rethrow_undecoded(const std::string& key, const std::string& archive);
 std::string name_of_archives(const std::vector<std::string>& archives);
 
 class WebStream {
@@ -103,7 +106,12 @@ class WebDataset
     std::optional<Sample> next() override {
       std::optional<WebSample> sample = stream_.next();
       if (!sample) return std::nullopt;
-      return decode_(*std::move(sample));
+      const std::string key = sample->key, archive = sample->archive;
+      try {
+        return decode_(*std::move(sample));
+      } catch (const std::exception&) {
+        detail::rethrow_undecoded(key, archive);
+      }
     }
     bool skip(std::int64_t count) override { return stream_.skip(count); }
 

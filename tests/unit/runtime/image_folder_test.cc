@@ -73,6 +73,11 @@ TEST_F(ImageFolderTest, SaysWhatItDoesNotRead) {
   EXPECT_THAT(
       said,
       HasSubstr("1 pipe, socket or device (dog/pipe.jpg); only names that end in .jpg, .jpeg, .png are\n"));
+  put("fish/3.webp", "");
+  EXPECT_THAT([&] { ImageFolder images(root_); },
+              ThrowsMessage<std::runtime_error>(
+                  AllOf(HasSubstr("for the class fish; not read: "), HasSubstr("3 .webp ("))));
+  fs::remove_all(root_ + "/fish");
   fs::create_symlink(root_ + "/gone.jpg", root_ + "/dog/2.jpg");
   EXPECT_THAT([&] { ImageFolder images(root_); },
               ThrowsMessage<std::runtime_error>("cannot use " + root_ +

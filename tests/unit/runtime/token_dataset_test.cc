@@ -169,7 +169,8 @@ TEST_F(TokenDatasetTest, ReadsArraysOfNumpy) {
   const std::string data(20, 'x');
   refused(npy_file("'<u2'", "(2, 5)", data),
           "its array has the shape (2, 5): save it as one row, by reshape(-1)");
-  refused(npy_file("'<f4'", "(5,)", data), "its array is of <f4, and tokens are of");
+  refused(npy_file("'<f4'", "(5,)", data),
+          "its array is of <f4, and tokens are whole numbers: save tokens.astype(np.uint16)");
   refused(npy_file("'>u2'", "(10,)", data), "its array is of >u2");
   refused(npy_file("[('a', '<u2')]", "(10,)", data), "its array is of a structure");
   refused(npy_file("'<u2'", "(11,)", data),
@@ -281,7 +282,8 @@ TEST_F(TokenDatasetTest, AFileOfAnotherKindIsNamed) {
     EXPECT_THAT([&] { TokenDataset(path_, {.context = 2}); }, refuses(what));
   };
   const std::string rest(400, '\1');
-  refused("PK\x03\x04" + rest, "a ZIP archive, as np.savez() and torch.save() write");
+  refused("PK\x03\x04" + rest,
+          "a ZIP archive, as np.savez() and torch.save() write; load it in Python, and np.save(");
   refused("PAR1\x15" + rest, "a Parquet file");
   refused(std::string("ARROW1\0\0", 8) + rest, "an Arrow file");
   refused("\xff\xff\xff\xff" + std::string("\x60\0\0\0", 4) + rest, "an Arrow file");

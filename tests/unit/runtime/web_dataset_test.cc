@@ -249,8 +249,9 @@ TEST_F(WebDatasetTest, ADamagedByteInACompressedArchiveIsNamed) {
   ASSERT_NE(place, std::string::npos);
   bytes[place] = '7';
   std::ofstream(packed) << bytes;
-  EXPECT_THAT(numbers_read, ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("cannot read " + packed + ": "),
-                                                                    HasSubstr("incorrect data check"))));
+  EXPECT_THAT(numbers_read,
+              ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("cannot read " + packed + ": "),
+                                                      HasSubstr("its checksum is wrong, so it is damaged"))));
   for (const std::size_t missing : {1U, 8U}) {  // of the checksum and the length
     pack("wb9", 0, whole.size());
     std::filesystem::resize_file(packed, std::filesystem::file_size(packed) - missing);
@@ -263,10 +264,41 @@ TEST_F(WebDatasetTest, ADamagedByteInACompressedArchiveIsNamed) {
   bytes = contents_of(packed);
   bytes[bytes.size() - 5] ^= 1;
   std::ofstream(packed) << bytes;
-  EXPECT_THAT(numbers_read, ThrowsMessage<std::runtime_error>(HasSubstr("incorrect data check")));
+  EXPECT_THAT(numbers_read,
+              ThrowsMessage<std::runtime_error>(HasSubstr("its checksum is wrong, so it is damaged")));
   pack("wb", 0, whole.size());
   std::ofstream(packed, std::ios::app) << std::string(100, '\0') << "what gzip -t passes over";
   EXPECT_THAT(numbers_read(), ElementsAre(0, 1, 2));
+}
+
+// Whatever the batch size: the error of the last archive is no batch of its own.
+TEST_F(WebDatasetTest, AStreamThatEndsWithAnErrorIsAtItsEndWhereBadSamplesAreSkipped) {
+  const std::string path = numbers("short.tar", 0, 4);
+  std::filesystem::resize_file(path, 4 * 1024 - 512);  // in the middle of the fourth
+  const WebDataset dataset({path}, number_of);
+  for (const std::int64_t batch_size : {1, 2, 3, 4}) {
+    DataLoader loader(dataset, {.batch_size = batch_size, .bad_sample = BadSample::kSkip}, 0, 1);
+    std::vector<std::int64_t> all;
+    testing::internal::CaptureStderr();
+    for (auto& batch : loader)
+      for (const std::int64_t number : list(batch)) all.push_back(number);
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_THAT(all, ElementsAre(0, 1, 2)) << batch_size;
+    EXPECT_THAT(said, HasSubstr("is skipped: cannot read " + path + ": it is cut off"));
+  }
+}
+
+TEST_F(WebDatasetTest, WhatCannotBeDecodedIsNamedWithItsArchive) {
+  const std::string first = numbers("first.tar", 0, 2),
+                    words = archive("words.tar", {{"b.cls", "7"}, {"w.cls", "seven"}});
+  EXPECT_THAT(([&] {
+                all_of(WebDataset({first, words},
+                                  [](const WebSample& sample) { return std::stoi(sample.parts.at("cls")); }));
+              }),
+              ThrowsMessage<std::runtime_error>(HasSubstr("sample w of " + words + ": ")));
+  EXPECT_THAT(
+      ([&] { all_of(WebDataset({first, words}, number_of)); }),
+      ThrowsMessage<std::runtime_error>("sample w of " + words + " has a cls that is no whole number"));
 }
 
 TEST_F(WebDatasetTest, BracesAreThoseOfAShell) {

@@ -157,7 +157,8 @@ class StreamSource : public BatchSource {
       if (result == Read::kBad) loaded.skipped.push_back(loaded.count);
       ++loaded.count;
     }
-    if (drop_last_ && loaded.count < std::ssize(indices)) return {};
+    const bool is_last = loaded.count < std::ssize(indices);
+    if (is_last && (drop_last_ || loaded.count == std::ssize(loaded.skipped))) return {};
     builder.finish(loaded);
     return loaded;
   }
@@ -224,7 +225,10 @@ class StreamSource : public BatchSource {
       else
         to.add(*std::move(sample));
     } catch (...) {
-      if (bad_sample == BadSample::kSkip) return Read::kBad;
+      if (bad_sample == BadSample::kSkip) {
+        if constexpr (!std::is_same_v<To, Nowhere>) warn_of_skipped(dataset_.name(), index);
+        return Read::kBad;
+      }
       reading.reader.reset();
       rethrow_bad_sample_of_shard(dataset_.name(), index, shards_.count);
     }
