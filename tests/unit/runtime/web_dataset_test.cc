@@ -288,6 +288,23 @@ TEST_F(WebDatasetTest, AStreamThatEndsWithAnErrorIsAtItsEndWhereBadSamplesAreSki
   }
 }
 
+// The sample behind it, which was read to see whether there is one, comes next.
+TEST_F(WebDatasetTest, ABatchThatCannotBeReadBeforeTheEndIsAnErrorAndMayBePassed) {
+  const std::string cut = numbers("cut.tar", 0, 2), rest = numbers("rest.tar", 10, 12);
+  std::filesystem::resize_file(cut, 2 * 1024 - 512);
+  const WebDataset dataset({cut, rest}, number_of);
+  DataLoader loader(dataset, {.batch_size = 1, .bad_sample = BadSample::kSkip}, 0, 1);
+  std::vector<std::int64_t> all;
+  const auto take = [&] {
+    for (auto& batch : loader.epochs(1)) all.push_back(list(batch).at(0));
+  };
+  EXPECT_THAT(take, ThrowsMessage<std::runtime_error>(HasSubstr("none of its samples can be read")));
+  EXPECT_THAT(all, ElementsAre(0));
+  loader.skip_failed_batch();
+  take();
+  EXPECT_THAT(all, ElementsAre(0, 10, 11));
+}
+
 TEST_F(WebDatasetTest, WhatCannotBeDecodedIsNamedWithItsArchive) {
   const std::string first = numbers("first.tar", 0, 2),
                     words = archive("words.tar", {{"b.cls", "7"}, {"w.cls", "seven"}});

@@ -157,8 +157,9 @@ class StreamSource : public BatchSource {
       if (result == Read::kBad) loaded.skipped.push_back(loaded.count);
       ++loaded.count;
     }
-    const bool is_last = loaded.count < std::ssize(indices);
-    if (is_last && (drop_last_ || loaded.count == std::ssize(loaded.skipped))) return {};
+    if (drop_last_ && loaded.count < std::ssize(indices)) return {};
+    // What could not be read at the end of a shard is no batch of its own.
+    if (loaded.count == std::ssize(loaded.skipped) && at_end(*reading)) return {};
     builder.finish(loaded);
     return loaded;
   }
@@ -175,6 +176,7 @@ class StreamSource : public BatchSource {
     std::int64_t next = 0;  // index of the sample that comes next
     bool ended = false;
     std::unique_ptr<typename IterableDataset<Sample>::Reader> reader;
+    std::optional<Sample> ahead;  // number `next`, read already
   };
   struct Nowhere {
     void add(const Sample&) {}
@@ -191,14 +193,14 @@ class StreamSource : public BatchSource {
   void read_up_to(Reading& reading, std::int64_t epoch, std::int64_t index) {
     if (reading.epoch != epoch || reading.next > index || (!reading.reader && !reading.ended)) {
       const std::int64_t shard = index % shards_.count;
-      reading = {.epoch = epoch, .next = shard, .ended = false, .reader = nullptr};
+      reading = {.epoch = epoch, .next = shard, .ended = false, .reader = nullptr, .ahead = {}};
       reading.reader = dataset_.open({.index = shard, .count = shards_.count, .epoch = epoch, .seed = seed_});
       if (!reading.reader) throw std::runtime_error("open() has given no reader");
     }
     const std::int64_t passed = (index - reading.next) / shards_.count;
     if (passed == 0 || reading.ended) return;
     try {
-      if (reading.reader->skip(passed)) {
+      if (!reading.ahead && reading.reader->skip(passed)) {
         reading.next = index;
         return;
       }
@@ -211,6 +213,20 @@ class StreamSource : public BatchSource {
     }
   }
 
+  // Whether the shard has no more samples. One that comes is kept for the next batch.
+  bool at_end(Reading& reading) {
+    if (reading.ended) return true;
+    begin_sample_at(reading.next);
+    try {
+      reading.ahead = reading.reader->next();
+    } catch (...) {
+      return false;  // it is told, as what came before it
+    }
+    reading.ended = !reading.ahead;
+    if (reading.ended) reading.reader.reset();
+    return reading.ended;
+  }
+
   // One sample, in the place of this index.
   template <class To>
   Read read(Reading& reading, std::int64_t index, BadSample bad_sample, To& to) {
@@ -218,7 +234,8 @@ class StreamSource : public BatchSource {
     begin_sample_at(index);
     reading.next = index + shards_.count;
     try {
-      std::optional<Sample> sample = reading.reader->next();
+      std::optional<Sample> sample =
+          reading.ahead ? std::exchange(reading.ahead, std::nullopt) : reading.reader->next();
       reading.ended = !sample.has_value();
       if (reading.ended)
         reading.reader.reset();
