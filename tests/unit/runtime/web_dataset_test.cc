@@ -279,12 +279,9 @@ TEST_F(WebDatasetTest, AStreamThatEndsWithAnErrorIsAtItsEndWhereBadSamplesAreSki
   for (const std::int64_t batch_size : {1, 2, 3, 4}) {
     DataLoader loader(dataset, {.batch_size = batch_size, .bad_sample = BadSample::kSkip}, 0, 1);
     std::vector<std::int64_t> all;
-    testing::internal::CaptureStderr();
     for (auto& batch : loader)
       for (const std::int64_t number : list(batch)) all.push_back(number);
-    const std::string said = testing::internal::GetCapturedStderr();
     EXPECT_THAT(all, ElementsAre(0, 1, 2)) << batch_size;
-    EXPECT_THAT(said, HasSubstr("is skipped: cannot read " + path + ": it is cut off"));
   }
 }
 
