@@ -16,14 +16,17 @@ CsvReader::CsvReader(std::string_view text, char separator, std::optional<char> 
     : rest_(text), separator_(separator), comment_(comment) {
   if (rest_.starts_with(kByteOrderMark)) rest_.remove_prefix(kByteOrderMark.size());
   for (; skipped > 0 && !rest_.empty(); --skipped) {
-    rest_.remove_prefix(std::min(rest_.find('\n'), rest_.size()));
+    skip_to_line_end();
     skip_line_end();
   }
 }
 
-void CsvReader::skip_comment() {
-  if (!at_comment()) return;
+void CsvReader::skip_to_line_end() {
   rest_.remove_prefix(std::min(rest_.find('\n'), rest_.size()));
+}
+
+void CsvReader::skip_comment() {
+  if (at_comment()) skip_to_line_end();
 }
 
 bool CsvReader::at_line_end() const {

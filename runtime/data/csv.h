@@ -32,6 +32,7 @@ class CsvReader {
   bool at_line_end() const;
   bool at_comment() const { return comment_ && rest_.starts_with(*comment_); }
   void skip_comment();
+  void skip_to_line_end();
   void skip_line_end();
 
   std::string_view rest_;

@@ -219,9 +219,9 @@ void check_options(const CsvDatasetOptions& options) {
   check_type("CsvDataset: dtype", options.dtype);
   check_type("CsvDataset: label_dtype", options.label_dtype);
   check_argument(options.skiprows >= 0, "CsvDataset: skiprows", options.skiprows, "at least 0");
-  const bool is_whole = !options.fill_na || *options.fill_na == std::floor(*options.fill_na);
-  const bool fits = is_whole && (!options.fill_na || std::abs(*options.fill_na) < 0x1p63);
-  check_argument(fits || options.dtype != at::kLong, "CsvDataset: fill_na", options.fill_na.value_or(0),
+  const double fill = options.fill_na.value_or(0);
+  const bool is_int64 = fill == std::floor(fill) && std::abs(fill) < 0x1p63;
+  check_argument(is_int64 || options.dtype != at::kLong, "CsvDataset: fill_na", fill,
                  "a whole number where dtype is Long");
   std::string used = "\"\n\r0123456789+-";
   const auto check_letter = [&used](const char* option, char letter) {
@@ -237,7 +237,7 @@ void check_options(const CsvDatasetOptions& options) {
 
 std::string unpacked_text(const std::string& path) {
   auto file = GzipFile::open(path);
-  auto text = file ? file->read_rest() : std::unexpected(file.error());
+  auto text = file ? file->read_text() : std::unexpected(file.error());
   if (!text) throw std::runtime_error(text.error().message());
   return *std::move(text);
 }

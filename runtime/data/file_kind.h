@@ -1,5 +1,5 @@
-// What a file is by its first bytes, so that one of another kind than a data set reads is refused by its
-// name.
+// Recognises files by their first bytes, so that a data set can name what it was given in place of its own
+// kind.
 //
 // Plain functions, safe to call from any thread.
 #pragma once
@@ -33,7 +33,7 @@ enum class FileKind {
   kHtml,
 };
 
-// What a file begins with; nothing if that is none of these. `file_size` rules out headers that promise more
+// The kind that the first bytes show, if it is one of these. `file_size` rules out headers that promise more
 // than the file holds.
 std::optional<FileKind> file_kind(std::span<const std::byte> beginning, std::uint64_t file_size);
 // "a ZIP archive, as np.savez() and torch.save() write".

@@ -54,16 +54,18 @@ Status GzipFile::skip(std::int64_t size) {
   return {};
 }
 
-Expected<std::string> GzipFile::read_rest() {
-  std::string all;
-  for (;;) {
-    const std::size_t had = all.size();
-    all.resize(had + kGzipStepBytes);
-    const auto got = read(all.data() + had, kGzipStepBytes);
+Expected<std::string> GzipFile::read_text(std::uint64_t most) {
+  std::string bytes;
+  while (bytes.size() < most) {
+    const std::size_t had = bytes.size();
+    const auto step = static_cast<std::size_t>(std::min<std::uint64_t>(most - had, kGzipStepBytes));
+    bytes.resize(had + step);
+    const auto got = read(bytes.data() + had, step);
     if (!got) return std::unexpected(got.error());
-    all.resize(had + *got);
-    if (*got < kGzipStepBytes) return all;
+    bytes.resize(had + *got);
+    if (*got < step) break;
   }
+  return bytes;
 }
 
 Status GzipFile::check_rest() {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -22,8 +23,9 @@ class GzipFile {
   // cut off; the checksum of what is compressed has been compared when nothing more comes.
   Expected<std::size_t> read(void* to, std::size_t size);
   Status skip(std::int64_t size);
-  // What is left, in memory.
-  Expected<std::string> read_rest();
+  // At most so many bytes, by default all that follow. Makes room as they come, whatever a header has
+  // promised.
+  Expected<std::string> read_text(std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
   // Reads to the end and keeps nothing, so that the checksum is compared.
   Status check_rest();
 

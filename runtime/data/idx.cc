@@ -36,12 +36,6 @@ Expected<std::uint64_t> byte_count(const IdxArray& array, const std::string& pat
   return std::ranges::find(array.shape, 0U) == array.shape.end() ? count : 0;
 }
 
-bool is_idx_type(std::uint8_t code) {
-  constexpr IdxType kTypes[] = {IdxType::kUnsignedByte, IdxType::kSignedByte, IdxType::kShort,
-                                IdxType::kInt,          IdxType::kFloat,      IdxType::kDouble};
-  return std::ranges::find(kTypes, static_cast<IdxType>(code)) != std::end(kTypes);
-}
-
 // From big-endian to little-endian.
 void turn_elements(IdxArray& array) {
   const std::size_t size = element_bytes(array.type);
@@ -60,7 +54,7 @@ std::size_t element_bytes(IdxType type) {
     case IdxType::kFloat: return 4;
     case IdxType::kDouble: return 8;
   }
-  return 1;
+  return 0;
 }
 
 Expected<IdxArray> read_idx_array(const std::string& path) {
@@ -70,7 +64,7 @@ Expected<IdxArray> read_idx_array(const std::string& path) {
   if (!file) return std::unexpected(file.error());
   std::array<std::uint8_t, 4> magic{};
   if (Status read = read_exactly(*file, magic, path); !read) return std::unexpected(read.error());
-  if (magic[0] != 0 || magic[1] != 0 || !is_idx_type(magic[2]) || magic[3] == 0) {
+  if (magic[0] != 0 || magic[1] != 0 || element_bytes(static_cast<IdxType>(magic[2])) == 0 || magic[3] == 0) {
     return failure(ErrorCode::kCorrupt,
                    "cannot read {}: not an IDX file, it begins with {:02x}{:02x}{:02x}{:02x}", path, magic[0],
                    magic[1], magic[2], magic[3]);

@@ -27,7 +27,7 @@ struct IdxArray {
   std::vector<std::uint8_t> bytes;  // of the elements, as this machine has them
 };
 
-std::size_t element_bytes(IdxType type);
+std::size_t element_bytes(IdxType type);  // 0: there is no such type
 
 // Errors name the file: missing, truncated, longer than its header says, not IDX, larger than 4 GiB.
 Expected<IdxArray> read_idx_array(const std::string& path);

@@ -25,7 +25,7 @@ std::optional<at::ScalarType> dtype_of_descr(std::string_view descr) {
   return found->second;
 }
 
-// What stands behind the key of a Python dict that is written as text.
+// The text of a Python dict from the value of `key` on.
 std::optional<std::string_view> behind_key(std::string_view header, std::string_view key) {
   const std::size_t at = header.find(key);
   if (at == std::string_view::npos) return std::nullopt;

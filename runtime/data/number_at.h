@@ -9,7 +9,7 @@ namespace muster {
 
 static_assert(std::endian::native == std::endian::little, "the files are little-endian");
 
-// Of contiguous bytes, of which so many must be there from `at` on.
+// The number that begins at byte `at`. The caller has seen that the bytes reach so far.
 template <class Number, class Bytes>
 Number number_at(const Bytes& bytes, std::size_t at) {
   Number number{};

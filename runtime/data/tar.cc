@@ -16,7 +16,6 @@ namespace {
 constexpr std::size_t kTarBlock = 512;
 constexpr std::int64_t kLargestEntry = std::int64_t{1} << 50;
 constexpr std::int64_t kLargestExtension = 1 << 20;  // a name, or a table of them
-constexpr std::size_t kTarStepBytes = 1 << 20;
 
 using TarBlock = std::array<char, kTarBlock>;
 
@@ -100,22 +99,15 @@ std::unexpected<Error> TarReader::corrupt(const std::string& what) const {
 }
 
 Expected<std::string> TarReader::read(std::int64_t size) {
-  std::string bytes;
-  const auto wanted = static_cast<std::size_t>(size);
-  while (bytes.size() < wanted) {
-    const std::size_t had = bytes.size(), step = std::min(wanted - had, kTarStepBytes);
-    bytes.resize(had + step);
-    const auto got = file_.read(bytes.data() + had, step);
-    if (!got) return std::unexpected(got.error());
-    if (*got < step) return corrupt("it is cut off");
-  }
+  auto bytes = file_.read_text(static_cast<std::uint64_t>(size));
+  if (bytes && std::ssize(*bytes) < size) return corrupt("it is cut off");
   return bytes;
 }
 
 Status TarReader::pass_over() {
   if (const std::int64_t size = std::exchange(size_, 0); size > 0) {
     if (Status passed = file_.skip(size - 1); !passed) return passed;
-    char last = 0;  // to go beyond the end of a plain file is no error of its own
+    char last = 0;  // to seek beyond the end of a plain file is no error
     const auto got = file_.read(&last, 1);
     if (!got) return std::unexpected(got.error());
     if (*got == 0) return corrupt("it is cut off");

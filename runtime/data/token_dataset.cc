@@ -53,7 +53,7 @@ std::vector<std::string> files_of(const std::string& pattern) {
 struct TokenDataset::Part {
   TokenFile file;
   std::int64_t first_sample;
-  // Of each document, the number of its first sample in this file; empty: the file is cut as a whole.
+  // The number in this file of each document's first sample; empty: the file is cut as a whole.
   std::vector<std::int64_t> first_samples;
 };
 

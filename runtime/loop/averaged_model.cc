@@ -3,9 +3,10 @@
 #include <muster/averaged_model.h>
 #include <muster/collectives.h>
 #include <muster/state_part.h>
-#include <muster/sync_batch_norm.h>
 #include <stdexcept>
 #include <torch/torch.h>
+
+#include "runtime/parallel/batch_norm_layer.h"
 
 namespace muster {
 namespace {
@@ -57,12 +58,7 @@ std::vector<at::Tensor> detached(const std::vector<at::Tensor>& tensors) {
 // use() with each BatchNorm layer, as what it is.
 template <class Use>
 void for_each_batch_norm(torch::nn::Module& module, const Use& use) {
-  module.apply([&](torch::nn::Module& each) {
-    if (auto* const one = each.as<torch::nn::BatchNorm1dImpl>()) use(*one);
-    if (auto* const two = each.as<torch::nn::BatchNorm2dImpl>()) use(*two);
-    if (auto* const three = each.as<torch::nn::BatchNorm3dImpl>()) use(*three);
-    if (auto* const sync = each.as<SyncBatchNormImpl>()) use(*sync);
-  });
+  module.apply([&](torch::nn::Module& each) { with_batch_norm(each, use); });
 }
 
 // A rank without batches counts for nothing.

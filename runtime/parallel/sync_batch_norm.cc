@@ -11,6 +11,8 @@
 #include <torch/library.h>
 #include <torch/torch.h>
 
+#include "runtime/parallel/batch_norm_layer.h"
+
 namespace muster {
 namespace {
 
@@ -206,17 +208,11 @@ void SyncBatchNormImpl::take(const Layer& layer) {
 void detail::synchronize_batch_norms(torch::nn::Module& module, const Group& group) {
   std::vector<std::pair<std::string, at::Tensor>> layers;
   std::vector<torch::nn::SequentialImpl*> sequentials;
-  const auto with_layer = [](torch::nn::Module& each, const auto& use) {
-    if (auto* const one = each.as<torch::nn::BatchNorm1dImpl>()) use(*one);
-    if (auto* const two = each.as<torch::nn::BatchNorm2dImpl>()) use(*two);
-    if (auto* const three = each.as<torch::nn::BatchNorm3dImpl>()) use(*three);
-  };
   const auto look_at = [&](const std::string& name, torch::nn::Module& each) {
     const auto add = [&](const auto& layer) {
       layers.emplace_back(name.empty() ? each.name() : name, layer.running_mean);
     };
-    with_layer(each, add);
-    if (auto* const sync = each.as<SyncBatchNormImpl>()) add(*sync);
+    with_batch_norm(each, add);
     if (auto* const sequential = each.as<torch::nn::SequentialImpl>()) sequentials.push_back(sequential);
   };
   module.apply(torch::nn::Module::NamedModuleApplyFunction(look_at));
@@ -228,7 +224,8 @@ void detail::synchronize_batch_norms(torch::nn::Module& module, const Group& gro
     const std::vector<std::string> names = sequential->named_children().keys();
     for (std::size_t i = 0; i < names.size(); ++i) {
       torch::nn::AnyModule& place = *(sequential->begin() + static_cast<std::ptrdiff_t>(i));
-      with_layer(*place.ptr(), [&](const auto& layer) {
+      if (place.ptr()->as<SyncBatchNormImpl>() != nullptr) continue;
+      with_batch_norm(*place.ptr(), [&](const auto& layer) {
         auto& sync = replaced[&layer];
         if (sync == nullptr) {
           sync = std::make_shared<SyncBatchNormImpl>(layer.options, group);

@@ -178,7 +178,7 @@ void ContainerShell::ran_out_of_memory() {
 }
 
 // Some process may be killed for that, and the container live on: it counts with the exit code, and in time.
-// What the engine tells after the container's end counts too, for it may be late.
+// An event that comes after the container's end counts too: a busy engine sends it late.
 bool ContainerShell::out_of_memory() const {
   const Container& container = *container_;
   return container.code && *container.code && **container.code == kKilled &&
