@@ -28,7 +28,7 @@ std::string file_of(void* symbol) {
       "this program was built with LibTorch {0}, and has loaded LibTorch {1} from {2}: make "
       "LD_LIBRARY_PATH lead to {0}, or build Muster and this program with {1}",
       text_of_torch(versions.built), text_of_torch(versions.other),
-      file_of(reinterpret_cast<void*>(&aoti_torch_abi_version)));
+      path_of_torch());
   std::fprintf(stderr, "muster: %s\n", message.c_str());
   write_error_file(message, {.final = true});
   _exit(1);
@@ -43,6 +43,10 @@ bool fit(const TorchVersions& versions) {
 
 std::string text_of_torch(std::uint64_t version) {
   return fmt::format("{}.{}.{}", version >> 56 & 0xff, version >> 48 & 0xff, version >> 40 & 0xff);
+}
+
+std::string path_of_torch() {
+  return file_of(reinterpret_cast<void*>(&aoti_torch_abi_version));
 }
 
 Module load_module(const char* name) {

@@ -20,6 +20,8 @@ struct TorchVersions {
 };
 bool fit(const TorchVersions& versions);
 std::string text_of_torch(std::uint64_t version);  // "2.12.1"
+// Of the libtorch_cpu.so that is loaded.
+std::string path_of_torch();
 
 // A library of Muster's that is loaded by its name, or one line that says why it is not.
 struct Module {
