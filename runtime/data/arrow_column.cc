@@ -11,56 +11,54 @@ namespace muster {
 
 namespace {
 
-using Kind = ArrowColumn::Kind;
-
 struct Format {
   std::string_view text;
-  Kind kind;
+  ArrowKind kind;
   at::ScalarType dtype;
   std::string_view type;
 };
 constexpr Format kFormats[] = {
-    {"n", Kind::kNull, at::ScalarType::Undefined, "null"},
-    {"b", Kind::kBool, at::ScalarType::Bool, "bool"},
-    {"c", Kind::kNumber, at::ScalarType::Char, "int8"},
-    {"C", Kind::kNumber, at::ScalarType::Byte, "uint8"},
-    {"s", Kind::kNumber, at::ScalarType::Short, "int16"},
-    {"S", Kind::kNumber, at::ScalarType::UInt16, "uint16"},
-    {"i", Kind::kNumber, at::ScalarType::Int, "int32"},
-    {"I", Kind::kNumber, at::ScalarType::UInt32, "uint32"},
-    {"l", Kind::kNumber, at::ScalarType::Long, "int64"},
-    {"L", Kind::kNumber, at::ScalarType::UInt64, "uint64"},
-    {"e", Kind::kNumber, at::ScalarType::Half, "float16"},
-    {"f", Kind::kNumber, at::ScalarType::Float, "float"},
-    {"g", Kind::kNumber, at::ScalarType::Double, "double"},
-    {"u", Kind::kText, at::ScalarType::Undefined, "string"},
-    {"z", Kind::kText, at::ScalarType::Undefined, "binary"},
-    {"U", Kind::kLargeText, at::ScalarType::Undefined, "large_string"},
-    {"Z", Kind::kLargeText, at::ScalarType::Undefined, "large_binary"},
-    {"vu", Kind::kTextView, at::ScalarType::Undefined, "string_view"},
-    {"vz", Kind::kTextView, at::ScalarType::Undefined, "binary_view"},
-    {"tdD", Kind::kNumber, at::ScalarType::Int, "date32"},
-    {"tdm", Kind::kNumber, at::ScalarType::Long, "date64"},
-    {"tts", Kind::kNumber, at::ScalarType::Int, "time32"},
-    {"ttm", Kind::kNumber, at::ScalarType::Int, "time32"},
-    {"ttu", Kind::kNumber, at::ScalarType::Long, "time64"},
-    {"ttn", Kind::kNumber, at::ScalarType::Long, "time64"},
-    {"+l", Kind::kList, at::ScalarType::Undefined, "list"},
-    {"+L", Kind::kLargeList, at::ScalarType::Undefined, "large_list"},
-    {"+s", Kind::kStruct, at::ScalarType::Undefined, "struct"},
+    {"n", ArrowKind::kNull, at::ScalarType::Undefined, "null"},
+    {"b", ArrowKind::kBool, at::ScalarType::Bool, "bool"},
+    {"c", ArrowKind::kNumber, at::ScalarType::Char, "int8"},
+    {"C", ArrowKind::kNumber, at::ScalarType::Byte, "uint8"},
+    {"s", ArrowKind::kNumber, at::ScalarType::Short, "int16"},
+    {"S", ArrowKind::kNumber, at::ScalarType::UInt16, "uint16"},
+    {"i", ArrowKind::kNumber, at::ScalarType::Int, "int32"},
+    {"I", ArrowKind::kNumber, at::ScalarType::UInt32, "uint32"},
+    {"l", ArrowKind::kNumber, at::ScalarType::Long, "int64"},
+    {"L", ArrowKind::kNumber, at::ScalarType::UInt64, "uint64"},
+    {"e", ArrowKind::kNumber, at::ScalarType::Half, "float16"},
+    {"f", ArrowKind::kNumber, at::ScalarType::Float, "float"},
+    {"g", ArrowKind::kNumber, at::ScalarType::Double, "double"},
+    {"u", ArrowKind::kText, at::ScalarType::Undefined, "string"},
+    {"z", ArrowKind::kText, at::ScalarType::Undefined, "binary"},
+    {"U", ArrowKind::kLargeText, at::ScalarType::Undefined, "large_string"},
+    {"Z", ArrowKind::kLargeText, at::ScalarType::Undefined, "large_binary"},
+    {"vu", ArrowKind::kTextView, at::ScalarType::Undefined, "string_view"},
+    {"vz", ArrowKind::kTextView, at::ScalarType::Undefined, "binary_view"},
+    {"tdD", ArrowKind::kNumber, at::ScalarType::Int, "date32"},
+    {"tdm", ArrowKind::kNumber, at::ScalarType::Long, "date64"},
+    {"tts", ArrowKind::kNumber, at::ScalarType::Int, "time32"},
+    {"ttm", ArrowKind::kNumber, at::ScalarType::Int, "time32"},
+    {"ttu", ArrowKind::kNumber, at::ScalarType::Long, "time64"},
+    {"ttn", ArrowKind::kNumber, at::ScalarType::Long, "time64"},
+    {"+l", ArrowKind::kList, at::ScalarType::Undefined, "list"},
+    {"+L", ArrowKind::kLargeList, at::ScalarType::Undefined, "large_list"},
+    {"+s", ArrowKind::kStruct, at::ScalarType::Undefined, "struct"},
 };
 // What more follows.
 constexpr Format kBeginnings[] = {
-    {"ts", Kind::kNumber, at::ScalarType::Long, "timestamp"},
-    {"tD", Kind::kNumber, at::ScalarType::Long, "duration"},
-    {"w:", Kind::kFixedBytes, at::ScalarType::Undefined, "fixed_size_binary"},
-    {"+w:", Kind::kFixedList, at::ScalarType::Undefined, "fixed_size_list"},
-    {"d:", Kind::kOther, at::ScalarType::Undefined, "decimal"},
-    {"ti", Kind::kOther, at::ScalarType::Undefined, "interval"},
-    {"+m", Kind::kOther, at::ScalarType::Undefined, "map"},
-    {"+u", Kind::kOther, at::ScalarType::Undefined, "union"},
-    {"+r", Kind::kOther, at::ScalarType::Undefined, "run_end_encoded"},
-    {"+v", Kind::kOther, at::ScalarType::Undefined, "list_view"},
+    {"ts", ArrowKind::kNumber, at::ScalarType::Long, "timestamp"},
+    {"tD", ArrowKind::kNumber, at::ScalarType::Long, "duration"},
+    {"w:", ArrowKind::kFixedBytes, at::ScalarType::Undefined, "fixed_size_binary"},
+    {"+w:", ArrowKind::kFixedList, at::ScalarType::Undefined, "fixed_size_list"},
+    {"d:", ArrowKind::kOther, at::ScalarType::Undefined, "decimal"},
+    {"ti", ArrowKind::kOther, at::ScalarType::Undefined, "interval"},
+    {"+m", ArrowKind::kOther, at::ScalarType::Undefined, "map"},
+    {"+u", ArrowKind::kOther, at::ScalarType::Undefined, "union"},
+    {"+r", ArrowKind::kOther, at::ScalarType::Undefined, "run_end_encoded"},
+    {"+v", ArrowKind::kOther, at::ScalarType::Undefined, "list_view"},
 };
 
 Format format_of(std::string_view text) {
@@ -68,7 +66,7 @@ Format format_of(std::string_view text) {
     if (text == each.text) return each;
   for (const Format& each : kBeginnings)
     if (text.starts_with(each.text)) return each;
-  return {text, Kind::kOther, at::ScalarType::Undefined, text};
+  return {text, ArrowKind::kOther, at::ScalarType::Undefined, text};
 }
 
 bool bit_at(const void* bits, std::int64_t index) {
@@ -104,28 +102,28 @@ ArrowColumn column_of(const ArrowSchema& schema) {
                      .size = 0,
                      .children = {}};
   if (schema.dictionary != nullptr) {
-    column.kind = Kind::kDictionary;
+    column.kind = ArrowKind::kDictionary;
     column.children.push_back(column_of(*schema.dictionary));
     column.type = fmt::format("dictionary of {}", column.children[0].type);
     return column;
   }
-  if (format.kind == Kind::kFixedBytes || format.kind == Kind::kFixedList)
+  if (format.kind == ArrowKind::kFixedBytes || format.kind == ArrowKind::kFixedList)
     column.size =
         parse_number<std::int64_t>(std::string_view(schema.format).substr(format.text.size())).value_or(0);
   for (std::int64_t i = 0; i < schema.n_children; ++i)
     column.children.push_back(column_of(*schema.children[i]));
-  const bool is_list =
-      format.kind == Kind::kList || format.kind == Kind::kLargeList || format.kind == Kind::kFixedList;
+  const bool is_list = format.kind == ArrowKind::kList || format.kind == ArrowKind::kLargeList ||
+                       format.kind == ArrowKind::kFixedList;
   if (is_list) column.type += fmt::format(" of {}", column.children.at(0).type);
   return column;
 }
 
 bool ArrowCell::is_null() const {
-  if (column->kind == Kind::kNull) return true;
+  if (column->kind == ArrowKind::kNull) return true;
   if (array->n_buffers > 0 && array->buffers[0] != nullptr &&
       !bit_at(array->buffers[0], array->offset + index))
     return true;
-  return column->kind == Kind::kDictionary && value().is_null();
+  return column->kind == ArrowKind::kDictionary && value().is_null();
 }
 
 bool ArrowCell::flag() const {
@@ -134,14 +132,14 @@ bool ArrowCell::flag() const {
 
 ArrowCell ArrowCell::first() const {
   std::int64_t place = (array->offset + index) * column->size;
-  if (column->kind == Kind::kList) place = *values<std::int32_t>();
-  if (column->kind == Kind::kLargeList) place = *values<std::int64_t>();
+  if (column->kind == ArrowKind::kList) place = *values<std::int32_t>();
+  if (column->kind == ArrowKind::kLargeList) place = *values<std::int64_t>();
   return {.column = column->children.data(), .array = array->children[0], .index = place};
 }
 
 std::int64_t ArrowCell::count() const {
-  if (column->kind == Kind::kList) return values<std::int32_t>()[1] - values<std::int32_t>()[0];
-  if (column->kind == Kind::kLargeList) return values<std::int64_t>()[1] - values<std::int64_t>()[0];
+  if (column->kind == ArrowKind::kList) return values<std::int32_t>()[1] - values<std::int32_t>()[0];
+  if (column->kind == ArrowKind::kLargeList) return values<std::int64_t>()[1] - values<std::int64_t>()[0];
   return column->size;
 }
 
@@ -156,9 +154,9 @@ ArrowCell ArrowCell::value() const {
 
 std::string_view ArrowCell::bytes() const {
   switch (column->kind) {
-    case Kind::kText: return between_offsets<std::int32_t>(*this);
-    case Kind::kLargeText: return between_offsets<std::int64_t>(*this);
-    case Kind::kTextView: return viewed(*array, array->offset + index);
+    case ArrowKind::kText: return between_offsets<std::int32_t>(*this);
+    case ArrowKind::kLargeText: return between_offsets<std::int64_t>(*this);
+    case ArrowKind::kTextView: return viewed(*array, array->offset + index);
     default:
       return {static_cast<const char*>(array->buffers[1]) + (array->offset + index) * column->size,
               static_cast<std::size_t>(column->size)};

@@ -14,8 +14,6 @@ namespace muster {
 
 namespace {
 
-using Kind = ArrowColumn::Kind;
-
 std::string name_of_row(const ParquetRow& row) {
   return fmt::format("row {} of {}", row.index(), row.file());
 }
@@ -32,7 +30,7 @@ struct ColumnOfRow {
         fmt::format("{}: column \"{}\" {}", name_of_row(row), one_line(std::string(name)), what));
   }
   [[noreturn]] void refuse_type(std::string_view wanted) const {
-    const bool known = cell.column->kind != Kind::kOther;
+    const bool known = cell.column->kind != ArrowKind::kOther;
     refuse(fmt::format("is of the type {}, {}", cell.column->type,
                        known ? fmt::format("and not {}", wanted)
                              : "which is not read: write it as a number, a text or a list of these"));
@@ -83,7 +81,7 @@ ColumnOfRow find_column(const ParquetRow& row, const detail::ParquetRows& rows, 
     const std::size_t dot = rest.find('.');
     const auto outer =
         dot == std::string_view::npos ? std::nullopt : child_named(*found.cell.column, rest.substr(0, dot));
-    if (!outer || found.cell.column->children[*outer].kind != Kind::kStruct)
+    if (!outer || found.cell.column->children[*outer].kind != ArrowKind::kStruct)
       throw std::runtime_error(fmt::format("{} has no column \"{}\", but {}", name_of_row(row),
                                            one_line(std::string(name)), names_of(source.columns)));
     if (found.cell.is_null()) found.refuse_null();
@@ -93,25 +91,26 @@ ColumnOfRow find_column(const ParquetRow& row, const detail::ParquetRows& rows, 
 }
 
 bool is_text(const ArrowColumn& column) {
-  return column.kind == Kind::kText || column.kind == Kind::kLargeText || column.kind == Kind::kTextView ||
-         column.kind == Kind::kFixedBytes;
+  return column.kind == ArrowKind::kText || column.kind == ArrowKind::kLargeText ||
+         column.kind == ArrowKind::kTextView || column.kind == ArrowKind::kFixedBytes;
 }
 
 bool is_list(const ArrowColumn& column) {
-  return column.kind == Kind::kList || column.kind == Kind::kLargeList || column.kind == Kind::kFixedList;
+  return column.kind == ArrowKind::kList || column.kind == ArrowKind::kLargeList ||
+         column.kind == ArrowKind::kFixedList;
 }
 
 // What a dictionary stands for; else the value itself.
-ArrowCell looked_up(const ArrowCell& cell) {
-  return cell.column->kind == Kind::kDictionary ? cell.value() : cell;
+ArrowCell in_dictionary(const ArrowCell& cell) {
+  return cell.column->kind == ArrowKind::kDictionary ? cell.value() : cell;
 }
 
 std::string_view text_of(const ColumnOfRow& column, const ArrowCell& cell) {
-  const bool fits =
-      is_text(*cell.column) || (cell.column->kind == Kind::kDictionary && is_text(cell.column->children[0]));
-  if (!fits && cell.column->kind != Kind::kNull) column.refuse_type("a text");
+  const bool fits = is_text(*cell.column) ||
+                    (cell.column->kind == ArrowKind::kDictionary && is_text(cell.column->children[0]));
+  if (!fits && cell.column->kind != ArrowKind::kNull) column.refuse_type("a text");
   if (cell.is_null()) column.refuse_null();
-  return looked_up(cell).bytes();
+  return in_dictionary(cell).bytes();
 }
 
 double real_value(const ArrowCell& cell) {
@@ -124,26 +123,27 @@ double real_value(const ArrowCell& cell) {
   }
 }
 
-bool is_whole(const ArrowColumn& column) {
-  return column.kind == Kind::kBool ||
-         (column.kind == Kind::kNumber && at::isIntegralType(column.dtype, false));
+bool is_whole_number(const ArrowColumn& column) {
+  return column.kind == ArrowKind::kBool ||
+         (column.kind == ArrowKind::kNumber && at::isIntegralType(column.dtype, false));
 }
 
 // The numbers of a value, and how they lie.
-struct Numbers {
+struct ListedNumbers {
   std::vector<std::int64_t> sizes;
   ArrowCell first;
   std::int64_t count;
 };
 
-Numbers numbers_of(const ColumnOfRow& column) {
-  Numbers numbers{.sizes = {}, .first = column.cell, .count = 1};
+ListedNumbers numbers_of(const ColumnOfRow& column) {
+  ListedNumbers numbers{.sizes = {}, .first = column.cell, .count = 1};
   while (is_list(*numbers.first.column)) {
     ArrowCell each = numbers.first;
     const ArrowCell inner = each.first();
     std::int64_t total = 0;
     // Of no list nothing is known but what the type says.
-    const std::int64_t length = numbers.count > 0 || each.column->kind == Kind::kFixedList ? each.count() : 0;
+    const std::int64_t length =
+        numbers.count > 0 || each.column->kind == ArrowKind::kFixedList ? each.count() : 0;
     for (std::int64_t i = 0; i < numbers.count; ++i, ++each.index) {
       if (each.is_null()) column.refuse_null();
       if (each.count() != length)
@@ -159,7 +159,7 @@ Numbers numbers_of(const ColumnOfRow& column) {
 }
 
 // Sets those that are null.
-void fill_nulls(const ColumnOfRow& column, const Numbers& numbers, const at::Tensor& tensor) {
+void fill_nulls(const ColumnOfRow& column, const ListedNumbers& numbers, const at::Tensor& tensor) {
   const ArrowCell& first = numbers.first;
   if (first.array->null_count == 0 || first.array->buffers[0] == nullptr) return;
   at::Tensor flat;
@@ -167,17 +167,17 @@ void fill_nulls(const ColumnOfRow& column, const Numbers& numbers, const at::Ten
   for (std::int64_t i = 0; i < numbers.count; ++i, ++each.index) {
     if (!each.is_null()) continue;
     if (!flat.defined()) flat = tensor.view({-1});
-    if (is_whole(*first.column))
+    if (is_whole_number(*first.column))
       flat[i].fill_(column.whole_fill());
     else
       flat[i].fill_(column.fill());
   }
 }
 
-at::Tensor tensor_of(const ColumnOfRow& column, const Numbers& numbers,
+at::Tensor tensor_of(const ColumnOfRow& column, const ListedNumbers& numbers,
                      const std::shared_ptr<const detail::ParquetRows>& rows) {
   const ArrowColumn& leaf = *numbers.first.column;
-  if (leaf.kind == Kind::kBool) {
+  if (leaf.kind == ArrowKind::kBool) {
     at::Tensor tensor = at::empty(numbers.sizes, at::kBool);
     ArrowCell each = numbers.first;
     for (bool& value : std::span(tensor.mutable_data_ptr<bool>(), static_cast<std::size_t>(numbers.count))) {
@@ -220,8 +220,8 @@ bool ParquetRow::is_null(std::string_view column) const {
 std::int64_t ParquetRow::number(std::string_view column) const {
   const ColumnOfRow found = find_column(*this, *rows_, place_, column);
   const ArrowCell& cell = found.cell;
-  if (cell.column->kind == Kind::kNull) return found.whole_fill();
-  if (!is_whole(*cell.column)) found.refuse_type("a whole number");
+  if (cell.column->kind == ArrowKind::kNull) return found.whole_fill();
+  if (!is_whole_number(*cell.column)) found.refuse_type("a whole number");
   if (cell.is_null()) return found.whole_fill();
   if (cell.column->dtype == at::ScalarType::UInt64 && *cell.values<std::uint64_t>() >> 63 != 0)
     found.refuse(fmt::format("is {}, which is above the largest int64", *cell.values<std::uint64_t>()));
@@ -231,8 +231,8 @@ std::int64_t ParquetRow::number(std::string_view column) const {
 double ParquetRow::real(std::string_view column) const {
   const ColumnOfRow found = find_column(*this, *rows_, place_, column);
   const ArrowCell& cell = found.cell;
-  if (cell.column->kind != Kind::kNumber && cell.column->kind != Kind::kBool &&
-      cell.column->kind != Kind::kNull)
+  if (cell.column->kind != ArrowKind::kNumber && cell.column->kind != ArrowKind::kBool &&
+      cell.column->kind != ArrowKind::kNull)
     found.refuse_type("a number");
   return cell.is_null() ? found.fill() : real_value(cell);
 }
@@ -245,7 +245,7 @@ std::string_view ParquetRow::text(std::string_view column) const {
 std::span<const std::uint8_t> ParquetRow::bytes(std::string_view column) const {
   ColumnOfRow found = find_column(*this, *rows_, place_, column);
   const ArrowColumn& outer = *found.cell.column;
-  const auto child = outer.kind == Kind::kStruct ? child_named(outer, "bytes") : std::nullopt;
+  const auto child = outer.kind == ArrowKind::kStruct ? child_named(outer, "bytes") : std::nullopt;
   if (child) {
     if (found.cell.is_null()) found.refuse_null();
     const ArrowCell parent = found.cell;
@@ -264,9 +264,10 @@ std::span<const std::uint8_t> ParquetRow::bytes(std::string_view column) const {
 at::Tensor ParquetRow::tensor(std::string_view column) const {
   const ColumnOfRow found = find_column(*this, *rows_, place_, column);
   if (is_list(*found.cell.column) && found.cell.is_null()) found.refuse_null();
-  const Numbers numbers = numbers_of(found);
-  const Kind kind = numbers.first.column->kind;
-  if (kind != Kind::kNumber && kind != Kind::kBool) found.refuse_type("a number or a list of numbers");
+  const ListedNumbers numbers = numbers_of(found);
+  const ArrowKind kind = numbers.first.column->kind;
+  if (kind != ArrowKind::kNumber && kind != ArrowKind::kBool)
+    found.refuse_type("a number or a list of numbers");
   at::Tensor tensor = tensor_of(found, numbers, rows_);
   fill_nulls(found, numbers, tensor);
   return tensor;

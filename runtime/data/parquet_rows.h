@@ -15,24 +15,25 @@
 
 namespace muster {
 
+enum class ArrowKind {
+  kNull,
+  kBool,
+  kNumber,
+  kText,       // offsets of 32 bits
+  kLargeText,  // of 64
+  kTextView,
+  kFixedBytes,
+  kList,
+  kLargeList,
+  kFixedList,
+  kStruct,
+  kDictionary,
+  kOther,  // is not read
+};
+
 // A column, or a part of one.
 struct ArrowColumn {
-  enum class Kind {
-    kNull,
-    kBool,
-    kNumber,
-    kText,       // offsets of 32 bits
-    kLargeText,  // of 64
-    kTextView,
-    kFixedBytes,
-    kList,
-    kLargeList,
-    kFixedList,
-    kStruct,
-    kDictionary,
-    kOther,  // is not read
-  };
-  Kind kind = Kind::kOther;
+  ArrowKind kind = ArrowKind::kOther;
   std::string name;
   std::string type;                                  // for people
   at::ScalarType dtype = at::ScalarType::Undefined;  // of numbers, and of a dictionary's indices
