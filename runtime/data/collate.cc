@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <torch/torch.h>
 
+#include "runtime/data/convert.h"
+
 namespace muster {
 
 namespace {
@@ -27,6 +29,12 @@ std::vector<std::int64_t> with_first(std::int64_t first, at::IntArrayRef sizes) 
   return result;
 }
 
+// Of decode_image() and read_image(): [3, height, width] of uint8, the channels of a pixel side by side.
+bool is_image_of_pixels(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kByte && tensor.dim() == 3 && tensor.size(0) == 3 &&
+         tensor.stride(0) == 1 && tensor.stride(2) == 3 && tensor.stride(1) == 3 * tensor.size(2);
+}
+
 }  // namespace
 
 void Collator<at::Tensor>::add(const at::Tensor& sample) {
@@ -43,14 +51,16 @@ void Collator<at::Tensor>::add(const at::Tensor& sample) {
     refuse(fmt::format("its type {} is not that of the first sample of the batch, {}",
                        c10::toString(sample.scalar_type()), c10::toString(batch_.scalar_type())));
   }
-  if (sample.is_cpu() && batch_.is_cpu() &&
-      sample.is_contiguous()) {  // a tenth of copy_'s time for a small sample
-    const std::size_t size_bytes = sample.nbytes();
-    if (size_bytes > 0) {
-      std::memcpy(
-          static_cast<char*>(batch_.mutable_data_ptr()) + static_cast<std::size_t>(added_) * size_bytes,
-          sample.const_data_ptr(), size_bytes);
-    }
+  const bool in_memory = sample.is_cpu() && batch_.is_cpu();
+  const std::size_t size_bytes = sample.nbytes();
+  const auto place = [&] {
+    return static_cast<char*>(batch_.mutable_data_ptr()) + static_cast<std::size_t>(added_) * size_bytes;
+  };
+  if (in_memory && sample.is_contiguous()) {  // a tenth of copy_'s time for a small sample
+    if (size_bytes > 0) std::memcpy(place(), sample.const_data_ptr(), size_bytes);
+  } else if (in_memory && is_image_of_pixels(sample)) {  // a tenth of copy_'s time
+    split_pixels(sample.const_data_ptr<std::uint8_t>(), sample.size(1) * sample.size(2),
+                 reinterpret_cast<std::uint8_t*>(place()));
   } else {
     batch_.select(0, added_).copy_(sample);
   }

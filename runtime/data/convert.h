@@ -15,6 +15,9 @@ struct PixelScale {
 };
 void normalize_pixels(const std::uint8_t* pixels, std::int64_t count, PixelScale scale, float* out);
 
+// Sets the three channels of `count` pixels apart: planes[c * count + i] = pixels[3 * i + c].
+void split_pixels(const std::uint8_t* pixels, std::int64_t count, std::uint8_t* planes);
+
 // out[i] = tokens[i]. For the types uint8, uint16, uint32, int32 and int64.
 template <class Token>
 void widen_tokens(const Token* tokens, std::int64_t count, std::int64_t* out);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/base/file.h"
+#include "runtime/data/convert.h"
 #include "runtime/data/image_file.h"
 
 namespace muster {
@@ -16,8 +17,10 @@ constexpr std::uint64_t kLargestFileBytes = std::uint64_t{1} << 30;
   throw std::runtime_error(fmt::format("cannot read {}: {}", path, error.message()));
 }
 
-at::Tensor pixels_of(const ImageShape& shape) {
-  return at::empty({shape.height, shape.width, shape.channels}, at::kByte);
+// [channels, height, width] with the channels of a pixel side by side.
+at::Tensor empty_image(const ImageShape& shape) {
+  return at::empty_strided({shape.channels, shape.height, shape.width},
+                           {1, shape.width * shape.channels, shape.channels}, at::kByte);
 }
 
 }  // namespace
@@ -42,26 +45,23 @@ void ImageFile::read_planes(std::uint8_t* planes) const {
   thread_local std::vector<std::uint8_t> rows;
   rows.resize(shape.bytes());
   read(rows.data());
-  const auto channels = static_cast<std::size_t>(shape.channels);
-  const std::size_t plane_bytes = shape.bytes() / channels;
-  for (std::size_t channel = 0; channel < channels; ++channel)
-    for (std::size_t i = 0; i < plane_bytes; ++i) *planes++ = rows[i * channels + channel];
+  split_pixels(rows.data(), shape.height * shape.width, planes);
 }
 
 at::Tensor read_image(const std::string& path, ImageReadMode mode) {
   const ImageFile file(path, mode);
-  at::Tensor pixels = pixels_of(file.shape());
+  at::Tensor pixels = empty_image(file.shape());
   file.read(pixels.mutable_data_ptr<std::uint8_t>());
-  return pixels.permute({2, 0, 1});
+  return pixels;
 }
 
 at::Tensor decode_image(std::span<const std::uint8_t> bytes, ImageReadMode mode) {
   const auto image = open_image(bytes, channel_count(mode));
   if (!image) throw std::runtime_error("cannot decode an image: " + image.error().message());
-  at::Tensor pixels = pixels_of(image->shape);
+  at::Tensor pixels = empty_image(image->shape);
   const Status status = image->decoder->read(pixels.mutable_data_ptr<std::uint8_t>());
   if (!status) throw std::runtime_error("cannot decode an image: " + status.error().message());
-  return pixels.permute({2, 0, 1});
+  return pixels;
 }
 
 }  // namespace muster

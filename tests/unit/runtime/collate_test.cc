@@ -44,6 +44,19 @@ TEST(DefaultCollate, StacksTensorsOfAnyLayout) {
   EXPECT_TRUE(batch.equal(torch::tensor({{1.0F, 1.0F, 1.0F}, {1.0F, 3.0F, 5.0F}})));
 }
 
+TEST(DefaultCollate, StacksImagesWhosePixelsLieSideBySide) {
+  for (const auto& [height, width] : {std::pair{1, 1}, {5, 7}, {31, 33}, {64, 64}}) {
+    const at::Tensor pixels = at::randint(256, {2, height, width, 3}, at::kByte);
+    const at::Tensor images = pixels.permute({0, 3, 1, 2});
+    const at::Tensor batch = default_collate(std::vector<at::Tensor>{images[0], images[1]});
+    EXPECT_TRUE(batch.is_contiguous());
+    EXPECT_TRUE(batch.equal(images)) << height << " x " << width;
+    // A part of such an image has rows with a gap between them.
+    const at::Tensor left = images.narrow(3, 0, (width + 1) / 2);
+    EXPECT_TRUE(default_collate(std::vector<at::Tensor>{left[0], left[1]}).equal(left));
+  }
+}
+
 TEST(DefaultCollate, MakesTensorsOfNumbers) {
   EXPECT_TRUE(default_collate(std::vector<int>{1, 2}).equal(torch::tensor({1, 2}, at::kLong)));
   EXPECT_TRUE(default_collate(std::vector<double>{0.5, 2}).equal(torch::tensor({0.5, 2.0}, at::kDouble)));
