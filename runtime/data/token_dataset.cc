@@ -42,6 +42,14 @@ std::int64_t samples_in(std::int64_t tokens, const TokenDatasetOptions& options)
   return tokens <= options.context ? 0 : (tokens - 1 - options.context) / options.stride + 1;
 }
 
+// A sample of a random order begins where no processor expects it: what it begins with is fetched while the
+// one before it is copied, which takes a quarter of the time of both off. The processor fetches the rest.
+void fetch_ahead(const std::byte* tokens, std::size_t size_bytes) {
+  constexpr std::size_t kLineBytes = 64, kMostBytes = 4096;
+  for (std::size_t at = 0; at < std::min(size_bytes, kMostBytes); at += kLineBytes)
+    __builtin_prefetch(tokens + at);
+}
+
 std::vector<std::string> files_of(const std::string& pattern) {
   auto files = files_of_pattern(pattern);
   if (!files) throw std::runtime_error(files.error().message());
@@ -106,7 +114,16 @@ std::vector<std::int64_t> TokenDataset::documents() const {
   return all;
 }
 
-void TokenDataset::gather(std::int64_t index, std::int64_t* data, std::int64_t* target) const {
+// Where a sample is.
+struct TokenDataset::Place {
+  const Part* part = nullptr;
+  std::int64_t first = 0;  // token in it
+  const std::byte* tokens() const {
+    return part->file.tokens + static_cast<std::size_t>(first) * c10::elementSize(part->file.dtype);
+  }
+};
+
+TokenDataset::Place TokenDataset::place_of(std::int64_t index) const {
   const Part& part = *std::prev(std::ranges::upper_bound(*parts_, index, {}, &Part::first_sample));
   std::int64_t first = (index - part.first_sample) * options_.stride;
   if (!part.first_samples.empty()) {
@@ -114,15 +131,20 @@ void TokenDataset::gather(std::int64_t index, std::int64_t* data, std::int64_t* 
     first = part.file.documents[static_cast<std::size_t>(document - part.first_samples.begin())] +
             (index - part.first_sample - *document) * options_.stride;
   }
+  return {.part = &part, .first = first};
+}
+
+void TokenDataset::gather(const Place& place, std::int64_t* data, std::int64_t* target) const {
+  const Part& part = *place.part;
   const std::int64_t context = options_.context;
   with_token_type(part.file.dtype, [&](auto none) {
-    const auto tokens = reinterpret_cast<decltype(none)>(part.file.tokens) + first;
+    const auto tokens = reinterpret_cast<decltype(none)>(place.tokens());
     if (options_.vocabulary_size > 0) {
       const std::int64_t bad = first_outside(tokens, context + 1, options_.vocabulary_size);
       if (bad >= 0) {
-        throw std::runtime_error(fmt::format("token {} at place {} of {} is not below {}", tokens[bad],
-                                             first + bad, parts_->size() == 1 ? "the file" : part.file.path,
-                                             options_.vocabulary_size));
+        throw std::runtime_error(
+            fmt::format("token {} at place {} of {} is not below {}", tokens[bad], place.first + bad,
+                        parts_->size() == 1 ? "the file" : part.file.path, options_.vocabulary_size));
       }
     }
     widen_tokens(tokens, context, data);
@@ -134,7 +156,8 @@ Example TokenDataset::get(std::int64_t index) const {
   detail::check_index(*this, index);
   Example sample{.data = batch_empty({options_.context}, at::kLong),
                  .target = batch_empty({options_.context}, at::kLong)};
-  gather(index, sample.data.mutable_data_ptr<std::int64_t>(), sample.target.mutable_data_ptr<std::int64_t>());
+  gather(place_of(index), sample.data.mutable_data_ptr<std::int64_t>(),
+         sample.target.mutable_data_ptr<std::int64_t>());
   return sample;
 }
 
@@ -145,11 +168,18 @@ Batch TokenDataset::get_batch(std::span<const std::int64_t> indices) const {
               .target = batch_empty({count, options_.context}, at::kLong)};
   auto* data = batch.data.mutable_data_ptr<std::int64_t>();
   auto* target = batch.target.mutable_data_ptr<std::int64_t>();
-  for (const std::int64_t index : indices) {
+  Place next = indices.empty() ? Place() : place_of(indices.front());
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const Place place = next;
+    if (i + 1 < indices.size()) {
+      next = place_of(indices[i + 1]);
+      fetch_ahead(next.tokens(),
+                  static_cast<std::size_t>(options_.context) * c10::elementSize(next.part->file.dtype));
+    }
     try {
-      gather(index, data, target);
+      gather(place, data, target);
     } catch (const std::exception&) {
-      detail::rethrow_bad_sample(name_, index);
+      detail::rethrow_bad_sample(name_, indices[i]);
     }
     data += options_.context;
     target += options_.context;

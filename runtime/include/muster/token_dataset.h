@@ -64,7 +64,9 @@ class TokenDataset : public Dataset<> {
  private:
   struct Part;
   Part part_of(const std::string& path);
-  void gather(std::int64_t index, std::int64_t* data, std::int64_t* target) const;
+  struct Place;
+  Place place_of(std::int64_t index) const;
+  void gather(const Place& place, std::int64_t* data, std::int64_t* target) const;
 
   TokenDatasetOptions options_;
   std::string name_;

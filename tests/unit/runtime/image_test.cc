@@ -39,6 +39,7 @@ TEST(Image, DecodesAllKindsAsPillowDoes) {
     const at::Tensor image = decode(sample.file);
     ASSERT_EQ(image.sizes(), (std::vector<std::int64_t>{3, sample.height, sample.width})) << sample.name;
     ASSERT_EQ(image.scalar_type(), at::kByte);
+    EXPECT_TRUE(image.permute({1, 2, 0}).is_contiguous()) << "the channels of a pixel lie side by side";
     EXPECT_LE(largest_difference(image, expected_pixels(sample)), tolerance(sample)) << sample.name;
   }
 }
