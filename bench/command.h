@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <poll.h>
 #include <spawn.h>
@@ -41,6 +42,22 @@ inline pid_t spawn(const Command& command, char** environment = environ) {
   const int error = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environment);
   posix_spawn_file_actions_destroy(&actions);
   return error == 0 ? pid : -1;
+}
+
+// Runs the command to its end; whether that went well.
+inline bool runs_well(const Command& command) {
+  const pid_t pid = spawn(command);
+  int status = 0;
+  return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+// What the command leaves as JSON in the file that is named as its last argument; null if it did not end
+// well.
+inline nlohmann::json figures_of(Command command, const std::filesystem::path& file) {
+  std::filesystem::remove(file);
+  command.push_back(file);
+  if (!runs_well(command)) return {};
+  return nlohmann::json::parse(read_file(file, 4096).value_or(""), nullptr, false);
 }
 
 // Whether a child of ours has ended; waits for that as long as it may. It is not reaped.

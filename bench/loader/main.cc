@@ -7,7 +7,6 @@
 #include <fstream>
 #include <functional>
 #include <map>
-#include <sys/wait.h>
 
 #include "bench/command.h"
 #include "bench/measure.h"
@@ -76,12 +75,6 @@ std::string token_file(const fs::path& folder) {
   return folder / "tokens.bin";
 }
 
-bool runs_well(const Command& command) {
-  const pid_t pid = spawn(command);
-  int status = 0;
-  return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
-}
-
 // JPEG files of 28 x 28 pixels as Fashion-MNIST has them, or as large as photographs are stored.
 std::string jpeg_folder(const Setting& setting, const std::string& name, const Command& arguments) {
   const fs::path folder = setting.scratch / name;
@@ -97,15 +90,6 @@ std::string jpeg_folder(const Setting& setting, const std::string& name, const C
   return folder / "train";
 }
 
-// What `command` leaves in the file that is its last argument.
-nlohmann::json result_of(Command command, const Setting& setting) {
-  const fs::path file = setting.scratch / "figures";
-  fs::remove(file);
-  command.push_back(file);
-  if (!runs_well(command)) return {};
-  return nlohmann::json::parse(read_file(file, 4096).value_or(""), nullptr, false);
-}
-
 bool can_run(const Contender& contender, const Setting& setting) {
   if (!contender.python) return true;
   if (!fs::exists(setting.python)) return false;
@@ -119,7 +103,7 @@ void add_run(const Contender& contender, const Command& arguments, const Setting
   Command command = contender.python ? Command{setting.python, (setting.bin / "loader_run.py").string()}
                                      : Command{(setting.bin / "loader_run").string()};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  const nlohmann::json left = result_of(command, setting);
+  const nlohmann::json left = figures_of(command, setting.scratch / "figures");
   for (const auto& [name, title] : kColumns)
     if (left.is_object()) figures[name].push_back(left.value(name, 0.0));
 }
@@ -232,7 +216,8 @@ int run(int argc, char** argv) {
   for (const Case& each : cases(setting))
     if (only.empty() || only == each.name) compare(each, setting, json, report);
   if (only.empty() || only == "bound") {
-    const nlohmann::json rows = result_of({(setting.bin / "loader_run").string(), "bound"}, setting);
+    const nlohmann::json rows =
+        figures_of({(setting.bin / "loader_run").string(), "bound"}, setting.scratch / "figures");
     if (json)
       report.push_back({{"title", kBoundTitle}, {"rows", rows}});
     else

@@ -5,23 +5,14 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <muster/data_loader.h>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <utility>
 
-namespace muster::bench {
+#include "bench/loading.h"
 
-// The number of samples in the next batch. Never ends: one epoch follows the other.
-using NextBatch = std::function<std::int64_t()>;
-// Makes a loader with so many workers: the clock runs.
-using Open = std::function<NextBatch(int workers)>;
-// Opens the dataset at this path: the clock does not run yet.
-using Prepare = std::function<Open(const std::string& data)>;
-using Forms = std::map<std::string, Prepare>;
+namespace muster::bench {
 
 Forms fashion_mnist();
 Forms images();
@@ -30,9 +21,6 @@ Forms tokens();
 
 // How many bytes are loaded ahead while training takes nothing, for several limits.
 nlohmann::json bound();
-
-// A resident or peak memory of this process: "VmRSS", "VmHWM".
-double memory_mib(const std::string& name);
 
 // A muster::DataLoader that shuffles; `count` tells how many samples a batch has.
 template <class Sample, class Count>

@@ -42,10 +42,10 @@ def for_ever(loader):
         yield from loader
 
 
-def measure(dataset, options, workers, seconds):
+def measure(open_batches, count, seconds):
+    """What open_batches() gives is iterated over, without an end; count() says how many samples a batch of it has."""
     opened = time.perf_counter()
-    loader = DataLoader(dataset, shuffle=True, num_workers=workers, persistent_workers=workers > 0, **options)
-    batches = for_ever(loader)
+    batches = open_batches()
     next(batches)
     first_batch = time.perf_counter() - opened
     warm_up = time.perf_counter()
@@ -53,7 +53,7 @@ def measure(dataset, options, workers, seconds):
         next(batches)
     cpu_before, began, samples = cpu_seconds(), time.perf_counter(), 0
     while time.perf_counter() - began < seconds:
-        samples += len(next(batches)[1])
+        samples += count(next(batches))
     elapsed = time.perf_counter() - began
     return {
         "samples_per_second": samples / elapsed,
@@ -66,7 +66,10 @@ def measure(dataset, options, workers, seconds):
 def main():
     case, form, workers, seconds, data, file = sys.argv[1:]
     dataset, options = importlib.import_module("loader_" + case).make(form, data)
-    figures = measure(dataset, options, int(workers), float(seconds))
+    workers = int(workers)
+    figures = measure(
+        lambda: for_ever(DataLoader(dataset, shuffle=True, num_workers=workers, persistent_workers=workers > 0, **options)),
+        lambda batch: len(batch[1]), float(seconds))
     Path(file).write_text(json.dumps(figures))
 
 

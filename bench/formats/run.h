@@ -1,0 +1,50 @@
+// What formats_run measures: cases, each with the forms of reading it that are compared, and its data.
+//
+// A case's forms are in a file of their own here; one named alike has those of Python; main.cc says what is
+// compared with what, run.cc lists the forms.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <muster/data_loader.h>
+#include <string>
+#include <vector>
+
+#include "bench/loading.h"
+
+namespace muster::bench {
+
+Forms jpegs();
+Forms samples();
+Forms members();
+Forms npy();
+Forms megatron();
+
+// Makes the case's data in an empty folder; the same each time.
+void make_data(const std::string& name, const std::string& folder);
+
+// Where make_data() leaves it.
+constexpr std::int64_t kArchives = 8, kSamples = 512;  // of the case samples, in each archive
+constexpr std::int64_t kMembers = 256;                 // of 1 MiB, in one archive
+std::vector<std::string> archives_in(const std::string& folder);
+std::string tokens_in(const std::string& folder);  // the file, or Megatron's without its end
+
+// A muster::DataLoader over a stream; `count` tells how many samples a batch has.
+template <class Sample, class Count>
+NextBatch muster_stream(std::shared_ptr<const IterableDataset<Sample>> dataset, std::int64_t batch_size,
+                        int workers, const Count& count) {
+  using Loader = DataLoader<Sample>;
+  static constexpr std::int64_t kForEver = std::int64_t{1} << 40;
+  const auto loader = std::make_shared<Loader>(
+      *dataset, DataLoaderOptions{.batch_size = batch_size, .num_workers = workers}, 0, 1);
+  const auto place = std::make_shared<std::unique_ptr<typename Loader::Iterator>>();
+  return [dataset, loader, place, count] {
+    if (*place)
+      ++**place;
+    else
+      *place = std::make_unique<typename Loader::Iterator>(loader.get(), kForEver);
+    return static_cast<std::int64_t>(count(***place));
+  };
+}
+
+}  // namespace muster::bench

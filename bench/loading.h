@@ -1,0 +1,65 @@
+// What the programs that measure loading share: a way of loading is a function that gives one batch after the
+// other, and is timed in a process of its own.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <sys/resource.h>
+
+#include "bench/measure.h"
+
+namespace muster::bench {
+
+// The number of samples in the next batch. Never ends: one epoch follows the other.
+using NextBatch = std::function<std::int64_t()>;
+// Makes a loader with so many workers: the clock runs.
+using Open = std::function<NextBatch(int workers)>;
+// Opens the dataset at this path: the clock does not run yet.
+using Prepare = std::function<Open(const std::string& data)>;
+using Forms = std::map<std::string, Prepare>;
+
+// A resident or peak memory of this process: "VmRSS", "VmHWM".
+inline double memory_mib(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(name + ":")) return std::stod(line.substr(name.size() + 1)) / 1024;
+  return 0;
+}
+
+inline double seconds_since(std::int64_t begin_ns) {
+  return static_cast<double>(now_ns() - begin_ns) / 1e9;
+}
+
+inline double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// Figures of one run, which lasts `seconds` after a warm-up of a tenth of a second.
+inline nlohmann::json measure(const Open& open, int workers, double seconds) {
+  const std::int64_t opened = now_ns();
+  const NextBatch next = open(workers);
+  next();
+  const double first_batch = seconds_since(opened);
+  for (const std::int64_t warm_up = now_ns(); seconds_since(warm_up) < 0.1;) next();
+  const double cpu_before = cpu_seconds();
+  const std::int64_t began = now_ns();
+  std::int64_t samples = 0;
+  while (seconds_since(began) < seconds) samples += next();
+  const double elapsed = seconds_since(began);
+  const double million = static_cast<double>(samples) / 1e6;
+  return {{"samples_per_second", static_cast<double>(samples) / elapsed},
+          {"cpu_seconds_per_million", (cpu_seconds() - cpu_before) / million},
+          {"peak_mib", memory_mib("VmHWM")},
+          {"first_batch_ms", first_batch * 1e3}};
+}
+
+}  // namespace muster::bench
