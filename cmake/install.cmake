@@ -37,6 +37,10 @@ endfunction()
 
 if(TARGET muster)
   find_package(MusterTorch REQUIRED)  # MUSTER_TORCH_VERSION, for the package
+  set(MUSTER_HAS_ZSTD FALSE)
+  if(TARGET MusterZstd::zstd)
+    set(MUSTER_HAS_ZSTD TRUE)
+  endif()
   set(MUSTER_LIBRARIES "")
   muster_static_libraries(muster MUSTER_LIBRARIES)
   install(TARGETS ${MUSTER_LIBRARIES} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -55,5 +59,6 @@ if(TARGET muster)
     NO_CHECK_REQUIRED_COMPONENTS_MACRO)
   write_basic_package_version_file(${CMAKE_BINARY_DIR}/package/MusterConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${CMAKE_BINARY_DIR}/package/MusterConfig.cmake ${CMAKE_BINARY_DIR}/package/MusterConfigVersion.cmake
-    ${PROJECT_SOURCE_DIR}/cmake/FindMusterTorch.cmake ${PROJECT_SOURCE_DIR}/cmake/FindMusterImages.cmake DESTINATION ${package_directory})
+    ${PROJECT_SOURCE_DIR}/cmake/FindMusterTorch.cmake ${PROJECT_SOURCE_DIR}/cmake/FindMusterImages.cmake
+    ${PROJECT_SOURCE_DIR}/cmake/FindMusterZstd.cmake DESTINATION ${package_directory})
 endif()

@@ -11,9 +11,9 @@
 
 #include "common/base/text.h"
 #include "runtime/data/argument.h"
+#include "runtime/data/compressed_file.h"
 #include "runtime/data/csv.h"
 #include "runtime/data/file_kind.h"
-#include "runtime/data/gzip_file.h"
 #include "runtime/data/mapped_file.h"
 
 namespace muster {
@@ -236,7 +236,7 @@ void check_options(const CsvDatasetOptions& options) {
 }
 
 std::string unpacked_text(const std::string& path) {
-  auto file = GzipFile::open(path);
+  auto file = CompressedFile::open(path);
   auto text = file ? file->read_text() : std::unexpected(file.error());
   if (!text) throw std::runtime_error(text.error().message());
   return *std::move(text);
@@ -249,14 +249,15 @@ CsvDataset::CsvDataset(const std::string& path, const CsvDatasetOptions& options
 
 TensorDataset<Example> CsvDataset::read(const CsvDatasetOptions& options) {
   check_options(options);
-  if (const Status usable = check_is_file_of(path_, {FileKind::kGzip}); !usable)
+  if (const Status usable = check_is_file_of(path_, {FileKind::kGzip, FileKind::kZstd}); !usable)
     throw std::runtime_error(usable.error().message());
   const auto file = MappedFile::open(path_);
   if (!file) throw std::runtime_error(file.error().message());
   const auto bytes = file->bytes();
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   std::string unpacked;
-  if (file_kind(bytes, bytes.size()) == FileKind::kGzip) text = unpacked = unpacked_text(path_);
+  const auto kind = file_kind(bytes, bytes.size());
+  if (kind == FileKind::kGzip || kind == FileKind::kZstd) text = unpacked = unpacked_text(path_);
   Table table(path_, text, options);
   const std::vector<std::string> names = table.read_names();
   columns_ = options.columns;

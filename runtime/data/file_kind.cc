@@ -27,7 +27,6 @@ struct Magic {
 constexpr Magic kMagics[] = {
     {"\x93NUMPY"sv, FileKind::kNpy},
     {"\x1f\x8b\x08"sv, FileKind::kGzip},
-    {"\x28\xb5\x2f\xfd"sv, FileKind::kZstd},
     {"\xfd\x37zXZ\0"sv, FileKind::kXz},
     {"PK\x03\x04"sv, FileKind::kZip},
     {"PK\x05\x06"sv, FileKind::kZip},
@@ -43,6 +42,19 @@ constexpr Magic kMagics[] = {
 // The number of a block behind "BZh" and a digit.
 bool is_bzip2(std::string_view text) {
   return text.starts_with("BZh") && text.size() >= 10 && text.substr(4, 6) == "\x31\x41\x59\x26\x53\x59"sv;
+}
+
+// A frame; or, before the first one, frames that are passed over and tell their sizes, as pzstd writes.
+bool is_zstd(std::string_view text, std::uint64_t file_size) {
+  while (!text.starts_with("\x28\xb5\x2f\xfd")) {
+    if (text.size() < 8 || (text[0] & 0xf0) != 0x50 || text.substr(1, 3) != "\x2a\x4d\x18"sv) return false;
+    const std::uint64_t skipped = 8 + std::uint64_t{number_at<std::uint32_t>(text, 4)};
+    if (skipped >= file_size) return false;
+    if (skipped + 4 > text.size()) return true;
+    text.remove_prefix(skipped);
+    file_size -= skipped;
+  }
+  return true;
 }
 
 // Protocols 4 and 5 begin with a frame.
@@ -87,6 +99,7 @@ std::optional<FileKind> file_kind(std::span<const std::byte> beginning, std::uin
   if (text.size() > 262 && text.substr(257, 5) == "ustar") return FileKind::kTar;
   for (const Magic& each : kMagics)
     if (text.starts_with(each.bytes)) return each.kind;
+  if (is_zstd(text, file_size)) return FileKind::kZstd;
   if (is_bzip2(text)) return FileKind::kBzip2;
   if (is_framed_pickle(text, file_size)) return FileKind::kPickle;
   if (is_safetensors(text, file_size)) return FileKind::kSafetensors;

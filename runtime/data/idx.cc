@@ -5,8 +5,8 @@
 #include <bit>
 #include <span>
 
+#include "runtime/data/compressed_file.h"
 #include "runtime/data/file_kind.h"
-#include "runtime/data/gzip_file.h"
 
 namespace muster {
 
@@ -16,7 +16,7 @@ constexpr std::uint64_t kLimitBytes = std::uint64_t{4} << 30;
 constexpr std::uint32_t kReadBytes = 1 << 20;
 
 // Fills `to`; kCorrupt when the file ends before, or its compressed form is damaged.
-Status read_exactly(GzipFile& file, std::span<std::uint8_t> to, const std::string& path) {
+Status read_exactly(CompressedFile& file, std::span<std::uint8_t> to, const std::string& path) {
   const auto got = file.read(to.data(), to.size());
   if (!got) return std::unexpected(got.error());
   if (*got == to.size()) return {};
@@ -58,9 +58,9 @@ std::size_t element_bytes(IdxType type) {
 }
 
 Expected<IdxArray> read_idx_array(const std::string& path) {
-  if (Status usable = check_is_file_of(path, {FileKind::kGzip}); !usable)
+  if (Status usable = check_is_file_of(path, {FileKind::kGzip, FileKind::kZstd}); !usable)
     return std::unexpected(usable.error());
-  auto file = GzipFile::open(path);
+  auto file = CompressedFile::open(path);
   if (!file) return std::unexpected(file.error());
   std::array<std::uint8_t, 4> magic{};
   if (Status read = read_exactly(*file, magic, path); !read) return std::unexpected(read.error());
@@ -86,7 +86,7 @@ Expected<IdxArray> read_idx_array(const std::string& path) {
       return std::unexpected(read.error());
     }
   }
-  // The read past the end also makes zlib compare its checksum.
+  // The read past the end also compares the checksum of what is compressed.
   std::uint8_t extra = 0;
   const auto got = file->read(&extra, 1);
   if (!got) return std::unexpected(got.error());

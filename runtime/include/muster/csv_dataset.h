@@ -3,8 +3,8 @@
 //   const std::vector<std::string> species = {"setosa", "versicolor", "virginica"};
 //   muster::CsvDataset dataset("iris.csv", {.label = "species", .categories = {{"species", species}}});
 //
-// Quoted as RFC 4180 has it; plain, or compressed by gzip. The file is read once, into memory, as numbers.
-// Safe to read from several threads.
+// Quoted as RFC 4180 has it; plain, or compressed by gzip or zstd. The file is read once, into memory, as
+// numbers. Safe to read from several threads.
 #pragma once
 
 #include <c10/core/ScalarType.h>

@@ -9,8 +9,9 @@
 //
 // A stream: each shard of it (muster/iterable_dataset.h) reads archives of its own, number i of n archives
 // the shard i % count; no more shards than archives have samples. `decode` makes the sample, and is called by
-// several threads at once. Archives may be compressed by gzip; only regular files count, no
-// hidden ones, and none whose name, or whose folder at the front, begins and ends with two underscores.
+// several threads at once. Archives may be compressed by gzip or zstd; only regular files count
+// (sparse ones whole), no hidden ones, and none whose name, or whose folder at the front, begins and ends
+// with two underscores.
 #pragma once
 
 #include <ATen/core/Tensor.h>

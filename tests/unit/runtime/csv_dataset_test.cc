@@ -11,6 +11,7 @@
 #include <zlib.h>
 
 #include "tests/scratch_directory.h"
+#include "tests/unit/runtime/zstd_file.h"
 
 namespace muster {
 namespace {
@@ -168,12 +169,23 @@ TEST_F(CsvDatasetTest, ReadsWhatGzipHasCompressed) {
               ThrowsMessage<std::runtime_error>("cannot read " + path_ + ": it is cut off"));
 }
 
+#ifdef MUSTER_ZSTD
+TEST_F(CsvDatasetTest, ReadsWhatZstdHasCompressed) {
+  const std::string frames = zstd_frame("a,species\n1,virginica\n") + zstd_frame("2.5,setosa\n", false);
+  const CsvDataset dataset = read(frames, species_);
+  EXPECT_EQ(dataset.size(), 2);
+  EXPECT_EQ(dataset.get(1).data.item<float>(), 2.5F);
+  EXPECT_THAT([&] { read(frames.substr(0, frames.size() - 1), species_); },
+              ThrowsMessage<std::runtime_error>("cannot read " + path_ + ": it is cut off"));
+}
+#endif
+
 TEST_F(CsvDatasetTest, AFileOfAnotherKindIsNamed) {
   const auto refused = [&](const std::string& text, const std::string& what) {
     EXPECT_THAT([&] { read(text, species_); },
                 ThrowsMessage<std::runtime_error>("cannot use " + path_ + ": it is " + what));
   };
-  refused("\x28\xb5\x2f\xfd and so on", "compressed by zstd (zstd -d)");
+  refused("BZh91AY&SY and so on", "compressed by bzip2 (bunzip2 it)");
   refused("PAR1\x15 and so on", "a Parquet file");
   EXPECT_EQ(read("PAR1,species\n1,setosa\n", species_).size(), 1);
   refused("<html>404</html>", "a page of HTML, such as a server sends in place of a file");

@@ -10,8 +10,8 @@
 #include <torch/torch.h>
 #include <zlib.h>
 
-#include "tests/scratch_directory.h"
 #include "tests/unit/runtime/npy_file.h"
+#include "tests/unit/runtime/web_archives.h"
 
 namespace muster::web {
 namespace {
@@ -23,55 +23,7 @@ using testing::Pair;
 using testing::SizeIs;
 using testing::ThrowsMessage;
 
-using Files = std::vector<std::pair<std::string, std::string>>;
-
-class WebDatasetTest : public testing::Test {
- protected:
-  // By GNU tar, in this order.
-  std::string archive(const std::string& name, const Files& files,
-                      const std::string& options = "--format=gnu") {
-    const std::string folder = scratch_ / (name + ".files"), path = scratch_ / name;
-    std::ofstream list(path + ".list");
-    for (const auto& [file, contents] : files) {
-      std::filesystem::create_directories(std::filesystem::path(folder + "/" + file).parent_path());
-      std::ofstream(folder + "/" + file) << contents;
-      list << file << '\n';
-    }
-    list.close();
-    const std::string command = "tar " + options + " -C " + folder + " -cf " + path + " -T " + path + ".list";
-    EXPECT_EQ(std::system(command.c_str()), 0) << command;  // NOLINT: the words are the test's
-    return path;
-  }
-  // Samples first .. last - 1, of a number each.
-  std::string numbers(const std::string& name, int first, int last) {
-    Files files;
-    for (int i = first; i < last; ++i)
-      files.emplace_back(std::to_string(i) + ".cls", std::to_string(i) + "\n");
-    return archive(name, files);
-  }
-
-  ScratchDirectory scratch_;
-};
-
-WebSample as_it_is(const WebSample& sample) {
-  return sample;
-}
-std::int64_t number_of(const WebSample& sample) {
-  return sample.number("cls");
-}
-
-template <class Stream>
-auto all_of(const Stream& dataset, const Shard& shard = {}) {
-  std::vector<typename Stream::Sample> samples;
-  const auto reader = dataset.open(shard);
-  while (auto sample = reader->next()) samples.push_back(*std::move(sample));
-  return samples;
-}
-
-std::string contents_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+class WebDatasetTest : public WebArchives {};
 
 std::vector<std::int64_t> list(const at::Tensor& batch) {
   return {batch.data_ptr<std::int64_t>(), batch.data_ptr<std::int64_t>() + batch.numel()};

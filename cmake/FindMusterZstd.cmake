@@ -1,0 +1,18 @@
+# libzstd, for data sets that read what zstd has compressed: MusterZstd::zstd. Muster is built without it where it is not found.
+#
+# Linked statically where the system has the static library, as FindMusterImages.cmake's are.
+include(FindPackageHandleStandardArgs)
+
+find_path(MUSTER_ZSTD_INCLUDE zstd_errors.h)
+find_library(MUSTER_ZSTD_LIBRARY NAMES libzstd.a zstd)
+mark_as_advanced(MUSTER_ZSTD_INCLUDE MUSTER_ZSTD_LIBRARY)
+
+find_package_handle_standard_args(MusterZstd
+  REQUIRED_VARS MUSTER_ZSTD_LIBRARY MUSTER_ZSTD_INCLUDE
+  REASON_FAILURE_MESSAGE "what zstd has compressed is read with libzstd (Debian: apt-get install libzstd-dev)")
+
+if(MusterZstd_FOUND AND NOT TARGET MusterZstd::zstd)
+  add_library(MusterZstd::zstd INTERFACE IMPORTED GLOBAL)
+  target_include_directories(MusterZstd::zstd SYSTEM INTERFACE ${MUSTER_ZSTD_INCLUDE})
+  target_link_libraries(MusterZstd::zstd INTERFACE ${MUSTER_ZSTD_LIBRARY})
+endif()
