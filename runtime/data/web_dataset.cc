@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <filesystem>
 #include <fmt/ranges.h>
 #include <muster/sample_random.h>
 #include <muster/web_dataset.h>
+#include <nlohmann/json.hpp>
 #include <ranges>
 #include <stdexcept>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "runtime/data/argument.h"
 #include "runtime/data/file_kind.h"
 #include "runtime/data/npy.h"
+#include "runtime/data/npz.h"
 #include "runtime/data/tar.h"
 #include "runtime/process/uncaught.h"
 
@@ -33,6 +36,27 @@ const std::string& part_of(const WebSample& sample, const std::string& name) {
     refuse_part(sample, one_line(fmt::format("has no {}, but {}", name,
                                              fmt::join(std::views::keys(sample.parts), ", "))));
   return found->second;
+}
+
+[[noreturn]] void refuse_unread(const WebSample& sample, const std::string& part, const std::string& why) {
+  refuse_part(sample, fmt::format("has a {} that cannot be read: {}", one_line(part), why));
+}
+
+[[noreturn]] void refuse_json(const WebSample& sample, const std::string& part, const std::string& key,
+                              const std::string& what) {
+  refuse_part(sample, one_line(fmt::format("has a {} in which \"{}\" {}", part, key, what)));
+}
+
+// What `key` has in a .json part: a member's name or, with a slash at its front, the way of RFC 6901.
+nlohmann::json json_value(const WebSample& sample, const std::string& part, const std::string& key) {
+  nlohmann::json all = nlohmann::json::parse(part_of(sample, part), nullptr, false);
+  if (all.is_discarded()) refuse_unread(sample, part, "it is no JSON text");
+  try {
+    // Not a copy, which would go as deep as the text does.
+    return std::move(key.starts_with('/') ? all.at(nlohmann::json::json_pointer(key)) : all.at(key));
+  } catch (const nlohmann::json::exception&) {  // also a list's, and a way that is none
+    refuse_json(sample, part, key, "is not there");
+  }
 }
 
 [[noreturn]] void refuse_archive(const std::string& name, std::string_view right) {
@@ -205,10 +229,29 @@ std::int64_t WebSample::number(const std::string& part) const {
 at::Tensor WebSample::array(const std::string& part) const {
   const std::string& text = part_of(*this, part);
   auto tensor = tensor_of_npy(std::as_bytes(std::span(text)));
-  if (!tensor)
-    refuse_part(*this,
-                fmt::format("has a {} that cannot be read: {}", one_line(part), tensor.error().message()));
+  if (!tensor) refuse_unread(*this, part, tensor.error().message());
   return *std::move(tensor);
+}
+
+std::map<std::string, at::Tensor> WebSample::arrays(const std::string& part) const {
+  auto tensors = tensors_of_npz(part_of(*this, part));
+  if (!tensors) refuse_unread(*this, part, tensors.error().message());
+  return *std::move(tensors);
+}
+
+double WebSample::json_number(const std::string& part, const std::string& key) const {
+  const nlohmann::json value = json_value(*this, part, key);
+  if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
+  const auto number = value.is_number() ? value.get<double>() : 0;
+  if (!value.is_number() || (value.is_number_integer() && std::abs(number) >= 0x1p53))
+    refuse_json(*this, part, key, "is no number that fits a double");
+  return number;
+}
+
+std::string WebSample::json_text(const std::string& part, const std::string& key) const {
+  const nlohmann::json value = json_value(*this, part, key);
+  if (!value.is_string()) refuse_json(*this, part, key, "is no string");
+  return value.get<std::string>();
 }
 
 namespace detail {

@@ -40,6 +40,11 @@ struct WebSample {
   std::span<const std::uint8_t> bytes(const std::string& part) const;
   std::int64_t number(const std::string& part) const;
   at::Tensor array(const std::string& part) const;  // of an .npy: of its type and shape
+  std::map<std::string, at::Tensor> arrays(const std::string& part) const;  // of an .npz, by their names
+  // What `key` has in a .json: "caption" or, deeper, "/boxes/0/label" (RFC 6901). True and false are 1 and 0;
+  // a whole number of 2^53 or more is refused.
+  double json_number(const std::string& part, const std::string& key) const;
+  std::string json_text(const std::string& part, const std::string& key) const;
 };
 
 // WebDataset's.

@@ -1,0 +1,17 @@
+// Arrays as numpy.savez() and savez_compressed() write them: a ZIP archive of .npy files.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "common/base/error.h"
+
+namespace muster {
+
+// By their names, which are those of the files without ".npy". Copies. kCorrupt says what is damaged, or
+// which array torch cannot have, without the file's name.
+Expected<std::map<std::string, at::Tensor>> tensors_of_npz(std::string_view bytes);
+
+}  // namespace muster
