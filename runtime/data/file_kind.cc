@@ -11,6 +11,7 @@
 #include "common/base/file.h"
 #include "common/base/text.h"
 #include "runtime/data/number_at.h"
+#include "runtime/data/stream_folder.h"
 
 namespace muster {
 
@@ -150,7 +151,10 @@ Status check_is_file_of(const std::string& path, std::initializer_list<FileKind>
   if (Status usable = check_is_path(path); !usable) return usable;
   struct stat status{};
   if (stat(path.c_str(), &status) != 0) return {};
-  if (S_ISDIR(status.st_mode)) return failure(ErrorCode::kCorrupt, "cannot use {}: it is a folder", path);
+  if (S_ISDIR(status.st_mode)) {
+    if (Status other = check_is_no_stream(path); !other) return other;
+    return failure(ErrorCode::kCorrupt, "cannot use {}: it is a folder", path);
+  }
   if (!S_ISREG(status.st_mode)) return {};  // who writes into a pipe would miss a reader that goes again
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return {};
@@ -159,6 +163,9 @@ Status check_is_file_of(const std::string& path, std::initializer_list<FileKind>
   if (size <= 0) return {};
   const auto kind = file_kind(std::span(beginning).first(static_cast<std::size_t>(size)),
                               static_cast<std::uint64_t>(status.st_size));
+  if (!kind || kind == FileKind::kZstd) {
+    if (Status other = check_is_no_stream(path); !other) return other;
+  }
   if (!kind || std::ranges::find(kinds, *kind) != kinds.end()) return {};
   return failure(ErrorCode::kCorrupt, "cannot use {}: it is {}", path, description_of(*kind));
 }

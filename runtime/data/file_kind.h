@@ -43,8 +43,8 @@ bool looks_like_text(std::span<const std::byte> beginning);
 
 // kInvalidArgument for a URL or a `pipe:` command.
 Status check_is_path(const std::string& path);
-// Also kCorrupt for a folder, and for a file of a known kind that is not among these. A file that cannot be
-// opened passes: its reader says why.
+// Also kCorrupt for a folder, for a file of a known kind that is not among these, and for MDS and litdata. A
+// file that cannot be opened passes: its reader says why.
 Status check_is_file_of(const std::string& path, std::initializer_list<FileKind> kinds);
 
 }  // namespace muster

@@ -10,6 +10,7 @@
 #include "common/base/text.h"
 #include "runtime/data/file_kind.h"
 #include "runtime/data/image_file.h"
+#include "runtime/data/stream_folder.h"
 
 namespace muster {
 
@@ -111,7 +112,8 @@ void add_folders(const std::string& root, const std::string& path, const ImageFo
 
 ImageFolder::ImageFolder(std::string root, ImageFolderOptions options)
     : root_(std::move(root)), options_(std::move(options)) {
-  if (const Status usable = check_is_path(root_); !usable) throw std::runtime_error(usable.error().message());
+  for (const auto check : {check_is_path, check_is_no_stream})
+    if (const Status usable = check(root_); !usable) throw std::runtime_error(usable.error().message());
   classes_ = list(root_).folders;
   std::ranges::sort(classes_);
   if (classes_.empty())

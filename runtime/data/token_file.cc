@@ -11,6 +11,7 @@
 #include "runtime/data/file_kind.h"
 #include "runtime/data/npy.h"
 #include "runtime/data/number_at.h"
+#include "runtime/data/stream_folder.h"
 
 namespace muster {
 
@@ -232,7 +233,8 @@ Status read_tokens(TokenFile& file, const std::optional<std::string>& index) {
 }  // namespace
 
 Expected<TokenFile> open_token_file(const std::string& path, std::optional<at::ScalarType> dtype) {
-  if (Status usable = check_is_path(path); !usable) return std::unexpected(usable.error());
+  for (const auto check : {check_is_path, check_is_no_stream})
+    if (Status usable = check(path); !usable) return std::unexpected(usable.error());
   const std::optional<std::string> index = index_of(path);
   const std::string tokens = index ? fs::path(*index).replace_extension(".bin").string() : path;
   auto mapped = MappedFile::open(tokens);
