@@ -1,7 +1,9 @@
-# libjpeg-turbo (or another libjpeg of version 6b's interface) and libpng, for the data sets of images: MusterImages::images.
+# libjpeg-turbo (or another libjpeg of version 6b's interface) and libpng, for the data sets of images: MusterImages::images. Components:
+#   WebP  libwebp and libwebpdemux; MUSTER_WEBP is defined for who links MusterImages::images
+#   TIFF  the headers of libtiff 4.5 or newer; MUSTER_TIFF is defined as the name by which the library is loaded at the first TIFF
 #
 # Linked statically where the system has the static libraries: a program that reads no images then carries nothing of them, and each
-# shared library costs its start about 0.3 ms.
+# shared library costs its start about 0.3 ms. libtiff would bring ten, so it is not linked.
 include(FindPackageHandleStandardArgs)
 find_package(ZLIB QUIET)
 
@@ -9,14 +11,44 @@ find_path(MUSTER_JPEG_INCLUDE jpeglib.h)
 find_library(MUSTER_JPEG_LIBRARY NAMES libjpeg.a jpeg)
 find_path(MUSTER_PNG_INCLUDE png.h)
 find_library(MUSTER_PNG_LIBRARY NAMES libpng16.a libpng.a png16 png)
-mark_as_advanced(MUSTER_JPEG_INCLUDE MUSTER_JPEG_LIBRARY MUSTER_PNG_INCLUDE MUSTER_PNG_LIBRARY)
+find_path(MUSTER_WEBP_INCLUDE webp/demux.h)
+find_library(MUSTER_WEBP_LIBRARY NAMES libwebpdecoder.a libwebp.a webp)
+find_library(MUSTER_WEBPDEMUX_LIBRARY NAMES libwebpdemux.a webpdemux)
+find_path(MUSTER_TIFF_INCLUDE tiffio.h)
+find_library(MUSTER_TIFF_LIBRARY NAMES libtiff.so)
+mark_as_advanced(MUSTER_JPEG_INCLUDE MUSTER_JPEG_LIBRARY MUSTER_PNG_INCLUDE MUSTER_PNG_LIBRARY MUSTER_WEBP_INCLUDE MUSTER_WEBP_LIBRARY
+  MUSTER_WEBPDEMUX_LIBRARY MUSTER_TIFF_INCLUDE MUSTER_TIFF_LIBRARY)
 
-find_package_handle_standard_args(MusterImages
+set(MusterImages_WebP_FOUND FALSE)
+if(MUSTER_WEBP_INCLUDE AND MUSTER_WEBP_LIBRARY AND MUSTER_WEBPDEMUX_LIBRARY)
+  set(MusterImages_WebP_FOUND TRUE)
+endif()
+# Version 4.5 is the first that tells one file's messages apart from another's.
+set(MusterImages_TIFF_FOUND FALSE)
+if(MUSTER_TIFF_INCLUDE AND MUSTER_TIFF_LIBRARY)
+  file(STRINGS ${MUSTER_TIFF_INCLUDE}/tiffio.h _muster_tiff_options REGEX "TIFFOpenOptionsSetErrorHandlerExtR")
+  file(REAL_PATH ${MUSTER_TIFF_LIBRARY} _muster_tiff_file)
+  if(_muster_tiff_options AND _muster_tiff_file MATCHES "/(libtiff\\.so\\.[0-9]+)[^/]*$")
+    set(MusterImages_TIFF_FOUND TRUE)
+    set(_muster_tiff_name ${CMAKE_MATCH_1})
+  endif()
+endif()
+
+find_package_handle_standard_args(MusterImages HANDLE_COMPONENTS
   REQUIRED_VARS MUSTER_JPEG_LIBRARY MUSTER_JPEG_INCLUDE MUSTER_PNG_LIBRARY MUSTER_PNG_INCLUDE ZLIB_FOUND
-  REASON_FAILURE_MESSAGE "images are read with libjpeg-turbo and libpng (Debian: apt-get install libjpeg62-turbo-dev libpng-dev)")
+  REASON_FAILURE_MESSAGE "images are read with libjpeg-turbo, libpng and, where Muster was built with it, libwebp (Debian: apt-get install libjpeg62-turbo-dev libpng-dev libwebp-dev)")
 
 if(MusterImages_FOUND AND NOT TARGET MusterImages::images)
   add_library(MusterImages::images INTERFACE IMPORTED GLOBAL)
   target_include_directories(MusterImages::images SYSTEM INTERFACE ${MUSTER_JPEG_INCLUDE} ${MUSTER_PNG_INCLUDE})
   target_link_libraries(MusterImages::images INTERFACE ${MUSTER_JPEG_LIBRARY} ${MUSTER_PNG_LIBRARY} ZLIB::ZLIB m)
+  if(MusterImages_WebP_FOUND)
+    target_include_directories(MusterImages::images SYSTEM INTERFACE ${MUSTER_WEBP_INCLUDE})
+    target_link_libraries(MusterImages::images INTERFACE ${MUSTER_WEBPDEMUX_LIBRARY} ${MUSTER_WEBP_LIBRARY})
+    target_compile_definitions(MusterImages::images INTERFACE MUSTER_WEBP)
+  endif()
+  if(MusterImages_TIFF_FOUND)
+    target_include_directories(MusterImages::images SYSTEM INTERFACE ${MUSTER_TIFF_INCLUDE})
+    target_compile_definitions(MusterImages::images INTERFACE "MUSTER_TIFF=\"${_muster_tiff_name}\"")
+  endif()
 endif()

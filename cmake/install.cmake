@@ -53,6 +53,13 @@ if(TARGET muster)
   install(FILES $<TARGET_OBJECTS:muster_warm_start> DESTINATION ${MUSTER_LIBRARY_FOLDER} RENAME warm_start.o)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/muster DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
+  # What a program that links the runtime needs of the optional libraries; libtiff is loaded by name.
+  find_package(MusterImages REQUIRED OPTIONAL_COMPONENTS WebP)
+  set(MUSTER_IMAGES_COMPONENTS "")
+  if(MusterImages_WebP_FOUND)
+    set(MUSTER_IMAGES_COMPONENTS WebP)
+  endif()
+
   set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/Muster)
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/MusterConfig.cmake.in ${CMAKE_BINARY_DIR}/package/MusterConfig.cmake
     INSTALL_DESTINATION ${package_directory} PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR MUSTER_LIBRARY_FOLDER

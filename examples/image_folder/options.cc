@@ -5,7 +5,7 @@
 Options parse_options(int argc, char** argv) {
   Options options;
   Flags flags("train_image_folder",
-              "Trains a small network on folders of JPEG and PNG images. Start it with launch, or alone.");
+              "Trains a small network on folders of images. Start it with launch, or alone.");
   flags.required_text("--data-dir", options.data_dir, "folder with train/CLASS/*.jpg and val/CLASS/*.jpg");
   flags.number("--image-size", options.image_size, "height and width of the network's input", 8);
   flags.number("--epochs", options.epochs, "times through the training images", 1);

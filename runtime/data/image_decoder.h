@@ -1,4 +1,4 @@
-// Decodes JPEG and PNG files that are in memory.
+// Decodes pictures that are in memory: JPEG, PNG, BMP, WebP, TIFF, and PBM, PGM and PPM.
 //
 // open() reads the header, which says how much memory read() needs. One decoder is used again and again by
 // one thread, and nothing of a picture reaches the next. The bytes must live until read() has returned. What
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "common/base/error.h"
 
@@ -32,8 +33,30 @@ class ImageDecoder {
   virtual Status read(std::uint8_t* pixels) = 0;
 };
 
+// A format that is decoded to colors, of which a gray picture gets the luminance.
+class RgbDecoder : public ImageDecoder {
+ public:
+  Expected<ImageShape> open(std::span<const std::uint8_t> bytes, int channels) final;
+  Status read(std::uint8_t* pixels) final;
+
+ protected:
+  // The shape with three channels.
+  virtual Expected<ImageShape> open_rgb(std::span<const std::uint8_t> bytes) = 0;
+  // Rows of red, green, blue. Writes every byte.
+  virtual Status read_rgb(std::uint8_t* rgb) = 0;
+
+ private:
+  ImageShape shape_;
+  std::vector<std::uint8_t> rgb_;
+};
+
 std::unique_ptr<ImageDecoder> make_jpeg_decoder();
 std::unique_ptr<ImageDecoder> make_png_decoder();
+std::unique_ptr<ImageDecoder> make_bmp_decoder();
+std::unique_ptr<ImageDecoder> make_pnm_decoder();
+// Nothing where Muster was built without the library.
+std::unique_ptr<ImageDecoder> make_webp_decoder();
+std::unique_ptr<ImageDecoder> make_tiff_decoder();
 
 // The calling thread's decoder for these bytes, which has read the header.
 struct OpenedImage {
@@ -47,8 +70,13 @@ inline std::uint8_t luminance(const std::uint8_t* rgb) {
   return static_cast<std::uint8_t>((rgb[0] * 19595U + rgb[1] * 38470U + rgb[2] * 7471U + 0x8000U) >> 16);
 }
 
-// Of both formats, so that a damaged header asks for no more memory than a large picture needs.
+// Of all formats, so that a damaged header asks for no more memory than a large picture needs.
 constexpr std::int64_t kLargestImagePixels = std::int64_t{1} << 28;
 Expected<ImageShape> checked_shape(ImageShape shape);
+
+// What all decoders say of a file that was cut off.
+inline std::unexpected<Error> ends_early() {
+  return failure(ErrorCode::kCorrupt, "the file ends before the picture does");
+}
 
 }  // namespace muster

@@ -1,4 +1,4 @@
-// What holds for a decoder of pictures whatever it is given; for the fuzzers of both formats.
+// What holds for a decoder of pictures whatever it is given; for the fuzzers of all formats.
 //
 // The libraries that decode are not compiled with the fuzzer's counters: it learns what an input reached in
 // them from the reasons that they give.
@@ -59,6 +59,16 @@ inline Picture decode_twice(const std::function<std::unique_ptr<ImageDecoder>()>
   CHECK(decode(*used, file, channels, 0xff) == picture,
         "a picture depends on what was decoded before, or a pixel is not written");
   return picture;
+}
+
+// Gray is what the colors look like.
+inline void decode_both(const std::function<std::unique_ptr<ImageDecoder>()>& make_decoder,
+                        std::string_view earlier, std::string_view file) {
+  const Picture color = decode_twice(make_decoder, earlier, file, 3);
+  const Picture gray = decode_twice(make_decoder, earlier, file, 1);
+  CHECK(gray.pixels.size() * 3 == color.pixels.size());
+  for (std::size_t i = 0; i < gray.pixels.size(); ++i)
+    CHECK(gray.pixels[i] == luminance(&color.pixels[3 * i]), "pixel {}", i);
 }
 
 }  // namespace muster

@@ -20,8 +20,10 @@ namespace muster {
 
 struct ImageFolderOptions {
   ImageReadMode mode = ImageReadMode::kRgb;
-  // How names of images end, in small letters; names are compared without regard to case.
-  std::vector<std::string> extensions = {".jpg", ".jpeg", ".png"};
+  // How names of images end, in small letters; names are compared without regard to case. These are
+  // torchvision's IMG_EXTENSIONS.
+  std::vector<std::string> extensions = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
+                                         ".pgm", ".tif",  ".tiff", ".webp"};
   bool allow_empty = false;  // classes without an image
 };
 

@@ -62,21 +62,23 @@ TEST_F(ImageFolderTest, OrdersClassesAndFilesAsTorchvisionDoes) {
 // torchvision leaves the files out without a word, and fails at the link when its turn comes.
 TEST_F(ImageFolderTest, SaysWhatItDoesNotRead) {
   for (const char* path :
-       {"cat/1.jpg", "cat/2.webp", "cat/more/3.webp", "dog/1.png", "dog/Thumbs.db", "stray.bmp"})
+       {"cat/1.jpg", "cat/2.gif", "cat/more/3.gif", "dog/1.png", "dog/Thumbs.db", "stray.bmp"})
     put(path, "");
   ASSERT_EQ(mkfifo((root_ + "/dog/pipe.jpg").c_str(), 0600), 0);
   testing::internal::CaptureStderr();
   EXPECT_EQ(ImageFolder(root_).size(), 2);
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_THAT(said,
-              HasSubstr("4 files below " + root_ + " are not read: 1 .db (dog/Thumbs.db), 2 .webp (cat/"));
+              HasSubstr("4 files below " + root_ + " are not read: 1 .db (dog/Thumbs.db), 2 .gif (cat/"));
   EXPECT_THAT(
       said,
-      HasSubstr("1 pipe, socket or device (dog/pipe.jpg); only names that end in .jpg, .jpeg, .png are\n"));
-  put("fish/3.webp", "");
+      HasSubstr(
+          "1 pipe, socket or device (dog/pipe.jpg); only names that end in .jpg, .jpeg, .png, .ppm, .bmp, "
+          ".pgm, .tif, .tiff, .webp are\n"));
+  put("fish/3.gif", "");
   EXPECT_THAT([&] { ImageFolder images(root_); },
               ThrowsMessage<std::runtime_error>(
-                  AllOf(HasSubstr("for the class fish; not read: "), HasSubstr("3 .webp ("))));
+                  AllOf(HasSubstr("for the class fish; not read: "), HasSubstr("3 .gif ("))));
   fs::remove_all(root_ + "/fish");
   fs::create_symlink(root_ + "/gone.jpg", root_ + "/dog/2.jpg");
   EXPECT_THAT([&] { ImageFolder images(root_); },
@@ -113,11 +115,11 @@ TEST_F(ImageFolderTest, SaysWhatIsWrongWithATree) {
   refused("No such file or directory");
   put("1.jpg", "");
   refused("there is no folder in it, and each class is one");
-  put("dog/1.bmp", "");
+  put("dog/1.gif", "");
   put("cat/1.jpg", "");
-  refused("no file that ends in .jpg, .jpeg, .png for the class dog");
+  refused("no file that ends in .jpg, .jpeg, .png, .ppm, .bmp, .pgm, .tif, .tiff, .webp for the class dog");
   put("cow/1.txt", "");
-  refused("no file that ends in .bmp, .gif for the classes cat, cow", {.extensions = {".bmp", ".gif"}});
+  refused("no file that ends in .bmp, .jxl for the classes cat, cow, dog", {.extensions = {".bmp", ".jxl"}});
   EXPECT_EQ(ImageFolder(root_, {.allow_empty = true}).classes().size(), 3U);
 }
 

@@ -43,6 +43,24 @@ def png_of(width, height, color, rows):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
 
 
+# Netpbm's, which Pillow writes as P4 to P6 only.
+def pnm_of(kind, values, largest=None, space=" "):
+    head = f"P{kind}\n# {kind}\n{WIDTH} {HEIGHT}\n" + (f"{largest}\n" if largest else "")
+    return head.encode() + (space.join(map(str, values.flatten().tolist())) + "\n").encode()
+
+
+# Runs of 1 to 5 pixels, five pixels as they are, and the end of each line.
+def bmp_of_runs(bits):
+    data = bytearray()
+    for y in range(HEIGHT):
+        data += bytes([0, 5, 1, 2, 3, 4, 5, 0] if bits == 8 else [0, 5, 0x12, 0x34, 0x50, 0])
+        data += bytes([5, 0x30 + y, 3, 0x1F - y, 0, 0])
+    palette = b"".join(bytes([i * 3 % 256, i * 5 % 256, i * 7 % 256, 0]) for i in range(1 << bits))
+    info = struct.pack("<IiiHHIIiiII", 40, WIDTH, HEIGHT, 1, bits, 1 if bits == 8 else 2, len(data), 0, 0, 0, 0)
+    start = 14 + len(info) + len(palette)
+    return b"BM" + struct.pack("<IHHI", start + len(data), 0, 0, start) + info + palette + bytes(data)
+
+
 def write():
     y, x = numpy.mgrid[0:HEIGHT, 0:WIDTH]
     colors = numpy.stack([x * 19, y * 28, 255 - x * 9 - y * 15], -1).astype(numpy.uint8)
@@ -65,8 +83,37 @@ def write():
         "png_color_16": png_of(WIDTH, HEIGHT, 2, (colors.astype(numpy.uint16) * 256 + 200 - y[:, :, None] * 20).astype(">u2")),
         "png_gray_alpha_16": png_of(WIDTH, HEIGHT, 4, numpy.stack([y * 7000 + x * 300, x * 5000], -1).astype(">u2")),
     }
+    gray = colors[..., 0]
+    webp = {"format": "WEBP", "quality": 80}
+    files |= {
+        "bmp": file_of(rgb, format="BMP"),
+        "bmp_gray": file_of(rgb.convert("L"), format="BMP"),
+        "bmp_palette": file_of(rgb.quantize(16), format="BMP"),
+        "bmp_one_bit": file_of(rgb.convert("1"), format="BMP"),
+        "bmp_runs": bmp_of_runs(8),
+        "bmp_runs_4": bmp_of_runs(4),
+        "pbm_text": pnm_of(1, gray % 2),
+        "pgm_text": pnm_of(2, gray % 10, 9),
+        "ppm_text": pnm_of(3, colors % 8, 7, "\n"),
+        "pbm": file_of(rgb.convert("1"), format="PPM"),
+        "pgm": file_of(rgb.convert("L"), format="PPM"),
+        "ppm": file_of(rgb, format="PPM"),
+        "pgm_16": f"P5 {WIDTH} {HEIGHT} 65535\n".encode() + (y * 256 + x * 20).astype(">u2").tobytes(),
+        "webp": file_of(rgb, **webp),
+        "webp_lossless": file_of(rgb, **webp, lossless=True),
+        "webp_alpha": file_of(rgba, **webp),
+        "webp_animated": file_of(rgba, **webp, save_all=True, append_images=[rgb]),
+        "tiff": file_of(rgb, format="TIFF"),
+        "tiff_lzw": file_of(rgb, format="TIFF", compression="tiff_lzw"),
+        "tiff_jpeg": file_of(rgb.convert("YCbCr"), format="TIFF", compression="jpeg"),
+        "tiff_group4": file_of(rgb.convert("1"), format="TIFF", compression="group4"),
+        "tiff_palette": file_of(rgb.quantize(16), format="TIFF", compression="zstd"),
+        "tiff_cmyk": file_of(rgb.convert("CMYK"), format="TIFF", compression="packbits"),
+        "tiff_gray_16": file_of(Image.fromarray((y * 256 + x * 20).astype(numpy.uint16)), format="TIFF", compression="tiff_adobe_deflate"),
+        "tiff_turned": file_of(rgb, format="TIFF", tiffinfo={274: 6}),
+    }
     for name, data in files.items():
-        print(name, WIDTH, HEIGHT, data.hex(), pixels_of(data).hex())
+        print(name, *Image.open(io.BytesIO(data)).size, data.hex(), pixels_of(data).hex())
 
 
 # Of the files as they are held: another Pillow may write other bytes for the same picture.

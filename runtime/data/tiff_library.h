@@ -1,0 +1,42 @@
+// libtiff, loaded at the first TIFF: linked, it would bring ten shared libraries to every program.
+//
+// The types and the name of the library are those of the headers that Muster was built with. Safe from any
+// thread; the library stays loaded. Included only where MUSTER_TIFF is defined.
+#pragma once
+
+#include <tiffio.h>
+
+#include "common/base/error.h"
+
+namespace muster {
+
+// Functions by libtiff's names.
+struct TiffLibrary {
+  decltype(&::TIFFOpenOptionsAlloc) TIFFOpenOptionsAlloc;
+  decltype(&::TIFFOpenOptionsFree) TIFFOpenOptionsFree;
+  decltype(&::TIFFOpenOptionsSetMaxSingleMemAlloc) TIFFOpenOptionsSetMaxSingleMemAlloc;
+  decltype(&::TIFFOpenOptionsSetErrorHandlerExtR) TIFFOpenOptionsSetErrorHandlerExtR;
+  decltype(&::TIFFOpenOptionsSetWarningHandlerExtR) TIFFOpenOptionsSetWarningHandlerExtR;
+  decltype(&::TIFFClientOpenExt) TIFFClientOpenExt;
+  decltype(&::TIFFClose) TIFFClose;
+  decltype(&::TIFFGetField) TIFFGetField;
+  decltype(&::TIFFGetFieldDefaulted) TIFFGetFieldDefaulted;
+  decltype(&::TIFFSetField) TIFFSetField;
+  decltype(&::TIFFIsCODECConfigured) TIFFIsCODECConfigured;
+  decltype(&::TIFFIsTiled) TIFFIsTiled;
+  decltype(&::TIFFScanlineSize64) TIFFScanlineSize64;
+  decltype(&::TIFFTileRowSize64) TIFFTileRowSize64;
+  decltype(&::TIFFComputeStrip) TIFFComputeStrip;
+  decltype(&::TIFFComputeTile) TIFFComputeTile;
+  decltype(&::TIFFReadEncodedStrip) TIFFReadEncodedStrip;
+  decltype(&::TIFFReadEncodedTile) TIFFReadEncodedTile;
+  decltype(&::TIFFRGBAImageOK) TIFFRGBAImageOK;
+  decltype(&::TIFFRGBAImageBegin) TIFFRGBAImageBegin;
+  decltype(&::TIFFRGBAImageGet) TIFFRGBAImageGet;
+  decltype(&::TIFFRGBAImageEnd) TIFFRGBAImageEnd;
+};
+
+// What stood in the way where it cannot be loaded.
+Expected<const TiffLibrary*> tiff_library();
+
+}  // namespace muster
