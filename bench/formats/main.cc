@@ -52,6 +52,8 @@ Case parquet() {
           "thousand rows a second",
           1e3,
           {{"pyarrow iter_batches, 1 thread", true, "pyarrow", 0, "pyarrow"},
+           {"Muster", false, "muster"},
+           {"Muster, 2 workers", false, "muster", 2},
            {"datasets, streaming", true, "streaming", 0, "datasets"},
            {"datasets, streaming, 2 workers", true, "streaming", 2, "datasets"},
            {"datasets, Arrow cache", true, "arrow", 0, "datasets"},

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch.utils.data import DataLoader
 
-BATCH, COLUMNS, FILES, ROWS = 64, 2048, 8, 2500  # rows of each file
+BATCH, COLUMNS, FILES, ROWS, GROUP = 64, 2048, 8, 2500, 500  # rows of each file and of a row group
 
 
 def make(folder):
@@ -19,7 +19,7 @@ def make(folder):
         tokens = (50257 * random.random(ROWS * COLUMNS) ** 3).astype(numpy.int32)
         rows = pyarrow.ListArray.from_arrays(numpy.arange(0, ROWS * COLUMNS + 1, COLUMNS, dtype=numpy.int32), tokens)
         table = pyarrow.table({"input_ids": rows})
-        pyarrow.parquet.write_table(table, f"{folder}/{number:03}.parquet", compression="zstd", row_group_size=500)
+        pyarrow.parquet.write_table(table, f"{folder}/{number:03}.parquet", compression="zstd", row_group_size=GROUP)
 
 
 def files_in(folder):
@@ -32,12 +32,12 @@ def for_ever(make_epoch):
 
 
 def parquet_pyarrow(folder, workers):
-    """Arrays of a batch's rows, where pyarrow has decoded them."""
+    """Arrays of the rows of a row group, where pyarrow has decoded them: with smaller or larger batches it is slower."""
     import pyarrow.parquet
 
     def epoch():
         for path in files_in(folder):
-            for batch in pyarrow.parquet.ParquetFile(path).iter_batches(batch_size=BATCH, use_threads=False):
+            for batch in pyarrow.parquet.ParquetFile(path).iter_batches(batch_size=GROUP, use_threads=False):
                 yield batch.column(0).flatten().to_numpy().reshape(-1, COLUMNS)
 
     return lambda: for_ever(epoch), len

@@ -15,8 +15,9 @@ int main(int argc, char** argv) {
     make_data(argv[2], argv[3]);
     return 0;
   }
-  const std::map<std::string, Forms (*)()> cases = {
-      {"jpegs", jpegs}, {"samples", samples}, {"members", members}, {"npy", npy}, {"megatron", megatron}};
+  const std::map<std::string, Forms (*)()> cases = {{"jpegs", jpegs},       {"samples", samples},
+                                                    {"members", members},   {"npy", npy},
+                                                    {"megatron", megatron}, {"parquet", parquet}};
   if (argc != 7 || !cases.contains(argv[1]) || !cases.at(argv[1])().contains(argv[2])) {
     fmt::print(stderr,
                "formats_run CASE FORM WORKERS SECONDS FOLDER FILE, or formats_run make CASE FOLDER\n");

@@ -19,6 +19,7 @@ Forms samples();
 Forms members();
 Forms npy();
 Forms megatron();
+Forms parquet();
 
 // Makes the case's data in an empty folder; the same each time.
 void make_data(const std::string& name, const std::string& folder);

@@ -16,6 +16,7 @@
 #include "runtime/data/file_kind.h"
 #include "runtime/data/npy.h"
 #include "runtime/data/npz.h"
+#include "runtime/data/shard_order.h"
 #include "runtime/data/tar.h"
 #include "runtime/process/uncaught.h"
 
@@ -319,15 +320,7 @@ WebStream::WebStream(const std::vector<std::string>& archives, const WebDatasetO
                      const Shard& shard)
     : state_(std::make_unique<State>(
           State{.archives = {}, .archive = {}, .held_count = options.shuffle, .held = {}})) {
-  std::vector<std::size_t> order(archives.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  if (options.shardshuffle) {
-    SampleRandom first(shard.seed);
-    SampleRandom random(first() + static_cast<std::uint64_t>(shard.epoch));
-    for (std::size_t left = order.size(); left > 1; --left)
-      std::swap(order[left - 1],
-                order[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(left)))]);
-  }
+  const std::vector<std::size_t> order = order_of_parts(archives.size(), options.shardshuffle, shard);
   for (auto i = static_cast<std::size_t>(shard.index); i < order.size();
        i += static_cast<std::size_t>(shard.count))
     state_->archives.push_back(archives[order[i]]);
