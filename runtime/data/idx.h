@@ -1,6 +1,6 @@
 // Reads one file in the IDX format (http://yann.lecun.com/exdb/mnist): two zero bytes, the type of the
 // elements, the number of dimensions, each dimension as a big-endian 32-bit number, the elements, big-endian
-// too. Plain or compressed by gzip.
+// too. Plain or compressed by gzip or zstd.
 #pragma once
 
 #include <cstddef>

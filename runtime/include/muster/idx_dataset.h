@@ -1,4 +1,4 @@
-// Images and labels in the IDX format of MNIST and Fashion-MNIST, plain or compressed with gzip.
+// Images and labels in the IDX format of MNIST and Fashion-MNIST, plain or compressed by gzip or zstd.
 //
 // The images' bytes are held in memory as they are in the file; floats are made when a batch is gathered.
 // Safe to read from several threads.
