@@ -1,7 +1,7 @@
 #!/bin/sh
-# Run while an image is made: do Muster's and the user's programs find their libraries here? Open MPI and PMIx are needed for jobs with --mpi
-# and --backend mpi only: such an image brings its own.
-loaded=$(find /usr/local/lib -name 'libmuster_*.so' ! -name libmuster_mpi.so ! -name libmuster_pmix.so)
+# Run while an image is made: do Muster's and the user's programs find their libraries here? Jobs with --mpi and --backend mpi alone need Open MPI
+# and PMIx, and programs that read Parquet or Arrow files alone need pyarrow: such an image brings its own.
+loaded=$(find /usr/local/lib -name 'libmuster_*.so' ! -name libmuster_mpi.so ! -name libmuster_pmix.so ! -name libmuster_parquet.so)
 said=$(ldd /usr/local/bin/* $loaded 2>&1 | grep 'not found')
 [ -n "$said" ] || exit 0
 missing=$(printf '%s\n' "$said" | sed -n 's/^[[:space:]]*\([^ ]*\) => not found.*/\1/p' | sort -u | tr '\n' ' ')
