@@ -22,13 +22,14 @@
 
 namespace muster {
 
-// What a file holds, from front to end, without a buffer.
+// Gives the contents of a file from front to end, without a buffer.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // At least one byte, and at most `size`; none at the end.
+  // Gives at least one byte and at most `size`; none at the end.
   virtual Expected<std::size_t> read(char* to, std::size_t size) = 0;
-  // How many bytes follow; nothing where that is not known. seek() then passes over them without reading.
+  // How many bytes follow, if that is known. Only then seek() may be called: it skips bytes without reading
+  // them.
   virtual std::optional<std::uint64_t> left() const { return std::nullopt; }
   virtual Status seek(std::uint64_t) { return {}; }
   virtual bool is_checked() const { return true; }  // by checksums
@@ -37,8 +38,8 @@ class ByteSource {
 namespace {
 
 constexpr std::size_t kBufferBytes = 256 << 10;
-constexpr std::size_t kFirstFillBytes = 16 << 10;  // after what was not read through the buffer
-constexpr std::size_t kDirectBytes = 64 << 10;     // so many and more are not read through the buffer
+constexpr std::size_t kFirstFillBytes = 16 << 10;  // after a read that went past the buffer
+constexpr std::size_t kDirectBytes = 64 << 10;     // reads of this size and more go past the buffer
 constexpr std::uint64_t kStepBytes = 1 << 20;
 constexpr std::size_t kLookedBytes = 512;  // which show what kind of file it is
 
@@ -77,13 +78,13 @@ class PlainSource : public ByteSource {
   std::uint64_t at_ = 0;
 };
 
-// What is read of a compressed file, and was not unpacked yet.
+// Holds bytes of a compressed file that were read and not yet unpacked.
 class PackedInput {
  public:
   PackedInput(PlainSource file, std::unique_ptr<char[]> buffer, std::size_t filled)
       : file_(std::move(file)), buffer_(std::move(buffer)), end_(filled) {}
 
-  // So many, or fewer at the end of the file.
+  // The next `count` bytes or more; fewer at the end of the file.
   Expected<std::string_view> bytes(std::size_t count) {
     if (end_ - begin_ < count) {
       std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
@@ -131,8 +132,7 @@ class GzipSource : public ByteSource {
       const auto bytes = input_.bytes(is_between_ ? 2 : 1);
       if (!bytes) return std::unexpected(bytes.error());
       if (is_between_) {
-        // What follows and is no other member is passed over, as gzip does.
-        if (!bytes->starts_with("\x1f\x8b")) return 0;
+        if (!bytes->starts_with("\x1f\x8b")) return pass_padding();
         inflateReset(&stream_);
         is_between_ = false;
       }
@@ -142,13 +142,24 @@ class GzipSource : public ByteSource {
       const int code = inflate(&stream_, Z_NO_FLUSH);
       input_.take(bytes->size() - stream_.avail_in);
       is_between_ = code == Z_STREAM_END;
-      // What came before an error is given first; zlib says it again.
+      // Bytes before the damage are given first; the next call meets the damage again.
       if (code < 0 && code != Z_BUF_ERROR && stream_.avail_out == room) return refuse();
     }
     return room - stream_.avail_out;
   }
 
  private:
+  // Tapes fill their last block with zeros. Anything else may be a member that is damaged.
+  Expected<std::size_t> pass_padding() {
+    for (;;) {
+      const auto bytes = input_.bytes(1);
+      if (!bytes) return std::unexpected(bytes.error());
+      if (bytes->empty()) return 0;
+      if (bytes->find_first_not_of('\0') != std::string_view::npos)
+        return input_.damaged("other bytes follow the data that gzip has compressed");
+      input_.take(bytes->size());
+    }
+  }
   std::unexpected<Error> refuse() const {
     const std::string_view why = stream_.msg == nullptr ? "it cannot be decompressed" : stream_.msg;
     return input_.damaged(why == "incorrect data check" ? kWrongChecksum : std::string(why));
@@ -192,7 +203,7 @@ class ZstdSource : public ByteSource {
       case ZSTD_error_frameParameter_windowTooLarge:
         return input_.damaged("zstd needs more than 128 MiB to unpack it; compress it without --long");
       case ZSTD_error_prefix_unknown:
-        return input_.damaged("behind what zstd has compressed there is something else");
+        return input_.damaged("other bytes follow the data that zstd has compressed");
       case ZSTD_error_dictionary_wrong:
         return input_.damaged("it was compressed with a dictionary; compress it without one");
       default: return input_.damaged(fmt::format("it is damaged: {}", ZSTD_getErrorString(code)));

@@ -1,7 +1,6 @@
-// A file that may be compressed, by gzip or zstd, in one piece or several: read from front to end as if it
-// were not.
+// Reads a file from front to end, whether it is plain or compressed by gzip or zstd, in one piece or several.
 //
-// Its first bytes say what it is compressed by; its name does not count. For one thread at a time.
+// The file's first bytes say what it is compressed by; its name does not count. For one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -18,32 +17,32 @@ class ByteSource;
 
 class CompressedFile {
  public:
-  // kInvalidArgument for what zstd has compressed, where Muster was built without it.
+  // kInvalidArgument if the file is compressed by zstd and Muster was built without libzstd.
   static Expected<CompressedFile> open(const std::string& path);
   CompressedFile(CompressedFile&&) noexcept;
   CompressedFile& operator=(CompressedFile&&) noexcept;
   ~CompressedFile();
 
-  // Fewer than `size` bytes only at the end. kCorrupt names the file that is damaged or, if it is compressed,
-  // cut off; checksums of what is compressed have been compared when nothing more comes.
+  // Gives fewer than `size` bytes only at the end. kCorrupt names a file that is damaged, or compressed and
+  // cut off. By the time that a read gives fewer bytes, all checksums of compressed data have been compared.
   Expected<std::size_t> read(void* to, std::size_t size);
-  // To pass over more than follows is no error.
+  // To skip more bytes than follow is no error.
   Status skip(std::int64_t size);
-  // At most so many bytes, by default all that follow. Makes room for what is there or as it comes, whatever
-  // a header has promised.
+  // Reads at most `most` bytes, by default all that follow. Takes memory for the bytes that there are,
+  // whatever a header has promised.
   Expected<std::string> read_text(std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
-  // Reads to the end and keeps nothing, so that checksums are compared. Of a plain file nothing is read.
+  // Reads a compressed file to its end, so that its checksums are compared. Does nothing for a plain file.
   Status check_rest();
 
  private:
   CompressedFile(std::unique_ptr<ByteSource> source, std::unique_ptr<char[]> buffer, std::size_t filled);
-  // Takes from the buffer; both without reading.
+  // take() copies bytes out of the buffer and drop() discards them; neither reads the file.
   std::size_t take(char* to, std::size_t size);
   std::size_t drop(std::size_t size);
   Expected<std::size_t> fill();
 
   std::unique_ptr<ByteSource> source_;
-  std::unique_ptr<char[]> buffer_;  // contents from begin_ to end_, which were not asked for yet
+  std::unique_ptr<char[]> buffer_;  // bytes from begin_ to end_ were read, and not yet asked for
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::size_t next_fill_bytes_;

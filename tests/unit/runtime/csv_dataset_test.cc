@@ -158,12 +158,26 @@ TEST_F(CsvDatasetTest, LinesMayBeCommentsOrPassedOver) {
 }
 
 TEST_F(CsvDatasetTest, ReadsWhatGzipHasCompressed) {
-  const gzFile file = gzopen(path_.c_str(), "wb");
-  gzputs(file, "a,species\n1,virginica\n2.5,setosa\n");
-  gzclose(file);
+  const auto pack = [this](const char* mode, const char* text) {
+    const gzFile file = gzopen(path_.c_str(), mode);
+    gzputs(file, text);
+    gzclose(file);
+  };
+  pack("wb", "a,species\n1,virginica\n2.5,setosa\n");
   const CsvDataset dataset(path_, species_);
   EXPECT_EQ(dataset.size(), 2);
   EXPECT_EQ(dataset.get(1).data.item<float>(), 2.5F);
+  // A second member that is damaged at its front is no end of the file.
+  const auto first_bytes = std::filesystem::file_size(path_);
+  pack("ab", "3,virginica\n");
+  EXPECT_EQ(CsvDataset(path_, species_).size(), 3);
+  std::fstream(path_, std::ios::binary | std::ios::in | std::ios::out)
+      .seekp(static_cast<std::streamoff>(first_bytes))
+      .put('x');
+  EXPECT_THAT([&] { CsvDataset(path_, species_); },
+              ThrowsMessage<std::runtime_error>("cannot read " + path_ +
+                                                ": other bytes follow the data that gzip has compressed"));
+  std::filesystem::resize_file(path_, first_bytes);
   std::filesystem::resize_file(path_, std::filesystem::file_size(path_) - 3);
   EXPECT_THAT([&] { CsvDataset(path_, species_); },
               ThrowsMessage<std::runtime_error>("cannot read " + path_ + ": it is cut off"));

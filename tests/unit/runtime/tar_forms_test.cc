@@ -128,7 +128,7 @@ TEST_F(TarForms, WhatZstdHasCompressedIsReadToTheEndOfTheFile) {
       expect_refused(written("cut.tar", bytes.substr(0, bytes.size() - missing)), "it is cut off");
   }
   expect_refused(written("more.tar", two + "something else"),
-                 "behind what zstd has compressed there is something else");
+                 "other bytes follow the data that zstd has compressed");
   std::string damaged = zstd_frame(tar);
   damaged[damaged.size() - 1] ^= 1;
   expect_refused(written("sum.tar", damaged), "its checksum is wrong, so it is damaged");

@@ -184,7 +184,7 @@ TEST_F(WebDatasetTest, WhatIsDamagedIsNamedAndTheNextArchiveComes) {
   EXPECT_THAT(more, ElementsAre(ElementsAre(20), ElementsAre(10, 11)));
 }
 
-// One byte of a part is another: only the checksum that gzip has put behind the archive tells. As `gzip -t`.
+// One byte of a part is another: only the checksum that gzip has put behind the archive tells.
 TEST_F(WebDatasetTest, ADamagedByteInACompressedArchiveIsNamed) {
   const std::string plain = numbers("plain.tar", 0, 3), packed = scratch_ / "packed.tar.gz";
   const std::string whole = contents_of(plain);
@@ -219,8 +219,11 @@ TEST_F(WebDatasetTest, ADamagedByteInACompressedArchiveIsNamed) {
   EXPECT_THAT(numbers_read,
               ThrowsMessage<std::runtime_error>(HasSubstr("its checksum is wrong, so it is damaged")));
   pack("wb", 0, whole.size());
-  std::ofstream(packed, std::ios::app) << std::string(100, '\0') << "what gzip -t passes over";
+  std::ofstream(packed, std::ios::app) << std::string(100, '\0');  // as on a tape
   EXPECT_THAT(numbers_read(), ElementsAre(0, 1, 2));
+  std::ofstream(packed, std::ios::app) << "something else";
+  EXPECT_THAT(numbers_read, ThrowsMessage<std::runtime_error>(
+                                HasSubstr("other bytes follow the data that gzip has compressed")));
 }
 
 // Whatever the batch size: the error of the last archive is no batch of its own.
