@@ -47,7 +47,7 @@ constexpr Format kFormats[] = {
     {"+L", ArrowKind::kLargeList, at::ScalarType::Undefined, "large_list"},
     {"+s", ArrowKind::kStruct, at::ScalarType::Undefined, "struct"},
 };
-// What more follows.
+// Formats that begin so; their parameters follow.
 constexpr Format kBeginnings[] = {
     {"ts", ArrowKind::kNumber, at::ScalarType::Long, "timestamp"},
     {"tD", ArrowKind::kNumber, at::ScalarType::Long, "duration"},

@@ -1,8 +1,8 @@
 // A file of columns, Parquet or Arrow's, as libmuster_parquet.so reads it with pyarrow's libraries.
 //
-// The library is loaded at the first such file: nothing else of Muster needs Arrow. That it, or its pyarrow,
-// is not there is thrown as well. Everything here may be called by several threads at once, but for one
-// ColumnChunks. What is wrong is thrown as std::runtime_error, without the file's name.
+// The library is loaded at the first such file: nothing else of Muster needs Arrow. Several threads may call
+// everything here at once, but for one ColumnChunks. std::runtime_error says what is wrong with a file,
+// without its name, or that the library or its pyarrow is missing.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class ColumnFile {
   virtual std::unique_ptr<ColumnChunks> read(std::size_t group) const = 0;
   // The memory of its arrays is that of the file: nothing may be written there.
   virtual bool is_mapped() const = 0;
-  // What a person should know of the file, if there is anything.
+  // What the user should know about the file; empty if there is nothing.
   virtual const std::string& warning() const = 0;
 };
 
@@ -41,7 +41,7 @@ class ColumnFile {
 std::unique_ptr<ColumnFile> open_column_file(const std::string& path,
                                              const std::vector<std::string>& columns);
 
-// What libmuster_parquet.so has for it; the caller owns what it returns.
+// The function of libmuster_parquet.so that open_column_file() calls; its caller owns the result.
 using OpenColumnFile = ColumnFile*(const std::string& path, const std::vector<std::string>& columns);
 inline constexpr const char* kOpenColumnFile = "muster_open_column_file";
 

@@ -35,6 +35,7 @@ class ParquetFiles {
 namespace {
 
 constexpr std::int64_t kMostHeld = 1 << 24;
+constexpr std::int64_t kMostRows = std::int64_t{1} << 48;  // of all files; a damaged file may claim more
 
 void check_options(const ParquetDatasetOptions& options) {
   check_argument(options.shuffle >= 0 && options.shuffle <= kMostHeld, "ParquetDataset: shuffle",
@@ -80,6 +81,8 @@ void add_file(ParquetFiles& all, const std::string& path) {
     std::int64_t before = 0;
     for (std::size_t i = 0; i < file->group_rows().size(); ++i) {
       const std::int64_t rows = file->group_rows()[i];
+      if (rows < 0 || rows > kMostRows - all.rows - before)
+        throw std::runtime_error(fmt::format("its row group {} claims to have {} rows", i, rows));
       if (rows > 0)
         all.groups.push_back(
             RowGroup{.source = source, .file = file, .number = i, .first_row = before, .rows = rows});
@@ -114,9 +117,9 @@ std::int64_t row_count(const ParquetFiles& files) {
   return files.rows;
 }
 
-// Rows are counted as they come in this epoch: this is a row's place.
+// A row's place is its number in the order of this epoch, over all files.
 struct ParquetStream::State {
-  // That are held: read, not yet read, or known to be unreadable.
+  // A row that `shuffle` holds: read, not yet read, or known to be unreadable.
   struct Held {
     std::int64_t place;
     std::optional<ParquetRow> row = {};
@@ -138,7 +141,7 @@ struct ParquetStream::State {
   std::int64_t next_place, end_place;  // of the shard
   SampleRandom random;
   std::vector<Held> held;
-  std::size_t read_count = 0;  // of those that are held, the first so many are read
+  std::size_t read_count = 0;  // so many of `held`, at its front, were read
 
   std::optional<std::size_t> group;  // in `order`, that is being read
   std::unique_ptr<ColumnChunks> chunks;
@@ -179,10 +182,10 @@ void ParquetStream::State::next_rows() {
   const RowGroup& reading = files->groups[order[*group]];
   ArrowArray array{};
   rows.reset();  // before the next are made: their memory is used again
+  rows_begin = rows_end;
   if (!chunks->next(&array)) throw std::runtime_error("it has fewer rows than it says");
   const std::int64_t first = reading.first_row + rows_end - begins[*group];
   rows = std::make_shared<ParquetRows>(reading.source, array, first);
-  rows_begin = rows_end;
   rows_end += rows->count();
 }
 
@@ -210,13 +213,13 @@ void ParquetStream::State::read(Held& wanted) {
   }
 }
 
-// Only places: they are read when a row is wanted.
+// Adds places only: their rows are read when one is wanted.
 void ParquetStream::State::fill() {
   for (; next_place < end_place && std::ssize(held) < files->options.shuffle; ++next_place)
     held.push_back({.place = next_place});
 }
 
-// In the order of the files.
+// Reads in the order of the files.
 void ParquetStream::State::read_held() {
   std::vector<Held*> unread;
   for (Held& each : std::span(held).subspan(read_count))
@@ -226,7 +229,7 @@ void ParquetStream::State::read_held() {
   read_count = held.size();
 }
 
-// The one that comes next goes behind all others.
+// Moves the row that comes next to the end of `held`.
 void ParquetStream::State::draw() {
   std::swap(held[static_cast<std::size_t>(random.below(std::ssize(held)))], held.back());
 }

@@ -12,6 +12,8 @@ namespace muster {
 
 namespace {
 
+#ifdef MUSTER_PYARROW_MAJOR
+
 namespace fs = std::filesystem;
 
 constexpr const char* kFolderVariable = "MUSTER_PYARROW_DIR";
@@ -45,13 +47,9 @@ std::vector<fs::path> packages() {
   // torch/lib/libtorch_cpu.so lies beside it.
   add(fs::path(path_of_torch()).parent_path().parent_path().parent_path());
   if (const char* const environment = std::getenv("VIRTUAL_ENV")) add(environment);
-#ifdef MUSTER_PYARROW_FOLDER
   add(MUSTER_PYARROW_FOLDER);
-#endif
   return found;
 }
-
-#ifdef MUSTER_PYARROW_MAJOR
 
 // "libparquet.so.2600" is of pyarrow 26: "26".
 std::string versions_in(const std::vector<fs::path>& folders) {
@@ -100,9 +98,8 @@ OpenColumnFile* load() {
 
 OpenColumnFile* load() {
   throw std::runtime_error(
-      "Parquet and Arrow files are read by pyarrow, which was not there when this Muster was built: build it "
-      "in an "
-      "environment that has pyarrow");
+      "Parquet and Arrow files are read by pyarrow, which was not there when this Muster was built: build "
+      "Muster in an environment that has pyarrow");
 }
 
 #endif

@@ -5,6 +5,7 @@
 #include <muster/parquet_dataset.h>
 #include <stdexcept>
 #include <torch/torch.h>
+#include <utility>
 
 #include "common/base/text.h"
 #include "runtime/data/parquet_rows.h"
@@ -18,7 +19,7 @@ std::string name_of_row(const ParquetRow& row) {
   return fmt::format("row {} of {}", row.index(), row.file());
 }
 
-// Where one looks for a column's value, and for whom.
+// A column's value in one row, and the names that errors about it need.
 struct ColumnOfRow {
   const ParquetRow& row;
   std::string_view name;
@@ -36,7 +37,7 @@ struct ColumnOfRow {
                              : "which is not read: write it as a number, a text or a list of these"));
   }
   [[noreturn]] void refuse_null() const { refuse("is null; is_null() tells"); }
-  // Of a number that is null.
+  // What a number that is null counts as.
   double fill() const {
     if (!source.fill_na)
       refuse("is null; is_null() tells, and the option fill_na gives such numbers a value");
@@ -139,11 +140,14 @@ ListedNumbers numbers_of(const ColumnOfRow& column) {
   ListedNumbers numbers{.sizes = {}, .first = column.cell, .count = 1};
   while (is_list(*numbers.first.column)) {
     ArrowCell each = numbers.first;
-    const ArrowCell inner = each.first();
+    // An array without lists may have no offsets: only the type then says how long its lists are.
+    const bool has_offsets = numbers.count > 0 || each.column->kind == ArrowKind::kFixedList;
+    const ArrowCell inner =
+        has_offsets
+            ? each.first()
+            : ArrowCell{.column = each.column->children.data(), .array = each.array->children[0], .index = 0};
+    const std::int64_t length = has_offsets ? each.count() : 0;
     std::int64_t total = 0;
-    // Of no list nothing is known but what the type says.
-    const std::int64_t length =
-        numbers.count > 0 || each.column->kind == ArrowKind::kFixedList ? each.count() : 0;
     for (std::int64_t i = 0; i < numbers.count; ++i, ++each.index) {
       if (each.is_null()) column.refuse_null();
       if (each.count() != length)
@@ -158,7 +162,22 @@ ListedNumbers numbers_of(const ColumnOfRow& column) {
   return numbers;
 }
 
-// Sets those that are null.
+// Whether a column of this type can hold `value`; one of booleans holds 0 and 1.
+bool column_holds(at::ScalarType dtype, std::int64_t value) {
+  switch (dtype) {
+    case at::ScalarType::Bool: return value == 0 || value == 1;
+    case at::ScalarType::Char: return std::in_range<std::int8_t>(value);
+    case at::ScalarType::Byte: return std::in_range<std::uint8_t>(value);
+    case at::ScalarType::Short: return std::in_range<std::int16_t>(value);
+    case at::ScalarType::UInt16: return std::in_range<std::uint16_t>(value);
+    case at::ScalarType::Int: return std::in_range<std::int32_t>(value);
+    case at::ScalarType::UInt32: return std::in_range<std::uint32_t>(value);
+    case at::ScalarType::UInt64: return value >= 0;
+    default: return true;
+  }
+}
+
+// Writes fill_na where values are null.
 void fill_nulls(const ColumnOfRow& column, const ListedNumbers& numbers, const at::Tensor& tensor) {
   const ArrowCell& first = numbers.first;
   if (first.array->null_count == 0 || first.array->buffers[0] == nullptr) return;
@@ -167,10 +186,14 @@ void fill_nulls(const ColumnOfRow& column, const ListedNumbers& numbers, const a
   for (std::int64_t i = 0; i < numbers.count; ++i, ++each.index) {
     if (!each.is_null()) continue;
     if (!flat.defined()) flat = tensor.view({-1});
-    if (is_whole_number(*first.column))
-      flat[i].fill_(column.whole_fill());
-    else
+    if (!is_whole_number(*first.column)) {
       flat[i].fill_(column.fill());
+      continue;
+    }
+    const std::int64_t value = column.whole_fill();
+    if (!column_holds(first.column->dtype, value))
+      column.refuse(fmt::format("is null, and fill_na = {} is no {}", value, first.column->type));
+    flat[i].fill_(value);
   }
 }
 

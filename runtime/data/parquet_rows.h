@@ -1,4 +1,4 @@
-// Rows of a Parquet or Arrow file that were decoded at once, and how they lie in Arrow's arrays.
+// Rows of a Parquet or Arrow file that were decoded together, and how Arrow's arrays hold them.
 //
 // Plain values, safe to read from several threads.
 #pragma once
@@ -55,7 +55,7 @@ struct ArrowCell {
     return static_cast<const Value*>(array->buffers[1]) + array->offset + index;
   }
   bool flag() const;
-  // Of a list, or what a list of fixed size or a struct has: the first of its values, and how many.
+  // The first value of a list, and how many values it has.
   ArrowCell first() const;
   std::int64_t count() const;
   ArrowCell field(std::size_t number) const;  // of a struct
@@ -66,7 +66,7 @@ struct ArrowCell {
 
 namespace detail {
 
-// What rows need to know of the file they are from.
+// What all rows of a file have in common.
 struct ParquetSource {
   std::string path;
   ArrowColumn columns;  // a struct

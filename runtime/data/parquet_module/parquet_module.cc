@@ -20,12 +20,14 @@ namespace {
 constexpr std::int64_t kChunkBytes = 512 << 10;
 constexpr std::int64_t kMostChunkRows = 1 << 16;
 constexpr std::int64_t kReadBytes = 256 << 10;  // at a time, of each column
+constexpr std::int64_t kMostColumnBytes = std::int64_t{1}
+                                          << 40;  // that are believed of a column in a row group
 
 void check(const arrow::Status& status) {
   if (!status.ok()) throw std::runtime_error(status.message());
 }
 
-// Parquet's exceptions are of types that the program does not know.
+// Parquet throws exceptions of types that the program does not know.
 template <class Function>
 auto with_known_errors(const Function& function) {
   try {
@@ -63,7 +65,7 @@ std::shared_ptr<arrow::Schema> only(const arrow::Schema& schema, const std::vect
   return arrow::schema(std::move(fields));
 }
 
-// As many rows as the group has said, no fewer in silence.
+// Gives as many rows as the group has said; more or fewer are an error.
 class CountedChunks : public ColumnChunks {
  public:
   CountedChunks(std::shared_ptr<arrow::Schema> schema, std::int64_t rows)
@@ -167,19 +169,22 @@ class ParquetFile : public FileOfGroups {
       add_leaves(reader->manifest().schema_fields.at(static_cast<std::size_t>(column)));
     std::ranges::sort(leaves_);
     schema_ = only(*whole, wanted);
-    std::int64_t rows = 0, bytes = 0;
+    std::uint64_t rows = 0;  // does not overflow, whatever a damaged file claims
+    std::int64_t bytes = 0;
     for (int group = 0; group < metadata_->num_row_groups(); ++group) {
       const auto row_group = metadata_->RowGroup(group);
       if (row_group->num_rows() < 0)
         throw std::runtime_error("a row group of it has a negative number of rows");
-      rows += row_group->num_rows();
+      rows += static_cast<std::uint64_t>(row_group->num_rows());
       for (const int leaf : leaves_)
-        bytes += std::max<std::int64_t>(0, row_group->ColumnChunk(leaf)->total_uncompressed_size());
+        bytes += std::clamp<std::int64_t>(row_group->ColumnChunk(leaf)->total_uncompressed_size(), 0,
+                                          kMostColumnBytes);
       group_rows_.push_back(row_group->num_rows());
     }
-    if (rows != metadata_->num_rows())
+    if (rows != static_cast<std::uint64_t>(metadata_->num_rows()))
       throw std::runtime_error("its row groups do not have the number of rows that it says");
-    const std::int64_t row_bytes = rows == 0 ? 1 : std::max<std::int64_t>(1, bytes / rows);
+    const std::int64_t row_bytes =
+        std::max<std::int64_t>(1, bytes / std::max<std::int64_t>(1, metadata_->num_rows()));
     chunk_rows_ = std::clamp<std::int64_t>(kChunkBytes / row_bytes, 1, kMostChunkRows);
   }
 

@@ -460,6 +460,24 @@ TEST_F(ParquetRowTest, FillsNumbersThatAreNull) {
             row1 + "\"n\" is null, and fill_na = 0.5 is no int32");
   EXPECT_EQ(
       refusal(1, [](const auto& row) { row.tensor("list"); }, 1), row1 + "\"list\" is null; is_null() tells");
+  EXPECT_EQ(refusal(
+                1, [](const auto& row) { row.tensor("n"); }, 3e9),
+            row1 + "\"n\" is null, and fill_na = 3000000000 is no int32");
+}
+
+// Writers may leave out the offsets of an array that has no lists.
+TEST_F(ParquetDatasetTest, AListOfNoListsIsATensorWithoutElements) {
+  make(
+      "def lists(values, count, offsets):\n"
+      "  return pa.Array.from_buffers(pa.list_(values.type), count, [None, pa.py_buffer(offsets)],\n"
+      "                               children=[values])\n"
+      "v = lists(lists(lists(pa.array([], pa.int64()), 0, b''), 0, b''), 2, bytes(12))\n"
+      "t = pa.table({'v': v})\n"
+      "with pa.ipc.new_file('v.arrow', t.schema) as w: w.write_table(t)\n");
+  const ParquetDataset dataset({path("v.arrow")}, [](const ParquetRow& row) { return row.tensor("v"); });
+  const std::optional<at::Tensor> tensor = dataset.open({})->next();
+  ASSERT_TRUE(tensor);
+  EXPECT_EQ(tensor->sizes(), (std::vector<std::int64_t>{0, 0, 0}));
 }
 
 TEST_F(ParquetRowTest, FindsColumnsWithDotsAndFieldsOfStructs) {
