@@ -114,7 +114,8 @@ Expected<BmpPalette> bmp_palette_of(std::span<const std::uint8_t> entries, const
   return palette;
 }
 
-// Values of runs. Lines are filled up with zeros where one ends early; a picture is not.
+// Reads the values of runs (RLE4, RLE8). A line that ends early is filled up with zeros; a picture that ends
+// early is an error.
 class BmpRuns {
  public:
   BmpRuns(std::span<const std::uint8_t> bytes, const BmpHeader& header)
@@ -185,7 +186,7 @@ class BmpRuns {
   std::size_t at_;
   std::size_t width_;
   std::size_t size_;
-  std::size_t x_ = 0;  // as runs count it: beyond the line's end, what a run has is left out
+  std::size_t x_ = 0;  // as runs count it: values beyond the line's end are left out
   bool four_bits_;
 };
 
@@ -238,7 +239,7 @@ class BmpDecoder : public RgbDecoder {
   }
 
  private:
-  // Both make pixels_at right, too: where it is 0, the pixels follow.
+  // Both also correct pixels_at where a header leaves it out: the pixels follow the palette or the masks.
   Status read_palette() {
     const std::size_t at = kBmpFileHeader + header_.header_size;
     if (header_.color_count > 65536)

@@ -45,7 +45,7 @@ bool is_bzip2(std::string_view text) {
   return text.starts_with("BZh") && text.size() >= 10 && text.substr(4, 6) == "\x31\x41\x59\x26\x53\x59"sv;
 }
 
-// A frame; or, before the first one, frames that are passed over and tell their sizes, as pzstd writes.
+// Before the first frame there may be skippable frames, which tell their sizes, as pzstd writes them.
 bool is_zstd(std::string_view text, std::uint64_t file_size) {
   while (!text.starts_with("\x28\xb5\x2f\xfd")) {
     if (text.size() < 8 || (text[0] & 0xf0) != 0x50 || text.substr(1, 3) != "\x2a\x4d\x18"sv) return false;

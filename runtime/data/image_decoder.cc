@@ -38,7 +38,7 @@ constexpr ImageFormat kImageFormats[] = {
     {"P6"sv, make_pnm_decoder},
 };
 
-// Pictures that are not decoded, what they are, and a program that converts them.
+// Pictures that Muster does not decode: how they begin, their names, and a command that converts them.
 struct OtherPicture {
   std::size_t at;
   std::string_view magic;

@@ -33,7 +33,7 @@ class ImageDecoder {
   virtual Status read(std::uint8_t* pixels) = 0;
 };
 
-// A format that is decoded to colors, of which a gray picture gets the luminance.
+// A format that is decoded to colors. Where gray is wanted, it is the luminance of the colors.
 class RgbDecoder : public ImageDecoder {
  public:
   Expected<ImageShape> open(std::span<const std::uint8_t> bytes, int channels) final;
@@ -54,7 +54,7 @@ std::unique_ptr<ImageDecoder> make_jpeg_decoder();
 std::unique_ptr<ImageDecoder> make_png_decoder();
 std::unique_ptr<ImageDecoder> make_bmp_decoder();
 std::unique_ptr<ImageDecoder> make_pnm_decoder();
-// Nothing where Muster was built without the library.
+// nullptr if Muster was built without the library.
 std::unique_ptr<ImageDecoder> make_webp_decoder();
 std::unique_ptr<ImageDecoder> make_tiff_decoder();
 
@@ -70,7 +70,7 @@ inline std::uint8_t luminance(const std::uint8_t* rgb) {
   return static_cast<std::uint8_t>((rgb[0] * 19595U + rgb[1] * 38470U + rgb[2] * 7471U + 0x8000U) >> 16);
 }
 
-// Of all formats, so that a damaged header asks for no more memory than a large picture needs.
+// The limit of all formats: a damaged header then asks for no more memory than a large picture needs.
 constexpr std::int64_t kLargestImagePixels = std::int64_t{1} << 28;
 Expected<ImageShape> checked_shape(ImageShape shape);
 

@@ -10,8 +10,8 @@
 
 namespace muster {
 
-// By their names, which are those of the files without ".npy". Copies. kCorrupt says what is damaged, or
-// which array torch cannot have, without the file's name.
+// Copies of the arrays by their names, which are those of the files without ".npy". kCorrupt says what is
+// damaged, or which array torch has no type for, without the file's name.
 Expected<std::map<std::string, at::Tensor>> tensors_of_npz(std::string_view bytes);
 
 }  // namespace muster

@@ -17,13 +17,13 @@ namespace {
 constexpr std::string_view kPnmSpace = " \t\n\v\f\r";
 constexpr std::size_t kLongestPnmNumber = 10;
 
-// Text up to a number that is wanted.
+// Reads letters and numbers one after the other, without comments.
 class PnmText {
  public:
   PnmText(std::span<const std::uint8_t> bytes, std::size_t at) : bytes_(bytes), at_(at) {}
 
   std::size_t at() const { return at_; }
-  // The next letter that is not of a comment; nothing at the end.
+  // The next letter outside of comments; none at the end.
   std::optional<char> letter() {
     while (at_ < bytes_.size()) {
       const auto letter = static_cast<char>(bytes_[at_++]);
@@ -94,7 +94,7 @@ class PnmDecoder : public RgbDecoder {
   std::size_t value_count() const {
     return static_cast<std::size_t>(shape_.height * shape_.width) * (is_color() ? 3 : 1);
   }
-  // How many bytes the values take; of text, at least.
+  // How many bytes the values take; at least so many where they are text.
   std::size_t least_bytes() const {
     if (kind_ == '4') return static_cast<std::size_t>(shape_.height * ((shape_.width + 7) / 8));
     if (kind_ == '1') return value_count();

@@ -1,5 +1,5 @@
-// Recognises folders that Python's streaming (MosaicML's MDS) and litdata write, by their index.json: data
-// sets that are given one say what it is, and how it is written for them.
+// Recognises folders that Python's streaming (MosaicML's MDS) and litdata write, by their index.json. Data
+// sets refuse such a folder with what it is, and how to convert it.
 //
 // Plain functions, safe to call from any thread.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// kCorrupt for such a folder, its index, and a file that the index beside it names.
+// kCorrupt for such a folder, for its index, and for a file that the index beside it names.
 Status check_is_no_stream(const std::string& path);
 
 }  // namespace muster

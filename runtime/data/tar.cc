@@ -109,7 +109,7 @@ Expected<std::string> TarReader::read(std::int64_t size) {
   return bytes;
 }
 
-// The pieces follow one another in the archive.
+// In the archive the pieces follow one another without the holes.
 Expected<std::string> TarReader::read_sparse(const SparseMap& sparse) {
   std::string whole;
   for (const auto& piece : sparse.pieces) {
@@ -142,7 +142,7 @@ Status TarReader::check_sparse(const SparseMap& sparse, const std::string& name)
   return {};
 }
 
-// Four pieces in the header, and 21 in each block behind it.
+// The map has four pieces in the header, and 21 in each block behind it.
 Status TarReader::read_gnu_map(const Header& header, const std::string& name) {
   const auto damaged = [&] {
     return corrupt(fmt::format("the map of the sparse file {} is damaged", one_line(name)));
@@ -172,8 +172,8 @@ Status TarReader::read_gnu_map(const Header& header, const std::string& name) {
   return {};
 }
 
-// In lines before the contents, filled up to whole blocks: how many pieces, and where each begins and its
-// size.
+// The map is in lines before the contents, filled up to whole blocks: the number of pieces, then where each
+// begins and its size.
 Status TarReader::read_pax_map(SparseMap& sparse, const std::string& name) {
   const auto damaged = [&] {
     return corrupt(fmt::format("the map of the sparse file {} is damaged", one_line(name)));
@@ -273,7 +273,8 @@ Status TarReader::parse_records(Extension& extension, const std::string& records
   return {};
 }
 
-// The forms 0.0, 0.1 and 1.0: the map in records, in one record, or in lines before the contents.
+// pax has three forms, 0.0, 0.1 and 1.0: the map is in several records, in one, or in lines before the
+// contents.
 Status TarReader::parse_sparse(Extension& extension, std::string_view key, std::string_view value) const {
   const auto damaged = corrupt("the map of a sparse file in a pax header is damaged");
   if (!extension.sparse) extension.sparse.emplace();
@@ -319,7 +320,7 @@ Status TarReader::extend(Extension& extension, const Header& header) {
   return {};
 }
 
-// Of a file that is sparse, what header and extension say of it.
+// Reads and checks the map of a file that is sparse by its header or by the extension before it.
 Status TarReader::map_sparse(Extension& extension, Header& header, const std::string& name) {
   if (header.type == 'S') {
     if (Status read = read_gnu_map(header, name); !read) return read;

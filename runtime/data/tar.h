@@ -22,7 +22,7 @@ struct TarEntry {
   std::int64_t size = 0;
 };
 
-// Where the contents that an archive has of a sparse file belong in it.
+// Where the pieces that an archive holds of a sparse file belong in that file.
 struct SparseMap {
   struct Piece {
     std::int64_t begin = 0;

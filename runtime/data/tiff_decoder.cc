@@ -20,12 +20,12 @@ namespace {
 constexpr tmsize_t kLargestTiffPart = tmsize_t{1} << 30;            // of memory that libtiff takes at once
 constexpr std::int64_t kLargestTilePixels = std::int64_t{1} << 24;  // of tiles larger than the picture
 
-// The file in memory, where libtiff reads it, and what libtiff has to say of it.
+// The file in memory, where libtiff is in it, and the first thing that libtiff found wrong with it.
 struct TiffSource {
   std::span<const std::uint8_t> bytes;
   std::uint64_t at = 0;
-  bool decodes = false;  // pixels, of which a warning tells that some are missing
-  std::string reason;    // the first
+  bool decodes = false;  // pixels are being decoded: a warning then says that some are missing
+  std::string reason;    // what libtiff said first
 };
 
 std::string tiff_message(const char* part, const char* format, va_list arguments) {
@@ -40,9 +40,10 @@ int on_tiff_error(TIFF*, void* user, const char* part, const char* format, va_li
   return 1;  // printed nowhere
 }
 
-// Decoders warn where they find less than a strip should have, and leave the rest of it as it was; but for
-// two things that old programs wrote. Before pixels are decoded, most warnings are of tags that do no harm.
-// Where the file ends inside of a tag, or the palette cannot be read, libtiff goes on without.
+// A decoder that finds less than a strip should have warns, and leaves the rest of the strip as it was. Two
+// warnings of decoders are about harmless habits of old programs. Before pixels are decoded, most warnings
+// are about tags that do no harm; but libtiff only warns, too, where the file ends inside of a tag or has no
+// palette.
 bool harms_tiff(const TiffSource& source, std::string_view format, std::string_view message) {
   if (source.decodes) return !format.starts_with("Old-style LZW") && !format.starts_with("Discarding");
   return format.starts_with("IO error") || format.starts_with("Sanity check") ||
@@ -197,7 +198,7 @@ class TiffDecoder : public RgbDecoder {
     return tags;
   }
 
-  // As Pillow, from the XMP where there is no tag.
+  // From the XMP where there is no tag, as in Pillow.
   std::uint16_t orientation() const {
     std::uint16_t value = 0;
     if (tiff_->TIFFGetField(file_, TIFFTAG_ORIENTATION, &value) == 1) return value;
@@ -240,7 +241,7 @@ class TiffDecoder : public RgbDecoder {
 
   bool is_separate() const { return tags_.planar == PLANARCONFIG_SEPARATE && pixels_.samples > 1; }
 
-  // Parts have the bytes that rows of their width need, and fit into memory.
+  // Refuses strips and tiles whose rows are not as long as their width needs, and tiles that are too large.
   Status check_parts() {
     if (pixels_.kind == TiffPixels::Kind::kByLibtiff) return {};
     if (is_separate() && pixels_.bits != 8 && pixels_.bits != 16)
@@ -304,7 +305,7 @@ class TiffDecoder : public RgbDecoder {
     return {};
   }
 
-  // Into part_, planes side by side.
+  // Reads into part_; the samples of a pixel lie side by side there.
   template <class Read>
   bool read_part(const TiffPart& part, const Read& read) {
     const std::size_t size = plane_row_bytes(part.width) * part.height;
@@ -323,7 +324,7 @@ class TiffDecoder : public RgbDecoder {
     return true;
   }
 
-  // What of `part` lies in the picture.
+  // Writes the pixels of `part` that lie in the picture: those of `seen`.
   void write_part(const TiffPart& part, const TiffPart& seen, std::uint8_t* rgb) {
     const std::size_t row_bytes = pixels_.row_bytes(part.width);
     for (std::uint32_t y = 0; y < seen.height; ++y) {

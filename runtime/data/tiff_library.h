@@ -36,7 +36,7 @@ struct TiffLibrary {
   decltype(&::TIFFRGBAImageEnd) TIFFRGBAImageEnd;
 };
 
-// What stood in the way where it cannot be loaded.
+// Loads libtiff at the first call. The error says why it cannot be loaded.
 Expected<const TiffLibrary*> tiff_library();
 
 }  // namespace muster

@@ -47,7 +47,7 @@ std::unexpected<Error> not_read(const TiffTags& tags, std::string_view more = {}
                  tiff_format_name(tags.sample_format), more);
 }
 
-// Nothing but what is dropped follows the colors.
+// Whether all samples behind the colors are extra ones, which are dropped.
 bool extra_samples_are(const TiffTags& tags, std::size_t color_count) {
   return tags.samples == color_count + tags.extra_samples.size();
 }
@@ -85,7 +85,7 @@ Expected<TiffPixels> gray_pixels(const TiffTags& tags) {
   else if (tags.bits == 32 && (is_int || (is_uint && !inverted && !tags.big_endian)))
     pixels.kind = TiffKind::kGray32;
   else if (tags.bits == 32 && tags.sample_format == SAMPLEFORMAT_IEEEFP)
-    pixels.kind = TiffKind::kGrayFloat;  // nor this
+    pixels.kind = TiffKind::kGrayFloat;  // Pillow does not invert it either
   else
     return not_read(tags);
   return pixels;
@@ -115,7 +115,7 @@ Number tiff_sample(const std::uint8_t* row, std::size_t index) {
   return number;
 }
 
-// Also of what is not a number: 0.
+// NaN becomes 0.
 template <class Number>
 std::uint8_t clipped_gray(Number value) {
   return !(value > 0) ? 0 : value >= 255 ? 255 : static_cast<std::uint8_t>(value);

@@ -42,8 +42,9 @@ std::int64_t samples_in(std::int64_t tokens, const TokenDatasetOptions& options)
   return tokens <= options.context ? 0 : (tokens - 1 - options.context) / options.stride + 1;
 }
 
-// A sample of a random order begins where no processor expects it: what it begins with is fetched while the
-// one before it is copied, which takes a quarter of the time of both off. The processor fetches the rest.
+// In a random order the processor does not know where the next sample begins. Its first bytes are fetched
+// while the sample before it is copied, which saves a quarter of the time of both; the processor then fetches
+// the rest itself.
 void fetch_ahead(const std::byte* tokens, std::size_t size_bytes) {
   constexpr std::size_t kLineBytes = 64, kMostBytes = 4096;
   for (std::size_t at = 0; at < std::min(size_bytes, kMostBytes); at += kLineBytes)

@@ -48,14 +48,14 @@ const std::string& part_of(const WebSample& sample, const std::string& name) {
   refuse_part(sample, one_line(fmt::format("has a {} in which \"{}\" {}", part, key, what)));
 }
 
-// What `key` has in a .json part: a member's name or, with a slash at its front, the way of RFC 6901.
+// The value of `key` in a .json part: a member's name or, with a slash at its front, a pointer of RFC 6901.
 nlohmann::json json_value(const WebSample& sample, const std::string& part, const std::string& key) {
   nlohmann::json all = nlohmann::json::parse(part_of(sample, part), nullptr, false);
   if (all.is_discarded()) refuse_unread(sample, part, "it is no JSON text");
   try {
-    // Not a copy, which would go as deep as the text does.
+    // Moved: a copy recurses as deep as the text is nested.
     return std::move(key.starts_with('/') ? all.at(nlohmann::json::json_pointer(key)) : all.at(key));
-  } catch (const nlohmann::json::exception&) {  // also a list's, and a way that is none
+  } catch (const nlohmann::json::exception&) {  // also of a list, and of a pointer that is malformed
     refuse_json(sample, part, key, "is not there");
   }
 }

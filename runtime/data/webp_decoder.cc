@@ -16,7 +16,7 @@ struct DeleteDemuxer {
   void operator()(WebPDemuxer* demuxer) const { WebPDemuxDelete(demuxer); }
 };
 
-// Of an animation the first frame, on black where the canvas is larger, as Pillow shows it.
+// Decodes the first frame of an animation, on black where the canvas is larger, as Pillow does.
 class WebpDecoder : public RgbDecoder {
  protected:
   Expected<ImageShape> open_rgb(std::span<const std::uint8_t> bytes) override {

@@ -27,7 +27,7 @@ std::unexpected<Error> damaged_zip(std::string_view what) {
   return failure(ErrorCode::kCorrupt, "its ZIP archive is damaged: {}", what);
 }
 
-// From `at` on, if so many bytes are there and begin so.
+// The archive from `at` on, if it has `size` bytes there and the signature begins them.
 std::optional<std::string_view> zip_record(std::string_view archive, std::uint64_t at, std::size_t size,
                                            std::string_view signature) {
   if (at > archive.size() || archive.size() - at < size) return std::nullopt;
@@ -61,7 +61,8 @@ Expected<ZipDirectory> zip_directory(std::string_view archive) {
                       .begin = number_at<std::uint32_t>(*end, 16)};
 }
 
-// Sizes and places that need more than 32 bits stand in a field of their own, those that are marked only.
+// Replaces numbers that are marked as larger than 32 bits by those of the ZIP64 field, which has no others.
+// False if one is missing there.
 bool read_zip64(std::string_view fields, std::initializer_list<std::uint64_t*> numbers) {
   const auto is_marked = [](const std::uint64_t* number) {
     return *number == std::numeric_limits<std::uint32_t>::max();
@@ -84,7 +85,7 @@ bool read_zip64(std::string_view fields, std::initializer_list<std::uint64_t*> n
   return false;
 }
 
-// `record` begins with it; takes it away.
+// Reads the entry at the front of `record`, and removes it from there.
 Expected<ZipEntry> next_zip_entry(std::string_view archive, std::string_view& record) {
   const std::size_t name_bytes = number_at<std::uint16_t>(record, 28),
                     field_bytes = number_at<std::uint16_t>(record, 30),
@@ -103,7 +104,7 @@ Expected<ZipEntry> next_zip_entry(std::string_view archive, std::string_view& re
                 header_at = number_at<std::uint32_t>(record, 42);
   if (!read_zip64(record.substr(kZipDirectoryEntryBytes + name_bytes, field_bytes),
                   {&entry.size, &packed_bytes, &header_at}))
-    return refused("is of a size that is missing");
+    return refused("has no ZIP64 field for its size");
   if ((number_at<std::uint16_t>(record, 8) & 1) != 0) return refused("is encrypted");
   if (const auto method = number_at<std::uint16_t>(record, 10); method != 0 && method != Z_DEFLATED)
     return refused(fmt::format("is packed by method {}, and 0 and 8 are known: stored and deflated", method));
@@ -121,7 +122,7 @@ Expected<ZipEntry> next_zip_entry(std::string_view archive, std::string_view& re
   return entry;
 }
 
-// False if that is not what comes.
+// False unless exactly `size` bytes come out of all of `packed`.
 bool inflate_all(std::string_view packed, std::string& to, std::size_t size) {
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw std::bad_alloc();

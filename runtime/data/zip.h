@@ -1,7 +1,8 @@
-// The files in a ZIP archive that lies in memory: stored or deflated, with checksums, of any size (ZIP64).
+// Reads the files in a ZIP archive that lies in memory: stored or deflated, with checksums, of any size
+// (ZIP64).
 //
-// Takes no more memory than the archive can fill, whatever its directory promises. Plain functions, safe to
-// call from any thread.
+// The functions take no more memory than the archive can fill, whatever its directory promises. They are safe
+// to call from any thread.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +22,10 @@ struct ZipEntry {
   bool is_deflated = false;
 };
 
-// In the order of the archive's directory. kCorrupt says what is damaged or not known, without the archive's
-// name.
+// Gives the files in the order of the archive's directory. kCorrupt says what is damaged or not supported,
+// without the archive's name.
 Expected<std::vector<ZipEntry>> zip_entries(std::string_view archive);
-// The file itself: in the archive, or unpacked into `unpacked`. kCorrupt where its checksum is another.
+// Gives the contents of a file, which lie in the archive or in `unpacked`. kCorrupt if the checksum is wrong.
 Expected<std::string_view> zip_contents(const ZipEntry& entry, std::string& unpacked);
 
 }  // namespace muster

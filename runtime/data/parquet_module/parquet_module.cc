@@ -19,9 +19,8 @@ namespace {
 // used.
 constexpr std::int64_t kChunkBytes = 512 << 10;
 constexpr std::int64_t kMostChunkRows = 1 << 16;
-constexpr std::int64_t kReadBytes = 256 << 10;  // at a time, of each column
-constexpr std::int64_t kMostColumnBytes = std::int64_t{1}
-                                          << 40;  // that are believed of a column in a row group
+constexpr std::int64_t kReadBytes = 256 << 10;        // at a time, of each column
+constexpr std::int64_t kMostColumnBytes = 1LL << 40;  // that are believed of a column in a row group
 
 void check(const arrow::Status& status) {
   if (!status.ok()) throw std::runtime_error(status.message());

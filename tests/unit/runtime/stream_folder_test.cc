@@ -32,7 +32,8 @@ class StreamFolder : public testing::Test {
   }
   static void expect_refused(const std::string& path, const std::string& what) {
     const auto named = ThrowsMessage<std::runtime_error>(
-        AllOf(HasSubstr("cannot use " + path + ": it is " + what), HasSubstr("webdataset.ShardWriter")));
+        AllOf(HasSubstr("cannot use " + path + ": it belongs to a data set of " + what),
+              HasSubstr("webdataset.ShardWriter")));
     EXPECT_THAT([&] { WebDataset({path}, [](const WebSample& sample) { return sample; }); }, named) << path;
     EXPECT_THAT([&] { TokenDataset(path, {.context = 4}); }, named) << path;
     EXPECT_THAT([&] { CsvDataset(path, {.label = "x"}); }, named) << path;
@@ -54,7 +55,7 @@ TEST_F(StreamFolder, EachDataSetNamesLitdataAndWhatToDo) {
   const std::string bytes("\x0a\0\0\0\x30\0\0\0", 8);
   for (const std::string& path :
        {file("index.json", kLitdata), file("chunk-0-0.bin", bytes), scratch_.path().string()})
-    expect_refused(path, "litdata's, which Python's litdata.StreamingDataset reads");
+    expect_refused(path, "litdata, which Python's litdata.StreamingDataset reads");
 }
 
 // An index.json of something else, or files that it does not name, are as if it were not there.
