@@ -1,12 +1,18 @@
 # pyarrow's libraries, for libmuster_parquet.so: MusterPyarrow::parquet, MUSTER_PYARROW_FOLDER and MUSTER_PYARROW_MAJOR.
 #
-# Looked for in MUSTER_PYARROW_DIR (cache or environment: the package's folder, or a virtual environment), beside torch, and in the
-# environment that VIRTUAL_ENV names, which are the places where a program looks for it when it runs.
+# Looked for where MUSTER_PYARROW_DIR says (cache or environment: the package's folder, or a virtual environment); without it beside torch,
+# and in the environment that VIRTUAL_ENV names. A program looks in the same places when it runs.
 set(MUSTER_PYARROW_DIR "" CACHE PATH "pyarrow: its package's folder, or a virtual environment; it reads Parquet and Arrow files")
 
-set(_places "${MUSTER_PYARROW_DIR}" "$ENV{MUSTER_PYARROW_DIR}")
+set(_named "${MUSTER_PYARROW_DIR}")
+if(NOT _named)
+  set(_named "$ENV{MUSTER_PYARROW_DIR}")
+endif()
 get_filename_component(_packages "${MUSTER_TORCH_ROOT}" DIRECTORY)
-list(APPEND _places "${_packages}" "$ENV{VIRTUAL_ENV}")
+set(_places "${_packages}" "$ENV{VIRTUAL_ENV}")
+if(_named)
+  set(_places "${_named}")
+endif()
 set(MUSTER_PYARROW_FOLDER "")
 foreach(place IN LISTS _places)
   if(place AND NOT MUSTER_PYARROW_FOLDER)
@@ -18,6 +24,10 @@ foreach(place IN LISTS _places)
     endif()
   endif()
 endforeach()
+
+if(_named AND NOT MUSTER_PYARROW_FOLDER)
+  message(FATAL_ERROR "MUSTER_PYARROW_DIR=${_named} holds no pyarrow with its headers: name the package's folder, or a virtual environment")
+endif()
 
 # libparquet.so.2600 is of version 26: each major version has an ABI of its own.
 file(GLOB _parquet "${MUSTER_PYARROW_FOLDER}/libparquet.so.*00")

@@ -122,7 +122,7 @@ bool ArrowCell::is_null() const {
   if (column->kind == ArrowKind::kNull) return true;
   if (array->n_buffers > 0 && array->buffers[0] != nullptr &&
       !bit_at(array->buffers[0], array->offset + index))
-    return true;
+    return column->type != "union";  // whose first buffer holds types, and no bits for nulls
   return column->kind == ArrowKind::kDictionary && value().is_null();
 }
 

@@ -465,6 +465,16 @@ TEST_F(ParquetRowTest, FillsNumbersThatAreNull) {
             row1 + "\"n\" is null, and fill_na = 3000000000 is no int32");
 }
 
+TEST_F(ParquetDatasetTest, AUnionIsNotNull) {
+  make(
+      "u = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([5, 6]), pa.array(['a', 'b'])])\n"
+      "t = pa.table({'u': u})\n"
+      "with pa.ipc.new_file('u.arrow', t.schema) as w: w.write_table(t)\n");
+  const ParquetDataset dataset({path("u.arrow")},
+                               [](const ParquetRow& row) { return std::int64_t{row.is_null("u")}; });
+  EXPECT_THAT(all_of(dataset), ElementsAre(0, 0));
+}
+
 // Writers may leave out the offsets of an array that has no lists.
 TEST_F(ParquetDatasetTest, AListOfNoListsIsATensorWithoutElements) {
   make(
