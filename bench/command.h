@@ -44,15 +44,15 @@ inline pid_t spawn(const Command& command, char** environment = environ) {
   return error == 0 ? pid : -1;
 }
 
-// Runs the command to its end; whether that went well.
+// Runs the command to its end. False if it could not be started or failed.
 inline bool runs_well(const Command& command) {
   const pid_t pid = spawn(command);
   int status = 0;
   return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-// What the command leaves as JSON in the file that is named as its last argument; null if it did not end
-// well.
+// Runs the command with `file` as its last argument, and gives the JSON that it writes there; null if it
+// failed.
 inline nlohmann::json figures_of(Command command, const std::filesystem::path& file) {
   std::filesystem::remove(file);
   command.push_back(file);

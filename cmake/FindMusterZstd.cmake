@@ -1,4 +1,4 @@
-# libzstd, for data sets that read what zstd has compressed: MusterZstd::zstd. Muster is built without it where it is not found.
+# libzstd, by which data sets read files that zstd has compressed: MusterZstd::zstd. Where it is not found, Muster is built without it.
 #
 # Linked statically where the system has the static library, as FindMusterImages.cmake's are.
 include(FindPackageHandleStandardArgs)

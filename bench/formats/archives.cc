@@ -53,8 +53,8 @@ Open muster_jpegs(const std::string& folder) {
   };
 }
 
-// The same bytes are in memory before. One structure for all pictures, rows for all of a picture at once, as
-// libjpeg-turbo's own tjDecompress2() has them.
+// Decodes files that lie in memory already. It keeps one structure for all pictures and asks for all rows of
+// a picture at once, as libjpeg-turbo's own tjDecompress2() does.
 class Decompressor {
  public:
   Decompressor() {
@@ -123,7 +123,7 @@ Open muster_members(const std::string& folder) {
   };
 }
 
-// A shell's command, with the archives in place of {}, reads so many samples.
+// Runs a shell command, with the archives in place of {}, which reads so many samples.
 Prepare shell(std::string command, std::int64_t samples) {
   return [command = std::move(command), samples](const std::string& folder) -> Open {
     const std::string line = fmt::format(fmt::runtime(command), fmt::join(archives_in(folder), " "));

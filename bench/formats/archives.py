@@ -20,7 +20,7 @@ def for_ever(loader):
 
 
 def loader_over(dataset, workers):
-    """What to measure() of a stream of a sample's bytes or picture, and its class."""
+    """The two functions that measure() takes, for a stream of pairs: a sample's bytes or picture, and its class."""
     return lambda: for_ever(DataLoader(dataset, batch_size=BATCH, num_workers=workers, persistent_workers=workers > 0)), lambda batch: len(batch[1])
 
 

@@ -26,7 +26,7 @@ using Plane = std::vector<float>;
 
 // ---- Pictures
 
-// Noise of one size of detail: what lies between the points of a coarse grid is interpolated.
+// Adds noise with details of one size: random values on a coarse grid, interpolated between its points.
 void add_detail(Random& random, int size, float weight, Plane& to) {
   const int points = kSide / size + 2;
   std::normal_distribution<float> normal;
@@ -43,8 +43,7 @@ void add_detail(Random& random, int size, float weight, Plane& to) {
     }
 }
 
-// As photographs have it, the more detail the weaker: amplitudes fall with its size. The mean is 0 and the
-// variance 1.
+// As in photographs, finer detail is weaker. The mean is 0 and the variance 1.
 Plane natural_noise(Random& random) {
   Plane plane(kSide * kSide);
   for (int size = 64; size > 0; size /= 2)

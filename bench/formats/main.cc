@@ -1,7 +1,7 @@
-// How fast the formats that data sets come in are read, beside what reads or decodes the same bytes and
-// nothing else, and beside the Python libraries for them.
+// Measures how fast Muster reads the formats of data sets, beside programs that only read or decode the same
+// bytes, and beside Python's libraries for these formats.
 //
-// A case's contenders are run in turn, each run in a process of its own; the ratio is to the first of them.
+// A case's contenders run in turn, each run in a process of its own. Ratios are to the first contender.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -28,7 +28,7 @@ struct Case {
   std::string name;
   std::string title;
   std::string unit;
-  double unit_samples;  // so many samples are one of the unit
+  double unit_samples;  // how many samples are one of the unit
   std::vector<Contender> contenders;
   std::string made_by = "";  // a module of Python; else formats_run makes the data
 };
@@ -41,7 +41,7 @@ struct Setting {
   fs::path scratch;
 };
 
-// Of one contender: a value for each run, by the figure's name.
+// One contender's figures by their names, with a value for each run.
 using Figures = std::map<std::string, std::vector<double>>;
 
 const Contender kCat{"cat FILE > /dev/null", false, "cat"};
@@ -100,7 +100,7 @@ std::vector<Case> cases() {
       parquet()};
 }
 
-// Says once of each module that is missing what is left out.
+// Whether Python can import the module. Prints one line about each module that is missing.
 bool has_module(const std::string& module, const Setting& setting) {
   static std::map<std::string, bool> known;
   const auto [place, is_new] = known.try_emplace(module, false);
@@ -188,7 +188,7 @@ void compare(Case what, const Setting& setting, bool json, nlohmann::json& repor
 
 int run(int argc, char** argv) {
   CLI::App app(
-      "How fast the formats that data sets come in are read, beside what only reads or decodes them");
+      "How fast Muster reads the formats of data sets, beside programs that only read or decode them");
   Setting setting;
   bool json = false;
   std::string only;
@@ -198,9 +198,9 @@ int run(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--case", only, "Only this one: jpegs, samples, members, npy, megatron or parquet")
       ->check(CLI::IsMember({"jpegs", "samples", "members", "npy", "megatron", "parquet"}));
-  app.add_option(
-      "--python", setting.python,
-      "A Python with torch; of Pillow, webdataset, pyarrow and datasets what is missing is left out");
+  app.add_option("--python", setting.python,
+                 "A Python with torch. Comparisons with Pillow, webdataset, pyarrow or datasets are left out "
+                 "where it lacks them");
   app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
 

@@ -9,7 +9,7 @@ BATCH, COLUMNS, FILES, ROWS, GROUP = 64, 2048, 8, 2500, 500  # rows of each file
 
 
 def make(folder):
-    """Tokens that are the rarer the larger they are, as a tokenizer's are."""
+    """Larger tokens are rarer, as those of a tokenizer are."""
     import numpy
     import pyarrow
     import pyarrow.parquet
@@ -32,7 +32,7 @@ def for_ever(make_epoch):
 
 
 def parquet_pyarrow(folder, workers):
-    """Arrays of the rows of a row group, where pyarrow has decoded them: with smaller or larger batches it is slower."""
+    """Arrays of the rows of a row group, in pyarrow's own memory. Smaller or larger batches are slower."""
     import pyarrow.parquet
 
     def epoch():
@@ -44,7 +44,7 @@ def parquet_pyarrow(folder, workers):
 
 
 def dataset_of(folder, streaming):
-    """Everything that datasets keeps goes into the folder of this case."""
+    """datasets keeps its caches in the folder of this case."""
     os.environ.update(HF_HOME=f"{folder}/huggingface", HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")
     import datasets
 

@@ -1,7 +1,7 @@
-// What formats_run measures: cases, each with the forms of reading it that are compared, and its data.
+// The cases that formats_run measures: the ways of reading each (its forms), and its data.
 //
-// A case's forms are in a file of their own here; one named alike has those of Python; main.cc says what is
-// compared with what, run.cc lists the forms.
+// archives.cc, parquet.cc and tokens.cc have the forms in C++, archives.py and parquet.py those in Python.
+// run.cc lists the cases, and main.cc says which forms are compared.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ Forms npy();
 Forms megatron();
 Forms parquet();
 
-// Makes the case's data in an empty folder; the same each time.
+// Makes the case's data in an empty folder, the same data each time.
 void make_data(const std::string& name, const std::string& folder);
 
-// Where make_data() leaves it.
+// What make_data() writes, and where.
 constexpr std::int64_t kArchives = 8, kSamples = 512;  // of the case samples, in each archive
 constexpr std::int64_t kMembers = 256;                 // of 1 MiB, in one archive
 std::vector<std::string> archives_in(const std::string& folder);

@@ -1,8 +1,8 @@
 """What run.cc measures, for libraries of Python: run.py CASE FORM WORKERS SECONDS FOLDER FILE leaves the figures as JSON in FILE, and
 run.py make CASE FOLDER makes the data.
 
-Its CASE_FORM(folder, workers), in a module beside this file, gives what loader_run's measure() is told: how to begin, and how many samples
-a batch has.
+CASE_FORM(folder, workers), in a module beside this file, returns the two functions that loader_run's measure() takes: one opens the batches, the
+other counts the samples of a batch.
 """
 
 import importlib

@@ -43,7 +43,7 @@ def for_ever(loader):
 
 
 def measure(open_batches, count, seconds):
-    """What open_batches() gives is iterated over, without an end; count() says how many samples a batch of it has."""
+    """Iterates over the endless batches that open_batches() gives; count(batch) is the number of samples of a batch."""
     opened = time.perf_counter()
     batches = open_batches()
     next(batches)

@@ -169,7 +169,7 @@ class ParquetDatasetTest : public testing::Test {
           "import numpy as np, pyarrow as pa, pyarrow.parquet as pq, pyarrow.feather as feather\n" + lines);
     ASSERT_EQ(run("cd " + folder() + " && " + python() + " make.py"), 0) << lines;
   }
-  // Names of Parquet files with the numbers 0 .. in column n, in row groups of several sizes.
+  // Writes a.parquet to d.parquet with the numbers from 0 to 119 in column n, in row groups of several sizes.
   void make_numbers() {
     make(
         "at = 0\n"
@@ -385,7 +385,7 @@ TEST_F(ParquetDatasetTest, ARunThatGoesOnWithAnotherNumberOfRanksHasTheSameRest)
   EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), 120U);
 }
 
-// Two rows of columns that not everything can be made of.
+// Two rows with columns of which some values cannot be read.
 class ParquetRowTest : public ParquetDatasetTest {
  protected:
   void SetUp() override {
@@ -399,7 +399,7 @@ class ParquetRowTest : public ParquetDatasetTest {
         "  'image': [{'bytes': None, 'path': 'cat/1.png'}, {'bytes': b'xy', 'path': None}]}\n"
         "pq.write_table(pa.table(columns), 't.parquet')\n");
   }
-  // Shows it the row number `index`; what it throws.
+  // What `use` throws when it gets the row number `index`; "none" if it throws nothing.
   using Use = std::function<void(const ParquetRow&)>;
   std::string refusal(std::int64_t index, const Use& use, std::optional<double> fill = {}) const {
     const auto decode = [&](const ParquetRow& row) {

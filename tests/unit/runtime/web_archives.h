@@ -1,4 +1,4 @@
-// Archives for tests of WebDataset, written by GNU tar, and what is read of them.
+// Writes archives by GNU tar for tests of WebDataset, and reads their samples.
 #pragma once
 
 #include <cstdlib>
@@ -18,7 +18,7 @@ using Files = std::vector<std::pair<std::string, std::string>>;
 
 class WebArchives : public testing::Test {
  protected:
-  // By GNU tar, in this order.
+  // Writes an archive of these files, in this order, and gives its path.
   std::string archive(const std::string& name, const Files& files,
                       const std::string& options = "--format=gnu") {
     const std::string folder = scratch_ / (name + ".files"), path = scratch_ / name;
@@ -33,7 +33,7 @@ class WebArchives : public testing::Test {
     EXPECT_EQ(std::system(command.c_str()), 0) << command;  // NOLINT: the words are the test's
     return path;
   }
-  // Samples first .. last - 1, of a number each.
+  // An archive with the samples first .. last - 1, each of which has its number.
   std::string numbers(const std::string& name, int first, int last) {
     Files files;
     for (int i = first; i < last; ++i)

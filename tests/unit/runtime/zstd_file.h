@@ -1,4 +1,4 @@
-// What zstd has compressed, for tests of what reads it. Where Muster is built without libzstd there is none.
+// Compresses bytes by zstd, for tests of data sets. Empty if Muster is built without libzstd.
 #pragma once
 
 #ifdef MUSTER_ZSTD
