@@ -117,7 +117,9 @@ Expected<OpenedImage> open_image(std::span<const std::uint8_t> bytes, int channe
       kImageFormats, [text](const ImageFormat& each) { return text.starts_with(each.magic); });
   if (format == std::end(kImageFormats) || (format->make == make_webp_decoder && !is_webp(text)))
     return std::unexpected(not_a_picture(bytes));
-  auto& decoder = decoders[static_cast<std::size_t>(format - kImageFormats)];
+  // One decoder, with its buffers, for all magic numbers of a format.
+  const auto first = std::ranges::find(kImageFormats, format->make, &ImageFormat::make);
+  auto& decoder = decoders[static_cast<std::size_t>(first - kImageFormats)];
   if (!decoder) decoder = format->make();
   if (!decoder) return failure(ErrorCode::kInvalidArgument, "{}", format->without);
   auto shape = decoder->open(bytes, channels);
