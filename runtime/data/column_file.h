@@ -41,8 +41,9 @@ class ColumnFile {
 std::unique_ptr<ColumnFile> open_column_file(const std::string& path,
                                              const std::vector<std::string>& columns);
 
-// The function of libmuster_parquet.so that open_column_file() calls; its caller owns the result.
+// The function of libmuster_parquet.so that open_column_file() calls; its caller owns the result. The number
+// in its name changes with the classes above, so that no program takes a library of another Muster.
 using OpenColumnFile = ColumnFile*(const std::string& path, const std::vector<std::string>& columns);
-inline constexpr const char* kOpenColumnFile = "muster_open_column_file";
+inline constexpr const char* kOpenColumnFile = "muster_open_column_file_1";
 
 }  // namespace muster

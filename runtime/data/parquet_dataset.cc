@@ -189,11 +189,11 @@ void ParquetStream::State::next_rows() {
   rows_end += rows->count();
 }
 
+// Places only grow.
 ParquetRow ParquetStream::State::row_at(std::int64_t place) {
   const auto number = static_cast<std::size_t>(std::ranges::upper_bound(begins, place) - begins.begin()) - 1;
-  const bool is_behind = group == number && place < rows_begin;
   try {
-    if (group != number || is_behind) open_group(number);
+    if (group != number) open_group(number);
     while (damage.empty() && place >= rows_end) next_rows();
   } catch (const std::runtime_error& error) {
     const RowGroup& reading = files->groups[order[number]];

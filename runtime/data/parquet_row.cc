@@ -36,11 +36,11 @@ struct ColumnOfRow {
                        known ? fmt::format("and not {}", wanted)
                              : "which is not read: write it as a number, a text or a list of these"));
   }
-  [[noreturn]] void refuse_null() const { refuse("is null; is_null() tells"); }
+  [[noreturn]] void refuse_null() const { refuse("is null: ask is_null() first"); }
   // What a number that is null counts as.
   double fill() const {
     if (!source.fill_na)
-      refuse("is null; is_null() tells, and the option fill_na gives such numbers a value");
+      refuse("is null: ask is_null() first, or give such numbers a value by the option fill_na");
     return *source.fill_na;
   }
   std::int64_t whole_fill() const {

@@ -309,6 +309,11 @@ class TiffDecoder : public RgbDecoder {
   template <class Read>
   bool read_part(const TiffPart& part, const Read& read) {
     const std::size_t size = plane_row_bytes(part.width) * part.height;
+    // Of what is not compressed the file has every byte: no memory for what a header makes up.
+    if (tags_.compression == COMPRESSION_NONE && size > source_.bytes.size()) {
+      source_.reason = "it is cut off";
+      return false;
+    }
     const auto read_plane = [&](std::uint16_t plane, std::vector<std::uint8_t>& to) {
       to.assign(size, 0);
       return read(plane, to.data(), static_cast<tmsize_t>(size)) == static_cast<tmsize_t>(size) &&

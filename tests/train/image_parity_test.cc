@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <iterator>
 #include <muster/image_folder.h>
-#include <random>
 #include <sys/wait.h>
 
 #include "tests/scratch_directory.h"
@@ -34,7 +33,7 @@ bool may_differ(const std::string& path, ImageReadMode mode) {
 
 TEST(ImageParity, PicturesOfAllKindsHaveTorchvisionsPixels) {
   const ScratchDirectory scratch;
-  const std::string folder = scratch.path(), seed = std::to_string(std::random_device()());
+  const std::string folder = scratch.path(), seed = "1";
   const std::string command =
       fmt::format("{} -B {} {} {}", MUSTER_TORCH_PYTHON, IMAGE_PARITY_SCRIPT, folder, seed);
   const int status = std::system(command.c_str());

@@ -313,7 +313,7 @@ std::unique_ptr<ColumnFile> open(const std::string& path, const std::vector<std:
 
 }  // namespace
 
-extern "C" [[gnu::visibility("default")]] ColumnFile* muster_open_column_file(
+extern "C" [[gnu::visibility("default")]] ColumnFile* muster_open_column_file_1(
     const std::string& path, const std::vector<std::string>& columns) {
   return with_known_errors([&] { return open(path, columns).release(); });
 }

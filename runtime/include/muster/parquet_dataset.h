@@ -16,8 +16,8 @@
 // of pages are compared where they were written; without them, and in Arrow's files, a damaged value cannot
 // be seen.
 //
-// It takes pyarrow, of the major version that Muster was built with: beside torch, in the environment that
-// VIRTUAL_ENV names, or where MUSTER_PYARROW_DIR says.
+// It takes pyarrow, of the major version that Muster was built with: where MUSTER_PYARROW_DIR says, or else
+// beside torch or in the environment that VIRTUAL_ENV names.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -69,7 +69,7 @@ class ParquetRow {
   // Binary, text, or the struct {bytes, path} that datasets makes of pictures and sound: its bytes.
   std::span<const std::uint8_t> bytes(std::string_view column) const;
   // Of the column's type: [] of a number, [n] of a list of numbers, [n, m] of a list of lists of equal
-  // lengths.
+  // lengths. From 4 KiB on it may be the row's own memory, which the file's next rows do not change.
   at::Tensor tensor(std::string_view column) const;
   std::vector<std::string> texts(std::string_view column) const;  // of a list of texts
 

@@ -422,11 +422,11 @@ TEST_F(ParquetRowTest, NamesWhatItCannotGive) {
   EXPECT_EQ(refusal(0, [](const auto& row) { row.number("label"); }),
             "row 0 of " + file() + " has no column \"label\", but " + kColumns);
   EXPECT_EQ(refusal(1, [](const auto& row) { row.number("n"); }),
-            row1 + "\"n\" is null; is_null() tells, and the option fill_na gives such numbers a value");
+            row1 + "\"n\" is null: ask is_null() first, or give such numbers a value by the option fill_na");
   EXPECT_EQ(refusal(1, [](const auto& row) { row.text("text"); }),
-            row1 + "\"text\" is null; is_null() tells");
+            row1 + "\"text\" is null: ask is_null() first");
   EXPECT_EQ(refusal(1, [](const auto& row) { row.tensor("list"); }),
-            row1 + "\"list\" is null; is_null() tells");
+            row1 + "\"list\" is null: ask is_null() first");
   EXPECT_THAT(refusal(0, [](const auto& row) { row.tensor("list"); }), StartsWith(row0 + "\"list\" is null"));
   EXPECT_EQ(refusal(0, [](const auto& row) { row.text("n"); }),
             row0 + "\"n\" is of the type int32, and not a text");
@@ -458,8 +458,9 @@ TEST_F(ParquetRowTest, FillsNumbersThatAreNull) {
   EXPECT_EQ(refusal(
                 1, [](const auto& row) { row.number("n"); }, 0.5),
             row1 + "\"n\" is null, and fill_na = 0.5 is no int32");
-  EXPECT_EQ(
-      refusal(1, [](const auto& row) { row.tensor("list"); }, 1), row1 + "\"list\" is null; is_null() tells");
+  EXPECT_EQ(refusal(
+                1, [](const auto& row) { row.tensor("list"); }, 1),
+            row1 + "\"list\" is null: ask is_null() first");
   EXPECT_EQ(refusal(
                 1, [](const auto& row) { row.tensor("n"); }, 3e9),
             row1 + "\"n\" is null, and fill_na = 3000000000 is no int32");
