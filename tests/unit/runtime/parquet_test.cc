@@ -24,7 +24,7 @@ using testing::StartsWith;
 using testing::ThrowsMessage;
 
 std::string python() {
-  const char* const other = std::getenv("PARQUET_PYTHON");
+  const char* const other = std::getenv("OWNERS_PYTHON");
   return other != nullptr ? other : MUSTER_TORCH_PYTHON;
 }
 
