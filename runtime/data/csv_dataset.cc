@@ -258,6 +258,9 @@ TensorDataset<Example> CsvDataset::read(const CsvDatasetOptions& options) {
   std::string unpacked;
   const auto kind = file_kind(bytes, bytes.size());
   if (kind == FileKind::kGzip || kind == FileKind::kZstd) text = unpacked = unpacked_text(path_);
+  if (const auto inner = file_kind(std::as_bytes(std::span(unpacked)), unpacked.size()))
+    throw std::runtime_error(
+        fmt::format("cannot use {}: what is compressed in it is {}", path_, description_of(*inner)));
   Table table(path_, text, options);
   const std::vector<std::string> names = table.read_names();
   columns_ = options.columns;

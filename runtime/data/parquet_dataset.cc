@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <fmt/format.h>
 #include <muster/parquet_dataset.h>
 #include <span>
 #include <stdexcept>
+#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/base/text.h"
@@ -65,6 +68,12 @@ void check_columns(const ParquetSource& source, const ParquetSource& first) {
 }
 
 void add_file(ParquetFiles& all, const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    throw std::runtime_error(
+        fmt::format("cannot use {0}: it is a folder; give its files, as in {0}/*.parquet", path));
+  if (access(path.c_str(), R_OK) != 0)
+    throw std::runtime_error(system_failure("cannot open " + path, errno).error().message());
   if (const Status usable = check_is_file_of(path, {FileKind::kParquet, FileKind::kArrow}); !usable)
     throw std::runtime_error(usable.error().message());
   try {

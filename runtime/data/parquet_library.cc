@@ -40,8 +40,10 @@ std::vector<fs::path> packages() {
   if (const char* const named = std::getenv(kFolderVariable); named != nullptr && *named != 0) {
     add(named);
     if (found.empty())
-      throw std::runtime_error(fmt::format(
-          "{}={} is neither pyarrow's folder nor an environment with pyarrow", kFolderVariable, named));
+      throw std::runtime_error(
+          fmt::format("{}={} is neither pyarrow's folder nor an environment with pyarrow: it says where "
+                      "pyarrow is, which reads Parquet and Arrow files",
+                      kFolderVariable, named));
     return found;
   }
   // torch/lib/libtorch_cpu.so lies beside it.
@@ -87,7 +89,11 @@ OpenColumnFile* load() {
         MUSTER_PYARROW_MAJOR, why, why.empty() ? versions_in(folders) : "", kFolderVariable));
   constexpr const char* kModule = "libmuster_parquet.so";
   void* const module = dlopen(kModule, RTLD_NOW | RTLD_LOCAL);
-  if (module == nullptr) throw std::runtime_error(fmt::format("cannot load {}: {}", kModule, dlerror()));
+  if (module == nullptr)
+    throw std::runtime_error(fmt::format(
+        "cannot load {}: {} (it lies in the folder lib of Muster's installation; LD_LIBRARY_PATH may "
+        "name that)",
+        kModule, dlerror()));
   auto* const open = reinterpret_cast<OpenColumnFile*>(dlsym(module, kOpenColumnFile));
   if (open == nullptr)
     throw std::runtime_error(fmt::format("{} belongs to another version of Muster", kModule));

@@ -25,6 +25,7 @@ struct ColumnOfRow {
   std::string_view name;
   const detail::ParquetSource& source;
   ArrowCell cell;
+  bool in_list = false;  // what is null is a value of the column's list
 
   [[noreturn]] void refuse(const std::string& what) const {
     throw std::runtime_error(
@@ -36,18 +37,23 @@ struct ColumnOfRow {
                        known ? fmt::format("and not {}", wanted)
                              : "which is not read: write it as a number, a text or a list of these"));
   }
-  [[noreturn]] void refuse_null() const { refuse("is null: ask is_null() first"); }
+  std::string null_text() const {
+    return in_list ? "has a null in its list" : "is null: ask is_null() first";
+  }
+  [[noreturn]] void refuse_null() const { refuse(null_text()); }
   // What a number that is null counts as.
   double fill() const {
     if (!source.fill_na)
-      refuse("is null: ask is_null() first, or give such numbers a value by the option fill_na");
+      refuse(fmt::format("{}{} give such numbers a value by the option fill_na", null_text(),
+                         in_list ? ":" : ", or"));
     return *source.fill_na;
   }
   std::int64_t whole_fill() const {
     const double value = fill();
     constexpr double kLimit = 0x1p63;
     if (std::trunc(value) != value || value < -kLimit || value >= kLimit)
-      refuse(fmt::format("is null, and fill_na = {} is no {}", value, cell.column->type));
+      refuse(fmt::format("{} null, and fill_na = {} is no {}", in_list ? "has a" : "is", value,
+                         cell.column->type));
     return static_cast<std::int64_t>(value);
   }
 };
@@ -136,6 +142,11 @@ struct ListedNumbers {
   std::int64_t count;
 };
 
+ColumnOfRow with_null(ColumnOfRow column, bool in_list) {
+  column.in_list = in_list;
+  return column;
+}
+
 ListedNumbers numbers_of(const ColumnOfRow& column) {
   ListedNumbers numbers{.sizes = {}, .first = column.cell, .count = 1};
   while (is_list(*numbers.first.column)) {
@@ -149,7 +160,7 @@ ListedNumbers numbers_of(const ColumnOfRow& column) {
     const std::int64_t length = has_offsets ? each.count() : 0;
     std::int64_t total = 0;
     for (std::int64_t i = 0; i < numbers.count; ++i, ++each.index) {
-      if (each.is_null()) column.refuse_null();
+      if (each.is_null()) with_null(column, !numbers.sizes.empty()).refuse_null();
       if (each.count() != length)
         column.refuse(fmt::format("has lists of {} and of {} values in one list, which is no tensor", length,
                                   each.count()));
@@ -178,7 +189,8 @@ bool column_holds(at::ScalarType dtype, std::int64_t value) {
 }
 
 // Writes fill_na where values are null.
-void fill_nulls(const ColumnOfRow& column, const ListedNumbers& numbers, const at::Tensor& tensor) {
+void fill_nulls(const ColumnOfRow& of_row, const ListedNumbers& numbers, const at::Tensor& tensor) {
+  const ColumnOfRow column = with_null(of_row, !numbers.sizes.empty());
   const ArrowCell& first = numbers.first;
   if (first.array->null_count == 0 || first.array->buffers[0] == nullptr) return;
   at::Tensor flat;
@@ -303,7 +315,7 @@ std::vector<std::string> ParquetRow::texts(std::string_view column) const {
   std::vector<std::string> texts;
   ArrowCell each = found.cell.first();
   for (std::int64_t i = 0; i < found.cell.count(); ++i, ++each.index)
-    texts.emplace_back(text_of(found, each));
+    texts.emplace_back(text_of(with_null(found, true), each));
   return texts;
 }
 

@@ -22,7 +22,14 @@ constexpr std::int64_t kMostChunkRows = 1 << 16;
 constexpr std::int64_t kReadBytes = 256 << 10;        // at a time, of each column
 constexpr std::int64_t kMostColumnBytes = 1LL << 40;  // that are believed of a column in a row group
 
+// What is wrong, in words of our own. All else that Arrow refuses is taken for damage.
+struct Refusal : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 void check(const arrow::Status& status) {
+  // A codec or an encryption that this pyarrow does not have.
+  if (status.IsNotImplemented()) throw Refusal(status.message());
   if (!status.ok()) throw std::runtime_error(status.message());
 }
 
@@ -31,8 +38,10 @@ template <class Function>
 auto with_known_errors(const Function& function) {
   try {
     return function();
+  } catch (const Refusal& refusal) {
+    throw std::runtime_error(refusal.what());
   } catch (const std::exception& error) {
-    throw std::runtime_error(error.what());
+    throw std::runtime_error(std::string("it is cut off or damaged: ") + error.what());
   }
 }
 
@@ -49,11 +58,11 @@ std::vector<int> columns_named(const arrow::Schema& schema, const std::vector<st
   for (const std::string& name : names) {
     const auto found = schema.GetAllFieldIndices(name);
     if (found.size() == 1) indices.push_back(found[0]);
-    if (found.size() > 1) throw std::runtime_error("it has several columns " + name);
+    if (found.size() > 1) throw Refusal("it has several columns " + name);
     if (!found.empty()) continue;
     std::string all;
     for (const std::string& each : schema.field_names()) all += (all.empty() ? "" : ", ") + each;
-    throw std::runtime_error("it has no column " + name + ", but " + (all.empty() ? "none" : all));
+    throw Refusal("it has no column " + name + ", but " + (all.empty() ? "none" : all));
   }
   return indices;
 }
@@ -290,8 +299,7 @@ class ArrowStream : public FileOfGroups {
     constexpr std::int64_t kMarkBytes = 8;
     constexpr unsigned char kMark[kMarkBytes] = {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0};
     const std::int64_t end = value_of(file.Tell()), size = value_of(file.GetSize());
-    if (end < size)
-      throw std::runtime_error("behind its end are " + std::to_string(size - end) + " more bytes");
+    if (end < size) throw Refusal("behind its end are " + std::to_string(size - end) + " more bytes");
     const auto last = value_of(file.ReadAt(std::max<std::int64_t>(0, end - kMarkBytes), kMarkBytes));
     if (last->size() == kMarkBytes && std::memcmp(last->data(), kMark, kMarkBytes) == 0) return;
     warning_ = "it ends without the mark that Arrow writes last: it may have been cut off there";
@@ -308,7 +316,7 @@ std::unique_ptr<ColumnFile> open(const std::string& path, const std::vector<std:
   if (bytes.starts_with("PAR1")) return std::make_unique<ParquetFile>(path, columns);
   if (bytes == "ARROW1") return std::make_unique<ArrowFile>(file, columns);
   if (bytes.starts_with("\xff\xff\xff\xff")) return std::make_unique<ArrowStream>(file, columns);
-  throw std::runtime_error(bytes.empty() ? "it is empty" : "it is neither a Parquet file nor one of Arrow's");
+  throw Refusal(bytes.empty() ? "it is empty" : "it is neither a Parquet file nor one of Arrow's");
 }
 
 }  // namespace

@@ -49,6 +49,7 @@
 #include <muster/mixup.h>
 #include <muster/models.h>
 #include <muster/out_of_memory.h>
+#include <muster/parquet_dataset.h>
 #include <muster/pipeline_devices.h>
 #include <muster/pipeline_layers.h>
 #include <muster/pipeline_profile.h>

@@ -181,6 +181,10 @@ TEST_F(CsvDatasetTest, ReadsWhatGzipHasCompressed) {
   std::filesystem::resize_file(path_, std::filesystem::file_size(path_) - 3);
   EXPECT_THAT([&] { CsvDataset(path_, species_); },
               ThrowsMessage<std::runtime_error>("cannot read " + path_ + ": it is cut off"));
+  pack("wb", "PAR1\x15 and so on");
+  EXPECT_THAT([&] { CsvDataset(path_, species_); },
+              ThrowsMessage<std::runtime_error>("cannot use " + path_ +
+                                                ": what is compressed in it is a Parquet file"));
 }
 
 #ifdef MUSTER_ZSTD

@@ -427,7 +427,8 @@ TEST_F(ParquetRowTest, NamesWhatItCannotGive) {
             row1 + "\"text\" is null: ask is_null() first");
   EXPECT_EQ(refusal(1, [](const auto& row) { row.tensor("list"); }),
             row1 + "\"list\" is null: ask is_null() first");
-  EXPECT_THAT(refusal(0, [](const auto& row) { row.tensor("list"); }), StartsWith(row0 + "\"list\" is null"));
+  EXPECT_EQ(refusal(0, [](const auto& row) { row.tensor("list"); }),
+            row0 + "\"list\" has a null in its list: give such numbers a value by the option fill_na");
   EXPECT_EQ(refusal(0, [](const auto& row) { row.text("n"); }),
             row0 + "\"n\" is of the type int32, and not a text");
   EXPECT_EQ(refusal(0, [](const auto& row) { row.number("r"); }),
@@ -543,7 +544,8 @@ TEST_F(ParquetDatasetTest, NamesAFileThatItCannotUse) {
   EXPECT_EQ(refusal({path("none.parquet")}).find("cannot use " + path("none.parquet")), 0U);
   EXPECT_EQ(refusal({path("none*.parquet")}),
             "cannot use " + path("none*.parquet") + ": there is no such file");
-  EXPECT_EQ(refusal({folder()}), "cannot use " + folder() + ": it is a folder");
+  EXPECT_EQ(refusal({folder()}),
+            "cannot use " + folder() + ": it is a folder; give its files, as in " + folder() + "/*.parquet");
   EXPECT_EQ(refusal({path("n.parquet"), path("m.parquet")}),
             "cannot use " + path("m.parquet") + ": it has no column n, as " + path("n.parquet") + " has");
   EXPECT_EQ(refusal({"s3://bucket/n.parquet"}),
