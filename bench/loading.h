@@ -6,6 +6,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <sys/resource.h>
@@ -21,6 +22,20 @@ using Open = std::function<NextBatch(int workers)>;
 // Opens the dataset at this path: the clock does not run yet.
 using Prepare = std::function<Open(const std::string& data)>;
 using Forms = std::map<std::string, Prepare>;
+
+// The batches of a muster::DataLoader over `dataset`, which it keeps; `count` tells how many samples one has.
+template <class Loader, class Dataset, class Count>
+NextBatch batches_of(std::shared_ptr<const Dataset> dataset, std::shared_ptr<Loader> loader, Count count) {
+  static constexpr std::int64_t kForEver = std::int64_t{1} << 40;
+  const auto place = std::make_shared<std::unique_ptr<typename Loader::Iterator>>();
+  return [dataset, loader, place, count] {
+    if (*place)
+      ++**place;
+    else
+      *place = std::make_unique<typename Loader::Iterator>(loader.get(), kForEver);
+    return static_cast<std::int64_t>(count(***place));
+  };
+}
 
 // A resident or peak memory of this process: "VmRSS", "VmHWM".
 inline double memory_mib(const std::string& name) {

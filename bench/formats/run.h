@@ -34,18 +34,9 @@ std::string tokens_in(const std::string& folder);  // the file, or Megatron's wi
 template <class Sample, class Count>
 NextBatch muster_stream(std::shared_ptr<const IterableDataset<Sample>> dataset, std::int64_t batch_size,
                         int workers, const Count& count) {
-  using Loader = DataLoader<Sample>;
-  static constexpr std::int64_t kForEver = std::int64_t{1} << 40;
-  const auto loader = std::make_shared<Loader>(
+  const auto loader = std::make_shared<DataLoader<Sample>>(
       *dataset, DataLoaderOptions{.batch_size = batch_size, .num_workers = workers}, 0, 1);
-  const auto place = std::make_shared<std::unique_ptr<typename Loader::Iterator>>();
-  return [dataset, loader, place, count] {
-    if (*place)
-      ++**place;
-    else
-      *place = std::make_unique<typename Loader::Iterator>(loader.get(), kForEver);
-    return static_cast<std::int64_t>(count(***place));
-  };
+  return batches_of(dataset, loader, count);
 }
 
 }  // namespace muster::bench

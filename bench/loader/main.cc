@@ -10,6 +10,7 @@
 
 #include "bench/command.h"
 #include "bench/measure.h"
+#include "tests/scratch_directory.h"
 
 namespace muster::bench {
 namespace {
@@ -209,9 +210,8 @@ int run(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   setting.bin = fs::read_symlink("/proc/self/exe").parent_path();
-  std::string scratch = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
-  CHECK(mkdtemp(scratch.data()) != nullptr, "{}", scratch);
-  setting.scratch = scratch;
+  const ScratchDirectory scratch;
+  setting.scratch = scratch.path();
   nlohmann::json report = nlohmann::json::array();
   for (const Case& each : cases(setting))
     if (only.empty() || only == each.name) compare(each, setting, json, report);
@@ -223,7 +223,6 @@ int run(int argc, char** argv) {
     else
       print_bound(rows);
   }
-  fs::remove_all(scratch);
   if (json) fmt::print("{}\n", report.dump(2));
   return 0;
 }

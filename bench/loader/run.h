@@ -27,18 +27,9 @@ template <class Sample, class Count>
 Open muster_loader(std::shared_ptr<const Dataset<Sample>> dataset, std::int64_t batch_size,
                    const Count& count) {
   return [=](int workers) -> NextBatch {
-    using Loader = DataLoader<Sample>;
-    static constexpr std::int64_t kForEver = std::int64_t{1} << 40;
-    const auto loader = std::make_shared<Loader>(
+    const auto loader = std::make_shared<DataLoader<Sample>>(
         *dataset, DataLoaderOptions{.batch_size = batch_size, .shuffle = true, .num_workers = workers}, 0, 1);
-    const auto place = std::make_shared<std::unique_ptr<typename Loader::Iterator>>();
-    return [dataset, loader, place, count] {
-      if (*place)
-        ++**place;
-      else
-        *place = std::make_unique<typename Loader::Iterator>(loader.get(), kForEver);
-      return count(***place);
-    };
+    return batches_of(dataset, loader, count);
   };
 }
 
