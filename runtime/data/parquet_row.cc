@@ -140,6 +140,8 @@ struct ListedNumbers {
   std::vector<std::int64_t> sizes;
   ArrowCell first;
   std::int64_t count;
+
+  bool may_be_null() const { return first.array->null_count != 0 && first.array->buffers[0] != nullptr; }
 };
 
 ColumnOfRow with_null(ColumnOfRow column, bool in_list) {
@@ -190,9 +192,9 @@ bool column_holds(at::ScalarType dtype, std::int64_t value) {
 
 // Writes fill_na where values are null.
 void fill_nulls(const ColumnOfRow& of_row, const ListedNumbers& numbers, const at::Tensor& tensor) {
+  if (!numbers.may_be_null()) return;
   const ColumnOfRow column = with_null(of_row, !numbers.sizes.empty());
   const ArrowCell& first = numbers.first;
-  if (first.array->null_count == 0 || first.array->buffers[0] == nullptr) return;
   at::Tensor flat;
   ArrowCell each = first;
   for (std::int64_t i = 0; i < numbers.count; ++i, ++each.index) {
@@ -225,10 +227,9 @@ at::Tensor tensor_of(const ColumnOfRow& column, const ListedNumbers& numbers,
   const char* const from =
       static_cast<const char*>(numbers.first.array->buffers[1]) +
       (numbers.first.array->offset + numbers.first.index) * static_cast<std::int64_t>(width);
-  const bool has_nulls = numbers.first.array->null_count != 0 && numbers.first.array->buffers[0] != nullptr;
   constexpr std::int64_t kWorthSharing = 4096;  // bytes
   const auto bytes = numbers.count * static_cast<std::int64_t>(width);
-  const bool shares = bytes >= kWorthSharing && !column.source.is_mapped && !has_nulls &&
+  const bool shares = bytes >= kWorthSharing && !column.source.is_mapped && !numbers.may_be_null() &&
                       reinterpret_cast<std::uintptr_t>(from) % width == 0;
   if (shares)
     return at::from_blob(
