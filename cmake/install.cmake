@@ -13,7 +13,7 @@ install(TARGETS muster_tls muster_warm_library LIBRARY DESTINATION ${MUSTER_LIBR
 if(TARGET muster_pmix)
   install(TARGETS muster_pmix LIBRARY DESTINATION ${MUSTER_LIBRARY_FOLDER})
 endif()
-install(FILES ${PROJECT_SOURCE_DIR}/runtime/warm/warm_runner.py DESTINATION ${MUSTER_LIBRARY_FOLDER})
+install(FILES ${PROJECT_SOURCE_DIR}/runtime/rank/warm/warm_runner.py DESTINATION ${MUSTER_LIBRARY_FOLDER})
 if(TARGET launch_texts)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR})
 endif()

@@ -41,9 +41,13 @@ class Includes(Tidy):
         "launcher__io__a_dot_h": HEADER + '#include "launcher/core/a.h"\n#include "common/net/a.h"\n#include <thread>\n',
         "launcher__main_dot_cc": '#include "launcher/io/a.h"\n',
         "agent__core__a_dot_h": HEADER + '#include "common/base/a.h"\n',
-        "runtime__include__muster__a_dot_h": HEADER + "#include <torch/torch.h>\n",
-        "runtime__data__a_dot_cc": '#include "common/wire/a.h"\n#include <muster/a.h>\n',
-        "examples__a_dot_cc": "#include <muster/a.h>\n",
+        "runtime__include__muster__comm__a_dot_h": HEADER + "#include <torch/torch.h>\n",
+        "runtime__include__muster__data__a_dot_h": HEADER + "#include <muster/comm/a.h>\n",
+        "runtime__include__muster__train__a_dot_h": HEADER + "#include <muster/data/a.h>\n",
+        "runtime__data__order__a_dot_h": HEADER,
+        "runtime__data__loader__a_dot_h": HEADER + '#include "common/wire/a.h"\n#include "runtime/data/order/a.h"\n#include <muster/comm/a.h>\n',
+        "runtime__pipeline__a_dot_h": HEADER + "#include <muster/train/a.h>\n",
+        "examples__a_dot_cc": "#include <muster/data/a.h>\n",
     }
 
     def check_with(self, name, include):
@@ -60,11 +64,16 @@ class Includes(Tidy):
             ("launcher__core__b_dot_h", '"common/net/a.h"'),
             ("launcher__core__b_dot_h", '"launcher/io/a.h"'),
             ("launcher__io__b_dot_h", '"agent/core/a.h"'),
-            ("launcher__b_dot_h", "<muster/a.h>"),
+            ("launcher__b_dot_h", "<muster/comm/a.h>"),
             ("agent__io__b_dot_h", '"launcher/core/a.h"'),
             ("runtime__comm__b_dot_h", '"agent/core/a.h"'),
             ("runtime__comm__b_dot_h", '"common/net/a.h"'),
-            ("runtime__include__muster__b_dot_h", '"common/base/a.h"'),
+            ("runtime__comm__b_dot_h", "<muster/data/a.h>"),
+            ("runtime__data__order__b_dot_h", '"runtime/data/loader/a.h"'),
+            ("runtime__train__b_dot_h", '"runtime/pipeline/a.h"'),
+            ("runtime__vision__b_dot_h", "<muster/train/a.h>"),
+            ("runtime__include__muster__data__b_dot_h", "<muster/train/a.h>"),
+            ("runtime__include__muster__comm__b_dot_h", '"common/base/a.h"'),
             ("examples__b_dot_h", '"common/base/a.h"'),
         ]:
             with self.subTest(name=name, include=include):

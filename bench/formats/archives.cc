@@ -4,8 +4,8 @@
 // clang-format on
 #include <fmt/ranges.h>
 #include <memory>
-#include <muster/image.h>
-#include <muster/web_dataset.h>
+#include <muster/data/web_dataset.h>
+#include <muster/vision/image.h>
 #include <torch/torch.h>
 
 #include "bench/formats/run.h"

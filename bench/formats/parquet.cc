@@ -1,5 +1,5 @@
 #include <memory>
-#include <muster/parquet_dataset.h>
+#include <muster/data/parquet_dataset.h>
 #include <torch/torch.h>
 
 #include "bench/formats/run.h"

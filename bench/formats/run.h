@@ -6,7 +6,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <muster/data_loader.h>
+#include <muster/data/data_loader.h>
 #include <string>
 #include <vector>
 

@@ -1,11 +1,11 @@
-#include <muster/token_dataset.h>
+#include <muster/data/token_dataset.h>
 #include <numeric>
 #include <random>
 #include <torch/torch.h>
 
 #include "bench/formats/run.h"
-#include "runtime/data/convert.h"
-#include "runtime/data/token_file.h"
+#include "runtime/data/datasets/convert.h"
+#include "runtime/data/datasets/token_file.h"
 
 namespace muster::bench {
 

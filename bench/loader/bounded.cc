@@ -1,5 +1,5 @@
 #include <atomic>
-#include <muster/batch_memory.h>
+#include <muster/data/batch_memory.h>
 #include <poll.h>
 #include <torch/torch.h>
 

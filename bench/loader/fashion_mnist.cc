@@ -1,4 +1,4 @@
-#include <muster/idx_dataset.h>
+#include <muster/data/idx_dataset.h>
 #include <torch/torch.h>
 
 #include "bench/loader/run.h"

@@ -1,5 +1,5 @@
-#include <muster/image_folder.h>
-#include <muster/transforms.h>
+#include <muster/vision/image_folder.h>
+#include <muster/vision/transforms.h>
 
 #include "bench/loader/run.h"
 

@@ -1,9 +1,9 @@
-#include <muster/token_dataset.h>
+#include <muster/data/token_dataset.h>
 #include <torch/torch.h>
 
 #include "bench/loader/run.h"
-#include "runtime/data/convert.h"
-#include "runtime/data/mapped_file.h"
+#include "runtime/data/datasets/convert.h"
+#include "runtime/data/datasets/mapped_file.h"
 
 namespace muster::bench {
 

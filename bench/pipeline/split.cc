@@ -35,7 +35,8 @@ Model linear_layers() {
 }
 
 Model resnet50() {
-  return {"ResNet-50", models::resnet_layers({.classes = 10}, 1), at::randn({4, 3, 64, 64}), 8};
+  return {"ResNet-50", PipelineLayers(models::resnet_layers({.classes = 10}), 1), at::randn({4, 3, 64, 64}),
+          8};
 }
 
 // What the split says, and then a step's median.

@@ -1,7 +1,7 @@
 // Models that are cut by what their layers take: what the split says of a step beforehand, and what it takes.
 #pragma once
 
-#include <muster/job.h>
+#include <muster/comm/job.h>
 #include <nlohmann/json.hpp>
 
 namespace muster::bench {

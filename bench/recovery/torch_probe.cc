@@ -1,7 +1,7 @@
 // A LibTorch rank that obeys TERM: like probe.cc, but its stamp says when init() has returned. It can be
 // forked from a template.
 #include <csignal>
-#include <muster/job.h>
+#include <muster/comm/job.h>
 #include <unistd.h>
 
 #include "bench/recovery/stamp.h"

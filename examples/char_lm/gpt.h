@@ -5,8 +5,8 @@
 #pragma once
 
 #include <cmath>
-#include <muster/linear.h>
-#include <muster/pipeline_layers.h>
+#include <muster/model/linear.h>
+#include <muster/pipeline/pipeline_layers.h>
 #include <string>
 #include <torch/torch.h>
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <muster/token_dataset.h>
+#include <muster/data/token_dataset.h>
 #include <numbers>
 #include <string>
 #include <torch/torch.h>

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
-#include <muster/idx_dataset.h>
+#include <muster/data/idx_dataset.h>
 #include <stdexcept>
 #include <torch/torch.h>
 

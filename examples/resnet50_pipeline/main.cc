@@ -152,15 +152,16 @@ int main(int argc, char** argv) {
   const auto pipelines = make_pipelines("train_resnet50_pipeline", job, options.pipeline);
   if (!pipelines) return 2;
 
-  const PipelineModel model{.layers = muster::models::resnet_layers(
-                                {.width = options.width, .classes = data->classes}, options.seed),
-                            .loss =
-                                [](const torch::Tensor& logits, const torch::Tensor& target) {
-                                  return torch::nn::functional::cross_entropy(logits, target);
-                                },
-                            .microbatch = torch::randn({options.batch_size / options.pipeline.microbatches, 3,
-                                                        options.image_size, options.image_size},
-                                                       job.device())};
+  const PipelineModel model{
+      .layers = muster::PipelineLayers(
+          muster::models::resnet_layers({.width = options.width, .classes = data->classes}), options.seed),
+      .loss =
+          [](const torch::Tensor& logits, const torch::Tensor& target) {
+            return torch::nn::functional::cross_entropy(logits, target);
+          },
+      .microbatch = torch::randn(
+          {options.batch_size / options.pipeline.microbatches, 3, options.image_size, options.image_size},
+          job.device())};
   const auto schedule =
       make_pipeline("train_resnet50_pipeline", model, *pipelines, options.pipeline, options.seed);
   if (!schedule) return 2;

@@ -4,7 +4,7 @@
 // For the constructor of a Checkpointer.
 #pragma once
 
-#include <muster/job.h>
+#include <muster/comm/job.h>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -13,7 +13,7 @@
 #include "common/base/clock.h"
 #include "common/checkpoint/directory.h"
 #include "runtime/checkpoint/meeting.h"
-#include "runtime/process/uncaught.h"
+#include "runtime/rank/uncaught.h"
 
 namespace muster {
 

@@ -2,9 +2,9 @@
 #include <cmath>
 #include <filesystem>
 #include <fmt/ranges.h>
-#include <muster/checkpointer.h>
-#include <muster/job.h>
-#include <muster/section.h>
+#include <muster/checkpoint/checkpointer.h>
+#include <muster/comm/job.h>
+#include <muster/rank/section.h>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -22,10 +22,10 @@
 #include "runtime/checkpoint/save_interval.h"
 #include "runtime/checkpoint/stop_agreement.h"
 #include "runtime/comm/job_state.h"
-#include "runtime/comm/nccl_failure.h"
-#include "runtime/process/uncaught.h"
-#include "runtime/report/step_time.h"
-#include "runtime/report/trace.h"
+#include "runtime/comm/nccl/failure.h"
+#include "runtime/rank/step_time.h"
+#include "runtime/rank/trace.h"
+#include "runtime/rank/uncaught.h"
 
 namespace muster {
 

@@ -9,7 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
-#include "runtime/process/uncaught.h"
+#include "runtime/rank/uncaught.h"
 
 namespace muster {
 

@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <fmt/ranges.h>
 #include <map>
-#include <muster/load_model.h>
+#include <muster/checkpoint/load_model.h>
 #include <set>
 #include <stdexcept>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@
 #include "common/checkpoint/reader.h"
 #include "runtime/checkpoint/dtype.h"
 #include "runtime/checkpoint/loading.h"
-#include "runtime/data/file_kind.h"
+#include "runtime/data/datasets/file_kind.h"
 
 namespace muster {
 

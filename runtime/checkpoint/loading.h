@@ -6,7 +6,7 @@
 #pragma once
 
 #include <map>
-#include <muster/state_part.h>
+#include <muster/checkpoint/state_part.h>
 #include <set>
 #include <stdexcept>
 #include <string>

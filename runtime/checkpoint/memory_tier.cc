@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <muster/section.h>
+#include <muster/rank/section.h>
 #include <nlohmann/json.hpp>
 #include <ranges>
 #include <set>
@@ -16,8 +16,8 @@
 #include "common/base/log.h"
 #include "common/wire/digest.h"
 #include "runtime/comm/job_state.h"
-#include "runtime/comm/nccl_failure.h"
-#include "runtime/process/uncaught.h"
+#include "runtime/comm/nccl/failure.h"
+#include "runtime/rank/uncaught.h"
 
 namespace muster {
 

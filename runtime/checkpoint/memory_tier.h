@@ -10,7 +10,7 @@
 #include <array>
 #include <future>
 #include <memory>
-#include <muster/job.h>
+#include <muster/comm/job.h>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,7 +23,7 @@
 #include "runtime/checkpoint/rank_file.h"
 #include "runtime/checkpoint/save_agreement.h"
 #include "runtime/checkpoint/staging.h"
-#include "runtime/report/reports.h"
+#include "runtime/rank/reports.h"
 
 namespace muster {
 

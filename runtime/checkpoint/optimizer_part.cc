@@ -2,9 +2,7 @@
 
 #include <deque>
 #include <fmt/format.h>
-#include <muster/fused_optimizers.h>
-#include <muster/saved_optimizer.h>
-#include <muster/zero_redundancy_optimizer.h>
+#include <muster/checkpoint/saved_optimizer.h>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
@@ -360,10 +358,10 @@ class SavedOptimizerPart : public AnyOptimizerPart {
   std::vector<std::pair<at::Tensor, SavedOptimizer::State>> loaded_states_;
 };
 
-// One whose state is shared out: each rank has that of its own parameters, in the form that it has without.
-class ZeroPart : public StatePart {
+// A wrapped optimizer is saved in the form that it has without the wrapper.
+class WrappedPart : public StatePart {
  public:
-  ZeroPart(ZeroRedundancyOptimizer& optimizer, std::unique_ptr<StatePart> local)
+  WrappedPart(WrappedOptimizer& optimizer, std::unique_ptr<StatePart> local)
       : optimizer_(optimizer), local_(std::move(local)) {}
   void save(SavedState& to) override {
     optimizer_.give_options();
@@ -376,7 +374,7 @@ class ZeroPart : public StatePart {
   }
 
  private:
-  ZeroRedundancyOptimizer& optimizer_;
+  WrappedOptimizer& optimizer_;
   std::unique_ptr<StatePart> local_;
 };
 
@@ -406,22 +404,22 @@ std::vector<NamedParameter> name_parameters(const NamedModules& modules, const o
 std::unique_ptr<StatePart> make_optimizer_part(const std::string& key, const NamedModules& modules,
                                                optim::Optimizer& optimizer) {
   auto parameters = name_parameters(modules, optimizer);
-  if (auto* const zero = dynamic_cast<ZeroRedundancyOptimizer*>(&optimizer))
-    return std::make_unique<ZeroPart>(*zero, make_optimizer_part(key, modules, zero->local()));
+  if (auto* const wrapped = dynamic_cast<WrappedOptimizer*>(&optimizer))
+    return std::make_unique<WrappedPart>(*wrapped, make_optimizer_part(key, modules, wrapped->local()));
   if (auto* const saved = dynamic_cast<SavedOptimizer*>(&optimizer))
     return std::make_unique<SavedOptimizerPart>(*saved, key, std::move(parameters), optimizer);
-  // Not what is derived from them, whose own state would be lost.
+  // A class derived from torch's may have state of its own, which would be lost, unless it says that it has
+  // none.
+  const bool is_torchs = dynamic_cast<SavedAsTorchs*>(&optimizer) != nullptr;
   std::unique_ptr<StatePart> part;
   const auto is = [&]<class Kind, class Options, class State>(const char* kind) {
-    if (!part && typeid(optimizer) == typeid(Kind))
+    if (!part &&
+        (typeid(optimizer) == typeid(Kind) || (is_torchs && dynamic_cast<Kind*>(&optimizer) != nullptr)))
       part = std::make_unique<OptimizerPart<Options, State>>(kind, key, std::move(parameters), optimizer);
   };
   is.operator()<optim::SGD, optim::SGDOptions, optim::SGDParamState>("SGD");
   is.operator()<optim::Adam, optim::AdamOptions, optim::AdamParamState>("Adam");
   is.operator()<optim::AdamW, optim::AdamWOptions, optim::AdamWParamState>("AdamW");
-  is.operator()<FusedSGD, optim::SGDOptions, optim::SGDParamState>("SGD");
-  is.operator()<FusedAdam, optim::AdamOptions, optim::AdamParamState>("Adam");
-  is.operator()<FusedAdamW, optim::AdamWOptions, optim::AdamWParamState>("AdamW");
   is.operator()<optim::RMSprop, optim::RMSpropOptions, optim::RMSpropParamState>("RMSprop");
   is.operator()<optim::Adagrad, optim::AdagradOptions, optim::AdagradParamState>("Adagrad");
   is.operator()<optim::LBFGS, optim::LBFGSOptions, optim::LBFGSParamState>("LBFGS");

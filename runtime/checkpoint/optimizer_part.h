@@ -5,7 +5,7 @@
 #pragma once
 
 #include <memory>
-#include <muster/state_part.h>
+#include <muster/checkpoint/state_part.h>
 #include <string>
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>

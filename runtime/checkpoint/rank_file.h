@@ -6,7 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <cstdint>
-#include <muster/state_part.h>
+#include <muster/checkpoint/state_part.h>
 #include <span>
 #include <string>
 #include <vector>

@@ -11,7 +11,7 @@
 
 #include "common/base/file.h"
 #include "common/wire/digest.h"
-#include "runtime/process/uncaught.h"
+#include "runtime/rank/uncaught.h"
 
 namespace muster {
 

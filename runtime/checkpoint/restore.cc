@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/log.h"
-#include "runtime/process/uncaught.h"
+#include "runtime/rank/uncaught.h"
 
 namespace muster {
 

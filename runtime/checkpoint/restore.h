@@ -8,7 +8,7 @@
 #pragma once
 
 #include <chrono>
-#include <muster/train_state.h>
+#include <muster/checkpoint/train_state.h>
 #include <optional>
 #include <vector>
 

@@ -7,7 +7,7 @@
 
 #include "common/wire/digest.h"
 #include "runtime/checkpoint/commit.h"
-#include "runtime/process/uncaught.h"
+#include "runtime/rank/uncaught.h"
 
 namespace muster {
 

@@ -10,7 +10,7 @@
 
 #include <chrono>
 #include <limits>
-#include <muster/state_part.h>
+#include <muster/checkpoint/state_part.h>
 #include <optional>
 #include <set>
 #include <string>

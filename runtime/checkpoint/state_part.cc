@@ -1,6 +1,6 @@
 #include <charconv>
 #include <fmt/format.h>
-#include <muster/state_part.h>
+#include <muster/checkpoint/state_part.h>
 #include <optional>
 #include <stdexcept>
 #include <string_view>

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
-#include <muster/collectives.h>
-#include <muster/train_state.h>
+#include <muster/checkpoint/train_state.h>
+#include <muster/comm/collectives.h>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "runtime/checkpoint/optimizer_part.h"
-#include "runtime/pipeline/same_samples.h"
+#include "runtime/data/loader/same_samples.h"
 
 namespace muster {
 
@@ -244,7 +244,7 @@ class BucketOrderPart : public StatePart {
   void save(SavedState& to) override { to.value_of_first(key_, nlohmann::json(access_.get()).dump()); }
   void check(LoadedState& from) override {
     order_.reset();  // a checkpoint of a plain module has none
-    if (from.has_value(key_)) order_ = nlohmann::json::parse(from.value(key_)).get<BucketOrder>();
+    if (from.has_value(key_)) order_ = nlohmann::json::parse(from.value(key_)).get<detail::BucketNames>();
     if (order_) access_.check(*order_);
   }
   void load() override {
@@ -254,7 +254,7 @@ class BucketOrderPart : public StatePart {
  private:
   std::string key_;
   detail::BucketOrderAccess access_;
-  std::optional<BucketOrder> order_;
+  std::optional<detail::BucketNames> order_;
 };
 
 }  // namespace

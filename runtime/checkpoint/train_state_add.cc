@@ -1,7 +1,7 @@
 // What a program adds to its state: tensors, numbers, texts, vectors of them, schedulers.
 #include <algorithm>
 #include <fmt/format.h>
-#include <muster/train_state.h>
+#include <muster/checkpoint/train_state.h>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string_view>

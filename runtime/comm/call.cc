@@ -8,10 +8,10 @@
 
 #include "runtime/comm/formation.h"
 #include "runtime/comm/job_state.h"
-#include "runtime/comm/nccl_failure.h"
-#include "runtime/process/uncaught.h"
-#include "runtime/report/step_time.h"
-#include "runtime/report/trace.h"
+#include "runtime/comm/nccl/failure.h"
+#include "runtime/rank/step_time.h"
+#include "runtime/rank/trace.h"
+#include "runtime/rank/uncaught.h"
 
 namespace muster {
 namespace {

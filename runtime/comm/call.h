@@ -8,7 +8,7 @@
 #pragma once
 
 #include <functional>
-#include <muster/group.h>
+#include <muster/comm/group.h>
 #include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <functional>
-#include <muster/collectives.h>
-#include <muster/job.h>
+#include <muster/comm/collectives.h>
+#include <muster/comm/job.h>
 #include <ranges>
 #include <stdexcept>
 #include <torch/csrc/autograd/grad_mode.h>

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <muster/device_mesh.h>
-#include <muster/job.h>
+#include <muster/comm/device_mesh.h>
+#include <muster/comm/job.h>
 #include <stdexcept>
 
 #include "runtime/comm/formation.h"

@@ -10,7 +10,7 @@
 #include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
 #include <utility>
 
-#include "runtime/comm/nccl.h"
+#include "runtime/comm/nccl/backend.h"
 
 namespace muster {
 namespace {

@@ -8,15 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace muster {
+#include "runtime/rank/reports.h"
 
-struct FlightRecord {
-  std::string backend;  // "gloo"
-  std::string json;     // as torch writes it, for its own tools
-  // For each group what its newest collective is: "collective 41 of the group 'world', which has ended 40:
-  // all_reduce of Float [4]". Groups that the program has made have their number: 'trainers (group 1)'.
-  std::vector<std::string> lines;
-};
+namespace muster {
 
 // Those of the backends of which there is one. Nothing throws.
 std::vector<FlightRecord> flight_records();

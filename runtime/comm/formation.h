@@ -8,7 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <muster/job.h>
+#include <muster/comm/job.h>
 #include <string>
 #include <vector>
 

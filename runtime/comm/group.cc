@@ -3,7 +3,7 @@
 #include <exception>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <muster/job.h>
+#include <muster/comm/job.h>
 #include <stdexcept>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -14,10 +14,10 @@
 #include "runtime/comm/call.h"
 #include "runtime/comm/formation.h"
 #include "runtime/comm/job_state.h"
-#include "runtime/comm/nccl.h"
-#include "runtime/comm/nccl_failure.h"
+#include "runtime/comm/nccl/backend.h"
+#include "runtime/comm/nccl/failure.h"
 #include "runtime/comm/process_group.h"
-#include "runtime/process/uncaught.h"
+#include "runtime/rank/uncaught.h"
 
 namespace muster {
 namespace {

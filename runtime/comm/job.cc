@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
-#include <muster/job.h>
-#include <muster/progress.h>
+#include <muster/comm/job.h>
+#include <muster/rank/progress.h>
 #include <mutex>
 #include <numeric>
 #include <stdexcept>
@@ -14,25 +14,26 @@
 #include <torch/cuda.h>
 
 #include "common/base/log.h"
+#include "runtime/comm/flight_record.h"
 #include "runtime/comm/job_state.h"
-#include "runtime/comm/nccl.h"
-#include "runtime/comm/nccl_failure.h"
+#include "runtime/comm/nccl/backend.h"
+#include "runtime/comm/nccl/failure.h"
 #include "runtime/comm/process_group.h"
-#include "runtime/process/heap.h"
-#include "runtime/process/uncaught.h"
-#include "runtime/process/warm_seed.h"
-#include "runtime/report/reports.h"
-#include "runtime/report/step_time.h"
-#include "runtime/report/trace.h"
+#include "runtime/rank/heap.h"
+#include "runtime/rank/reports.h"
+#include "runtime/rank/step_time.h"
+#include "runtime/rank/trace.h"
+#include "runtime/rank/uncaught.h"
+#include "runtime/rank/warm/template.h"
+#include "runtime/rank/warm_seed.h"
 #include "runtime/torch_versions.h"
-#include "runtime/warm/template.h"
 
 namespace muster {
 
 Job::State::State(const World& description, std::optional<std::chrono::milliseconds> chosen_timeout,
                   const NcclOptions& chosen_nccl, std::optional<int> listen_fd)
     : world(description),
-      reports(world.report_socket, world.rank, world.attempt),
+      reports(world.report_socket, world.rank, world.attempt, flight_records),
       device(choose_device(world)),
       timeout(chosen_timeout),
       nccl(chosen_nccl),

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <muster/job.h>
+#include <muster/comm/job.h>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -16,10 +16,10 @@
 
 #include "common/base/clock.h"
 #include "runtime/comm/address.h"
-#include "runtime/comm/nccl_messages.h"
+#include "runtime/comm/nccl/messages.h"
 #include "runtime/comm/process_group.h"
 #include "runtime/comm/world.h"
-#include "runtime/report/reports.h"
+#include "runtime/rank/reports.h"
 
 namespace muster {
 

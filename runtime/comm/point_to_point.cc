@@ -1,6 +1,6 @@
 #include <fmt/format.h>
-#include <muster/collectives.h>
-#include <muster/job.h>
+#include <muster/comm/collectives.h>
+#include <muster/comm/job.h>
 #include <stdexcept>
 #include <torch/csrc/autograd/grad_mode.h>
 #include <utility>
@@ -8,8 +8,8 @@
 #include "runtime/comm/call.h"
 #include "runtime/comm/job_state.h"
 #include "runtime/comm/packed.h"
-#include "runtime/report/step_time.h"
-#include "runtime/report/trace.h"
+#include "runtime/rank/step_time.h"
+#include "runtime/rank/trace.h"
 
 namespace muster {
 

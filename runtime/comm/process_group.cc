@@ -12,11 +12,11 @@
 
 #include "common/base/log.h"
 #include "runtime/comm/address.h"
-#include "runtime/comm/gloo.h"
+#include "runtime/comm/gloo/backend.h"
 #include "runtime/comm/mpi/library.h"
-#include "runtime/comm/nccl.h"
-#include "runtime/comm/nccl_failure.h"
-#include "runtime/comm/shm.h"
+#include "runtime/comm/nccl/backend.h"
+#include "runtime/comm/nccl/failure.h"
+#include "runtime/comm/shm/backend.h"
 
 namespace muster {
 namespace {

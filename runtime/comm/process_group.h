@@ -5,14 +5,14 @@
 
 #include <c10/core/Device.h>
 #include <chrono>
-#include <muster/group.h>
+#include <muster/comm/group.h>
 #include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
-#include "runtime/comm/nccl_messages.h"
+#include "runtime/comm/nccl/messages.h"
 #include "runtime/comm/world.h"
 
 namespace muster {

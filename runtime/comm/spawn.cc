@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <muster/spawn.h>
+#include <muster/comm/spawn.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -18,7 +18,7 @@
 #include "common/base/process.h"
 #include "runtime/comm/address.h"
 #include "runtime/comm/job_state.h"
-#include "runtime/process/uncaught.h"
+#include "runtime/rank/uncaught.h"
 
 namespace muster {
 namespace {

@@ -1,4 +1,4 @@
-#include <muster/linear.h>
+#include <muster/model/linear.h>
 #include <torch/torch.h>
 
 namespace muster {

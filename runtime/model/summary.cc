@@ -1,6 +1,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
-#include <muster/summary.h>
+#include <muster/model/summary.h>
 #include <torch/torch.h>
 #include <unordered_set>
 

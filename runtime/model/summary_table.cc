@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <fmt/ranges.h>
-#include <muster/summary.h>
+#include <muster/model/summary.h>
 
 #include "runtime/model/numbers.h"
 

@@ -10,7 +10,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/quiet_thread.h"
-#include "runtime/report/step_time.h"
+#include "runtime/rank/step_time.h"
 
 namespace muster {
 namespace {

@@ -17,7 +17,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
-#include "runtime/report/training_loop.h"
+#include "runtime/rank/training_loop.h"
 
 namespace muster {
 

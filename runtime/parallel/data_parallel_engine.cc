@@ -4,9 +4,9 @@
 #include <atomic>
 #include <exception>
 #include <fmt/format.h>
-#include <muster/collectives.h>
-#include <muster/distributed_data_parallel.h>
-#include <muster/section.h>
+#include <muster/comm/collectives.h>
+#include <muster/parallel/distributed_data_parallel.h>
+#include <muster/rank/section.h>
 #include <optional>
 #include <stdexcept>
 #include <torch/csrc/autograd/engine.h>
@@ -15,15 +15,15 @@
 #include "common/base/clock.h"
 #include "runtime/comm/formation.h"
 #include "runtime/comm/job_state.h"
-#include "runtime/comm/nccl_failure.h"
+#include "runtime/comm/nccl/failure.h"
 #include "runtime/parallel/attendance.h"
 #include "runtime/parallel/comm_hook.h"
 #include "runtime/parallel/output_hooks.h"
 #include "runtime/parallel/reduction.h"
 #include "runtime/parallel/verification.h"
-#include "runtime/process/uncaught.h"
-#include "runtime/report/step_time.h"
-#include "runtime/report/trace.h"
+#include "runtime/rank/step_time.h"
+#include "runtime/rank/trace.h"
+#include "runtime/rank/uncaught.h"
 
 namespace muster::detail {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "common/base/clock.h"
-#include "runtime/report/step_time.h"
-#include "runtime/report/trace.h"
+#include "runtime/rank/step_time.h"
+#include "runtime/rank/trace.h"
 #include "runtime/torch_versions.h"
 
 namespace muster {

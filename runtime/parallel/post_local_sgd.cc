@@ -1,7 +1,7 @@
 #include <fmt/format.h>
-#include <muster/collectives.h>
-#include <muster/post_local_sgd.h>
-#include <muster/state_part.h>
+#include <muster/checkpoint/state_part.h>
+#include <muster/comm/collectives.h>
+#include <muster/parallel/post_local_sgd.h>
 #include <stdexcept>
 #include <torch/torch.h>
 

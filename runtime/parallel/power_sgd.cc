@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
-#include <muster/power_sgd.h>
-#include <muster/state_part.h>
+#include <muster/checkpoint/state_part.h>
+#include <muster/parallel/power_sgd.h>
 #include <sstream>
 #include <stdexcept>
 #include <torch/torch.h>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <memory>
-#include <muster/distributed_data_parallel_options.h>
+#include <muster/parallel/distributed_data_parallel_options.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>

@@ -3,7 +3,7 @@
 #include <exception>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <muster/data_parallel.h>
+#include <muster/parallel/data_parallel.h>
 #include <stdexcept>
 #include <thread>
 #include <torch/csrc/autograd/functions/utils.h>

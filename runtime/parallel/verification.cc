@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <muster/collectives.h>
+#include <muster/comm/collectives.h>
 #include <stdexcept>
 
 #include "common/wire/digest.h"

@@ -3,8 +3,8 @@
 // Collective, over CPU tensors whatever the model's device; ranks that agree exchange 32 bytes each.
 #pragma once
 
-#include <muster/distributed_data_parallel_options.h>
-#include <muster/job.h>
+#include <muster/comm/job.h>
+#include <muster/parallel/distributed_data_parallel_options.h>
 #include <string>
 #include <torch/nn/module.h>
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
-#include <muster/collectives.h>
-#include <muster/zero_redundancy_optimizer.h>
+#include <muster/comm/collectives.h>
+#include <muster/parallel/zero_redundancy_optimizer.h>
 #include <stdexcept>
 #include <torch/torch.h>
 

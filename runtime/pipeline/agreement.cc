@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
-#include <muster/collectives.h>
-#include <muster/job.h>
-#include <muster/pipeline_layers.h>
+#include <muster/comm/collectives.h>
+#include <muster/comm/job.h>
+#include <muster/pipeline/pipeline_layers.h>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>

@@ -4,8 +4,8 @@
 // Collective over the group of the stages.
 #pragma once
 
-#include <muster/pipeline_schedule.h>
-#include <muster/pipeline_stage.h>
+#include <muster/pipeline/pipeline_schedule.h>
+#include <muster/pipeline/pipeline_stage.h>
 #include <string>
 #include <vector>
 

@@ -8,8 +8,8 @@
 #include <ATen/core/Tensor.h>
 #include <deque>
 #include <map>
-#include <muster/collectives.h>
-#include <muster/group.h>
+#include <muster/comm/collectives.h>
+#include <muster/comm/group.h>
 #include <string>
 #include <utility>
 #include <vector>

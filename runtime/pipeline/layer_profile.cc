@@ -3,9 +3,9 @@
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <chrono>
 #include <fmt/ranges.h>
-#include <muster/collectives.h>
-#include <muster/pipeline_layers.h>
-#include <muster/pipeline_split.h>
+#include <muster/comm/collectives.h>
+#include <muster/pipeline/pipeline_layers.h>
+#include <muster/pipeline/pipeline_split.h>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <torch/torch.h>

@@ -1,7 +1,7 @@
 #include <ATen/ops/cat.h>
 #include <algorithm>
 #include <fmt/format.h>
-#include <muster/pipeline_devices.h>
+#include <muster/pipeline/pipeline_devices.h>
 #include <stdexcept>
 #include <string>
 

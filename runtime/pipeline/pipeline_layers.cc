@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <fmt/format.h>
-#include <muster/pipeline_layers.h>
+#include <muster/pipeline/pipeline_layers.h>
 #include <optional>
 #include <string_view>
 #include <tuple>

@@ -4,27 +4,27 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
-#include <muster/collectives.h>
-#include <muster/grad_clip.h>
-#include <muster/job.h>
-#include <muster/pipeline_schedule.h>
+#include <muster/comm/collectives.h>
+#include <muster/comm/job.h>
+#include <muster/pipeline/pipeline_schedule.h>
+#include <muster/train/grad_clip.h>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 #include <torch/torch.h>
 
-#include "runtime/loop/clip_scale.h"
+#include "runtime/data/loader/same_samples.h"
 #include "runtime/pipeline/agreement.h"
 #include "runtime/pipeline/exchange.h"
 #include "runtime/pipeline/exchange_plan.h"
 #include "runtime/pipeline/layer_random.h"
 #include "runtime/pipeline/pipeline_times.h"
 #include "runtime/pipeline/replica_sums.h"
-#include "runtime/pipeline/same_samples.h"
 #include "runtime/pipeline/stage_runner.h"
 #include "runtime/pipeline/tied_weights.h"
-#include "runtime/report/activity.h"
-#include "runtime/report/step_time.h"
+#include "runtime/rank/activity.h"
+#include "runtime/rank/step_time.h"
+#include "runtime/train/clip_scale.h"
 
 namespace muster {
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <fmt/ranges.h>
-#include <muster/pipeline_split.h>
+#include <muster/pipeline/pipeline_split.h>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>

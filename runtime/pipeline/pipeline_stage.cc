@@ -1,5 +1,5 @@
 #include <fmt/format.h>
-#include <muster/pipeline_stage.h>
+#include <muster/pipeline/pipeline_stage.h>
 #include <stdexcept>
 
 namespace muster {

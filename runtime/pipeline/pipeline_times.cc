@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <muster/collectives.h>
+#include <muster/comm/collectives.h>
 #include <nlohmann/json.hpp>
 
 #include "common/pipeline/lost_time.h"
 #include "common/pipeline/schedule_picture.h"
-#include "runtime/report/trace.h"
+#include "runtime/rank/trace.h"
 
 namespace muster {
 

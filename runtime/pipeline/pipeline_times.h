@@ -3,8 +3,8 @@
 // For the training thread.
 #pragma once
 
-#include <muster/group.h>
-#include <muster/pipeline_profile.h>
+#include <muster/comm/group.h>
+#include <muster/pipeline/pipeline_profile.h>
 #include <vector>
 
 #include "common/base/clock.h"

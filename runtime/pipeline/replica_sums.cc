@@ -8,7 +8,7 @@
 
 #include "runtime/comm/call.h"
 #include "runtime/comm/job_state.h"
-#include "runtime/report/step_time.h"
+#include "runtime/rank/step_time.h"
 
 namespace muster {
 

@@ -6,7 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
-#include <muster/group.h>
+#include <muster/comm/group.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 

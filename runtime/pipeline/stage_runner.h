@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <muster/pipeline_schedule.h>
-#include <muster/pipeline_stage.h>
+#include <muster/pipeline/pipeline_schedule.h>
+#include <muster/pipeline/pipeline_stage.h>
 #include <vector>
 
 #include "runtime/pipeline/exchange.h"

@@ -1,7 +1,7 @@
 #include "runtime/pipeline/tied_weights.h"
 
-#include <muster/collectives.h>
-#include <muster/job.h>
+#include <muster/comm/collectives.h>
+#include <muster/comm/job.h>
 #include <torch/torch.h>
 #include <utility>
 

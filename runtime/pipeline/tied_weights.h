@@ -5,7 +5,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <muster/group.h>
+#include <muster/comm/group.h>
 #include <string>
 #include <vector>
 

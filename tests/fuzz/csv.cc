@@ -1,5 +1,5 @@
 // Any bytes as a table of separated values: what was read and written in quotes reads the same.
-#include "runtime/data/csv.h"
+#include "runtime/data/datasets/csv.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,5 +1,5 @@
 // Any bytes as an IDX file, as they are and compressed.
-#include "runtime/data/idx.h"
+#include "runtime/data/datasets/idx.h"
 
 #include <algorithm>
 #include <sys/mman.h>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
-#include <muster/token_dataset.h>
+#include <muster/data/token_dataset.h>
 #include <optional>
 #include <torch/torch.h>
 

@@ -1,11 +1,11 @@
 // Any bytes as an array of numpy's, .npy or .npz: what was read, saved and read again is the same.
-#include "runtime/data/npy.h"
+#include "runtime/data/datasets/npy.h"
 
 #include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include "common/base/check.h"
-#include "runtime/data/npz.h"
+#include "runtime/data/datasets/npz.h"
 #include "tests/fuzz/input.h"
 #include "tests/unit/runtime/npy_file.h"
 

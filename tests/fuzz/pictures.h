@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "runtime/data/image_decoder.h"
+#include "runtime/vision/image_decoder.h"
 #include "tests/fuzz/input.h"
 
 namespace muster {

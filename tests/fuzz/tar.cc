@@ -1,6 +1,6 @@
 // Any bytes as a tar archive, plain or compressed: what was read, written by ustar's rules and read again is
 // the same, and passing over contents comes to the same names.
-#include "runtime/data/tar.h"
+#include "runtime/data/datasets/tar.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "runtime/data/file_kind.h"
+#include "runtime/data/datasets/file_kind.h"
 #include "tests/fuzz/input.h"
 
 namespace muster {

@@ -2,7 +2,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <muster/token_dataset.h>
+#include <muster/data/token_dataset.h>
 #include <numeric>
 #include <optional>
 #include <sys/mman.h>

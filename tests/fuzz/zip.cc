@@ -1,6 +1,6 @@
 // Any bytes as a ZIP archive, as numpy's .npz is one: files that were read, written as stored ones and read
 // again are the same.
-#include "runtime/data/zip.h"
+#include "runtime/data/datasets/zip.h"
 
 #include <algorithm>
 #include <vector>

@@ -13,7 +13,7 @@
 #include <thread>
 #include <unistd.h>
 
-#include "runtime/warm/template.h"
+#include "runtime/rank/warm/template.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/checkpoint/directory.h"
-#include "runtime/process/uncaught.h"
+#include "runtime/rank/uncaught.h"
 #include "tests/train/checkpoint_fixture.h"
 #include "tests/warnings.h"
 

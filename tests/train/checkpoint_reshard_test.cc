@@ -4,7 +4,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <muster/saved_optimizer.h>
+#include <muster/checkpoint/saved_optimizer.h>
 
 #include "common/checkpoint/directory.h"
 #include "common/wire/digest.h"

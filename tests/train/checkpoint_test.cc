@@ -7,7 +7,7 @@
 
 #include "common/checkpoint/directory.h"
 #include "runtime/checkpoint/rank_file.h"
-#include "runtime/process/uncaught.h"
+#include "runtime/rank/uncaught.h"
 #include "tests/fake_agent.h"
 #include "tests/train/checkpoint_fixture.h"
 #include "tests/warnings.h"

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
-#include <muster/image_folder.h>
+#include <muster/vision/image_folder.h>
 #include <sys/wait.h>
 
 #include "tests/scratch_directory.h"

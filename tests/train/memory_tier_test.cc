@@ -13,7 +13,7 @@
 #include "common/checkpoint/directory.h"
 #include "common/checkpoint/memory_slot.h"
 #include "common/checkpoint/reader.h"
-#include "runtime/report/reports.h"
+#include "runtime/rank/reports.h"
 #include "tests/require.h"
 #include "tests/train/checkpoint_fixture.h"
 #include "tests/train/memory_agent.h"

@@ -4,8 +4,8 @@
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <muster/load_model.h>
-#include <muster/models.h>
+#include <muster/checkpoint/load_model.h>
+#include <muster/vision/models.h>
 #include <sys/wait.h>
 
 #include "tests/scratch_directory.h"

@@ -2,7 +2,7 @@
 // how many threads it may use and the sum of a parallel region; fails once, so that there are two attempts.
 #include <ATen/Parallel.h>
 #include <cstdio>
-#include <muster/job.h>
+#include <muster/comm/job.h>
 #include <string_view>
 #include <torch/torch.h>
 

@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <stdexcept>
 
-#include "runtime/process/loaded_torch.h"
+#include "runtime/rank/loaded_torch.h"
 
 namespace muster {
 namespace {

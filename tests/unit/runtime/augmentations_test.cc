@@ -1,18 +1,18 @@
-#include "runtime/data/augmentations.h"
+#include "runtime/vision/augmentations.h"
 
 #include <algorithm>
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
-#include <muster/data_loader.h>
-#include <muster/mixup.h>
-#include <muster/transforms.h>
+#include <muster/data/data_loader.h>
+#include <muster/vision/mixup.h>
+#include <muster/vision/transforms.h>
 #include <stdexcept>
 #include <torch/torch.h>
 
-#include "runtime/data/functional.h"
-#include "runtime/data/mixing.h"
+#include "runtime/vision/functional.h"
+#include "runtime/vision/mixing.h"
 
 // What is drawn, and from where. What comes of it is compared with torchvision in transform_golden_test.cc.
 

@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
-#include <muster/batch_sampler.h>
-#include <muster/elastic_sampler.h>
+#include <muster/data/batch_sampler.h>
+#include <muster/data/elastic_sampler.h>
 #include <set>
 
 #include "tests/unit/runtime/sampler_shapes.h"

@@ -1,11 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <muster/collate.h>
-#include <muster/dataset.h>
+#include <muster/data/collate.h>
+#include <muster/data/dataset.h>
 #include <stdexcept>
 #include <torch/torch.h>
 
-#include "runtime/data/batch_memory.h"
+#include "runtime/data/loader/batch_memory.h"
 
 namespace muster {
 namespace {

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <limits>
-#include <muster/csv_dataset.h>
-#include <muster/data_loader.h>
+#include <muster/data/csv_dataset.h>
+#include <muster/data/data_loader.h>
 #include <stdexcept>
 #include <torch/torch.h>
 #include <zlib.h>

@@ -4,10 +4,10 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <muster/batch_sampler.h>
-#include <muster/data_loader.h>
-#include <muster/sampler.h>
-#include <muster/train_state.h>
+#include <muster/checkpoint/train_state.h>
+#include <muster/data/batch_sampler.h>
+#include <muster/data/data_loader.h>
+#include <muster/data/sampler.h>
 #include <set>
 #include <stdexcept>
 #include <sys/resource.h>

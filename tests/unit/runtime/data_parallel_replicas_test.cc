@@ -1,7 +1,7 @@
 // DataParallel with several copies of a model on the CPU, beside one process that runs it alone.
 #include <barrier>
 #include <gmock/gmock.h>
-#include <muster/data_parallel.h>
+#include <muster/parallel/data_parallel.h>
 #include <torch/torch.h>
 
 namespace muster {

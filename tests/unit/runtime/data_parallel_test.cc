@@ -4,7 +4,7 @@
 
 #include "common/base/clock.h"
 #include "runtime/parallel/reduced_parameters.h"
-#include "runtime/report/step_time.h"
+#include "runtime/rank/step_time.h"
 #include "tests/require.h"
 
 namespace muster {

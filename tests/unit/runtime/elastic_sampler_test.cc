@@ -1,5 +1,5 @@
 #include <gmock/gmock.h>
-#include <muster/elastic_sampler.h>
+#include <muster/data/elastic_sampler.h>
 
 #include "tests/unit/runtime/sampler_shapes.h"
 

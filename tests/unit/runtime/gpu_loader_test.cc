@@ -1,7 +1,7 @@
 // Batches on a GPU: what no fake can show. Without one every test is skipped, and says so.
 #include <gtest/gtest.h>
-#include <muster/batch_memory.h>
-#include <muster/data_loader.h>
+#include <muster/data/batch_memory.h>
+#include <muster/data/data_loader.h>
 #include <optional>
 #include <torch/torch.h>
 

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <gmock/gmock.h>
 #include <limits>
-#include <muster/grad_clip.h>
+#include <muster/train/grad_clip.h>
 #include <torch/torch.h>
 
 namespace muster {

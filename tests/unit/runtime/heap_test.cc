@@ -1,4 +1,4 @@
-#include "runtime/process/heap.h"
+#include "runtime/rank/heap.h"
 
 #include <cstdlib>
 #include <cstring>

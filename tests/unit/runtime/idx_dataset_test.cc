@@ -1,8 +1,8 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <muster/data_loader.h>
-#include <muster/idx_dataset.h>
+#include <muster/data/data_loader.h>
+#include <muster/data/idx_dataset.h>
 #include <stdexcept>
 #include <torch/torch.h>
 #include <zlib.h>

@@ -1,8 +1,8 @@
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <muster/data_loader.h>
-#include <muster/image_folder.h>
+#include <muster/data/data_loader.h>
+#include <muster/vision/image_folder.h>
 #include <stdexcept>
 #include <sys/stat.h>
 #include <torch/torch.h>

@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <muster/image.h>
+#include <muster/vision/image.h>
 #include <stdexcept>
 #include <torch/torch.h>
 

@@ -1,9 +1,9 @@
 #include <atomic>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <muster/batch_sampler.h>
-#include <muster/data_loader.h>
-#include <muster/sampler.h>
+#include <muster/data/batch_sampler.h>
+#include <muster/data/data_loader.h>
+#include <muster/data/sampler.h>
 #include <set>
 #include <stdexcept>
 #include <torch/torch.h>

@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
-#include <muster/batch_sampler.h>
-#include <muster/data_loader.h>
+#include <muster/data/batch_sampler.h>
+#include <muster/data/data_loader.h>
 #include <stdexcept>
 #include <torch/torch.h>
 
-#include "runtime/data/device_copy.h"
+#include "runtime/data/loader/device_copy.h"
 
 namespace muster {
 namespace {

@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 #include <atomic>
 #include <cstdint>
-#include <muster/data_loader.h>
+#include <muster/data/data_loader.h>
 #include <stdexcept>
 #include <vector>
 

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 #include <latch>
 #include <map>
-#include <muster/batch_sampler.h>
-#include <muster/sampler.h>
-#include <muster/subset.h>
+#include <muster/data/batch_sampler.h>
+#include <muster/data/sampler.h>
+#include <muster/data/subset.h>
 #include <mutex>
 #include <optional>
 #include <set>

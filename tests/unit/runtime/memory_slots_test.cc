@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "agent/io/workers/worker_socket.h"
-#include "runtime/report/reports.h"
+#include "runtime/rank/reports.h"
 
 namespace muster::agent {
 namespace {

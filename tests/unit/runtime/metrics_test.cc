@@ -2,9 +2,9 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <map>
-#include <muster/classification_metrics.h>
-#include <muster/metrics.h>
-#include <muster/spawn.h>
+#include <muster/comm/spawn.h>
+#include <muster/train/classification_metrics.h>
+#include <muster/train/metrics.h>
 #include <sstream>
 #include <torch/torch.h>
 

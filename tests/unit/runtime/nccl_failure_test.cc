@@ -1,10 +1,9 @@
-#include "runtime/comm/nccl_failure.h"
-
 #include <gmock/gmock.h>
 #include <muster/muster.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "runtime/comm/nccl.h"
+#include "runtime/comm/nccl/backend.h"
+#include "runtime/comm/nccl/failure.h"
 #include "tests/require.h"
 
 namespace muster {

@@ -1,5 +1,3 @@
-#include "runtime/comm/nccl_messages.h"
-
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <chrono>
@@ -9,7 +7,8 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "runtime/comm/job_state.h"
-#include "runtime/comm/nccl_failure.h"
+#include "runtime/comm/nccl/failure.h"
+#include "runtime/comm/nccl/messages.h"
 #include "runtime/pipeline/exchange.h"
 #include "tests/require.h"
 

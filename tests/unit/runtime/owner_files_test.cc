@@ -5,8 +5,8 @@
 #include <fmt/ranges.h>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <muster/csv_dataset.h>
-#include <muster/token_dataset.h>
+#include <muster/data/csv_dataset.h>
+#include <muster/data/token_dataset.h>
 #include <sstream>
 #include <torch/torch.h>
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <muster/data_loader.h>
-#include <muster/parquet_dataset.h>
+#include <muster/data/data_loader.h>
+#include <muster/data/parquet_dataset.h>
 #include <random>
 #include <set>
 #include <stdexcept>

@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
-#include <muster/models.h>
-#include <muster/pipeline_devices.h>
+#include <muster/pipeline/pipeline_devices.h>
+#include <muster/vision/models.h>
 #include <stdexcept>
 #include <torch/torch.h>
 
@@ -17,7 +17,6 @@ namespace {
 
 using at::Tensor;
 using models::ResNet;
-using models::resnet_layers;
 using models::ResNetOptions;
 
 // What resnet_golden.py calls so.
@@ -185,20 +184,20 @@ const std::vector<int> kCuts{2, 5};
 constexpr ResNetOptions kSmall{.blocks = {2, 1, 2, 1}, .width = 4, .classes = 5};
 
 TEST(ResNet50, IsItsLayersOneBehindTheOther) {
-  EXPECT_EQ(resnet_layers({}, 1).size(), 18);
+  EXPECT_EQ(models::resnet_layers({}).size(), 18);
   ResNet net(kSmall);
-  expect_layers_to_be(net, resnet_layers(kSmall, 6), torch::randn({2, 3, 48, 48}));
+  expect_layers_to_be(net, PipelineLayers(models::resnet_layers(kSmall), 6), torch::randn({2, 3, 48, 48}));
 }
 
 std::shared_ptr<StageModule> undivided_resnet() {
-  auto whole = resnet_layers(kSmall, 5).build(0, 8);
+  auto whole = PipelineLayers(models::resnet_layers(kSmall), 5).build(0, 8);
   whole->to(at::kDouble);
   return whole;
 }
 
 std::vector<DeviceStage> resnet_on_devices() {
   std::vector<DeviceStage> stages;
-  for (const auto& stage : stages_of(resnet_layers(kSmall, 5), kCuts)) {
+  for (const auto& stage : stages_of(PipelineLayers(models::resnet_layers(kSmall), 5), kCuts)) {
     stage->to(at::kDouble);
     stages.emplace_back(stage, at::kCPU);
   }

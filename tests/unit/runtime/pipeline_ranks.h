@@ -1,7 +1,7 @@
 // The ranks of a pipeline's test.
 #pragma once
 
-#include <muster/spawn.h>
+#include <muster/comm/spawn.h>
 #include <torch/torch.h>
 #include <utility>
 

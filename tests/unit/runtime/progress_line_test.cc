@@ -1,5 +1,5 @@
 // The line that says how far a training is, on a terminal and in a pipe.
-#include "runtime/loop/progress_line.h"
+#include "runtime/train/progress_line.h"
 
 #include <gtest/gtest.h>
 

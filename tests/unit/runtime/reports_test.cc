@@ -1,11 +1,11 @@
-#include "runtime/report/reports.h"
+#include "runtime/rank/reports.h"
 
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <memory>
-#include <muster/section.h>
+#include <muster/rank/section.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
 #include <sys/socket.h>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "runtime/report/step_time.h"
+#include "runtime/rank/step_time.h"
 #include "tests/fake_agent.h"
 #include "tests/scratch_directory.h"
 

@@ -2,7 +2,7 @@
 //
 // tests/python/logger_test.py has one of these write into a directory that it names, and reads that with
 // TensorBoard's own reader.
-#include "runtime/loop/run_records.h"
+#include "runtime/train/run_records.h"
 
 #include <cstdlib>
 #include <cstring>

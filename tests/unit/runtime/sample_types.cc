@@ -1,5 +1,5 @@
 // Samples that datasets may and may not have; sample_types.py compiles one after the other.
-#include <muster/dataset.h>
+#include <muster/data/dataset.h>
 
 #if SAMPLE == 0  // may be one
 struct Sample {

@@ -27,7 +27,7 @@ def main(source, *command):
     with tempfile.TemporaryDirectory() as folder:
         # The compiler reads what all samples include once, since that takes most of the time.
         header = Path(folder, "dataset.h")
-        header.write_text("#include <muster/dataset.h>\n")
+        header.write_text("#include <muster/data/dataset.h>\n")
         run = compiled("-x", "c++-header", str(header), "-o", f"{header}.gch")
         if run.returncode != 0:
             sys.exit(f"what all samples include does not compile:\n{run.stderr}")

@@ -2,8 +2,8 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <map>
-#include <muster/distributed_sampler.h>
-#include <muster/subset.h>
+#include <muster/data/distributed_sampler.h>
+#include <muster/data/subset.h>
 #include <sstream>
 #include <stdexcept>
 

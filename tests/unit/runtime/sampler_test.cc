@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <limits>
 #include <map>
-#include <muster/distributed_sampler.h>
-#include <muster/elastic_sampler.h>
+#include <muster/data/distributed_sampler.h>
+#include <muster/data/elastic_sampler.h>
 
 #include "tests/unit/runtime/sampler_shapes.h"
 

@@ -1,7 +1,5 @@
 // Groups on shared memory beside Gloo's of the same ranks. Every test runs in spawned processes, and what
 // they find is compared there.
-#include "runtime/comm/shm.h"
-
 #include <gmock/gmock.h>
 #include <muster/muster.h>
 #include <numeric>
@@ -9,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/comm/shm/backend.h"
 #include "runtime/comm/shm/segment.h"
 #include "runtime/torch_versions.h"
 #include "tests/require.h"

@@ -1,4 +1,4 @@
-#include "runtime/process/stacks.h"
+#include "runtime/rank/stacks.h"
 
 #include <condition_variable>
 #include <csignal>

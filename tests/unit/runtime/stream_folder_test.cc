@@ -3,10 +3,10 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <muster/csv_dataset.h>
-#include <muster/image_folder.h>
-#include <muster/token_dataset.h>
-#include <muster/web_dataset.h>
+#include <muster/data/csv_dataset.h>
+#include <muster/data/token_dataset.h>
+#include <muster/data/web_dataset.h>
+#include <muster/vision/image_folder.h>
 #include <stdexcept>
 
 #include "tests/scratch_directory.h"

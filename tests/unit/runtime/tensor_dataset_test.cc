@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <muster/data_loader.h>
-#include <muster/tensor_dataset.h>
+#include <muster/data/data_loader.h>
+#include <muster/data/tensor_dataset.h>
 #include <stdexcept>
 #include <torch/torch.h>
 

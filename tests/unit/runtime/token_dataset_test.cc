@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <limits>
-#include <muster/data_loader.h>
-#include <muster/token_dataset.h>
+#include <muster/data/data_loader.h>
+#include <muster/data/token_dataset.h>
 #include <numeric>
 #include <stdexcept>
 #include <torch/torch.h>

@@ -3,15 +3,15 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <map>
-#include <muster/mixup.h>
-#include <muster/transforms.h>
+#include <muster/vision/mixup.h>
+#include <muster/vision/transforms.h>
 #include <sstream>
 #include <torch/torch.h>
 
 #include "common/base/check.h"
-#include "runtime/data/augmentations.h"
-#include "runtime/data/functional.h"
-#include "runtime/data/mixing.h"
+#include "runtime/vision/augmentations.h"
+#include "runtime/vision/functional.h"
+#include "runtime/vision/mixing.h"
 #include "tests/unit/runtime/image_samples.h"
 
 // Against what torchvision gives for the same images and parameters (transform_golden.py).

@@ -3,12 +3,12 @@
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <muster/data_loader.h>
-#include <muster/transforms.h>
+#include <muster/data/data_loader.h>
+#include <muster/vision/transforms.h>
 #include <stdexcept>
 #include <torch/torch.h>
 
-#include "runtime/data/functional.h"
+#include "runtime/vision/functional.h"
 
 namespace muster::transforms {
 namespace {

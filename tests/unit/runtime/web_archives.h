@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <muster/web_dataset.h>
+#include <muster/data/web_dataset.h>
 #include <string>
 #include <utility>
 #include <vector>

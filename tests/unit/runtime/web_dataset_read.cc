@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <fmt/ranges.h>
 #include <iostream>
-#include <muster/web_dataset.h>
+#include <muster/data/web_dataset.h>
 #include <torch/torch.h>
 #include <zlib.h>
 

@@ -3,8 +3,8 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <muster/data_loader.h>
-#include <muster/web_dataset.h>
+#include <muster/data/data_loader.h>
+#include <muster/data/web_dataset.h>
 #include <set>
 #include <stdexcept>
 #include <torch/torch.h>

@@ -1,7 +1,7 @@
 // What parts of a sample are decoded to: .npz and .json.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <muster/web_dataset.h>
+#include <muster/data/web_dataset.h>
 #include <stdexcept>
 #include <torch/torch.h>
 #include <zlib.h>

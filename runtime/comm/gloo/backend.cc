@@ -1,0 +1,50 @@
+#include "runtime/comm/gloo/backend.h"
+
+#include <sched.h>
+#include <sstream>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+namespace muster {
+
+namespace {
+
+// While it lives, threads that are started here take no processor from one that runs when they wake up: they
+// wait for a free one, or for the end of its slice. A thread of Gloo's that is woken for a message of a rank
+// that is ahead polls until this rank's own part comes, which it keeps from coming.
+class StartsModestThreads {
+ public:
+  StartsModestThreads() {
+    if (changed_) sched_setscheduler(0, SCHED_BATCH, &none_);
+  }
+  StartsModestThreads(const StartsModestThreads&) = delete;
+  StartsModestThreads& operator=(const StartsModestThreads&) = delete;
+  ~StartsModestThreads() {
+    if (changed_) sched_setscheduler(0, SCHED_OTHER, &none_);
+  }
+
+ private:
+  sched_param none_{};
+  bool changed_ = sched_getscheduler(0) == SCHED_OTHER;  // another policy is the user's own
+};
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
+                                            const GlooSettings& settings) {
+  using Gloo = c10d::ProcessGroupGloo;
+  const StartsModestThreads modest;
+  auto options = Gloo::Options::create(settings.timeout);
+  options->group_name = settings.group_name;
+  std::istringstream interfaces(settings.interfaces);
+  for (std::string name; std::getline(interfaces, name, ',');)
+    if (!name.empty()) options->devices.push_back(Gloo::createDeviceForInterface(name, settings.lazy));
+  if (options->devices.empty())
+    options->devices.push_back(settings.address.empty()
+                                   ? Gloo::createDefaultDevice(settings.lazy)
+                                   : Gloo::createDeviceForHostname(settings.address, settings.lazy));
+  // As in torch: one thread runs collectives while another waits for their peers.
+  options->threads = 2 * static_cast<int>(options->devices.size());
+  return c10::make_intrusive<Gloo>(store, settings.rank, settings.world_size, std::move(options));
+}
+
+}  // namespace muster

@@ -1,0 +1,271 @@
+#include "runtime/data/datasets/token_file.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fmt/ranges.h>
+#include <glob.h>
+#include <set>
+#include <string_view>
+
+#include "runtime/data/datasets/file_kind.h"
+#include "runtime/data/datasets/npy.h"
+#include "runtime/data/datasets/number_at.h"
+#include "runtime/data/datasets/stream_folder.h"
+
+namespace muster {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Bytes = std::span<const std::byte>;
+
+constexpr std::size_t kLlmcHeaderBytes = 1024;
+constexpr std::size_t kLookedTokens = 4096;  // tokens, for their width
+
+std::unexpected<Error> unusable(const std::string& path, const std::string& why) {
+  return failure(ErrorCode::kCorrupt, "cannot use {}: {}", path, why);
+}
+
+// Fills in tokens and count of a file that promises `count` tokens from `first` on.
+Status set_tokens(TokenFile& file, std::size_t first, std::uint64_t count) {
+  const Bytes bytes = file.file.bytes();
+  const std::uint64_t there = bytes.size() - first, size = c10::elementSize(file.dtype);
+  if (there % size != 0 || there / size != count) {
+    return unusable(file.path, fmt::format("its header says {} {} tokens, {} bytes, and {} follow: it is {}",
+                                           count, c10::toString(file.dtype), count * size, there,
+                                           there / size < count ? "cut off" : "longer than that"));
+  }
+  file.tokens = bytes.data() + first;
+  file.count = static_cast<std::int64_t>(count);
+  return {};
+}
+
+// ---- numpy's
+
+Status read_npy(TokenFile& file) {
+  const Bytes bytes = file.file.bytes();
+  const auto header = read_npy_header(bytes);
+  if (!header) return unusable(file.path, header.error().message());
+  constexpr at::ScalarType kTypes[] = {at::kByte, at::kUInt16, at::kUInt32, at::kInt, at::kLong};
+  if (!header->dtype || std::ranges::find(kTypes, *header->dtype) == std::end(kTypes))
+    return unusable(
+        file.path,
+        fmt::format(
+            "its array is of {}, and tokens are whole numbers: save tokens.astype(np.uint16), or uint32",
+            header->descr));
+  if (header->shape.size() != 1)
+    return unusable(file.path, fmt::format("its array has the shape ({}): save it as one row, by reshape(-1)",
+                                           fmt::join(header->shape, ", ")));
+  file.dtype = *header->dtype;
+  if (header->data_at % c10::elementSize(file.dtype) != 0)  // numpy fills its header up to 16 or 64 bytes
+    return unusable(file.path, "its header of a numpy array is damaged");
+  return set_tokens(file, header->data_at, static_cast<std::uint64_t>(header->shape[0]));
+}
+
+// ---- llm.c's
+
+struct LlmcKind {
+  std::int32_t magic, version;
+  at::ScalarType dtype;
+};
+constexpr LlmcKind kLlmc[] = {{20240520, 1, at::kUInt16}, {20240801, 7, at::kUInt32}};
+
+const LlmcKind* llmc_kind(Bytes bytes) {
+  if (bytes.size() < 4) return nullptr;
+  const auto found = std::ranges::find(kLlmc, number_at<std::int32_t>(bytes, 0), &LlmcKind::magic);
+  return found == std::end(kLlmc) ? nullptr : &*found;
+}
+
+Status read_llmc(TokenFile& file, const LlmcKind& kind) {
+  const Bytes bytes = file.file.bytes();
+  if (bytes.size() < kLlmcHeaderBytes || number_at<std::int32_t>(bytes, 4) != kind.version)
+    return unusable(file.path, fmt::format("its header is one of llm.c's, and cut off or not of version {}",
+                                           kind.version));
+  file.dtype = kind.dtype;
+  return set_tokens(file, kLlmcHeaderBytes, number_at<std::uint32_t>(bytes, 8));
+}
+
+// ---- Megatron's
+
+constexpr std::size_t kIndexHeaderBytes = 34;
+
+std::optional<at::ScalarType> type_of_code(std::uint8_t code) {
+  constexpr std::array<std::optional<at::ScalarType>, 9> kTypes{std::nullopt, at::kByte,    std::nullopt,
+                                                                std::nullopt, at::kInt,     at::kLong,
+                                                                std::nullopt, std::nullopt, at::kUInt16};
+  return code < kTypes.size() ? kTypes[code] : std::nullopt;
+}
+
+// "MMIDIDX\0\0", the version, the type, how many sequences and documents there are; of each sequence its
+// length and where it begins in the .bin, in bytes; and with which sequence each document begins, and the
+// last one ends.
+Status read_index(TokenFile& file, const std::string& path) {
+  const auto index = MappedFile::open(path);
+  if (!index) return std::unexpected(index.error());
+  const Bytes bytes = index->bytes();
+  const auto damaged = [&](const std::string& what) { return unusable(path, "it is damaged: " + what); };
+  if (bytes.size() < kIndexHeaderBytes || file_kind(bytes, bytes.size()) != FileKind::kMegatronIndex)
+    return unusable(path, "it is no index of Megatron's");
+  if (const auto version = number_at<std::uint64_t>(bytes, 9); version != 1)
+    return unusable(path, fmt::format("it is of version {}, and 1 is known", version));
+  const auto code = number_at<std::uint8_t>(bytes, 17);
+  const auto type = type_of_code(code);
+  if (!type)
+    return unusable(
+        path, fmt::format("its tokens are of type {}, and 1, 4, 5 and 8 are known: uint8, int32, int64 and "
+                          "uint16",
+                          code));
+  file.dtype = *type;
+  const auto sequences = number_at<std::uint64_t>(bytes, 18), documents = number_at<std::uint64_t>(bytes, 26);
+  const std::uint64_t rest = bytes.size() - kIndexHeaderBytes;
+  if (sequences > rest / 12 || documents > (rest - sequences * 12) / 8)
+    return damaged(fmt::format("it promises {} sequences and {} documents, and has {} bytes", sequences,
+                               documents, bytes.size()));
+  const std::size_t pointers_at = kIndexHeaderBytes + 4 * sequences,
+                    documents_at = pointers_at + 8 * sequences;
+  const std::size_t token_bytes = c10::elementSize(file.dtype);
+  std::uint64_t tokens = 0, document = 0;
+  const auto end_documents_at = [&](std::uint64_t sequence) {
+    for (; document < documents && number_at<std::uint64_t>(bytes, documents_at + 8 * document) == sequence;
+         ++document)
+      if (file.documents.empty() || file.documents.back() != static_cast<std::int64_t>(tokens))
+        file.documents.push_back(static_cast<std::int64_t>(tokens));
+  };
+  for (std::uint64_t sequence = 0; sequence < sequences; ++sequence) {
+    end_documents_at(sequence);
+    const auto length = number_at<std::int32_t>(bytes, kIndexHeaderBytes + 4 * sequence);
+    if (length < 0 || number_at<std::uint64_t>(bytes, pointers_at + 8 * sequence) != tokens * token_bytes)
+      return damaged(fmt::format("sequence {} does not begin where the one before it ends", sequence));
+    tokens += static_cast<std::uint64_t>(length);
+  }
+  end_documents_at(sequences);
+  if (document != documents)
+    return damaged(fmt::format("document {} does not begin at the start of a sequence", document));
+  if (Status set = set_tokens(file, 0, tokens); !set) return set;
+  if (file.documents.empty() || file.documents.front() != 0) file.documents.insert(file.documents.begin(), 0);
+  if (file.documents.back() != file.count) file.documents.push_back(file.count);
+  return {};
+}
+
+// The .idx, where `path` is that, or a .bin beside it, or both without their ends. Beside a .bin there may be
+// something else of that name.
+std::optional<std::string> index_of(const std::string& path) {
+  std::error_code ignored;
+  const fs::path given(path);
+  if (given.extension() == ".idx") return path;
+  if (given.extension() == ".bin") {
+    std::string beside = fs::path(given).replace_extension(".idx");
+    if (!fs::exists(beside, ignored)) return std::nullopt;
+    const auto index = MappedFile::open(beside);  // if that fails, who reads it says why
+    if (index && file_kind(index->bytes(), index->bytes().size()) != FileKind::kMegatronIndex)
+      return std::nullopt;
+    return beside;
+  }
+  if (fs::exists(given, ignored) || !fs::exists(path + ".idx", ignored)) return std::nullopt;
+  return path + ".idx";
+}
+
+// ---- Tokens and nothing else
+
+// By how much tokens are wider than they are read: the first word of each group of so many is a token's low
+// part, the second its high part, which is small, and others are 0. No vocabulary has so many tokens, 2^19,
+// that more than 8 values are needed for the high part of 16 bits.
+std::optional<std::size_t> wider_by(Bytes bytes, std::size_t token_bytes) {
+  constexpr std::uint64_t kHighParts = 8;
+  const std::size_t count = std::min(bytes.size() / token_bytes, kLookedTokens);
+  if (token_bytes == 1 || count < 32) return std::nullopt;
+  const auto word = [&](std::size_t i) {
+    return token_bytes == 2   ? number_at<std::uint16_t>(bytes, i * 2)
+           : token_bytes == 4 ? number_at<std::uint32_t>(bytes, i * 4)
+                              : number_at<std::uint64_t>(bytes, i * 8);
+  };
+  for (const std::size_t factor : {4, 2}) {
+    if (token_bytes * factor > 8) continue;
+    bool fits = true, any = false;
+    for (std::size_t i = 0; fits && i < count; ++i) {
+      const std::size_t place = i % factor;
+      any = any || (place == 0 && word(i) >= kHighParts);
+      fits = place == 0 || word(i) < (place == 1 && token_bytes == 2 ? kHighParts : 1);
+    }
+    if (fits && any) return factor;
+  }
+  return std::nullopt;
+}
+
+Status read_plain(TokenFile& file) {
+  const Bytes bytes = file.file.bytes();
+  const std::size_t token_bytes = c10::elementSize(file.dtype);
+  if (token_bytes > 1 && bytes.size() >= 64 && looks_like_text(bytes))
+    return unusable(
+        file.path, fmt::format("it is text, and tokens of {} are numbers: let a tokenizer make them, or give "
+                               "dtype = at::kByte for its letters",
+                               c10::toString(file.dtype)));
+  if (bytes.size() % token_bytes != 0) {
+    return unusable(
+        file.path,
+        fmt::format("its {} bytes are not a whole number of {} tokens of {} bytes each; it is truncated, or "
+                    "of another type",
+                    bytes.size(), c10::toString(file.dtype), token_bytes));
+  }
+  if (const auto factor = wider_by(bytes, token_bytes))
+    return unusable(file.path,
+                    fmt::format("its tokens seem to have {} bytes each, and are read as {}: give dtype",
+                                *factor * token_bytes, c10::toString(file.dtype)));
+  return set_tokens(file, 0, bytes.size() / token_bytes);
+}
+
+Status read_tokens(TokenFile& file, const std::optional<std::string>& index) {
+  const Bytes bytes = file.file.bytes();
+  if (index) return read_index(file, *index);
+  if (const auto kind = file_kind(bytes, bytes.size())) {
+    if (*kind == FileKind::kNpy) return read_npy(file);
+    // Letters may be tokens of one byte.
+    if (*kind != FileKind::kHtml || c10::elementSize(file.dtype) > 1)
+      return unusable(file.path,
+                      fmt::format("it is {}; load it in Python, and np.save(\"train.npy\", tokens)",
+                                  description_of(*kind)));
+  }
+  const LlmcKind* const llmc = llmc_kind(bytes);
+  return llmc == nullptr ? read_plain(file) : read_llmc(file, *llmc);
+}
+
+}  // namespace
+
+Expected<TokenFile> open_token_file(const std::string& path, std::optional<at::ScalarType> dtype) {
+  for (const auto check : {check_is_path, check_is_no_stream})
+    if (Status usable = check(path); !usable) return std::unexpected(usable.error());
+  const std::optional<std::string> index = index_of(path);
+  const std::string tokens = index ? fs::path(*index).replace_extension(".bin").string() : path;
+  auto mapped = MappedFile::open(tokens);
+  if (!mapped) return std::unexpected(mapped.error());
+  TokenFile file{
+      .path = tokens, .file = *std::move(mapped), .dtype = dtype.value_or(at::kUInt16), .documents = {}};
+  if (Status read = read_tokens(file, index); !read) return std::unexpected(read.error());
+  if (dtype && file.dtype != *dtype)
+    return unusable(tokens,
+                    fmt::format("its tokens are {}, as {} says, and dtype is {}", c10::toString(file.dtype),
+                                index.value_or("its header"), c10::toString(*dtype)));
+  if (file.documents.empty()) file.documents = {0, file.count};
+  return file;
+}
+
+Expected<std::vector<std::string>> files_of_pattern(const std::string& pattern) {
+  if (Status usable = check_is_path(pattern); !usable) return std::unexpected(usable.error());
+  std::error_code ignored;
+  if (pattern.find_first_of("*?[") == std::string::npos || fs::exists(pattern, ignored))
+    return std::vector{pattern};
+  glob_t found{};
+  const int code = glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  std::set<std::string> all;  // sorted by bytes, whatever the locale
+  for (std::size_t i = 0; code == 0 && i < found.gl_pathc; ++i) all.emplace(found.gl_pathv[i]);
+  globfree(&found);
+  // Of Megatron's two files the .bin stands for both.
+  std::erase_if(all, [&all](const std::string& file) {
+    return file.ends_with(".idx") && all.contains(file.substr(0, file.size() - 4) + ".bin");
+  });
+  if (all.empty()) return failure(ErrorCode::kUnavailable, "cannot use {}: there is no such file", pattern);
+  return std::vector<std::string>(all.begin(), all.end());
+}
+
+}  // namespace muster

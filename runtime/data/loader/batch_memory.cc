@@ -1,0 +1,97 @@
+#include "runtime/data/loader/batch_memory.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <muster/data/batch_memory.h>
+#include <new>
+#include <torch/torch.h>
+#include <utility>
+
+namespace muster {
+
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+struct Source {
+  std::shared_ptr<BatchMemory> memory;
+  bool pinned = false;
+};
+thread_local Source source;
+
+}  // namespace
+
+BatchMemory::~BatchMemory() {
+  for (const auto& [size, idle] : idle_) {
+    for (void* block : idle.blocks) std::free(block);
+  }
+}
+
+at::Tensor BatchMemory::take(at::IntArrayRef sizes, at::ScalarType type) {
+  const auto wanted = static_cast<std::size_t>(c10::multiply_integers(sizes)) * c10::elementSize(type);
+  const std::size_t size_bytes = (wanted + kAlignment - 1) / kAlignment * kAlignment;
+  if (size_bytes == 0) return at::empty(sizes, type);
+  void* block = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = idle_.find(size_bytes); found != idle_.end()) {
+      Idle& idle = found->second;
+      block = idle.blocks.back();
+      idle.blocks.pop_back();
+      idle.last_used = ++used_;
+      idle_bytes_ -= size_bytes;
+      if (idle.blocks.empty()) idle_.erase(found);
+    }
+  }
+  if (block == nullptr) block = std::aligned_alloc(kAlignment, size_bytes);
+  if (block == nullptr) throw std::bad_alloc();
+  return at::from_blob(
+      block, sizes,
+      [self = shared_from_this(), size_bytes](void* used) { self->give_back(used, size_bytes); }, type);
+}
+
+void BatchMemory::give_back(void* block, std::size_t size_bytes) {
+  if (size_bytes > idle_limit_bytes_) return std::free(block);
+  std::vector<void*> too_many;
+  {
+    const std::lock_guard lock(mutex_);
+    Idle& idle = idle_[size_bytes];
+    idle.blocks.push_back(block);
+    idle.last_used = ++used_;
+    idle_bytes_ += size_bytes;
+    while (idle_bytes_ > idle_limit_bytes_) too_many.push_back(oldest_block());
+  }
+  for (void* each : too_many) std::free(each);
+}
+
+// Takes one out of the size that was used longest ago. There are few sizes, or this is rare.
+void* BatchMemory::oldest_block() {
+  const auto oldest = std::ranges::min_element(
+      idle_, {}, [](const auto& size_and_idle) { return size_and_idle.second.last_used; });
+  void* block = oldest->second.blocks.back();
+  oldest->second.blocks.pop_back();
+  idle_bytes_ -= oldest->first;
+  if (oldest->second.blocks.empty()) idle_.erase(oldest);
+  return block;
+}
+
+std::size_t BatchMemory::idle_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return idle_bytes_;
+}
+
+UseBatchMemory::UseBatchMemory(std::shared_ptr<BatchMemory> memory, bool pinned) {
+  source = {std::move(memory), pinned};
+}
+
+UseBatchMemory::~UseBatchMemory() {
+  source = {};
+}
+
+at::Tensor batch_empty(at::IntArrayRef sizes, at::ScalarType type) {
+  // torch keeps page-locked memory for the next tensor by itself.
+  if (source.pinned) return at::empty(sizes, at::TensorOptions(type).pinned_memory(true));
+  return source.memory ? source.memory->take(sizes, type) : at::empty(sizes, type);
+}
+
+}  // namespace muster

@@ -1,0 +1,240 @@
+#include "runtime/data/loader/prefetcher.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <fmt/format.h>
+#include <list>
+#include <mutex>
+#include <stdexcept>
+#include <system_error>
+#include <torch/torch.h>
+
+#include "common/base/quiet_thread.h"
+#include "runtime/data/loader/one_compute_thread.h"
+
+namespace muster {
+
+struct Prefetcher::Shared {
+  struct Slot {
+    std::optional<Ticket> ticket;  // none: it could not be made
+    bool begun = false;
+    bool ready = false;
+    std::int64_t bytes = 0;
+    detail::LoadedBatch batch;
+    std::exception_ptr error;
+  };
+  Shared(Work the_work, Limits the_limits) : work(std::move(the_work)), limits(the_limits) {}
+  using Slots = std::list<Slot>;
+  void work_as(int worker);
+  void run(int worker);
+  void add_ticket(int worker, std::unique_lock<std::mutex>& lock);
+  void load(Slot& slot, std::unique_lock<std::mutex>& lock);
+  bool has_room() const;
+  Slots::iterator slot_for(int worker);
+  Slots::iterator ready_slot();
+
+  const Work work;
+  const Limits limits;
+  std::mutex mutex;
+  std::condition_variable room;
+  std::condition_variable ready;
+  std::condition_variable worker_ended;
+  Slots slots;                     // in the order of the tickets
+  std::int64_t bytes = 0;          // of the ready ones
+  std::int64_t largest_bytes = 0;  // a guess for those that are being loaded
+  std::int64_t loading = 0;        // slots that are not ready
+  std::exception_ptr failed_begin;
+  bool idle = false;            // there was no ticket
+  bool asking = false;          // a worker is in next_ticket()
+  std::int64_t times_more = 0;  // that more() was called
+  bool stopping = false;
+  std::int64_t ended = 0;  // workers
+};
+
+bool Prefetcher::Shared::has_room() const {
+  if (std::ssize(slots) >= limits.batches) return false;
+  return slots.empty() || bytes + (loading + 1) * largest_bytes <= limits.bytes;
+}
+
+// One that is to be loaded by this worker, and by nobody yet.
+Prefetcher::Shared::Slots::iterator Prefetcher::Shared::slot_for(int worker) {
+  return std::ranges::find_if(slots, [worker](const Slot& slot) {
+    return !slot.begun && (slot.ticket->worker == kAnyWorker || slot.ticket->worker == worker);
+  });
+}
+
+Prefetcher::Shared::Slots::iterator Prefetcher::Shared::ready_slot() {
+  if (limits.in_order) return !slots.empty() && slots.front().ready ? slots.begin() : slots.end();
+  return std::ranges::find_if(slots, &Slot::ready);
+}
+
+void Prefetcher::Shared::work_as(int worker) {
+  run(worker);
+  const std::lock_guard lock(mutex);
+  ++ended;
+  worker_ended.notify_one();
+}
+
+void Prefetcher::Shared::run(int worker) {
+  // The cores belong to training: a worker must not open a pool of compute threads of its own.
+  const OneComputeThread one_thread;
+  const at::NoGradGuard no_grad;
+  try {
+    work.begin(worker);
+  } catch (...) {
+    const std::lock_guard lock(mutex);
+    failed_begin = std::current_exception();
+    ready.notify_all();
+    return;
+  }
+  std::unique_lock lock(mutex);
+  for (;;) {
+    auto slot = slots.end();
+    room.wait(lock, [&] {
+      slot = slot_for(worker);
+      return stopping || slot != slots.end() || (!idle && !asking && has_room());
+    });
+    if (stopping) return;
+    if (slot != slots.end()) {
+      load(*slot, lock);
+      continue;
+    }
+    add_ticket(worker, lock);
+  }
+}
+
+// What next_ticket() throws, such as a sampler that cannot make the next epoch's order, stands in the place
+// of that ticket, and is the last.
+void Prefetcher::Shared::add_ticket(int worker, std::unique_lock<std::mutex>& lock) {
+  std::optional<Ticket> ticket;
+  std::exception_ptr error;
+  const std::int64_t before = times_more;
+  asking = true;
+  lock.unlock();  // it may take long: an epoch's order may be on its way
+  try {
+    ticket = work.next_ticket();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  asking = false;
+  idle = error || (!ticket && times_more == before);
+  if (error) {
+    slots.push_back(Slot{.ticket = {}, .begun = true, .ready = true, .batch = {}, .error = error});
+    ready.notify_one();
+  } else if (ticket) {
+    slots.push_back(Slot{.ticket = ticket, .batch = {}, .error = nullptr});
+    ++loading;
+  }
+  // Another one may ask now; and the ticket may be that of one who sleeps.
+  if (ticket && ticket->worker != kAnyWorker && ticket->worker != worker)
+    room.notify_all();
+  else
+    room.notify_one();
+}
+
+void Prefetcher::Shared::load(Slot& slot, std::unique_lock<std::mutex>& lock) {
+  slot.begun = true;
+  lock.unlock();
+  detail::LoadedBatch loaded;
+  std::exception_ptr error;
+  std::int64_t loaded_bytes = 0;
+  try {
+    loaded = work.load(*slot.ticket);
+    for (const at::Tensor* tensor : loaded.tensors) loaded_bytes += detail::tensor_bytes(*tensor);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  --loading;
+  slot.bytes = loaded_bytes;
+  bytes += slot.bytes;
+  largest_bytes = std::max(largest_bytes, slot.bytes);
+  slot.batch = std::move(loaded);
+  slot.error = error;
+  slot.ready = true;
+  ready.notify_one();
+  room.notify_one();  // it may be smaller than was guessed
+}
+
+Prefetcher::Prefetcher(Work work, Limits limits)
+    : shared_(std::make_shared<Shared>(std::move(work), limits)) {
+  try {
+    for (int worker = 0; worker < limits.workers; ++worker)
+      threads_.push_back(start_quiet_thread(
+          fmt::format("muster-load-{}", worker),
+          [shared = shared_, worker](const std::stop_token&) { shared->work_as(worker); }));
+  } catch (const std::system_error& error) {
+    const std::size_t started = threads_.size();
+    stop(std::nullopt);
+    throw std::runtime_error(fmt::format("DataLoader: num_workers = {}: only {} threads could be started: {}",
+                                         limits.workers, started, error.code().message()));
+  }
+}
+
+Prefetcher::~Prefetcher() {
+  stop(std::nullopt);
+}
+
+void Prefetcher::halt() {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->stopping = true;
+  }
+  shared_->room.notify_all();
+}
+
+bool Prefetcher::stop(std::optional<Seconds> within) {
+  halt();
+  bool ended = true;
+  if (within) {
+    std::unique_lock lock(shared_->mutex);
+    ended = shared_->worker_ended.wait_for(lock, *within,
+                                           [this] { return shared_->ended == std::ssize(threads_); });
+  }
+  for (std::jthread& thread : threads_) {
+    if (!ended) thread.detach();
+  }
+  threads_.clear();  // joins them
+  return ended;
+}
+
+std::optional<Prefetcher::Taken> Prefetcher::take(std::optional<Seconds> timeout) {
+  Shared& shared = *shared_;
+  std::unique_lock lock(shared.mutex);
+  auto slot = shared.slots.end();
+  const auto arrived = [&] {
+    slot = shared.ready_slot();
+    return slot != shared.slots.end() || shared.failed_begin;
+  };
+  if (!timeout) {
+    shared.ready.wait(lock, arrived);
+  } else if (!shared.ready.wait_for(lock, *timeout, arrived)) {
+    return std::nullopt;
+  }
+  if (slot == shared.slots.end()) std::rethrow_exception(shared.failed_begin);
+  if (!slot->ticket) std::rethrow_exception(slot->error);
+  Taken taken{*slot->ticket, std::move(slot->batch), slot->error};
+  shared.bytes -= slot->bytes;
+  shared.slots.erase(slot);
+  lock.unlock();
+  shared.room.notify_one();
+  return taken;
+}
+
+void Prefetcher::more() {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->idle = false;
+    ++shared_->times_more;
+  }
+  shared_->room.notify_all();
+}
+
+std::optional<Ticket> Prefetcher::awaited() const {
+  const std::lock_guard lock(shared_->mutex);
+  const auto& slots = shared_->slots;
+  return slots.empty() || !slots.front().begun ? std::nullopt : slots.front().ticket;
+}
+
+}  // namespace muster

@@ -1,0 +1,50 @@
+// What all that cut the order of an epoch into parts have in common.
+//
+// Plain functions; each may run in several threads at once.
+#pragma once
+
+#include <cstdint>
+#include <muster/data/sampler.h>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/wire/digest.h"
+
+namespace muster {
+
+constexpr std::int64_t divide_up(std::int64_t number, std::int64_t by) {
+  return number / by + (number % by != 0 ? 1 : 0);
+}
+
+// Of the generator of an epoch.
+constexpr std::uint64_t seed_of(std::uint64_t seed, std::int64_t epoch) {
+  return seed + static_cast<std::uint64_t>(epoch);
+}
+
+// Tells apart two lists that look alike otherwise: a part of their XXH3-128.
+template <class Value>
+std::string digest_of(const std::vector<Value>& values) {
+  constexpr std::size_t kDigits = 16;
+  return xxh3_digest({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(Value)})
+      .substr(0, kDigits);
+}
+
+// sampler.indices(epoch). std::invalid_argument if a sampler of somebody else's gives fewer or more than it
+// says.
+std::vector<std::int64_t> order_of(const Sampler& sampler, std::int64_t epoch);
+
+// The sampler, if its entries can be had one by one; else null.
+const ComputedSampler* computed(const Sampler& sampler);
+
+// std::invalid_argument, in the name of `type`, if the sampler is the part of one rank: it is to be the order
+// of all ranks together.
+void check_of_all_ranks(std::string_view type, const Sampler& sampler);
+
+// 0, step, 2 * step, ...: where `count` parts begin, and where the last one ends, which is at most at `end`.
+std::vector<std::int64_t> evenly_spaced(std::int64_t count, std::int64_t step, std::int64_t end);
+
+// std::invalid_argument, in the name of `type`, unless 0 <= rank < num_replicas.
+void check_replica(std::string_view type, int num_replicas, int rank);
+
+}  // namespace muster

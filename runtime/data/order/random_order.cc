@@ -1,0 +1,73 @@
+#include "runtime/data/order/random_order.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <torch/torch.h>
+#include <utility>
+
+#include "runtime/data/order/order.h"
+
+namespace muster {
+
+namespace {
+
+at::Generator generator_of(std::uint64_t seed) {
+  return at::make_generator<at::CPUGeneratorImpl>(seed);
+}
+
+void append(std::vector<std::int64_t>& order, const at::Tensor& drawn, std::int64_t count) {
+  const auto* first = drawn.data_ptr<std::int64_t>();
+  order.insert(order.end(), first, first + count);
+}
+
+// randperm(size), with the same numbers. Up to this size it is a loop over the generator; only for filling
+// the list beforehand torch uses threads, and where no core is free it waits ten times as long for them.
+constexpr std::int64_t kDrawnOneByOne = std::numeric_limits<std::uint32_t>::max() / 20;
+void append_permutation(std::vector<std::int64_t>& order, std::int64_t size, std::int64_t count,
+                        at::Generator& generator) {
+  const std::size_t begin = order.size();
+  order.resize(begin + static_cast<std::size_t>(size));
+  const std::span drawn = std::span(order).subspan(begin);
+  if (size >= kDrawnOneByOne) {
+    at::Tensor here = at::from_blob(drawn.data(), {size}, at::kLong);
+    at::randperm_out(here, size, generator);
+  } else {
+    std::iota(drawn.begin(), drawn.end(), 0);
+    auto* random = generator.get<at::CPUGeneratorImpl>();
+    for (std::size_t i = 0; i + 1 < drawn.size(); ++i)
+      std::swap(drawn[i], drawn[i + random->random() % (drawn.size() - i)]);
+  }
+  order.resize(begin + static_cast<std::size_t>(count));
+}
+
+}  // namespace
+
+std::vector<std::int64_t> permutations(std::int64_t size, std::int64_t count, std::uint64_t seed) {
+  at::Generator generator = generator_of(seed);
+  std::vector<std::int64_t> order;
+  order.reserve(static_cast<std::size_t>(divide_up(count, size) * size));
+  for (std::int64_t left = count; left > 0; left -= size)
+    append_permutation(order, size, std::min(left, size), generator);
+  return order;
+}
+
+std::vector<std::int64_t> draws(std::int64_t size, std::int64_t count, std::uint64_t seed) {
+  std::vector<std::int64_t> order;
+  // Python draws 32 at a time, which are the same numbers.
+  append(order, at::randint(size, {count}, generator_of(seed), at::kLong), count);
+  return order;
+}
+
+std::vector<std::int64_t> weighted_draws(std::span<const double> weights, std::int64_t count,
+                                         bool replacement, std::uint64_t seed) {
+  // multinomial only reads them.
+  const at::Tensor view = at::from_blob(const_cast<double*>(weights.data()),  // NOLINT
+                                        {std::ssize(weights)}, at::kDouble);
+  std::vector<std::int64_t> order;
+  append(order, at::multinomial(view, count, replacement, generator_of(seed)), count);
+  return order;
+}
+
+}  // namespace muster

@@ -1,0 +1,62 @@
+// How an optimizer that is not torch's own, such as a fused or a sharded one, shows its state to a
+// checkpoint: it derives from one of these three classes.
+//
+//   class Lion : public torch::optim::Optimizer, public muster::SavedOptimizer { ... };
+//
+// The training thread calls them between two steps.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <torch/optim/optimizer.h>
+#include <vector>
+
+namespace muster {
+
+class SavedOptimizer {
+ public:
+  virtual ~SavedOptimizer() = default;
+  // Its name: a checkpoint of another kind does not fit.
+  virtual std::string saved_kind() const = 0;
+  // The options of a group, as texts by name. What is loaded was saved by this kind.
+  virtual std::map<std::string, std::string> saved_options(std::size_t group) const = 0;
+  virtual void load_options(std::size_t group, const std::map<std::string, std::string>& options) = 0;
+
+  // A parameter's state: tensors and counts by name. Slices of a tensor, where ranks share a parameter's
+  // state out, say where in the whole they lie (TensorSlice); empty: it is the whole.
+  struct Field {
+    at::Tensor tensor;
+    std::vector<std::int64_t> whole_shape{};
+    std::vector<std::int64_t> offsets{};
+  };
+  struct State {
+    std::map<std::string, Field> tensors;
+    std::map<std::string, std::int64_t> counts;
+  };
+  // Empty: it has none, or not on this rank.
+  virtual State saved_state(const at::Tensor& parameter) const = 0;
+  // What state to ask a checkpoint for: tensors of the right shape, which are filled, and counts by name.
+  virtual State new_state(const at::Tensor& parameter) const = 0;
+  virtual void load_state(const at::Tensor& parameter, State state) = 0;
+};
+
+// Marks a class derived from one of torch's optimizers that adds no state to it, such as FusedAdam: a
+// checkpoint holds it as torch's, and either of the two continues from it.
+class SavedAsTorchs {
+ public:
+  virtual ~SavedAsTorchs() = default;
+};
+
+// An optimizer around another one, whose state is the one to be saved, such as ZeroRedundancyOptimizer.
+class WrappedOptimizer {
+ public:
+  virtual ~WrappedOptimizer() = default;
+  virtual torch::optim::Optimizer& local() = 0;
+  virtual void give_options() = 0;  // copies this object's options to local(), before local() is saved
+  virtual void take_options() = 0;  // copies local()'s options to this object, after local() has been loaded
+};
+
+}  // namespace muster

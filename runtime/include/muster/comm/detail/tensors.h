@@ -1,0 +1,67 @@
+// The tensors inside a value, however they are packed: a tensor, or containers, optionals, tuples and structs
+// of them.
+//
+// Not for direct use.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <concepts>
+#include <cstdint>
+#include <muster/comm/detail/fields.h>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+namespace muster::detail {
+
+template <class Value>
+constexpr bool kIsOptional = false;
+template <class Value>
+constexpr bool kIsOptional<std::optional<Value>> = true;
+
+// A class that says by itself which tensors are in it.
+template <class Value>
+concept NamesItsTensors = requires(Value& value) {
+  { value.tensors() } -> std::same_as<std::vector<at::Tensor*>>;
+};
+
+template <class Value>
+constexpr bool kHidesItsTensors = false;
+
+template <class Value>
+void collect_tensors(Value& value, std::vector<at::Tensor*>& tensors) {
+  using Plain = std::remove_const_t<Value>;
+  if constexpr (std::is_same_v<Value, at::Tensor>) {
+    tensors.push_back(&value);
+  } else if constexpr (std::is_arithmetic_v<Value> || std::is_enum_v<Value> ||
+                       std::is_same_v<Plain, std::string>) {
+  } else if constexpr (NamesItsTensors<Value>) {
+    for (at::Tensor* tensor : value.tensors()) tensors.push_back(tensor);
+  } else if constexpr (kIsOptional<Plain>) {
+    if (value) collect_tensors(*value, tensors);
+  } else if constexpr (requires { std::tuple_size<Plain>::value; }) {
+    std::apply([&](auto&... element) { (collect_tensors(element, tensors), ...); }, value);
+  } else if constexpr (requires { value.begin() != value.end(); }) {
+    if constexpr (!std::is_arithmetic_v<typename Plain::value_type>)
+      for (auto& element : value) collect_tensors(element, tensors);
+  } else if constexpr (std::is_aggregate_v<Plain>) {
+    std::apply([&](auto&... field) { (collect_tensors(field, tensors), ...); }, fields(value));
+  } else {
+    static_assert(
+        kHidesItsTensors<Value>,
+        "a batch or sample has a part of this type, and tensors in it would not be seen (and so not "
+        "be pinned, counted or moved to the device): use tensors, numbers, strings, enums, optionals, "
+        "containers, tuples and plain structs of them, or give the type a member function "
+        "std::vector<at::Tensor*> tensors() that says which it has");
+  }
+}
+
+// Tensors of one block of memory each that together are this one: itself, or the parts of a sparse one. Of a
+// layout that has neither: none.
+std::vector<at::Tensor> dense_parts(const at::Tensor& tensor);
+// Of a tensor of any layout; of an undefined one 0.
+std::int64_t tensor_bytes(const at::Tensor& tensor);
+
+}  // namespace muster::detail

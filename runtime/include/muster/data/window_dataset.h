@@ -1,0 +1,40 @@
+// A time series cut into windows: what has been, and what comes next.
+//
+//   muster::WindowDataset dataset(series, {.length = 96, .horizon = 24});    // series [time, ...]
+//
+// Sample i: data, the `length` steps from i * stride on, [length, ...], and target, the `horizon` steps after
+// them, [horizon, ...]. Samples of get() share memory with the series; batches are copies. Safe to read from
+// several threads.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <cstdint>
+#include <muster/data/dataset.h>
+#include <string>
+
+namespace muster {
+
+struct WindowDatasetOptions {
+  std::int64_t length = 0;   // steps of a window; at least 1
+  std::int64_t stride = 1;   // from the begin of one window to that of the next
+  std::int64_t horizon = 1;  // steps to predict
+};
+
+class WindowDataset : public Dataset<> {
+ public:
+  // std::invalid_argument names the option that cannot be used, or says that the series is too short.
+  WindowDataset(const at::Tensor& series, WindowDatasetOptions options);
+  // The targets are of another series, [time, ...], over the same steps.
+  WindowDataset(const at::Tensor& series, const at::Tensor& targets, WindowDatasetOptions options);
+
+  std::int64_t size() const override { return windows_.size(0); }
+  Example get(std::int64_t index) const override;
+  Batch get_batch(std::span<const std::int64_t> indices) const override;
+  std::string name() const override { return "WindowDataset"; }
+
+ private:
+  at::Tensor windows_;  // [n, length, ...] and [n, horizon, ...]: views
+  at::Tensor targets_;
+};
+
+}  // namespace muster

@@ -1,0 +1,103 @@
+// What a model is made of: its layers, their output shapes, parameters and memory; Keras' summary(), Python's
+// torchinfo.
+//
+//   const auto summary = muster::summary(net, {64, 1, 28, 28});  // or example inputs: summary(net, images)
+//   if (job.rank() == 0) std::fputs(summary.table().c_str(), stdout);
+//
+// Shapes come from a forward pass in eval mode, after which the model is as it was before. LibTorch has no
+// hooks on modules, so not all of them can be seen: known are those of torch::nn's layers that have
+// parameters, of all that is in a Sequential, and of the model itself; others have none. One thread at a
+// time.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <cstdint>
+#include <functional>
+#include <muster/comm/detail/tensors.h>
+#include <optional>
+#include <string>
+#include <torch/nn/module.h>
+#include <type_traits>
+#include <vector>
+
+namespace muster {
+
+struct LayerSummary {
+  std::string name;                                         // "blocks.0.attention"; empty: the model itself
+  std::string type;                                         // "Conv2d"
+  int depth = 0;                                            // 0: the model itself
+  std::optional<std::vector<std::int64_t>> output_shape{};  // none: not known
+  // Numbers of its own parameters, without those of layers in it. A shared one counts where it comes first.
+  std::int64_t parameters = 0;
+  std::int64_t trainable = 0;
+};
+
+struct ModelSummary {
+  std::vector<LayerSummary> layers{};  // as they were registered, each before those in it
+  std::int64_t parameters = 0;
+  std::int64_t trainable = 0;  // the others are frozen
+  std::int64_t parameter_bytes = 0;
+  std::int64_t gradient_bytes = 0;  // that a backward pass will make
+  std::int64_t buffer_bytes = 0;
+  // Of the forward pass, if there was one: what it keeps for the backward pass and returns, and what it needs
+  // at most, as the allocators count it.
+  std::optional<std::int64_t> activation_bytes{};
+  std::optional<std::int64_t> peak_bytes{};
+
+  std::string table() const;
+};
+
+namespace detail {
+
+using Forward = std::function<std::vector<at::Tensor>()>;
+// `forward` may be null.
+ModelSummary summarize(torch::nn::Module& module, const std::vector<at::Tensor>& inputs,
+                       const Forward& forward);
+// Zeros of this size, of the type and on the device of the first parameter.
+at::Tensor input_for(const torch::nn::Module& module, at::IntArrayRef size);
+
+template <class Model>
+auto& module_in(Model& model) {
+  if constexpr (std::is_base_of_v<torch::nn::Module, std::remove_const_t<Model>>)
+    return model;
+  else if constexpr (requires { model.module(); })  // a DistributedDataParallel or DataParallel
+    return *model.module();
+  else
+    return *model;
+}
+
+}  // namespace detail
+
+// `model`: a module, a holder or shared_ptr of one, or what DistributedDataParallel made of it. `inputs`:
+// what its forward() takes; without any there is no forward pass and no shape.
+template <class Model, class... Inputs>
+  requires(!(sizeof...(Inputs) == 1 && (std::is_convertible_v<const Inputs&, at::IntArrayRef> && ...)))
+ModelSummary summary(Model&& model, const Inputs&... inputs) {
+  auto& module = detail::module_in(model);
+  if constexpr (sizeof...(Inputs) == 0) {
+    return detail::summarize(module, {}, nullptr);
+  } else {
+    std::vector<at::Tensor> tensors;
+    const auto note = [&](const auto& input) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(input)>, at::Tensor>) tensors.push_back(input);
+    };
+    (note(inputs), ...);
+    return detail::summarize(module, tensors, [&] {
+      auto output = module.forward(inputs...);
+      std::vector<at::Tensor*> found;
+      detail::collect_tensors(output, found);
+      std::vector<at::Tensor> outputs;
+      for (const at::Tensor* each : found) outputs.push_back(*each);
+      return outputs;
+    });
+  }
+}
+
+// The size of its one input, batch included: {64, 1, 28, 28}. Models of words or several inputs need
+// examples.
+template <class Model>
+ModelSummary summary(Model&& model, at::IntArrayRef input_size) {
+  return summary(model, detail::input_for(detail::module_in(model), input_size));
+}
+
+}  // namespace muster

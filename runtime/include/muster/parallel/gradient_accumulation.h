@@ -1,0 +1,67 @@
+// One step of an optimizer for several batches, whose gradients add up, and are reduced with the last alone:
+// Accelerate's accumulate().
+//
+//   muster::GradientAccumulation accumulation(model, 4);
+//   for (auto& batch : loader.epochs(10)) {
+//     const auto part = accumulation.part(loader.batch() + 1 == loader.batches_per_epoch());
+//     (loss_of(model(batch.data), batch.target) * part.scale()).backward();
+//     if (!part.is_last()) continue;
+//     optimizer.step();
+//     optimizer.zero_grad();
+//     checkpoints.step(state);
+//   }
+//
+// `model` is a DistributedDataParallel, or a module of one process. Forward and backward pass lie within the
+// life of a part. A checkpoint holds whole steps: save where is_last(). All ranks call it with the same
+// arguments. For the training thread.
+#pragma once
+
+#include <cstdint>
+#include <muster/parallel/distributed_data_parallel.h>
+#include <optional>
+#include <stdexcept>
+
+namespace muster {
+
+template <class Model>
+class GradientAccumulation {
+ public:
+  class [[nodiscard]] Part {
+   public:
+    bool is_last() const { return is_last_; }
+    // By which the loss of a part is multiplied: 1 / steps.
+    double scale() const { return scale_; }
+
+   private:
+    friend class GradientAccumulation;
+    Part(Model& model, bool is_last, double scale) : is_last_(is_last), scale_(scale) {
+      if constexpr (requires { model.no_sync(); }) {
+        if (!is_last) no_sync_.emplace(model.no_sync());
+      }
+    }
+    bool is_last_;
+    double scale_;
+    std::optional<NoSync> no_sync_;
+  };
+
+  // std::invalid_argument for less than one step.
+  GradientAccumulation(Model& model, std::int64_t steps) : model_(model), steps_(steps) {
+    if (steps < 1) throw std::invalid_argument("GradientAccumulation: steps must be 1 at least");
+  }
+
+  // The next batch. `ends`: no other follows, so that its step is made of those that there are, as at the end
+  // of an epoch.
+  Part part(bool ends = false) {
+    ++done_;
+    const bool is_last = done_ == steps_ || ends;
+    if (is_last) done_ = 0;
+    return Part(model_, is_last, 1.0 / static_cast<double>(steps_));
+  }
+
+ private:
+  Model& model_;
+  std::int64_t steps_;
+  std::int64_t done_ = 0;  // parts of this step
+};
+
+}  // namespace muster

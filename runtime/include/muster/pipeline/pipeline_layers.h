@@ -1,0 +1,153 @@
+// A model as a list of layers, from which each rank makes the stages that it has, and nothing else.
+//
+//   muster::PipelineLayers layers(seed);
+//   layers.add("embedding", [] { return torch::nn::Embedding(50000, 1024); });  // made where it is needed
+//   for (int i = 0; i < 24; ++i) layers.add(fmt::format("blocks.{}", i), [] { return Block(1024); });
+//   layers.add("head", [] { return Head(1024); });
+//   muster::PipelineStage stage = layers.stage({0, 13}, job.rank(), job);  // the first layers of two stages
+//
+// Whatever the cut is, parameters have the same names and begin with the same values. What a layer's
+// forward() returns (a tensor, a tuple or a vector of tensors) is what the next one takes. From one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <muster/comm/detail/module.h>
+#include <muster/comm/group.h>
+#include <muster/model/named_layer.h>
+#include <muster/pipeline/detail/stage_forward.h>
+#include <muster/pipeline/pipeline_stage.h>
+#include <stdexcept>
+#include <string>
+#include <torch/nn/modules/container/any.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace muster {
+
+// Some of the layers, one after the other. Its parameters have the names that they have in the whole model.
+class StageModule : public torch::nn::Module {
+ public:
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs);
+  void train(bool on = true) override;
+  // Whether a parameter of this name is in a shared module, so that other stages may have it too.
+  bool shares(const std::string& parameter) const;
+
+ private:
+  friend class StageBuilder;
+  std::uint64_t first_ = 0;  // of its layers, counted in the whole model
+  std::vector<detail::StageForward> layers_;
+  std::vector<std::shared_ptr<torch::nn::Module>> unnamed_;  // what is in them belongs to this module
+  std::vector<std::string> shared_;                          // names of modules
+};
+
+// Modules that several layers use: tied weights. Layers of one stage have one module; each stage has its own,
+// under the same name and with the same values at the beginning, and a schedule sums their gradients.
+class SharedModules {
+ public:
+  explicit SharedModules(std::uint64_t seed) : seed_(seed) {}
+
+  // The module (a holder, as TORCH_MODULE makes it, or a shared_ptr) that has this name in the whole model;
+  // it is built, and initialised, by the first layer that asks. std::invalid_argument if it is of another
+  // type.
+  template <class Module, class Build>
+  Module get(const std::string& name, const Build& build) {
+    using Pointer = decltype(detail::module_pointer(std::declval<Module>()));
+    const auto found = find(name, [&] { return detail::module_pointer(Module(build())); });
+    auto module = std::dynamic_pointer_cast<typename Pointer::element_type>(found);
+    if (module == nullptr)
+      throw std::invalid_argument("the shared module '" + name + "' is of another type in another layer");
+    return Module(std::move(module));
+  }
+
+ private:
+  friend class StageBuilder;
+  std::shared_ptr<torch::nn::Module> find(const std::string& name,
+                                          const std::function<std::shared_ptr<torch::nn::Module>()>& build);
+
+  std::uint64_t seed_;
+  std::vector<std::pair<std::string, std::shared_ptr<torch::nn::Module>>> modules_;
+};
+
+namespace detail {
+
+struct BuiltLayer {
+  std::shared_ptr<torch::nn::Module> module;
+  StageForward forward;
+};
+using BuildLayer = std::function<BuiltLayer(SharedModules&)>;
+
+StageForward stage_forward(torch::nn::AnyModule module);
+
+template <class Module>
+BuiltLayer built_layer(Module module) {
+  if constexpr (std::is_same_v<Module, torch::nn::AnyModule>) {
+    return {module.ptr(), stage_forward(std::move(module))};
+  } else {
+    auto pointer = module_pointer(std::move(module));
+    return {pointer, stage_forward(pointer)};
+  }
+}
+
+}  // namespace detail
+
+class PipelineLayers {
+ public:
+  // The layers are initialised with random numbers of this seed and their place in the list, whichever rank
+  // makes them.
+  explicit PipelineLayers(std::uint64_t seed = 0) : seed_(seed) {}
+  // Adds these layers, such as those of models::resnet_layers().
+  explicit PipelineLayers(const std::vector<NamedLayer>& layers, std::uint64_t seed = 0) : seed_(seed) {
+    for (const NamedLayer& layer : layers) add(layer.name, layer.build);
+  }
+
+  // A module, or a function that makes one, which may take a muster::SharedModules&. Its parameters are
+  // called `name` and a dot and their name in the module; dots in the name make modules in modules
+  // ("layer1.0"). Without a name what is in the module belongs to the model itself. std::invalid_argument if
+  // another layer has this name, or one that lies in it.
+  template <class Layer>
+  void add(const std::string& name, Layer layer) {
+    if constexpr (detail::IsModel<Layer> || std::is_same_v<Layer, torch::nn::AnyModule>)
+      add_module(name, detail::built_layer(std::move(layer)));
+    else if constexpr (std::is_invocable_v<Layer&, SharedModules&>)
+      add_builder(name, /*may_share=*/true, [layer = std::move(layer)](SharedModules& shared) mutable {
+        return detail::built_layer(layer(shared));
+      });
+    else
+      add_builder(name, /*may_share=*/false, [layer = std::move(layer)](SharedModules& /*none*/) mutable {
+        return detail::built_layer(layer());
+      });
+  }
+  // All layers of it, by their names there ("0", "1", ...), after the prefix and a dot if there is one.
+  void add(const torch::nn::Sequential& layers, const std::string& prefix = "");
+
+  int size() const { return static_cast<int>(layers_.size()); }
+  const std::string& name(int layer) const { return layers_.at(static_cast<std::size_t>(layer)).name; }
+
+  // The layers from `first` on and before `last`; 0 and size(): the undivided model. Of layers that were
+  // added as functions, new modules. std::invalid_argument if there are none, or if two modules have one
+  // name.
+  std::shared_ptr<StageModule> build(int first, int last) const;
+  // The stage with this index of those whose first layers are these, on the device of the group.
+  // std::invalid_argument if that is no split of the layers.
+  PipelineStage stage(const std::vector<int>& first_layers, int index, const Group& group) const;
+
+ private:
+  struct Layer {
+    std::string name;
+    detail::BuildLayer build;
+    const torch::nn::Module* module;  // null: it is made by a function
+    bool may_share;
+  };
+  void add_module(const std::string& name, const detail::BuiltLayer& layer);
+  void add_builder(const std::string& name, bool may_share, detail::BuildLayer build);
+  void add_layer(Layer layer);
+
+  std::uint64_t seed_;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace muster

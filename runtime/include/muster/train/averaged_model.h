@@ -1,0 +1,78 @@
+// An average of a model's parameters over its training: torch.optim.swa_utils.AveragedModel, exponential
+// (EMA) or of equal weights (SWA).
+//
+//   Net average;  // of the same architecture
+//   muster::AveragedModel ema(net, average, {.decay = 0.999});
+//   state.add("ema", average);            // before restore(): load_model finds it by .name = "ema"
+//   state.add("ema_count", ema);
+//   for (...) { ...; optimizer.step(); ema.update_parameters(); }
+//   average.eval();
+//
+// Both models outlive it. The parameters of data-parallel ranks are equal, and so are their averages: no rank
+// talks. For the training thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <muster/comm/detail/module.h>
+#include <muster/comm/group.h>
+#include <optional>
+
+namespace muster {
+
+class LoadedState;
+class SavedState;
+
+struct AveragedModelOptions {
+  // average = decay * average + (1 - decay) * model; none: the mean of all updates.
+  std::optional<double> decay = std::nullopt;
+  // Buffers of floats are averaged, too; else copied. Whole numbers, such as BatchNorm's num_batches_tracked,
+  // are always copied; Python averages them.
+  bool use_buffers = false;
+};
+
+class AveragedModel {
+ public:
+  // std::invalid_argument if the models differ, or the decay is not between 0 and 1.
+  template <detail::IsModel Model, detail::IsModel Average>
+  AveragedModel(Model& model, Average& average, const AveragedModelOptions& options = {})
+      : AveragedModel(detail::module_of(model), detail::module_of(average), options, 0) {}
+
+  void update_parameters();  // the first one copies
+  std::int64_t n_averaged() const { return n_averaged_; }
+
+  // The count of updates, for TrainState; the average is a module of its own there.
+  void save(SavedState& to) const;
+  void load(LoadedState& from);
+
+ private:
+  AveragedModel(torch::nn::Module& model, torch::nn::Module& average, const AveragedModelOptions& options,
+                int);
+
+  torch::nn::Module& model_;
+  torch::nn::Module& average_;
+  AveragedModelOptions options_;
+  std::int64_t n_averaged_ = 0;
+};
+
+namespace detail {
+void update_batch_norm(torch::nn::Module& module, const Group* group,
+                       const std::function<void()>& forward_all);
+}  // namespace detail
+
+// The running mean and variance of all BatchNorm layers, made anew: torch.optim.swa_utils.update_bn(), which
+// knows of one rank's batches alone. `forward_all` calls the module's forward() (not that of a
+// DistributedDataParallel, which sends buffers about) with this rank's batches; the mean of those of all
+// ranks of the group counts, each batch the same, and all have it. Ranks may have different numbers of
+// batches, unless layers of a SyncBatchNorm make them meet in each.
+template <detail::IsModel Model>
+void update_bn(Model& model, const Group& group, const std::function<void()>& forward_all) {
+  detail::update_batch_norm(detail::module_of(model), &group, forward_all);
+}
+// Of one process.
+template <detail::IsModel Model>
+void update_bn(Model& model, const std::function<void()>& forward_all) {
+  detail::update_batch_norm(detail::module_of(model), nullptr, forward_all);
+}
+
+}  // namespace muster

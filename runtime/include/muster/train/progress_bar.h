@@ -1,0 +1,111 @@
+// How far a training is, in one line: steps, loss, samples a second, time left.
+//
+//   auto bar = muster::progress(loader, 10);  // loader.epochs(10); without a number: one epoch
+//   for (auto& batch : bar) {
+//     ...
+//     bar.loss(loss);
+//   }
+//
+// Rank 0 prints it, on stdout: a bar that is drawn in place on a terminal, else a line every few seconds, and
+// the last one. A loss that is a tensor is read when it is printed, and not before: no step waits for a GPU.
+// `launch top` shows the numbers of each rank, but of a tensor only rank 0's. For the training thread.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <muster/data/data_loader.h>
+#include <optional>
+#include <stdexcept>
+
+namespace muster {
+
+struct ProgressBarOptions {
+  std::int64_t first_step = 0;        // steps that were done before
+  std::int64_t total_steps = 0;       // 0: not known
+  std::int64_t samples_per_step = 0;  // of all ranks; 0: as after_step() says, or not known
+};
+
+// For loops that are not over a loader.
+class ProgressBar {
+ public:
+  explicit ProgressBar(const ProgressBarOptions& options = {});
+  ProgressBar(ProgressBar&&) noexcept;
+  ~ProgressBar();
+
+  void loss(const at::Tensor& value);  // of one element
+  void loss(double value);
+  // So many steps are done, the last one with so many samples on this rank.
+  void after_step(std::int64_t step, std::int64_t samples = 0);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+template <class Sample, class BatchType>
+class ProgressLoop {
+ public:
+  using Loader = DataLoader<Sample, BatchType>;
+  using Inner = typename Loader::Iterator;
+
+  ProgressLoop(Loader& loader, std::optional<std::int64_t> epochs) : loader_(&loader), epochs_(epochs) {}
+
+  class Iterator {
+   public:
+    using value_type = BatchType;
+    using difference_type = std::ptrdiff_t;
+    Iterator(ProgressLoop* loop, Inner inner) : loop_(loop), inner_(std::move(inner)) {}
+    BatchType& operator*() const { return *inner_; }
+    Iterator& operator++() {
+      loop_->step_done();
+      ++inner_;
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(std::default_sentinel_t) const { return inner_ == std::default_sentinel; }
+
+   private:
+    ProgressLoop* loop_;
+    Inner inner_;
+  };
+
+  Iterator begin() {
+    Inner inner = epochs_ ? loader_->epochs(*epochs_).begin() : loader_->begin();
+    const std::int64_t batches = batches_per_epoch();
+    const BatchInfo& info = loader_->info();
+    step_ = info.batch + (epochs_ ? info.epoch * batches : 0);
+    bar_.emplace(ProgressBarOptions{.first_step = step_, .total_steps = batches * epochs_.value_or(1)});
+    return {this, std::move(inner)};
+  }
+  std::default_sentinel_t end() const { return {}; }
+
+  // Of the step in hand.
+  void loss(const at::Tensor& value) { bar_->loss(value); }
+  void loss(double value) { bar_->loss(value); }
+
+ private:
+  void step_done() { bar_->after_step(++step_, static_cast<std::int64_t>(loader_->info().indices.size())); }
+  std::int64_t batches_per_epoch() const {
+    try {
+      return loader_->batches_per_epoch();
+    } catch (const std::logic_error&) {
+      return 0;  // of an iterable dataset nobody knows
+    }
+  }
+
+  Loader* loader_;
+  std::optional<std::int64_t> epochs_;
+  std::int64_t step_ = 0;
+  std::optional<ProgressBar> bar_;
+};
+
+// The loader stays while it is gone through.
+template <class Sample, class BatchType>
+ProgressLoop<Sample, BatchType> progress(DataLoader<Sample, BatchType>& loader,
+                                         std::optional<std::int64_t> epochs = std::nullopt) {
+  return {loader, epochs};
+}
+
+}  // namespace muster

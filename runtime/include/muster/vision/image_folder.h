@@ -1,0 +1,61 @@
+// Images in folders, one folder per class: torchvision.datasets.ImageFolder.
+//
+//   root/cat/1.jpg  root/cat/more/2.png  root/dog/3.jpg
+//
+// Classes are numbered by the sorted names of the folders in `root`. A class's images are the files in its
+// folder and in all folders below it, links followed, in torchvision's order: sorted by folder, then by name.
+// The tree is listed once, when the data set is made, without looking into a file; one warning counts by kind
+// what is not read. Safe to read from several threads.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <muster/data/dataset.h>
+#include <muster/vision/image.h>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster {
+
+struct ImageFolderOptions {
+  ImageReadMode mode = ImageReadMode::kRgb;
+  // How names of images end, in small letters; names are compared without regard to case. These are
+  // torchvision's IMG_EXTENSIONS.
+  std::vector<std::string> extensions = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
+                                         ".pgm", ".tif",  ".tiff", ".webp"};
+  bool allow_empty = false;  // classes without an image
+};
+
+class ImageFolder : public Dataset<> {
+ public:
+  // std::runtime_error for what cannot be read, for a link to nothing, for no class, and, unless they are
+  // allowed, for classes without an image.
+  explicit ImageFolder(std::string root, ImageFolderOptions options = {});
+
+  const std::vector<std::string>& classes() const { return classes_; }
+  const std::map<std::string, std::int64_t>& class_to_index() const { return class_to_index_; }
+  const std::vector<std::int64_t>& targets() const { return targets_; }  // the class of each image
+  std::string path(std::int64_t index) const;
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(targets_.size()); }
+  Example get(std::int64_t index) const override;  // what read_image() gives, and int64 []
+  // Of images of one size: uint8 [batch, channels, height, width], contiguous.
+  Batch get_batch(std::span<const std::int64_t> indices) const override;
+  std::string name() const override { return root_; }
+
+ private:
+  void add_image(std::string_view path, std::int64_t target);
+
+  std::string root_;
+  ImageFolderOptions options_;
+  std::vector<std::string> classes_;
+  std::map<std::string, std::int64_t> class_to_index_;
+  std::vector<std::int64_t> targets_;
+  // Paths below root_ one after the other: of a million images, these take less memory and time than as
+  // many strings.
+  std::string paths_;
+  std::vector<std::size_t> path_ends_;
+};
+
+}  // namespace muster

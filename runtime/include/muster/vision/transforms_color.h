@@ -1,0 +1,94 @@
+// Which values the pixels of an image have. Part of muster/vision/transforms.h, which says what all
+// transforms share.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <array>
+#include <cstdint>
+#include <muster/vision/transforms_geometry.h>
+#include <optional>
+#include <vector>
+
+namespace muster::transforms {
+
+struct ToDtypeOptions {
+  bool scale = false;  // uint8's 0 .. 255 to 0 .. 1 and back
+};
+class ToDtype {
+ public:
+  explicit ToDtype(at::ScalarType type, ToDtypeOptions options = {});
+  at::Tensor operator()(const at::Tensor& image) const;
+
+ private:
+  at::ScalarType type_;
+  bool scale_;
+};
+
+// (value - mean) / std, for each channel; of floating images. One mean and std serve for all channels.
+class Normalize {
+ public:
+  Normalize(std::vector<double> mean, std::vector<double> std);
+  at::Tensor operator()(const at::Tensor& image) const;
+
+ private:
+  at::Tensor mean_, std_;
+};
+
+// 0.2989 red + 0.587 green + 0.114 blue, once or three times.
+class Grayscale {
+ public:
+  explicit Grayscale(std::int64_t num_output_channels = 1);
+  at::Tensor operator()(const at::Tensor& image) const;
+
+ private:
+  std::int64_t channels_;
+};
+
+// The largest change, or the range to draw from.
+struct Jitter {
+  Jitter(double the_spread) : spread(the_spread) {}
+  Jitter(double low, double high) : range({low, high}) {}
+  double spread = 0;
+  std::optional<Range> range;
+};
+// Each of the four, in random order, by a factor from [1 - x, 1 + x], or from {low, high}; hue is turned by a
+// part of the circle from -x to x, or from {low, high}. What changes nothing is left out. Saturation and hue
+// need three channels.
+struct ColorJitterOptions {
+  Jitter brightness = 0, contrast = 0, saturation = 0, hue = 0;
+};
+class ColorJitter {
+ public:
+  explicit ColorJitter(ColorJitterOptions options);
+  at::Tensor operator()(const at::Tensor& image) const;
+
+ private:
+  struct Factors {
+    const char* name;
+    Range range;
+    bool wanted;
+  };
+  static Factors factors(const char* name, const Jitter& jitter, double center, Range bounds);
+
+  std::array<Factors, 4> factors_;  // brightness, contrast, saturation, hue
+};
+
+// Odd numbers of pixels, in PyTorch's order.
+struct KernelSize {
+  KernelSize(std::int64_t side) : width(side), height(side) {}
+  KernelSize(std::int64_t the_width, std::int64_t the_height) : width(the_width), height(the_height) {}
+  std::int64_t width, height;
+};
+// The edges are padded with their reflection.
+class GaussianBlur {
+ public:
+  explicit GaussianBlur(KernelSize kernel_size, Range sigma = {0.1, 2});
+  GaussianBlur(KernelSize kernel_size, double sigma) : GaussianBlur(kernel_size, Range{sigma, sigma}) {}
+  at::Tensor operator()(const at::Tensor& image) const;
+
+ private:
+  KernelSize kernel_size_;
+  Range sigma_;
+};
+
+}  // namespace muster::transforms

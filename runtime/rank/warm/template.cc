@@ -1,0 +1,158 @@
+#include "runtime/rank/warm/template.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <linux/sched.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utility>
+
+#include "common/base/process.h"
+#include "common/base/settle.h"
+#include "common/base/template_socket.h"
+#include "common/base/text.h"
+#include "runtime/rank/warm/fork_safety.h"
+
+namespace muster::warm {
+namespace {
+
+using Kind = TemplateAnswer::Kind;
+constexpr int kExitNotSettled = 127;
+constexpr std::size_t kNameBytes = 16;  // of a thread, the kernel's limit
+
+struct Template {
+  int socket;
+  pid_t agent;
+  std::array<char, kNameBytes> name{};  // as it was executed
+  std::vector<int> files;
+  ForkHooks hooks;
+};
+
+[[noreturn]] void refuse(int socket, std::string why) {
+  (void)send_template_message(socket, encode(TemplateAnswer{Kind::kRefused, std::move(why)}), {});
+  _exit(0);
+}
+
+// Who made the socket's other end. 0: this is no such socket.
+pid_t peer_of(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
+}
+
+// fork(), but the child's parent is this process's own, which glibc's cannot do. What that does besides: the
+// thread's cached id is set by the kernel here; the locks of malloc and stdio are free, since there is one
+// thread; pthread_atfork's handlers do not run. clone3 would refuse SIGCHLD with CLONE_PARENT, and without it
+// a debugger takes the child for a thread.
+pid_t fork_sibling(int& pidfd) {
+  int* tid = nullptr;
+  void* robust = nullptr;
+  std::size_t robust_size = 0;
+  if (prctl(PR_GET_TID_ADDRESS, &tid) < 0 || syscall(SYS_get_robust_list, 0, &robust, &robust_size) < 0)
+    return -1;
+  constexpr unsigned long kFlags =
+      CLONE_PARENT | CLONE_PIDFD | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD;
+#ifdef __x86_64__
+  const long pid = syscall(SYS_clone, kFlags, nullptr, &pidfd, tid, nullptr);
+#else
+  const long pid = syscall(SYS_clone, kFlags, nullptr, &pidfd, nullptr, tid);
+#endif
+  if (pid == 0) syscall(SYS_set_robust_list, robust, robust_size);
+  return static_cast<pid_t>(pid);
+}
+
+void apply(const std::vector<std::string>& environment) {
+  for (const std::string& entry : environment) {
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string::npos) {
+      unsetenv(entry.c_str());
+    } else {
+      setenv(entry.substr(0, equals).c_str(), entry.c_str() + equals + 1, 1);
+    }
+  }
+}
+
+void become_worker(const Template& self, const ForkOrder& order, const std::vector<UniqueFd>& streams) {
+  const char* failed = settle({self.agent, {streams[0].get(), streams[1].get(), streams[2].get()}});
+  if (failed == nullptr && self.hooks.in_child != nullptr) self.hooks.in_child();
+  for (const int fd : self.files) {
+    if (failed == nullptr && !reopen(fd)) failed = "reopen a file";
+  }
+  if (failed != nullptr) {
+    dprintf(STDERR_FILENO, "muster: cannot %s: %s\n", failed, std::strerror(errno));
+    _exit(kExitNotSettled);
+  }
+  close(self.socket);
+  apply(order.environment);
+  prctl(PR_SET_NAME, self.name.data());
+}
+
+// True in the worker.
+bool fork_one(const Template& self, const TemplateMessage& message) {
+  const auto order = decode_fork_order(message.text);
+  if (!order || message.fds.size() != std::size_t{3}) _exit(1);
+  if (self.hooks.before != nullptr) self.hooks.before();
+  int pidfd = -1;
+  const pid_t pid = fork_sibling(pidfd);
+  const int error = errno;
+  if (pid == 0) {
+    become_worker(self, *order, message.fds);
+    return true;
+  }
+  if (self.hooks.in_parent != nullptr) self.hooks.in_parent();
+  const UniqueFd owned(pidfd);
+  const Status told =
+      pid < 0 ? send_template_message(
+                    self.socket,
+                    encode(TemplateAnswer{Kind::kFailed, fmt::format("fork: {}", std::strerror(error))}), {})
+              : send_template_message(self.socket, encode(TemplateAnswer{Kind::kForked}), {pidfd});
+  if (!told) _exit(0);
+  return false;
+}
+
+// This process, if it is what the agent executed.
+Template recognise(int socket, const ForkHooks& hooks) {
+  const pid_t agent = peer_of(socket);
+  if (agent == 0) {
+    // Not a template, and not a rank either: training here would be a second one beside the workers.
+    std::fprintf(stderr, "muster: %s is set, but there is no agent at it\n", kTemplateVariable);
+    _exit(0);
+  }
+  if (getppid() != agent) refuse(socket, "init() was called in a child of the program");
+  Template self{.socket = socket, .agent = agent, .files = {}, .hooks = hooks};
+  prctl(PR_GET_NAME, self.name.data());
+  return self;
+}
+
+}  // namespace
+
+bool serve_as_template(const ForkHooks& hooks) {
+  const char* const variable = std::getenv(kTemplateVariable);
+  if (variable == nullptr) return false;
+  Template self = recognise(parse_number<int>(variable).value_or(-1), hooks);
+  unsetenv(kTemplateVariable);
+  open_standard_streams();  // a worker's own must not land there while they are on their way
+  std::fflush(nullptr);     // else each worker would print what is buffered
+  std::cout.flush();
+  std::clog.flush();
+  ForkSafety safety = check_fork_safety(self.socket);
+  if (!safety.unsafe.empty()) refuse(self.socket, std::move(safety.unsafe));
+  self.files = std::move(safety.files);
+  if (!send_template_message(self.socket, encode(TemplateAnswer{Kind::kReady, kTemplateVersion}), {}))
+    _exit(0);
+  prctl(PR_SET_NAME, "muster-template");  // who sees the name knows that it is ready
+  for (;;) {
+    const auto message = receive_template_message(self.socket, -1);
+    if (!message) _exit(0);
+    if (fork_one(self, *message)) return true;
+  }
+}
+
+}  // namespace muster::warm

@@ -1,0 +1,299 @@
+#include "runtime/train/run_records.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <fcntl.h>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
+
+namespace muster {
+namespace {
+
+double unix_seconds() {
+  return static_cast<double>(unix_ns()) / 1e9;
+}
+
+// JSON knows neither NaN nor infinities.
+nlohmann::json json_of(double value) {
+  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json();
+}
+
+std::string line_of(const nlohmann::ordered_json& row) {
+  return row.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// RFC 4180
+std::string csv_of(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char letter : text) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
+  return quoted + "\"";
+}
+
+}  // namespace
+
+void RunRecords::add_scalars(std::int64_t step, const event_records::Scalars& values) {
+  begin();
+  const double time = unix_seconds();
+  mark_.newest_step = std::max(mark_.newest_step, step);
+  if (formats_.tensorboard) write(events_, event_records::scalars({time, step}, values));
+  if (formats_.jsonl) {
+    nlohmann::ordered_json row = {{"step", step}, {"time", time}};
+    for (const auto& [tag, value] : values) row[tag] = json_of(value);
+    write(jsonl_, line_of(row));
+  }
+  if (!formats_.csv) return;
+  std::string rows;
+  for (const auto& [tag, value] : values)
+    rows += fmt::format("{},{:.3f},{},{}\n", step, time, csv_of(tag), value);
+  write(csv_, rows);
+}
+
+void RunRecords::add_histogram(std::int64_t step, const std::string& tag, std::span<const double> values) {
+  begin();
+  mark_.newest_step = std::max(mark_.newest_step, step);
+  if (formats_.tensorboard) write(events_, event_records::histogram({unix_seconds(), step}, tag, values));
+}
+
+void RunRecords::add_image(std::int64_t step, const std::string& tag, event_records::Size size,
+                           std::string_view pixels) {
+  begin();
+  mark_.newest_step = std::max(mark_.newest_step, step);
+  if (formats_.tensorboard)
+    write(events_,
+          event_records::image({unix_seconds(), step}, tag, size, event_records::png_of(size, pixels)));
+}
+
+void RunRecords::add_text(std::int64_t step, const std::string& tag, const std::string& text) {
+  begin();
+  const double time = unix_seconds();
+  mark_.newest_step = std::max(mark_.newest_step, step);
+  if (formats_.tensorboard) write(events_, event_records::text({time, step}, tag, text));
+  if (formats_.jsonl) write(jsonl_, line_of({{"step", step}, {"time", time}, {tag, text}}));
+}
+
+void RunRecords::add_settings(const event_records::Settings& values, const event_records::Scalars& metrics) {
+  begin();
+  const double time = unix_seconds();
+  if (formats_.tensorboard) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : metrics) names.push_back(name);
+    write(events_, event_records::settings({time, 0}, values, names));
+  }
+  if (formats_.jsonl) {
+    nlohmann::ordered_json settings;
+    for (const auto& [name, value] : values)
+      std::visit([&settings, &name](const auto& each) { settings[name] = each; }, value);
+    write(jsonl_, line_of({{"time", time}, {"hparams", settings}}));
+  }
+  if (!metrics.empty()) add_scalars(std::max<std::int64_t>(mark_.newest_step, 0), metrics);
+}
+
+std::string RunRecords::mark() const {
+  Mark now = mark_;
+  if (begun_) {
+    for (const File* const file : {&events_, &jsonl_, &csv_})
+      if (file->size > 0) now.sizes[file->name] = file->size;
+  }
+  return nlohmann::json{{"sizes", now.sizes}, {"newest_step", now.newest_step}, {"run", now.run}}.dump();
+}
+
+Status RunRecords::go_on_from(const std::string& mark) {
+  try {
+    const auto read = nlohmann::json::parse(mark);
+    Mark mine{.sizes = read.at("sizes").get<std::map<std::string, std::uint64_t>>(),
+              .newest_step = read.at("newest_step").get<std::int64_t>(),
+              .run = read.value("run", "")};
+    if (begun_ && mark_.sizes.empty() && mine.run != mark_.run)
+      for (const File* const file : {&events_, &jsonl_, &csv_})
+        if (file->size > 0) made_before_.push_back(file->name);
+    mark_ = std::move(mine);
+  } catch (const nlohmann::json::exception& error) {
+    return failure(ErrorCode::kCorrupt, "'{}' says nothing of a logger's files: {}", mark, error.what());
+  }
+  for (File* const file : {&events_, &jsonl_, &csv_}) file->fd.reset();
+  begun_ = false;
+  return {};
+}
+
+void RunRecords::begin() {
+  if (begun_) return;
+  begun_ = true;
+  if (const Status prepared = prepare(); !prepared) fail(prepared.error());
+}
+
+Status RunRecords::prepare() {
+  if (Status made = make_directories(directory_); !made) return made;
+  if (mark_.run.empty()) {
+    std::random_device random;
+    mark_.run = fmt::format("{:08x}{:08x}", random(), random());
+  }
+  if (Status done = find_marked(); !done) return done;
+  if (Status done = cut(); !done) return done;
+  if (formats_.jsonl) {
+    if (Status opened = open(jsonl_); !opened) return opened;
+  }
+  if (formats_.csv) {
+    if (Status opened = open(csv_); !opened) return opened;
+    if (csv_.size == 0) write(csv_, "step,time,tag,value\n");
+  }
+  if (!formats_.tensorboard) return {};
+  // TensorBoard reads files in the order of their names. The time of another host may be an earlier one.
+  std::int64_t seconds = unix_ns() / 1'000'000'000;
+  for (const auto& [name, size] : mark_.sizes) {
+    if (!name.starts_with(kEvents)) continue;
+    const auto stamp = parse_number<std::int64_t>(std::string_view(name).substr(kEvents.size(), 10));
+    if (stamp) seconds = std::max(seconds, *stamp + 1);
+  }
+  char host[256] = "host";
+  gethostname(host, sizeof host - 1);
+  events_ = {.name = fmt::format("{}{:010}.{}.{}{}{}", kEvents, seconds, host, getpid(), kRun, mark_.run)};
+  if (Status opened = open(events_); !opened) return opened;
+  const double time = unix_seconds();
+  write(events_, event_records::beginning(time));
+  // For a TensorBoard that has read what has been cut.
+  if (mark_.newest_step >= 0) write(events_, event_records::restart({time, mark_.newest_step + 1}));
+  return {};
+}
+
+// A row that came before go_on_from(), or a training that has begun anew, has moved them aside.
+Status RunRecords::find_marked() {
+  const std::vector<std::string> mine = std::exchange(made_before_, {});
+  for (const std::string& name : mine)
+    if (Status removed = remove(name); !removed) return removed;
+  if (mark_.sizes.empty() || has_marked(directory_)) return {};
+  // Those that were moved aside last are looked at first: of equal names, they are this training's.
+  int last = 0;
+  while (std::filesystem::exists(place_aside(last + 1))) ++last;
+  for (; last > 0; --last) {
+    const std::string aside = place_aside(last);
+    if (!has_marked(aside)) continue;
+    const auto there = found();
+    if (!there) return std::unexpected(there.error());
+    if (!there->empty())
+      if (Status moved = move_aside(*there); !moved) return moved;
+    return bring_back(aside);
+  }
+  return {};
+}
+
+bool RunRecords::has_marked(const std::string& directory) const {
+  return std::ranges::all_of(mark_.sizes, [&](const auto& marked) {
+    struct stat status{};
+    return stat((directory + "/" + marked.first).c_str(), &status) == 0 &&
+           static_cast<std::uint64_t>(status.st_size) >= marked.second;
+  });
+}
+
+Status RunRecords::bring_back(const std::string& aside) const {
+  std::error_code error;
+  for (std::filesystem::directory_iterator each(aside, error);
+       !error && each != std::filesystem::directory_iterator(); each.increment(error)) {
+    const std::string name = each->path().filename();
+    if (rename(each->path().c_str(), (directory_ + "/" + name).c_str()) != 0)
+      return system_failure("cannot move " + aside + "/" + name, errno);
+  }
+  rmdir(aside.c_str());  // if nothing has come meanwhile
+  log::warning("this training goes on from the records in {}: they are in {} again", aside, directory_);
+  return {};
+}
+
+Status RunRecords::remove(const std::string& name) const {
+  const std::string path = directory_ + "/" + name;
+  return unlink(path.c_str()) == 0 || errno == ENOENT ? Status{}
+                                                      : system_failure("cannot remove " + path, errno);
+}
+
+Status RunRecords::cut() {
+  const auto there = found();
+  if (!there) return std::unexpected(there.error());
+  std::vector<std::string> others;
+  for (const std::string& name : *there) {
+    const auto marked = mark_.sizes.find(name);
+    if (marked == mark_.sizes.end()) {
+      if (mark_.sizes.empty() || !name.starts_with(kEvents)) {
+        others.push_back(name);
+      } else if (name.ends_with(mark_.run)) {
+        // Of a process that went on from the same mark, and whose rows come again.
+        if (Status removed = remove(name); !removed) return removed;
+      }
+      continue;
+    }
+    const std::string path = directory_ + "/" + name;
+    struct stat status{};
+    if (stat(path.c_str(), &status) != 0) return system_failure("cannot look at " + path, errno);
+    if (static_cast<std::uint64_t>(status.st_size) > marked->second &&
+        truncate(path.c_str(), static_cast<off_t>(marked->second)) != 0)
+      return system_failure("cannot cut " + path, errno);
+  }
+  return others.empty() ? Status{} : move_aside(others);
+}
+
+std::string RunRecords::place_aside(int number) const {
+  return fmt::format("{}/before-{}", directory_, number);
+}
+
+Status RunRecords::move_aside(const std::vector<std::string>& names) const {
+  int number = 1;
+  while (std::filesystem::exists(place_aside(number))) ++number;
+  const std::string aside = place_aside(number);
+  if (Status made = make_directories(aside); !made) return made;
+  for (const std::string& name : names) {
+    const std::string from = directory_ + "/" + name;
+    if (rename(from.c_str(), (aside + "/" + name).c_str()) != 0)
+      return system_failure("cannot move " + from, errno);
+  }
+  log::warning("{} has records from which this training does not go on: they are in {} now", directory_,
+               aside);
+  return {};
+}
+
+Expected<std::vector<std::string>> RunRecords::found() const {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator each(directory_, error);
+       !error && each != std::filesystem::directory_iterator(); each.increment(error)) {
+    const std::string name = each->path().filename();
+    const bool mine = name.starts_with(kEvents) ? name.contains(kRun)
+                      : name == jsonl_.name     ? formats_.jsonl
+                                                : name == csv_.name && formats_.csv;
+    if (mine || mark_.sizes.contains(name)) names.push_back(name);
+  }
+  if (error) return failure(ErrorCode::kUnavailable, "cannot list {}: {}", directory_, error.message());
+  std::ranges::sort(names);
+  return names;
+}
+
+Status RunRecords::open(File& file) const {
+  const std::string path = directory_ + "/" + file.name;
+  file.fd.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  struct stat status{};
+  if (!file.fd || fstat(file.fd.get(), &status) != 0) return system_failure("cannot open " + path, errno);
+  file.size = static_cast<std::uint64_t>(status.st_size);
+  return {};
+}
+
+void RunRecords::write(File& file, std::string_view bytes) {
+  if (!file.fd) return;
+  const Status written = write_all(file.fd.get(), bytes, directory_ + "/" + file.name);
+  if (!written) return fail(written.error());
+  file.size += bytes.size();
+}
+
+void RunRecords::fail(const Error& error) {
+  for (File* const file : {&events_, &jsonl_, &csv_}) file->fd.reset();
+  if (!failed_) log::error("the logger writes no more: {}", error.message());
+  failed_ = true;
+}
+
+}  // namespace muster

@@ -1,0 +1,64 @@
+// A schedule on its way: what the rates of an optimizer's groups are after each step. The arithmetic is that
+// of torch/optim/lr_scheduler.py, operation by operation, since each rate is made from the one before.
+//
+// Values only; LRScheduler moves them to and from an optimizer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <muster/train/lr_scheduler.h>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+// What Python keeps in an optimizer's param_groups.
+struct ScheduledGroup {
+  double lr = 0;
+  std::optional<double> momentum;  // or beta1
+  double initial_lr = 0;
+  double max_lr = 0;  // from here on: of OneCycleLR
+  double min_lr = 0;
+  double max_momentum = 0;
+  double base_momentum = 0;
+};
+
+class RunningSchedule {
+ public:
+  // Sets the rates of the first step. std::invalid_argument names the option that cannot be.
+  RunningSchedule(const LRSchedule& schedule, std::vector<ScheduledGroup>& groups);
+
+  void step(std::vector<ScheduledGroup>& groups);
+  void step(std::vector<ScheduledGroup>& groups, double metric);
+
+  bool is_plateau() const;
+  bool cycles_momentum() const;
+  std::int64_t last_epoch() const;
+  std::string kind() const;  // "SequentialLR(LinearLR, CosineAnnealingLR)"
+
+  // All that changes, as numbers: appended, and taken from the front in the same order.
+  void write(std::vector<double>& numbers) const;
+  void read(const std::vector<double>& numbers, std::size_t& next);
+
+ private:
+  void begin(std::vector<ScheduledGroup>& groups);
+  void begin_sequence(std::vector<ScheduledGroup>& groups);
+  void begin_one_cycle(const OneCycleLR& options, std::vector<ScheduledGroup>& groups);
+  void advance(std::vector<ScheduledGroup>& groups, bool initial);
+  void restart(std::vector<ScheduledGroup>& groups);
+  void set_rates(std::vector<ScheduledGroup>& groups, bool initial);
+  bool is_better(const ReduceLROnPlateau& options, double metric) const;
+
+  LRSchedule schedule_;
+  std::int64_t last_epoch_ = -1;
+  std::vector<double> base_lrs_;
+  std::int64_t t_cur_ = -1;  // T_cur and T_i of warm restarts
+  std::int64_t t_i_ = 0;
+  double best_ = 0;  // from here on: of ReduceLROnPlateau
+  std::int64_t cooldown_counter_ = 0;
+  std::int64_t num_bad_epochs_ = 0;
+  std::vector<RunningSchedule> children_;
+};
+
+}  // namespace muster

@@ -1,0 +1,62 @@
+// The augmentations among which AutoAugment, RandAugment and TrivialAugmentWide choose, how strong they can
+// be, and AutoAugment's policies: torchvision's tables.
+//
+// Plain values and functions. Safe from any thread.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <array>
+#include <muster/vision/auto_augment.h>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "runtime/vision/functional.h"
+
+namespace muster::transforms {
+
+// torchvision's order. RandAugment and TrivialAugmentWide choose among all but the last.
+enum class Augmentation {
+  kIdentity,
+  kShearX,
+  kShearY,
+  kTranslateX,
+  kTranslateY,
+  kRotate,
+  kBrightness,
+  kColor,
+  kContrast,
+  kSharpness,
+  kPosterize,
+  kSolarize,
+  kAutoContrast,
+  kEqualize,
+  kInvert,
+};
+constexpr std::array<std::string_view, 15> kAugmentationNames{
+    "Identity", "ShearX",    "ShearY",    "TranslateX", "TranslateY",   "Rotate",   "Brightness", "Color",
+    "Contrast", "Sharpness", "Posterize", "Solarize",   "AutoContrast", "Equalize", "Invert"};
+constexpr std::int64_t kChosenAugmentations = 14;
+
+struct Magnitudes {
+  bool wide;  // TrivialAugmentWide's
+  int bins;
+};
+// Number `bin` of the bins, for an image of this size; none if the augmentation has but one.
+std::optional<double> magnitude_of(Augmentation augmentation, const Magnitudes& magnitudes, int bin,
+                                   const ImageSize& size);
+// It goes into either direction.
+bool is_signed(Augmentation augmentation);
+
+at::Tensor augment(const at::Tensor& image, Augmentation augmentation, double magnitude,
+                   const functional::Turn& turn);
+
+struct PolicyStep {
+  Augmentation augmentation;
+  double probability;
+  int magnitude;  // of 10; -1 if the augmentation has but one
+};
+using SubPolicy = std::array<PolicyStep, 2>;
+std::span<const SubPolicy> policy_of(AutoAugmentPolicy policy);
+
+}  // namespace muster::transforms
