@@ -56,7 +56,7 @@ awaitable<void> move(Control& control, const Arguments& arguments, Link& link, A
   const Status moved = co_await control.move(arguments);
   if (moved) co_return;
   link.send(Attempt(), wire::AgentRemark{moved.error().message()});
-  agent.leave("its launcher cannot be called");
+  agent.leave("it cannot connect to its launcher");
 }
 
 // What a library throws (no thread or no memory could be had) ends the agent as a signal would: the guardian,

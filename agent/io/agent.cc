@@ -123,7 +123,7 @@ void Agent::obey(Attempt, const wire::Preempt& notice) {
   if (!health_) return;
   for (const auto& [rank, worker] : health_->workers()) {
     if (worker.can_be_preempted && !parts_.talk.preempt(worker.address, from_ns(notice.grace_ns)))
-      log::warning("rank {} does not take the notice of preemption", rank);
+      log::warning("rank {} does not read the notice of preemption", rank);
   }
   hurry();
 }
@@ -134,7 +134,7 @@ void Agent::obey(Attempt attempt, const wire::CheckHost& question) {
 
 void Agent::obey(Attempt, const wire::Leave&) {
   hurry();
-  on(LeaveRequested{.reason = "the launcher said so", .launcher_waits = true});
+  on(LeaveRequested{.reason = "the launcher told it to leave", .launcher_waits = true});
   if (parts_.logs.sent()) on(LogsSent{});
 }
 
@@ -301,8 +301,10 @@ void Agent::logs_finished(const LogLosses& losses) {
     parts_.link.send(
         node_.attempt(),
         wire::AgentRemark{fmt::format(
-            "the log files of attempt {} did not take {} lines in time{}", node_.attempt(), losses.lines,
-            losses.waiting_bytes == 0 ? "" : fmt::format("; {} bytes still wait", losses.waiting_bytes))});
+            "{1} lines were not written to the log files of attempt {0} in time{2}", node_.attempt(),
+            losses.lines,
+            losses.waiting_bytes == 0 ? ""
+                                      : fmt::format("; {} bytes are still waiting", losses.waiting_bytes))});
   }
   on(LeftoversGone{});
 }

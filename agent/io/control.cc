@@ -104,7 +104,7 @@ Expected<std::shared_ptr<net::Channel>> Control::connect(const Arguments& argume
     if (connection) (void)say("control tcp");  // if nobody hears it, nobody needs it
     if (connection) return *std::move(connection);
     if (!arguments.stdio) return std::unexpected(connection.error());
-    log::info("{}; stdin and stdout are used", connection.error().message());
+    log::info("{}; using stdin and stdout instead", connection.error().message());
     if (Status chosen = say(std::string(kControlByStdio)); !chosen) return std::unexpected(chosen.error());
   }
   stdio_ = StdioSocket::open(io_.get_executor());
@@ -125,7 +125,7 @@ awaitable<Status> Control::move(const Arguments& arguments) {
   } else if (!arguments.stdio) {
     co_return std::unexpected(connection.error());
   } else {
-    log::info("{}; stdin and stdout are used", connection.error().message());
+    log::info("{}; using stdin and stdout instead", connection.error().message());
   }
   co_return Status{};
 }

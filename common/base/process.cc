@@ -195,7 +195,7 @@ Leftover kill_leftover(pid_t pid) {
 
 std::string describe(const Leftover& left) {
   const std::string who = fmt::format("process {} ({}, uid {})", left.pid, left.name, left.uid);
-  if (left.error == 0) return who + " lives on after SIGKILL (errno 0)";
+  if (left.error == 0) return who + " is still alive after SIGKILL (errno 0)";
   return fmt::format("{} cannot be killed: {} (errno {})", who, std::strerror(left.error), left.error);
 }
 

@@ -99,7 +99,7 @@ std::string nearest_process_limit(int error_number) {
   const std::vector<ProcessLimit> limits = process_limits();
   const auto nearest = std::ranges::min_element(limits, {}, &ProcessLimit::left);
   if (nearest == limits.end() || nearest->left() > kNear) return "";
-  return fmt::format(" ({} is {}, and {} processes and threads count)", nearest->name, nearest->limit,
+  return fmt::format(" ({} is {}, with {} processes and threads in use)", nearest->name, nearest->limit,
                      nearest->used);
 }
 

@@ -95,7 +95,7 @@ std::string encode(const ForkOrder& order) {
 
 Expected<ForkOrder> decode_fork_order(std::string_view text) {
   const auto parts = split(text, '\0');
-  if (parts.front() != kOrder) return failure(ErrorCode::kCorrupt, "this is no order");
+  if (parts.front() != kOrder) return failure(ErrorCode::kCorrupt, "not an order to a template");
   return ForkOrder{{parts.begin() + 1, parts.end()}};
 }
 
@@ -107,7 +107,7 @@ std::string encode(const TemplateAnswer& answer) {
 Expected<TemplateAnswer> decode_template_answer(std::string_view text) {
   const std::size_t space = std::min(text.find(' '), text.size());
   const auto* const kind = std::ranges::find(kKinds, text.substr(0, space));
-  if (kind == kKinds.end()) return failure(ErrorCode::kCorrupt, "this is no answer of a template's");
+  if (kind == kKinds.end()) return failure(ErrorCode::kCorrupt, "not an answer of a template");
   return TemplateAnswer{static_cast<TemplateAnswer::Kind>(kind - kKinds.begin()),
                         std::string(text.substr(std::min(space + 1, text.size())))};
 }

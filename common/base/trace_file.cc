@@ -169,12 +169,11 @@ void TraceFile::flush() {
     left_out = std::exchange(left_out_, 0);
   }
   if (left_out > 0) {
-    append_trace_event(writing_, {.process = rank_,
-                                  .track = static_cast<std::int64_t>(TraceTrack::kStep),
-                                  .name = fmt::format("{} events are left out here: they came faster than "
-                                                      "the disk took them",
-                                                      left_out),
-                                  .begin_ns = to_ns(Clock::now())});
+    append_trace_event(writing_,
+                       {.process = rank_,
+                        .track = static_cast<std::int64_t>(TraceTrack::kStep),
+                        .name = fmt::format("{} events are left out here: the disk was too slow", left_out),
+                        .begin_ns = to_ns(Clock::now())});
     writing_ += kEnd;
   }
   if (!writing_.empty()) write(writing_);

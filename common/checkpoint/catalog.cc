@@ -153,7 +153,7 @@ Expected<CheckpointId> best_of(const std::vector<CatalogEntry>& catalog, const s
   const auto chosen = by ? by : newest->best_by;
   if (!chosen)
     return failure(ErrorCode::kInvalidArgument,
-                   "the checkpoints do not say which metric is the best: --metric NAME --mode min|max does");
+                   "the checkpoints name no metric to judge them by: give --metric NAME --mode min|max");
   const auto best = ranked(known_of(catalog), *chosen);
   if (best.empty()) return failure(ErrorCode::kNotFound, "no checkpoint has the metric {}", chosen->metric);
   return best.front();

@@ -32,7 +32,8 @@ Expected<UniqueFd> open_file(const std::string& path, std::optional<std::uint64_
   if (!fd && flags != 0 && errno == EINVAL) return open_file(path, size_bytes);
   struct stat status{};
   if (!fd || fstat(fd.get(), &status) != 0) return system_failure("cannot open " + path, errno);
-  if (!S_ISREG(status.st_mode)) return failure(ErrorCode::kCorrupt, "cannot use {}: it is no file", path);
+  if (!S_ISREG(status.st_mode))
+    return failure(ErrorCode::kCorrupt, "cannot use {}: it is not a regular file", path);
   if (size_bytes && static_cast<std::uint64_t>(status.st_size) != *size_bytes)
     return failure(ErrorCode::kCorrupt, "cannot use {}: it has {} bytes, the manifest says {}", path,
                    status.st_size, *size_bytes);

@@ -417,7 +417,7 @@ Status CheckpointDirectory::sync(CheckpointId id) const {
 
 Status CheckpointDirectory::remove(CheckpointId id) const {
   const std::string directory = path_of(id);
-  if (is_pinned(id)) return failure(ErrorCode::kPermission, "{} is pinned, and stays", directory);
+  if (is_pinned(id)) return failure(ErrorCode::kPermission, "{} is pinned: unpin it first", directory);
   if (unlink(manifest_path(id).c_str()) == 0) {
     if (Status synced = sync_directory(directory); !synced) return synced;
   } else if (errno != ENOENT) {

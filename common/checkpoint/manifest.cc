@@ -68,7 +68,7 @@ Expected<StoredPart> parse_part(const nlohmann::json& numbers, const Extents& sh
     return part;
   }
   if (numbers.size() != 2 + 2 * shape.size())
-    return failure(ErrorCode::kCorrupt, "a part is told by {} numbers for {} dimensions", numbers.size(),
+    return failure(ErrorCode::kCorrupt, "a part has {} numbers for {} dimensions", numbers.size(),
                    shape.size());
   part.slice = {.offsets = extents_of(numbers, 2, shape.size()),
                 .sizes = extents_of(numbers, 2 + shape.size(), shape.size())};
@@ -115,7 +115,7 @@ Expected<ManifestFile> parse_file(const nlohmann::json& document, int format) {
   file.chunk_bytes = whole_number<std::uint64_t>(document.at("chunk_bytes"));
   for (const auto& text : xxh3.get_ref<const nlohmann::json::array_t&>()) {
     const auto digest = parse_digest(text.get_ref<const std::string&>());
-    if (!digest) return failure(ErrorCode::kCorrupt, "{} has a digest that is none", one_line(file.name));
+    if (!digest) return failure(ErrorCode::kCorrupt, "{} has an invalid digest", one_line(file.name));
     file.chunks.push_back(*digest);
   }
   return file;
@@ -173,8 +173,8 @@ Status check_file(const ManifestFile& file) {
   const bool some = file.chunk_bytes > 0 && file.chunk_bytes <= kChunkLimit;
   if (!some ||
       file.chunks.size() != file.size_bytes / file.chunk_bytes + (file.size_bytes % file.chunk_bytes != 0))
-    return failure(ErrorCode::kCorrupt, "{} digests of {} bytes each for the {} of {}", file.chunks.size(),
-                   file.chunk_bytes, file.size_bytes, one_line(file.name));
+    return failure(ErrorCode::kCorrupt, "{} digests, one for every {} bytes, do not cover the {} bytes of {}",
+                   file.chunks.size(), file.chunk_bytes, file.size_bytes, one_line(file.name));
   return {};
 }
 
@@ -187,7 +187,7 @@ Status check_tensor(const SavedTensor& tensor, const std::vector<ManifestFile>& 
       return failure(ErrorCode::kCorrupt, "a part is in file {} of {}", part.file, files.size());
     const ManifestFile& file = files[part.file];
     if (!bytes || *bytes > file.size_bytes || part.offset_bytes > file.size_bytes - *bytes)
-      return failure(ErrorCode::kCorrupt, "a part lies outside of {}", one_line(file.name));
+      return failure(ErrorCode::kCorrupt, "a part lies outside {}", one_line(file.name));
   }
   return {};
 }
@@ -207,14 +207,13 @@ Status add_contents(Contents& to, Contents&& from, std::uint32_t first_file) {
     if (added) continue;
     SavedTensor& known = found->second;
     if (known.dtype != tensor.dtype || known.shape != tensor.shape)
-      return failure(ErrorCode::kInvalidArgument, "tensor {} is of another type or shape on other ranks",
-                     name);
+      return failure(ErrorCode::kInvalidArgument, "tensor {} differs in type or shape between ranks", name);
     std::ranges::move(tensor.parts, std::back_inserter(known.parts));
   }
   for (auto& [key, value] : from.values) {
     const auto [found, added] = to.values.try_emplace(key, std::move(value));
     if (!added && found->second != value)
-      return failure(ErrorCode::kInvalidArgument, "value {} is another one on other ranks", key);
+      return failure(ErrorCode::kInvalidArgument, "value {} differs between ranks", key);
   }
   return {};
 }
@@ -231,9 +230,9 @@ Expected<std::string_view> signed_body(std::string_view text) {
   const std::string_view body = body_size == 0 ? "" : text.substr(kBegin.size(), body_size);
   const std::string_view rest = body_size == 0 ? "" : text.substr(kBegin.size() + body_size);
   if (!text.starts_with(kBegin) || !rest.starts_with(kMiddle) || !rest.ends_with(kEnd))
-    return failure(ErrorCode::kCorrupt, "not a manifest: it is cut short, or of something else");
+    return failure(ErrorCode::kCorrupt, "not a manifest, or one that was cut short");
   if (rest.substr(kMiddle.size(), kDigestDigits) != xxh3_digest(body))
-    return failure(ErrorCode::kCorrupt, "its digest does not fit its content");
+    return failure(ErrorCode::kCorrupt, "its digest does not match its content");
   return body;
 }
 
@@ -276,7 +275,7 @@ Expected<CheckpointManifest> parse_manifest(std::string_view text) {
   if (!manifest) return manifest;
   // What the digest cannot see of the first format: white space, repeated keys, fields that are not known.
   if (manifest->format == kFormatOfWholeFiles && encode_manifest(*manifest) != text)
-    return failure(ErrorCode::kCorrupt, "it has more in it than a manifest has");
+    return failure(ErrorCode::kCorrupt, "it has fields that no manifest has");
   if (Status checked = check_manifest(*manifest); !checked) return std::unexpected(checked.error());
   return manifest;
 }
@@ -289,7 +288,7 @@ std::string encode_rank_contents(const RankContents& contents) {
 }
 
 Expected<RankContents> parse_rank_contents(std::string_view text) {
-  return without_exceptions<RankContents>("not what a rank writes", [&]() -> Expected<RankContents> {
+  return without_exceptions<RankContents>("not the contents of a rank", [&]() -> Expected<RankContents> {
     const auto document = parse_shallow_json(text, Fractions::kTaken);
     auto files = parse_files(document.at("files"), kManifestFormat);
     if (!files) return std::unexpected(files.error());
@@ -325,7 +324,7 @@ Status check_manifest(const CheckpointManifest& manifest) {
     if (!std::isfinite(value))
       return failure(ErrorCode::kCorrupt, "metric {} is not a finite number", one_line(name));
   if (!manifest.own.empty() && manifest.own.size() != ranks)
-    return failure(ErrorCode::kCorrupt, "{} ranks have something of their own, of {}", manifest.own.size(),
+    return failure(ErrorCode::kCorrupt, "{} ranks have values of their own, of {}", manifest.own.size(),
                    ranks);
   if (Status checked = check_contents(manifest.shared, manifest.files); !checked) return checked;
   for (std::size_t rank = 0; rank < manifest.own.size(); ++rank) {

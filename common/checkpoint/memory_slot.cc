@@ -53,7 +53,7 @@ Expected<RankContents> read_slot_contents(int fd, const SlotHeader& header) {
   const std::uint64_t chunks = (header.file_bytes + kChunkBytes - 1) / kChunkBytes;
   if (contents->files.size() != 1 || contents->files[0].chunk_bytes != kChunkBytes ||
       contents->files[0].chunks.size() < chunks)
-    return failure(ErrorCode::kCorrupt, "{} is no slot", whose);
+    return failure(ErrorCode::kCorrupt, "{} is not in a slot's format", whose);
   return contents;
 }
 
@@ -71,7 +71,7 @@ Status verify_slot(int fd, const SlotHeader& header, const std::function<bool()>
   if (!contents) return std::unexpected(contents.error());
   std::string chunk;
   for (std::uint64_t offset = 0; offset < header.file_bytes; offset += kChunkBytes) {
-    if (stop()) return failure(ErrorCode::kUnavailable, "it is not wanted any more");
+    if (stop()) return failure(ErrorCode::kUnavailable, "it is no longer needed");
     const Status read = read_slot_chunk(fd, header, contents->files[0].chunks, offset, chunk);
     if (!read) return read;
   }

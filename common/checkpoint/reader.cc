@@ -110,9 +110,10 @@ class ChunkCopier {
   }
   Status expect_written(const Digest& digest, std::uint64_t chunk, std::string_view tensor) const {
     if (digest.value() == file_.chunks[chunk]) return {};
-    return failure(ErrorCode::kCorrupt,
-                   "cannot use {}: its bytes {} to {} are not those that were written; tensor {} lies there",
-                   path_, chunk * file_.chunk_bytes, chunk_end(file_, chunk), one_line(std::string(tensor)));
+    return failure(
+        ErrorCode::kCorrupt,
+        "cannot use {}: its bytes {} to {} are not those that were written; they belong to tensor {}", path_,
+        chunk * file_.chunk_bytes, chunk_end(file_, chunk), one_line(std::string(tensor)));
   }
   Status keep(std::uint64_t chunk, std::string_view tensor) {
     if (chunk == loaded_) return {};
@@ -401,8 +402,8 @@ class Verification {
                     .begin_bytes = place.begin_bytes,
                     .end_bytes = place.end_bytes,
                     .tensors = {place.name},
-                    .text = fmt::format("{}: its header does not say what the manifest does of tensor {}",
-                                        path, one_line(place.name))});
+                    .text = fmt::format("{}: its header and the manifest disagree about tensor {}", path,
+                                        one_line(place.name))});
     }
   }
 

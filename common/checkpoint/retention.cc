@@ -41,9 +41,9 @@ class Retention {
     if (std::ranges::find(attempts_, each.id.attempt, &AttemptRecord::attempt) == attempts_.end())
       return stays("its attempt has no file");
     if (!good_.empty() && each.id == good_.front()) return stays("the newest");
-    if (!newest_ || !is_newer(*newest_, each.id)) return stays("newer than the newest that can be used");
+    if (!newest_ || !is_newer(*newest_, each.id)) return stays("newer than the newest usable one");
     if (!attempts_.empty() && attempts_.back().resume == each.id)
-      return stays("the newest attempt began with it");
+      return stays("the newest attempt resumed from it");
     if (each.committed && each.counts && last_ && !is_newer(*last_, each.id))
       return stays(fmt::format("one of the last {}", plan_.last));
     if (each.usable && each.counts && plan_.every > 0 && each.id.step % plan_.every == 0)

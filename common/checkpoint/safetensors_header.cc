@@ -72,12 +72,12 @@ Expected<FileHead> lay_out(std::vector<HeaderTensor>& tensors,
   for (HeaderTensor& tensor : tensors) {
     const auto bytes = bytes_of(tensor.dtype, tensor.shape);
     if (!bytes || __builtin_add_overflow(data_bytes, *bytes, &data_bytes))
-      return failure(ErrorCode::kInvalidArgument, "tensor {} has no whole number of bytes", tensor.name);
+      return failure(ErrorCode::kInvalidArgument, "tensor {} does not fill whole bytes", tensor.name);
     tensor.size_bytes = *bytes;
     tensor.begin_bytes = data_bytes - *bytes;
     if (tensor.name == kMetadata || header.contains(tensor.name))
-      return failure(ErrorCode::kInvalidArgument, "a file can have no tensor {0}, or no second one",
-                     tensor.name);
+      return failure(ErrorCode::kInvalidArgument,
+                     "a tensor's name may not be __metadata__, nor occur twice: {0}", tensor.name);
     header[tensor.name] = {{"dtype", name_of(tensor.dtype)},
                            {"shape", tensor.shape},
                            {"data_offsets", {tensor.begin_bytes, data_bytes}}};
@@ -123,7 +123,7 @@ Expected<SafetensorsHeader> parse_header(std::string_view text, std::uint64_t fi
       header.tensors.push_back(*std::move(tensor));
     }
   } catch (const nlohmann::json::exception& error) {
-    return failure(ErrorCode::kCorrupt, "its header is not one of safetensors: {}", one_line(error.what()));
+    return failure(ErrorCode::kCorrupt, "not a safetensors header: {}", one_line(error.what()));
   }
   if (Status placed = place_in_file(header.tensors, kHeaderLengthBytes + text.size(), file_bytes); !placed)
     return std::unexpected(placed.error());

@@ -182,7 +182,7 @@ std::optional<std::uint64_t> bytes_of(Dtype dtype, const Extents& shape) {
 Status check_parts(const SavedTensor& tensor) {
   const auto bits = bits_of(tensor.dtype, tensor.shape);
   if (!bits || *bits % 8 != 0)
-    return failure(ErrorCode::kCorrupt, "no tensor of {} has the shape [{}]", name_of(tensor.dtype),
+    return failure(ErrorCode::kCorrupt, "a tensor of {} cannot have the shape [{}]", name_of(tensor.dtype),
                    fmt::join(tensor.shape, ", "));
   std::uint64_t covered = 0;
   for (const StoredPart& part : tensor.parts) {
@@ -191,7 +191,7 @@ Status check_parts(const SavedTensor& tensor) {
                      fmt::join(tensor.shape, ", "));
     const auto part_bits = bits_of(tensor.dtype, part.slice.sizes);
     if (!part_bits || *part_bits % 8 != 0 || (*part_bits == 0 && *bits != 0))
-      return failure(ErrorCode::kCorrupt, "its part {} has no whole bytes", text_of(part.slice));
+      return failure(ErrorCode::kCorrupt, "its part {} does not fill whole bytes", text_of(part.slice));
     covered += *part_bits;
   }
   // Without overlap each part is counted once, so that the sum says whether something is missing. It cannot

@@ -20,7 +20,7 @@ constexpr std::size_t kCipherBytes = 64 << 10;
 Socket adopt_socket(const asio::any_io_executor& executor, int fd) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  CHECK(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0, "fd {} is no socket", fd);
+  CHECK(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0, "fd {} is not a socket", fd);
   Socket socket(executor);
   socket.assign(asio::generic::stream_protocol(address.ss_family, 0), fd);
   return socket;

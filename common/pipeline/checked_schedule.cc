@@ -59,7 +59,7 @@ class Checker {
           return wrong(rank, i, each, fmt::format("stage {} is on rank {}", each.stage, home));
         if (each.with_next &&
             (each.op != Op::kForward || i + 1 == order.size() || !is_backward(order[i + 1].op)))
-          return wrong(rank, i, each, "runs together with no backward");
+          return wrong(rank, i, each, "runs together, but not with a backward");
       }
     }
     return {};
@@ -90,7 +90,7 @@ class Checker {
   std::string why_not(const Done& done, const Instruction& each) const {
     const auto has = [&](Op op) { return done.contains({op, each.stage, each.microbatch}); };
     const bool has_gradient = has(Op::kBackward) || has(Op::kBackwardInput);
-    if (has(each.op)) return "is there twice";
+    if (has(each.op)) return "occurs twice";
     switch (each.op) {
       case Op::kForward:
         if (needs_message(each.stage, each.stage - 1) && !has(Op::kReceiveForward))
@@ -198,9 +198,9 @@ class Checker {
           return wrong_message(way.second, messages[i].second,
                                fmt::format("rank {} does not send it", way.first));
         if (from[i].first != messages[i].first)
-          return wrong_message(
-              way.second, messages[i].second,
-              fmt::format("rank {} sends {} then", way.first, text_of(at(way.first, from[i].second))));
+          return wrong_message(way.second, messages[i].second,
+                               fmt::format("rank {} sends {} at that point", way.first,
+                                           text_of(at(way.first, from[i].second))));
       }
     }
     return {};

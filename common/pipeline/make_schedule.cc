@@ -271,10 +271,10 @@ Status check(const Named& named, const Shape& shape) {
   const int rounds = std::max(1, shape.m / shape.p);
   if (in_rounds && shape.m % rounds != 0)
     return failure(
-        kWrong, "{} takes {} microbatches over {} ranks in {} rounds of as many each: give {} or {}",
+        kWrong, "{} cannot divide {} microbatches over {} ranks into {} equal rounds: give {} or {}",
         named.name, shape.m, shape.p, rounds, shape.m / rounds * rounds, (shape.m / rounds + 1) * rounds);
   if (named.kind == Kind::kDualPipeV && shape.m < 2 * shape.p)
-    return failure(kWrong, "{} needs as many microbatches as stages at least: {} over {} ranks, not {}",
+    return failure(kWrong, "{} needs at least as many microbatches as stages: {} over {} ranks, not {}",
                    named.name, 2 * shape.p, shape.p, shape.m);
   return {};
 }
@@ -323,7 +323,7 @@ class Communication {
     }
     for (std::size_t rank = 0; rank < schedule_.ranks.size(); ++rank) {
       if (next_[rank] < schedule_.ranks[rank].size())
-        return failure(ErrorCode::kInvalidArgument, "rank {} waits for ever before {}", rank,
+        return failure(ErrorCode::kInvalidArgument, "rank {} waits forever before {}", rank,
                        text_of(schedule_.ranks[rank][next_[rank]]));
       finish(rank);
     }
@@ -413,7 +413,7 @@ std::optional<std::string_view> find_schedule_name(std::string_view name) {
 Expected<Schedule> make_schedule(std::string_view name, const ScheduleRequest& request) {
   const auto known = find_schedule_name(name);
   if (!known)
-    return failure(ErrorCode::kInvalidArgument, "there is no schedule {}: there are {}", name,
+    return failure(ErrorCode::kInvalidArgument, "there is no schedule {}: use one of {}", name,
                    fmt::join(kNames, ", "));
   const Named& named = *std::ranges::find(kSchedules, *known, &Named::name);
   CHECK(request.ranks >= 1 && request.microbatches >= 1);

@@ -225,8 +225,8 @@ std::unexpected<Error> too_little_memory(const Sums& sums, const Schedule& sched
   const auto least = Search(sums, schedule.stages, fullest_times(schedule), Goal::kMemory, {}).run();
   CHECK(least.has_value());
   return failure(ErrorCode::kInvalidArgument,
-                 "{} bytes of memory a rank are too little for {} layers in {} stages by {}: the least that "
-                 "suffices is {}",
+                 "{} bytes of memory a rank are too little for {} layers in {} stages by {}: "
+                 "at least {} are needed",
                  bytes, sums.layers(), schedule.stages, schedule.name, rounded_up(least->cost));
 }
 
@@ -296,7 +296,7 @@ Expected<Partition> partition_layers(PartitionBy by, std::span<const LayerCost> 
                                      const Schedule& schedule, const PartitionLimits& limits) {
   if (std::ssize(layers) < schedule.stages)
     return failure(ErrorCode::kInvalidArgument,
-                   "{} layers cannot be cut into {} stages: each needs one at least", layers.size(),
+                   "{} layers cannot be split into {} stages: each needs at least one", layers.size(),
                    schedule.stages);
   const Sums sums(layers, by, limits.parameter_copies);
   if (by == PartitionBy::kUniform) {
@@ -305,11 +305,10 @@ Expected<Partition> partition_layers(PartitionBy by, std::span<const LayerCost> 
     const auto memory = memory_of_ranks(layers, partition, schedule, limits.parameter_copies);
     const auto most = std::ranges::max_element(memory);
     if (*most <= static_cast<double>(*limits.memory_bytes)) return partition;
-    return failure(
-        ErrorCode::kInvalidArgument,
-        "{} bytes of memory a rank are too little for the uniform cut, of which rank {} needs {}: cut "
-        "by 'profile' or 'parameters'",
-        *limits.memory_bytes, most - memory.begin(), rounded_up(*most));
+    return failure(ErrorCode::kInvalidArgument,
+                   "{} bytes of memory a rank are too little for the uniform split, where rank {} needs {}: "
+                   "split by 'profile' or 'parameters'",
+                   *limits.memory_bytes, most - memory.begin(), rounded_up(*most));
   }
   std::vector<Holding> holdings;
   Bounds bounds;
@@ -346,8 +345,8 @@ Status check_partition(const Partition& partition, int layers, int stages) {
     if (wrong || partition[stage] >= layers)
       return failure(
           ErrorCode::kInvalidArgument,
-          "stage {} cannot begin with layer {}: the first stage begins with layer 0, and each other "
-          "one behind the beginning of the one before it, with layer {} at most",
+          "stage {} cannot begin with layer {}: the first stage begins with layer 0, and each later "
+          "stage after the one before it, at layer {} at most",
           stage, partition[stage], layers - 1);
   }
   return {};

@@ -148,8 +148,8 @@ Expected<Schedule> parse_schedule(std::string_view csv) {
       const auto some = parse_cell(cell);
       if (!some)
         return failure(ErrorCode::kInvalidArgument,
-                       "line {}, cell {}: '{}' is no instruction: stage, what, microbatch, as in 0F3, 2B0 or "
-                       "1SEND_F2",
+                       "line {}, cell {}: '{}' is not an instruction: give stage, operation and microbatch, "
+                       "as in 0F3, 2B0 or 1SEND_F2",
                        schedule.ranks.size(), i + 1, one_line(std::string(beginning_of(cell, 40))));
       for (const Instruction& each : *some) {
         schedule.stages = std::max(schedule.stages, each.stage + 1);
@@ -158,7 +158,7 @@ Expected<Schedule> parse_schedule(std::string_view csv) {
       }
     }
   }
-  if (schedule.stages == 0) return failure(ErrorCode::kInvalidArgument, "there is no instruction in it");
+  if (schedule.stages == 0) return failure(ErrorCode::kInvalidArgument, "it has no instructions");
   return schedule;
 }
 

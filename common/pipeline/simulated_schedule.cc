@@ -42,7 +42,7 @@ class Simulation {
     }
     double busy = 0;
     for (std::size_t rank = 0; rank < orders_.size(); ++rank) {
-      CHECK(result_.ranks[rank].size() == orders_[rank].size(), "rank {} waits for ever", rank);
+      CHECK(result_.ranks[rank].size() == orders_[rank].size(), "rank {} waits forever", rank);
       result_.makespan = std::max(result_.makespan, free_at_[rank]);
       for (const TimedInstruction& each : result_.ranks[rank]) busy += each.end - each.begin;
     }

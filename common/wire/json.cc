@@ -31,8 +31,7 @@ nlohmann::json parse_shallow_json(std::string_view text, Fractions fractions) {
   if (text.contains('\0')) throw nlohmann::json::other_error::create(503, "a byte 0 in the text", nullptr);
   if (fractions == Fractions::kTaken) return nlohmann::json::parse(text);
   return nlohmann::json::parse(text, [](int, nlohmann::json::parse_event_t, const nlohmann::json& part) {
-    if (part.is_number_float())
-      throw nlohmann::json::other_error::create(502, "a number that is not whole", nullptr);
+    if (part.is_number_float()) throw nlohmann::json::other_error::create(502, "not a whole number", nullptr);
     return true;
   });
 }

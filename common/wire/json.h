@@ -27,7 +27,7 @@ Number whole_number(const nlohmann::json& value) {
   if (const auto* any = value.get_ptr<const nlohmann::json::number_integer_t*>();
       any != nullptr && !value.is_number_unsigned() && std::in_range<Number>(*any))
     return static_cast<Number>(*any);
-  throw nlohmann::json::other_error::create(502, "a number that is not whole, or too large", &value);
+  throw nlohmann::json::other_error::create(502, "not a whole number, or too large", &value);
 }
 
 // The value, or JSON's null.

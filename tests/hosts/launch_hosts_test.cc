@@ -141,7 +141,7 @@ TEST_F(LaunchHosts, CheckpointsMustBeSharedByTheHosts) {
   launch(3, {"--checkpoint-dir", "/tmp/checkpoints"}, {"echo", "ran"});
   EXPECT_EQ(run_->exit_code(), 2) << run_->err();
   EXPECT_THAT(run_->err(),
-              HasSubstr("h[1-2]: --checkpoint-dir: /tmp/checkpoints is another directory there"));
+              HasSubstr("h[1-2]: --checkpoint-dir: /tmp/checkpoints is a different directory there"));
   launch(3, {"--checkpoint-dir", lab_->shared() + "/checkpoints"}, {"echo", "ran"});
   EXPECT_EQ(run_->exit_code(), 0) << run_->err();
   launch(1, {"--checkpoint-dir", "/tmp/alone"}, {"echo", "ran"});

@@ -117,7 +117,7 @@ TEST_F(AgentGpu, StartsTheNextAttemptWhenTheMemoryOfAKilledWorkerIsBack) {
   const auto waits = launcher->wait_for<wire::AgentRemark>();
   ASSERT_TRUE(waits);
   EXPECT_EQ(waits->text,
-            "waits, at most 50 s, for GPU memory of killed workers to come back: 7.8 GiB of GPU 1");
+            "waiting up to 50 s for the driver to free GPU memory of killed workers: 7.8 GiB of GPU 1");
   use_memory("1 1010\n2 1000\n");
   const auto free = launcher->wait_for<wire::AgentRemark>();
   ASSERT_TRUE(free);

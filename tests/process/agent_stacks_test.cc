@@ -75,7 +75,7 @@ TEST_F(AgentStacks, AreTheKernelsViewOfAProgramThatCannotWriteThem) {
   for (const int rank : {0, 1})
     EXPECT_THAT(
         stacks.at(rank),
-        AllOf(HasSubstr("cannot write its own stacks, and eu-stack, which could, is not installed: it is in "
+        AllOf(HasSubstr("cannot write its own stacks, and eu-stack is not installed to do it: it is in "
                         "Debian's package elfutils"),
               ContainsRegex("thread [0-9]+ \\(sleep\\): sleeps, system call .*nanosleep")));
 }
@@ -150,8 +150,7 @@ TEST_F(AgentStacks, SayThatPySpyWouldShowThoseOfAScript) {
   for (const auto& [rank, text] : dump(launcher))
     EXPECT_THAT(
         text,
-        HasSubstr(
-            "cannot write its own stacks, and py-spy, which could, is not installed: pip install py-spy"));
+        HasSubstr("cannot write its own stacks, and py-spy is not installed to do it: pip install py-spy"));
 }
 
 TEST_F(AgentStacks, AreThoseThatPySpyShowsOfAScript) {

@@ -123,8 +123,9 @@ TEST(LaunchLeftovers, ARankThatLeavesAFrozenProcessEndsWithZeroAndItIsNamed) {
   group->write("freezer.state", "FROZEN");
   std::ofstream(scratch / "go").put('x');
   EXPECT_EQ(run.exit_code(), 0) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr(fmt::format("process {} (sleep, uid {}) lives on after SIGKILL (errno 0)",
-                                               pid, geteuid())));
+  EXPECT_THAT(run.err(),
+              HasSubstr(fmt::format("process {} (sleep, uid {}) is still alive after SIGKILL (errno 0)", pid,
+                                    geteuid())));
   EXPECT_EQ(kill(std::stoi(pid), 0), 0) << "it is still held";
   group->write("freezer.state", "THAWED");
   EXPECT_TRUE(eventually([&] { return run.descendants().empty(); })) << "and then ends by the SIGKILL";

@@ -198,9 +198,8 @@ TEST(MemoryExchange, ADamagedCopyIsNotTakenAndTheUserIsTold) {
   ASSERT_TRUE(next.has_fetched());
   EXPECT_THAT(next.slots.held(), IsEmpty());
   const std::lock_guard lock(next.mutex);
-  EXPECT_THAT(next.remarks,
-              ElementsAre(HasSubstr("the copy of step 10 that node1 has is of no use: what rank "
-                                    "0 holds in memory is damaged")));
+  EXPECT_THAT(next.remarks, ElementsAre(HasSubstr("cannot use the copy of step 10 that node1 has: what rank "
+                                                  "0 holds in memory is damaged")));
 }
 
 TEST(MemoryExchange, AStepThatIsOverwrittenWhileItIsCopiedIsDropped) {
@@ -228,9 +227,8 @@ TEST(MemoryExchange, WithoutRoomNothingIsKeptAndTheUserIsToldOnce) {
   }));
   EXPECT_EQ(other.slots.held().size(), 1u);
   const std::lock_guard lock(other.mutex);
-  EXPECT_THAT(other.remarks,
-              ElementsAre(HasSubstr("no copy of what rank 0 holds in memory is kept for node0: "
-                                    "--memory-tier has no room for one of 8 MiB")));
+  EXPECT_THAT(other.remarks, ElementsAre(HasSubstr("keeps no copy of what rank 0 of node0 holds in memory: "
+                                                   "--memory-tier has no room for one of 8 MiB")));
 }
 
 TEST(MemoryExchange, NobodyIsWaitedForWhoIsGoneOrHasAnotherKey) {
@@ -267,16 +265,19 @@ TEST(MemoryExchange, WhatOneAttemptEndsLateIsNotTheNextOnes) {
   std::promise<void> first_remarks, second_has_begun, second_remarks;
   int remark_count = 0;  // the thread's
   std::atomic<int> fetched_count = 0;
-  MemoryExchange exchange({.slots = slots,
-                           .own = {NodeId(0), Incarnation(1)},
-                           .on_fetched = [&] { ++fetched_count; },
-                           .on_remark =
-                               [&](const std::string& what) {
-                                 EXPECT_THAT(what, HasSubstr("that of node1: its key is none"));
-                                 if (++remark_count == 2) return second_remarks.set_value();
-                                 first_remarks.set_value();
-                                 second_has_begun.get_future().wait();
-                               }});
+  MemoryExchange exchange(
+      {.slots = slots,
+       .own = {NodeId(0), Incarnation(1)},
+       .on_fetched = [&] { ++fetched_count; },
+       .on_remark =
+           [&](const std::string& what) {
+             EXPECT_THAT(
+                 what,
+                 HasSubstr("this node and node1 copy nothing between their memories: its key is not valid"));
+             if (++remark_count == 2) return second_remarks.set_value();
+             first_remarks.set_value();
+             second_has_begun.get_future().wait();
+           }});
   const wire::Neighbour without_key{
       .node = NodeId(1), .address = "", .first_rank = Rank(0), .has_ours = true, .key = "none"};
   wire::Neighbour that_never_calls{

@@ -289,7 +289,7 @@ TEST_F(CheckpointReshardOnRanks, RanksOfANodeLoadALargeStateTogetherAndAllNameWh
             why = error.what();
           }
           require(why.find("rank-00000.safetensors: its bytes 16777216 to 20971520 are not those that were "
-                           "written; tensor user.large") != std::string::npos,
+                           "written; they belong to tensor user.large") != std::string::npos,
                   why);
         });
       },

@@ -57,7 +57,7 @@ void read_section(const nlohmann::json& parsed, Report& report) {
 
 std::int64_t nanoseconds(const nlohmann::json& milliseconds, double highest) {
   if (!milliseconds.is_number())
-    throw nlohmann::json::type_error::create(302, "a time that is no number", &milliseconds);
+    throw nlohmann::json::type_error::create(302, "a time is not a number", &milliseconds);
   return static_cast<std::int64_t>(std::clamp(milliseconds.get<double>(), 0.0, highest) * 1e6);
 }
 
@@ -77,7 +77,7 @@ constexpr double kMaxPartMs = 1e11;  // three years
 
 void read_profile(const nlohmann::json& parsed, wire::WorkerReported& message) {
   message.step = whole_number<std::int64_t>(parsed.at("steps"));
-  if (message.step < 0) throw nlohmann::json::other_error::create(503, "less than no steps", &parsed);
+  if (message.step < 0) throw nlohmann::json::other_error::create(503, "a negative step", &parsed);
   for (const auto& [part, milliseconds] : parsed.at("parts_ms").items()) {
     if (message.parts_ns.size() == kMaxParts)
       throw nlohmann::json::other_error::create(503, "more than 16 parts of a step", &parsed);
@@ -92,7 +92,7 @@ Expected<Report> parse_report(std::string_view datagram) {
   if (datagram.size() > kMaxReportBytes)
     return failure(ErrorCode::kCorrupt, "a report of {} bytes", datagram.size());
   const json parsed = json::parse(datagram, nullptr, false);
-  if (!parsed.is_object()) return failure(ErrorCode::kCorrupt, "a report that is no JSON object");
+  if (!parsed.is_object()) return failure(ErrorCode::kCorrupt, "a report is not a JSON object");
   try {
     Report report;
     report.attempt = Attempt(whole_number<std::uint64_t>(parsed.at("attempt")));

@@ -15,8 +15,8 @@ struct Known {
 
 constexpr Known kKnown[] = {
     {8, XidClass::kProgram, "GPU stopped processing"},
-    {13, XidClass::kProgram, "graphics engine exception, as of an index out of range"},
-    {31, XidClass::kProgram, "GPU memory page fault, as of an access to memory that is not the program's"},
+    {13, XidClass::kProgram, "graphics engine exception, for example an index out of range"},
+    {31, XidClass::kProgram, "GPU memory page fault, for example an access outside the program's memory"},
     {32, XidClass::kHardware, "invalid or corrupted push buffer stream"},
     {38, XidClass::kHardware, "driver firmware error"},
     {43, XidClass::kProgram, "GPU stopped processing after an error of the program"},
@@ -38,7 +38,7 @@ constexpr Known kKnown[] = {
     {119, XidClass::kLost, "GPU system processor does not answer"},
     {120, XidClass::kLost, "GPU system processor error"},
     {121, XidClass::kHardware, "corrected error on the link between chips"},
-    {137, XidClass::kHardware, "NVLink fault, as of an access to a peer's memory"},
+    {137, XidClass::kHardware, "NVLink fault, for example at an access to a peer's memory"},
     {140, XidClass::kHardware, "unrecovered ECC error"},
     {143, XidClass::kHardware, "GPU initialization failure"},
     {145, XidClass::kHardware, "NVLink error"},

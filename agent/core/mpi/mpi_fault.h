@@ -24,8 +24,8 @@ inline std::string abort_text(int code, std::string_view message) {
 }
 
 inline std::string spawn_remark() {
-  return "a rank called MPI_Comm_spawn, which fails: launch starts all ranks itself, as many as --nodes and "
-         "--gpus-per-node say";
+  return "a rank called MPI_Comm_spawn, which fails: launch itself starts all ranks, "
+         "as many as --nodes and --gpus-per-node say";
 }
 
 // "" if nothing is. Libraries end a rank that aborts in several ways: its exit code is what it asked for.

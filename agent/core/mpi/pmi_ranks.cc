@@ -155,7 +155,7 @@ bool PmiRanks::take_parts(std::string_view text, bool& some_follow) {
 void PmiRanks::go_on_with_barrier(const wire::MpiTold& told) {
   bool some_follow = false;
   if (!told.ok || !take_parts(told.text.view(), some_follow)) {
-    effects_.remarks.emplace_back("what the ranks have put for MPI cannot be gathered");
+    effects_.remarks.emplace_back("cannot gather the data that the ranks exchange to start MPI (PMI)");
     for (std::size_t local = 0; local < states_.size(); ++local)  // which would wait for it
       effects_.ended.emplace_back(static_cast<std::int32_t>(local));
     return;

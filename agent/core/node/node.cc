@@ -164,7 +164,7 @@ void Node::check_gpus(TimePoint now) {
     return;
   }
   send(wire::AgentRemark{
-      fmt::format("the workers are started although GPU memory of killed workers is not seen to be free{}{}",
+      fmt::format("starting the workers although killed workers still seem to hold GPU memory{}{}",
                   gpus_held_.empty() ? "" : ": ", gpus_held_)});
   gpus_until_.reset();
   start_if_ready();
@@ -175,7 +175,7 @@ void Node::handle(const GpusLookedAt& event, TimePoint) {
   if (!event.held.empty()) {
     if (std::exchange(gpus_held_, event.held).empty())
       send(wire::AgentRemark{fmt::format(
-          "waits, at most {} s, for GPU memory of killed workers to come back: {}",
+          "waiting up to {} s for the driver to free GPU memory of killed workers: {}",
           std::chrono::duration_cast<std::chrono::seconds>(kGpuMemoryLimit).count(), event.held)});
     return;
   }

@@ -76,7 +76,7 @@ std::expected<TemplateSpec, std::string> wanted_template(const ProgramFacts& pro
   if (program.has_note || !is_python(program.path)) return spec;
   if (program.python_runner.empty()) return std::unexpected("Muster's Python runner is not installed");
   spec.arguments = python_template_command(spec.arguments, program.python_runner);
-  if (spec.arguments.empty()) return std::unexpected("Python is given neither a script nor a module");
+  if (spec.arguments.empty()) return std::unexpected("the Python command has neither a script nor a module");
   // numpy's OpenBLAS starts its threads while it loads, and a process with threads cannot be forked.
   spec.environment.try_emplace(std::string(kOpenBlasThreads), "1");
   return spec;
@@ -104,20 +104,20 @@ bool is_read_while_loading(std::string_view variable) {
 std::expected<std::vector<std::string>, std::string> changes_for(const TemplateSpec& spec,
                                                                  const std::vector<std::string>& arguments,
                                                                  const Environment& environment) {
-  if (arguments != spec.rank_arguments) return std::unexpected("its arguments are not the others'");
+  if (arguments != spec.rank_arguments) return std::unexpected("its arguments differ from the other ranks'");
   std::vector<std::string> changes;
   for (const auto& [name, value] : environment) {
     const auto before = value_in(spec.environment, name);
     if (before == value) continue;
     if (is_read_while_loading(name))
       return std::unexpected(
-          fmt::format("its {} is not the others', and is read while libraries load", name));
+          fmt::format("its {} differs from the other ranks', and libraries read it while they load", name));
     changes.push_back(name + "=" + value);
   }
   for (const auto& [name, value] : spec.environment) {
     if (environment.contains(name)) continue;
     if (is_read_while_loading(name) && name != kOpenBlasThreads)
-      return std::unexpected(fmt::format("it has no {}, which is read while libraries load", name));
+      return std::unexpected(fmt::format("it has no {}, which libraries read while they load", name));
     changes.push_back(name);
   }
   return changes;

@@ -152,7 +152,7 @@ Expected<std::int64_t> Store::number_in(const Entry& entry) {
   errno = 0;
   const long long number = std::strtoll(entry.value->c_str(), &end, 10);
   if (end == entry.value->c_str() || errno == ERANGE)
-    return failure(ErrorCode::kCorrupt, "ADD or BARRIER at a key whose value is no number");
+    return failure(ErrorCode::kCorrupt, "ADD or BARRIER at a key whose value is not a number");
   return number;
 }
 

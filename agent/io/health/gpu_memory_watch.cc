@@ -66,7 +66,7 @@ GpuMemoryWatch::GpuMemoryWatch() {
   try {
     start_quiet_thread("muster-gpumem", body).detach();
   } catch (const std::system_error& error) {
-    log::error("the memory of GPUs is not watched: {}", error.what());
+    log::error("GPU memory is not watched: {}", error.what());
     const std::scoped_lock lock(shared_->mutex);
     give_up(*shared_);
   }
@@ -115,7 +115,7 @@ void GpuMemoryWatch::watch(const std::shared_ptr<Shared>& shared) {
   std::unique_lock lock(shared->mutex);
   // What was looked at too late may have been the workers' own.
   if (shared->workers_started) before.clear();
-  if (usable) log::info("GPU memory before the first attempt: {} GPUs looked at", before.size());
+  if (usable) log::info("GPU memory before the first attempt: read on {} GPUs", before.size());
   if (!usable) give_up(*shared);
   for (;;) {
     shared->asked.wait(lock, [&] { return shared->over || !shared->killed.empty(); });

@@ -13,7 +13,7 @@ GpuReadings::GpuReadings() {
   try {
     start_quiet_thread("muster-gputop", body).detach();
   } catch (const std::system_error& error) {
-    log::error("GPUs are not looked at: {}", error.what());
+    log::error("cannot read the state of GPUs: {}", error.what());
   }
 }
 

@@ -75,7 +75,7 @@ Expected<Spy> Spy::start(pid_t pid, const std::string& output_path) {
       look_up_beside(python ? called_as(pid) : "", name, search_path_of(pid), target_of(pid, "cwd"));
   if (!program)
     return failure(ErrorCode::kUnavailable,
-                   "the program cannot write its own stacks, and {}, which could, is not installed: {}", name,
+                   "the program cannot write its own stacks, and {} is not installed to do it: {}", name,
                    python ? "pip install py-spy" : "it is in Debian's package elfutils");
   // Whatever lies there now, it must neither block us nor lead elsewhere.
   unlink(output_path.c_str());

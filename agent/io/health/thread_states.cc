@@ -111,7 +111,7 @@ std::string describe_threads(pid_t pid) {
     if (entry->d_name[0] == '.' || ++count > kMaxThreads) continue;
     text += describe_thread(directory + "/" + entry->d_name, entry->d_name);
   }
-  if (count > kMaxThreads) text += fmt::format("and {} threads more\n", count - kMaxThreads);
+  if (count > kMaxThreads) text += fmt::format("and {} more threads\n", count - kMaxThreads);
   return text;
 }
 

@@ -61,7 +61,7 @@ Status LocalMpiHost::serve(const wire::JobSpec& job, const OpenAttempt& attempt)
   const std::size_t place = place_of(plan_.first_rank, plan_.rank_counts);
   if (place >= plan_.rank_counts.size() || plan_.rank_counts[place] != plan_.local_world_size)
     return failure(ErrorCode::kInternal,
-                   "the launcher does not say which ranks the nodes have, which MPI needs");
+                   "the launcher did not say which rank runs on which node; MPI needs to know");
   return context_.kind == wire::Mpi::kPmix ? serve_pmix(job, attempt) : serve_pmi(plan_);
 }
 

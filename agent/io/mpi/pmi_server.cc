@@ -67,7 +67,7 @@ void PmiServer::carry(const PmiRanks::Effects& effects) {
     const std::string line = each.line + "\n";
     const ssize_t sent = send(socket.native_handle(), line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent == static_cast<ssize_t>(line.size())) continue;
-    log::warning("local rank {} does not take what its PMI server answers", each.rank);
+    log::warning("local rank {} does not read its PMI server's answers", each.rank);
     socket.close();
   }
   // What the rank still writes must find a reader, or SIGPIPE is what it ends by.

@@ -40,7 +40,7 @@ Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& exec
   // The file may outlive this object.
   output->log_ =
       output->writer_.add(std::move(parts), [remark = output->listener_.remark](const std::string& what) {
-        const std::string line = what + "; what is written there from here on may be lost";
+        const std::string line = what + "; later output to this file may be lost";
         log::error("{}", line);
         remark(line);
       });
@@ -147,8 +147,8 @@ void Output::write_log(std::string_view bytes) {
     return put(bytes);
   }
   if (lost_.bytes == 0) {
-    const std::string line = fmt::format(
-        "{} does not take what is printed; what comes from here on may be missing there", log_path());
+    const std::string line =
+        fmt::format("{} cannot keep up with the output; later lines may be missing there", log_path());
     log::error("{}", line);
     listener_.remark(line);
   }

@@ -69,13 +69,13 @@ class LocalStoreHost::Call : public std::enable_shared_from_this<Call> {
     const auto done = std::exchange(done_, nullptr);
     if (!done) return;
     if (error == asio::error::eof || error == asio::error::connection_reset)
-      return done(failure(ErrorCode::kUnavailable, "it hangs up on calls from this host"));
+      return done(failure(ErrorCode::kUnavailable, "it closes connections from this host"));
     // That a host does not answer takes seconds to know; what is said at once is said by this host or a
     // router.
     const bool silent = error && Clock::now() - began_ >= kSilence;
     if (error)
       return done(failure(silent ? ErrorCode::kTimedOut : ErrorCode::kUnavailable, "{}", error.message()));
-    if (served_ && answer_ != kNonce) return done(failure(ErrorCode::kUnavailable, "it is no store"));
+    if (served_ && answer_ != kNonce) return done(failure(ErrorCode::kUnavailable, "it is not a c10d store"));
     done({});
   }
 

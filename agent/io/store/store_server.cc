@@ -115,8 +115,8 @@ Status StoreServer::Server::listen() {
   if (options_.address.is_loopback()) owners_.emplace(listener_.get());
   if (owners_ && !owners_->can_tell()) {
     log::warning(
-        "other users of this machine can reach the c10d store: the kernel does not tell whose sockets are "
-        "whose");
+        "other users of this machine can reach the c10d store: the kernel does not tell which "
+        "user owns which socket");
     owners_.reset();
   }
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
@@ -199,7 +199,7 @@ void StoreServer::Server::accept_later() {
 
 void StoreServer::Server::accepted(UniqueFd socket) {
   if (client_count() >= options_.client_count)
-    return warn(next_id_, "the store has all the clients it takes");
+    return warn(next_id_, "the store has as many clients as it allows");
   const int fd = socket.get();
   const StoreClientId id = std::exchange(next_id_, next_id_.next());
   if (!may_enter(fd)) return warn(id, "it is another user's or another host's, or was closed at once");
@@ -274,7 +274,7 @@ void StoreServer::Server::send(StoreClientId id, std::string_view bytes) {
     if (bytes.empty()) return;
     watch(EPOLL_CTL_MOD, connection.socket.get(), id, EPOLLOUT);
   }
-  if (unsent_bytes_ + bytes.size() > options_.unsent_bytes) return drop(id, "too many replies are not read");
+  if (unsent_bytes_ + bytes.size() > options_.unsent_bytes) return drop(id, "it has too many unread replies");
   connection.unsent.append(bytes);
   unsent_bytes_ += bytes.size();
 }
@@ -306,7 +306,7 @@ void StoreServer::Server::warn(StoreClientId id, std::string_view reason) {
   if (warning_count_ == kWarningCount) return;
   ++warning_count_;
   log::warning("c10d store on port {}: connection {} is dropped: {}{}", port_, id, reason,
-               warning_count_ == kWarningCount ? "; no more of these are reported" : "");
+               warning_count_ == kWarningCount ? "; further drops are not reported" : "");
 }
 
 Expected<StoreServer> StoreServer::open(boost::asio::io_context& io, const StoreServerOptions& options) {

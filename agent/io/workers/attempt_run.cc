@@ -128,7 +128,7 @@ AttemptRun::OrFailure<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
   auto forked =
       given.descriptor < 0
           ? warm.fork(arguments, environment_, given.streams)
-          : std::unexpected(std::string(warm.has_template() ? "PMI needs a socket of each rank's" : ""));
+          : std::unexpected(std::string(warm.has_template() ? "PMI needs a socket for each rank" : ""));
   Started started;
   started.facts.forked = forked.has_value();
   if (setting_.job.use_gpus) {

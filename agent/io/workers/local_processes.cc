@@ -66,7 +66,7 @@ void LocalProcesses::open_worker_socket() {
   setting_.mpi.set_run_directory(socket_->directory());
   setting_.tasks.spawn(socket_->receive_all());
   auto module = write_python_module(socket_->directory());
-  if (!module) return log::error("{}; Python programs find no module muster", module.error().message());
+  if (!module) return log::error("{}; Python programs cannot import muster", module.error().message());
   python_module_ = *std::move(module);
 }
 
@@ -101,7 +101,7 @@ void LocalProcesses::listen_for_neighbours() {
   if (const auto port = exchange_.listen(plan_.neighbour_address))
     neighbour_port_ = *port;
   else
-    log::warning("nothing is copied from neighbours: {}", port.error().message());
+    log::warning("no copies are made from neighbours: {}", port.error().message());
 }
 
 std::vector<Rank> LocalProcesses::held_ranks() const {
@@ -286,7 +286,7 @@ void LocalProcesses::give_memory(const Report& report, const std::string& addres
   const auto answer =
       is_fetching ? MemorySlots::later() : memory_slots_.answer(report.message.rank, report.slot_bytes);
   if (!socket_->send(address, answer.text, answer.fds))
-    log::warning("rank {} does not take its memory for checkpoints", report.message.rank);
+    log::warning("rank {} did not receive its memory for checkpoints", report.message.rank);
 }
 
 // All ranks have restored then.

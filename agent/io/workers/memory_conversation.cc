@@ -112,7 +112,7 @@ void MemoryConversation::ended(const Error& why) {
 // Its reader ends.
 void MemoryConversation::break_off(std::string_view why) {
   setting_.on_remark(
-      fmt::format("nothing more is copied between this node's memory and that of node{} in this attempt: {}",
+      fmt::format("this node and node{} copy nothing more between their memories in this attempt: {}",
                   setting_.neighbour.node, why));
   connection_->close();
 }
@@ -152,10 +152,10 @@ void MemoryConversation::consider(const Copy& offered, bool is_current) {
   switch (setting_.slots.use_of(offered, is_current)) {
     case CopyKeeping::Use::kNone: return;
     case CopyKeeping::Use::kNoRoom:
-      return setting_.on_remark(
-          fmt::format("no copy of what rank {} holds in memory is kept for node{}: --memory-tier has no room "
-                      "for one of {} MiB beside this node's own",
-                      offered.rank, setting_.neighbour.node, offered.slot_bytes >> 20));
+      return setting_.on_remark(fmt::format(
+          "keeps no copy of what rank {} of node{} holds in memory: --memory-tier has no room for one "
+          "of {} MiB next to this node's own",
+          offered.rank, setting_.neighbour.node, offered.slot_bytes >> 20));
     case CopyKeeping::Use::kKeep:  // one that is overtaken is not wanted any more
       std::erase_if(wanted_, [&](const Copy& each) { return each.rank == offered.rank; });
       break;
@@ -174,7 +174,7 @@ void MemoryConversation::hear(const wire::SlotWanted& wanted) {
     if (!read_slot(fd.get(), wanted.offset, bytes.data(), bytes.size())) bytes.clear();
   }
   if (connection_->backlog_bytes() > 2 * kPartsUnderWay * kPartBytes)
-    return break_off("it asks for more than it takes");
+    return break_off("it asks for more than it reads");
   const wire::SlotPart part{.number = wanted.number, .text = {}};
   const std::string head = wire::encode_before_text(header(), part, bytes);
   connection_->send(head, bytes);
@@ -198,12 +198,11 @@ void MemoryConversation::finish_pull() {
   if (!whole && setting_.is_stopped()) return close();
   if (whole) {
     if (!setting_.slots.take(copy, pull_->release()))
-      log::warning(
-          "the copy of step {} of rank {} that node{} has is dropped: there is no room for it any more",
-          copy.id.step, copy.rank, setting_.neighbour.node);
+      log::warning("the copy of step {} of rank {} that node{} has is dropped: there is no more room for it",
+                   copy.id.step, copy.rank, setting_.neighbour.node);
     overtaken_count_ = 0;
   } else if (setting_.slots.use_of(copy, true) == CopyKeeping::Use::kOwn) {
-    setting_.on_remark(fmt::format("the copy of step {} that node{} has is of no use: {}", copy.id.step,
+    setting_.on_remark(fmt::format("cannot use the copy of step {} that node{} has: {}", copy.id.step,
                                    setting_.neighbour.node, whole.error().message()));
   } else {
     overtaken();
@@ -216,7 +215,7 @@ void MemoryConversation::overtaken() {
   log::debug("the copy of step {} of rank {} is dropped", pull_->copy().id.step, pull_->copy().rank);
   if (++overtaken_count_ == kMostOvertaken)
     setting_.on_remark(fmt::format(
-        "what node{} holds in memory is overwritten before it is copied: .memory_every is too small for it",
+        "node{} overwrites what it holds in memory before it is copied: .memory_every is too small",
         setting_.neighbour.node));
 }
 

@@ -45,7 +45,7 @@ class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
     for (const wire::Neighbour& each : neighbours) {
       const auto key = net::key_from_hex(each.key);
       if (!key) {
-        remark(fmt::format("nothing is copied between this node's memory and that of node{}: its key is none",
+        remark(fmt::format("this node and node{} copy nothing between their memories: its key is not valid",
                            each.node));
         continue;
       }
@@ -120,8 +120,8 @@ class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
       self->talk(neighbour, *std::move(connection));
       co_return;
     }
-    self->remark(fmt::format("nothing is copied between this node's memory and that of node{}: {}",
-                             neighbour.node, connection.error().message()));
+    self->remark(fmt::format("this node and node{} copy nothing between their memories: {}", neighbour.node,
+                             connection.error().message()));
     self->fetched(neighbour.node);
   }
 
@@ -211,7 +211,7 @@ Expected<std::int32_t> MemoryExchange::listen(const std::string& address) {
 void MemoryExchange::begin(const std::string& job, Attempt attempt,
                            const std::vector<wire::Neighbour>& neighbours) {
   if (const Status started = start_thread(); !started)
-    return setting_.on_remark("nothing is copied between this node's memory and that of others: " +
+    return setting_.on_remark("this node copies nothing from or to the memory of other nodes: " +
                               started.error().message());
   RankRange kept;
   for (const wire::Neighbour& each : neighbours)

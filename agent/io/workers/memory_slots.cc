@@ -103,11 +103,11 @@ std::uint64_t MemorySlots::room_for_copies() const {
 
 Status MemorySlots::give(Rank rank, std::uint64_t slot_bytes) {
   if (limit_bytes_ == 0) return failure(ErrorCode::kUnavailable, "the job was started without --memory-tier");
-  if (!own_.has(rank)) return failure(ErrorCode::kUnavailable, "rank {} is not of this node", rank);
+  if (!own_.has(rank)) return failure(ErrorCode::kUnavailable, "rank {} is not on this node", rank);
   const auto known = slots_.find(rank);
   if (slot_bytes == 0 || (known != slots_.end() && known->second.slot_bytes == slot_bytes)) return {};
   if (known == slots_.end() && slots_.size() == kMostRanks)
-    return failure(ErrorCode::kUnavailable, "no more than {} ranks of a node have some", kMostRanks);
+    return failure(ErrorCode::kUnavailable, "at most {} ranks of a node can have such memory", kMostRanks);
   std::uint64_t others = 0;
   for (const auto& [each, slots] : slots_)
     if (each != rank) others += kEach * slots.slot_bytes;

@@ -104,7 +104,7 @@ class WriteOut {
     if (!to) return system_failure("cannot create " + unfinished, errno);
     std::string chunk;
     for (std::uint64_t offset = 0; offset < file.size_bytes; offset += kChunkBytes) {
-      if (Clock::now() >= write_until_) return failure(ErrorCode::kTimedOut, "the disk takes it too slowly");
+      if (Clock::now() >= write_until_) return failure(ErrorCode::kTimedOut, "the disk is too slow");
       const Status read = read_slot_chunk(held.fd, held.header, digests, offset, chunk);
       if (!read) return read;
       const std::string_view part =

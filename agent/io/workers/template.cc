@@ -121,7 +121,7 @@ Expected<Process> Template::fork(const std::vector<std::string>& changes, const 
   if (answer->kind != Kind::kForked || message->fds.size() != 1 || !is_own_child(message->fds[0].get()))
     return failure(ErrorCode::kCorrupt, "its answer to an order is not a child of the agent's");
   const pid_t pid = pid_of(message->fds[0].get());
-  if (pid <= 1) return failure(ErrorCode::kCorrupt, "its answer to an order is no process");
+  if (pid <= 1) return failure(ErrorCode::kCorrupt, "its answer to an order is not a process id");
   // It does so itself, but may not have run yet, and a signal to a group that is not there is lost.
   setpgid(pid, pid);
   return Process{pid, std::move(message->fds[0])};
@@ -138,7 +138,7 @@ std::string Template::end(int wait_ms) {
     if (by_itself && ending->signal != 0) how = fmt::format("was killed by signal {}", ending->signal);
     if (by_itself && ending->signal == 0) how = fmt::format("exited with code {}", ending->exit_code);
   } else if (has_ended) {
-    log::warning("a debugger has template {}, which has ended", pid_);
+    log::warning("a debugger still holds template {}, which has ended", pid_);
   } else {
     log::error("template {} cannot be killed", pid_);
   }

@@ -10,7 +10,7 @@ namespace muster::agent {
 bool WarmStart::prepare(std::expected<TemplateSpec, std::string> wanted, const std::string& output_file,
                         rlimit descriptor_limit) {
   if (!wanted) {
-    if (template_ != nullptr) drop("it is not wanted any more");
+    if (template_ != nullptr) drop("it is no longer needed");
     why_not_ = wanted.error();
     return false;
   }

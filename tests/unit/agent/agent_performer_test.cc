@@ -209,7 +209,8 @@ TEST_F(AgentPerformerTest, LogsAreFinishedBeforeTheNodeIsSaidToBeEmpty) {
   EXPECT_TRUE(sent<wire::Pong>().at(0).output_waits);
   logs_.listener->logs_finished({.lines = 7});
   ASSERT_EQ(sent<wire::AgentRemark>().size(), 1U);
-  EXPECT_EQ(sent<wire::AgentRemark>()[0].text, "the log files of attempt 1 did not take 7 lines in time");
+  EXPECT_EQ(sent<wire::AgentRemark>()[0].text,
+            "7 lines were not written to the log files of attempt 1 in time");
   EXPECT_TRUE(std::holds_alternative<wire::WorkersGone>(channel_->sent.back()));
   EXPECT_THAT(asked_, ElementsAre("finish logs", "close workers", "close logs", "keep store"));
 }

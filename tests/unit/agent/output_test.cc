@@ -117,7 +117,7 @@ TEST_F(OutputTest, WhatALogFileDoesNotTakeIsCountedAndTheLinesArePassedOn) {
   EXPECT_GT(lost.lines, 0U);
   EXPECT_EQ(8 * lost.lines, lost.bytes);
   EXPECT_EQ(lost.bytes + lost.waiting_bytes, std::size_t{8 * kLines});
-  EXPECT_THAT(remarks_, ElementsAre(HasSubstr(log_ + " does not take what is printed")));
+  EXPECT_THAT(remarks_, ElementsAre(HasSubstr(log_ + " cannot keep up with the output")));
   // Somebody reads, after all: then the file says where lines are missing.
   const UniqueFd reader(open(log_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   output_->close();

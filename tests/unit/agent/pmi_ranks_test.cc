@@ -143,7 +143,7 @@ TEST(PmiRanks, SayThatWhatIsToldIsNoAnswer) {
     const auto effects =
         ranks.on_told({.number = asked.asked.at(0).number, .ok = true, .text = wire::Bytes(text)});
     EXPECT_THAT(effects.replies, IsEmpty()) << text;
-    EXPECT_THAT(effects.remarks, ElementsAre(HasSubstr("cannot be gathered"))) << text;
+    EXPECT_THAT(effects.remarks, ElementsAre(HasSubstr("cannot gather the data"))) << text;
     EXPECT_THAT(effects.ended, ElementsAre(LocalRank(0))) << "it would wait";
   }
 }

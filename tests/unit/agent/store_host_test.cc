@@ -79,7 +79,7 @@ TEST_F(StoreHostTest, AStoreThatTakesNoCallsFromHereIsNotReached) {
   others.peers = {"10.77.0.11"};
   const auto port = host_.open({}, others);
   ASSERT_TRUE(port);
-  EXPECT_EQ(reach(*port), "it hangs up on calls from this host");
+  EXPECT_EQ(reach(*port), "it closes connections from this host");
 }
 
 TEST_F(StoreHostTest, WhereRankZeroServesTheStoreItsHostIsReached) {

@@ -201,12 +201,12 @@ TEST_F(CheckpointDirectoryTest, NumbersThatAreNotWholeAreRefused) {
       parse_attempt_record(R"({"format":1,"attempt":1e300,"job":"","host":"","resume":null})", Attempt(1))
           .error()
           .message(),
-      HasSubstr("a number that is not whole"));
+      HasSubstr("not a whole number"));
   for (const char* resume : {R"({"step":true,"attempt":1})", R"({"step":-1,"attempt":1})"}) {
     const auto record = parse_attempt_record(
         fmt::format(R"({{"format":1,"attempt":2,"job":"","host":"","resume":{}}})", resume), Attempt(2));
     ASSERT_FALSE(record) << resume;
-    EXPECT_THAT(record.error().message(), HasSubstr("a number that is not whole, or too large"));
+    EXPECT_THAT(record.error().message(), HasSubstr("not a whole number, or too large"));
   }
 }
 

@@ -92,10 +92,10 @@ TEST(Manifest, OfTheFirstFormatIsRefusedUnlessWhatItSaysIsWrittenTheSame) {
     return manifest ? "taken" : manifest.error().message();
   };
   EXPECT_EQ(said("3", "a", "7", "1", ""), "taken");
-  EXPECT_THAT(said("3", "a", "7", "1", R"(,"more":1)"), HasSubstr("more in it than a manifest has"));
-  EXPECT_THAT(said("-3", "a", "7", "1", ""), HasSubstr("not whole, or too large"));
-  EXPECT_THAT(said("3", "a", "true", "1", ""), HasSubstr("not whole, or too large"));
-  EXPECT_THAT(said("3", "a", "7", "4294967297", ""), HasSubstr("not whole, or too large"));
+  EXPECT_THAT(said("3", "a", "7", "1", R"(,"more":1)"), HasSubstr("fields that no manifest has"));
+  EXPECT_THAT(said("-3", "a", "7", "1", ""), HasSubstr("not a whole number, or too large"));
+  EXPECT_THAT(said("3", "a", "true", "1", ""), HasSubstr("not a whole number, or too large"));
+  EXPECT_THAT(said("3", "a", "7", "4294967297", ""), HasSubstr("not a whole number, or too large"));
   EXPECT_THAT(said("3", "../\\n", "7", "1", ""), HasSubstr("file name ../? has a folder in it"));
   EXPECT_THAT(said("3", "a", "7", "2", ""), HasSubstr("1 files for 2 ranks"));
 }
@@ -128,30 +128,33 @@ TEST(Manifest, PartsThatDoNotMakeUpTheirTensorAreRefused) {
             "tensor model.w: its part [0:2,0:4] is not within the shape [2, 3]");
   EXPECT_THAT(with_parts("[[0,16,0,0,9223372036854775807,2]]"), HasSubstr("is not within the shape"));
   EXPECT_THAT(with_parts("[[0,16,9223372036854775807,0,2,2]]"), HasSubstr("is not within the shape"));
-  EXPECT_THAT(with_parts("[[0,16],[1,16,0,0,0,3]]"), HasSubstr("its part [0:0,0:3] has no whole bytes"));
-  EXPECT_THAT(with_parts("[[0,16,0,0]]"), HasSubstr("a part is told by 4 numbers for 2 dimensions"));
+  EXPECT_THAT(with_parts("[[0,16],[1,16,0,0,0,3]]"),
+              HasSubstr("its part [0:0,0:3] does not fill whole bytes"));
+  EXPECT_THAT(with_parts("[[0,16,0,0]]"), HasSubstr("a part has 4 numbers for 2 dimensions"));
   EXPECT_THAT(with_parts("[[0]]"), HasSubstr("not a manifest"));
   EXPECT_THAT(with_parts("[[2,16]]"), HasSubstr("a part is in file 2 of 2"));
-  EXPECT_THAT(with_parts("[[0,77]]"), HasSubstr("a part lies outside of rank-00000.safetensors"));
-  EXPECT_THAT(with_parts("[[0,18446744073709551615]]"), HasSubstr("a part lies outside of"));
-  EXPECT_THAT(with_parts("[[-1,16]]"), HasSubstr("not whole, or too large"));
-  EXPECT_THAT(with_parts("[[0,16.5]]"), HasSubstr("not whole, or too large"));
+  EXPECT_THAT(with_parts("[[0,77]]"), HasSubstr("a part lies outside rank-00000.safetensors"));
+  EXPECT_THAT(with_parts("[[0,18446744073709551615]]"), HasSubstr("a part lies outside"));
+  EXPECT_THAT(with_parts("[[-1,16]]"), HasSubstr("not a whole number, or too large"));
+  EXPECT_THAT(with_parts("[[0,16.5]]"), HasSubstr("not a whole number, or too large"));
 }
 
 TEST(Manifest, WhatCannotBeTrueIsRefused) {
   EXPECT_THAT(refusal([](auto& body) { body["tensors"]["model.w"]["dtype"] = "F33"; }),
               HasSubstr("tensor model.w: it has the unknown type F33"));
   EXPECT_THAT(refusal([](auto& body) { body["tensors"]["model.w"]["shape"] = {-2, -3}; }),
-              HasSubstr("no tensor of F32 has the shape [-2, -3]"));
+              HasSubstr("a tensor of F32 cannot have the shape [-2, -3]"));
   EXPECT_THAT(refusal([](auto& body) { body["files"][1]["name"] = body["files"][0]["name"]; }),
               HasSubstr("rank-00000.safetensors is named twice"));
-  EXPECT_THAT(refusal([](auto& body) { body["files"][1]["bytes"] = 65; }),
-              HasSubstr("4 digests of 16 bytes each for the 65 of rank-00001.safetensors"));
-  EXPECT_THAT(refusal([](auto& body) { body["files"][1]["chunk_bytes"] = 0; }), HasSubstr("digests of 0"));
+  EXPECT_THAT(
+      refusal([](auto& body) { body["files"][1]["bytes"] = 65; }),
+      HasSubstr("4 digests, one for every 16 bytes, do not cover the 65 bytes of rank-00001.safetensors"));
+  EXPECT_THAT(refusal([](auto& body) { body["files"][1]["chunk_bytes"] = 0; }),
+              HasSubstr("one for every 0 bytes"));
   EXPECT_THAT(refusal([](auto& body) { body["files"][1]["xxh3"][0] = "abc"; }),
-              HasSubstr("rank-00001.safetensors has a digest that is none"));
+              HasSubstr("rank-00001.safetensors has an invalid digest"));
   EXPECT_THAT(refusal([](auto& body) { body["own"].push_back(body["own"][0]); }),
-              HasSubstr("3 ranks have something of their own, of 2"));
+              HasSubstr("3 ranks have values of their own, of 2"));
   EXPECT_THAT(
       refusal([](auto& body) { body["own"][1]["tensors"]["rng.cpu"]["parts"] = nlohmann::json::array(); }),
       HasSubstr("rank 1: tensor rng.cpu: its 0 parts"));
@@ -194,11 +197,10 @@ TEST(Manifest, RanksThatDoNotAgreeAreNamedByWhatTheySay) {
     return added ? "taken" : added.error().message();
   };
   EXPECT_EQ(telling({.tensors = {{"model.w", {Dtype::kF32, {3, 2}, {}}}}, .values = {}}),
-            "tensor model.w is of another type or shape on other ranks");
-  EXPECT_EQ(telling({.tensors = {}, .values = {{"lr", "double:0.2"}}}),
-            "value lr is another one on other ranks");
+            "tensor model.w differs in type or shape between ranks");
+  EXPECT_EQ(telling({.tensors = {}, .values = {{"lr", "double:0.2"}}}), "value lr differs between ranks");
   EXPECT_EQ(telling({.tensors = {}, .values = {{"lr", "double:0.1"}}}), "taken");
-  EXPECT_THAT(parse_rank_contents("{}").error().message(), HasSubstr("not what a rank writes"));
+  EXPECT_THAT(parse_rank_contents("{}").error().message(), HasSubstr("not the contents of a rank"));
 }
 
 TEST(Manifest, OfAnInfiniteMetricIsRefusedBeforeItIsWritten) {

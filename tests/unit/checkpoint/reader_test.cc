@@ -91,8 +91,8 @@ TEST_F(CheckpointReader, DamageIsNamedByFileBytesAndTensor) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt);
   EXPECT_EQ(refused.error().message(),
-            fmt::format("cannot use {}: its bytes {} to {} are not those that were written; tensor "
-                        "model.linear.weight lies there",
+            fmt::format("cannot use {}: its bytes {} to {} are not those that were written; they belong "
+                        "to tensor model.linear.weight",
                         path, chunk, chunk + 256));
   const auto past_cache = read("model.linear.weight", whole_of({16, 9}), 1, ReadBy::kDirect);
   ASSERT_FALSE(past_cache);
@@ -113,7 +113,7 @@ TEST_F(CheckpointReader, AMissingFileAndAPipeInItsPlaceAreNamed) {
   EXPECT_EQ(read("model.linear.weight", whole_of({16, 9})).error().code(), ErrorCode::kNotFound);
   EXPECT_THAT(damages(), testing::ElementsAre(HasSubstr("cannot open " + path)));
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  EXPECT_THAT(damages(), testing::ElementsAre(HasSubstr(path + ": it is no file")));
+  EXPECT_THAT(damages(), testing::ElementsAre(HasSubstr(path + ": it is not a regular file")));
 }
 
 // As a writer with a fault in it would leave it: every digest is right.
@@ -121,10 +121,9 @@ TEST_F(CheckpointReader, AHeaderThatSaysSomethingElseThanTheManifestIsDamage) {
   SavedTensor& tensor = manifest_.shared.tensors.at("model.linear.bias");
   tensor.dtype = Dtype::kI32;
   ASSERT_TRUE(write_file_durably(directory_.manifest_path(kId), encode_manifest(manifest_)));
-  EXPECT_THAT(damages(), testing::ElementsAre(
-                             HasSubstr("rank-00000.safetensors: its header does not say what the manifest "
-                                       "does of tensor model.linear.bias[0:8]"),
-                             HasSubstr("model.linear.bias[8:16]")));
+  EXPECT_THAT(damages(), testing::ElementsAre(HasSubstr("rank-00000.safetensors: its header and the manifest "
+                                                        "disagree about tensor model.linear.bias[0:8]"),
+                                              HasSubstr("model.linear.bias[8:16]")));
 }
 
 // A tensor of several pieces of work, in one run and in columns.

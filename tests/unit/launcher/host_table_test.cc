@@ -54,9 +54,9 @@ TEST_F(HostTable, NamesWhatWouldStopAJobAndShowsWhoReachesWhom) {
 
 TEST_F(HostTable, CheckpointsNeedNotBeSharedByOneHost) {
   demand_.checkpoint_directory = "/ckpt";
-  reports_[1].found.checkpoint_error = "is another directory there";
+  reports_[1].found.checkpoint_error = "is a different directory there";
   EXPECT_THAT(obstacles(reports_, demand_),
-              ElementsAre("h1: --checkpoint-dir: /ckpt is another directory there"));
+              ElementsAre("h1: --checkpoint-dir: /ckpt is a different directory there"));
   reports_.erase(reports_.begin());
   reports_[0].links.clear();
   EXPECT_THAT(obstacles(reports_, demand_), ElementsAre());

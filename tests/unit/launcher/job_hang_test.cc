@@ -260,7 +260,7 @@ TEST_F(HangTest, WhatALostSpareOrAgentLeavesAndCannotBeKilledIsNamedAndNotWaited
   end_agent(1, "left");
   leftovers_remain({{.pid = 13, .name = "sleep", .uid = 1000, .error = 0}});
   EXPECT_THAT(told(),
-              HasSubstr("process 13 (sleep, uid 1000) lives on after SIGKILL (errno 0); left behind"));
+              HasSubstr("process 13 (sleep, uid 1000) is still alive after SIGKILL (errno 0); left behind"));
   EXPECT_EQ(decided<Finish>().size(), 1U);
   EXPECT_EQ(job.verdict().exit_code, 0);
 }

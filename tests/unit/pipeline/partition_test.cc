@@ -127,7 +127,7 @@ TEST(Partition, ByProfileIsTheBestOfAll) {
     } else {
       ++refused;
       EXPECT_THAT(found.error().message(),
-                  HasSubstr(fmt::format("the least that suffices is {}", static_cast<int>(least_memory))));
+                  HasSubstr(fmt::format("at least {} are needed", static_cast<int>(least_memory))));
     }
     EXPECT_DOUBLE_EQ(slowest(layers, partition_layers(PartitionBy::kProfile, layers, schedule).value()),
                      best_without);
@@ -258,17 +258,17 @@ TEST(Partition, ThatCannotBeIsRefusedInOneLine) {
     const auto partition = partition_layers(by, layers, schedule, {.memory_bytes = memory});
     return partition ? "" : partition.error().message();
   };
-  EXPECT_EQ(refusal(PartitionBy::kProfile), "2 layers cannot be cut into 3 stages: each needs one at least");
+  EXPECT_EQ(refusal(PartitionBy::kProfile),
+            "2 layers cannot be split into 3 stages: each needs at least one");
   layers = layers_of({1, 1, 1, 1});
   for (LayerCost& layer : layers) layer.parameter_bytes = 100;
   EXPECT_EQ(
       refusal(PartitionBy::kProfile, 799),
-      "799 bytes of memory a rank are too little for 4 layers in 3 stages by 1F1B: the least that suffices "
-      "is 800");
+      "799 bytes of memory a rank are too little for 4 layers in 3 stages by 1F1B: at least 800 are needed");
   EXPECT_EQ(refusal(PartitionBy::kProfile, 800), "");
   EXPECT_EQ(
       refusal(PartitionBy::kUniform, 799),
-      "799 bytes of memory a rank are too little for the uniform cut, of which rank 2 needs 800: cut by "
+      "799 bytes of memory a rank are too little for the uniform split, where rank 2 needs 800: split by "
       "'profile' or 'parameters'");
   const auto wrong = [](const Partition& partition) {
     const Status good = check_partition(partition, 5, 3);

@@ -188,9 +188,9 @@ TEST(Schedules, ThatDoNotExistAreRefusedInOneLine) {
   EXPECT_EQ(error("GPipe", {.chunks = 2}), "GPipe has one stage a rank, not 2");
   EXPECT_EQ(error("ZBV", {.chunks = 3}), "ZBVZeroBubble has 2 chunks a rank, not 3");
   EXPECT_EQ(error("Interleaved1F1B", {.ranks = 4, .microbatches = 9, .chunks = 2}),
-            "Interleaved1F1B takes 9 microbatches over 4 ranks in 2 rounds of as many each: give 8 or 10");
+            "Interleaved1F1B cannot divide 9 microbatches over 4 ranks into 2 equal rounds: give 8 or 10");
   EXPECT_EQ(error("DualPipeV", {.ranks = 4, .microbatches = 7, .chunks = 2}),
-            "DualPipeV needs as many microbatches as stages at least: 8 over 4 ranks, not 7");
+            "DualPipeV needs at least as many microbatches as stages: 8 over 4 ranks, not 7");
 }
 
 TEST(ScheduleFile, IsReadAsItWasWritten) {
@@ -215,10 +215,11 @@ TEST(ScheduleFile, ThatIsNoneIsNamedByLineAndCell) {
     const auto schedule = parse_schedule(csv);
     return schedule ? "(no error)" : schedule.error().message();
   };
-  EXPECT_EQ(error(""), "there is no instruction in it");
-  EXPECT_EQ(error(",,\n\n"), "there is no instruction in it");
-  EXPECT_EQ(error("0F0,0B0\n1F0,1X0\n"),
-            "line 2, cell 2: '1X0' is no instruction: stage, what, microbatch, as in 0F3, 2B0 or 1SEND_F2");
+  EXPECT_EQ(error(""), "it has no instructions");
+  EXPECT_EQ(error(",,\n\n"), "it has no instructions");
+  EXPECT_EQ(
+      error("0F0,0B0\n1F0,1X0\n"),
+      "line 2, cell 2: '1X0' is not an instruction: give stage, operation and microbatch, as in 0F3, 2B0 or 1SEND_F2");
   for (const char* wrong : {"F0", "0F", "0F0x", "-1F0", "99999999999F0", "0F99999999999", "(0F0;1B0)",
                             "(0F0)OVERLAP_F_B", "(0B0;1F0)OVERLAP_F_B", "0SEND_X0", "0F0\x1b[2J"})
     EXPECT_THAT(error(wrong), HasSubstr("line 1, cell 1: ")) << wrong;
@@ -231,16 +232,16 @@ TEST(ScheduleCheck, FindsEveryMistake) {
       {"backward_before_forward", "rank 0, instruction 3 (0B1): comes before the forward"},
       {"backward_missing", "stage 1 lacks the backward of microbatch 3"},
       {"backward_split_and_whole", "the gradient of its input is there already"},
-      {"backward_twice", "rank 1, instruction 5 (1B1): is there twice"},
+      {"backward_twice", "rank 1, instruction 5 (1B1): occurs twice"},
       {"deadlock_in_steady_state", "deadlock: it waits for "},
       {"deadlock_of_two_chunks", "deadlock: it waits for "},
       {"deadlock_together", "deadlock: it waits for "},
       {"forward_missing", "stage 1 lacks the forward of microbatch 2"},
-      {"forward_twice", "rank 0, instruction 2 (0F0): is there twice"},
+      {"forward_twice", "rank 0, instruction 2 (0F0): occurs twice"},
       {"receive_after_use", "rank 1, instruction 1 (1F0): nothing was received for it"},
       {"receive_missing", "nothing was received for it"},
       {"receive_of_own_stage", "both ends are on this rank"},
-      {"receives_in_another_order", "sends 0SEND_F0 then"},
+      {"receives_in_another_order", "sends 0SEND_F0 at that point"},
       {"reduction_before_last_gradient", "comes before the stage's last gradient"},
       {"reduction_missing", "comes before the reduction"},
       {"send_before_forward", "comes before the forward"},

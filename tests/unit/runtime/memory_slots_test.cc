@@ -64,7 +64,7 @@ TEST(MemorySlots, ThoseOfRanksThatTheNodeHasNoMoreAreFreed) {
   slots.answer(Rank(3), kMiB);
   slots.keep(Rank(3), 2);
   EXPECT_EQ(json::parse(slots.answer(Rank(4), kMiB).text)["ranks"], json({3, 3, 4, 4}));
-  EXPECT_EQ(refusal(slots.answer(Rank(5), kMiB)), "rank 5 is not of this node");
+  EXPECT_EQ(refusal(slots.answer(Rank(5), kMiB)), "rank 5 is not on this node");
   slots.keep(Rank(0), 1);
   EXPECT_TRUE(slots.answer(Rank(0), 0).fds.empty());
   EXPECT_EQ(fcntl(gone, F_GETFD), -1);

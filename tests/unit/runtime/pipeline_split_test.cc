@@ -213,9 +213,9 @@ TEST(PipelineSplit, ThatCannotBeIsRefusedInOneLine) {
     return refused([&] { split_layers(profile, options); });
   };
   EXPECT_EQ(said({.ranks = 3, .microbatches = 3}),
-            "split_layers: 2 layers cannot be cut into 3 stages: each needs one at least");
+            "split_layers: 2 layers cannot be split into 3 stages: each needs at least one");
   EXPECT_THAT(said({.ranks = 2, .microbatches = 2, .memory_bytes = 1 << 20}),
-              HasSubstr("the least that suffices is 2113152"));
+              HasSubstr("at least 2113152 are needed"));
   EXPECT_THAT(said({.ranks = 2, .microbatches = 2, .first_layers = {0, 1}, .memory_bytes = 1 << 10}),
               HasSubstr("memory_bytes is 1024, and rank"));
   EXPECT_THAT(said({.ranks = 2, .microbatches = 2, .first_layers = {0, 2}}),

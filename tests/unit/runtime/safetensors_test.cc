@@ -181,10 +181,11 @@ TEST(Safetensors, RefusesWhatIsNoListOfWholeNumbers) {
                      1);
   };
   EXPECT_EQ(refusal(file("[1]", "[0,1]")), "taken");
-  EXPECT_THAT(refusal(file("[18446744073709551615]", "[0,1]")), HasSubstr("not whole, or too large"));
-  EXPECT_THAT(refusal(file("[true]", "[0,1]")), HasSubstr("not whole, or too large"));
-  EXPECT_THAT(refusal(file("[1]", "[false,true]")), HasSubstr("not whole, or too large"));
-  EXPECT_THAT(refusal(file("1", "[0,1]")), HasSubstr("not one of safetensors"));
+  EXPECT_THAT(refusal(file("[18446744073709551615]", "[0,1]")),
+              HasSubstr("not a whole number, or too large"));
+  EXPECT_THAT(refusal(file("[true]", "[0,1]")), HasSubstr("not a whole number, or too large"));
+  EXPECT_THAT(refusal(file("[1]", "[false,true]")), HasSubstr("not a whole number, or too large"));
+  EXPECT_THAT(refusal(file("1", "[0,1]")), HasSubstr("not a safetensors header"));
   EXPECT_THAT(refusal(file("[1]", "[0,1,2]")), HasSubstr("tensor x has 3 offsets instead of 2"));
 }
 
@@ -200,13 +201,13 @@ TEST(Safetensors, RefusesHeadersThatAreNone) {
   EXPECT_THAT(refusal("short"), HasSubstr("5 bytes are too few"));
   EXPECT_THAT(refusal(std::string(8, '\xff')),
               HasSubstr("a header of 18446744073709551615 bytes in a file of 8"));
-  EXPECT_THAT(refusal(file_with("{", 0)), HasSubstr("not one of safetensors"));
-  EXPECT_THAT(refusal(file_with("[1]", 0)), HasSubstr("not one of safetensors"));
-  EXPECT_THAT(refusal(file_with(std::string(100000, '['), 0)), HasSubstr("not one of safetensors"));
+  EXPECT_THAT(refusal(file_with("{", 0)), HasSubstr("not a safetensors header"));
+  EXPECT_THAT(refusal(file_with("[1]", 0)), HasSubstr("not a safetensors header"));
+  EXPECT_THAT(refusal(file_with(std::string(100000, '['), 0)), HasSubstr("not a safetensors header"));
   const std::string deep = "{\"x\":" + std::string(300000, '[') + std::string(300000, ']') + "}";
   EXPECT_THAT(refusal(file_with(deep, 0)), HasSubstr("nested deeper than 8"));
-  EXPECT_THAT(refusal(file_with(R"({"x":3})", 0)), HasSubstr("not one of safetensors"));
-  EXPECT_THAT(refusal(file_with(R"({"__metadata__":{"a":1}})", 0)), HasSubstr("not one of safetensors"));
+  EXPECT_THAT(refusal(file_with(R"({"x":3})", 0)), HasSubstr("not a safetensors header"));
+  EXPECT_THAT(refusal(file_with(R"({"__metadata__":{"a":1}})", 0)), HasSubstr("not a safetensors header"));
 }
 
 }  // namespace

@@ -134,7 +134,7 @@ TEST_F(SharedReadingTest, ATornChunkIsNamedByAllThatNeedItAndTheOthersGetTheirs)
   });
   const Result result = read(*first, all_, 3);
   ASSERT_FALSE(result.status);
-  EXPECT_EQ(result.status.error().message(), why + "; tensor large lies there");
+  EXPECT_EQ(result.status.error().message(), why + "; they belong to tensor large");
   EXPECT_EQ(status_of(1), 0);
   EXPECT_EQ(status_of(2), 0);
 }
