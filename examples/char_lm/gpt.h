@@ -1,7 +1,7 @@
 // A small decoder-only transformer: GPT-2's architecture over characters, for one context of text.
 //
-// The table of characters is used twice, for what comes in and for what goes out. A list of layers is for a
-// pipeline, whose stages have the same names.
+// The embedding of characters serves the input and the output layer (tied weights). gpt_layers() makes the
+// same model as a list of layers, with the same parameter names, for a pipeline.
 #pragma once
 
 #include <cmath>
@@ -55,7 +55,7 @@ struct BlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-// What comes before the blocks: each character and its place.
+// The layers before the blocks: embeddings of each character and of its position.
 struct GptStartImpl : torch::nn::Module {
   GptStartImpl(const GptOptions& of, torch::nn::Embedding table)
       : characters(register_module("characters", std::move(table))),
@@ -73,7 +73,7 @@ struct GptStartImpl : torch::nn::Module {
 };
 TORCH_MODULE(GptStart);
 
-// What comes behind the blocks.
+// The layers after the blocks: the last norm and the output projection.
 struct GptEndImpl : torch::nn::Module {
   GptEndImpl(const GptOptions& of, torch::nn::Embedding table)
       : norm(register_module("norm", layer_norm(of.width))),
@@ -87,7 +87,7 @@ struct GptEndImpl : torch::nn::Module {
 };
 TORCH_MODULE(GptEnd);
 
-// GPT-2's initial values. What adds to the sum of all blocks begins smaller, the more of them there are.
+// GPT-2's initial values: the more blocks there are, the smaller the weights of their output projections.
 inline void set_initial_values(torch::nn::Module& module, const GptOptions& of) {
   const torch::NoGradGuard no_grad;
   for (auto& parameter : module.named_parameters()) {
@@ -118,7 +118,7 @@ struct GptImpl : torch::nn::Module {
 };
 TORCH_MODULE(Gpt);
 
-// The same model as a list: what comes before the blocks, each block, and what comes behind them.
+// The same model as a list: the embeddings, each block, and the output layer.
 inline muster::PipelineLayers gpt_layers(const GptOptions& of, std::uint64_t seed) {
   const auto table = [of](muster::SharedModules& shared) {
     return shared.get<torch::nn::Embedding>("characters", [&of] {

@@ -1,4 +1,4 @@
-// Trains a small GPT on the characters of a text, Debian's licences by default, and lets it write some:
+// Trains a small GPT on the characters of a text (default: Debian's licences), then generates text with it:
 //
 //   launch --gpus-per-node 2 --checkpoint-dir DIR train_char_lm
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace {
 
-constexpr std::int64_t kLossSteps = 50;  // that the loss at the end is the mean of
+constexpr std::int64_t kLossSteps = 50;  // the final loss is the mean of these last steps
 
 muster::CommHook comm_hook(const std::string& name) {
   if (name == "fp16") return muster::CommHook::kFp16Compress;
@@ -78,7 +78,7 @@ class Trainer {
     return checkpoints.save(state);
   }
 
-  // Of all ranks, over the last steps; NaN if none was made now.
+  // The mean over all ranks and the last steps; NaN if this run made no step.
   double loss() const { return loss_.compute(); }
 
  private:
@@ -87,7 +87,7 @@ class Trainer {
     return options_.max_steps > 0 ? std::min(steps, options_.max_steps) : steps;
   }
 
-  // Adds to the gradients; only the last part of a step sums them over the ranks.
+  // Accumulates gradients; only the last part of a step reduces them over the ranks.
   double backward(const muster::Batch& batch, bool last) {
     std::optional<muster::NoSync> alone;
     if (!last) alone.emplace(model_.no_sync());
@@ -147,7 +147,7 @@ int main(int argc, char** argv) {
                 muster::summary(net, example).table().c_str());
   }
   muster::DistributedDataParallel model(net, job, {.comm_hook = comm_hook(options.comm_hook)});
-  // Equal parameters everywhere, but a dropout of its own for each rank.
+  // All ranks have equal parameters; each draws its own dropout.
   muster::seed_everything(options.seed + 1 + static_cast<std::uint64_t>(job.rank()));
 
   Trainer trainer(model, *data, options, job);

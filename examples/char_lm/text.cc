@@ -36,7 +36,7 @@ std::vector<fs::path> files_at(const fs::path& path) {
 
 Text::Text(const std::string& path) {
   for (const fs::path& file : files_at(path)) characters_ += read(file);
-  if (characters_.empty()) throw std::runtime_error(path + ": there is no text in it");
+  if (characters_.empty()) throw std::runtime_error(path + ": is empty; give a file or folder with text");
   const std::set<char> occurring(characters_.begin(), characters_.end());
   vocabulary_.assign(occurring.begin(), occurring.end());
 }

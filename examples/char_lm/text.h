@@ -1,7 +1,7 @@
-// The text that the model learns: read from files, and written as tokens, which muster::TokenDataset maps.
+// The training text: read from files, and written as a file of tokens that muster::TokenDataset maps.
 //
-// A character is a byte; the vocabulary is the bytes that occur. Errors are std::runtime_error and name the
-// file.
+// A character is a byte; the vocabulary is the set of bytes that occur. Errors are std::runtime_error and
+// name the file.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 class Text {
  public:
-  // A file, or all files of a folder in the order of their names, without links to others of them.
+  // Reads a file, or all files of a folder in the order of their names; skips symbolic links.
   explicit Text(const std::string& path);
 
   std::int64_t size() const { return static_cast<std::int64_t>(characters_.size()); }
@@ -17,8 +17,8 @@ class Text {
   std::uint8_t token_of(char character) const;  // 0 if it does not occur
   char character_of(std::int64_t token) const { return vocabulary_.at(static_cast<std::size_t>(token)); }
 
-  // Writes the tokens, a byte each, to a file whose name holds their digest, and returns its path. Of several
-  // processes that do so at the same time each leaves a whole file.
+  // Writes the tokens, a byte each, to a file named by their digest, and returns its path. Several processes
+  // may do so at the same time: the file is always complete.
   std::string write_tokens(const std::string& folder) const;
 
  private:

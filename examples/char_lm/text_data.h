@@ -1,6 +1,6 @@
 // A text as samples for training, and the learning rate for it.
 //
-// Every worker writes the tokens: its node may have no other.
+// Every worker writes the tokens, because it may be the only worker on its node.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct TextData {
   muster::TokenDataset tokens;
 };
 
-// Rises over the first twentieth of the steps, and falls to a tenth of the highest along a cosine.
+// The rate rises linearly over the first 5 % of the steps, then falls along a cosine to a tenth of `highest`.
 inline void set_learning_rate(torch::optim::Optimizer& optimizer, double highest, std::int64_t step,
                               std::int64_t steps) {
   const double done = static_cast<double>(step + 1) / static_cast<double>(steps);

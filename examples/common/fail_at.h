@@ -1,4 +1,4 @@
-// How a demonstration loses a worker: it kills itself, after a step that a flag names.
+// Lets a demonstration lose a worker: the worker kills itself after the step that a flag names.
 #pragma once
 
 #include <csignal>
@@ -10,7 +10,7 @@ struct FailAt {
   std::int64_t step = 0;
 };
 
-// After each step; only in the launch's first attempt, so that the next one gets through.
+// Call after each step. Kills only in the launch's first attempt, so that the next attempt succeeds.
 inline void fail_if_asked(const std::optional<FailAt>& fail_at, int rank, int restart_count,
                           std::int64_t step) {
   if (!fail_at || restart_count > 0) return;

@@ -72,18 +72,17 @@ void Flags::fail_at(std::optional<FailAt>& value) {
     if (!value) throw CLI::ValidationError("--fail-at", "'" + text + "' is not RANK:STEP, such as 2:350");
   };
   app_->add_option_function<std::string>(
-      "--fail-at", set, "RANK:STEP: that worker kills itself after that step of the first attempt");
+      "--fail-at", set, "RANK:STEP: this worker kills itself after this step of the first attempt");
 }
 
 void Flags::pipeline(PipelineFlags& values) {
   number("--stages", values.stages,
-         "that the model is cut into, each on a rank of its own; more ranks are replicas. 0: all ranks", 0);
-  text("--schedule", values.schedule, "one of those with a stage a rank that `launch schedule` knows");
-  choice("--split", values.split,
-         "stages have as many layers, as many parameters, or take as long, which is measured first",
+         "stages of the model, one per rank; further ranks are replicas. 0: one stage per rank", 0);
+  text("--schedule", values.schedule, "a schedule of `launch schedule` with one stage per rank");
+  choice("--split", values.split, "balance layers (uniform), parameters, or measured time (profile)",
          {"uniform", "parameters", "profile"});
-  number("--microbatches", values.microbatches, "that a batch is cut into", 1);
-  yes("--recompute", values.recompute, "stages keep their inputs only, and compute forward twice");
+  number("--microbatches", values.microbatches, "microbatches per batch", 1);
+  yes("--recompute", values.recompute, "keep only each stage's input, and compute forward twice");
 }
 
 void Flags::parse_or_exit(int argc, char** argv) {
@@ -101,7 +100,7 @@ void Flags::parse_or_exit(int argc, char** argv) {
 void Flags::multiple_or_exit(const char* flag, std::int64_t value, const char* of,
                              std::int64_t divisor) const {
   if (value % divisor == 0) return;
-  std::fprintf(stderr, "%s: %s %ld is no multiple of %s %ld\n", app_->get_name().c_str(), flag,
+  std::fprintf(stderr, "%s: %s %ld is not a multiple of %s %ld\n", app_->get_name().c_str(), flag,
                static_cast<long>(value), of, static_cast<long>(divisor));
   std::exit(2);
 }

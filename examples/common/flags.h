@@ -1,5 +1,5 @@
-// The flags of the examples: where their values go, how a flag that cannot be used ends the process, and what
-// several examples have in common.
+// The flags of the examples: stores their values, ends the process for a bad flag, and adds the flags that
+// several examples share.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct PipelineFlags {
   bool recompute = false;
 };
 
-// A program's flags. Their values stay where the program has them, and are read by parse_or_exit(); what they
-// are before it are the defaults.
+// A program's flags. parse_or_exit() writes their values into the program's variables; the values before it
+// are the defaults.
 class Flags {
  public:
   Flags(const std::string& program, const std::string& what);
@@ -39,15 +39,16 @@ class Flags {
   void required_text(const char* name, std::string& value, const char* what);
   // One of `values`.
   void choice(const char* name, std::string& value, const char* what, const std::vector<std::string>& values);
-  // It takes no value: where it is given, `value` becomes true.
+  // A flag without a value: giving it sets `value` to true.
   void yes(const char* name, bool& value, const char* what);
   // --fail-at RANK:STEP
   void fail_at(std::optional<FailAt>& value);
   void pipeline(PipelineFlags& values);
 
-  // Ends the process for --help (0) and for a flag that cannot be used (one line on stderr, 2).
+  // Exits with 0 for --help, and with 2 and one line on stderr for a bad flag.
   void parse_or_exit(int argc, char** argv);
-  // After it: ends the process in the same way, unless the value of `flag` is a multiple of that of `of`.
+  // Call after parse_or_exit(). Exits with 2 and one line on stderr unless `value` is a multiple of
+  // `divisor`.
   void multiple_or_exit(const char* flag, std::int64_t value, const char* of, std::int64_t divisor) const;
 
  private:

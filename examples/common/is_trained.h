@@ -1,10 +1,10 @@
-// What a training says that has nothing left to do.
+// Tells whether a resumed training has any step left.
 #pragma once
 
 #include <cstdint>
 #include <cstdio>
 
-// Says so on one rank, where a training that goes on at step `resumed` is at its end already.
+// Returns true, and prints a line if `shown`, when a training resumed at step `resumed` has no step left.
 inline bool is_trained(bool shown, std::int64_t resumed, std::int64_t total_steps) {
   if (resumed < total_steps) return false;
   if (shown)

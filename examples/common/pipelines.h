@@ -1,5 +1,5 @@
-// The ranks of a job as pipelines beside each other: each has one copy of the model, a stage on each rank,
-// and its share of the data.
+// Arranges the ranks of a job as parallel pipelines. Each pipeline has one copy of the model, with a stage on
+// each rank, and its share of the data.
 #pragma once
 
 #include <cstdio>
@@ -13,13 +13,14 @@
 #include "examples/common/flags.h"
 #include "examples/common/parameter_digest.h"
 
-// Dimensions "dp", replicas, and "pp", stages. None, and one line on stderr, if the ranks are not a multiple
-// of the stages.
+// A mesh with the dimensions "dp" (replicas) and "pp" (stages). Returns nullopt, and prints one line on
+// stderr, if the number of ranks is not a multiple of the number of stages.
 inline std::optional<muster::DeviceMesh> make_pipelines(const char* program, const muster::Job& job,
                                                         const PipelineFlags& flags) {
   const int stages = flags.stages > 0 ? flags.stages : job.world_size();
   if (job.world_size() % stages != 0) {
-    std::fprintf(stderr, "%s: %d ranks are no multiple of --stages %d\n", program, job.world_size(), stages);
+    std::fprintf(stderr, "%s: %d ranks are not a multiple of --stages %d\n", program, job.world_size(),
+                 stages);
     return std::nullopt;
   }
   return muster::init_device_mesh(job, {job.world_size() / stages, stages}, {"dp", "pp"});
@@ -28,11 +29,11 @@ inline std::optional<muster::DeviceMesh> make_pipelines(const char* program, con
 struct PipelineModel {
   muster::PipelineLayers layers;
   muster::PipelineLoss loss;
-  torch::Tensor microbatch;  // one such as the model will get
+  torch::Tensor microbatch;  // an example with the shape of the model's input
 };
 
-// This rank's stage with its part of the schedule. Rank 0 prints where the model is cut. Null, and one line
-// on stderr, if that is not possible.
+// Makes this rank's stage with its part of the schedule; rank 0 prints where the model is cut. Returns null,
+// and prints one line on stderr, if the model or the schedule does not fit.
 inline std::unique_ptr<muster::PipelineSchedule> make_pipeline(const char* program,
                                                                const PipelineModel& model,
                                                                const muster::DeviceMesh& pipelines,
@@ -60,12 +61,12 @@ inline std::unique_ptr<muster::PipelineSchedule> make_pipeline(const char* progr
   }
 }
 
-// Whether this rank uses batches: the others need not read any.
+// Returns whether this rank uses batches; the other ranks need not read any.
 inline bool has_data(const muster::PipelineSchedule& schedule) {
   return schedule.stages().front().is_first() || schedule.stages().back().is_last();
 }
 
-// Each rank of the first replica says what its parameters are.
+// Each rank of the first replica prints the digest of its parameters.
 inline void print_parameters(const muster::PipelineStage& stage, const muster::DeviceMesh& pipelines) {
   if (pipelines.get_local_rank("dp") != 0) return;
   std::printf("stage %d of %d: parameters xxh3 %s\n", stage.stage_index(), stage.num_stages(),

@@ -1,12 +1,12 @@
-// What a trained network is worth.
+// The accuracy of a trained network.
 //
-// For the training thread; nothing is kept between calls.
+// For the training thread; stateless.
 #pragma once
 
 #include <muster/muster.h>
 
 #include "examples/fashion_mnist/net.h"
 
-// The share of `images` that the network names right; every rank looks at its part, each image once.
-// Collective.
+// Returns the share of `images` that the network classifies correctly. Collective: each rank classifies its
+// part, and each image counts once.
 double test_accuracy(NetImpl& net, const muster::Dataset<>& images, const muster::Job& job);

@@ -30,8 +30,8 @@ std::unique_ptr<Data> load_data(const std::string& folder) {
     return std::make_unique<Data>(folder);
   } catch (const std::runtime_error& error) {
     std::fprintf(stderr,
-                 "train_fashion_mnist: %s (install the package dataset-fashion-mnist, or name a folder with "
-                 "--data-dir)\n",
+                 "train_fashion_mnist: %s (install the package dataset-fashion-mnist, "
+                 "or name a folder with --data-dir)\n",
                  error.what());
     return nullptr;
   }
@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
   if (job.rank() == 0 && job.restart_count() == 0)
     std::fputs(muster::summary(net, {options.batch_size, 1, 28, 28}).table().c_str(), stdout);
   muster::DistributedDataParallel model(net, job);
-  // Equal parameters everywhere, but a dropout of its own for each rank.
+  // All ranks have equal parameters; each draws its own dropout.
   muster::seed_everything(options.seed + 1 + static_cast<std::uint64_t>(job.rank()));
 
   if (!train(model, *data, options, job)) {

@@ -1,6 +1,6 @@
 // A small convolutional network for 28 x 28 images of one channel: 10 classes, 207,000 parameters.
 //
-// Dropout makes a run depend on the generators of its ranks, as real networks do.
+// Its dropout makes the result depend on each rank's random numbers, as in real networks.
 #pragma once
 
 #include <torch/torch.h>

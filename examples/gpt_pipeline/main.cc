@@ -1,4 +1,4 @@
-// Trains the GPT of train_char_lm in stages: data x pipeline parallelism, alone in one stage:
+// Trains the GPT of train_char_lm with data and pipeline parallelism; without launch, in one stage:
 //
 //   launch --gpus-per-node 4 --checkpoint-dir DIR train_gpt_pipeline --stages 2
 #include <algorithm>
@@ -15,18 +15,18 @@
 
 namespace {
 
-constexpr std::int64_t kLossSteps = 50;  // that the loss at the end is the mean of
+constexpr std::int64_t kLossSteps = 50;  // the final loss is the mean of these last steps
 
 torch::Tensor next_character_loss(const torch::Tensor& logits, const torch::Tensor& target) {
   return torch::nn::functional::cross_entropy(logits.flatten(0, 1), target.flatten());
 }
 
-// The loss of the last steps, or none if nothing was left to be trained; an error if it could not be saved.
+// Returns the mean loss of the last steps; 0 if no step was left. std::runtime_error if saving failed.
 double train(muster::PipelineSchedule& schedule, const TextData& data, const Options& options,
              const muster::DeviceMesh& pipelines, const muster::Job& job) {
   torch::optim::AdamW optimizer(schedule.parameters(),
                                 torch::optim::AdamWOptions(options.lr).betas({0.9, 0.95}).weight_decay(0.1));
-  // All ranks of a pipeline are at the same batch: the first stage needs the text, the last one the targets.
+  // All ranks of a pipeline use the same batch: the first stage the text, the last stage the targets.
   muster::DataLoader loader(data.tokens,
                             {.batch_size = options.batch_size,
                              .shuffle = true,

@@ -1,6 +1,6 @@
 // The flags of train_gpt_pipeline.
 //
-// Plain values with their defaults; what they mean is in the text of --help.
+// Plain values with their defaults; the text of --help explains them.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +26,5 @@ struct Options {
   std::optional<FailAt> fail_at;
 };
 
-// Ends the process for --help (0) and for a flag that cannot be used (one line on stderr, 2).
+// Exits with 0 for --help, and with 2 and one line on stderr for a bad flag.
 Options parse_options(int argc, char** argv);

@@ -37,8 +37,8 @@ Options parse_options(int argc, char** argv) {
   flags.text("--data-dir", options.data_dir, "folder of the IDX files");
   flags.number("--train", options.train, "images to train on, at most 60000", 1);
   flags.number("--val", options.val, "images to test with, at most 10000", 1);
-  flags.number("--side", options.side, "height and width; other than 28, they are scaled", 1);
-  flags.yes("--rgb", options.rgb, "three channels: the image, its mirror image and its negative");
+  flags.number("--side", options.side, "height and width in pixels; the images are scaled from 28", 1);
+  flags.yes("--rgb", options.rgb, "write three channels: the image, its mirror image and its negative");
   flags.parse_or_exit(argc, argv);
   return options;
 }
@@ -55,7 +55,7 @@ void write(const muster::IdxDataset& images, std::int64_t count, const std::stri
            const Options& options) {
   if (count > images.size())
     throw std::runtime_error(
-        fmt::format("there are {} images for {}, and not {}", images.size(), folder, count));
+        fmt::format("{} images for {}: there are only {}", count, folder, images.size()));
   for (const char* name : kClasses) fs::create_directories(folder + "/" + name);
   for (std::int64_t index = 0; index < count; ++index) {
     const muster::Example image = images.get(index);

@@ -25,7 +25,7 @@ void write_jpeg(const std::string& path, const Picture& picture, int quality) {
   while (info.next_scanline < info.image_height) {
     const std::size_t row_bytes =
         static_cast<std::size_t>(picture.width) * static_cast<std::size_t>(picture.channels);
-    // libjpeg reads it only.
+    // libjpeg only reads the row.
     JSAMPROW row = const_cast<JSAMPROW>(picture.pixels + info.next_scanline * row_bytes);  // NOLINT
     jpeg_write_scanlines(&info, &row, 1);
   }

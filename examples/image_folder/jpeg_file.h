@@ -1,6 +1,6 @@
 // Writes pictures as JPEG files.
 //
-// For a tool: what goes wrong in libjpeg ends the process, with its message.
+// For a command-line tool: an error in libjpeg prints its message and ends the process.
 #pragma once
 
 #include <cstdint>

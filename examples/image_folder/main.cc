@@ -37,8 +37,8 @@ struct Data {
         train(train_images, train_transform(options.image_size)),
         test(test_images, test_transform(options.image_size)) {
     if (train_images.classes() != test_images.classes())
-      throw std::runtime_error("the folders in " + train_images.name() + " are not those in " +
-                               test_images.name());
+      throw std::runtime_error(train_images.name() + " and " + test_images.name() +
+                               " have different class folders: give them the same");
   }
   muster::ImageFolder train_images, test_images;
   muster::Transformed<muster::Example, transforms::Compose> train, test;
@@ -48,7 +48,7 @@ std::unique_ptr<Data> load_data(const Options& options) {
   try {
     return std::make_unique<Data>(options);
   } catch (const std::runtime_error& error) {
-    std::fprintf(stderr, "train_image_folder: %s (fashion_mnist_jpegs makes a folder that can be used)\n",
+    std::fprintf(stderr, "train_image_folder: %s (fashion_mnist_jpegs writes a suitable folder)\n",
                  error.what());
     return nullptr;
   }
@@ -62,7 +62,7 @@ muster::DataLoaderOptions loader_options(const Options& options) {
           .bad_sample = options.skip_bad ? muster::BadSample::kSkip : muster::BadSample::kStop};
 }
 
-// How many images each rank has left out since it started; of one that is bad, each time it was its turn.
+// Prints how many images each rank has skipped since it started; a bad image counts in every epoch.
 void print_left_out(std::int64_t mine, const muster::Job& job) {
   std::string counts;
   for (int rank = 0; rank < job.world_size(); ++rank) {
@@ -72,7 +72,7 @@ void print_left_out(std::int64_t mine, const muster::Job& job) {
   if (job.rank() == 0) std::printf("bad images left out: %s\n", counts.c_str());
 }
 
-// Counts into `left_out`. False if the result could not be saved.
+// Adds skipped images to `left_out`. Returns false if the result could not be saved.
 bool train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, const Options& options,
            const muster::Job& job, std::int64_t& left_out) {
   torch::optim::AdamW optimizer(model.parameters(), torch::optim::AdamWOptions(options.lr));
@@ -106,7 +106,7 @@ bool train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, co
   return checkpoints.save(state);
 }
 
-// The share of the test images that the network names right; every rank looks at its part, each image once.
+// The share of test images classified correctly. Each rank classifies its part; each image counts once.
 double test_accuracy(NetImpl& net, const Data& data, const Options& options, const muster::Job& job,
                      std::int64_t& left_out) {
   const torch::NoGradGuard no_grad;

@@ -1,7 +1,7 @@
 // A small convolutional network for color images of any size and any number of classes.
 //
-// With batch normalization, whose running means are buffers: DistributedDataParallel keeps them equal on all
-// ranks.
+// DistributedDataParallel keeps the running statistics of its BatchNorm layers, which are buffers, equal on
+// all ranks.
 #pragma once
 
 #include <torch/torch.h>

@@ -12,10 +12,9 @@ Options parse_options(int argc, char** argv) {
   flags.number("--max-steps", options.max_steps, "stop after this many steps; 0: no limit", 0);
   flags.number("--batch-size", options.batch_size, "images per worker and step", 1);
   flags.number("--lr", options.lr, "learning rate of AdamW", 0);
-  flags.number("--seed", options.seed, "of the parameters, the order of the images, and their augmentation",
-               0);
+  flags.number("--seed", options.seed, "seed of parameters, image order and augmentation", 0);
   flags.number("--num-workers", options.num_workers, "threads that load images, per worker", 0);
-  flags.yes("--skip-bad", options.skip_bad, "leave out images that cannot be read, and say how many");
+  flags.yes("--skip-bad", options.skip_bad, "skip images that cannot be read, and print how many");
   flags.number("--checkpoint-every", options.checkpoint_every, "steps from one checkpoint to the next", 1);
   flags.fail_at(options.fail_at);
   flags.parse_or_exit(argc, argv);

@@ -1,4 +1,4 @@
-// Trains ResNet-50 in stages, alone in one stage:
+// Trains ResNet-50 in pipeline stages; without launch, in one stage:
 //
 //   launch --gpus-per-node 4 --checkpoint-dir DIR train_resnet50_pipeline --stages 4 --data-dir IMAGES
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 namespace transforms = muster::transforms;
 
-// Noise, and in it waves whose number across the image is the class.
+// Generated images: noise plus a sine wave; its number of periods across the image is the class.
 class MadeImages : public muster::Dataset<> {
  public:
   static constexpr std::int64_t kClasses = 10;
@@ -31,7 +31,7 @@ class MadeImages : public muster::Dataset<> {
     return {.data = waves + torch::randn({3, image_size_, image_size_}, generator),
             .target = torch::tensor(label)};
   }
-  std::string name() const override { return "the made images"; }
+  std::string name() const override { return "the generated images"; }
 
  private:
   std::int64_t count_;
@@ -62,8 +62,8 @@ struct Data {
     train_images = std::make_unique<muster::ImageFolder>(options.data_dir + "/train");
     test_images = std::make_unique<muster::ImageFolder>(options.data_dir + "/val");
     if (train_images->classes() != test_images->classes())
-      throw std::runtime_error("the folders in " + train_images->name() + " are not those in " +
-                               test_images->name());
+      throw std::runtime_error(train_images->name() + " and " + test_images->name() +
+                               " have different class folders: give them the same");
     classes = std::ssize(train_images->classes());
     using Images = muster::Transformed<muster::Example, transforms::Compose>;
     train = std::make_unique<Images>(*train_images, train_transform(options.image_size));
@@ -74,7 +74,7 @@ struct Data {
   std::int64_t classes = MadeImages::kClasses;
 };
 
-// All ranks of a pipeline are at the same batch: the first stage needs the images, the last one the classes.
+// All ranks of a pipeline use the same batch: the first stage the images, the last stage the classes.
 muster::DataLoaderOptions loader_options(const muster::PipelineSchedule& schedule, const Options& options,
                                          const muster::Job& job) {
   return {.batch_size = options.batch_size,
@@ -120,7 +120,7 @@ void train(muster::PipelineSchedule& schedule, const Data& data, const Options& 
   if (job.rank() == 0) std::printf("loss %.6f\n", loss);
 }
 
-// The share of the test images that the network names right, which the last stages know.
+// Prints the share of test images classified correctly; the last stages compute it.
 void test(muster::PipelineSchedule& schedule, const Data& data, const Options& options,
           const muster::DeviceMesh& pipelines, const muster::Job& job) {
   const auto& stage = schedule.stages().front();

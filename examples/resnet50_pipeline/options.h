@@ -1,6 +1,6 @@
 // The flags of train_resnet50_pipeline.
 //
-// Plain values with their defaults; what they mean is in the text of --help.
+// Plain values with their defaults; the text of --help explains them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 struct Options {
   PipelineFlags pipeline;
-  std::string data_dir;  // empty: made images
+  std::string data_dir;  // empty: generated images
   std::int64_t made_images = 512;
   std::int64_t image_size = 64;
   std::int64_t width = 64;
@@ -25,5 +25,5 @@ struct Options {
   std::optional<FailAt> fail_at;
 };
 
-// Ends the process for --help (0) and for a flag that cannot be used (one line on stderr, 2).
+// Exits with 0 for --help, and with 2 and one line on stderr for a bad flag.
 Options parse_options(int argc, char** argv);

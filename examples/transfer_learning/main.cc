@@ -1,9 +1,9 @@
-// Transfer learning: a backbone that has learned five classes of Fashion-MNIST learns the five others. At
-// first a new head alone, while the backbone is frozen, then all of it:
+// Transfer learning: a backbone that has learned five classes of Fashion-MNIST learns the other five. First
+// the backbone is frozen and a new head learns; then the whole network learns:
 //
 //   launch --gpus-per-node 2 --checkpoint-dir backbone train_transfer_learning
-//   launch --gpus-per-node 2 --checkpoint-dir transfer train_transfer_learning --first-class 5 --from
-//   backbone
+//   launch --gpus-per-node 2 --checkpoint-dir transfer train_transfer_learning \
+//     --first-class 5 --from backbone
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kClasses = 5;
 constexpr muster::IdxNormalization kNormalization{.mean = 0.2860F, .stddev = 0.3530F};
 
-// The images of five classes, whose labels begin with 0; of as many channels as the network takes.
+// The images of five classes, with labels 0 to 4, expanded to the three channels that the network takes.
 class FiveClasses : public muster::Dataset<> {
  public:
   FiveClasses(const std::string& images, const std::string& labels, std::int64_t first_class,
@@ -54,7 +54,7 @@ struct Data {
   FiveClasses test;
 };
 
-// The backbone of another training under a new head.
+// Loads the backbone of another training, and puts a new head on it.
 void take_backbone(muster::models::ResNet& net, const std::string& from) {
   muster::load_model(net, from);
   net->fc = net->replace_module("fc", torch::nn::Linear(net->fc->options.in_features(), kClasses));
@@ -62,7 +62,7 @@ void take_backbone(muster::models::ResNet& net, const std::string& from) {
 
 using Model = muster::DistributedDataParallel<muster::models::ResNetImpl>;
 
-// What learns in this epoch. Frozen BatchNorm layers keep their statistics, too.
+// Chooses what learns in this epoch. Frozen BatchNorm layers keep their statistics too.
 void begin_epoch(muster::models::ResNet& net, bool frozen) {
   if (frozen)
     muster::freeze(net, "");
@@ -73,13 +73,14 @@ void begin_epoch(muster::models::ResNet& net, bool frozen) {
 }
 
 bool train(muster::models::ResNet& net, const Data& data, const Options& options, const muster::Job& job) {
-  // Parts are frozen and thawed later: unused parameters are looked for in each step.
+  // Parts freeze and thaw later, so each step must look for unused parameters.
   Model model(net, job, {.find_unused_parameters = !options.from.empty()});
   const double backbone_lr = options.from.empty() ? options.lr : options.lr / 10;
   muster::FusedAdamW optimizer(
       muster::param_groups<torch::optim::AdamWOptions>(net, {{"", {backbone_lr}}, {"fc", {options.lr}}}),
       torch::optim::AdamWOptions(options.lr));
-  optimizer.param_groups().front().options().set_lr(backbone_lr);  // LibTorch 2.12 takes 1e-3 for none
+  optimizer.param_groups().front().options().set_lr(
+      backbone_lr);  // LibTorch 2.12 treats 1e-3, its default, as not set
   muster::DataLoader loader(
       data.train,
       {.batch_size = options.batch_size, .shuffle = true, .seed = options.seed, .device = job.device()}, job);
@@ -133,8 +134,8 @@ int main(int argc, char** argv) {
     if (!options.from.empty()) take_backbone(net, options.from);
   } catch (const std::exception& error) {
     std::fprintf(stderr,
-                 "train_transfer_learning: %s (the images are those of the package dataset-fashion-mnist, or "
-                 "of --data-dir)\n",
+                 "train_transfer_learning: %s (install the package dataset-fashion-mnist, "
+                 "or name a folder with --data-dir)\n",
                  error.what());
     return 2;
   }

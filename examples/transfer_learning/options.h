@@ -1,6 +1,6 @@
 // The flags of train_transfer_learning.
 //
-// Plain values with their defaults; what they mean is in the text of --help.
+// Plain values with their defaults; the text of --help explains them.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@ struct Options {
   std::string data_dir = "/usr/share/datasets/fashion-mnist";
   std::int64_t first_class = 0;
   std::string from;               // checkpoint directory of a backbone; empty: none
-  std::int64_t train_images = 0;  // so many only; 0: all
+  std::int64_t train_images = 0;  // 0: all
   std::int64_t epochs = 3;
-  std::int64_t frozen_epochs = 2;  // of a backbone that --from names
+  std::int64_t frozen_epochs = 2;  // if --from names a backbone
   std::int64_t max_steps = 0;      // 0: no limit
   std::int64_t batch_size = 64;
   double lr = 3e-3;
@@ -21,5 +21,5 @@ struct Options {
   std::int64_t checkpoint_every = 100;
 };
 
-// Ends the process for --help (0) and for a flag that cannot be used (one line on stderr, 2).
+// Exits with 0 for --help, and with 2 and one line on stderr for a bad flag.
 Options parse_options(int argc, char** argv);

@@ -136,7 +136,7 @@ TEST_F(CharLm, NamesATextThatCannotBeUsed) {
   EXPECT_THAT(brief.err(), HasSubstr("11 tokens"));
   LaunchRun heads({"--device", "cpu", "--max-restarts", "0", TRAIN_PROGRAM, "--heads", "5"});
   EXPECT_EQ(heads.exit_code(), 2) << heads.err();
-  EXPECT_THAT(heads.err(), HasSubstr("--width 64 is no multiple of --heads 5"));
+  EXPECT_THAT(heads.err(), HasSubstr("--width 64 is not a multiple of --heads 5"));
 }
 
 }  // namespace

@@ -154,8 +154,8 @@ TEST_F(PipelineExamples, WhatCannotBeIsRefusedInOneLine) {
     EXPECT_EQ(run.exit_code(), 2) << run.err();
     EXPECT_THAT(run.err(), HasSubstr("train_gpt_pipeline: " + line));
   };
-  refused(2, "--stages 3", "2 ranks are no multiple of --stages 3");
-  refused(1, "--microbatches 3", "--batch-size 8 is no multiple of --microbatches 3");
+  refused(2, "--stages 3", "2 ranks are not a multiple of --stages 3");
+  refused(1, "--microbatches 3", "--batch-size 8 is not a multiple of --microbatches 3");
   refused(1, "--schedule 2F2B", "split_layers: there is no schedule 2F2B: there are GPipe, ");
   refused(2, "--schedule DualPipeV", "split_layers: DualPipeV has 2 chunks a rank, not 1");
 }
