@@ -84,7 +84,7 @@ TEST_F(DockerLaunch, TheCheckLooksIntoAContainer) {
   EXPECT_EQ(bad->exit_code(), 1) << bad->out() << bad->err();
   EXPECT_THAT(bad->out(), HasSubstr("cannot find the program 'no-such-program' in PATH"));
   const auto none = ended({"check", "--bootstrap", "docker", "--image", "none", "--pull", "never"});
-  expect_refusal(*none, 125, {"--image: none is not there, and --pull is never"});
+  expect_refusal(*none, 125, {"--image: none is not on this machine, and --pull is never"});
   const auto unnamed = ended({"check", "--bootstrap", "docker"});
   expect_refusal(*unnamed, 2, {"--bootstrap: docker starts containers: give their --image"});
   EXPECT_THAT(engine().containers(), IsEmpty());

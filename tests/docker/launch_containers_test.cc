@@ -161,7 +161,7 @@ TEST_F(DockerLaunch, AnAgentThatIsKilledForWantOfMemoryIsNamedAsThat) {
   EXPECT_EQ(run_->report()["attempts"][0]["culprit"]["node"], 1);
   EXPECT_THAT(run_->err(),
               HasSubstr(fmt::format("node1 ({}) was lost: its agent has ended: container ended with "
-                                    "137: it ran out of the memory that --memory gives",
+                                    "137: it ran out of memory: --memory is the limit",
                                     name)));
 }
 
@@ -187,7 +187,7 @@ TEST_F(DockerLaunch, AnEngineThatDoesNotComeBackEndsTheJobAndTheNextLaunchRemove
   lab_->engine.start();
   launch({"--nodes", "1", "--gpus-per-node", "1"}, {"true"});
   EXPECT_EQ(run_->exit_code(), 0) << run_->err();
-  EXPECT_THAT(run_->err(), HasSubstr("of launchers that are gone"));
+  EXPECT_THAT(run_->err(), HasSubstr("left by launchers that are gone"));
 }
 
 TEST_F(DockerLaunch, TwoJobsAtOnceDoNotTouchEachOther) {
@@ -254,7 +254,7 @@ TEST_F(DockerLaunch, TheNextLaunchRemovesWhatIsLeftOfOneWhoseGuardianDiedToo) {
   EXPECT_FALSE(engine().networks().empty());
   launch({"--nodes", "1", "--gpus-per-node", "1"}, {"true"});
   EXPECT_EQ(run_->exit_code(), 0) << run_->err();
-  EXPECT_THAT(run_->err(), AllOf(HasSubstr("removed "), HasSubstr("of launchers that are gone")));
+  EXPECT_THAT(run_->err(), AllOf(HasSubstr("removed "), HasSubstr("left by launchers that are gone")));
   nothing_is_left(3s);
 }
 
@@ -320,7 +320,7 @@ TEST_F(DockerPull, WithoutTheRightPasswordItIsRefusedInOneLine) {
   pull();
   EXPECT_EQ(run_->exit_code(), 125) << run_->err();
   EXPECT_THAT(run_->err(),
-              AllOf(HasSubstr("--image: " + image() + " cannot be pulled: "), HasSubstr("docker login")));
+              AllOf(HasSubstr("--image: cannot pull " + image() + ": "), HasSubstr("docker login")));
   // `docker login` would not have kept it. trainer:open barley
   const std::string config = engine().home() + "/.docker/config.json";
   std::filesystem::create_directories(engine().home() + "/.docker");
@@ -329,7 +329,7 @@ TEST_F(DockerPull, WithoutTheRightPasswordItIsRefusedInOneLine) {
   pull();
   EXPECT_EQ(run_->exit_code(), 125) << run_->err();
   EXPECT_EQ(count_in(run_->err(), "\n"), 2) << run_->err();
-  EXPECT_THAT(run_->err(), AllOf(HasSubstr("cannot be pulled: "), HasSubstr("docker login")));
+  EXPECT_THAT(run_->err(), AllOf(HasSubstr("--image: cannot pull "), HasSubstr("docker login")));
   std::filesystem::remove(config);
 }
 
@@ -394,7 +394,7 @@ TEST_F(DockerPull, TheUsersCredentialHelperIsAsked) {
   pull_with("echo credentials not available; exit 1");
   expect_refusal(
       *run_, 125,
-      {fmt::format("docker-credential-test gives no credentials for {0}: `docker login {0}` once more",
+      {fmt::format("docker-credential-test has no credentials for {0}: run `docker login {0}` again",
                    registry().address())});
   pull_with(fmt::format(R"(echo '{{"ServerURL":"x","Username":"{}","Secret":"{}"}}')", kRight.user,
                         kRight.password));
@@ -410,18 +410,20 @@ TEST_F(DockerPull, AnImageThatIsNowhereIsNamed) {
   EXPECT_EQ(run_->exit_code(), 125) << run_->err();
   EXPECT_THAT(run_->err(), HasSubstr("check the image's name and tag"));
   pull({"--pull", "never"});
-  expect_refusal(*run_, 125, {image() + " is not there, and --pull is never"});
+  expect_refusal(*run_, 125, {image() + " is not on this machine, and --pull is never"});
 }
 
 // ---- Refusals ----
 
 TEST_F(DockerLaunch, AnEngineThatIsNotThereOrNotHisIsNamed) {
   launch({}, {"true"}, {.environment = {{"DOCKER_HOST", "unix:///run/nothing.sock"}}});
-  expect_refusal(*run_, 125, {"no Docker engine is at /run/nothing.sock: start it"});
+  expect_refusal(*run_, 125, {"no Docker engine answers at /run/nothing.sock: start it"});
   launch({}, {"true"}, {.environment = {{"DOCKER_HOST", "tcp://h1:2375"}}});
-  expect_refusal(*run_, 2, {"DOCKER_HOST: tcp://h1:2375 is no socket of this machine"});
+  expect_refusal(*run_, 2, {"DOCKER_HOST: tcp://h1:2375 is not a socket on this machine"});
   launch({}, {"true"}, {.user = hosts::kTrainer});
-  expect_refusal(*run_, 125, {engine().socket() + " may not be used: join the group docker"});
+  expect_refusal(
+      *run_, 125,
+      {"no permission to use the Docker engine's socket " + engine().socket() + ": join the group docker"});
 }
 
 TEST_F(DockerLaunch, ANetworkThatIsNotThereIsNamed) {
@@ -446,7 +448,7 @@ TEST_F(DockerLaunch, NoNetworkThatIsFreeIsSaidWithWhatToDo) {
     ASSERT_LT(i, 10) << "there is no end of networks";
   launch({"--nodes", "2", "--gpus-per-node", "1"}, {"true"});
   EXPECT_EQ(run_->exit_code(), 125) << run_->err();
-  EXPECT_EQ(count_in(run_->err(), "no network can be made: "), 1) << run_->err();
+  EXPECT_EQ(count_in(run_->err(), "cannot create a network: "), 1) << run_->err();
   EXPECT_EQ(count_in(run_->err(), "docker network prune"), 1) << run_->err();
   const auto checked = ended({"check", "--bootstrap", "docker", "--image", "bookworm", "--nodes", "2"});
   EXPECT_EQ(checked->exit_code(), 1) << checked->err();
@@ -495,7 +497,7 @@ TEST_F(DockerLaunch, AContainerOfSomebodyElseKeepsItsName) {
   engine().printed_by({"kill", "moved"});
   EXPECT_EQ(run_->exit_code(), 69) << run_->err();
   EXPECT_THAT(run_->err(),
-              HasSubstr(fmt::format("the name {0} is another container's: `docker rm -f {0}`", name)));
+              HasSubstr(fmt::format("another container has the name {0}: `docker rm -f {0}`", name)));
   EXPECT_THAT(engine().containers(), ElementsAre(name));
   engine().printed_by({"rm", name});
 }

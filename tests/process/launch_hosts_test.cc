@@ -179,8 +179,7 @@ TEST_F(LaunchHosts, AHostThatStopsReadingItsAgentIsGivenUp) {
   set_host_command("[ ! -e $HOME/asked ] || exec sleep 1000; touch $HOME/asked");
   LaunchRun run(on("h0", {"--connect-timeout", "1", "--max-restarts", "0", "true"}));
   EXPECT_EQ(run.exit_code(), 69) << run.err();
-  EXPECT_THAT(run.err(),
-              HasSubstr("node0 (h0) could not be started: the agent cannot be brought there in time"));
+  EXPECT_THAT(run.err(), HasSubstr("node0 (h0) could not be started: cannot copy the agent there in time"));
   expect_nothing_left(run);
 }
 
@@ -375,7 +374,7 @@ class LaunchSync : public LaunchHosts {
 TEST_F(LaunchSync, IsRefusedWithOneLineWhereItCannotBe) {
   LaunchRun none(on("h0", {"--sync", scratch_ / "missing", "true"}));
   EXPECT_EQ(none.exit_code(), 2);
-  EXPECT_THAT(none.err(), HasSubstr("--sync: " + (scratch_ / "missing") + " is no directory here"));
+  EXPECT_THAT(none.err(), HasSubstr("--sync: " + (scratch_ / "missing") + " is not a directory here"));
   set_host_command("[ $host != h1 ] || [ \"$1\" != rsync ] || { echo the disk is full >&2; exit 11; }");
   LaunchRun run(on("h[0-2]", {"--sync", source(), "echo", "ran"}));
   EXPECT_EQ(run.exit_code(), 69) << run.err();

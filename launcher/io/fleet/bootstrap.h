@@ -1,7 +1,7 @@
-// The seam to the machines: starts agents, kills them, looks at what they leave.
+// The seam to the machines: starts agents, kills them, looks for the processes that they leave.
 //
-// Nothing here waits. What becomes of a start is told later: the agent connects, or its end is told, or
-// neither; the fleet has a limit for that. agent_connected() is told when frames can be exchanged and the
+// No function blocks. The outcome of start() arrives later: agent_connected(), agent_ended(), or neither, for
+// which the fleet has a timeout. The bootstrap calls agent_connected() when frames can be exchanged and the
 // peer has proven to be that agent. One thread; the listener outlives the bootstrap's last call.
 #pragma once
 
@@ -22,15 +22,15 @@ class Bootstrap {
   class Listener {
    public:
     virtual ~Listener() = default;
-    // The channel is not started yet. It may come late, or a second one may: the listener closes a channel
-    // that it has no use for.
+    // The channel is not started yet. It may arrive late, and a second one may arrive: the listener closes
+    // each channel that it does not use.
     virtual void agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) = 0;
-    // Told once of each agent that was started. `how` is a clause, "its agent was killed by SIGKILL", or says
-    // why the agent could not be started.
+    // Called once for each agent that was started. `how` is a clause, "its agent was killed by SIGKILL", or
+    // the reason why the agent could not be started.
     virtual void agent_ended(AgentId agent, std::string how, AgentEnd end) = 0;
-    // Leftovers of agents that have ended or were killed, as far as this bootstrap can see them. `killed`:
-    // each was killed just now, and its entry says how that went. Answers look_for_leftovers(), and is told
-    // again, unasked, when a leftover has ended.
+    // The leftovers, as far as this bootstrap sees them, of agents that have ended or were killed. `killed`:
+    // the bootstrap has just killed each, and its entry has the result. Called in answer to
+    // look_for_leftovers(), and again, unasked, when a leftover has ended.
     virtual void leftovers_seen(std::vector<Leftover> left, bool killed) = 0;
   };
   virtual ~Bootstrap() = default;
@@ -40,15 +40,15 @@ class Bootstrap {
   virtual void start(AgentId agent) = 0;
   // Kills the agent by SIGKILL. Nothing happens if it has ended.
   virtual void kill(AgentId agent) = 0;
-  // The node of the next number is on this host; of a job that has hosts.
+  // Appends a host to the job's host list: the node with the next number is there.
   virtual void add(const Host&) {}
-  // Answered by leftovers_seen(). `kill`: each leftover is killed as well.
+  // Answers with leftovers_seen(). `kill`: kills each leftover as well.
   virtual void look_for_leftovers(bool kill) = 0;
 
-  // The rest is called by the wiring (local_launcher.h), and is of use to a bootstrap that has child
-  // processes or tasks of its own. reap(): children of this process have ended (SIGCHLD).
+  // The wiring (local_launcher.h) calls the rest, for bootstraps with child processes or tasks of their own.
+  // reap(): children of this process have ended (SIGCHLD).
   virtual void reap() {}
-  // Ends the bootstrap's tasks; the last of them has ended when idle() says so.
+  // Ends the bootstrap's tasks. They may end later; idle() is true when all have.
   virtual void close() {}
   virtual bool idle() const { return true; }
 };

@@ -30,7 +30,7 @@ std::vector<ChildEnd> reap_children() {
 
 std::vector<pid_t> leftover_children(const Marks& marks, const std::set<pid_t>& known) {
   std::vector<pid_t> leftovers;
-  if (!has_children()) return leftovers;  // spares reading /proc at the end of every job
+  if (!has_children()) return leftovers;  // the usual case at a job's end: do not read /proc
   leftovers = list_children().value_or(leftovers);
   std::erase_if(leftovers, [&](pid_t pid) {
     return known.contains(pid) ||

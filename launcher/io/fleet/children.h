@@ -1,9 +1,9 @@
-// The launcher's child processes: agents, and what lost agents leave behind.
+// The launcher's child processes: agents, and the processes that lost agents leave behind.
 //
-// The launcher is a child subreaper: whatever an agent leaves that has ended becomes its child, so that it
-// knows when nothing of a lost node is left on this machine. Others become its children as well: what a shell
-// had started before it executed the launcher, and every orphan of a container whose first process it is.
-// Those are nobody's business here. One thread.
+// The launcher is a child subreaper: when an agent ends, its processes become the launcher's children, so the
+// launcher sees when a lost node has nothing left on this machine. Unrelated processes may become its
+// children too: those that a shell started before it executed the launcher, and every orphan of a container
+// in which the launcher is the first process. These functions ignore them. One thread.
 #pragma once
 
 #include <set>
@@ -18,15 +18,15 @@ struct ChildEnd {
   std::string how;  // "exited with code 1", "was killed by SIGKILL"
 };
 
-// All that have ended since the last call.
+// All children that have ended since the last call.
 std::vector<ChildEnd> reap_children();
-// Marks by which a process is known to belong to this job. In an agent's session are its guardian and all
-// processes that do not ask for a session of their own.
+// A process belongs to this job if it has one of these marks. An agent's session contains its guardian and
+// all processes that did not call setsid().
 struct Marks {
   std::string entry;         // MUSTER_JOB_ID=..., in the environment that the process was executed with
-  std::set<pid_t> sessions;  // of all agents that this job has had
+  std::set<pid_t> sessions;  // of all agents that this job has started
 };
-// Children of this process that belong to the job and are none of `known`.
+// Children of this process that belong to the job, except `known`.
 std::vector<pid_t> leftover_children(const Marks& marks, const std::set<pid_t>& known);
 
 }  // namespace muster::launcher

@@ -21,10 +21,10 @@ constexpr Duration kRetryPause = std::chrono::milliseconds(200);
 constexpr Duration kMakingPause = std::chrono::milliseconds(5);
 constexpr Duration kEngineLimit = std::chrono::seconds(5);  // a busy engine takes seconds
 constexpr Duration kFinishLimit = std::chrono::seconds(8);
-constexpr Duration kWriteOutLimit = std::chrono::seconds(45);  // of what agents hold in memory
-constexpr Duration kRoomLimit = std::chrono::seconds(10);      // for an older container to be removed
+constexpr Duration kWriteOutLimit = std::chrono::seconds(45);  // agents write checkpoints in memory to disk
+constexpr Duration kRoomLimit = std::chrono::seconds(10);      // to remove an older container
 
-// An image without libpmix cannot use it.
+// The module needs the image's libpmix; an image without it ignores the module.
 void add_pmix(const std::string& agent, ContainerSurroundings& here) {
   std::error_code error;
   if (std::filesystem::exists(pmix_beside(agent), error))
@@ -63,7 +63,7 @@ std::string ContainerAccess::job_label() const {
   return fmt::format("{}={}", kJobLabel, plan_.job.job_id);
 }
 
-// How long without a launcher.
+// How long agents may stay without a launcher.
 Duration ContainerAccess::agents_stay() const {
   const wire::JobLimits& limits = plan_.job.limits;
   return limits.controller_grace + limits.grace +
@@ -84,13 +84,13 @@ awaitable<Status> ContainerAccess::prepare() {
   co_return Status{};
 }
 
-// Containers are made while the network is.
+// Waits for the network. The containers are created at the same time as the network, but start after it.
 awaitable<Status> ContainerAccess::network_is_there() {
   if (!network_) co_return Status{};
   const auto made = co_await answer_to(network_);
   if (!made) co_return std::unexpected(made.error());
   if (!made->good())
-    co_return failure(ErrorCode::kInvalidArgument, "no network can be made: {}", made->message());
+    co_return failure(ErrorCode::kInvalidArgument, "cannot create a network: {}", made->message());
   co_return Status{};
 }
 
@@ -100,12 +100,12 @@ struct ContainerAccess::Making {
   asio::steady_timer over;
 };
 
-// The answer is heard also when nobody waits for it any more: what the engine has been asked to make comes in
-// any case, and finish() has to find it.
+// The request runs as a task of its own, even if its caller stops waiting: the engine creates the object in
+// any case, and finish() must find it.
 std::shared_ptr<ContainerAccess::Making> ContainerAccess::make(DockerEngine::Request request) {
   auto making = std::make_shared<Making>(executor_);
   if (finishing_) {
-    making->answer = failure(ErrorCode::kUnavailable, "the start was given up");
+    making->answer = failure(ErrorCode::kUnavailable, "the launcher gave up the start");
   } else {
     makings_.spawn(ask_until_there(std::move(request), making));
   }
@@ -119,7 +119,7 @@ awaitable<Expected<DockerEngine::Answer>> ContainerAccess::answer_to(std::shared
   co_return *making->answer;
 }
 
-// An engine that is being restarted is waited for.
+// Retries while the engine is being restarted.
 awaitable<void> ContainerAccess::ask_until_there(DockerEngine::Request request,
                                                  std::shared_ptr<Making> making) {
   const TimePoint deadline = Clock::now() + plan_.remote.connect_timeout;
@@ -135,7 +135,7 @@ awaitable<void> ContainerAccess::ask_until_there(DockerEngine::Request request,
   making->over.cancel();
 }
 
-// The node's earlier container may still be there.
+// Removes the node's earlier container, which may still have the name.
 awaitable<Status> ContainerAccess::make_room(AgentId agent, const std::string& name) {
   const auto found =
       co_await engine_.ask({.verb = "GET", .target = fmt::format("/containers/{}/json", name)});
@@ -145,10 +145,10 @@ awaitable<Status> ContainerAccess::make_room(AgentId agent, const std::string& n
   const Json& labels = member(member(json, "Config"), "Labels");
   if (text_in(labels, kJobLabel) != plan_.job.job_id)
     co_return failure(ErrorCode::kInvalidArgument,
-                      "the name {} is another container's: `docker rm -f {}` if nobody needs it", name, name);
+                      "another container has the name {}: `docker rm -f {}` if nobody needs it", name, name);
   const auto incarnation = parse_number<std::uint32_t>(text_in(labels, kIncarnationLabel));
   if (incarnation && Incarnation(*incarnation) > agent.incarnation)
-    co_return failure(ErrorCode::kUnavailable, "a newer container of the node is there");
+    co_return failure(ErrorCode::kUnavailable, "the node already has a newer container");
   (void)co_await remove_container(engine_, text_in(json, "Id"), Clock::now() + kRoomLimit);
   co_return Status{};
 }
@@ -189,13 +189,14 @@ awaitable<HostAccess::Shell> ContainerAccess::start_agent(AgentId agent, Words a
   co_return std::unexpected(why.code() == ErrorCode::kInvalidArgument ? refused(why.message()) : why);
 }
 
-// The image is there before the job starts, and the agent is mounted.
+// Nothing can be missing but a deleted image: the launcher pulls it before the job starts, and mounts the
+// agent.
 awaitable<Expected<HostAccess::Errand>> ContainerAccess::bring(NodeId, HostStart::Missing) {
   co_return failure(ErrorCode::kUnavailable, "the image {} is gone", plan_.remote.container.image);
 }
 
-// A container that is paused is killed like any other. Its end is waited for: the shell then knows whether it
-// was out of memory before.
+// The engine kills a paused container like any other. This waits for the container's end: only then does the
+// shell know whether the container had run out of memory.
 awaitable<bool> ContainerAccess::kill_agent(AgentId agent, AgentGreeting) {
   const TimePoint deadline = Clock::now() + kEngineLimit;
   const auto found = shells_.find(agent);
@@ -207,7 +208,7 @@ awaitable<bool> ContainerAccess::kill_agent(AgentId agent, AgentGreeting) {
   co_return killed.has_value();
 }
 
-// What has ended in a container has no processes left, whether or not the engine has removed it yet.
+// A container that has ended has no processes left, whether or not the engine has removed it yet.
 awaitable<std::optional<std::vector<Leftover>>> ContainerAccess::sweep(AgentId below, bool kill) {
   const TimePoint deadline = Clock::now() + kEngineLimit;
   const std::vector<std::string> labels = {job_label(), fmt::format("{}={}", kNodeLabel, below.node)};
@@ -228,13 +229,13 @@ awaitable<std::optional<std::vector<Leftover>>> ContainerAccess::sweep(AgentId b
   co_return left;
 }
 
-// An engine that hangs keeps nobody waiting: the guardian goes on then.
+// Leaves the rest to the guardian if the engine hangs.
 awaitable<void> ContainerAccess::finish() {
   if (!socket_) co_return;
   finishing_ = true;
   const TimePoint deadline = Clock::now() + kFinishLimit;
   while (!makings_.empty() && Clock::now() < deadline) co_await pause_for(executor_, kMakingPause);
-  const bool unsure = !makings_.empty();  // what may yet be made is the guardian's
+  const bool unsure = !makings_.empty();  // the engine may still create some: the guardian removes them
   makings_.cancel();
   while (!makings_.empty()) co_await pause_for(executor_, kMakingPause);
   const auto removed = co_await remove_labelled(engine_, {job_label()}, deadline);

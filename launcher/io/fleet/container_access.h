@@ -1,8 +1,8 @@
-// Nodes that are containers of this machine's Docker Engine: each agent is the first process of one.
+// Nodes that are containers of this machine's Docker Engine: each agent is the first process of a container.
 //
-// A container is known by the labels of the job and of this launcher (core/fleet/container_spec.h). The
-// engine removes one that has ended; a guardian process removes the others when this launcher dies, and a
-// later launch what the guardian could not (container_cleanup.h). One thread.
+// Labels name a container's job and launcher (core/fleet/container_spec.h). The engine removes a container
+// that has ended. When this launcher dies, a guardian process removes the others; a later launch removes what
+// the guardian could not (container_cleanup.h). One thread.
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@ namespace muster::launcher {
 
 class ContainerAccess final : public HostAccess {
  public:
-  // `agent_program` is mounted into the containers, with what lies beside it.
+  // Mounts `agent_program` into the containers, with its TLS and PMIx modules and `launch`.
   ContainerAccess(const asio::any_io_executor& executor, const Plan& plan, const std::string& agent_program);
 
   std::string name() const override { return "container"; }
@@ -31,7 +31,7 @@ class ContainerAccess final : public HostAccess {
   awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) override;
   awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting) override;
   awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill) override;
-  // Listens to the engine's events: who runs out of memory is not told otherwise.
+  // Listens to the engine's events: only they say which container ran out of memory.
   awaitable<void> watch() override;
   awaitable<void> finish() override;
 
@@ -54,8 +54,8 @@ class ContainerAccess final : public HostAccess {
   DockerEngine engine_;
   ContainerGuardian guardian_;
   std::map<AgentId, std::weak_ptr<ContainerShell>> shells_;
-  net::TaskGroup makings_;           // what the engine is asked to make
-  std::shared_ptr<Making> network_;  // null: no network of the job's own
+  net::TaskGroup makings_;           // requests to create containers and networks
+  std::shared_ptr<Making> network_;  // null: the job has no network of its own
   bool finishing_ = false;
 };
 

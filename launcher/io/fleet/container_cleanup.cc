@@ -18,7 +18,7 @@ using namespace asio::experimental::awaitable_operators;
 
 constexpr Duration kRemovePause = std::chrono::milliseconds(50);
 constexpr Duration kListLimit = std::chrono::seconds(30);
-constexpr Duration kAbandonedLimit = std::chrono::seconds(5);  // for what one launcher left
+constexpr Duration kAbandonedLimit = std::chrono::seconds(5);  // for one launcher's objects
 constexpr Duration kLookPause = std::chrono::milliseconds(200);
 
 awaitable<Expected<std::vector<Json>>> list(DockerEngine& engine, std::string target, TimePoint deadline) {
@@ -40,7 +40,7 @@ awaitable<Expected<std::vector<Json>>> networks(DockerEngine& engine, std::vecto
   co_return co_await list(engine, "/networks?filters=" + label_filter(labels), deadline);
 }
 
-// A network has containers until they have ended.
+// Retries: the engine refuses to remove a network while a container on it runs.
 awaitable<bool> remove_network(DockerEngine& engine, std::string id, TimePoint deadline) {
   while (Clock::now() < deadline) {
     const auto answer =
@@ -52,7 +52,7 @@ awaitable<bool> remove_network(DockerEngine& engine, std::string id, TimePoint d
   co_return false;
 }
 
-// Whether those in [from, to) are gone; all are removed at once.
+// Removes ids [from, to), all at the same time. True: all are gone.
 awaitable<bool> remove_some(DockerEngine& engine, Remover remove,
                             std::shared_ptr<const std::vector<std::string>> ids, std::size_t from,
                             std::size_t to, TimePoint deadline) {
@@ -79,7 +79,7 @@ awaitable<Expected<std::vector<Json>>> running_containers(DockerEngine& engine,
   co_return co_await list(engine, "/containers/json?filters=" + label_filter(labels), deadline);
 }
 
-// One that the engine removes by itself is waited for.
+// Retries while the engine itself is removing the container, which makes it refuse the request.
 awaitable<bool> remove_container(DockerEngine& engine, std::string container, TimePoint deadline) {
   constexpr Duration kLimit = std::chrono::milliseconds(500);
   while (Clock::now() < deadline) {
@@ -96,8 +96,8 @@ awaitable<bool> remove_container(DockerEngine& engine, std::string container, Ti
   co_return false;
 }
 
-// The engine takes as long for a network as for a container, and a network is free when its containers have
-// ended, which is before they are removed.
+// Removes containers and networks at the same time: the engine takes as long for a network as for a
+// container, and frees a network when its containers have ended, which is before they are removed.
 awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vector<std::string> labels,
                                                  TimePoint deadline) {
   const auto [left, nets] =
@@ -106,11 +106,12 @@ awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vect
   if (!nets) co_return std::unexpected(nets.error());
   const auto [some, others] = co_await (remove_all(engine, remove_container, *left, deadline) &&
                                         remove_all(engine, remove_network, *nets, deadline));
-  if (!some || !others) co_return failure(ErrorCode::kUnavailable, "the Docker engine has not removed all");
+  if (!some || !others)
+    co_return failure(ErrorCode::kUnavailable, "Docker left some containers or networks behind");
   co_return left->size() + nets->size();
 }
 
-// An engine that is away for a moment may have some still.
+// An engine that does not answer for a moment may still run some.
 awaitable<void> wait_until_ended(DockerEngine& engine, std::string label, TimePoint deadline) {
   while (Clock::now() < deadline) {
     const auto running = co_await running_containers(engine, {label}, deadline);

@@ -1,4 +1,4 @@
-// Removes what launchers have made in a Docker Engine: containers with their volumes, and networks.
+// Removes what launchers have created in a Docker Engine: containers with their volumes, and networks.
 #pragma once
 
 #include <string>
@@ -8,23 +8,24 @@
 
 namespace muster::launcher {
 
-// Whether it is gone, whatever state it was in. `container`: its id or name.
+// Removes a container in any state. True: it is gone. `container`: its id or name.
 awaitable<bool> remove_container(DockerEngine& engine, std::string container, TimePoint deadline);
-// All that has these labels. How much that was. kUnavailable: something is left, or nobody knows.
+// Removes all containers and networks that have these labels; returns their number. kUnavailable: some are
+// left, or the engine did not say.
 awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vector<std::string> labels,
                                                  TimePoint deadline);
-// As the engine lists those containers with these labels that run. Error: it does not say.
+// The running containers with these labels, as the engine lists them. Error: the engine did not say.
 awaitable<Expected<std::vector<nlohmann::json>>> running_containers(DockerEngine& engine,
                                                                     std::vector<std::string> labels,
                                                                     TimePoint deadline);
-// Until no container that runs has the label, or the deadline is over.
+// Waits until no running container has the label, or until the deadline.
 awaitable<void> wait_until_ended(DockerEngine& engine, std::string label, TimePoint deadline);
 
 struct Abandoned {
   std::size_t removed = 0;        // containers and networks
-  std::vector<std::string> left;  // the jobs of which something cannot be removed
+  std::vector<std::string> left;  // jobs with something that could not be removed
 };
-// Removes all that belongs to launchers which have ended on this machine.
+// Removes the containers and networks of launchers of this machine that have ended.
 awaitable<Expected<Abandoned>> remove_abandoned(DockerEngine& engine);
 
 }  // namespace muster::launcher

@@ -20,8 +20,8 @@ constexpr char kGo = '.';
 constexpr char kNow = '!';
 constexpr Duration kGoLimit = std::chrono::seconds(1);
 
-// A container that the engine was about to make when the launcher died may come a moment later, and an engine
-// that is being restarted comes back.
+// Looks several times: a container that the engine was creating when the launcher died may appear a moment
+// later, and a restarting engine needs time to come back.
 awaitable<void> remove_all(DockerEngine& engine, std::string label, Duration patience) {
   constexpr int kLooks = 3;
   constexpr Duration kPause = std::chrono::seconds(1);
@@ -36,7 +36,7 @@ awaitable<void> remove_all(DockerEngine& engine, std::string label, Duration pat
   }
 }
 
-// The launcher's signals, terminal and descriptors are none of its business.
+// The guardian's main function. Keeps none of the launcher's signals, terminal and descriptors.
 [[noreturn]] void guard(int line, const std::string& socket, const std::string& label, Duration patience) {
   setsid();
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) signal(number, SIG_IGN);
@@ -82,7 +82,7 @@ void ContainerGuardian::dismiss() {
   const pid_t pid = std::exchange(pid_, 0);
   const TimePoint deadline = Clock::now() + kGoLimit;
   while (waitpid(pid, nullptr, WNOHANG) == 0) {
-    if (Clock::now() >= deadline) kill(pid, SIGKILL);  // it was stopped, perhaps
+    if (Clock::now() >= deadline) kill(pid, SIGKILL);  // for example because SIGSTOP stopped it
     usleep(500);
   }
 }

@@ -1,6 +1,8 @@
-// A process beside the launcher that outlives it: when the launcher is gone, however it ended, the guardian
-// lets the containers of its job end by themselves, as agents without a launcher do, removes those that do
-// not and the network, and ends.
+// A process that outlives the launcher and cleans up after it.
+//
+// When the launcher is gone, however it ended, the guardian waits for the job's containers to end by
+// themselves, as agents without a launcher do. It then removes those that have not, and the network, and
+// exits.
 #pragma once
 
 #include <string>
@@ -17,20 +19,21 @@ class ContainerGuardian {
   ContainerGuardian() = default;
   ContainerGuardian(const ContainerGuardian&) = delete;
   ContainerGuardian& operator=(const ContainerGuardian&) = delete;
-  // The guardian does its work, unless it was dismissed.
+  // The guardian starts its work, unless it was dismissed.
   ~ContainerGuardian() = default;
 
-  // `socket`: the engine's. `label`: NAME=VALUE of all that is to be removed. `patience`: how long agents may
-  // go on without a launcher.
+  // `socket`: the engine's. `label`: NAME=VALUE, which every object to remove has. `patience`: how long
+  // agents may go on without a launcher.
   Status start(const std::string& socket, const std::string& label, Duration patience);
-  // Nothing is left to be removed.
+  // Ends the guardian: nothing is left to remove.
   void dismiss();
-  // No agent is to go on without this launcher.
+  // The guardian removes everything at once: agents must not go on without this launcher.
   void hurry();
 
  private:
-  UniqueFd line_;  // its end tells the guardian that the launcher is gone; kGo, that it may go; kNow, not to
-                   // be patient
+  // The pipe to the guardian. Its end means that the launcher is gone; kGo means exit; kNow means start
+  // without patience.
+  UniqueFd line_;
   pid_t pid_ = 0;
 };
 

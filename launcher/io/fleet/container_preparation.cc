@@ -50,7 +50,7 @@ class Preparation {
 
   awaitable<void> prepare_and_say(StopSignal& stop) {
     const Status ready = co_await prepare();
-    const bool stopped = exit_code_ != 0;  // what was under way then failed for that
+    const bool stopped = exit_code_ != 0;  // by a signal: then prepare() failed for that reason
     if (!ready && !stopped) {
       setting_.say(ready.error().message());
       exit_code_ = ready.error().code() == ErrorCode::kInvalidArgument ? kExitUsage : kExitInternal;
@@ -59,32 +59,32 @@ class Preparation {
     progress_.stop();
   }
 
-  // Errors: kInvalidArgument, a flag names what is not there.
+  // kInvalidArgument: a flag names something that does not exist.
   awaitable<Status> prepare() {
     const auto abandoned = co_await remove_abandoned(engine_);
     if (!abandoned) co_return std::unexpected(unusable(abandoned.error()));
     if (const std::size_t removed = abandoned->removed; removed > 0)
       setting_.say(fmt::format(
-          "removed {} of launchers that are gone",
+          "removed {} left by launchers that are gone",
           removed == 1 ? "1 container or network" : fmt::format("{} containers and networks", removed)));
     for (const std::string& job : abandoned->left)
       setting_.say(fmt::format(
-          "not all of job {}, whose launcher is gone, can be removed from the engine: `docker ps -a` and "
-          "`docker network ls` show it with --filter label={}={}",
+          "cannot remove all containers and networks of job {}, though its launcher is gone: list them with "
+          "`docker ps -a` and `docker network ls`, with --filter label={}={}",
           job, kJobLabel, job));
     if (Status there = co_await find_network(); !there) co_return there;
     give_logs_away();
     co_return co_await find_image();
   }
 
-  // Where root lets somebody else run in the containers, their logs are somebody else's to write.
+  // If root runs the containers as another user (--user), that user must be able to write the logs.
   void give_logs_away() const {
     const auto parts = split(options().user, ':');
     const auto user = parse_number<uid_t>(parts.front());
     const auto group = parse_number<gid_t>(parts.back());
     if (geteuid() != 0 || !user) return;
     const bool given = chown(plan_.job.log_directory.c_str(), *user, group.value_or(*user)) == 0;
-    if (!given) log::warning("{} cannot be given to {}", plan_.job.log_directory, options().user);
+    if (!given) log::warning("cannot change the owner of {} to {}", plan_.job.log_directory, options().user);
   }
 
   static Error unusable(const Error& error) { return Error(ErrorCode::kUnavailable, error.message()); }
@@ -111,8 +111,8 @@ class Preparation {
     if (options().pull == Pull::kNever)
       co_return failure(
           ErrorCode::kUnavailable,
-          "--image: {} is not there, and --pull is never: `docker pull {}`, or leave --pull out", image,
-          image);
+          "--image: {} is not on this machine, and --pull is never: run `docker pull {}`, or omit --pull",
+          image, image);
     co_return co_await pull();
   }
 
@@ -133,7 +133,7 @@ class Preparation {
     if (!pulled) co_return std::unexpected(unusable(pulled.error()));
     const std::string why = pulled->good() ? pulled_.error() : pulled->message();
     if (why.empty()) co_return Status{};
-    co_return failure(ErrorCode::kUnavailable, "--image: {} cannot be pulled: {}", image,
+    co_return failure(ErrorCode::kUnavailable, "--image: cannot pull {}: {}", image,
                       with_container_advice(why));
   }
 
@@ -150,7 +150,7 @@ class Preparation {
   DockerEngine engine_;
   Periodic progress_;
   PullProgress pulled_;
-  std::string said_;  // the last of its texts
+  std::string said_;  // the last progress line
   int exit_code_ = 0;
 };
 

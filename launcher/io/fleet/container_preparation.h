@@ -1,7 +1,7 @@
-// What is seen to before a job's nodes are started as containers of this machine's engine: that the engine
-// can be used, what dead launchers have left there, the image, and the network.
+// Prepares this machine's Docker Engine before a job's nodes start as its containers.
 //
-// Blocking.
+// Checks that the engine can be used, removes what dead launchers have left there, finds the network, and
+// finds or pulls the image. Blocking.
 #pragma once
 
 #include "launcher/core/settings/plan.h"
@@ -9,8 +9,8 @@
 
 namespace muster::launcher {
 
-// 0, or the exit code of a launch that cannot go on; why has been said, in one line. An image that is pulled
-// shows its progress.
+// Returns 0, or the exit code with which the launch has to end, after it has said why in one line. Shows
+// progress while it pulls an image.
 int prepare_containers(const Plan& plan, const BeforeJob& setting);
 
 }  // namespace muster::launcher

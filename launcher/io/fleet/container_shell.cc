@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 64 << 10;
 constexpr int kKilled = 137;
-constexpr Duration kOutOfMemoryBefore = std::chrono::seconds(2);  // the container's end, if it is the cause
+// A kill for lack of memory within this time before the container's end is the cause of the end.
+constexpr Duration kOutOfMemoryBefore = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -30,13 +31,13 @@ struct ContainerShell::Container {
   DockerEngine& engine;
   std::string id;
   UnixSocket outside;  // the engine's, with a header before each piece of output
-  std::string early;   // what has come of it before
+  std::string early;   // bytes already read from `outside`
   net::Socket inside;  // the shell's other end
   UniqueFd messages;
-  asio::steady_timer over;            // ends when the container has
-  std::optional<Expected<int>> code;  // or the engine went away
+  asio::steady_timer over;            // cancelled when the container has ended
+  std::optional<Expected<int>> code;  // the container's exit code; an error if the engine went away
   TimePoint ends_since{};
-  TimePoint out_of_memory_at{};  // the last time
+  TimePoint out_of_memory_at{};  // the latest time
 
   void ends() {
     if (ends_since == TimePoint()) ends_since = Clock::now();
@@ -157,7 +158,7 @@ ContainerShell::~ContainerShell() {
 awaitable<Expected<int>> ContainerShell::ended(TimePoint deadline) {
   const Held container = container_;
   while (!container->code) {
-    if (Clock::now() >= deadline) co_return failure(ErrorCode::kTimedOut, "it still runs");
+    if (Clock::now() >= deadline) co_return failure(ErrorCode::kTimedOut, "it is still running");
     boost::system::error_code ignored;
     const WaitLimit wait(container->over, deadline);
     co_await container->over.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
@@ -177,8 +178,8 @@ void ContainerShell::ran_out_of_memory() {
   container_->out_of_memory_at = Clock::now();
 }
 
-// Some process may be killed for that, and the container live on: it counts with the exit code, and in time.
-// An event that comes after the container's end counts too: a busy engine sends it late.
+// The kernel may kill one process while the container goes on, so the event counts only with exit code 137
+// and shortly before the end. An event after the container's end counts too: a busy engine sends it late.
 bool ContainerShell::out_of_memory() const {
   const Container& container = *container_;
   return container.code && *container.code && **container.code == kKilled &&
@@ -187,7 +188,7 @@ bool ContainerShell::out_of_memory() const {
 }
 
 std::string ContainerShell::last_error_line() const {
-  return out_of_memory() ? "it ran out of the memory that --memory gives" : HostShell::last_error_line();
+  return out_of_memory() ? "it ran out of memory: --memory is the limit" : HostShell::last_error_line();
 }
 
 void ContainerShell::terminate() {

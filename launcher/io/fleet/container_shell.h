@@ -1,4 +1,5 @@
-// An agent that is the first process of a container: its stdin and stdout by the engine's multiplexed stream.
+// The host shell of an agent that is the first process of a container. The engine's multiplexed stream
+// carries the agent's stdin, stdout and stderr.
 #pragma once
 
 #include <memory>
@@ -12,8 +13,9 @@ namespace muster::launcher {
 
 class ContainerShell final : public HostShell {
  public:
-  // Starts a container that has been made. Errors are those of DockerEngine, or kInvalidArgument, with what
-  // the engine says of the start; the container is still there then. `errors` as in HostShell.
+  // Starts a container that has been created. Errors: those of DockerEngine; kInvalidArgument, with the
+  // engine's message, if it refuses the start. After an error the container still exists. `errors` as in
+  // HostShell.
   static awaitable<Expected<std::shared_ptr<ContainerShell>>> start(DockerEngine& engine, std::string id,
                                                                     std::string errors);
   ~ContainerShell() override;
@@ -21,14 +23,14 @@ class ContainerShell final : public HostShell {
   awaitable<Expected<int>> ended(TimePoint deadline) override;
   void terminate() override;
   const std::string& id() const;
-  // To be called when its agent is lost: a busy engine may tell of the container's end seconds later.
+  // Call this when the agent is lost: a busy engine may report the container's end seconds later.
   void seems_to_end();
-  // A process in the container has been killed for want of memory.
+  // Call this when the engine says that the kernel killed a process in the container for lack of memory.
   void ran_out_of_memory();
   bool out_of_memory() const override;
   std::string last_error_line() const override;
 
-  // Keeps itself alive while the engine's streams are open, and the engine tells of no end.
+  // Lives until the engine's streams have closed and the engine has reported the container's end.
   struct Container;
 
  private:

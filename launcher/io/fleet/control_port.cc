@@ -10,7 +10,7 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr std::size_t kStrangersOfAHost = 16;
+constexpr std::size_t kStrangersOfAHost = 16;  // connections of one address that have not proven a key
 
 std::string plain(std::string role) {
   std::ranges::replace_if(
@@ -31,10 +31,10 @@ Expected<std::unique_ptr<ControlPort>> ControlPort::open(const asio::any_io_exec
       port->listeners_.emplace_back(address, std::move(*listener));
       continue;
     }
-    // One that was found, not asked for, may be gone by now, or be tentative still.
+    // The launcher found this address itself: it may be gone by now, or still be tentative (IPv6).
     const bool others = !port->listeners_.empty() || &address != &addresses.back();
     if (!plan.remote.listen.empty() || !others) return std::unexpected(listener.error());
-    log::info("{}; it is left out", listener.error().message());
+    log::info("{}; skipping this address", listener.error().message());
   }
   return port;
 }
@@ -53,14 +53,14 @@ Status ControlPort::start() {
     return invited_.at(agent->node).key;
   };
   const auto accept = [this](std::shared_ptr<net::Connection> connection) {
-    // Since the key was found, another may have been invited.
+    // A newer incarnation may have been invited since find_key().
     const auto agent = guest(connection->identity());
     if (!agent) return connection->close();
     on_agent_(*agent, std::move(connection));
   };
   for (const auto& [address, listener] : listeners_) {
     net::Listener::Limits limits;
-    // All agents of this machine call from one address.
+    // All agents on this machine share the loopback address.
     if (!asio::ip::make_address(address).is_loopback()) limits.unproven_of_an_address = kStrangersOfAHost;
     listener->start(*tls_, tasks_, find_key, accept, limits);
   }

@@ -1,8 +1,9 @@
-// The TCP ports that agents without an inherited socket call, over TLS, each with a key of its own.
+// TCP ports where agents without an inherited socket connect over TLS.
 //
-// A key is made for one agent's identity, JOB/ROLE/NODE/INCARNATION; the bootstrap carries it to the agent. A
-// caller without a key is cut off and never heard of, and so is an agent whose place a later incarnation has
-// taken. Must live as long as the task group that it was opened with. One thread.
+// Each agent has a key of its own, made for its identity, JOB/ROLE/NODE/INCARNATION; the bootstrap carries
+// the key to the agent. The port disconnects a caller without a key and never reports it. It does the same
+// with an agent whose node has a newer incarnation. Must live as long as the task group that it was opened
+// with. One thread.
 #pragma once
 
 #include <functional>
@@ -21,9 +22,10 @@ namespace muster::launcher {
 
 class ControlPort {
  public:
-  // Hears of a connection whose peer has proven to be this agent.
+  // Called for a connection whose peer has proven to be this agent.
   using OnAgent = std::function<void(AgentId agent, std::shared_ptr<net::Connection> connection)>;
-  // Listens on each address, on a free port of its own.
+  // Listens on a free port of each address. Skips an address that cannot be used, unless --listen names it or
+  // no other is left.
   static Expected<std::unique_ptr<ControlPort>> open(const asio::any_io_executor& executor,
                                                      net::TaskGroup& tasks, const Plan& plan,
                                                      const std::vector<std::string>& addresses,
@@ -31,14 +33,16 @@ class ControlPort {
   ControlPort(const ControlPort&) = delete;
   ControlPort& operator=(const ControlPort&) = delete;
 
-  // What an agent may call: "10.0.0.1:4711,[fd00::1]:4712", in the order of open().
+  // The addresses that an agent may use: "10.0.0.1:4711,[fd00::1]:4712", in the order of open().
   std::string addresses() const;
-  // Who this agent proves to be. What a shell might read otherwise is left out of the role.
+  // The identity that this agent has to prove. Characters of the role that a shell might interpret become
+  // '_'.
   static std::string identity_of(const Plan& plan, AgentId agent);
-  // From now on this agent may call, and no earlier incarnation of it. Its key, 64 hexadecimal digits, the
-  // same each time.
+  // Lets this agent connect from now on, and locks out earlier incarnations of its node. Returns the agent's
+  // key, 64 hexadecimal digits; the same one for each call.
   std::string invite(AgentId agent);
-  // Loads what TLS needs, at the first call: until then callers wait. An error names it.
+  // The first call loads the TLS module and begins to accept; until then callers wait. An error names the
+  // file.
   Status start();
   void stop();
 

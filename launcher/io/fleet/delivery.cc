@@ -29,7 +29,7 @@ void append_file(std::string& tar, std::string_view name, std::string_view bytes
   put(116, "0000000");
   put(124, fmt::format("{:011o}", bytes.size()));
   put(136, "00000000000");
-  put(148, "        ");  // the checksum is made with blanks in its place
+  put(148, "        ");  // the checksum counts its own field as blanks
   put(156, "0");
   put(257, std::string_view("ustar\0"
                             "00",
@@ -43,7 +43,7 @@ void append_file(std::string& tar, std::string_view name, std::string_view bytes
   tar.append((kBlockBytes - bytes.size() % kBlockBytes) % kBlockBytes, '\0');
 }
 
-// Another one if the file has changed, whatever it holds; empty if there is none.
+// Differs if the file has changed in any way; empty if the file does not exist.
 std::string stamp_of(const std::string& file) {
   struct stat status{};
   if (stat(file.c_str(), &status) != 0) return {};
@@ -51,8 +51,7 @@ std::string stamp_of(const std::string& file) {
                      status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
 }
 
-// The digest that was last computed, with the stamps of its files. Only an optimisation: nothing is said if
-// the file cannot be used.
+// Caches the last digest with the stamps of its files. Only an optimisation: errors are ignored.
 std::string memory_file() {
   const char* home = std::getenv("HOME");
   return home == nullptr || *home == '\0' ? "" : std::string(home) + "/.cache/muster/agent/digest";
@@ -84,7 +83,7 @@ Expected<Delivery::Files> Delivery::read() const {
   return Files{*std::move(agent), *std::move(module)};
 }
 
-// The module has the same place beside an agent that was delivered as beside this one.
+// A delivered agent finds its module in the same relative place as this machine's agent does.
 Expected<AgentPlace> Delivery::place() {
   if (place_) return *place_;
   const std::string stamp = stamp_of(agent_program_) + stamp_of(net::Tls::file_beside(agent_program_));
@@ -111,7 +110,7 @@ Expected<std::shared_ptr<const std::string>> Delivery::tar() {
   tar.reserve(files->agent.size() + files->module.size() + 6 * kBlockBytes);
   append_file(tar, kAgentFile, files->agent);
   append_file(tar, its_place->module, files->module);
-  // Where Muster was built without PMIx there is none.
+  // A Muster that was built without PMIx has no such file.
   if (const auto pmix = read_regular_file(pmix_beside(agent_program_), kMostBytes))
     append_file(tar, pmix_beside(kAgentFile), *pmix);
   tar.append(2 * kBlockBytes, '\0');

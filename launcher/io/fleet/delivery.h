@@ -1,4 +1,4 @@
-// The agent and its TLS module as they are brought to hosts that lack them: one tar, and its digest.
+// The agent and its modules in one tar, for hosts that lack them, and the digest that names this version.
 #pragma once
 
 #include <memory>
@@ -10,17 +10,17 @@
 
 namespace muster::launcher {
 
-// Where the module of Open MPI's jobs lies for an agent there: beside that of TLS.
+// The PMIx module of an agent with this path: beside the agent's TLS module. Jobs of Open MPI need it.
 std::string pmix_beside(const std::string& agent);
 
 class Delivery {
  public:
-  // `agent_program`: the file; the module lies where that program finds it.
+  // `agent_program`: the agent's file. The TLS module is where that program looks for it.
   explicit Delivery(std::string agent_program) : agent_program_(std::move(agent_program)) {}
 
-  // Where a host has them. The files are read once for their digest. Errors name the file.
+  // The place of the files on a host. The first call computes their digest. Errors name the file.
   Expected<AgentPlace> place();
-  // Both files in ustar form (POSIX.1-1988), as core/fleet/host_script.h names them.
+  // The files as a ustar archive (POSIX.1-1988), with the names of core/fleet/host_script.h.
   Expected<std::shared_ptr<const std::string>> tar();
 
  private:

@@ -14,12 +14,12 @@ namespace {
 namespace beast = boost::beast;
 namespace http = beast::http;
 
-constexpr int kOldestMinor = 40;  // of the API, 1.40: Docker 19.03, the first with GPUs
+constexpr int kOldestMinor = 40;  // API 1.40: Docker 19.03, the first with GPUs
 constexpr int kNewestMinor = 47;
 constexpr std::size_t kMostBufferBytes = 1 << 20;
-constexpr std::size_t kMostBodyBytes = 16 << 20;  // of an answer that is kept
+constexpr std::size_t kMostBodyBytes = 16 << 20;  // of an answer that is kept in memory
 
-// One connection, for one question.
+// One connection, for one request.
 struct Wire {
   explicit Wire(const asio::any_io_executor& executor) : socket(executor) {}
   UnixSocket socket;
@@ -32,20 +32,21 @@ Error error_of(const boost::system::error_code& error, const std::string& path, 
     return Error(ErrorCode::kTimedOut, fmt::format("the Docker engine at {} does not answer", path));
   if (error == boost::system::errc::permission_denied)
     return Error(ErrorCode::kPermission,
-                 fmt::format("the Docker engine's socket {} may not be used: join the group docker, or run "
-                             "with sudo",
+                 fmt::format("no permission to use the Docker engine's socket {}: join the group docker, "
+                             "or run with sudo",
                              path));
   if (error == boost::system::errc::no_such_file_or_directory ||
       error == boost::system::errc::connection_refused)
-    return Error(ErrorCode::kUnavailable,
-                 fmt::format("no Docker engine is at {}: start it (`systemctl start docker`), install it "
-                             "(docker.io), or set DOCKER_HOST",
-                             path));
+    return Error(
+        ErrorCode::kUnavailable,
+        fmt::format("no Docker engine answers at {}: start it (`systemctl start docker`), install it "
+                    "(docker.io), or set DOCKER_HOST",
+                    path));
   const auto& category = error.category();
   const bool http_error = category == make_error_code(http::error::bad_version).category() &&
                           error != http::error::end_of_stream && error != http::error::partial_message;
   if (http_error)
-    return Error(ErrorCode::kCorrupt, fmt::format("{} speaks no HTTP: {}", path, error.message()));
+    return Error(ErrorCode::kCorrupt, fmt::format("{} does not speak HTTP: {}", path, error.message()));
   return Error(ErrorCode::kUnavailable, fmt::format("the Docker engine at {} went away", path));
 }
 
@@ -145,7 +146,7 @@ Expected<std::string> docker_socket(const char* docker_host) {
     return std::string(text.substr(kUnix.size()));
   return failure(
       ErrorCode::kInvalidArgument,
-      "DOCKER_HOST: {} is no socket of this machine: give unix:///PATH; for engines of other hosts "
+      "DOCKER_HOST: {} is not a socket on this machine: give unix:///PATH; to use the engines of other hosts, "
       "give --hosts with --image",
       one_line(std::string(text)));
 }
@@ -216,7 +217,7 @@ awaitable<Expected<DockerEngine::Answer>> DockerEngine::read_lines(
       on_line(std::string_view(body).substr(begin, end - begin));
     body.erase(0, begin);
     if (body.size() > kMostBufferBytes)
-      co_return failure(ErrorCode::kCorrupt, "{} sends a line without an end", socket_);
+      co_return failure(ErrorCode::kCorrupt, "{} sent a line of more than 1 MiB", socket_);
   }
   if (!done) co_return std::unexpected(done.error());
   co_return Answer{status, std::move(response.body())};
@@ -233,7 +234,7 @@ awaitable<Expected<DockerEngine::Streams>> DockerEngine::attach(std::string id) 
   if (!done) co_return std::unexpected(done.error());
   const auto status = static_cast<int>(wire.parser.get().result_int());
   if (status != 101 && status != 200)
-    co_return failure(ErrorCode::kUnavailable, "the container cannot be attached to: HTTP status {}", status);
+    co_return failure(ErrorCode::kUnavailable, "cannot attach to the container: HTTP status {}", status);
   const auto data = wire.buffer.data();
   std::string early(static_cast<const char*>(data.data()), data.size());
   co_return Streams{std::move(wire.socket), std::move(early)};

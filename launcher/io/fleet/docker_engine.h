@@ -1,8 +1,8 @@
-// The Docker Engine of this machine, spoken to by its HTTP API over a Unix socket.
+// A client of this machine's Docker Engine: its HTTP API over a Unix socket.
 //
-// Each question has a connection of its own. Errors: kUnavailable, there is no engine, or it went away;
-// kPermission, its socket may not be used; kTimedOut; kCorrupt, it speaks no HTTP. An engine that answers
-// with an error of its own is an Answer. One thread.
+// Each request has a connection of its own. Errors: kUnavailable, no engine is there, or it went away;
+// kPermission, this user may not use its socket; kTimedOut; kCorrupt, the peer does not speak HTTP. An error
+// that the engine itself reports is an Answer. One thread.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,8 @@ namespace muster::launcher {
 
 using UnixSocket = asio::local::stream_protocol::socket;
 
-// The engine's socket that DOCKER_HOST names, or the usual one. Errors: kInvalidArgument, it is none here.
+// The engine's socket that DOCKER_HOST names, or the usual one. kInvalidArgument: DOCKER_HOST is not a Unix
+// socket's path.
 Expected<std::string> docker_socket(const char* docker_host);
 
 class DockerEngine {
@@ -29,7 +30,7 @@ class DockerEngine {
     std::string target;  // without the version: "/containers/json?all=1"
     std::string body{};  // JSON
     std::string registry_auth{};
-    // Of a container's processes.
+    // Kills a container.
     static Request kill(const std::string& container) {
       return {.verb = "POST", .target = "/containers/" + container + "/kill?signal=KILL"};
     }
@@ -40,18 +41,18 @@ class DockerEngine {
     bool good() const { return status < 400; }
     bool is_missing() const { return status == 404; }
     bool is_conflict() const { return status == 409; }
-    std::string message() const;  // what the engine says of an error
+    std::string message() const;  // the engine's text for an error
   };
   // The streams of a container, as the engine multiplexes them.
   struct Streams {
     UnixSocket socket;
-    std::string early{};  // what has been read of them
+    std::string early{};  // bytes already read from `socket`
   };
-  // A container's end that is waited for.
+  // A request that waits for a container's end.
   class End {
    public:
     virtual ~End() = default;
-    // Its exit code. kUnavailable: the engine went away.
+    // Waits; returns the container's exit code. kUnavailable: the engine went away.
     virtual awaitable<Expected<int>> code() = 0;
   };
 
@@ -59,11 +60,11 @@ class DockerEngine {
       : executor_(executor), socket_(std::move(socket)) {}
 
   awaitable<Expected<Answer>> ask(Request request, Duration limit = kLimit);
-  // Hands on each line of the answer's body as it comes. Returns it without them; with them if it is an
-  // error.
+  // Calls `on_line` for each line of the body as it arrives. The returned answer lacks these lines. If the
+  // answer is an error, it has its whole body and `on_line` is not called.
   awaitable<Expected<Answer>> read_lines(Request request, std::function<void(std::string_view)> on_line);
   awaitable<Expected<Streams>> attach(std::string id);
-  // Is told of the next end after the return.
+  // Waits for the container's next end after this has returned.
   awaitable<Expected<std::unique_ptr<End>>> next_end(std::string id);
 
   const asio::any_io_executor& executor() const { return executor_; }
@@ -76,7 +77,7 @@ class DockerEngine {
 
   asio::any_io_executor executor_;
   std::string socket_;
-  std::string version_;  // "/v1.41", or empty: not asked yet
+  std::string version_;  // "/v1.41"; empty until negotiated
 };
 
 }  // namespace muster::launcher

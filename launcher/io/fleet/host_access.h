@@ -1,7 +1,8 @@
-// How a job's nodes are reached where they are not this machine's own processes: through a shell on each
-// host (shell_access.h), or as containers of an engine (container_access.h).
+// The seam to nodes that are not processes of this machine: a shell on each host (shell_access.h), or
+// containers of an engine (container_access.h).
 //
-// RemoteBootstrap (remote_bootstrap.h) starts, kills and sweeps by it, the same for both. One thread.
+// RemoteBootstrap (remote_bootstrap.h) uses it to start and kill agents and to sweep their hosts, in the same
+// way for both. One thread.
 #pragma once
 
 #include <memory>
@@ -18,30 +19,31 @@ class HostAccess {
  public:
   using Words = std::vector<std::string>;
   using Shell = Expected<std::shared_ptr<HostShell>>;
-  // What brings to a host what it lacks.
+  // A running shell that brings the agent or an image to a host.
   struct Errand {
     std::shared_ptr<HostShell> shell;
-    std::shared_ptr<const std::string> input;  // for its stdin; none: empty
+    std::shared_ptr<const std::string> input;  // for the shell's stdin; may be empty, not null
     Duration limit{};
-    std::string what;  // it does, for messages: "the agent cannot be brought there"
+    std::string what;  // the failure in a message: "cannot copy the agent there"
   };
 
   virtual ~HostAccess() = default;
 
-  virtual std::string name() const = 0;  // of what runs the agent, for messages: "ssh"
-  // Called before the launcher's own addresses are looked at, once for all agents.
+  virtual std::string name() const = 0;  // the program that runs the agent, for messages: "ssh"
+  // Called once, before the first agent starts and before the launcher looks for its own addresses.
   virtual awaitable<Status> prepare() = 0;
-  // Runs the agent on its host, with these arguments. kInvalidArgument: the same would be refused again.
+  // Runs the agent on its host, with these arguments. kInvalidArgument: the host would refuse a retry too.
   virtual awaitable<Shell> start_agent(AgentId agent, Words arguments) = 0;
   virtual awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) = 0;
-  // Kills an agent that has greeted, and waits for that: 1 s for a shell, 5 s for an engine. False: the host
-  // does not say.
+  // Kills an agent that has greeted; waits for its end, at most 1 s with a shell, 5 s with an engine. False:
+  // the host did not answer.
   virtual awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting) = 0;
-  // What the node's agents below an incarnation have left there. Nothing: the host does not say.
+  // The leftovers of the node's agents with an incarnation below this one; of all its agents if it is zero.
+  // `kill`: kills them as well. Nothing: the host did not answer.
   virtual awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill) = 0;
-  // Runs while agents may, from prepare() on.
+  // A background task: starts after prepare() and is cancelled at the end.
   virtual awaitable<void> watch() = 0;
-  // Nothing of the job's is to be left. No other call runs, and none follows.
+  // Removes what the job still has there. The last call: no other one runs at the same time or follows.
   virtual awaitable<void> finish() = 0;
 };
 

@@ -22,7 +22,7 @@ constexpr std::size_t kMostLineBytes = 64 << 10;
 constexpr std::size_t kTailBytes = 8 << 10;
 constexpr std::chrono::milliseconds kReapLimit{1000};
 
-// A process in uninterruptible sleep does not die of SIGKILL, and is left.
+// Gives up on a process in uninterruptible sleep, which SIGKILL does not end.
 void reap_killed(pid_t pid) {
   for (const TimePoint end = Clock::now() + kReapLimit;
        waitpid(pid, nullptr, WNOHANG) == 0 && Clock::now() < end;)
@@ -78,12 +78,12 @@ awaitable<Expected<std::string>> HostShell::read_line(TimePoint deadline) {
     char bytes[4096];
     const ssize_t seen = recv(socket_.native_handle(), bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
     if (seen == 0 && !line_.empty()) co_return std::exchange(line_, {});  // it had no newline
-    if (seen == 0) co_return failure(ErrorCode::kUnavailable, "its output has ended");
+    if (seen == 0) co_return failure(ErrorCode::kUnavailable, "its output ended");
     if (seen < 0) {
       boost::system::error_code error;
       co_await socket_.async_wait(net::Socket::wait_read, asio::redirect_error(asio::use_awaitable, error));
-      if (timer.expired()) co_return failure(ErrorCode::kTimedOut, "it says nothing");
-      if (error) co_return failure(ErrorCode::kUnavailable, "it is not listened to any more");
+      if (timer.expired()) co_return failure(ErrorCode::kTimedOut, "it printed nothing");
+      if (error) co_return failure(ErrorCode::kUnavailable, "the launcher stopped reading from it");
       continue;
     }
     const std::string_view text(bytes, static_cast<std::size_t>(seen));
@@ -107,11 +107,11 @@ awaitable<Status> HostShell::write(std::string_view bytes, Duration stall) {
       continue;
     }
     boost::system::error_code error;
-    if (errno != EAGAIN) co_return system_failure("it takes no input", errno);
+    if (errno != EAGAIN) co_return system_failure("it does not read its input", errno);
     const WaitLimit timer(socket_, Clock::now() + stall);
     co_await socket_.async_wait(net::Socket::wait_write, asio::redirect_error(asio::use_awaitable, error));
-    if (timer.expired()) co_return failure(ErrorCode::kTimedOut, "it takes no input");
-    if (error) co_return failure(ErrorCode::kUnavailable, "it is not written to any more");
+    if (timer.expired()) co_return failure(ErrorCode::kTimedOut, "it does not read its input");
+    if (error) co_return failure(ErrorCode::kUnavailable, "the launcher stopped writing to it");
   }
   co_return Status{};
 }
@@ -132,13 +132,13 @@ awaitable<Expected<int>> ChildShell::ended(TimePoint deadline) {
     boost::system::error_code error;
     co_await end_.async_wait(asio::posix::stream_descriptor::wait_read,
                              asio::redirect_error(asio::use_awaitable, error));
-    if (timer.expired()) co_return failure(ErrorCode::kTimedOut, "it still runs");
+    if (timer.expired()) co_return failure(ErrorCode::kTimedOut, "it is still running");
   }
   co_return *ended_;
 }
 
-// It leads a group of its own, with all that it has started. The group's number is taken while it is not
-// reaped.
+// The child leads a process group of its own. The kernel does not reuse the group's number before the child
+// is reaped.
 void ChildShell::signal(int number) {
   if (!ended_) ::kill(-pid_, number);
 }

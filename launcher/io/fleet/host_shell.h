@@ -1,8 +1,9 @@
-// One command elsewhere, whose stdin and stdout are one socket here: on a host, run by a local child process
-// such as ssh (core/fleet/host_script.h), or the first process of a container (container_shell.h).
+// One command that runs elsewhere, with its stdin and stdout as one socket here: a command on a host, run by
+// a local child process such as ssh (core/fleet/host_script.h), or a container's first process
+// (container_shell.h).
 //
-// What it writes to stderr goes to a file; the last line tells why one failed. Shared with the tasks that
-// wait for it; one thread.
+// The command's stderr goes to a file; the file's last line says why a command failed. Shared with the tasks
+// that wait for it; one thread.
 #pragma once
 
 #include <memory>
@@ -25,32 +26,33 @@ class HostShell {
   HostShell& operator=(const HostShell&) = delete;
   virtual ~HostShell() = default;
 
-  // The next line of stdout, without its newline. kTimedOut at `deadline`, kUnavailable at the end, kCorrupt
-  // when more than 64 KiB have come in all. Nothing behind the line is read.
+  // The next line of stdout, without its newline; reads nothing after it. kTimedOut at `deadline`,
+  // kUnavailable at the end of stdout, kCorrupt when all lines together exceed 64 KiB.
   awaitable<Expected<std::string>> read_line(TimePoint deadline);
-  // kTimedOut when nothing is taken for the time of `stall`.
+  // kTimedOut when the command has read nothing for `stall`.
   awaitable<Status> write(std::string_view bytes, Duration stall);
   void end_input();
-  // stdin and stdout, for frames; read_line(), write() and end_input() are over.
+  // stdin and stdout, for frames. Do not call read_line(), write() or end_input() afterwards.
   net::Socket take_socket() { return std::move(socket_); }
-  // Its exit code, or 128 and the signal's number. At `deadline` kTimedOut.
+  // Waits for the command's end. Returns its exit code, or 128 plus the signal's number; kTimedOut at
+  // `deadline`.
   virtual awaitable<Expected<int>> ended(TimePoint deadline = TimePoint::max()) = 0;
-  virtual void terminate() = 0;  // by SIGTERM, or a container by SIGKILL
-  // Of what was written to stderr since the start.
+  virtual void terminate() = 0;  // sends SIGTERM; to a container SIGKILL
+  // The last line that the command has written to stderr since its start.
   virtual std::string last_error_line() const;
-  // It has ended, killed by the kernel for want of memory, as far as that is told here.
+  // The command has ended because the kernel killed it for lack of memory. False if that is unknown here.
   virtual bool out_of_memory() const { return false; }
 
  protected:
-  // What a shell talks by.
+  // The ends of the socket, and the file of stderr.
   struct Streams {
     net::Socket ours;
-    UniqueFd theirs;    // the other end
+    UniqueFd theirs;    // the command's end
     UniqueFd messages;  // the file of stderr
     std::string errors;
-    std::uint64_t errors_from = 0;  // bytes of the file that are older
+    std::uint64_t errors_from = 0;  // the file's size before this command
   };
-  // `errors`: a file, made if need be and appended to.
+  // `errors`: the path of the file of stderr, which is created if needed and appended to.
   static Expected<Streams> open_streams(const asio::any_io_executor& executor, const std::string& errors);
   explicit HostShell(Streams& streams)
       : socket_(std::move(streams.ours)),
@@ -61,21 +63,21 @@ class HostShell {
   net::Socket socket_;
   std::string errors_;
   std::uint64_t errors_from_ = 0;
-  std::string line_;            // what of the next one has come
+  std::string line_;            // the beginning of the next line
   std::size_t read_bytes_ = 0;  // by read_line()
 };
 
-// By a local child process.
+// A command that a local child process runs.
 class ChildShell final : public HostShell {
  public:
   static Expected<std::shared_ptr<HostShell>> start(const asio::any_io_executor& executor,
                                                     std::vector<std::string> words, const std::string& errors,
                                                     const rlimit& descriptors);
-  // Kills what still runs, with all that it has started in its process group.
+  // Kills the child, if it still runs, with its process group.
   ~ChildShell() override;
 
   awaitable<Expected<int>> ended(TimePoint deadline) override;
-  void terminate() override;  // all of its process group, while it has not ended
+  void terminate() override;  // the child's process group, unless the child has ended
 
  private:
   ChildShell(Streams& streams, pid_t pid, asio::posix::stream_descriptor end)

@@ -40,7 +40,7 @@ std::vector<HostReport> HostSurvey::run() {
   return reports;
 }
 
-// Whoever takes too long is given up; at the end, whoever does not leave is not waited for.
+// Gives up on peers that take too long. At the end, waits kLeaveLimit at most for agents to leave.
 void HostSurvey::look() {
   const TimePoint now = Clock::now();
   if (ending_ && (alive_count_ == 0 || now >= began_ + kLeaveLimit)) {
@@ -53,7 +53,7 @@ void HostSurvey::look() {
     if (peer.asked_at != TimePoint() && now >= peer.asked_at + kAnswerLimit)
       give_up(peer, fmt::format("its agent did not answer within {:g} s", in_seconds(kAnswerLimit)));
     else if (peer.asked_at == TimePoint() && now >= began_ + to_start)
-      give_up(peer, "its agent did not call");
+      give_up(peer, "its agent did not connect");
   }
 }
 
@@ -128,7 +128,7 @@ void HostSurvey::settle(Peer& peer) {
   ask_for_links();
 }
 
-// Each host's address is the one that it would have as rank 0's.
+// A host's address here is the address that the job would use if rank 0 were on that host.
 void HostSurvey::ask_for_links() {
   std::vector<std::size_t> there;
   for (std::size_t i = 0; i < peers_.size(); ++i) {

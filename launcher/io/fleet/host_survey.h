@@ -1,7 +1,7 @@
-// Looks at all hosts of a plan at the same time, through agents that are started as for a job and asked over
-// the wire: first what each has, then which of the others it reaches.
+// Examines all hosts of a plan at the same time. Starts an agent on each as for a job, and asks it over the
+// wire: first what the host has, then which other hosts it can connect to.
 //
-// A host that does not answer delays the links only, for as long as --connect-timeout. One thread; used once.
+// A host that does not answer delays only the second question, by --connect-timeout. One thread; used once.
 #pragma once
 
 #include <map>
@@ -19,12 +19,12 @@ namespace muster::launcher {
 
 class HostSurvey final : private Bootstrap::Listener {
  public:
-  // `mark`: a file in the checkpoint directory. The plan's log directory is there.
+  // `mark`: a file in the checkpoint directory. The plan's log directory exists.
   HostSurvey(const Plan& plan, const std::string& agent_program, std::string mark);
   HostSurvey(const HostSurvey&) = delete;
   HostSurvey& operator=(const HostSurvey&) = delete;
 
-  // Blocks until every host has answered or was given up. A report for each host of the plan.
+  // Blocks until each host has answered or timed out. Returns a report for each host of the plan.
   std::vector<HostReport> run();
 
  private:
@@ -32,10 +32,10 @@ class HostSurvey final : private Bootstrap::Listener {
     HostReport report;
     std::shared_ptr<Session> session{};
     Whereabouts place{};
-    TimePoint asked_at{};       // for the last time; or never
+    TimePoint asked_at{};       // of the latest question; zero: none yet
     std::int64_t asked_ns = 0;  // the same by the wall clock
     Duration round_trip{};
-    bool settled = false;  // it has answered, or is given up
+    bool settled = false;  // it has answered, or timed out
     std::vector<std::size_t> targets{};
   };
 
@@ -62,7 +62,7 @@ class HostSurvey final : private Bootstrap::Listener {
   std::string mark_;
   std::vector<Peer> peers_;  // by node number
   TimePoint began_{};
-  std::size_t open_count_ = 0;  // that have not settled
+  std::size_t open_count_ = 0;  // peers that have not settled
   std::size_t alive_count_ = 0;
   bool links_asked_ = false;
   bool ending_ = false;

@@ -13,8 +13,8 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr int kControlFd = 3;          // where spawn_child() puts the socket
-constexpr int kSocketBytes = 1 << 20;  // of the workers' output: the fewer turns, the faster
+constexpr int kControlFd = 3;          // spawn_child() puts the socket there
+constexpr int kSocketBytes = 1 << 20;  // fewer turns make the workers' output faster
 
 }  // namespace
 

@@ -1,10 +1,10 @@
-// Brings up agents on this machine: one process each, in its own session, so that Ctrl-C reaches the launcher
-// alone.
+// Starts agents on this machine: one process each, in its own session, so that Ctrl-C reaches only the
+// launcher.
 //
-// The agent program lies beside the launcher's. With a socket, the agent inherits one end of a pair as
-// descriptor 3; with TCP it gets the address by its command line and its key by stdin, which nobody else can
-// read. This process becomes a child subreaper: what agents leave become its children, and count as leftovers
-// until they are reaped. One thread, the executor's.
+// The agent program is in the launcher's directory. With a socket, the agent inherits one end of a pair as
+// descriptor 3. With TCP, the agent gets the address by its command line and its key by stdin, which no other
+// process can read. This process becomes a child subreaper: processes that agents leave become its children,
+// and count as leftovers until they are reaped. One thread, the executor's.
 #pragma once
 
 #include <map>
@@ -30,8 +30,8 @@ namespace muster::launcher {
 
 class LocalBootstrap final : public Bootstrap {
  public:
-  // `agent_program` is executed; each agent's own messages go to LOG_DIRECTORY/agent.nodeN.log. This process
-  // may have as many descriptors as it likes from now on, one for each agent; they get the limit of before.
+  // Executes `agent_program`; each agent's own messages go to LOG_DIRECTORY/agent.nodeN.log. Raises this
+  // process's descriptor limit, since each agent takes one; agents get the limit from before.
   LocalBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program);
 
   void listen(Listener& listener) override { listener_ = &listener; }
@@ -43,14 +43,15 @@ class LocalBootstrap final : public Bootstrap {
   void close() override;
   bool idle() const override { return tasks_.empty(); }
 
-  // The agent beside this program's own file. kNotFound if there is none.
+  // The agent in this program's own directory. kNotFound if there is none.
   static Expected<std::string> find_agent_program();
 
  private:
   struct Started {
     pid_t pid = 0;
     UniqueFd socket{};  // the launcher's end; empty with TCP, where the agent will connect
-    UniqueFd input{};  // the agent's stdin, with TCP: an agent whose stdin ends before it is connected leaves
+    UniqueFd
+        input{};  // the agent's stdin, with TCP: the agent exits if it ends before the agent has connected
   };
   Expected<Started> start_with_socket(AgentId agent) const;
   Expected<Started> start_with_tcp(AgentId agent);
@@ -68,7 +69,7 @@ class LocalBootstrap final : public Bootstrap {
   std::string agent_program_;
   rlimit inherited_limit_;
   Listener* listener_ = nullptr;
-  std::unique_ptr<ControlPort> control_port_;  // of --control tcp
+  std::unique_ptr<ControlPort> control_port_;  // with --control tcp
   std::map<pid_t, Child> children_;            // agents that have not been reaped
   std::map<AgentId, pid_t> pids_;              // of the agents in children_
   Marks marks_;                                // of this job's processes

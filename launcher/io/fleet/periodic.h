@@ -1,4 +1,4 @@
-// What is done every so often until it is stopped, as telling people how far it is.
+// Calls a function periodically until it is stopped, for example to show progress.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ class Periodic {
  public:
   Periodic(asio::io_context& context, Duration period, std::function<void()> tick)
       : timer_(context), period_(period), tick_(std::move(tick)) {}
-  // First when a period is over.
+  // The first tick is one period from now.
   void start() {
     timer_.expires_after(period_);
     timer_.async_wait([this](const boost::system::error_code& error) {
@@ -22,7 +22,7 @@ class Periodic {
       if (!stopped_) start();
     });
   }
-  // For good, within a tick too, and also if the period is over and the tick is due.
+  // No tick follows, not even one that is due. May be called within a tick. Final.
   void stop() {
     stopped_ = true;
     timer_.cancel();

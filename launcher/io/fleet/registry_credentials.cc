@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr Duration kHelperLimit = std::chrono::seconds(30);
 
-// RFC 4648, with the letters of its section 5.
+// RFC 4648, with the alphabet of its section 5.
 std::string base64url(std::string_view bytes) {
   std::string text;
   std::uint32_t bits = 0;
@@ -49,7 +49,7 @@ std::optional<std::string> from_base64(std::string_view text) {
 }
 
 std::string header(const std::string& user, const std::string& password, const std::string& registry) {
-  // A helper tells of an identity token by this name.
+  // A helper that returns an identity token gives "<token>" as the user's name.
   const Json token = {{"identitytoken", password}, {"serveraddress", registry}};
   const Json login = {{"username", user}, {"password", password}, {"serveraddress", registry}};
   return base64url((user == "<token>" ? token : login).dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -77,11 +77,11 @@ awaitable<Expected<std::string>> ask_helper(std::string helper, std::string regi
   if (code && *code == 0 && !text_in(json, "Secret").empty())
     co_return header(text_in(json, "Username"), text_in(json, "Secret"), registry);
   if (code && text.contains("credentials not found")) co_return std::string();
-  co_return failure(ErrorCode::kUnavailable, "{} gives no credentials for {}: `docker login {}` once more",
+  co_return failure(ErrorCode::kUnavailable, "{} has no credentials for {}: run `docker login {}` again",
                     program, registry, registry);
 }
 
-// The key under which Docker Hub's stand.
+// The registry's key in config.json, which differs for Docker Hub.
 std::string key_of(const std::string& registry) {
   return registry == "docker.io" ? "https://index.docker.io/v1/" : registry;
 }
@@ -103,7 +103,7 @@ awaitable<Expected<std::string>> registry_auth(std::string directory, std::strin
   if (!text && text.error().code() == ErrorCode::kNotFound) co_return std::string();
   if (!text) co_return std::unexpected(text.error());
   const Json config = parse_json(*text);
-  if (!config.is_object()) co_return failure(ErrorCode::kCorrupt, "{} is no JSON object", path);
+  if (!config.is_object()) co_return failure(ErrorCode::kCorrupt, "{} is not a JSON object", path);
   const std::string key = key_of(registry);
   std::string helper = text_in(config, "credsStore");
   if (const std::string own = text_in(member(config, "credHelpers"), key); !own.empty()) helper = own;

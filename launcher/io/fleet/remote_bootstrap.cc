@@ -17,8 +17,9 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr Duration kControlLimit = std::chrono::seconds(15);  // from the greeting; the agent's own is 10 s
-constexpr Duration kTakeCallsAfter = std::chrono::milliseconds(500);  // agents call after a second
+// From the greeting until the agent says how it talks; the agent's own limit is 10 s.
+constexpr Duration kControlLimit = std::chrono::seconds(15);
+constexpr Duration kTakeCallsAfter = std::chrono::milliseconds(500);  // agents connect after a second
 constexpr int kBySignal = 128;
 constexpr Duration kFirstLook = std::chrono::milliseconds(2);
 constexpr Duration kLongestLook = std::chrono::milliseconds(500);
@@ -33,7 +34,7 @@ bool is_loopback_host(const Host& host) {
   return host.name == "localhost" || host.name == "::1" || host.name.starts_with("127.");
 }
 
-// Those that are in use, and loopback where a host may be this machine.
+// The addresses of --listen, or all of this machine's; loopback only if a host may be this machine.
 std::vector<std::string> listening_addresses(const Plan& plan) {
   if (!plan.remote.listen.empty()) return plan.remote.listen;
   std::vector<std::string> all;
@@ -99,7 +100,7 @@ awaitable<void> RemoteBootstrap::bring_up(AgentId agent) {
   tell_ended(agent, failed->why, end);
 }
 
-// The first agent's start prepares for all; the others wait for that.
+// The first agent's start prepares the access for all; the others wait for it.
 awaitable<Status> RemoteBootstrap::prepare() {
   if (!std::exchange(preparing_, true)) {
     preparation_ = co_await access_->prepare();
@@ -108,11 +109,11 @@ awaitable<Status> RemoteBootstrap::prepare() {
   }
   boost::system::error_code ignored;
   if (!preparation_) co_await prepared_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-  co_return preparation_.value_or(failure(ErrorCode::kUnavailable, "the start was given up"));
+  co_return preparation_.value_or(failure(ErrorCode::kUnavailable, "the launcher gave up the start"));
 }
 
 awaitable<std::optional<HostStart::GiveUp>> RemoteBootstrap::start_agent(AgentId agent) {
-  const HostStart::GiveUp given_up{.why = "its agent was given up"};
+  const HostStart::GiveUp given_up{.why = "the launcher gave up its agent"};
   if (const Status ready = co_await prepare(); !ready)
     co_return HostStart::GiveUp{ready.error().message(), ready.error().code() == ErrorCode::kInvalidArgument};
   HostStart start(plan_.remote, host_of(agent.node), own_machine(), plan_.needs_all_nodes());
@@ -153,7 +154,7 @@ awaitable<HostStart::Step> RemoteBootstrap::try_start(AgentId agent, HostStart& 
   Child* const child = find(agent);
   if (child == nullptr) co_return HostStart::GiveUp{};
   child->shell = shell;
-  co_await asio::post(executor_, asio::use_awaitable);  // other shells start first: the first key takes time
+  co_await asio::post(executor_, asio::use_awaitable);  // start other shells first: the first key takes time
   if (find(agent) == nullptr) co_return HostStart::GiveUp{};
   const auto key = key_of(agent);
   if (!key) co_return after_failure(start, {.what = key.error().message()});
@@ -199,17 +200,18 @@ awaitable<Status> RemoteBootstrap::agree_on_control(AgentId agent, TimePoint dea
   const std::shared_ptr<HostShell> shell = find(agent)->shell;
   const auto line = co_await shell->read_line(deadline);
   Child* const child = find(agent);
-  if (child == nullptr) co_return failure(ErrorCode::kUnavailable, "its agent was given up");
+  if (child == nullptr) co_return failure(ErrorCode::kUnavailable, "the launcher gave up its agent");
   if (!line)
     co_return failure(ErrorCode::kUnavailable, "{}",
-                      start_failure(plan_.remote, host_of(agent.node), "its agent cannot be spoken to",
+                      start_failure(plan_.remote, host_of(agent.node), "cannot talk to its agent",
                                     shell->last_error_line()));
   if (*line == "control tcp") {
     child->spoken_to = SpokenTo::kByTcp;
     co_return Status{};
   }
   if (*line != "control stdio")
-    co_return failure(ErrorCode::kCorrupt, "its agent says '{}'", one_line(*line));
+    co_return failure(ErrorCode::kCorrupt,
+                      "its agent said '{}' where `control tcp` or `control stdio` belongs", one_line(*line));
   child->spoken_to = SpokenTo::kThroughShell;
   auto moving = std::make_shared<net::MovingChannel>(net::Connection::make(shell->take_socket(), nullptr));
   child->moving = moving;
@@ -239,11 +241,11 @@ bool RemoteBootstrap::is_over_tls(const Child& child) const {
          (child.spoken_to == SpokenTo::kByTcp || (moving && moving->moved()));
 }
 
-// What TLS needs is loaded when the start is behind.
+// Loads the TLS module after the start, which is faster without it.
 awaitable<void> RemoteBootstrap::take_calls() {
   co_await pause_for(executor_, kTakeCallsAfter);
   if (const Status started = control_port_->start(); !started)
-    log::error("agents cannot call: {}", started.error().message());
+    log::error("agents cannot connect to the launcher: {}", started.error().message());
 }
 
 Expected<std::vector<std::string>> RemoteBootstrap::arguments_of(AgentId agent) {
@@ -271,7 +273,7 @@ Expected<std::vector<std::string>> RemoteBootstrap::arguments_of(AgentId agent) 
   return words;
 }
 
-// An agent that is only spoken to through its shell has no use for one.
+// Without a control port the agent expects a key too, but never uses it.
 Expected<std::string> RemoteBootstrap::key_of(AgentId agent) {
   if (!control_port_) return net::to_hex(net::Key{});
   if (calls_ == Calls::kFirst) {
@@ -282,8 +284,8 @@ Expected<std::string> RemoteBootstrap::key_of(AgentId agent) {
 
 // ---- Ending ----
 
-// A shell that fails may have lost its own way to the host, while the agent is still spoken to. An agent that
-// has ended closes its connection at once.
+// A shell may fail because it lost its own connection to the host, while the agent still talks over TLS. So
+// this also waits for the agent's connection, which closes as soon as the agent has ended.
 awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
   const std::shared_ptr<HostShell> shell = find(agent)->shell;
   const auto code = co_await shell->ended();
@@ -296,14 +298,15 @@ awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
     co_await pause_for(executor_, look);
     look = std::min(2 * look, kLongestLook);
   }
-  if (!left) sweeps_.expect(agent.node);  // else it has left, and with it all that it had started
+  if (!left) sweeps_.expect(agent.node);  // an agent that exits with 0 leaves no processes
   if (!code) co_return tell_ended(agent, "its agent has ended: " + code.error().message());
   tell_end_of_shell(agent, *shell, *code);
 }
 
 void RemoteBootstrap::tell_end_of_shell(AgentId agent, const HostShell& shell, int code) {
   std::string last = code == 0 ? "" : shell.last_error_line();
-  if (code > kBySignal && last.starts_with("agent ")) last.clear();  // of its log; it was killed
+  // A killed agent's last line is a line of its log, not a reason.
+  if (code > kBySignal && last.starts_with("agent ")) last.clear();
   tell_ended(agent,
              fmt::format("its agent has ended: {} ended with {}{}{}", access_->name(), code,
                          last.empty() ? "" : ": ", one_line(last)),
@@ -319,20 +322,21 @@ void RemoteBootstrap::kill(AgentId agent) {
   Child* const child = find(agent);
   if (child == nullptr || std::exchange(child->killed, true)) return;
   if (child->greeting) {
-    sweeps_.expect(agent.node);  // itself to begin with, until it is dead
+    sweeps_.expect(agent.node);  // until it is dead, the agent itself is a leftover
     return tasks_.spawn(kill_there(agent, child->shell, *child->greeting));
   }
-  // Nobody has heard of the agent yet. If it runs, it leaves when its stdin ends.
+  // The agent has not greeted yet. If it runs, it exits when its stdin ends.
   std::erase(waiting_, agent);
   if (child->shell) child->shell->terminate();
-  tell_ended(agent, "its agent was given up before it came");
+  tell_ended(agent, "the launcher gave up its agent before it had started");
 }
 
 awaitable<void> RemoteBootstrap::kill_there(AgentId agent, std::shared_ptr<HostShell> shell,
                                             AgentGreeting greeting) {
   const bool killed = co_await access_->kill_agent(agent, greeting);
   if (!killed)
-    log::warning("{}: it did not answer when its agent was to be killed", host_of(agent.node).name);
+    log::warning("host {} did not answer when the launcher tried to kill its agent",
+                 host_of(agent.node).name);
   shell->terminate();
   sweeps_.expect(agent.node);
   if (shell->out_of_memory())
@@ -358,12 +362,12 @@ void RemoteBootstrap::perform(Sweeps::Actions actions) {
 
 awaitable<void> RemoteBootstrap::sweep(Sweeps::Ask asked) {
   AgentId below{.node = asked.node, .incarnation = {}};
-  for (const auto& [agent, child] : children_) {  // a newer agent of the node is none of its leftovers
+  for (const auto& [agent, child] : children_) {  // the node's current agent is not a leftover
     if (agent.node == asked.node && !child.killed) below = agent;
   }
   auto left = co_await access_->sweep(below, asked.kill);
   if (!left && !sweeps_.is_silent(asked.node))
-    log::warning("host {} does not say what node{} has left there; it is asked again",
+    log::warning("host {} did not say which processes node{} has left there; asking again",
                  host_of(asked.node).name, asked.node);
   perform(sweeps_.answered(asked, std::move(left), time_.now()));
 }
@@ -379,7 +383,7 @@ void RemoteBootstrap::close() {
   last_tasks_.spawn(bury(std::move(shells)));
 }
 
-// An agent that hears nobody leaves when its stdin ends, which its shell's end brings about.
+// Ending a shell ends its agent's stdin; an agent without a launcher then exits.
 awaitable<void> RemoteBootstrap::bury(std::vector<std::shared_ptr<HostShell>> shells) {
   for (const auto& shell : shells) shell->terminate();
   const TimePoint deadline = Clock::now() + kKillLimit;

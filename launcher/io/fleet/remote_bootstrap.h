@@ -1,11 +1,13 @@
-// Brings up agents on other hosts or in containers, each through a host shell (host_access.h).
+// Starts agents on other hosts or in containers, each through a host shell (host_access.h).
 //
-// A start is one shell that executes the agent; where the host lacks it, another brings it first. The agent's
-// key goes through the shell's stdin. The agent is then spoken to through the shell, so that workers start
-// at once, and goes over to the control port when it has called there. An agent counts as ended when its
-// shell has ended and its connection is closed; one that is killed, when a second shell has killed it, or a
-// while later (kill_agent()): a host that cannot be reached keeps nobody waiting. Its agent finds itself
-// alone and stops its workers by itself. One thread.
+// Start: one shell executes the agent; if the host lacks the agent, another shell copies it there first. The
+// agent's key goes through the shell's stdin. The conversation begins through the shell, so that workers
+// start at once, and moves to the control port when the agent has connected there.
+//
+// End: an agent has ended when its shell has ended and its connection is closed. A killed agent has ended
+// when a second shell has killed it, or when that shell has timed out (kill_agent()), so that nothing waits
+// for an unreachable host; an agent there notices that it has no launcher and stops its workers itself. One
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +34,11 @@ class RemoteBootstrap final : public Bootstrap {
  public:
   static constexpr Duration kKillLimit = std::chrono::seconds(1);
 
-  // What host shells and agents write to stderr goes to LOG_DIRECTORY/agent.nodeN.log. `agent_program` is
-  // what is brought to hosts, or mounted into containers. Where agents may call, `calls` says whether they do
-  // so before they are spoken to at all, or when their workers have been started through the host shell.
+  // When agents connect to the control port: before the conversation begins, or later, when the launcher has
+  // started their workers through the host shell.
   enum class Calls { kFirst, kLater };
+  // The stderr of host shells and agents goes to LOG_DIRECTORY/agent.nodeN.log. `agent_program`: the file to
+  // copy to hosts or to mount into containers.
   RemoteBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program,
                   Calls calls = Calls::kLater);
 
@@ -45,7 +48,7 @@ class RemoteBootstrap final : public Bootstrap {
   void add(const Host& host) override { plan_.hosts.push_back(host); }
   void look_for_leftovers(bool kill) override;
   void close() override;
-  // Of an agent that has connected: else it is spoken to over TLS.
+  // For an agent that has connected: whether through the host shell; if not, over TLS.
   bool is_through_shell(AgentId agent) const {
     const auto found = children_.find(agent);
     return found != children_.end() && found->second.spoken_to == SpokenTo::kThroughShell;
@@ -54,12 +57,12 @@ class RemoteBootstrap final : public Bootstrap {
 
  private:
   enum class SpokenTo { kNotYet, kByTcp, kThroughShell };
-  struct Child {                         // an agent whose end has not been told
-    std::shared_ptr<HostShell> shell{};  // none: its turn to be started has not come, or a try has failed
+  struct Child {                         // an agent; until the listener knows its end
+    std::shared_ptr<HostShell> shell{};  // null: the agent waits for its turn to start
     std::optional<AgentGreeting> greeting{};
     SpokenTo spoken_to = SpokenTo::kNotYet;
     std::weak_ptr<net::Channel> channel{};
-    std::weak_ptr<net::MovingChannel> moving{};  // the same, if it is one
+    std::weak_ptr<net::MovingChannel> moving{};  // the same channel, if it can move
     bool killed = false;
   };
 
@@ -91,21 +94,21 @@ class RemoteBootstrap final : public Bootstrap {
 
   asio::any_io_executor executor_;
   net::TaskGroup tasks_;
-  net::TaskGroup last_tasks_;  // what close() leaves to be done
+  net::TaskGroup last_tasks_;  // those that close() starts
   Plan plan_;
   Calls calls_;
   std::unique_ptr<HostAccess> access_;
-  asio::steady_timer prepared_;        // ends when access_ is prepared, or cannot be
-  std::optional<Status> preparation_;  // what became of that; nothing: it was not begun
+  asio::steady_timer prepared_;        // cancelled when access_->prepare() has returned
+  std::optional<Status> preparation_;  // its result
   bool preparing_ = false;
   Listener* listener_ = nullptr;
   std::unique_ptr<ControlPort> control_port_;
   std::map<AgentId, Child> children_;
-  std::deque<AgentId> waiting_;  // for a turn
+  std::deque<AgentId> waiting_;  // for their turn to start
   std::int32_t starting_count_ = 0;
   net::SystemTime time_;
   Sweeps sweeps_;
-  std::unique_ptr<net::Alarm> sweep_alarm_;  // none: closed
+  std::unique_ptr<net::Alarm> sweep_alarm_;  // null: the bootstrap is closed
   std::minstd_rand random_{std::random_device()()};
 };
 

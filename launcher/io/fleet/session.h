@@ -1,5 +1,5 @@
-// The launcher's end of the conversation with one agent: puts messages into frames and takes them out, drops
-// stale frames, compares the two clocks, and tells the agent how much of its output has been taken.
+// The launcher's end of the conversation with one agent: encodes and decodes messages, drops stale frames,
+// compares the two clocks, and tells the agent how much of its output the launcher has consumed.
 //
 // Carries messages and decides nothing. One thread.
 #pragma once
@@ -23,27 +23,27 @@ class Session : public std::enable_shared_from_this<Session> {
   using OnMessage = std::function<void(Attempt attempt, wire::ToLauncher message)>;
   using OnClosed = std::function<void(const Error& why)>;
 
-  // `window_bytes`: so much output of each stream the agent may have on its way; zero: any amount.
+  // `window_bytes`: the limit on output in flight from the agent, for each stream; zero: no limit.
   Session(const net::Time& time, NodeId node, std::shared_ptr<net::Channel> channel,
           std::uint64_t window_bytes = 0)
       : time_(time), node_(node), channel_(std::move(channel)), window_bytes_(window_bytes) {}
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session() { close(); }
-  // `on_closed` as a channel's (channel.h): kCorrupt also for a message that means nothing, after which the
-  // channel is closed.
+  // `on_closed` as in channel.h. Also called, with kCorrupt, for a message that cannot be decoded; the
+  // session closes the channel then.
   void start(OnMessage on_message, OnClosed on_closed);
   void send(Attempt attempt, const wire::ToAgent& message);
   void send_ping(bool output_waits, bool usage = false);
-  // Output of the agent has come; what is returned is to be told when it has been taken, or thrown away.
+  // Output of the agent has arrived. Call the returned function when it has been written or thrown away.
   Taken received_output(std::int32_t stream, std::size_t bytes);
-  // The reader of this stream takes output, though perhaps other agents' only: an agent that waits for it is
-  // told, as a sign of life.
+  // The reader of this stream consumes output, perhaps only that of other agents: tells an agent that waits
+  // for the reader so, as a sign of life.
   void reassure(std::int32_t stream);
-  // Every now and then: how far the agent's clock is ahead.
+  // How far the agent's clock is ahead, if there is a new measurement.
   std::optional<ClockOffset::Answer> take_clock_answer() { return clock_offset_.take_answer(time_.now()); }
   bool wants_clock_answers() const { return clock_offset_.wants_more(); }
-  // Frames of earlier attempts are dropped from now on.
+  // Drops frames of earlier attempts from now on.
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
   // The functions given to start() are not called again.
   void close() { channel_->close(); }

@@ -40,7 +40,7 @@ awaitable<Expected<HostAccess::Errand>> ShellAccess::bring(NodeId node, HostStar
     auto shell = open(node, pull_script(plan_.remote.container.image));
     if (!shell) co_return std::unexpected(shell.error());
     co_return Errand{*std::move(shell), std::make_shared<std::string>(), kPullLimit,
-                     fmt::format("the image {} cannot be pulled there", plan_.remote.container.image)};
+                     fmt::format("cannot pull the image {} there", plan_.remote.container.image)};
   }
   const auto place = delivery_.place();
   if (!place) co_return std::unexpected(place.error());
@@ -48,7 +48,7 @@ awaitable<Expected<HostAccess::Errand>> ShellAccess::bring(NodeId node, HostStar
   if (!tar) co_return std::unexpected(tar.error());
   auto shell = open(node, delivery_script(*place));
   if (!shell) co_return std::unexpected(shell.error());
-  co_return Errand{*std::move(shell), *std::move(tar), kDeliveryLimit, "the agent cannot be brought there"};
+  co_return Errand{*std::move(shell), *std::move(tar), kDeliveryLimit, "cannot copy the agent there"};
 }
 
 awaitable<bool> ShellAccess::kill_agent(AgentId agent, AgentGreeting greeting) {
@@ -80,7 +80,7 @@ awaitable<std::optional<std::vector<Leftover>>> ShellAccess::sweep(AgentId below
   const TimePoint deadline = Clock::now() + kShellLimit;
   for (;;) {
     const auto line = co_await (*shell)->read_line(deadline);
-    if (!line || line->starts_with("muster-agent absent")) break;  // it never had one
+    if (!line || line->starts_with("muster-agent absent")) break;  // the host never had an agent
     if (auto each = parse_leftover(*line)) left.emplace_back(*std::move(each)).node = below.node;
     if (*line == "swept") co_return left;
   }
@@ -88,7 +88,7 @@ awaitable<std::optional<std::vector<Leftover>>> ShellAccess::sweep(AgentId below
   co_return std::nullopt;
 }
 
-// A `docker run` that was cut short may have made a container which it did not start.
+// Removes containers too: an interrupted `docker run` may have created one without starting it.
 awaitable<void> ShellAccess::finish() {
   std::vector<std::shared_ptr<HostShell>> sweeps;
   for (const NodeId node : containers_) {

@@ -1,6 +1,7 @@
-// Hosts that are reached by a local command each time: ssh, or what --exec says (core/fleet/host_script.h).
+// Reaches hosts by running a local command each time: ssh, or the command of --exec
+// (core/fleet/host_script.h).
 //
-// With --image the agent is the first process of a container on its host, by the host's own `docker run`.
+// With --image, the host's own `docker run` starts the agent as the first process of a container.
 #pragma once
 
 #include <set>
@@ -13,7 +14,7 @@ namespace muster::launcher {
 
 class ShellAccess final : public HostAccess {
  public:
-  // `plan`: of the job, which may get more hosts later. `agent_program` is what is brought to hosts.
+  // `plan` may get more hosts later. `agent_program`: the file to copy to hosts.
   ShellAccess(const asio::any_io_executor& executor, const Plan& plan, std::string agent_program,
               const rlimit& descriptors);
 
@@ -35,8 +36,8 @@ class ShellAccess final : public HostAccess {
   asio::any_io_executor executor_;
   const Plan& plan_;
   Delivery delivery_;
-  AgentPlace remote_agent_;      // of --remote-agent; made for the first of the agents
-  std::set<NodeId> containers_;  // nodes whose hosts were asked for one
+  AgentPlace remote_agent_;      // from --remote-agent; set by the first use
+  std::set<NodeId> containers_;  // nodes for which a container was requested
   rlimit descriptors_;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kThird = 3;
 
-// posix_spawn's two argument objects, which must be destroyed.
+// Owns posix_spawn's two argument objects.
 struct SpawnRequest {
   SpawnRequest() {
     posix_spawn_file_actions_init(&files);
@@ -28,7 +28,7 @@ struct SpawnRequest {
   posix_spawnattr_t attributes;
 };
 
-// A clean start: own session, nothing blocked or ignored, whatever the launcher inherited or does.
+// A session of its own, and no signal blocked or ignored.
 void clean(posix_spawnattr_t& attributes) {
   sigset_t none;
   sigset_t all;
@@ -44,8 +44,8 @@ void clean(posix_spawnattr_t& attributes) {
 Expected<pid_t> spawn_child(std::vector<std::string> words, const ChildStreams& streams,
                             const rlimit& descriptors) {
   SpawnRequest request;
-  // Descriptors are moved in this order, and a source must not be overwritten before it was moved: all
-  // sources lie above 3, but for the third's, which may be 3 itself.
+  // posix_spawn copies the descriptors in this order, and must not overwrite a source before it has copied
+  // it: all sources are above 3, except streams.third, which may be 3 itself.
   posix_spawn_file_actions_adddup2(&request.files, streams.input, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&request.files, streams.output, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&request.files, streams.errors, STDERR_FILENO);

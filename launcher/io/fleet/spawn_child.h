@@ -17,9 +17,9 @@ struct ChildStreams {
   int third = -1;  // becomes descriptor 3; -1: there is none
 };
 
-// In a session of its own, nothing blocked or ignored, whatever the launcher inherited or does, and with no
-// other descriptor. words[0] is looked up in PATH unless it has a slash. `descriptors`: its limit. Errors
-// name the program.
+// Starts a child in a session of its own, with only these descriptors and with no signal blocked or ignored,
+// even if the launcher blocks or ignores some. Looks up words[0] in PATH unless it has a slash.
+// `descriptors`: the child's descriptor limit. Errors name the program.
 Expected<pid_t> spawn_child(std::vector<std::string> words, const ChildStreams& streams,
                             const rlimit& descriptors);
 

@@ -46,7 +46,7 @@ class Sync {
   }
 
  private:
-  // Host by host, until none is left.
+  // Takes one host after the other until none is left.
   awaitable<void> serve_hosts() {
     while (next_ < plan_.hosts.size()) {
       const std::size_t node = next_++;
@@ -62,7 +62,7 @@ class Sync {
     if (--running_ == 0) end();
   }
 
-  // Why it could not be done; or empty.
+  // Returns why the copy failed, or an empty text.
   awaitable<std::string> copy(std::size_t node, const std::string& directory) {
     const Host& host = plan_.hosts[node];
     const std::string errors = fmt::format("{}/sync.node{}.log", plan_.job.log_directory, node);
@@ -85,10 +85,10 @@ class Sync {
   }
 
   void tell_progress() {
-    setting_.say(fmt::format("--sync: {} of {} hosts are done", done_, plan_.hosts.size()));
+    setting_.say(fmt::format("--sync: {} of {} hosts done", done_, plan_.hosts.size()));
   }
 
-  // What still runs is killed with its tasks.
+  // Cancelling the tasks also kills the rsyncs that still run.
   void end() {
     progress_.stop();
     stop_.cancel();
@@ -104,7 +104,7 @@ class Sync {
   rlimit descriptors_{};
   std::error_code ignored_;
   std::minstd_rand random_{std::random_device()()};
-  std::size_t next_ = 0;  // host whose turn has not come
+  std::size_t next_ = 0;  // the next host to serve
   std::size_t done_ = 0;
   std::size_t running_ = 0;  // tasks
   std::vector<std::string> failed_;
@@ -116,7 +116,7 @@ class Sync {
 int sync_hosts(const Plan& plan, const BeforeJob& setting) {
   for (const std::string& directory : plan.remote.sync) {
     if (std::error_code error; std::filesystem::is_directory(directory, error)) continue;
-    setting.say(fmt::format("--sync: {} is no directory here: give one that is to be copied", directory));
+    setting.say(fmt::format("--sync: {} is not a directory here: give the directory to copy", directory));
     return kExitUsage;
   }
   return Sync(plan, setting).run();

@@ -1,7 +1,7 @@
-// Copies directories of this machine to all hosts before a job starts (--sync), by an rsync for each host and
-// directory that goes through its host shell.
+// Copies directories of this machine to all hosts before a job starts (--sync): one rsync for each host and
+// directory, through the host's shell.
 //
-// Blocking. Nothing is deleted on a host, and files that have not changed are not sent again.
+// Blocking. Deletes nothing on a host, and sends only files that have changed.
 #pragma once
 
 #include "launcher/core/settings/plan.h"
@@ -9,8 +9,8 @@
 
 namespace muster::launcher {
 
-// 0, or the exit code of a launch that cannot go on; why has been said, in a line for each host. What rsync
-// and host shells write goes to sync.nodeN.log of the job's log directory.
+// Returns 0, or the exit code with which the launch has to end, after it has said why in a line for each
+// host. The output of rsync and host shells goes to sync.nodeN.log in the job's log directory.
 int sync_hosts(const Plan& plan, const BeforeJob& setting);
 
 }  // namespace muster::launcher

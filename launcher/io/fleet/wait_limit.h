@@ -1,4 +1,4 @@
-// A deadline for what waits on a socket, a descriptor or a timer; and a pause.
+// A deadline for waits on a socket, a descriptor or a timer; and a pause.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace muster::launcher {
 
-// While it lives: all waits of `io` end at the deadline. One thread.
+// Cancels all waits on `io` at the deadline, while this object lives. One thread.
 class WaitLimit {
  public:
   template <class Io>
@@ -32,7 +32,7 @@ class WaitLimit {
  private:
   struct State {
     bool expired = false;
-    bool over = false;  // whoever waited has gone on, perhaps with `io`
+    bool over = false;  // the wait has ended: `io` may have another user, or be gone
   };
   asio::steady_timer timer_;
   std::shared_ptr<State> state_ = std::make_shared<State>();

@@ -120,12 +120,12 @@ TEST_F(FakeEngine, ThatIsTooOldIsNamed) {
 }
 
 TEST_F(FakeEngine, ThatIsNoneIsNamed) {
-  EXPECT_THAT(refused(ErrorCode::kUnavailable), HasSubstr("no Docker engine is at " + path()));
+  EXPECT_THAT(refused(ErrorCode::kUnavailable), HasSubstr("no Docker engine answers at " + path()));
 }
 
 TEST_F(FakeEngine, ThatSpeaksSomethingElseIsNamed) {
   answer([](const std::string&) { return "SSH-2.0-OpenSSH_9.2\r\n\r\n"; });
-  EXPECT_THAT(refused(ErrorCode::kCorrupt), HasSubstr(path() + " speaks no HTTP: "));
+  EXPECT_THAT(refused(ErrorCode::kCorrupt), HasSubstr(path() + " does not speak HTTP: "));
 }
 
 TEST_F(FakeEngine, ThatBreaksOffHasGoneAway) {
@@ -177,8 +177,9 @@ TEST(DockerSocket, IsTheOneThatTheEnvironmentNames) {
   for (const char* other : {"tcp://h1:2375", "ssh://h1", "/run/mine.sock", "unix://mine.sock"}) {
     ASSERT_FALSE(docker_socket(other)) << other;
     EXPECT_EQ(docker_socket(other).error().code(), ErrorCode::kInvalidArgument);
-    EXPECT_THAT(docker_socket(other).error().message(),
-                testing::StartsWith(std::string("DOCKER_HOST: ") + other + " is no socket of this machine"));
+    EXPECT_THAT(
+        docker_socket(other).error().message(),
+        testing::StartsWith(std::string("DOCKER_HOST: ") + other + " is not a socket on this machine"));
   }
 }
 

@@ -96,7 +96,7 @@ TEST_F(RegistryCredentials, AreAskedOfTheHelperThatIsNamed) {
   const auto broken = auth();
   ASSERT_FALSE(broken);
   EXPECT_EQ(broken.error().message(),
-            "docker-credential-other gives no credentials for r.io:5000: `docker login r.io:5000` once more");
+            "docker-credential-other has no credentials for r.io:5000: run `docker login r.io:5000` again");
   EXPECT_THAT(read_file(scratch_ / "errors", 1000).value(), HasSubstr("broken"));
 }
 
@@ -110,7 +110,7 @@ TEST_F(RegistryCredentials, CannotBeReadFromWhatIsBroken) {
   for (const char* text : {"", "{", "[]", "7"}) {
     config(text);
     ASSERT_FALSE(auth()) << text;
-    EXPECT_THAT(auth().error().message(), HasSubstr("config.json is no JSON object")) << text;
+    EXPECT_THAT(auth().error().message(), HasSubstr("config.json is not a JSON object")) << text;
   }
   config(R"({"auths":{"r.io:5000":{"auth":"*"}}})");
   EXPECT_EQ(auth().value(), "");
