@@ -49,7 +49,7 @@ struct JobSpec {
   std::map<std::string, std::string> inherited;
   std::string interface;  // NAME or CIDR, by which the nodes reach each other; empty: it is found out
   std::string working_directory;
-  std::string log_directory;  // of this job; docs/operations.md says what lies there
+  std::string log_directory;  // of this job; docs/reference/files.md lists its files
   // Who reads it in kLogNonceFile sees the launcher's log directory. Empty: nobody needs to find that out.
   std::string log_nonce;
   std::string checkpoint_directory;  // empty: none

@@ -19,7 +19,7 @@ bool ends_with_attempt(const FaultTraits& traits) {
   return traits.of_worker || traits.refusal;
 }
 
-// Of the job, where this is blamed; docs/operations.md has the table.
+// Of the job, where this is blamed; docs/reference/formats.md has the table.
 std::vector<int> exit_codes_of(const GroundTruth::Happened& what) {
   const FaultTraits traits = traits_of(what.kind);
   if (traits.of_agent) return {launcher::kExitNodesMissing};

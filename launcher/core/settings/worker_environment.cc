@@ -11,7 +11,7 @@ namespace muster::launcher {
 
 namespace {
 
-// docs/operations.md lists both. A star stands for any further letters.
+// docs/reference/environment.md lists both. A star stands for any further letters.
 constexpr std::string_view kPassed[] = {
     "CUDA_*",        "NVIDIA_*",     "NCCL_*",   "GLOO_*", "TORCH_*", "TORCHINDUCTOR_*",
     "TORCHDYNAMO_*", "PYTORCH_*",    "TRITON_*", "OMP_*",  "GOMP_*",  "KMP_*",

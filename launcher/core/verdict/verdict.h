@@ -2,7 +2,7 @@
 //
 // The first failing worker is the culprit, by the time at which its end was seen, corrected to the launcher's
 // clock; whoever ended after the workers had been told to stop is a victim, and so is a worker that complains
-// of a lost peer while another fails by itself, or has left with 0. docs/operations.md lists classes and exit
+// of a lost peer while another fails by itself, or has left with 0. docs/reference lists classes and exit
 // codes.
 #pragma once
 

@@ -11,7 +11,7 @@
 namespace muster::launcher {
 
 StepShares mean_profile(const AttemptHistory& attempt);
-// null if no rank told of its steps. docs/operations.md describes the fields.
+// null if no rank told of its steps. docs/reference/formats.md describes the fields.
 nlohmann::ordered_json profile_json(const AttemptHistory& attempt);
 
 }  // namespace muster::launcher

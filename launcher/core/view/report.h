@@ -27,7 +27,7 @@ struct Outcome {
   bool has_output = true;  // some worker has printed something
 };
 
-// docs/operations.md describes the fields.
+// docs/reference/formats.md describes the fields.
 std::string report_as_json(const Outcome& outcome);
 // One line on success, and one more where ranks told how their steps went. Ends with a newline.
 std::string summary(const Outcome& outcome);

@@ -37,9 +37,9 @@ std::string plain(const std::string& marked) {
   return result;
 }
 
-std::string operations() {
+std::string text_in(const char* path) {
   std::ostringstream text;
-  text << std::ifstream(OPERATIONS_DOCUMENT).rdbuf();
+  text << std::ifstream(path).rdbuf();
   return text.str();
 }
 
@@ -118,7 +118,7 @@ TEST(Commands, KeepTheWordsOfThoseToCome) {
     EXPECT_TRUE(is_future_command(word)) << word;
     EXPECT_EQ(find_command(word), nullptr) << word;
     EXPECT_THAT(*help_on("commands"), HasSubstr(word));
-    EXPECT_THAT(operations(), HasSubstr(fmt::format("`{}`", word)));
+    EXPECT_THAT(text_in(FLAGS_DOCUMENT), HasSubstr(fmt::format("`{}`", word)));
   }
   EXPECT_FALSE(is_future_command("train"));
 }
@@ -138,7 +138,7 @@ TEST(Commands, TakeHelpAndJson) {
 
 TEST(Commands, AreEachInTheManPageTheCompletionsAndTheDocument) {
   const std::string man = man_page("1.2.3");
-  const std::string document = operations();
+  const std::string document = text_in(FLAGS_DOCUMENT);
   for (const Command& command : commands()) {
     EXPECT_THAT(man, HasSubstr(fmt::format(".SS launch {} ", command.name)));
     EXPECT_THAT(document, HasSubstr(fmt::format("`launch {}", command.name)));
@@ -149,7 +149,7 @@ TEST(Commands, AreEachInTheManPageTheCompletionsAndTheDocument) {
 
 TEST(Commands, HaveEachFlagInTheManPageTheCompletionsAndTheDocument) {
   const std::string man = plain(man_page("1.2.3"));
-  const std::string document = operations();
+  const std::string document = text_in(FLAGS_DOCUMENT);
   const std::string bash = *completion_for("bash");
   const std::string zsh = *completion_for("zsh");
   const std::string fish = *completion_for("fish");
@@ -166,7 +166,8 @@ TEST(Commands, HaveEachFlagInTheManPageTheCompletionsAndTheDocument) {
 }
 
 TEST(Commands, AgreeWithTheDocumentOnDefaultsAndLimits) {
-  const std::string document = operations();
+  const std::string document = text_in(FLAGS_DOCUMENT);
+  const std::string guide = text_in(OPERATIONS_DOCUMENT);
   int compared = 0;
   for (const Flag& flag : own_flags()) {
     std::smatch match;
@@ -183,13 +184,13 @@ TEST(Commands, AgreeWithTheDocumentOnDefaultsAndLimits) {
                 HasSubstr(fmt::format("(default {:g}", in_seconds(defaults.limits.*each.field))));
   for (const auto& [name, limit] : {std::pair("heartbeat-limit", defaults.limits.heartbeat_limit),
                                     {"hang-limit", defaults.limits.hang_limit}}) {
-    EXPECT_THAT(document, HasSubstr(fmt::format("`--{}` ({:g} s) |", name, in_seconds(limit))))
+    EXPECT_THAT(guide, HasSubstr(fmt::format("`--{}` ({:g} s) |", name, in_seconds(limit))))
         << "in the table of hangs";
   }
 }
 
 TEST(Commands, AgreeWithTheDocumentOnExitCodes) {
-  const std::string document = operations();
+  const std::string document = text_in(EXIT_CODES_DOCUMENT);
   for (const ExitCode& each : exit_codes()) {
     const std::string first(each.code.substr(0, each.code.find_first_of(", ")));
     EXPECT_THAT(document, HasSubstr(fmt::format("\n| {}", first)));
