@@ -441,7 +441,7 @@ TEST_F(LaunchCommands, AnswerWrongUseInOneLine) {
       {{"report", "x"}, fmt::format("launch: x: no job of that name in {}: `launch ps` lists them\n", logs)},
       {{"status"}, fmt::format("launch: no job runs in {}: `launch ps` lists them\n", logs)},
       {{"completion", "fihs"},
-       "launch: fihs: not a shell that is known here: bash, zsh or fish; did you mean fish?\n"},
+       "launch: fihs: unknown shell: give bash, zsh or fish; did you mean fish?\n"},
       {{"reprot"}, "launch: reprot: not found in PATH; did you mean the command `launch report`?\n"},
       {{"ui"},
        "launch: ui: not a command yet; a program of that name is started by `launch -- ui`, or by its "
@@ -450,7 +450,7 @@ TEST_F(LaunchCommands, AnswerWrongUseInOneLine) {
       {{"attach", "job"},
        "launch: attach: not a command yet; a program of that name is started by `launch -- attach`, or by "
        "its path\n"},
-      {{"help", "recovry"}, "launch: recovry: no topic of the help: did you mean recovery?\n"},
+      {{"help", "recovry"}, "launch: recovry: not a help topic: did you mean recovery?\n"},
       {{"statsu", "x"}, "launch: statsu: not found in PATH; did you mean the command `launch status`?\n"},
       {{"ps", "--log-dir", "/etc/passwd"}, "launch: cannot read /etc/passwd: Not a directory\n"},
   };

@@ -94,7 +94,7 @@ TEST(LaunchSchedule, AnswersWrongUseInOneLine) {
       {{"show", "2F2B"}, "there is no schedule 2F2B"},
       {{"check", "none.csv"}, "none.csv: No such file"},
       {{"show", "1F1B", "--csv", "--json"}, "give one of them"},
-      {{"show", "1F1B", "2"}, "2: `launch schedule` takes two words"},
+      {{"show", "1F1B", "2"}, "2: too many arguments: `launch schedule` takes at most two"},
   };
   for (const auto& [words, line] : wrong) {
     const Drawn answer = schedule(words);

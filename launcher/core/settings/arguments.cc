@@ -35,7 +35,7 @@ std::vector<const Flag*> flags_where(const FlagSet& set, Predicate predicate) {
   return found;
 }
 
-// The help that lists all of them.
+// The command whose help lists all flags.
 std::string help_with(const FlagSet& set) {
   return set.owner == "launch" ? "launch help all" : set.owner + " --help";
 }
@@ -59,8 +59,7 @@ Expected<const Flag*> resolve(const FlagSet& set, std::string_view name, const s
   if (same) return found[0];
   std::vector<std::string> names;
   for (const Flag* flag : found) names.push_back(fmt::format("--{}", flag->name));
-  return failure(ErrorCode::kInvalidArgument, "{}: could be {}: write it out", spelling,
-                 fmt::join(names, ", "));
+  return failure(ErrorCode::kInvalidArgument, "{}: ambiguous: could be {}", spelling, fmt::join(names, ", "));
 }
 
 Expected<GivenFlag> read_long(const FlagSet& set, const std::string& word) {
@@ -90,8 +89,8 @@ bool looks_like_flag(const std::string& word) {
   return word.size() > 1 && word[0] == '-' && std::isdigit(static_cast<unsigned char>(word[1])) == 0;
 }
 
-// The flag at `next`, which begins with a dash. Leaves `next` at its last word: a value may be one of its
-// own.
+// Takes the flag at `next`, which begins with a dash. Leaves `next` at the flag's last word: a value may be a
+// word of its own.
 Expected<GivenFlag> take_flag(const FlagSet& set, Words::const_iterator& next, Words::const_iterator end) {
   auto given = next->starts_with("--") ? read_long(set, *next) : read_short(set, *next);
   if (!given) return given;
@@ -100,12 +99,12 @@ Expected<GivenFlag> take_flag(const FlagSet& set, Words::const_iterator& next, W
     return failure(ErrorCode::kInvalidArgument, "{}: not supported: {}", given->spelling, flag.text);
   }
   if (flag.value.empty() && given->value) {
-    return failure(ErrorCode::kInvalidArgument, "{}: takes no value, but was given {}", given->spelling,
+    return failure(ErrorCode::kInvalidArgument, "{}: takes no value, but got {}", given->spelling,
                    *given->value);
   }
   if (!flag.value.empty() && !given->value) {
     if (next + 1 == end || looks_like_flag(next[1])) {
-      return failure(ErrorCode::kInvalidArgument, "{}: its value is missing: give {} {}", given->spelling,
+      return failure(ErrorCode::kInvalidArgument, "{}: the value is missing: give {} {}", given->spelling,
                      given->spelling, flag.value);
     }
     given->value = *++next;
@@ -117,8 +116,8 @@ bool may_be_flag(const std::string& word) {
   return word.size() > 1 && word.front() == '-';
 }
 
-// The first flag of ours among the program's arguments, where it may have been meant for us: it is none that
-// many programs have, and was not given to us as well.
+// The first of launch's flags among the program's arguments that the user may have meant for launch: not one
+// that many programs have, and not given to launch as well.
 std::optional<std::string> misplaced_flag(const Arguments& arguments) {
   const Words& program = arguments.program;
   constexpr std::string_view kOfManyPrograms[] = {"config", "device", "help", "json", "quiet", "version"};
@@ -138,8 +137,8 @@ std::optional<std::string> misplaced_flag(const Arguments& arguments) {
     if (!flag->value.empty() && equals == std::string::npos && i + 1 < program.size())
       meant += " " + program[i + 1];
     return fmt::format(
-        "{} stands after the program and is given to it; for launch it would be `launch {} {} ...` (`launch "
-        "-- {} ...` says that it is the program's)",
+        "{} comes after the program and is passed to it. "
+        "To give it to launch: `launch {} {} ...` (to silence this: `launch -- {} ...`)",
         program[i].substr(0, equals), meant, program.front(), program.front());
   }
   return std::nullopt;
@@ -151,7 +150,7 @@ Expected<Arguments> sort_arguments(const Words& words) {
   const FlagSet set = flags_of_run();
   Arguments result;
   auto next = words.begin();
-  bool is_meant = false;  // that what follows is the program's
+  bool is_meant = false;  // the user said with `--` that all words after it are the program's
   for (; next != words.end() && may_be_flag(*next); ++next) {
     if (*next == "--") {
       is_meant = true;
@@ -162,7 +161,7 @@ Expected<Arguments> sort_arguments(const Words& words) {
     if (!given) return std::unexpected(given.error());
     if (given->flag->treatment == kNoEffect) {
       result.notices.push_back(
-          fmt::format("{}: accepted, has no effect: {}", given->spelling, given->flag->text));
+          fmt::format("{}: accepted, but has no effect: {}", given->spelling, given->flag->text));
     }
     result.flags.push_back(std::move(*given));
   }
@@ -210,12 +209,13 @@ Expected<CommandArguments> read_command_arguments(const Command& command, const 
                            : several                               ? 3
                                                                    : 1;
   if (result.operands.size() > most) {
-    return failure(ErrorCode::kInvalidArgument, "{}: `launch {}` takes {}: `launch {} --help` says more",
+    return failure(ErrorCode::kInvalidArgument,
+                   "{}: too many arguments: `launch {}` takes {}; see `launch {} --help`",
                    result.operands[most], command.name,
-                   most == 0   ? "no name"
-                   : most == 1 ? "one name"
-                   : most == 2 ? "two words"
-                               : "three words",
+                   most == 0   ? "none"
+                   : most == 1 ? "one"
+                   : most == 2 ? "at most two"
+                               : "at most three",
                    command.name);
   }
   return result;

@@ -1,7 +1,7 @@
-// Every command of `launch`, as data: what it takes, what it does, how it is used.
+// Every command of `launch`, as data: its operands, flags, help and examples.
 //
-// The command line, --help, the man page and the shells' completions are made from this table and those of
-// flags.h, so that nothing is described twice. Constants only.
+// The command line, --help, the man page and the shells' completions are generated from this table and those
+// of flags.h. Constants only.
 #pragma once
 
 #include <span>
@@ -13,15 +13,15 @@
 namespace muster::launcher {
 
 enum class Operand {
-  kProgram,  // a program with its arguments; the flags of a launch stand before it
-  kJob,      // the name of a job, or the beginning of one
-  kRunning,  // the same of one that runs
+  kProgram,  // a program with its arguments, after the flags of a launch
+  kJob,      // the name of a job, or a prefix of it
+  kRunning,  // the name of a running job, or a prefix of it
   kShell,    // the name of a shell
-  kTopic,    // of the help
+  kTopic,    // a topic of the help
   kNone,
-  kNodes,        // nothing or `add HOSTS`, then the name of a job that runs
-  kSchedule,     // what is done with a pipeline schedule, then its name or file
-  kCheckpoints,  // what is done with checkpoints, then their directory, then another one or a file
+  kNodes,        // nothing or `add HOSTS`, then a running job
+  kSchedule,     // what to do with a pipeline schedule, then its name or file
+  kCheckpoints,  // what to do, then a checkpoint directory, then another directory or a file
 };
 
 struct Example {
@@ -33,24 +33,24 @@ struct Command {
   std::string_view name;
   Operand operand;
   std::string_view summary;         // one sentence, for the list of commands
-  std::string_view text;            // what else one must know; may be empty
-  std::span<const Flag> own_flags;  // of a command that takes no program
+  std::string_view text;            // details for the command's own help; may be empty
+  std::span<const Flag> own_flags;  // only of commands that take no program
   std::span<const Example> examples;
 };
 
 std::span<const Command> commands();
 // The command of this exact name, or nullptr.
 const Command* find_command(std::string_view name);
-// Words that will be commands: a program of such a name is started as one that is named like a command.
+// Names reserved for commands to come. A program of such a name is started with `launch run` or `launch --`.
 std::span<const std::string_view> future_commands();
 bool is_future_command(std::string_view name);
 
-// What `launch ckpt` does, as its first word says.
+// The first word after `launch ckpt`.
 inline constexpr std::string_view kCheckpointWords = "ls show verify diff prune pin unpin export import";
 
 using FlagTables = std::vector<std::span<const Flag>>;
 FlagTables flags_of(const Command& command);
-// "[FLAGS] [JOB]"
+// Such as "[FLAGS] [JOB]".
 std::string_view usage_of(Operand operand);
 
 struct ExitCode {

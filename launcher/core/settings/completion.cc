@@ -35,7 +35,7 @@ bool is_choice(const Flag& flag) {
   return flag.value.find('|') != std::string_view::npos;
 }
 
-// What `launch help` takes.
+// The operands of `launch help`.
 std::string topic_names() {
   std::string names = "all";
   for (const Topic& topic : topics()) names += fmt::format(" {}", topic.name);
@@ -51,7 +51,7 @@ std::string bash_flags(const Command& command) {
   return words;
 }
 
-// What follows a flag that takes a value.
+// Cases for the word after a flag that takes a value.
 std::string bash_values() {
   std::string cases;
   const auto add = [&cases](const Flag& flag) {
@@ -83,7 +83,7 @@ std::string bash() {
                          kOperands[static_cast<std::size_t>(command.operand)]);
   }
   return fmt::format(R"BASH(# Completion of launch for bash, made by `launch completion bash`.
-# What can be executed and begins with $1, each once: no word of the shell's own.
+# Executables whose names begin with $1, without the shell's own words.
 _launch_programs() {{
   local IFS=: directory program
   for directory in $PATH; do
@@ -128,7 +128,7 @@ complete -o filenames -F _launch launch
 
 // ---- zsh ----
 
-// Brackets and colons end a description there.
+// Escapes brackets and colons, which end a description in zsh.
 std::string zsh_text(std::string_view text) {
   std::string result;
   for (const char letter : text) {
@@ -282,8 +282,8 @@ Expected<std::string> completion_for(std::string_view shell) {
   if (shell == "fish") return fish();
   if (shell.empty()) return failure(ErrorCode::kInvalidArgument, "name a shell: bash, zsh or fish");
   const auto near = nearest(shell, kShells);
-  return failure(ErrorCode::kInvalidArgument, "{}: not a shell that is known here: bash, zsh or fish{}",
-                 shell, near ? fmt::format("; did you mean {}?", *near) : "");
+  return failure(ErrorCode::kInvalidArgument, "{}: unknown shell: give bash, zsh or fish{}", shell,
+                 near ? fmt::format("; did you mean {}?", *near) : "");
 }
 
 }  // namespace muster::launcher

@@ -1,6 +1,6 @@
 // The scripts with which bash, zsh and fish complete commands, flags, values and names of jobs.
 //
-// Made from the tables of commands and flags; the names of jobs are asked of `launch ps` by the shell. Pure.
+// Generated from the tables of commands and flags. The shell gets the names of jobs from `launch ps`. Pure.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace muster::launcher {
 
-// Errors: a shell that is not known.
+// Errors: an unknown shell.
 Expected<std::string> completion_for(std::string_view shell);
 
 }  // namespace muster::launcher

@@ -15,32 +15,33 @@ namespace {
 constexpr std::size_t kWidth = 80;
 
 constexpr std::string_view kPurpose =
-    "launch starts a distributed training program on several workers, watches it, and starts it again from "
-    "its last checkpoint when something fails. Other commands show, stop and explain jobs.";
+    "launch starts a distributed training program on several workers, watches it, "
+    "and restarts it from its last checkpoint when something fails. "
+    "Other commands show, stop and explain jobs.";
 constexpr std::string_view kNamedLikeACommand =
-    "A program that is named like a command is started by `launch run status` or `launch -- status`.";
+    "To start a program that has the name of a command: `launch run status` or `launch -- status`.";
 constexpr std::string_view kOtherSources =
-    "Every flag of a launch can be given as a variable, MUSTER_NODES=2, or in the file of --config; "
-    "torchrun's flags and its PET_ variables work too. A flag wins over a variable, that over the file. "
-    "Durations are 10 or 10s, 0.5, 5m, 1h30m, 7d.";
+    "Every flag of a launch can also be given as an environment variable, MUSTER_NODES=2, "
+    "or in the file of --config; torchrun's flags and its PET_ variables work too. "
+    "A flag wins over a variable, a variable over the file. Durations are 10 or 10s, 0.5, 5m, 1h30m, 7d.";
 
 constexpr Topic kTopics[] = {
-    {"workers", "what is started, how many times, and with which variables"},
-    {"hosts", "other machines: which, how agents are started there and spoken to"},
-    {"containers", "nodes as containers of an image: what they see, and may use"},
+    {"workers", "which program to start, how many times, and with which variables"},
+    {"hosts", "other machines: their names, and how launch reaches them"},
+    {"containers", "nodes as containers of an image: mounts, limits, GPUs"},
     {"recovery", "checkpoints, restarts, spare nodes, preemption, time limit"},
-    {"hangs", "when an agent, a worker or a step is too late"},
-    {"output", "logs, and what of them is shown"},
+    {"hangs", "when an agent, a worker or a step takes too long"},
+    {"output", "logs, and which output is shown"},
     {"general", "configuration file, variables, dry run"},
     {"torchrun", "torchrun's own flags"},
-    {"commands", "what else launch can do"},
-    {"exit-codes", "what the exit code means"},
+    {"commands", "everything else that launch can do"},
+    {"exit-codes", "meaning of the exit codes"},
 };
 constexpr std::string_view kMostUsed[] = {"nodes",   "gpus-per-node", "checkpoint-dir", "max-restarts",
                                           "log-dir", "env",           "config",         "dry-run"};
 
-// Lines of at most kWidth letters; those after the first begin with `indent` spaces, and so would the first:
-// `used` letters of it are written.
+// Wraps to lines of at most kWidth letters. Lines after the first begin with `indent` spaces; the caller has
+// written `used` letters of the first line.
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t used) {
   std::string result;
   std::size_t column = used;
@@ -59,7 +60,7 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t used)
   return result + "\n";
 }
 
-// Two columns: a name, and what it means, in a line of its own if the name is too long.
+// Two columns: a name and its meaning. The meaning begins on the next line if the name is too long.
 std::string entry(std::string_view name, std::string_view meaning, std::size_t column) {
   std::string text = fmt::format("  {:<{}}", name, column - 2);
   if (!text.ends_with("  ")) text = fmt::format("  {}\n{}", name, std::string(column, ' '));
@@ -104,9 +105,9 @@ std::string commands_text() {
   for (const Command& command : commands()) text += entry(command.name, command.summary, 14);
   return text + "\n" +
          wrapped(
-             fmt::format("`launch COMMAND --help` says more of each. {} So are those whose names are kept "
-                         "for commands to come: {}.",
-                         kNamedLikeACommand, fmt::join(future_commands(), ", ")),
+             fmt::format(
+                 "`launch COMMAND --help` tells more about each. {} The same holds for names that are reserved for future commands: {}.",
+                 kNamedLikeACommand, fmt::join(future_commands(), ", ")),
              0, 0);
 }
 
@@ -120,7 +121,7 @@ std::string text_on(const Topic& topic) {
 
 // ---- roff ----
 
-// A dash that is to be copied must be a minus sign, and no line may begin with a dot or a quote.
+// Writes dashes as minus signs, so that they can be copied, and lets no line begin with a dot or a quote.
 std::string escaped(std::string_view text) {
   std::string result;
   for (const char letter : text) {
@@ -166,7 +167,7 @@ std::string description_of(const Flag& flag) {
   switch (flag.treatment) {
     case Treatment::kOption: return std::string(flag.text);
     case Treatment::kAlias: return fmt::format("The same as --{}.", flag.text);
-    case Treatment::kNoEffect: return fmt::format("Accepted, has no effect: {}.", flag.text);
+    case Treatment::kNoEffect: return fmt::format("Accepted, but has no effect: {}.", flag.text);
     case Treatment::kUnsupported: return fmt::format("Not supported: {}.", flag.text);
   }
   return "";
@@ -186,8 +187,7 @@ std::string overview() {
   const Command& run = *find_command("run");
   std::string text = wrapped(kPurpose, 0, 0);
   text += fmt::format(
-      "\nUsage: launch [run] {}\n       launch COMMAND [FLAGS] [JOB]\nExample: {}\n\nFlags that are used "
-      "most:\n",
+      "\nUsage: launch [run] {}\n       launch COMMAND [FLAGS] [JOB]\nExample: {}\n\nMost used flags:\n",
       usage_of(run.operand), run.examples[1].line);
   for (const std::string_view name : kMostUsed) {
     const Flag& flag = *find_flag(name);
@@ -215,7 +215,7 @@ Expected<std::string> help_on(std::string_view name) {
   for (const Topic& topic : topics()) names.push_back(topic.name);
   for (const Command& command : commands()) names.push_back(command.name);
   const auto near = nearest(name, names);
-  return failure(ErrorCode::kInvalidArgument, "{}: no topic of the help: {}", name,
+  return failure(ErrorCode::kInvalidArgument, "{}: not a help topic: {}", name,
                  near ? fmt::format("did you mean {}?", *near) : "`launch help` lists them");
 }
 
@@ -230,16 +230,14 @@ std::string help_of(const Command& command) {
   }
   text += examples_text(command);
   if (command.operand == Operand::kProgram)
-    text += "\nIts flags are told by topic: `launch help` lists those.\n";
+    text += "\nFlags are listed by topic: `launch help` shows the topics.\n";
   return text;
 }
 
 std::string man_page(std::string_view version) {
   std::string text = fmt::format(
-      ".TH LAUNCH 1 \"\" \"Muster {}\" \"Muster\"\n.SH NAME\nlaunch \\- start, watch and recover distributed "
-      "training "
-      "jobs\n.SH SYNOPSIS\n.B launch\n[run] {}\n.br\n.B launch\nCOMMAND [FLAGS] [JOB]\n.SH "
-      "DESCRIPTION\n{}\n.PP\n{}\n",
+      ".TH LAUNCH 1 \"\" \"Muster {}\" \"Muster\"\n.SH NAME\nlaunch \\- start, "
+      "watch and recover distributed training jobs\n.SH SYNOPSIS\n.B launch\n[run] {}\n.br\n.B launch\nCOMMAND [FLAGS] [JOB]\n.SH DESCRIPTION\n{}\n.PP\n{}\n",
       escaped(version), escaped(usage_of(Operand::kProgram)), escaped(kPurpose), escaped(kNamedLikeACommand));
   text += ".SH COMMANDS\n";
   for (const Command& command : commands()) text += roff_command(command);

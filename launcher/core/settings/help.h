@@ -1,7 +1,7 @@
-// What --help, `launch help` and `launch man` print.
+// The texts of --help, `launch help` and `launch man`.
 //
-// The first page is one screen, and the rest is told by topic. Made from the tables of commands and flags
-// (commands.h, flags.h). Pure.
+// The first page fits on one screen; the rest is sorted by topic. Generated from the tables of commands and
+// flags (commands.h, flags.h). Pure.
 #pragma once
 
 #include <span>
@@ -19,18 +19,18 @@ struct Topic {
 };
 std::span<const Topic> topics();
 
-// `launch --help`: usage, the flags that are used most, commands, topics.
+// `launch --help`: usage, the most used flags, commands, topics.
 std::string overview();
-// `launch help NAME`: a topic, a command, or "all". Errors: there is no such topic.
+// `launch help NAME`: a topic, a command, or "all". Errors: the name is unknown.
 Expected<std::string> help_on(std::string_view name);
 // `launch NAME --help`.
 std::string help_of(const Command& command);
 // The man page launch(1), in roff with the man macros.
 std::string man_page(std::string_view version);
 
-// What a flag does, or what becomes of it: a sentence.
+// A sentence that says what the flag does, or why launch ignores or refuses it.
 std::string description_of(const Flag& flag);
-// "-f, --follow", "--rank RANKS"
+// Such as "-f, --follow" or "--rank RANKS".
 std::string spelling_of(const Flag& flag);
 
 }  // namespace muster::launcher

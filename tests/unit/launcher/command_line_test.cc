@@ -173,7 +173,7 @@ TEST_F(CommandLine, AnswersHelpAndVersion) {
   EXPECT_EQ(std::get<Answer>(*read_command_line({"--print-completion", "zsh"}, here)).text,
             completion_for("zsh"));
   EXPECT_EQ(error({"--print_completion=tcsh", "x"}),
-            "--print_completion: tcsh: not a shell that is known here: bash, zsh or fish");
+            "--print_completion: tcsh: unknown shell: give bash, zsh or fish");
   here.environment["PET_PRINT_COMPLETION"] = "zsh";  // as in torchrun, a flag without a variable
   EXPECT_TRUE(options({"x"}));
   EXPECT_EQ(std::get<Answer>(*read_command_line({"--version"}, here)).text,

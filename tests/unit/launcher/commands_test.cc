@@ -109,8 +109,8 @@ TEST(Help, KeepsFlagAndTextApartInLinesOf80Letters) {
 }
 
 TEST(Help, AnswersATopicThatDoesNotExist) {
-  EXPECT_EQ(help_on("recovry").error().message(), "recovry: no topic of the help: did you mean recovery?");
-  EXPECT_EQ(help_on("weather").error().message(), "weather: no topic of the help: `launch help` lists them");
+  EXPECT_EQ(help_on("recovry").error().message(), "recovry: not a help topic: did you mean recovery?");
+  EXPECT_EQ(help_on("weather").error().message(), "weather: not a help topic: `launch help` lists them");
 }
 
 TEST(Commands, KeepTheWordsOfThoseToCome) {
@@ -223,16 +223,17 @@ TEST(CommandArguments, MayStandInAnyOrderAndBeAbbreviated) {
 
 TEST(CommandArguments, AreAnsweredInOneLineWhenWrong) {
   EXPECT_EQ(command_error_of("ps", {"--jsno"}), "--jsno: not a flag of launch ps: did you mean --json?");
-  EXPECT_EQ(command_error_of("ps", {"--log-dir"}), "--log-dir: its value is missing: give --log-dir DIR");
+  EXPECT_EQ(command_error_of("ps", {"--log-dir"}), "--log-dir: the value is missing: give --log-dir DIR");
   EXPECT_EQ(command_error_of("ps", {"-z"}), "-z: not a flag of launch ps: `launch ps --help` lists them");
-  EXPECT_EQ(command_error_of("ps", {"job"}), "job: `launch ps` takes no name: `launch ps --help` says more");
+  EXPECT_EQ(command_error_of("ps", {"job"}),
+            "job: too many arguments: `launch ps` takes none; see `launch ps --help`");
   EXPECT_EQ(command_error_of("report", {"a", "b"}),
-            "b: `launch report` takes one name: `launch report --help` says more");
+            "b: too many arguments: `launch report` takes one; see `launch report --help`");
 }
 
 TEST(Completion, NamesTheNearestShell) {
   EXPECT_EQ(completion_for("bsh").error().message(),
-            "bsh: not a shell that is known here: bash, zsh or fish; did you mean bash?");
+            "bsh: unknown shell: give bash, zsh or fish; did you mean bash?");
   EXPECT_EQ(completion_for("").error().message(), "name a shell: bash, zsh or fish");
 }
 

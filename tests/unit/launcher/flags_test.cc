@@ -86,9 +86,8 @@ TEST(Arguments, TellOnceOfAFlagThatStandsAfterTheProgram) {
   const auto told = [](const std::vector<std::string>& words) { return sort_arguments(words)->notices; };
   EXPECT_THAT(
       told({"./train", "--lr", "1", "--gpus-per-node", "2", "--nodes=3"}),
-      ElementsAre("--gpus-per-node stands after the program and is given to it; for launch it would be "
-                  "`launch --gpus-per-node 2 ./train ...` (`launch -- ./train ...` says that it is the "
-                  "program's)"));
+      ElementsAre("--gpus-per-node comes after the program and is passed to it. To give it to launch: "
+                  "`launch --gpus-per-node 2 ./train ...` (to silence this: `launch -- ./train ...`)"));
   EXPECT_THAT(told({"train", "--nproc_per_node=3"}),
               ElementsAre(HasSubstr("`launch --nproc_per_node=3 train")));
   EXPECT_THAT(told({"--", "train", "--nodes", "2"}), ElementsAre());
@@ -115,9 +114,10 @@ TEST(Arguments, KeepUnderscoresInValues) {
 TEST(Arguments, MayBeAbbreviatedWhereNothingElseIsMeant) {
   EXPECT_THAT(read({"--gpus-per", "2", "--max", "1", "--stand", "x"}),
               ElementsAre("gpus-per-node=2", "max-restarts=1", "standalone"));
-  EXPECT_THAT(flag_error_of({"--no", "x"}),
-              HasSubstr("could be --nodes, --no-progress-limit, --node-exclusion, --no-warm, --no-fold, "
-                        "--no-python, --node-rank: write it out"));
+  EXPECT_THAT(
+      flag_error_of({"--no", "x"}),
+      HasSubstr("ambiguous: could be --nodes, --no-progress-limit, --node-exclusion, --no-warm, --no-fold, "
+                "--no-python, --node-rank"));
 }
 
 TEST(Arguments, AnswerAnUnknownFlagWithTheNearest) {
@@ -127,17 +127,17 @@ TEST(Arguments, AnswerAnUnknownFlagWithTheNearest) {
 }
 
 TEST(Arguments, MissAValue) {
-  EXPECT_EQ(flag_error_of({"--nodes"}), "--nodes: its value is missing: give --nodes N");
-  EXPECT_EQ(flag_error_of({"--nodes", "--json", "x"}), "--nodes: its value is missing: give --nodes N");
-  EXPECT_EQ(flag_error_of({"--json=yes", "x"}), "--json: takes no value, but was given yes");
+  EXPECT_EQ(flag_error_of({"--nodes"}), "--nodes: the value is missing: give --nodes N");
+  EXPECT_EQ(flag_error_of({"--nodes", "--json", "x"}), "--nodes: the value is missing: give --nodes N");
+  EXPECT_EQ(flag_error_of({"--json=yes", "x"}), "--json: takes no value, but got yes");
 }
 
 TEST(Arguments, SayWhatHasNoEffectAndWhatIsNotSupported) {
   const auto sorted = sort_arguments({"--rdzv-backend", "c10d", "--monitor_interval=1", "x"});
   ASSERT_TRUE(sorted);
   EXPECT_EQ(sorted->flags.size(), 2U) << "their values are looked at all the same";
-  EXPECT_THAT(sorted->notices, ElementsAre(HasSubstr("--rdzv-backend: accepted, has no effect: "),
-                                           HasSubstr("--monitor_interval: accepted, has no effect: ")));
+  EXPECT_THAT(sorted->notices, ElementsAre(HasSubstr("--rdzv-backend: accepted, but has no effect: "),
+                                           HasSubstr("--monitor_interval: accepted, but has no effect: ")));
   EXPECT_THAT(flag_error_of({"--numa-binding", "node", "x"}),
               HasSubstr("--numa-binding: not supported: use "));
 }
