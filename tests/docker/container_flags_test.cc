@@ -86,7 +86,7 @@ TEST_F(DockerLaunch, TheCheckLooksIntoAContainer) {
   const auto none = ended({"check", "--bootstrap", "docker", "--image", "none", "--pull", "never"});
   expect_refusal(*none, 125, {"--image: none is not on this machine, and --pull is never"});
   const auto unnamed = ended({"check", "--bootstrap", "docker"});
-  expect_refusal(*unnamed, 2, {"--bootstrap: docker starts containers: give their --image"});
+  expect_refusal(*unnamed, 2, {"--bootstrap: docker needs --image"});
   EXPECT_THAT(engine().containers(), IsEmpty());
   EXPECT_THAT(engine().networks(), IsEmpty());
 }

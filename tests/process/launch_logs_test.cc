@@ -291,7 +291,7 @@ TEST_F(LaunchLogs, AnswerWrongUseInOneLine) {
        fmt::format("launch: {} has no logs for --rank 0,9: it was to have ranks 0 to 3 on nodes 0 to 1\n",
                    std::filesystem::directory_iterator(logs)->path().filename().string())},
       {{"--tail", "all"}, "launch: --tail: all is not a number of lines: give 0 or more\n"},
-      {{"--rank", "x"}, "launch: --rank: x is no list of numbers: give them as 0,4-7\n"},
+      {{"--rank", "x"}, "launch: --rank: x is not a list of numbers: give them as 0,4-7\n"},
       {{"--since", "soon"},
        "launch: --since: soon is neither a duration nor a time: give one such as 90s, 10m, 2h, 1d or "
        "2026-05-01T12:30\n"},

@@ -118,12 +118,11 @@ TEST_P(LaunchMpi, SaysThatTheProgramIsOneOfTheOtherMpi) {
     run.exit_code();
     return run.err();
   };
-  EXPECT_THAT(
-      told({"--mpi", other}, GetParam().program),
-      HasSubstr(fmt::format("launch: --mpi {} is for {}, and {} is a program of {}'s: each of its ranks "
-                            "will be alone in a world of one, unless its ",
-                            other, own == "pmix" ? "MPICH" : "Open MPI", GetParam().program,
-                            own == "pmix" ? "Open MPI" : "MPICH")));
+  EXPECT_THAT(told({"--mpi", other}, GetParam().program),
+              HasSubstr(fmt::format("launch: --mpi {} is for {}, but {} is linked with {}: each rank "
+                                    "will be alone in its own world, unless its ",
+                                    other, own == "pmix" ? "MPICH" : "Open MPI", GetParam().program,
+                                    own == "pmix" ? "Open MPI" : "MPICH")));
   EXPECT_THAT(told({"--mpi", own}, GetParam().program), Not(HasSubstr("is for")));
   EXPECT_THAT(told({"--mpi", other}, "true"), Not(HasSubstr("is for"))) << "a wrapper needs no MPI";
 }

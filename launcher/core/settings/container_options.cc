@@ -64,7 +64,7 @@ void read_mounts(SettingReader& reader, const Surroundings& here, ContainerOptio
     const auto same = std::ranges::find(container.mounts, mount->destination, &Mount::destination);
     if (same != container.mounts.end())
       return reader.refuse({setting->source, {given}},
-                           fmt::format("cannot be mounted: {} is there already", same->source));
+                           fmt::format("cannot be mounted: {} is already mounted there", same->source));
     container.mounts.push_back(*std::move(mount));
   }
 }
@@ -82,14 +82,14 @@ bool are_gpus(std::string_view text) {
   return !text.empty() && std::ranges::all_of(split(text, ','), is_docker_name);
 }
 
-// NAME or UID, with :GROUP or without. A name would be one of the image's.
+// NAME or UID, optionally with :GROUP. The image must know a name.
 bool is_container_user(std::string_view text) {
   const auto parts = split(text, ':');
   return parts.size() <= 2 && std::ranges::all_of(parts, is_docker_name);
 }
 
 void read_limits(SettingReader& reader, ContainerOptions& container) {
-  constexpr std::int64_t kLeastMemoryBytes = 6 << 20;  // what the engine allows
+  constexpr std::int64_t kLeastMemoryBytes = 6 << 20;  // the engine's minimum
   constexpr std::int64_t kLeastShmBytes = 64 << 10;
   reader.bytes("memory", kLeastMemoryBytes, container.memory_bytes);
   reader.bytes("shm-size", kLeastShmBytes, container.shm_bytes);
@@ -124,18 +124,18 @@ bool is_device(std::string_view text) {
   return parts.size() == 1 || (parts[1].starts_with('/') && are_permissions(parts[2]));
 }
 
-// Why the value cannot be given; empty: it can.
+// Why the value is refused; empty if it is valid.
 std::string_view wrong_with(const ContainerArgument& argument) {
   if (argument.name == "ulimit" && !is_ulimit(argument.value))
-    return "is no limit: give ulimit=NAME=NUMBER or NAME=SOFT:HARD, -1 for none";
+    return "is not a limit: give ulimit=NAME=NUMBER or NAME=SOFT:HARD, -1 for none";
   if (argument.name == "device" && !is_device(argument.value))
-    return "is no device: give device=/dev/X, device=/dev/X:/dev/Y or device=/dev/X:/dev/Y:rwm";
+    return "is not a device: give device=/dev/X, device=/dev/X:/dev/Y or device=/dev/X:/dev/Y:rwm";
   if (argument.name == "label" && argument.value.starts_with("muster."))
-    return "is a label of Muster's own: give another name";
+    return "is a label reserved for Muster: give another name";
   if (argument.name == "security-opt" && argument.value.starts_with("seccomp=") &&
       argument.value != "seccomp=unconfined")
-    return "names a profile, which would have to be read: seccomp=unconfined can be given";
-  if (!is_utf8(argument.value)) return "is no UTF-8";
+    return "names a profile file, which is not supported: give seccomp=unconfined";
+  if (!is_utf8(argument.value)) return "is not UTF-8";
   return "";
 }
 
@@ -151,8 +151,9 @@ void read_arguments(SettingReader& reader, ContainerOptions& container) {
       std::string names;
       for (const std::string_view name : kContainerArguments)
         names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
-      return reader.refuse({setting->source, {given}},
-                           fmt::format("is no argument of a container: give NAME=VALUE, of {}", names));
+      return reader.refuse(
+          {setting->source, {given}},
+          fmt::format("is not a container argument: give NAME=VALUE with one of these names: {}", names));
     }
     if (const std::string_view wrong = wrong_with(argument); !wrong.empty())
       return reader.refuse({setting->source, {given}}, wrong);
@@ -169,33 +170,33 @@ void read_containers(SettingReader& reader, const Surroundings& here, Options& o
     for (const std::string_view name : kNeedImage) {
       if (const Setting* setting = reader.find(name))
         return reader.fail(Error(ErrorCode::kInvalidArgument,
-                                 fmt::format("{}: is of containers: give --image{}", setting->source,
-                                             name == "gpus" ? ", or say --gpus-per-node" : "")));
+                                 fmt::format("{}: needs --image{}", setting->source,
+                                             name == "gpus" ? "; for workers use --gpus-per-node" : "")));
     }
     if (const Setting* bootstrap = reader.find("bootstrap");
         bootstrap != nullptr && options.remote.bootstrap == BootstrapKind::kDocker)
-      reader.fail(Error(ErrorCode::kInvalidArgument,
-                        fmt::format("{}: docker starts containers: give their --image", bootstrap->source)));
+      reader.fail(
+          Error(ErrorCode::kInvalidArgument, fmt::format("{}: docker needs --image", bootstrap->source)));
     return;
   }
   container.image = image->values.back();
   if (!is_image(container.image))
-    return reader.refuse(*image, "is no image: give NAME, NAME:TAG or REGISTRY/NAME:TAG");
+    return reader.refuse(*image, "is not an image: give NAME, NAME:TAG or REGISTRY/NAME:TAG");
   reader.choice("pull", {{"missing", Pull::kMissing}, {"always", Pull::kAlways}, {"never", Pull::kNever}},
                 container.pull);
   read_mounts(reader, here, container);
   read_limits(reader, container);
   reader.text("gpus", container.gpus);
   if (const Setting* gpus = reader.find("gpus"); gpus != nullptr && !are_gpus(container.gpus))
-    return reader.refuse(*gpus, "are no GPUs: give all, a number for each container, or device=0,1");
+    return reader.refuse(*gpus, "does not name GPUs: give all, a number for each container, or device=0,1");
   reader.text("network", container.network);
   if (const Setting* network = reader.find("network");
       network != nullptr && !is_docker_name(container.network))
-    return reader.refuse(*network, "is no network: give the name of one that `docker network ls` shows");
+    return reader.refuse(*network, "is not a network: give the name of one that `docker network ls` shows");
   reader.text("container-user", container.user);
   if (const Setting* user = reader.find("container-user");
       user != nullptr && !is_container_user(container.user))
-    return reader.refuse(*user, "is no user: give UID, UID:GID, or a name of the image's");
+    return reader.refuse(*user, "is not a user: give UID, UID:GID, or a user name that the image has");
   reader.flag("read-only", container.read_only);
   read_arguments(reader, container);
 }
@@ -213,8 +214,8 @@ std::vector<Mount> with_own_directories(std::vector<Mount> mounts,
 Status check_for_scripts(const ContainerOptions& container) {
   const auto refused = [](std::string_view word) {
     return failure(ErrorCode::kInvalidArgument,
-                   "--image: {} cannot be given to the `docker run` of every host: use a name without "
-                   "quotes, backslashes, $, !, ` and commas",
+                   "--image: {} cannot be passed to `docker run` on the hosts: use a name without quotes, "
+                   "backslashes, $, !, ` and commas",
                    one_line(std::string(word)));
   };
   for (const Mount& mount : container.mounts) {

@@ -1,4 +1,4 @@
-// Containers as nodes: what --image and the flags beside it ask for. Plain values.
+// Containers as nodes: the values of --image and the flags that need it. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace muster::launcher {
 
-// Of the container that is a node.
+// The name of a node's container.
 inline std::string container_name(std::string_view job_id, std::int32_t node) {
   return "muster-" + std::string(job_id) + "-" + std::to_string(node);
 }
@@ -34,15 +34,15 @@ struct ContainerArgument {
 };
 
 struct ContainerOptions {
-  std::string image{};  // empty: nodes are no containers
+  std::string image{};  // empty: nodes are not containers
   Pull pull = Pull::kMissing;
   std::vector<Mount> mounts{};    // by destination; working, log and checkpoint directory too
   std::int64_t shm_bytes = 0;     // of /dev/shm; 0: half of the host's memory
-  std::int64_t memory_bytes = 0;  // 0: no limit; swap is none beside it
+  std::int64_t memory_bytes = 0;  // 0: no limit; otherwise no swap on top of it
   double cpus = 0;                // 0: no limit
   std::string gpus{};             // "all", a number, or "device=0,1"; empty: none
-  std::string network{};          // empty: one that the job makes for itself
-  std::string user{};             // UID, UID:GID, or a name of the image's; empty: the caller's
+  std::string network{};          // empty: the job creates its own
+  std::string user{};             // UID, UID:GID, or a name from the image; empty: the caller
   bool read_only = false;         // the root file system
   std::vector<ContainerArgument> arguments{};
   bool operator==(const ContainerOptions&) const = default;

@@ -16,7 +16,7 @@ void read_input(SettingReader& reader, Options& options) {
   const Setting* setting = reader.find("stdin");
   if (setting == nullptr) return;
   const auto rank = parse_number<std::int32_t>(setting->values.back());
-  if (!rank || *rank < 0) return reader.refuse(*setting, "is no rank: give a number from 0");
+  if (!rank || *rank < 0) return reader.refuse(*setting, "is not a rank: give a number from 0");
   options.input = InputOption{setting->source, *rank};
 }
 
@@ -24,7 +24,7 @@ void read_wrapper(SettingReader& reader, const std::string& source, const std::s
                   Options& options) {
   const std::size_t colon = text.find(':');
   if (colon == std::string::npos || colon == 0)
-    return reader.refuse({source, {text}}, "names no ranks: give RANKS:COMMAND, such as 0:'gdb --args'");
+    return reader.refuse({source, {text}}, "does not name ranks: give RANKS:COMMAND, such as 0:'gdb --args'");
   WrapperOption option{.source = source};
   const std::string_view ranks = std::string_view(text).substr(0, colon);
   if (ranks != kAll) {
@@ -35,7 +35,7 @@ void read_wrapper(SettingReader& reader, const std::string& source, const std::s
   auto words = shell_words(std::string_view(text).substr(colon + 1));
   if (!words || words->empty() || words->front().empty())
     return reader.refuse({source, {text}},
-                         "is no command behind the colon: give one, such as 0:'gdb --args'");
+                         "has no command after the colon: give one, such as 0:'gdb --args'");
   option.words = *std::move(words);
   options.wrappers.push_back(std::move(option));
 }
@@ -58,7 +58,7 @@ void read_debug(SettingReader& reader, Options& options) {
 
 Status check_ranks(const Options& options, std::int32_t world_size) {
   const auto refuse = [world_size](const std::string& source, std::int32_t rank) {
-    return failure(ErrorCode::kInvalidArgument, "{}: {} is no rank of {}: give {}", source, rank, world_size,
+    return failure(ErrorCode::kInvalidArgument, "{}: {} is not a rank of this job: give {}", source, rank,
                    world_size == 1 ? "0" : fmt::format("0 to {}", world_size - 1));
   };
   if (options.input && options.input->rank >= world_size)

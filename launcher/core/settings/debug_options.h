@@ -1,5 +1,5 @@
-// The flags for looking into ranks while they run: whose stdin the launcher's is, and what stands before the
-// program of which rank. Pure.
+// The flags for debugging ranks while they run: which rank gets the launcher's stdin, and which commands wrap
+// the program of which ranks. Pure.
 #pragma once
 
 #include "common/wire/messages.h"
@@ -7,14 +7,14 @@
 
 namespace muster::launcher {
 
-// After the limits have been read: a rank that is wrapped and gets the launcher's stdin waits for a person,
-// and nothing is watched for hangs that the user has set no limit for.
+// Call when the limits have been read. If a wrapped rank gets the launcher's stdin, a person may be debugging
+// it: turns off each hang limit that the user has not set.
 void read_debug(SettingReader& reader, Options& options);
 
-// Errors: a rank that is none of `world_size`.
+// Errors: a rank of --stdin or --wrap that is not below `world_size`.
 Status check_ranks(const Options& options, std::int32_t world_size);
 
-// As an agent gets them.
+// In the form in which agents get them.
 std::vector<wire::Wrapper> wrappers_of(const Options& options);
 
 }  // namespace muster::launcher

@@ -14,7 +14,7 @@ Expected<DisplayOptions> make_display_options(const Settings& settings) {
   reader.text("log-line-prefix-template", options.line_prefix);
   if (fold && !options.line_prefix.empty())
     reader.refuse(*reader.find("log-line-prefix-template"),
-                  "stands before the lines of one rank: leave --fold out");
+                  "prefixes the lines of a single rank: leave out --fold");
   if (reader.error()) return std::unexpected(*reader.error());
   if (fold && no_fold)
     return failure(ErrorCode::kInvalidArgument, "--fold and --no-fold exclude each other: give one of them");

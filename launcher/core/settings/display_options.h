@@ -1,6 +1,6 @@
-// The flags that say how the workers' lines are shown, as far as only the terminal needs to know.
+// The flags for how the terminal shows the workers' lines.
 //
-// Display options change nothing about the job, its plan or its files, and so are no part of Options. Pure.
+// They change nothing about the job, its plan or its files, so they are not part of Options. Pure.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 namespace muster::launcher {
 
 struct DisplayOptions {
-  std::optional<bool> fold;  // show once what several ranks print; without a value, on a terminal
+  std::optional<bool> fold;  // show a line of several ranks once; empty: only on a terminal
   std::string line_prefix;   // --log-line-prefix-template, or empty
 };
 

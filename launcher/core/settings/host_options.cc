@@ -11,7 +11,7 @@ namespace muster::launcher {
 
 namespace {
 
-// "--hosts: words", "--bootstrap: words": a contradiction, in one line.
+// Fails with one line about contradicting flags: "--hosts: words", "--bootstrap: words".
 template <class... Arguments>
 void contradict(SettingReader& reader, const Setting& setting, fmt::format_string<Arguments...> format,
                 Arguments&&... arguments) {
@@ -52,12 +52,13 @@ void read_list(SettingReader& reader, const Surroundings& here, Options& options
   if (hosts == nullptr) {
     for (const char* name : {"include", "exclude"}) {
       if (const Setting* setting = reader.find(name))
-        return reader.refuse(*setting, "is chosen from a list of hosts: give --hosts or --hostfile");
+        return reader.refuse(*setting, "needs a list of hosts to choose from: give --hosts or --hostfile");
     }
     return;
   }
   if (const Setting* file = reader.find("hostfile"); file != nullptr && hosts != file)
-    return contradict(reader, *file, "{} names hosts too: give one of them, and --include to choose from it",
+    return contradict(reader, *file,
+                      "{} also names hosts: give only one of them, and --include to choose from it",
                       hosts->source);
   auto all = hosts_of(reader, here);
   if (all) all = choose_hosts(*std::move(all), names_of(reader, "include"), names_of(reader, "exclude"));
@@ -69,9 +70,9 @@ void read_numbers(SettingReader& reader, Options& options) {
   const Setting* nodes = reader.find("nodes");
   if (options.hosts.empty()) {
     if (options.nodes > kMostLocalNodes)
-      reader.refuse(*nodes, fmt::format("is more than {} nodes on one machine: give fewer, or hosts to start "
-                                        "them on",
-                                        kMostLocalNodes));
+      reader.refuse(
+          *nodes, fmt::format("is more than the {} nodes allowed on one machine: give fewer, or give --hosts",
+                              kMostLocalNodes));
     return;
   }
   const auto count = static_cast<std::int32_t>(options.hosts.size());
@@ -79,7 +80,7 @@ void read_numbers(SettingReader& reader, Options& options) {
   const Setting& hosts = *hosts_setting(reader);
   if (nodes == nullptr) {
     if (options.spare_nodes >= count)
-      return contradict(reader, *spares, "{} of the {} hosts leave none to work: give fewer",
+      return contradict(reader, *spares, "{} of {} hosts would leave none for nodes: give fewer",
                         options.spare_nodes, count);
     options.nodes = count - options.spare_nodes;
     return;
@@ -89,12 +90,13 @@ void read_numbers(SettingReader& reader, Options& options) {
     options.nodes = count;
   }
   if (options.nodes > count)
-    return contradict(reader, *nodes, "{} nodes need as many hosts, but {} gives {}", options.nodes,
+    return contradict(reader, *nodes, "{} nodes need a host each, but {} gives {}", options.nodes,
                       hosts.source, count);
   const std::int32_t rest = count - options.nodes;
   if (spares != nullptr && options.spare_nodes != rest)
     return contradict(reader, *spares,
-                      "{} spare nodes, but {} hosts for {} nodes leave {}: give that number, or leave it out",
+                      "{} spare nodes do not match: {} hosts for {} nodes leave {} spare; "
+                      "give that number, or leave it out",
                       options.spare_nodes, count, options.nodes, rest);
   options.spare_nodes = rest;
 }
@@ -112,14 +114,15 @@ void read_bootstrap(SettingReader& reader, Options& options) {
     const auto words = shell_words(exec->values.back());
     if (!words || words->empty() || words->front().empty())
       return reader.refuse(
-          *exec, "is no command: give one that runs a command on {host}, such as 'lxc exec {host} --'");
+          *exec, "is not a command: give one that runs a command on {host}, such as 'lxc exec {host} --'");
     const bool names_host =
         std::ranges::any_of(*words, [](const std::string& word) { return word.contains("{host}"); });
     if (!names_host && options.hosts.size() > 1)
-      return reader.refuse(*exec,
-                           fmt::format("runs the same for each of the {} hosts: put {{host}} where the "
-                                       "host's name belongs, such as 'lxc exec {{host}} --'",
-                                       options.hosts.size()));
+      return reader.refuse(
+          *exec,
+          fmt::format("is the same command for all {} hosts: put {{host}} where the host's name belongs, "
+                      "such as 'lxc exec {{host}} --'",
+                      options.hosts.size()));
     remote.exec = *words;
   }
   if (const Setting* chosen = reader.find("bootstrap")) {
@@ -128,18 +131,17 @@ void read_bootstrap(SettingReader& reader, Options& options) {
     if (remote.bootstrap == kExec && exec == nullptr)
       return contradict(reader, *chosen, "exec needs a command: give --exec 'lxc exec {{host}} --'");
     if (remote.bootstrap != kExec && exec != nullptr)
-      return contradict(reader, *chosen, "{} does not use {}: leave one of them out", chosen->values.back(),
+      return contradict(reader, *chosen, "{} does not use {}: leave out one of them", chosen->values.back(),
                         exec->source);
     const bool on_this_machine = remote.bootstrap == kLocal || remote.bootstrap == kDocker;
     if (on_this_machine && !here)
-      return contradict(reader, *chosen, "{} starts all nodes {}, but {} names hosts: leave one of them out",
+      return contradict(reader, *chosen, "{} starts all nodes {}, but {} names hosts: leave out one of them",
                         chosen->values.back(),
                         remote.bootstrap == kLocal ? "on this machine" : "as containers of one engine",
                         hosts_setting(reader)->source);
     if (const Setting* image = reader.find("image"); image != nullptr && remote.bootstrap == kLocal)
       return contradict(reader, *chosen,
-                        "local starts no containers, but {} names their image: leave one of "
-                        "them out",
+                        "local does not start containers, but {} names an image: leave out one of them",
                         image->source);
     if (!on_this_machine && here)
       return contradict(reader, *chosen, "{} needs hosts: give --hosts or --hostfile", chosen->values.back());
@@ -160,17 +162,15 @@ void read_control(SettingReader& reader, Options& options) {
   if (options.control == Control::kSocket && !options.hosts.empty())
     return contradict(
         reader, *control,
-        "socket is inherited by agents on this machine, but {} names hosts: give auto, tcp or stdio",
+        "socket works only for agents on this machine, but {} names hosts: give auto, tcp or stdio",
         hosts_setting(reader)->source);
   const bool docker = options.remote.bootstrap == BootstrapKind::kDocker;
   if (options.control == Control::kSocket && docker)
-    return contradict(
-        reader, *control,
-        "socket is inherited by agents on this machine, and not by containers: give auto, tcp or "
-        "stdio");
+    return contradict(reader, *control,
+                      "socket does not work for agents in containers: give auto, tcp or stdio");
   if (options.control == Control::kStdio && options.hosts.empty() && !docker)
     return contradict(reader, *control,
-                      "stdio is that of a host shell: give --hosts or --hostfile, or socket or tcp");
+                      "stdio works only through a host shell: give --hosts or --hostfile, or socket or tcp");
 }
 
 bool is_address(std::string_view text) {
@@ -187,7 +187,7 @@ bool is_network(std::string_view text) {
 }
 
 bool is_interface(std::string_view text) {
-  constexpr std::size_t kMostLetters = 15;  // IFNAMSIZ without the end
+  constexpr std::size_t kMostLetters = 15;  // IFNAMSIZ without the final zero
   constexpr std::string_view kNone = " \t\r\n/:,'\"";
   return !text.empty() && text.size() <= kMostLetters && !text.starts_with('-') &&
          text.find_first_of(kNone) == std::string_view::npos;
@@ -200,21 +200,22 @@ void read_addresses(SettingReader& reader, Options& options) {
       if (address.starts_with('[') && address.ends_with(']')) address = address.substr(1, address.size() - 2);
       if (!is_address(address))
         return reader.refuse({listen->source, {std::string(address)}},
-                             "is no address of this machine: give numbers, 10.0.0.5 or fe80::1%eth0");
+                             "is not an address of this machine: give a numeric one, "
+                             "10.0.0.5 or fe80::1%eth0");
       remote.listen.emplace_back(address);
     }
   }
   if (const Setting* interface = reader.find("interface")) {
     if (remote.bootstrap == BootstrapKind::kLocal)
       return contradict(reader, *interface,
-                        "{} is where hosts reach each other, and all nodes are on this machine: leave it "
-                        "out, or give --hosts",
+                        "{} is for nodes on several hosts, but all nodes are on this machine: "
+                        "leave it out, or give --hosts",
                         interface->values.back());
     remote.interface = interface->values.back();
     const bool good =
         remote.interface.contains('/') ? is_network(remote.interface) : is_interface(remote.interface);
     if (!good)
-      return reader.refuse(*interface, "is no interface: give its name, eth0, or a network, 10.0.0.0/8");
+      return reader.refuse(*interface, "is not an interface: give its name, eth0, or a network, 10.0.0.0/8");
   }
 }
 
@@ -227,7 +228,7 @@ void read_sync(SettingReader& reader, const Surroundings& here, Options& options
     std::string path = (std::filesystem::path(here.working_directory) / given).lexically_normal().string();
     while (path.ends_with('/')) path.pop_back();
     if (given.empty() || path.empty() || path.find('\n') != std::string::npos)
-      return reader.refuse({sync->source, {given}}, "is no directory to copy: give a path below /");
+      return reader.refuse({sync->source, {given}}, "cannot be copied: give a path below /");
     options.remote.sync.push_back(std::move(path));
   }
 }
@@ -248,7 +249,7 @@ std::optional<std::vector<std::string>> shell_words(std::string_view text) {
     if (letter == 0) return std::nullopt;
     if (letter == '\\' && quote != '\'') {
       if (++at == text.size() || text[at] == 0) return std::nullopt;
-      // Between double quotes a backslash stands for itself before most letters.
+      // Between double quotes a backslash before most letters is literal.
       if (quote == '"' && std::string_view("\"\\$`").find(text[at]) == std::string_view::npos) add('\\');
       add(text[at]);
     } else if (quote != 0) {
@@ -283,10 +284,10 @@ void read_hosts(SettingReader& reader, const Surroundings& here, Options& option
     if (!remote.remote_agent.starts_with('/'))
       reader.refuse(
           *agent,
-          "is no absolute path: give where the agent is on every host, such as /opt/muster/bin/agent");
+          "is not an absolute path: give the agent's path on every host, such as /opt/muster/bin/agent");
     else if (!fits_script(remote.remote_agent))
       reader.refuse(*agent,
-                    "cannot be given to every shell: give a path without quotes, backslashes, $, ! and `");
+                    "cannot be passed to every shell: give a path without quotes, backslashes, $, ! and `");
   }
   read_containers(reader, here, options);
   if (remote.in_containers())

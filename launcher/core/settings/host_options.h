@@ -1,16 +1,16 @@
-// The flags that say which hosts a job has, and how their agents are started and spoken to. Pure: files have
-// been read by the caller.
+// The flags for a job's hosts, and for how the launcher starts their agents and talks to them. Pure: the
+// caller has read the files.
 #pragma once
 
 #include "launcher/core/settings/setting_reader.h"
 
 namespace muster::launcher {
 
-// After the number of nodes has been read: without --nodes the job has as many as there are hosts.
+// Call when the number of nodes has been read. Without --nodes the job has a node for each host.
 void read_hosts(SettingReader& reader, const Surroundings& here, Options& options);
 
-// The words of a command line such as `lxc exec {host} --`, as a shell would split them: quotes and
-// backslashes are understood, nothing is expanded. Empty: a quote is not closed.
+// The words of a command line such as `lxc exec {host} --`, split as a shell would: handles quotes and
+// backslashes, expands nothing. nullopt if a quote is not closed.
 std::optional<std::vector<std::string>> shell_words(std::string_view text);
 
 }  // namespace muster::launcher

@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::size_t kMostHosts = 100'000;
 constexpr std::size_t kMostNameBytes = 253;  // of a name in DNS
-constexpr std::size_t kMostShownBytes = 80;  // of what is wrong, in a message
+constexpr std::size_t kMostShownBytes = 80;  // of the wrong text, in a message
 
-// Where a list stands, for messages: "--hosts", or "--hostfile: F line 3".
+// An error; `source` is "--hosts" or "--hostfile: F line 3".
 std::unexpected<Error> expected(std::string_view source, std::string_view text, std::string_view what) {
   const std::string_view cut = text.substr(0, kMostShownBytes);
   return failure(ErrorCode::kInvalidArgument, "{}: '{}{}': expected {}", source, one_line(std::string(cut)),
@@ -40,7 +40,7 @@ bool is_user(std::string_view user) {
   return !user.empty() && user.size() <= kMostNameBytes && !user.starts_with('-') && consists_of(user, "._-");
 }
 
-// Of the commas, those that stand in no brackets.
+// Splits at commas outside of brackets.
 std::vector<std::string_view> items_of(std::string_view list) {
   std::vector<std::string_view> items;
   std::size_t begin = 0;
@@ -56,8 +56,8 @@ std::vector<std::string_view> items_of(std::string_view list) {
   return items;
 }
 
-// "3" or "08-12"; zeros before a number make all of them as long. False if it is none, or names more than may
-// be named in all.
+// "3" or "08-12"; leading zeros pad all numbers to the same length. False if the range is malformed or
+// exceeds the limit of all names.
 bool add_numbers(std::string_view range, std::vector<std::string>& numbers) {
   constexpr std::size_t kMostDigits = 9;
   const std::size_t dash = range.find('-');
@@ -76,13 +76,13 @@ bool add_numbers(std::string_view range, std::vector<std::string>& numbers) {
 }
 
 constexpr std::string_view kRangeForm =
-    "numbers or ranges in brackets, low-high, 100000 names at most: n[0-3] or n[01-12,15]";
+    "numbers or ranges in brackets, low-high, at most 100000 names: n[0-3] or n[01-12,15]";
 constexpr std::string_view kNameForm =
-    "HOST, HOST:SLOTS or HOST:PORT:SLOTS, 4096 slots at most, with USER@ before it or not; a name has "
-    "letters, digits and ._- "
-    "and does not begin with a dash, an IPv6 address stands in brackets: [fe80::1%eth0]:2";
+    "HOST, HOST:SLOTS or HOST:PORT:SLOTS, at most 4096 slots, optionally with USER@ before it; "
+    "a name has letters, digits and ._- and does not begin with a dash; "
+    "an IPv6 address needs brackets: [fe80::1%eth0]:2";
 
-// Every name that a pattern such as r[0-1]n[00-15] stands for.
+// Every name that matches a pattern such as r[0-1]n[00-15].
 Expected<std::vector<std::string>> names_of_pattern(std::string_view pattern, std::string_view source) {
   std::vector<std::string> names(1);
   std::string_view rest = pattern;
@@ -112,7 +112,7 @@ Expected<std::vector<std::string>> names_of_pattern(std::string_view pattern, st
   return names;
 }
 
-// One item of a list, taken apart. The slots of all its names are the same.
+// One item of a list, parsed. All its names have the same slots.
 struct Item {
   std::vector<std::string> names;
   Host rest;  // without a name
@@ -170,7 +170,7 @@ class Collection {
       const auto [place, is_new] = index_.try_emplace(host.name, hosts_.size());
       if (is_new) {
         if (hosts_.size() == kMostHosts)
-          return expected(source, text, fmt::format("{} hosts at most", kMostHosts));
+          return expected(source, text, fmt::format("at most {} hosts", kMostHosts));
         hosts_.push_back(std::move(host));
       } else if (const Status merged = merge(hosts_[place->second], host, source, text); !merged) {
         return merged;
@@ -183,10 +183,10 @@ class Collection {
  private:
   static Status merge(Host& known, const Host& again, std::string_view source, std::string_view text) {
     if (known.user != again.user || known.port != again.port)
-      return expected(source, text, fmt::format("the user and port that {} has before", known.name));
+      return expected(source, text, fmt::format("the same user and port that {} had before", known.name));
     const std::int32_t sum = known.slots.value_or(1) + again.slots.value_or(1);
     if (sum > kMostSlots)
-      return expected(source, text, fmt::format("{} slots of a host at most", kMostSlots));
+      return expected(source, text, fmt::format("at most {} slots of a host", kMostSlots));
     known.slots = sum;
     return {};
   }
@@ -204,7 +204,7 @@ Status add_list(std::string_view list, std::string_view source, Collection& host
   return {};
 }
 
-// The words of a line, with what stands around an equals sign taken as one of them.
+// The words of a line; text around an equals sign is one word, even with spaces.
 std::vector<std::string> words_of(std::string_view line) {
   std::vector<std::string> words;
   bool in_word = false;
@@ -225,7 +225,7 @@ std::vector<std::string> words_of(std::string_view line) {
 }
 
 constexpr std::string_view kLineForm =
-    "what Open MPI, DeepSpeed, MPICH or Slurm write: `HOST slots=2`, `HOST:2`, or names alone, n[0-3],m1";
+    "a line as Open MPI, DeepSpeed, MPICH or Slurm write it: `HOST slots=2`, `HOST:2`, or names alone, n[0-3],m1";
 
 // slots=2, max_slots=4
 Status add_settings(const std::vector<std::string>& words, std::string_view source, Host& host) {
@@ -244,10 +244,9 @@ Status add_settings(const std::vector<std::string>& words, std::string_view sour
       return expected(source, words[i], kLineForm);
     }
   }
-  // Of a host with no number of its own, all that may be used are.
+  // A host with only max_slots has that many slots.
   if (most && host.slots.value_or(*most) > *most)
-    return expected(source, fmt::format("slots={}", *host.slots),
-                    fmt::format("no more than max_slots={}", *most));
+    return expected(source, fmt::format("slots={}", *host.slots), fmt::format("at most max_slots={}", *most));
   if (most && !host.slots) host.slots = *most;
   return {};
 }
@@ -265,7 +264,7 @@ Status add_line(std::string_view line, std::string_view source, Collection& host
   return {};
 }
 
-// The names of a list, each of which is one of `all`.
+// The names of a list. Errors: a name that is not in `all`.
 Expected<std::unordered_set<std::string>> known_names(const HostNames& given, const std::vector<Host>& all) {
   std::unordered_set<std::string_view> known;
   for (const Host& host : all) known.insert(host.name);
@@ -273,7 +272,7 @@ Expected<std::unordered_set<std::string>> known_names(const HostNames& given, co
   for (const std::string_view text : items_of(given.list)) {
     auto item = parse_item(text, given.source);
     if (!item) return std::unexpected(item.error());
-    if (item->rest != Host()) return expected(given.source, text, "a name alone, of a host in the list");
+    if (item->rest != Host()) return expected(given.source, text, "only the name of a host in the list");
     for (std::string& name : item->names) {
       if (!known.contains(name)) {
         std::vector<std::string_view> candidates;
@@ -306,13 +305,13 @@ Expected<std::vector<Host>> parse_hostfile(std::string_view text, std::string_vi
   }
   std::vector<Host> all = hosts.take();
   if (all.empty())
-    return failure(ErrorCode::kInvalidArgument, "{} names no host: expected {}", source, kLineForm);
+    return failure(ErrorCode::kInvalidArgument, "{} names no hosts: expected {}", source, kLineForm);
   return all;
 }
 
 Expected<std::vector<Host>> choose_hosts(std::vector<Host> all, const std::optional<HostNames>& include,
                                          const std::optional<HostNames>& exclude) {
-  // Each list names hosts of the whole, so that one may be in both.
+  // Checks both lists against all hosts, so that a name may be in both.
   const std::vector<Host> whole = all;
   for (const auto& [given, keep] : {std::pair(&include, true), std::pair(&exclude, false)}) {
     if (!*given) continue;
@@ -329,7 +328,7 @@ Expected<std::vector<Host>> choose_hosts(std::vector<Host> all, const std::optio
 std::string folded(const std::vector<std::string>& names) {
   struct Group {
     std::string before, after;
-    std::size_t width = 0;  // of all its numbers; 0: they have no zeros before them
+    std::size_t width = 0;  // of all its numbers; 0: no leading zeros
     std::set<std::uint32_t> numbers{};
   };
   std::vector<Group> groups;

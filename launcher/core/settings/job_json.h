@@ -1,6 +1,6 @@
-// The ranks of a node and its host, as JSON.
+// The nodes of a job with their ranks and hosts, as JSON.
 //
-// In the plan that --dry-run prints, in job.json and in a job's status. Pure.
+// Used in the plan that --dry-run prints, in job.json and in a job's status. Pure.
 #pragma once
 
 #include <vector>
@@ -21,7 +21,7 @@ inline nlohmann::ordered_json nodes_json(const std::vector<NodePlan>& nodes, con
   return json;
 }
 
-// nlohmann::json::exception if it is something else.
+// The inverse of nodes_json(). Throws nlohmann::json::exception if the JSON has another form.
 inline std::vector<NodePlan> nodes_of(const nlohmann::json& json) {
   std::vector<NodePlan> nodes;
   for (const nlohmann::json& node : json) {

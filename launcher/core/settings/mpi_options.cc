@@ -26,17 +26,17 @@ std::optional<std::string> mpi_notice(const Plan& plan, wire::Mpi asked, wire::M
   if (!differ) return std::nullopt;
   const auto library_of = [](wire::Mpi mpi) { return mpi == kPmix ? "Open MPI" : "MPICH"; };
   return fmt::format(
-      "{} is for {}, and {} is a program of {}'s: each of its ranks will be alone in a world of "
-      "one, unless its {} was built with {}; {} is right as a rule",
+      "{} is for {}, but {} is linked with {}: each rank will be alone in its own world, "
+      "unless its {} was built with {}; usually {} is right",
       asked == kAuto ? "--backend mpi" : fmt::format("--mpi {}", name_of(chosen)), library_of(chosen),
       plan.job.command.front(), library_of(of_program), library_of(of_program),
       chosen == kPmix ? "PMIx" : "PMI-1",
-      asked == kAuto ? "--mpi pmi, and another backend," : fmt::format("--mpi {}", name_of(of_program)));
+      asked == kAuto ? "--mpi pmi with another backend" : fmt::format("--mpi {}", name_of(of_program)));
 }
 
 std::string mpi_text(const wire::JobSpec& job) {
   switch (job.mpi) {
-    case wire::Mpi::kAuto: return "if the program needs it, which each agent looks at";
+    case wire::Mpi::kAuto: return "if the program needs it; each agent checks";
     case wire::Mpi::kNone: return "";
     case wire::Mpi::kPmix: return "pmix: the agents are Open MPI's PMIx servers";
     case wire::Mpi::kPmi: return "pmi: the agents are MPICH's PMI servers";

@@ -8,15 +8,15 @@ namespace muster::launcher {
 
 void read_mpi(SettingReader& reader, Options& options);
 
-// Settles it, if the user left it open, by --backend mpi, or by the program if that is on this machine. As
-// under mpirun, rank 0 gets the input of an MPI job, unless --stdin says who does.
+// Replaces kAuto according to --backend mpi, or to what the program needs if it is on this machine. As under
+// mpirun, rank 0 of an MPI job gets the input, unless --stdin names another rank.
 void settle_mpi(Plan& plan, std::optional<wire::Mpi> of_program);
 
-// One line where the program names the other MPI as needed than the one that was asked for, by --mpi or
-// --backend; a library that was built for both kinds may have it so. Of a settled plan.
+// A warning if the program needs another MPI library than --mpi or --backend asks for. (It may still work:
+// some libraries are built for both protocols.) Call after settle_mpi().
 std::optional<std::string> mpi_notice(const Plan& plan, wire::Mpi asked, wire::Mpi of_program);
 
-// What the plan says about it; "": nothing.
+// The plan's line about MPI; "" for none.
 std::string mpi_text(const wire::JobSpec& job);
 
 }  // namespace muster::launcher

@@ -64,7 +64,7 @@ void read_environment(SettingReader& reader, const Surroundings& here, Options& 
     const std::string name = text.substr(0, equals);
     if (name.empty() || name.find_first_of(" \t\n") != std::string::npos)
       return reader.refuse({setting->source, {text}},
-                           "names no variable: give NAME=VALUE, or NAME to pass it on");
+                           "does not name a variable: give NAME=VALUE, or NAME to pass it on");
     if (equals != std::string::npos) {
       options.added[name] = text.substr(equals + 1);
     } else if (const auto found = inherited.find(name); found != inherited.end()) {
@@ -75,7 +75,7 @@ void read_environment(SettingReader& reader, const Surroundings& here, Options& 
   }
 }
 
-// The runtime reads it. That of --env is the program's own business.
+// Sets MUSTER_BACKEND, which the runtime reads. A value from --env is not checked here.
 void read_backend(SettingReader& reader, Options& options) {
   std::string backend;
   reader.choice<std::string>("backend", {{"gloo", "gloo"}, {"nccl", "nccl"}, {"mpi", "mpi"}, {"shm", "shm"}},
@@ -83,7 +83,7 @@ void read_backend(SettingReader& reader, Options& options) {
   if (!backend.empty()) options.added["MUSTER_BACKEND"] = backend;
   if (backend == "mpi" && options.mpi == wire::Mpi::kNone)
     reader.refuse(*reader.find("mpi"),
-                  "leaves each rank alone, but --backend mpi joins them by MPI: leave one of the two out");
+                  "leaves each rank alone, but --backend mpi needs MPI: leave out one of the two");
 }
 
 bool streams_are_valid(std::string_view text) {
@@ -98,7 +98,7 @@ bool streams_are_valid(std::string_view text) {
   });
 }
 
-// Separated by commas; two of them are one that belongs to the text.
+// Splits at commas; two commas in a row are a comma within the text.
 std::vector<std::string> texts_of(std::string_view list) {
   std::vector<std::string> texts(1);
   for (std::size_t at = 0; at < list.size(); ++at) {
@@ -120,7 +120,8 @@ void read_filters(SettingReader& reader, Options& options) {
     if (setting == nullptr) continue;
     *texts = texts_of(setting->values.back());
     if (std::ranges::find(*texts, "") != texts->end())
-      return reader.refuse(*setting, "has an empty text, which is in every line: give texts as apple,pear");
+      return reader.refuse(*setting,
+                           "has an empty text, which every line contains: give texts such as apple,pear");
   }
 }
 
@@ -132,7 +133,8 @@ void read_output(SettingReader& reader, Options& options) {
     if (setting == nullptr) continue;
     if (!streams_are_valid(setting->values.back())) {
       return reader.refuse(
-          *setting, "names no streams: give 0 to 3 (none, stdout, stderr, both), or by local rank: 0:3,1:1");
+          *setting,
+          "does not name streams: give 0 to 3 (none, stdout, stderr, both), or by local rank: 0:3,1:1");
     }
     *value = setting->values.back();
   }
@@ -141,7 +143,7 @@ void read_output(SettingReader& reader, Options& options) {
   auto& shown = options.shown_local_ranks.emplace();
   for (const std::string_view part : split(setting->values.back(), ',')) {
     const auto rank = parse_number<std::uint16_t>(part);
-    if (!rank) return reader.refuse(*setting, "is no list of local ranks: give them as 0,1");
+    if (!rank) return reader.refuse(*setting, "is not a list of local ranks: give them as 0,1");
     shown.push_back(*rank);
   }
 }
@@ -152,7 +154,7 @@ void read_directories(SettingReader& reader, const Surroundings& here, Options& 
   for (const auto& [name, value] : {std::pair("log-dir", &options.log_directory),
                                     std::pair("checkpoint-dir", &options.checkpoint_directory)}) {
     if (const Setting* setting = reader.find(name)) {
-      if (setting->values.back().empty()) return reader.refuse(*setting, "is no directory: give a path");
+      if (setting->values.back().empty()) return reader.refuse(*setting, "is not a directory: give a path");
       *value = absolute(setting->values.back());
     }
   }
@@ -183,7 +185,7 @@ Expected<std::string> log_directory_of(const Settings& settings, const Surroundi
 Status add_setting(Settings& settings, const Flag& flag, std::string source, std::string value) {
   const auto [place, is_new] = settings.try_emplace(std::string(option_name(flag)), Setting{source, {}});
   if (!is_new && place->second.source != source) {
-    return failure(ErrorCode::kInvalidArgument, "{}: says the same as {}: give one of them", source,
+    return failure(ErrorCode::kInvalidArgument, "{}: means the same as {}: give only one of them", source,
                    place->second.source);
   }
   place->second.values.push_back(std::move(value));
@@ -196,7 +198,7 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
   const auto read = [&](std::string_view prefix, const Flag& flag) -> Status {
     const std::string name = variable_name(prefix, flag.name);
     const auto found = environment.find(name);
-    // Empty is how a caller unsets a variable.
+    // An empty variable counts as unset.
     if (found == environment.end() || found->second.empty()) return {};
     if (settings.contains(option_name(flag))) return {};
     std::string value = found->second;
@@ -222,14 +224,14 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
     return flag.name == "env" || flag.name == "help" || flag.name == "version" ||
            flag.name == "print-completion";
   };
-  // Most launches have none, and need not ask for each flag's.
+  // Most launches have none; then the lookup for each flag is skipped.
   const auto has_any = [&](std::string_view prefix) {
     const auto first = environment.lower_bound(std::string(prefix));
     return first != environment.end() && first->first.starts_with(prefix);
   };
   if (has_any("MUSTER_")) {
     for (const Flag& flag : own_flags()) {
-      // There, these tell the worker of the outer job's.
+      // In a worker these are set for the worker itself, by the outer job.
       if (in_a_worker && (flag.name == "checkpoint-dir" || flag.name == "backend")) continue;
       if (is_command(flag)) continue;
       if (const Status status = read("MUSTER_", flag); !status) return std::unexpected(status.error());
@@ -243,7 +245,7 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
       }
     }
   }
-  // torchrun's names for some, which its flags win over.
+  // Other variables of torchrun; its flags and PET_ variables win over these.
   constexpr std::pair<const char*, const char*> kOfTorchrunsAgent[] = {
       {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "log-line-prefix-template"},
       {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "grace"},
@@ -293,7 +295,7 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
   read_output(reader, options);
   read_torchrun(reader, options);
   reader.text("role", options.role);
-  if (options.role.empty()) reader.refuse(*reader.find("role"), "is no name");
+  if (options.role.empty()) reader.refuse(*reader.find("role"), "is not a name");
   reader.flag("module", options.module);
   reader.flag("no-python", options.no_python);
   reader.choice("store", {{"agent", true}, {"worker", false}}, options.store_on_agent);
@@ -310,7 +312,7 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
     return failure(ErrorCode::kInvalidArgument, "--warm and --no-warm exclude each other: give one of them");
   if (program.empty() || program.front().empty()) {
     return failure(ErrorCode::kInvalidArgument,
-                   "no program is given: `launch --nodes 2 --gpus-per-node 4 PROGRAM ARGUMENTS...`");
+                   "no program given: `launch --nodes 2 --gpus-per-node 4 PROGRAM ARGUMENTS...`");
   }
   options.program = std::move(program);
   if (const Status alone = refuse_several_launchers(settings, options, here); !alone)

@@ -1,8 +1,8 @@
-// What the user wants, as values: settings from flags, environment and file, and the options that they make.
+// What the user wants, as values: settings from flags, environment and file, and the options made from them.
 //
 // Precedence: flag, then MUSTER_NAME, then PET_NAME (torchrun's own variables), then the configuration file,
-// then the default. Pure: what the machine has is asked for later (plan.h). Every error is one line: which
-// flag, variable or key, its value, and what would be right.
+// then the default. Pure: make_plan() (plan.h) adds what the machine has. Every error is one line: the flag,
+// variable or key, its value, and what would be right.
 #pragma once
 
 #include <cstdint>
@@ -27,38 +27,38 @@ struct Setting {
   std::string source;  // for messages: "--nodes", "MUSTER_NODES", "nodes in job.yaml"
   std::vector<std::string> values;
 };
-// Settings by the name of their option. Switches hold "1" or "0".
+// Settings by option name. Switches hold "1" or "0".
 using Settings = std::map<std::string, Setting, std::less<>>;
 using Environment = std::map<std::string, std::string, std::less<>>;
 
 // Adds a value under the name of the flag's option. Errors: the option was already set under another name.
 Status add_setting(Settings& settings, const Flag& flag, std::string source, std::string value);
 
-// The settings that variables make. In a worker of another job, those that are that worker's are none.
-// Errors: a flag that is not supported.
+// The settings from environment variables. In a worker of another job, ignores the variables that are set for
+// that worker. Errors: an unsupported flag.
 Expected<Settings> settings_from_environment(const Environment& environment);
 
 enum class Device { kAuto, kCuda, kCpu };
-// How agents are spoken to. kAuto: by inherited sockets on this machine; elsewhere by TCP if they can
-// connect, else through the host shell.
+// How the launcher talks to agents. kAuto: inherited sockets on this machine; elsewhere TCP if agents can
+// connect, else the host shell.
 enum class Control { kAuto, kSocket, kTcp, kStdio };
 
 struct WorkerCount {
   enum class Kind { kNumber, kAuto, kGpu, kCpu } kind = Kind::kNumber;
-  std::int32_t number = 1;                 // of kNumber
+  std::int32_t number = 1;                 // for kNumber
   std::string source = "--gpus-per-node";  // for messages
-  bool given = false;                      // by the user: wins over the hosts' slots
+  bool given = false;                      // the user gave it: wins over the hosts' slots
 };
 
-// What is done about failures, and about the end of the time that the job has.
+// How the job handles failures and the end of its time.
 struct RecoveryOptions {
-  Duration restart_window = std::chrono::hours(1);  // in which max_restarts counts
+  Duration restart_window = std::chrono::hours(1);  // max_restarts counts within this time
   Duration restart_delay = std::chrono::seconds(1);
-  std::int32_t no_progress_limit = 3;                    // zero: none
-  Duration node_exclusion = std::chrono::seconds(600);   // zero: none is left out
+  std::int32_t no_progress_limit = 3;                    // zero: no limit
+  Duration node_exclusion = std::chrono::seconds(600);   // zero: nodes are never excluded
   Duration preemption_grace = std::chrono::seconds(30);  // from the notice to TERM
   std::optional<Duration> time_limit;
-  // The first attempt waits so long after the last node that came for the others, if enough are there.
+  // Once enough nodes have joined, the first attempt waits this long after the latest one for others.
   Duration start_timeout = std::chrono::seconds(30);
 };
 
@@ -68,16 +68,16 @@ struct InputOption {
   std::int32_t rank = 0;
 };
 
-// What stands before the program of some ranks.
+// A command before the program of some ranks.
 struct WrapperOption {
   std::string source;    // for messages
-  NumberRanges ranks{};  // none: all
+  NumberRanges ranks{};  // empty: all ranks
   std::vector<std::string> words{};
 };
 
 struct Options {
-  std::int32_t nodes = 1;                 // MAX of MIN:MAX
-  std::optional<std::int32_t> min_nodes;  // of MIN:MAX
+  std::int32_t nodes = 1;                 // MAX in MIN:MAX
+  std::optional<std::int32_t> min_nodes;  // MIN in MIN:MAX
   std::optional<std::int32_t> max_nodes;  // hosts may be added up to this; empty: `nodes`
   std::int32_t spare_nodes = 0;
   WorkerCount workers_per_node;
@@ -88,10 +88,10 @@ struct Options {
   wire::Warm warm = wire::Warm::kAuto;
   std::string log_directory;         // absolute
   std::string checkpoint_directory;  // absolute, or empty
-  bool take_over = false;            // that directory, from a launch that uses it
+  bool take_over = false;            // take the checkpoint directory from a launch that uses it
   std::string role = "default";
-  std::string run_id;                        // --rdzv-id as it is, or empty
-  std::string job_name;                      // the same as it may stand in a file's name, or empty
+  std::string run_id;                        // --rdzv-id unchanged, or empty
+  std::string job_name;                      // run_id made safe for a file name, or empty
   std::int32_t master_port = 0;              // of the workers' store; 0: any free one
   std::string master_port_source;            // for messages
   std::map<std::string, std::string> added;  // --env
@@ -123,22 +123,22 @@ struct Surroundings {
   Environment environment;
   std::string working_directory;
   std::string hostname;
-  std::map<std::string, std::string> files = {};  // what settings name (files_of()), by path as given
+  std::map<std::string, std::string> files = {};  // contents of files_of(), by path as given
 };
 
-// The paths of the files that must be read before make_options(): hosts, variables. With the setting's name,
-// for messages.
+// (setting name for messages, path) of each file that the caller must read before make_options(): hosts and
+// variables.
 std::vector<std::pair<std::string, std::string>> files_of(const Settings& settings);
 
 Expected<Options> make_options(const Settings& settings, std::vector<std::string> program,
                                const Surroundings& here);
 
-// As --nodes takes it: "2", or "1:4".
+// In the form of --nodes: "2", or "1:4".
 std::string nodes_text(const Options& options);
-// Where jobs keep their logs, absolute; all that is asked of the settings of a command that looks at jobs.
+// The absolute directory of the jobs' logs: the only setting that commands for existing jobs need.
 Expected<std::string> log_directory_of(const Settings& settings, const Surroundings& here);
 
-// What -r or -t mean for one local rank: 0 none, 1 stdout, 2 stderr, 3 both.
+// The value of -r or -t for one local rank: 0 none, 1 stdout, 2 stderr, 3 both.
 std::int32_t streams_of(std::string_view text, std::int32_t local_rank);
 
 }  // namespace muster::launcher

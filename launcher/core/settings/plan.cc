@@ -20,17 +20,17 @@ namespace {
 
 constexpr const char* kThreads = "OMP_NUM_THREADS";
 
-// Of workers' output on its way to a reader: what all agents together may send before it is taken, and what
-// each may at most and needs at least to keep the pipe full.
+// Limits for the workers' output that agents have sent and the launcher has not yet consumed: for all agents
+// together; the most for one agent; and the least that keeps an agent's connection busy.
 constexpr std::int64_t kAllWindowsBytes = std::int64_t{64} << 20;
 constexpr std::int64_t kMostWindowBytes = std::int64_t{4} << 20;
 constexpr std::int64_t kLeastWindowBytes = std::int64_t{256} << 10;
 
-// What other machines have is not known here.
+// On other machines the launcher does not know the number of GPUs and cores.
 Expected<std::int32_t> workers_on_hosts(const Options& options) {
   if (options.workers_per_node.kind == WorkerCount::Kind::kNumber) return options.workers_per_node.number;
   return failure(ErrorCode::kInvalidArgument,
-                 "{}: what other machines have is not known: give a number, or slots: --hosts {}:8",
+                 "{}: works only on this machine; for other hosts give a number, or slots: --hosts {}:8",
                  options.workers_per_node.source, options.hosts.front().name);
 }
 
@@ -69,7 +69,7 @@ std::vector<std::string> command_of(const Options& options, const Environment& e
   return command;
 }
 
-// By local rank, which streams stay off the terminal.
+// The streams to keep off the terminal, by local rank.
 std::vector<std::int32_t> hidden_streams(const Options& options, std::int32_t worker_count) {
   std::vector<std::int32_t> hidden;
   for (std::int32_t rank = 0; rank < worker_count; ++rank) {
@@ -110,7 +110,7 @@ std::string command_text(const std::vector<std::string>& words) {
   return text;
 }
 
-// With the number of workers that each may have.
+// The hosts, each with the number of workers that it may have.
 std::vector<Host> with_slots(const Options& options, std::int32_t per_node) {
   std::vector<Host> hosts = options.hosts;
   for (Host& host : hosts) {
@@ -119,7 +119,7 @@ std::vector<Host> with_slots(const Options& options, std::int32_t per_node) {
   return hosts;
 }
 
-// One for each node of a job whose nodes are containers of one engine, spares too.
+// The containers of a job whose nodes run on one Docker engine, one for each node including spares.
 std::vector<Host> containers_of(const Options& options, std::string_view job_id, std::int32_t per_node) {
   std::vector<Host> containers;
   for (std::int32_t node = 0; node < options.nodes + options.spare_nodes; ++node)
@@ -127,20 +127,21 @@ std::vector<Host> containers_of(const Options& options, std::string_view job_id,
   return containers;
 }
 
-// Containers of one engine share its cores, and each would count all of them.
+// Containers of one engine share its cores, but each would count all of them as its own.
 std::int32_t threads_in_container(const Options& options, const Machine& machine, std::int32_t per_node) {
   const double cpus = options.remote.container.cpus;
   const std::int32_t cores = cpus > 0 ? static_cast<std::int32_t>(cpus) : machine.core_count / options.nodes;
   return std::max(1, cores / per_node);
 }
 
-// What containers see and get of this machine. Needs the plan's nodes and directories.
+// Settles the mounts and variables of containers. Needs the plan's nodes and directories.
 Status settle_containers(Plan& plan, const Options& options, const Machine& machine,
                          const Surroundings& here) {
   if (!plan.remote.in_containers()) return {};
   if (here.working_directory == "/")
     return failure(ErrorCode::kInvalidArgument,
-                   "--image: the working directory is /, which cannot be mounted: start from another one");
+                   "--image: the working directory is /, which cannot be mounted: "
+                   "start from another directory");
   plan.remote.container.mounts =
       with_own_directories(plan.remote.container.mounts,
                            {here.working_directory, plan.job.log_directory, options.checkpoint_directory});
@@ -162,13 +163,14 @@ Status check_counts(const Options& options, CountOn count_on) {
   for (std::int32_t node = 0; node < options.nodes; ++node) {
     members += count_on(node);
     if (members > kMostWorkers && options.hosts.empty()) {
-      return failure(ErrorCode::kInvalidArgument, "{}: {} with {} workers each are more than {} workers",
-                     options.workers_per_node.source, count_of(options.nodes, "node"), count_on(node),
-                     kMostWorkers);
+      return failure(
+          ErrorCode::kInvalidArgument, "{}: {} with {} workers each exceed the limit of {} workers",
+          options.workers_per_node.source, count_of(options.nodes, "node"), count_on(node), kMostWorkers);
     }
   }
   if (members > kMostWorkers) {
-    return failure(ErrorCode::kInvalidArgument, "{}: {} with {} workers in all are more than {} workers",
+    return failure(ErrorCode::kInvalidArgument,
+                   "{}: {} with {} workers in all exceed the limit of {} workers",
                    options.workers_per_node.source, count_of(options.nodes, "node"), members, kMostWorkers);
   }
   std::int64_t spares = 0;
@@ -176,11 +178,11 @@ Status check_counts(const Options& options, CountOn count_on) {
     spares += count_on(options.nodes + spare);
   if (spares > kMostWorkers)
     return failure(ErrorCode::kInvalidArgument,
-                   "--spare-nodes: {} with {} workers each are more than {} workers", options.spare_nodes,
-                   count_on(options.nodes), kMostWorkers);
+                   "--spare-nodes: {} with {} workers each exceed the limit of {} workers",
+                   options.spare_nodes, count_on(options.nodes), kMostWorkers);
   for (std::int32_t node = 0; node < options.nodes + options.spare_nodes; ++node) {
     if (count_on(node) > kMostSlots)
-      return failure(ErrorCode::kInvalidArgument, "{}: {} workers of one node are more than {}",
+      return failure(ErrorCode::kInvalidArgument, "{}: {} workers on one node exceed the limit of {}",
                      options.workers_per_node.source, count_on(node), kMostSlots);
   }
   return {};
@@ -189,8 +191,8 @@ Status check_counts(const Options& options, CountOn count_on) {
 Status check_gpus(const Options& options, const Machine& machine, std::int32_t world_size) {
   if (options.device != Device::kCuda || world_size <= machine.gpu_count) return {};
   return failure(ErrorCode::kInvalidArgument,
-                 "--device: cuda needs a GPU for each worker, but there are {} and {}{}: "
-                 "start fewer, or use --device cpu",
+                 "--device: cuda needs a GPU for each worker, but there are {} and {}{}: start fewer, "
+                 "or use --device cpu",
                  count_of(world_size, "worker"), count_of(machine.gpu_count, "GPU"),
                  machine.gpu_note.empty() ? "" : fmt::format(" ({})", machine.gpu_note));
 }
@@ -205,14 +207,14 @@ std::string_view name_of(Control control) {
   return kNames[static_cast<std::size_t>(control)];
 }
 
-// As --hosts takes it, without the slots.
+// In the form of --hosts, without the slots.
 std::string place_text(const Host& host) {
   const std::string name = host.name.contains(':') ? fmt::format("[{}]", host.name) : host.name;
   return fmt::format("{}{}{}", host.user.empty() ? "" : host.user + "@", name,
                      host.port == 0 ? "" : fmt::format(" port {}", host.port));
 }
 
-// The agents get the command in one frame, in which each word takes five bytes more than it has.
+// The agents get the command in one frame, where each word takes five bytes more than its length.
 Status check_command_size(const Plan& plan) {
   const wire::JobSpec& job = plan.job;
   constexpr std::size_t kRoomForTheRest = 256 << 10;
@@ -228,11 +230,11 @@ Status check_command_size(const Plan& plan) {
   if (bytes <= kMost) return {};
   return failure(
       ErrorCode::kInvalidArgument,
-      "the command takes {} bytes, with what --env adds (allowed: {}): pass what is long in a file", bytes,
+      "the command and the variables of --env take {} bytes (allowed: {}): pass long values in a file", bytes,
       kMost);
 }
 
-// Of the column.
+// The width of the column of hosts.
 std::size_t host_width(const Plan& plan) {
   constexpr std::size_t kLeast = 13;
   std::size_t width = kLeast;
@@ -428,15 +430,15 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
 
 namespace {
 
-// The nodes are those that their rooms make.
+// Checks that the nodes' ranks follow from the room of each node.
 Status check_nodes(const Plan& plan) {
   std::int32_t first_rank = 0;
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
     const NodePlan& each = plan.nodes[i];
     const NodeId id(static_cast<std::int32_t>(i));
     if (each.node != id || each.first_rank != Rank(first_rank) || each.worker_count != plan.room_of(id))
-      return failure(ErrorCode::kInvalidArgument, "nodes: node {} has ranks {}, which are not its own", i,
-                     ranks_text(each));
+      return failure(ErrorCode::kInvalidArgument, "nodes: node {} has ranks {}, which belong to other nodes",
+                     i, ranks_text(each));
     first_rank += each.worker_count;
   }
   return {};
@@ -444,12 +446,13 @@ Status check_nodes(const Plan& plan) {
 
 Status check_sizes(const Plan& plan) {
   constexpr auto kWrong = ErrorCode::kInvalidArgument;
-  if (plan.nodes.empty()) return failure(kWrong, "nodes: there is none");
+  if (plan.nodes.empty()) return failure(kWrong, "nodes: the list is empty");
   const auto node_count = static_cast<std::int64_t>(plan.nodes.size());
-  if (plan.spare_nodes < 0) return failure(kWrong, "spare_nodes: {} is less than none", plan.spare_nodes);
+  if (plan.spare_nodes < 0) return failure(kWrong, "spare_nodes: {} is negative", plan.spare_nodes);
   const std::int64_t agent_count = node_count + plan.spare_nodes;
   if (!plan.hosts.empty() && static_cast<std::int64_t>(plan.hosts.size()) != agent_count)
-    return failure(kWrong, "slots: of {} hosts, but there are {} nodes", plan.hosts.size(), agent_count);
+    return failure(kWrong, "slots: given for {} hosts, but there are {} nodes", plan.hosts.size(),
+                   agent_count);
   if (plan.min_nodes && (*plan.min_nodes < 1 || *plan.min_nodes > node_count))
     return failure(kWrong, "min_nodes: {} is not between 1 and {}", *plan.min_nodes, node_count);
   const bool grows = plan.most_nodes() > node_count;
@@ -457,7 +460,7 @@ Status check_sizes(const Plan& plan) {
     return failure(kWrong, "max_nodes: {} nodes cannot become {}", node_count, plan.max_nodes);
   const auto few = std::ranges::find_if(plan.hosts, [](const Host& host) { return *host.slots < 1; });
   if (few != plan.hosts.end() || plan.nodes.front().worker_count < 1)
-    return failure(kWrong, "nodes: one has no room for a worker");
+    return failure(kWrong, "nodes: a node has no room for a worker");
   Options options;
   options.nodes = static_cast<std::int32_t>(node_count);
   options.spare_nodes = plan.spare_nodes;
@@ -488,9 +491,8 @@ Status check_limits(const Plan& plan) {
     if (Status is_time = check(name, value, may_be_zero); !is_time) return is_time;
   }
   if (plan.job.max_restarts >= 0 && recovery.no_progress_limit >= 0) return {};
-  return failure(ErrorCode::kInvalidArgument,
-                 "max_restarts, no_progress_limit: {}, {}: one is less than none", plan.job.max_restarts,
-                 recovery.no_progress_limit);
+  return failure(ErrorCode::kInvalidArgument, "max_restarts, no_progress_limit: {}, {}: a value is negative",
+                 plan.job.max_restarts, recovery.no_progress_limit);
 }
 
 }  // namespace
@@ -506,7 +508,7 @@ std::optional<std::string> thread_notice(const Plan& plan, const Machine& machin
       plan.job.environment.contains("OMP_NUM_THREADS")) {
     return std::nullopt;
   }
-  return fmt::format("OMP_NUM_THREADS is {} for each worker ({} cores, {} workers); set it to choose another",
+  return fmt::format("OMP_NUM_THREADS is {} for each worker ({} cores, {} workers); set it to change that",
                      std::max(1, machine.core_count / plan.world_size()), machine.core_count,
                      plan.world_size());
 }
@@ -529,11 +531,10 @@ std::string plan_as_text(const Plan& plan) {
   line("restarts",
        fmt::format("at most {} within {:g} s", job.max_restarts, in_seconds(plan.recovery.restart_window)));
   if (plan.min_nodes)
-    line("nodes",
-         fmt::format("{}, or fewer down to {} when some are lost{}", plan.nodes.size(), *plan.min_nodes,
-                     plan.most_nodes() == static_cast<std::int32_t>(plan.nodes.size())
-                         ? ""
-                         : fmt::format("; up to {} when hosts are added", plan.most_nodes())));
+    line("nodes", fmt::format("{}, down to {} when nodes are lost{}", plan.nodes.size(), *plan.min_nodes,
+                              plan.most_nodes() == static_cast<std::int32_t>(plan.nodes.size())
+                                  ? ""
+                                  : fmt::format("; up to {} when hosts are added", plan.most_nodes())));
   if (plan.recovery.time_limit)
     line("time limit", fmt::format("{:g} s", in_seconds(*plan.recovery.time_limit)));
   line("GPUs", job.use_gpus ? "each worker gets one" : "workers get none");
@@ -556,7 +557,7 @@ std::string plan_as_text(const Plan& plan) {
   for (std::size_t node = plan.nodes.size(); node < static_cast<std::size_t>(plan.agent_count()); ++node) {
     text += fmt::format("{:<13}{}{:<13}{}\n", fmt::format("node{}", node), host_of(node),
                         plan.hosts.empty() ? "-" : fmt::format("- ({})", *plan.hosts[node].slots),
-                        "spare: takes those of a lost node");
+                        "spare: takes the ranks of a lost node");
   }
   return text;
 }

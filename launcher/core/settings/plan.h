@@ -1,6 +1,6 @@
-// What will be started where: a value, made from the options and what the machine has.
+// The plan of a job: which workers to start on which nodes, made from the options and what the machine has.
 //
-// --dry-run prints it and stops; the launcher carries it out. Pure.
+// --dry-run prints the plan and stops; otherwise the launcher carries it out. Pure.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace muster::launcher {
 
-// What was found on this machine. GPUs are looked for only where they can matter.
+// What this machine has. gpu_count is filled in only if needs_gpu_count().
 struct Machine {
   std::int32_t core_count = 1;
   std::int32_t gpu_count = 0;
@@ -31,47 +31,46 @@ struct NodePlan {
   bool has(Rank rank) const { return RankRange(first_rank, worker_count).has(rank); }
 };
 
-constexpr std::int64_t kMostWorkers = 100'000;  // of all nodes at full size, and of all spares
+constexpr std::int64_t kMostWorkers = 100'000;  // limit for all nodes at full size, and for all spares
 
 struct Plan {
   wire::JobSpec job;
-  // The nodes that take part at full size, with the ranks that they have then. Spare nodes have the numbers
-  // after these.
+  // The nodes that take part at full size, with their ranks. Spare nodes are numbered after these.
   std::vector<NodePlan> nodes;
-  std::optional<std::int32_t> min_nodes;  // as few will do when others are lost; empty: the size is fixed
-  std::int32_t max_nodes = 0;             // `nodes`, and hosts that are added while the job runs
+  std::optional<std::int32_t> min_nodes;  // the job continues down to this size; empty: fixed size
+  std::int32_t max_nodes = 0;             // `nodes` plus hosts that users may add at run time
   std::int32_t spare_nodes = 0;
   RecoveryOptions recovery;
-  bool take_over = false;              // the checkpoint directory, from a launch that uses it
+  bool take_over = false;              // take the checkpoint directory from a launch that uses it
   Control control = Control::kSocket;  // never kAuto where all nodes are on this machine
-  // By node number, spares too, each with its slots; empty: all nodes are on this machine.
+  // By node number, including spares, each with its slots; empty: all nodes are on this machine.
   std::vector<Host> hosts;
   RemoteOptions remote;
-  // Variables of NCCL that workers get on top, because nobody has set them here.
+  // NCCL variables that agents add because nobody has set them here.
   std::map<std::string, std::string> chosen;
-  bool program_is_here = true;      // on this machine too, from where --sync copies
+  bool program_is_here = true;      // also on this machine, from where --sync copies it
   std::int32_t world_size() const;  // at full size
-  // How many workers the node may have: a spare's may be more than those of the node whose place it takes.
+  // Workers that the node has room for. A spare may have room for more than the node that it replaces has.
   std::int32_t room_of(NodeId node) const;
   std::int32_t agent_count() const;
   bool needs_all_nodes() const { return spare_nodes == 0 && !min_nodes; }
-  // Nodes that may ever take part in one attempt.
+  // The most nodes that can take part in one attempt.
   std::int32_t most_nodes() const { return std::max(max_nodes, static_cast<std::int32_t>(nodes.size())); }
   NodeNames names() const;
-  // The file for what the node's agent writes to stderr, and the host shell that it runs in.
+  // The file for the stderr of the node's agent and of its host shell.
   std::string agent_log(NodeId node) const;
 };
 
-// `job_id` is unique; its directory is LOG_DIRECTORY/job_id. Errors: more workers than GPUs, no GPUs where
-// some are asked for.
+// `job_id` must be unique; the job's directory is LOG_DIRECTORY/job_id. Errors: too many workers; fewer GPUs
+// than the options need; a command too long to send.
 Expected<Plan> make_plan(const Options& options, const Machine& machine, const Surroundings& here,
                          std::string job_id);
 
-// kInvalidArgument, with the field and its value, if make_plan() would have made no such plan: it was read
-// from somewhere.
+// Checks a plan that was read from a file. kInvalidArgument, with the field and its value, if make_plan()
+// could not have made it.
 Status check_plan(const Plan& plan);
 
-// Said once when workers share the cores without having been told how.
+// The notice that launch set OMP_NUM_THREADS because workers share the cores; nullopt if it did not.
 std::optional<std::string> thread_notice(const Plan& plan, const Machine& machine,
                                          const Environment& inherited);
 

@@ -15,8 +15,8 @@ void read_nodes(SettingReader& reader, Options& options) {
   if (parts.size() > 2 || !low || !high || *low < 1 || *high < 1)
     return reader.refuse(*setting, "is not a number of nodes: give 1 or more, or MIN:MAX");
   if (*low > *high)
-    return reader.refuse(
-        *setting, fmt::format("has its smallest number last: give MIN:MAX, such as {}:{}", *high, *low));
+    return reader.refuse(*setting,
+                         fmt::format("has MIN above MAX: give MIN:MAX, such as {}:{}", *high, *low));
   options.nodes = *high;
   if (*low < *high) options.min_nodes = *low;
 }

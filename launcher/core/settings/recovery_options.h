@@ -1,5 +1,5 @@
-// The flags that say how a job deals with failures and with the end of its time: nodes and spare nodes,
-// restarts, preemption, time limit. Pure.
+// The flags for failures and for the end of a job's time: nodes and spare nodes, restarts, preemption, time
+// limit. Pure.
 #pragma once
 
 #include "launcher/core/settings/setting_reader.h"

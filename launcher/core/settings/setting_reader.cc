@@ -21,7 +21,7 @@ std::optional<std::int64_t> bytes_of(std::string_view text) {
   return *number << shift;
 }
 
-// What parse_duration() takes, or 90:00, 2:30:00. Of several parts all but the first are below 60.
+// Accepts what parse_duration() accepts, or 90:00, 2:30:00. All parts but the first must be below 60.
 std::optional<Duration> time_of(std::string_view text) {
   const auto parts = split(text, ':');
   if (parts.size() == 1) return parse_duration(text);

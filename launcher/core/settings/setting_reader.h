@@ -1,6 +1,6 @@
-// Reads settings one after the other as numbers, times and choices, and keeps the first thing that is wrong.
+// Reads settings as numbers, times and choices, and keeps the first error.
 //
-// A setting that is not there leaves the value as it is: the default. Pure; the settings must outlive it.
+// A missing setting leaves the value unchanged: the default. Pure. The settings must outlive the reader.
 #pragma once
 
 #include <initializer_list>
@@ -15,16 +15,16 @@ class SettingReader {
   explicit SettingReader(const Settings& settings) : settings_(settings) {}
 
   const Setting* find(std::string_view name) const;
-  // Keeps "--grace: soon `what`", unless something was wrong before.
+  // Keeps the error "--grace: soon `what`", unless there was one before.
   void refuse(const Setting& setting, std::string_view what);
-  // Keeps the error, unless something was wrong before.
+  // Keeps the error, unless there was one before.
   void fail(Error error);
   void text(std::string_view name, std::string& value);
   void flag(std::string_view name, bool& value);
-  // At least `low`; `what` is counted, for the message.
+  // A number, at least `low`. `what` names the things counted, for the message.
   void count(std::string_view name, std::int32_t low, std::string_view what, std::int32_t& value);
   void seconds(std::string_view name, bool may_be_zero, Duration& value);
-  // A number of bytes with K, M, G or T (1024 each; k, m, g, t too) behind it or nothing, `low` at least.
+  // A number of bytes, at least `low`, optionally followed by K, M, G or T in either case (powers of 1024).
   void bytes(std::string_view name, std::int64_t low, std::int64_t& value);
   // Seconds, or MM:SS, or HH:MM:SS; more than zero.
   void time(std::string_view name, std::optional<Duration>& value);

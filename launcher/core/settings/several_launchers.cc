@@ -6,7 +6,7 @@ namespace muster::launcher {
 
 namespace {
 
-// Either may be given without its domain.
+// Either name may lack its domain.
 bool is_name_of(std::string_view host, std::string_view hostname) {
   const auto begins = [](std::string_view full, std::string_view name) {
     return full.starts_with(name) && full.substr(name.size()).starts_with('.');
@@ -37,8 +37,8 @@ std::string count_text(const WorkerCount& count) {
 
 std::string whole_job(const Options& options) {
   return fmt::format(
-      "one launch starts all nodes: run `launch --nodes {} --gpus-per-node {} {}` once, with --hosts where "
-      "they are on other machines",
+      "one launch starts all nodes: run `launch --nodes {} --gpus-per-node {} {}` once, "
+      "with --hosts if the nodes are other machines",
       nodes_text(options), count_text(options.workers_per_node), options.program.front());
 }
 
@@ -46,20 +46,22 @@ std::string whole_job(const Options& options) {
 
 Status refuse_several_launchers(const Settings& given, const Options& options, const Surroundings& here) {
   const auto alone = given.find("standalone");
-  // Then torchrun passes over all of these.
+  // With --standalone torchrun ignores all of these.
   const bool standalone = alone != given.end() && alone->second.values.back() == "1";
   const Settings settings = standalone ? Settings() : given;
   if (const auto rank = settings.find("node-rank"); rank != settings.end()) {
-    // With one node, rank 0 is all there is; with more, even 0 says that others are started elsewhere.
+    // With one node, 0 is the only rank; with more, even 0 means that other launchers start the rest.
     if (rank->second.values.back() != "0" || options.nodes > 1) {
-      return failure(ErrorCode::kInvalidArgument, "{}: {} says that this is one of several launchers; {}",
-                     rank->second.source, rank->second.values.back(), whole_job(options));
+      return failure(ErrorCode::kInvalidArgument,
+                     "{}: {} means that this is one of several launchers, but {}", rank->second.source,
+                     rank->second.values.back(), whole_job(options));
     }
   }
   for (const char* name : {"master-addr", "rdzv-endpoint"}) {
     const auto place = settings.find(name);
-    if (!options.hosts.empty()) break;  // the launcher finds out where the nodes reach each other
-    // With one node as well: a script that is started on each of several machines would train there alone.
+    if (!options.hosts.empty())
+      break;  // the launcher itself detects on which addresses the nodes reach each other
+    // Applies to one node, too: a script started on each of several machines would train alone on each.
     if (place == settings.end() || is_this_machine(place->second.values.back(), here)) continue;
     return failure(ErrorCode::kInvalidArgument, "{}: {} is another machine, but {}", place->second.source,
                    place->second.values.back(), whole_job(options));
@@ -69,8 +71,9 @@ Status refuse_several_launchers(const Settings& given, const Options& options, c
     const auto count = here.environment.find(name);
     if (count == here.environment.end() || count->second.empty() || count->second == "1") continue;
     return failure(ErrorCode::kInvalidArgument,
-                   "{}: {} nodes are allocated by Slurm, but without --hosts all nodes of a launch run on "
-                   "this machine; to use this machine alone: "
+                   "{}: Slurm allocated {} nodes, "
+                   "but without --hosts all nodes of a launch run on this machine; "
+                   "to use only this machine: "
                    "`env -u SLURM_JOB_NUM_NODES -u SLURM_NNODES launch --nodes {} --gpus-per-node {} {}`",
                    name, count->second, nodes_text(options), count_text(options.workers_per_node),
                    options.program.front());

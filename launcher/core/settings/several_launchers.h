@@ -1,15 +1,15 @@
-// Refuses a launch that believes itself to be one of several: torchrun is started once on every node,
-// `launch` once.
+// Refuses a launch whose flags or environment say that it is one of several: users start torchrun on every
+// node, but `launch` only once.
 //
-// Started on every node all the same, each launch would run the whole job, and all of them would write one
-// checkpoint directory. Pure.
+// Otherwise each launch would run the whole job, and all of them would write to one checkpoint directory.
+// Pure.
 #pragma once
 
 #include "launcher/core/settings/options.h"
 
 namespace muster::launcher {
 
-// Errors name the flag or variable and the command to use instead.
+// Errors: the flag or variable, and the command to use instead.
 Status refuse_several_launchers(const Settings& settings, const Options& options, const Surroundings& here);
 
 }  // namespace muster::launcher

@@ -10,7 +10,7 @@ namespace muster::launcher {
 
 namespace {
 
-// Of the job's directory: what may not stand there becomes a dash.
+// A name for the job's directory: replaces characters that are not allowed there with dashes.
 std::string as_file_name(std::string name) {
   constexpr std::size_t kMostLetters = 100;
   name.resize(std::min(name.size(), kMostLetters));
@@ -25,17 +25,17 @@ std::string as_file_name(std::string name) {
   return name;
 }
 
-// "none" is torchrun's default: nothing to name a job after.
+// "none", torchrun's default, does not name the job.
 void read_run_id(SettingReader& reader, Options& options) {
   const Setting* setting = reader.find("rdzv-id");
   if (setting == nullptr) return;
   options.run_id = setting->values.back();
-  if (options.run_id.empty()) return reader.refuse(*setting, "names no job: give a name");
+  if (options.run_id.empty()) return reader.refuse(*setting, "does not name a job: give a name");
   if (options.run_id != "none") options.job_name = as_file_name(options.run_id);
 }
 
-// torchrun's static rendezvous is the workers' store, at --rdzv-endpoint or else at --master-addr and
-// --master-port. With any other backend each attempt takes a free port.
+// With the static backend the workers' store uses the port of --rdzv-endpoint or --master-port, as in
+// torchrun. With other backends each attempt uses a free port.
 void read_master_port(SettingReader& reader, Options& options) {
   bool standalone = false;
   reader.flag("standalone", standalone);
@@ -79,7 +79,7 @@ void check_signals(SettingReader& reader) {
     while (name.ends_with(' ')) name.remove_suffix(1);
     if (is_signal_name(name)) continue;
     return reader.refuse({setting->source, {std::string(name)}},
-                         "is no signal's name: give names as in SIGTERM,SIGUSR1");
+                         "is not a signal name: give names as in SIGTERM,SIGUSR1");
   }
 }
 
@@ -88,7 +88,7 @@ void check_rendezvous_conf(SettingReader& reader) {
   if (setting == nullptr || setting->values.back().find_first_not_of(' ') == std::string::npos) return;
   for (const std::string_view part : split(setting->values.back(), ',')) {
     if (part.find('=') == std::string_view::npos || part.find('=') == 0)
-      return reader.refuse(*setting, "is no list of KEY=VALUE: give join_timeout=60,read_timeout=5");
+      return reader.refuse(*setting, "is not a list of KEY=VALUE: give join_timeout=60,read_timeout=5");
   }
 }
 

@@ -1,5 +1,5 @@
-// The flags that only torchrun has: those with an effect here, and whether the others hold what torchrun
-// would take. Pure.
+// The flags that only torchrun has: reads those that have an effect here, and checks the values of the
+// others. Pure.
 #pragma once
 
 #include "launcher/core/settings/setting_reader.h"

@@ -11,7 +11,7 @@ namespace muster::launcher {
 
 namespace {
 
-// docs/reference/environment.md lists both. A star stands for any further letters.
+// docs/reference/environment.md lists both. A star matches any further letters.
 constexpr std::string_view kPassed[] = {
     "CUDA_*",        "NVIDIA_*",     "NCCL_*",   "GLOO_*", "TORCH_*", "TORCHINDUCTOR_*",
     "TORCHDYNAMO_*", "PYTORCH_*",    "TRITON_*", "OMP_*",  "GOMP_*",  "KMP_*",
@@ -19,12 +19,12 @@ constexpr std::string_view kPassed[] = {
     "WANDB_*",       "TOKENIZERS_*", "LANG",     "LC_*",   "TZ"};
 constexpr std::string_view kPlaces[] = {"PATH",        "LD_LIBRARY_PATH", "LD_PRELOAD",    "PYTHON*",
                                         "VIRTUAL_ENV", "CONDA_*",         "XDG_CACHE_HOME"};
-// Of one host, or set by a launcher for its worker.
+// Not passed on: they apply to one host, or a launcher sets them for its workers.
 constexpr std::string_view kKept[] = {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "TORCHELASTIC_*",
                                       "TORCH_NCCL_ASYNC_ERROR_HANDLING"};
 constexpr std::string_view kSecretWords[] = {"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"};
 
-// CUDA_HOME, HF_HOME, ...: where something is on this machine.
+// CUDA_HOME, HF_HOME, ...: paths on this machine.
 bool is_place(std::string_view name) {
   constexpr std::string_view kEnds[] = {"_HOME", "_PATH", "_DIR", "_ROOT", "_CACHE", "_FILE"};
   return std::ranges::any_of(kEnds, [name](std::string_view end) { return name.ends_with(end); });
@@ -85,7 +85,8 @@ Expected<std::map<std::string, std::string>> parse_env_file(std::string_view tex
     const std::string name(line.substr(0, equals));
     if (name.empty() || name.find_first_of(" \t") != std::string::npos || line.contains('\0'))
       return failure(ErrorCode::kInvalidArgument,
-                     "{} line {}: expected NAME=VALUE without blanks around the =, NAME, or # and a comment",
+                     "{} line {}: expected NAME=VALUE without spaces around the =, or NAME, "
+                     "or # and a comment",
                      source, number);
     if (equals != std::string_view::npos) {
       variables[name] = line.substr(equals + 1);

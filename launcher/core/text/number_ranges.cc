@@ -14,7 +14,7 @@ Expected<NumberRanges> NumberRanges::parse(std::string_view text, std::string_vi
     const auto first = parse_number<std::int32_t>(ends.front());
     const auto last = parse_number<std::int32_t>(ends.back());
     if (ends.size() > 2 || !first || !last || *first < 0 || *last < *first)
-      return failure(ErrorCode::kInvalidArgument, "{}: {} is no list of numbers: give them as 0,4-7", flag,
+      return failure(ErrorCode::kInvalidArgument, "{}: {} is not a list of numbers: give them as 0,4-7", flag,
                      text);
     result.ranges_.emplace_back(*first, *last);
   }

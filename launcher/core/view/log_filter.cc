@@ -94,7 +94,7 @@ Expected<Pattern> Pattern::compile(const std::string& text) {
   if (const int code = regcomp(compiled.get(), text.c_str(), REG_EXTENDED | REG_NOSUB); code != 0) {
     char why[200] = "";
     regerror(code, compiled.get(), why, sizeof why);
-    return failure(ErrorCode::kInvalidArgument, "--grep: {} is no extended regular expression: {}", text,
+    return failure(ErrorCode::kInvalidArgument, "--grep: {} is not an extended regular expression: {}", text,
                    why);
   }
   Pattern pattern;

@@ -99,9 +99,9 @@ TEST(ContainerOptions, TakeEachFlag) {
 
 TEST(ContainerOptions, RefuseWrongValuesInOneLine) {
   const std::vector<std::pair<Flags, const char*>> cases = {
-      {{{"image", "-v"}}, "--image: -v is no image: give NAME, NAME:TAG or REGISTRY/NAME:TAG"},
-      {{{"image", "a b"}}, "--image: a b is no image"},
-      {{{"image", "it's"}}, "--image: it's is no image"},
+      {{{"image", "-v"}}, "--image: -v is not an image: give NAME, NAME:TAG or REGISTRY/NAME:TAG"},
+      {{{"image", "a b"}}, "--image: a b is not an image"},
+      {{{"image", "it's"}}, "--image: it's is not an image"},
       {{{"image", std::string(513, 'a')}}, "--image: aaaa"},
       {{{"pull", "sometimes"}}, "--pull: sometimes is none of missing, always, never"},
       {{{"mount", "/data"}}, "--mount: /data cannot be mounted: give SRC:DST or SRC:DST:ro"},
@@ -111,34 +111,35 @@ TEST(ContainerOptions, RefuseWrongValuesInOneLine) {
       {{{"mount", "/data:/x:rx"}}, "--mount: /data:/x:rx cannot be mounted"},
       {{{"mount", "a b:/x"}}, "--mount: a b:/x cannot be mounted"},
       {{{"mount", ":/x"}}, "--mount: :/x cannot be mounted"},
-      {{{"mount", "/a:/x"}, {"mount", "/b:/x/"}}, "--mount: /b:/x/ cannot be mounted: /a is there already"},
+      {{{"mount", "/a:/x"}, {"mount", "/b:/x/"}},
+       "--mount: /b:/x/ cannot be mounted: /a is already mounted there"},
       {{{"memory", "5M"}}, "--memory: 5M"},
       {{{"memory", "lots"}}, "--memory: lots"},
       {{{"shm-size", "1"}}, "--shm-size: 1"},
       {{{"cpus", "0"}}, "--cpus: 0 is not a number of cores: give 2 or 1.5"},
       {{{"cpus", "nan"}}, "--cpus: nan is not a number of cores"},
       {{{"cpus", "two"}}, "--cpus: two is not a number of cores"},
-      {{{"gpus", "0"}}, "--gpus: 0 are no GPUs: give all, a number for each container, or device=0,1"},
-      {{{"gpus", "none"}}, "--gpus: none are no GPUs"},
-      {{{"gpus", "device="}}, "--gpus: device= are no GPUs"},
-      {{{"gpus", "device=0,,1"}}, "--gpus: device=0,,1 are no GPUs"},
+      {{{"gpus", "0"}}, "--gpus: 0 does not name GPUs: give all, a number for each container, or device=0,1"},
+      {{{"gpus", "none"}}, "--gpus: none does not name GPUs"},
+      {{{"gpus", "device="}}, "--gpus: device= does not name GPUs"},
+      {{{"gpus", "device=0,,1"}}, "--gpus: device=0,,1 does not name GPUs"},
       {{{"network", "a b"}},
-       "--network: a b is no network: give the name of one that `docker network ls` shows"},
-      {{{"network", "-n"}}, "--network: -n is no network"},
-      {{{"container-user", "1:2:3"}}, "--container-user: 1:2:3 is no user: give UID, UID:GID"},
-      {{{"container-user", "a:"}}, "--container-user: a: is no user"},
+       "--network: a b is not a network: give the name of one that `docker network ls` shows"},
+      {{{"network", "-n"}}, "--network: -n is not a network"},
+      {{{"container-user", "1:2:3"}}, "--container-user: 1:2:3 is not a user: give UID, UID:GID"},
+      {{{"container-user", "a:"}}, "--container-user: a: is not a user"},
       {{{"container-arg", "privileged=true"}},
-       "--container-arg: privileged=true is no argument of a container: give NAME=VALUE, of add-host, "
+       "--container-arg: privileged=true is not a container argument: give NAME=VALUE with one of these names: add-host, "
        "cap-add, "},
-      {{{"container-arg", "device"}}, "--container-arg: device is no argument of a container"},
-      {{{"container-arg", "device="}}, "--container-arg: device= is no argument of a container"},
+      {{{"container-arg", "device"}}, "--container-arg: device is not a container argument"},
+      {{{"container-arg", "device="}}, "--container-arg: device= is not a container argument"},
       {{{"container-arg", "label=muster.job=x"}},
-       "--container-arg: label=muster.job=x is a label of Muster's own: give another name"},
+       "--container-arg: label=muster.job=x is a label reserved for Muster: give another name"},
       {{{"container-arg", "ulimit=nofile"}},
-       "--container-arg: ulimit=nofile is no limit: give ulimit=NAME=NUMBER or NAME=SOFT:HARD, -1 for none"},
-      {{{"container-arg", "ulimit=nofile=many"}}, "--container-arg: ulimit=nofile=many is no limit"},
-      {{{"container-arg", "ulimit=nofile=1:2:3"}}, "--container-arg: ulimit=nofile=1:2:3 is no limit"},
-      {{{"container-arg", "ulimit==1"}}, "--container-arg: ulimit==1 is no limit"},
+       "--container-arg: ulimit=nofile is not a limit: give ulimit=NAME=NUMBER or NAME=SOFT:HARD, -1 for none"},
+      {{{"container-arg", "ulimit=nofile=many"}}, "--container-arg: ulimit=nofile=many is not a limit"},
+      {{{"container-arg", "ulimit=nofile=1:2:3"}}, "--container-arg: ulimit=nofile=1:2:3 is not a limit"},
+      {{{"container-arg", "ulimit==1"}}, "--container-arg: ulimit==1 is not a limit"},
   };
   for (const auto& [values, answer] : cases) {
     EXPECT_THAT(container_refusal(values), StartsWith(answer));
@@ -156,25 +157,23 @@ TEST(ContainerOptions, RefuseFlagsOfContainersWithoutAnImage) {
                                          {"container-user", "1"},
                                          {"read-only", "1"},
                                          {"container-arg", "dns=::1"}}) {
-    EXPECT_EQ(container_refusal({{"image", ""}, {name, value}}),
-              fmt::format("--{}: is of containers: give --image", name));
+    EXPECT_EQ(container_refusal({{"image", ""}, {name, value}}), fmt::format("--{}: needs --image", name));
   }
   EXPECT_EQ(container_refusal({{"image", ""}, {"gpus", "2"}}),
-            "--gpus: is of containers: give --image, or say --gpus-per-node");
-  EXPECT_EQ(container_refusal({{"image", ""}, {"bootstrap", "docker"}}),
-            "--bootstrap: docker starts containers: give their --image");
+            "--gpus: needs --image; for workers use --gpus-per-node");
+  EXPECT_EQ(container_refusal({{"image", ""}, {"bootstrap", "docker"}}), "--bootstrap: docker needs --image");
 }
 
 TEST(ContainerOptions, RefuseWhatContradictsContainers) {
-  EXPECT_EQ(container_refusal({{"bootstrap", "local"}}),
-            "--bootstrap: local starts no containers, but --image names their image: leave one of them out");
+  EXPECT_EQ(
+      container_refusal({{"bootstrap", "local"}}),
+      "--bootstrap: local does not start containers, but --image names an image: leave out one of them");
   EXPECT_EQ(
       container_refusal({{"bootstrap", "docker"}, {"hosts", "a,b"}}),
       "--bootstrap: docker starts all nodes as containers of one engine, but --hosts names hosts: leave "
-      "one of them out");
+      "out one of them");
   EXPECT_EQ(container_refusal({{"control", "socket"}}),
-            "--control: socket is inherited by agents on this machine, and not by containers: give auto, tcp "
-            "or stdio");
+            "--control: socket does not work for agents in containers: give auto, tcp or stdio");
   for (const char* control : {"auto", "tcp", "stdio"})
     EXPECT_TRUE(with_image({{"control", control}})) << control;
   EXPECT_EQ(with_image({{"bootstrap", "docker"}})->remote.bootstrap, BootstrapKind::kDocker);
@@ -260,7 +259,7 @@ TEST(ContainerPlan, IsRefusedWhereTheWorkingDirectoryIsTheRoot) {
   const auto plan = plan_with_image({{"log-dir", "/logs"}}, root);
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().message(),
-            "--image: the working directory is /, which cannot be mounted: start from another one");
+            "--image: the working directory is /, which cannot be mounted: start from another directory");
 }
 
 // There it becomes a word of `docker run` in a script that any shell may read.
@@ -275,12 +274,12 @@ TEST(ContainerPlan, OfOtherHostsRefusesWhatTheirShellsWouldReadOtherwise) {
   EXPECT_EQ(refused({{"mount", "/data:/data"}, {"container-arg", "tmpfs=/x:size=1m,mode=700"}}),
             "(no error)");
   EXPECT_EQ(refused({{"mount", "/it's:/data"}}),
-            "--image: /it's cannot be given to the `docker run` of every host: use a name without quotes, "
+            "--image: /it's cannot be passed to `docker run` on the hosts: use a name without quotes, "
             "backslashes, $, !, ` and commas");
-  EXPECT_THAT(refused({{"mount", "/a,b:/data"}}), StartsWith("--image: /a,b cannot be given"));
-  EXPECT_THAT(refused({{"mount", "/a:/$HOME"}}), StartsWith("--image: /$HOME cannot be given"));
-  EXPECT_THAT(refused({{"container-arg", "label=a=$(id)"}}), StartsWith("--image: a=$(id) cannot be given"));
-  EXPECT_THAT(refused({}, "/wörk"), StartsWith("--image: /wörk cannot be given"));
+  EXPECT_THAT(refused({{"mount", "/a,b:/data"}}), StartsWith("--image: /a,b cannot be passed"));
+  EXPECT_THAT(refused({{"mount", "/a:/$HOME"}}), StartsWith("--image: /$HOME cannot be passed"));
+  EXPECT_THAT(refused({{"container-arg", "label=a=$(id)"}}), StartsWith("--image: a=$(id) cannot be passed"));
+  EXPECT_THAT(refused({}, "/wörk"), StartsWith("--image: /wörk cannot be passed"));
   EXPECT_TRUE(plan_with_image({{"mount", "/it's:/data"}, {"log-dir", "/logs"}}))
       << "the engine of this machine is given JSON";
 }

@@ -45,10 +45,10 @@ std::string wrappers(const Given& values) {
 TEST(DebugOptions, StdinNamesOneRankOfTheWorld) {
   EXPECT_EQ(plan_with({})->job.input_rank, std::nullopt);
   EXPECT_EQ(plan_with({{"stdin", "3"}})->job.input_rank, Rank(3));
-  EXPECT_EQ(refusal_of({{"stdin", "4"}}), "--stdin: 4 is no rank of 4: give 0 to 3");
+  EXPECT_EQ(refusal_of({{"stdin", "4"}}), "--stdin: 4 is not a rank of this job: give 0 to 3");
   for (const char* text : {"-1", "all", "0,1", "99999999999"})
     EXPECT_EQ(refusal_of({{"stdin", text}}),
-              fmt::format("--stdin: {} is no rank: give a number from 0", text));
+              fmt::format("--stdin: {} is not a rank: give a number from 0", text));
 }
 
 TEST(DebugOptions, WrappersAreSplitIntoWordsForRanksRangesOrAll) {
@@ -60,12 +60,12 @@ TEST(DebugOptions, WrappersAreSplitIntoWordsForRanksRangesOrAll) {
 }
 
 TEST(DebugOptions, AWrapperThatIsNoneIsRefused) {
-  EXPECT_EQ(refusal_of({{"wrap", "2-4:gdb"}}), "--wrap: 4 is no rank of 4: give 0 to 3");
-  EXPECT_EQ(refusal_of({{"wrap", "x:gdb"}}), "--wrap: x is no list of numbers: give them as 0,4-7");
+  EXPECT_EQ(refusal_of({{"wrap", "2-4:gdb"}}), "--wrap: 4 is not a rank of this job: give 0 to 3");
+  EXPECT_EQ(refusal_of({{"wrap", "x:gdb"}}), "--wrap: x is not a list of numbers: give them as 0,4-7");
   for (const char* text : {"gdb --args", ":gdb", ""})
-    EXPECT_THAT(refusal_of({{"wrap", text}}), HasSubstr("names no ranks: give RANKS:COMMAND")) << text;
+    EXPECT_THAT(refusal_of({{"wrap", text}}), HasSubstr("does not name ranks: give RANKS:COMMAND")) << text;
   for (const char* text : {"0:", "0: ", "0:''", "0:'gdb"})
-    EXPECT_THAT(refusal_of({{"wrap", text}}), HasSubstr("is no command behind the colon")) << text;
+    EXPECT_THAT(refusal_of({{"wrap", text}}), HasSubstr("has no command after the colon")) << text;
 }
 
 TEST(DebugOptions, ARankThatWaitsForAPersonIsNotWatchedForHangs) {

@@ -31,7 +31,7 @@ TEST(DisplayOptions, DoNotFoldLinesThatBeginAsTheUserWants) {
   EXPECT_EQ(make_display_options(settings)->fold, false);
   settings["fold"] = {"--fold", {"1"}};
   EXPECT_EQ(make_display_options(settings).error().message(),
-            "--log-line-prefix-template: [${rank}] stands before the lines of one rank: leave --fold out");
+            "--log-line-prefix-template: [${rank}] prefixes the lines of a single rank: leave out --fold");
 }
 
 TEST(DisplayOptions, TakeThePrefixFromTorchrunsVariable) {

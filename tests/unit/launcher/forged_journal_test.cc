@@ -195,7 +195,7 @@ TEST_F(ForgedJournal, APlanThatNobodyCanMakeIsRefused) {
     return refusal_of(journal_head(plan, ""));
   };
   EXPECT_EQ(refusal_with([](Plan&) {}), "");
-  EXPECT_THAT(refusal_with([](Plan& plan) { plan.nodes.clear(); }), HasSubstr("nodes: there is none"));
+  EXPECT_THAT(refusal_with([](Plan& plan) { plan.nodes.clear(); }), HasSubstr("nodes: the list is empty"));
   EXPECT_THAT(refusal_with([](Plan& plan) { plan.spare_nodes = 2'000'000'000; }), HasSubstr("--spare-nodes"));
   EXPECT_THAT(refusal_with([](Plan& plan) { plan.spare_nodes = -1; }), HasSubstr("spare_nodes: -1"));
   EXPECT_THAT(refusal_with([](Plan& plan) { plan.min_nodes = 3; }), HasSubstr("min_nodes: 3"));

@@ -76,10 +76,10 @@ TEST(HostOptions, TakeSlotsWhereNoNumberOfWorkersIsGiven) {
   EXPECT_EQ(plan->world_size(), 8);
   EXPECT_EQ(plan->nodes[2].first_rank, Rank(6));
   EXPECT_THAT(shape({{"hosts", "a,b"}, {"gpus-per-node", "gpu"}}),
-              StartsWith("--gpus-per-node: what other machines have is not known: give a number"));
+              StartsWith("--gpus-per-node: works only on this machine; for other hosts give a number"));
   EXPECT_THAT(shape({{"hosts", "n[1-1000]:1000"}}), HasSubstr("1000 nodes with 100000"));
   EXPECT_EQ(shape({{"hosts", "a,b"}, {"nproc-per-node", "5000"}}),
-            "--nproc-per-node: 5000 workers of one node are more than 4096");
+            "--nproc-per-node: 5000 workers on one node exceed the limit of 4096");
 }
 
 TEST(HostOptions, ChooseABootstrap) {
@@ -118,12 +118,13 @@ TEST(HostOptions, TakeTheOtherFlags) {
 
 TEST(HostOptions, RefuseContradictionsInOneLine) {
   const std::vector<std::pair<Values, const char*>> cases = {
-      {{{"hosts", "a"}, {"hostfile", "F"}}, "--hostfile: --hosts names hosts too: give one of them"},
-      {{{"include", "a"}}, "--include: a is chosen from a list of hosts: give --hosts or --hostfile"},
-      {{{"hosts", "a,b"}, {"nodes", "3"}}, "--nodes: 3 nodes need as many hosts, but --hosts gives 2"},
+      {{{"hosts", "a"}, {"hostfile", "F"}}, "--hostfile: --hosts also names hosts: give only one of them"},
+      {{{"include", "a"}}, "--include: a needs a list of hosts to choose from: give --hosts or --hostfile"},
+      {{{"hosts", "a,b"}, {"nodes", "3"}}, "--nodes: 3 nodes need a host each, but --hosts gives 2"},
       {{{"hosts", "a,b,c"}, {"nodes", "2"}, {"spare-nodes", "2"}},
-       "--spare-nodes: 2 spare nodes, but 3 hosts for 2 nodes leave 1: give that number, or leave it out"},
-      {{{"hosts", "a,b"}, {"spare-nodes", "2"}}, "--spare-nodes: 2 of the 2 hosts leave none to work"},
+       "--spare-nodes: 2 spare nodes do not match: 3 hosts for 2 nodes leave 1 spare; "
+       "give that number, or leave it out"},
+      {{{"hosts", "a,b"}, {"spare-nodes", "2"}}, "--spare-nodes: 2 of 2 hosts would leave none for nodes"},
       {{{"hosts", "a"}, {"bootstrap", "local"}},
        "--bootstrap: local starts all nodes on this machine, but --hosts names hosts"},
       {{{"bootstrap", "ssh"}}, "--bootstrap: ssh needs hosts: give --hosts or --hostfile"},
@@ -132,26 +133,28 @@ TEST(HostOptions, RefuseContradictionsInOneLine) {
       {{{"bootstrap", "ssh"}, {"hosts", "a"}, {"exec", "env"}}, "--bootstrap: ssh does not use --exec"},
       {{{"bootstrap", "pdsh"}, {"hosts", "a"}}, "--bootstrap: pdsh is none of local, ssh, exec"},
       {{{"exec", "env"}}, "--exec: needs hosts to run a command on: give --hosts or --hostfile"},
-      {{{"exec", "a 'b"}, {"hosts", "a"}}, "--exec: a 'b is no command: give one that runs"},
-      {{{"exec", " "}, {"hosts", "a"}}, "--exec:   is no command"},
+      {{{"exec", "a 'b"}, {"hosts", "a"}}, "--exec: a 'b is not a command: give one that runs"},
+      {{{"exec", " "}, {"hosts", "a"}}, "--exec:   is not a command"},
       {{{"exec", "lxc exec node0 --"}, {"hosts", "a,b"}},
-       "--exec: lxc exec node0 -- runs the same for each of the 2 hosts: put {host} where the host's name"},
-      {{{"control", "socket"}, {"hosts", "a"}}, "--control: socket is inherited by agents on this machine"},
+       "--exec: lxc exec node0 -- is the same command for all 2 hosts: put {host} where the host's name"},
+      {{{"control", "socket"}, {"hosts", "a"}}, "--control: socket works only for agents on this machine"},
       {{{"sync", "/work"}}, "--sync: needs hosts to copy a directory to: give --hosts or --hostfile"},
-      {{{"sync", "/"}, {"hosts", "a"}}, "--sync: / is no directory to copy: give a path below /"},
-      {{{"control", "stdio"}}, "--control: stdio is that of a host shell: give --hosts or --hostfile"},
+      {{{"sync", "/"}, {"hosts", "a"}}, "--sync: / cannot be copied: give a path below /"},
+      {{{"control", "stdio"}},
+       "--control: stdio works only through a host shell: give --hosts or --hostfile"},
       {{{"ssh-parallel", "0"}, {"hosts", "a"}},
        "--ssh-parallel: 0 is not a number of host shells: give 1 or more"},
-      {{{"remote-agent", "agent"}, {"hosts", "a"}}, "--remote-agent: agent is no absolute path"},
+      {{{"remote-agent", "agent"}, {"hosts", "a"}}, "--remote-agent: agent is not an absolute path"},
       {{{"remote-agent", "/opt/it's/agent"}, {"hosts", "a"}},
-       "--remote-agent: /opt/it's/agent cannot be given to every shell"},
-      {{{"listen", "desk"}, {"hosts", "a"}}, "--listen: desk is no address of this machine: give numbers"},
+       "--remote-agent: /opt/it's/agent cannot be passed to every shell"},
+      {{{"listen", "desk"}, {"hosts", "a"}},
+       "--listen: desk is not an address of this machine: give a numeric one"},
       {{{"interface", "10.0.0.0/40"}, {"hosts", "a"}},
-       "--interface: 10.0.0.0/40 is no interface: give its name"},
-      {{{"interface", "-i"}, {"hosts", "a"}}, "--interface: -i is no interface"},
+       "--interface: 10.0.0.0/40 is not an interface: give its name"},
+      {{{"interface", "-i"}, {"hosts", "a"}}, "--interface: -i is not an interface"},
       {{{"interface", "eth0"}, {"nodes", "2"}},
-       "--interface: eth0 is where hosts reach each other, and all nodes are on this machine: leave it out"},
-      {{{"node-rank", "1"}, {"hosts", "a,b"}}, "--node-rank: 1 says that this is one of several launchers"},
+       "--interface: eth0 is for nodes on several hosts, but all nodes are on this machine: leave it out"},
+      {{{"node-rank", "1"}, {"hosts", "a,b"}}, "--node-rank: 1 means that this is one of several launchers"},
       {{{"env-file", "BAD"}}, "--env-file: BAD line 2: expected NAME=VALUE"},
   };
   for (const auto& [values, answer] : cases) {

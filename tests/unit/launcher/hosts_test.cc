@@ -58,7 +58,7 @@ TEST(Hosts, ThatStandThereSeveralTimesAreOneWithTheSumOfTheSlots) {
   EXPECT_EQ(hosts("a:4,a:2"), "a x6");
   EXPECT_EQ(hosts("n[0-2],n1"), "n0 n1 x2 n2");
   EXPECT_EQ(file("a\na\na\nb\n"), "a x3 b") << "a line for each slot, as PBS writes it";
-  EXPECT_EQ(hosts("a,ada@a"), "--hosts: 'ada@a': expected the user and port that a has before");
+  EXPECT_EQ(hosts("a,ada@a"), "--hosts: 'ada@a': expected the same user and port that a had before");
 }
 
 TEST(Hosts, ThatAreWrongAreAnsweredInOneLine) {
@@ -103,7 +103,7 @@ TEST(Hosts, ThatAreWrongAreAnsweredInOneLine) {
   }
   EXPECT_EQ(
       hosts("n[3-1]"),
-      "--hosts: 'n[3-1]': expected numbers or ranges in brackets, low-high, 100000 names at most: n[0-3] "
+      "--hosts: 'n[3-1]': expected numbers or ranges in brackets, low-high, at most 100000 names: n[0-3] "
       "or n[01-12,15]");
   EXPECT_LT(hosts(std::string(10'000, 'x')).size(), 400U);
 }
@@ -132,7 +132,7 @@ TEST(Hosts, AreAtMostAHundredThousand) {
   EXPECT_EQ(parse_hosts("n[1-100000]", "--hosts")->size(), 100'000U);
   EXPECT_THAT(hosts("n[0-100000]"), HasSubstr("at most"));
   EXPECT_THAT(hosts("n[0-999][0-999]"), HasSubstr("at most"));
-  EXPECT_THAT(hosts("n[1-100000],m"), HasSubstr("--hosts: 'm': expected 100000 hosts at most"));
+  EXPECT_THAT(hosts("n[1-100000],m"), HasSubstr("--hosts: 'm': expected at most 100000 hosts"));
   EXPECT_THAT(hosts("n[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]"), HasSubstr("at most"));
 }
 
@@ -154,9 +154,9 @@ TEST(Hostfile, ThatIsWrongIsAnsweredWithItsLine) {
   EXPECT_THAT(file("a 2"), HasSubstr("'2'"));
   EXPECT_THAT(file("a gpus=2"), HasSubstr("'gpus=2'"));
   EXPECT_THAT(file("a slots="), HasSubstr("'slots='"));
-  EXPECT_THAT(file("a slots=3 max_slots=2"), HasSubstr("'slots=3': expected no more than max_slots=2"));
+  EXPECT_THAT(file("a slots=3 max_slots=2"), HasSubstr("'slots=3': expected at most max_slots=2"));
   EXPECT_THAT(file("^a"), HasSubstr("'^a'"));
-  EXPECT_THAT(file("# nothing\n"), testing::StartsWith("--hostfile: F names no host: expected "));
+  EXPECT_THAT(file("# nothing\n"), testing::StartsWith("--hostfile: F names no hosts: expected "));
 }
 
 TEST(Hosts, AreChosenByNamesAndRanges) {
@@ -167,7 +167,7 @@ TEST(Hosts, AreChosenByNamesAndRanges) {
             "--include: 'worker-3': expected a host of the list: did you mean worker-1?");
   EXPECT_EQ(chosen("a", std::nullopt, "zzzz"), "--exclude: 'zzzz': expected a host of the list, such as a");
   EXPECT_EQ(chosen("a,b", "a:2", std::nullopt),
-            "--include: 'a:2': expected a name alone, of a host in the list");
+            "--include: 'a:2': expected only the name of a host in the list");
   EXPECT_EQ(chosen("a,b", std::nullopt, "a,b"), "--exclude: a,b leaves none of 2 hosts: give fewer names");
 }
 

@@ -38,7 +38,7 @@ TEST(NumberRanges, RefuseWhatIsNone) {
     const auto ranges = NumberRanges::parse(text, "--rank");
     ASSERT_FALSE(ranges) << text;
     EXPECT_EQ(ranges.error().message(),
-              fmt::format("--rank: {} is no list of numbers: give them as 0,4-7", text));
+              fmt::format("--rank: {} is not a list of numbers: give them as 0,4-7", text));
   }
 }
 
@@ -48,7 +48,7 @@ TEST(Pattern, IsAnExtendedRegularExpression) {
   EXPECT_TRUE(pattern->matches("loss 0.25"));
   EXPECT_FALSE(pattern->matches("my loss 0.25"));
   EXPECT_THAT(Pattern::compile("(").error().message(),
-              HasSubstr("--grep: ( is no extended regular expression: "));
+              HasSubstr("--grep: ( is not an extended regular expression: "));
 }
 
 TEST(Since, UnderstandsDurations) {

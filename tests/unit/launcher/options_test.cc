@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"nodes", "-1", "give 1 or more"}, BadValue{"nodes", "two", "give 1 or more"},
         BadValue{"nodes", "2x", "give 1 or more"},
         BadValue{"nodes", "99999999999999999999", "give 1 or more"},
-        BadValue{"nodes", "4097", "is more than 4096 nodes on one machine"},
+        BadValue{"nodes", "4097", "is more than the 4096 nodes allowed on one machine"},
         BadValue{"nodes", "4:1", "give MIN:MAX, such as 1:4"}, BadValue{"nodes", "1:2:3", "or MIN:MAX"},
         BadValue{"nodes", "0:2", "or MIN:MAX"}, BadValue{"nodes", ":2", "or MIN:MAX"},
         BadValue{"spare-nodes", "-1", "give 0 or more"}, BadValue{"restart-window", "0", "is not a duration"},
@@ -156,21 +156,22 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"log-limit", "M", "is not a number of bytes"},
         BadValue{"log-limit", "99999999999T", "is not a number of bytes"},
         BadValue{"controller-grace", "1e99", "is not a duration"},
-        BadValue{"redirects", "4", "names no streams"}, BadValue{"tee", "0:1,", "names no streams"},
-        BadValue{"tee", "x:1", "names no streams"},
-        BadValue{"local-ranks-filter", "0,x", "is no list of local ranks"},
+        BadValue{"redirects", "4", "does not name streams"}, BadValue{"tee", "0:1,", "does not name streams"},
+        BadValue{"tee", "x:1", "does not name streams"},
+        BadValue{"local-ranks-filter", "0,x", "is not a list of local ranks"},
         BadValue{"duplicate-stdout-filters", "loss,", "has an empty text"},
         BadValue{"duplicate-stderr-filters", "", "has an empty text"},
-        BadValue{"env", "=x", "names no variable"}, BadValue{"env", "A B=x", "names no variable"},
-        BadValue{"env", "NOT_SET", "is not set here"}, BadValue{"rdzv-id", "", "(empty) names no job"},
+        BadValue{"env", "=x", "does not name a variable"},
+        BadValue{"env", "A B=x", "does not name a variable"}, BadValue{"env", "NOT_SET", "is not set here"},
+        BadValue{"rdzv-id", "", "(empty) does not name a job"},
         BadValue{"nodes", "", "(empty) is not a number"},
         BadValue{"rdzv-backend", "zeus", "is none of static, c10d, etcd, etcd-v2"},
-        BadValue{"rdzv-conf", "timeout", "is no list of KEY=VALUE"},
+        BadValue{"rdzv-conf", "timeout", "is not a list of KEY=VALUE"},
         BadValue{"start-method", "thread", "is none of spawn, fork, forkserver"},
         BadValue{"logs-specs", "mine", "is none of default"},
         BadValue{"monitor-interval", "often", "is not a duration"},
-        BadValue{"signals-to-handle", "SIGFOO", "is no signal's name: give names as in SIGTERM,SIGUSR1"},
-        BadValue{"signals-to-handle", "TERM", "is no signal's name"},
+        BadValue{"signals-to-handle", "SIGFOO", "is not a signal name: give names as in SIGTERM,SIGUSR1"},
+        BadValue{"signals-to-handle", "TERM", "is not a signal name"},
         BadValue{"master-port", "70000", "is not a port"}, BadValue{"master-port", "http", "is not a port"},
         BadValue{"control", "udp", "is none of auto, socket, tcp, stdio"},
         BadValue{"store", "disk", "is none of agent, worker"}));
@@ -253,7 +254,7 @@ TEST(Options, TakeATimeInSecondsOrAsOnAClock) {
 TEST(Options, NeedAProgram) {
   const auto options = make_options({}, {}, kSurroundings);
   ASSERT_FALSE(options);
-  EXPECT_THAT(options.error().message(), HasSubstr("no program is given"));
+  EXPECT_THAT(options.error().message(), HasSubstr("no program given"));
 }
 
 TEST(Options, RefuseTwoNamesForOneThing) {
@@ -261,7 +262,7 @@ TEST(Options, RefuseTwoNamesForOneThing) {
   ASSERT_TRUE(add_setting(settings, *find_flag("nodes"), "--nodes", "1"));
   const Status second = add_setting(settings, *find_flag("nnodes"), "--nnodes", "2");
   ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().message(), "--nnodes: says the same as --nodes: give one of them");
+  EXPECT_EQ(second.error().message(), "--nnodes: means the same as --nodes: give only one of them");
 }
 
 TEST(Options, ComeFromVariablesOursBeforeTorchruns) {
@@ -322,7 +323,7 @@ TEST(Options, TakeTheUsualWordsForYesAndNoFromVariables) {
 
 TEST(Options, RefuseToBeOneOfSeveralLaunchers) {
   const std::string error = error_of({{"nnodes", "2"}, {"node-rank", "0"}});
-  EXPECT_THAT(error, HasSubstr("--node-rank: 0 says that this is one of several launchers"));
+  EXPECT_THAT(error, HasSubstr("--node-rank: 0 means that this is one of several launchers"));
   EXPECT_THAT(error, HasSubstr("`launch --nodes 2 --gpus-per-node 1 train`"));
   EXPECT_THAT(error_of({{"node-rank", "1"}}), HasSubstr("--node-rank: 1 "));
   EXPECT_THAT(error_of({{"nnodes", "2"}, {"master-addr", "10.0.0.1"}}),
@@ -385,7 +386,7 @@ TEST(Options, TakeTheMasterPortWhereTorchrunDoes) {
 TEST(Options, RefuseAnAllocationOfSeveralNodes) {
   Surroundings here = kSurroundings;
   here.environment["SLURM_JOB_NUM_NODES"] = "4";
-  EXPECT_THAT(error_of({}, here), HasSubstr("4 nodes are allocated by Slurm"));
+  EXPECT_THAT(error_of({}, here), HasSubstr("Slurm allocated 4 nodes"));
   here.environment["SLURM_JOB_NUM_NODES"] = "1";
   EXPECT_TRUE(options_of({}, here));
 }
