@@ -1,4 +1,4 @@
-// launch: finds the command that is meant, and carries it out. This file is the wiring diagram.
+// launch: finds the command that the user means, and executes it. This file is the wiring diagram.
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
@@ -45,16 +45,16 @@ int main(std::vector<std::string> words) {
   }
   if (implied && !words.empty() && is_future_command(words.front())) {
     return refuse(
-        Error(ErrorCode::kInvalidArgument,
-              fmt::format("{0}: not a command yet; a program of that name is started by `launch -- {0}`, or "
-                          "by its path",
-                          words.front())),
+        Error(
+            ErrorCode::kInvalidArgument,
+            fmt::format("there is no `{0}` command; to run a program named {0}: `launch -- {0}`, or its path",
+                        words.front())),
         kExitUsage);
   }
   for (const auto& [name, execute] : kExecutes) {
     if (name == command->name) return execute({*command, std::move(words), look_around(), implied});
   }
-  CHECK(false, "{} is not carried out", command->name);
+  CHECK(false, "no function executes {}", command->name);
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   using namespace muster;
   try {
     return launcher::main({argv + 1, argv + argc});
-  } catch (const std::exception& error) {  // a library's: no thread or no memory could be had
+  } catch (const std::exception& error) {  // from a library: no thread or no memory was available
     return launcher::refuse(Error(ErrorCode::kInternal, error.what()), launcher::kExitInternal);
   }
 }

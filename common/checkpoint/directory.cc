@@ -329,7 +329,7 @@ Expected<Attempt> CheckpointDirectory::claim_unused(const std::string& job) cons
   const UniqueFd lock = locked(attempts_path());
   const auto last = newest();
   if (last && last->owner != own_identity() && is_alive(last->owner).value_or(false))
-    return failure(ErrorCode::kFenced, "{} is used by {}, which runs", path_, owner_of(*last));
+    return failure(ErrorCode::kFenced, "{} is in use by {}, which is running", path_, owner_of(*last));
   return claim_number(job);
 }
 

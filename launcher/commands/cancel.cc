@@ -13,7 +13,7 @@ namespace {
 constexpr Duration kCancelLimit = std::chrono::seconds(10);
 constexpr Duration kLookAgain = std::chrono::milliseconds(20);
 
-// The grace of the job bounds this, not we: the user may always leave with Ctrl-C.
+// No timeout: the job's grace bounds the wait, and the user may leave with Ctrl-C.
 Expected<JobEntry> wait_for_end(const JobEntry& running) {
   for (;;) {
     auto job = read_job(running.record.directory);

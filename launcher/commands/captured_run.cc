@@ -23,7 +23,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return result;
 }
 
-// Until the end of the stream, of the limit, or of the patience.
+// Reads until the end of the stream, kLimitBytes, or the deadline.
 std::string read_until(int fd, TimePoint deadline) {
   std::string text;
   char buffer[4096];
@@ -60,7 +60,7 @@ Expected<CapturedRun> run_captured(const std::vector<std::string>& program,
   if (error != 0) return system_failure("cannot execute " + words[0], error);
   input.reset();
   CapturedRun run{.out = read_until(output.get(), Clock::now() + limit)};
-  kill(pid, SIGKILL);  // one that has closed its output and lives on, or takes too long
+  kill(pid, SIGKILL);  // it may have closed its output and go on, or it takes too long
   int status = 0;
   waitpid(pid, &status, 0);
   run.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

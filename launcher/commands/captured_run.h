@@ -1,6 +1,6 @@
-// Runs a short program and keeps what it prints.
+// Runs a short program and captures its output.
 //
-// Blocking, with a limit after which the program is killed. Not for workers: nothing of it is watched.
+// Blocking; kills the program at a time limit. Not for workers: nothing watches the program.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ namespace muster::launcher {
 
 struct CapturedRun {
   int exit_code = 0;  // 128 + signal if it was killed
-  std::string out;    // of stdout and stderr, at most 1 MiB
+  std::string out;    // stdout and stderr together, at most 1 MiB
 };
-// `program` is a path, or looked up in PATH; `environment` holds NAME=value.
+// `program`: its first word is a path, or a name in PATH. `environment`: NAME=value entries.
 Expected<CapturedRun> run_captured(const std::vector<std::string>& program,
                                    const std::vector<std::string>& environment, Duration limit);
 

@@ -1,4 +1,4 @@
-// `launch check`: whether a job could run here, and what to do where it could not.
+// `launch check`: says whether a job could run here, and if not, what to do.
 #include <algorithm>
 #include <iterator>
 

@@ -1,5 +1,5 @@
-// Whether the checkpoint directory is one directory for all nodes: what a process of each writes there, all
-// read.
+// Checks that the checkpoint directory is the same directory on all nodes: one process for each node writes a
+// file there, and all processes read all files.
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ std::string content_of(std::uint64_t nonce, std::int32_t node) {
   return fmt::format("{:016x} node{}\n", nonce, node);
 }
 
-// In a process of the node's own: leaves its mark, synced. The exit code is an errno.
+// In a process of the node's own: writes and syncs the node's mark. Returns 0 or an errno, for the exit code.
 int leave_mark(const std::string& directory, std::uint64_t nonce, std::int32_t node) {
   const std::string path = nonce_path(directory, nonce, node);
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
@@ -38,7 +38,7 @@ int leave_mark(const std::string& directory, std::uint64_t nonce, std::int32_t n
   return fsync(fd.get()) == 0 ? 0 : errno;
 }
 
-// In another one: reads the marks of the nodes that follow, of all where they are not too many.
+// In another process of the node: reads the marks of all nodes, or of the kMostRead nodes that follow it.
 int read_marks(const std::string& directory, std::uint64_t nonce, std::int32_t reader, std::int32_t nodes) {
   constexpr std::int32_t kMostRead = 256;
   for (std::int32_t i = 0; i < std::min(nodes, kMostRead); ++i) {
@@ -50,8 +50,8 @@ int read_marks(const std::string& directory, std::uint64_t nonce, std::int32_t r
   return 0;
 }
 
-// What each node's process makes of it: the first errno, or 0. Some at a time: a machine has so many nodes
-// only here.
+// Runs `work` in a process for each node. Returns the first errno, or 0. Runs kAtOnce at a time: in a real
+// job the nodes would not all be on this machine.
 template <class Work>
 int in_a_process_each(std::int32_t nodes, Work work) {
   constexpr std::int32_t kAtOnce = 64;
@@ -74,7 +74,7 @@ int in_a_process_each(std::int32_t nodes, Work work) {
   return 0;
 }
 
-// What is to be made, and taken away again: the directory first, then those above it.
+// The directories that the check creates and removes again: this one first, then its parents.
 std::vector<std::string> missing_parts_of(std::filesystem::path path) {
   std::vector<std::string> missing;
   std::error_code error;
@@ -96,13 +96,13 @@ Finding finding_of(const std::string& directory, int error, std::int32_t nodes) 
 std::vector<Finding> check_checkpoints(const Plan& plan) {
   const std::string& directory = plan.job.checkpoint_directory;
   if (directory.empty())
-    return {judge_clock(unix_now(), std::nullopt),
-            {kOk, "checkpoints",
-             "no --checkpoint-dir: a job that is restarted has no Muster checkpoint to go on from"}};
+    return {
+        judge_clock(unix_now(), std::nullopt),
+        {kOk, "checkpoints", "no --checkpoint-dir: a restarted job has no Muster checkpoint to resume from"}};
   const auto missing = missing_parts_of(directory);
   if (const Status made = make_directories(directory); !made)
     return {judge_clock(unix_now(), std::nullopt),
-            {kFail, "checkpoints", made.error().message(), "name a directory that can be made"}};
+            {kFail, "checkpoints", made.error().message(), "name a directory that launch can create"}};
   std::uint64_t nonce = 0;
   (void)getrandom(&nonce, sizeof nonce, 0);
   const auto nodes = static_cast<std::int32_t>(plan.nodes.size());

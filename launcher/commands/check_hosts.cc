@@ -1,4 +1,4 @@
-// `launch check --hosts`: whether a job could run on these hosts.
+// `launch check --hosts`: says whether a job could run on these hosts.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -15,7 +15,7 @@ namespace muster::launcher {
 
 namespace {
 
-// A file that is there as long as this lives.
+// A file that exists while this object lives.
 class Mark {
  public:
   explicit Mark(const std::string& directory) {
@@ -52,8 +52,8 @@ int check_hosts(const Prepared& prepared, const Surroundings& here) {
     return refuse(system_failure("cannot make a directory in " + directory, errno).error(), kExitInternal);
   const HostDemand demand{.program = prepared.request.has_program,
                           .checkpoint_directory = plan.job.checkpoint_directory};
-  if (!demand.program) plan.job.command = {python_of(here)};  // whose torch is looked for
-  for (Mount& mount : plan.remote.container.mounts) {         // what would be the job's
+  if (!demand.program) plan.job.command = {python_of(here)};  // the survey looks for this Python's torch
+  for (Mount& mount : plan.remote.container.mounts) {         // replaces the job's log directory
     if (mount.destination == plan.job.log_directory) mount.source = mount.destination = directory;
   }
   plan.job.log_directory = directory;

@@ -1,4 +1,4 @@
-// What the machine gives to any job: sockets, descriptors, processes, memory, disk.
+// The checks that any job needs: sockets, descriptors, processes, memory, disk.
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
@@ -26,7 +26,7 @@ std::optional<Space> space_of(const std::string& path) {
   return Space{status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize};
 }
 
-// Where the directory will be made, if it is not there yet.
+// The nearest existing parent of a directory that may not exist yet.
 std::string existing_part_of(std::filesystem::path path) {
   std::error_code error;
   while (!std::filesystem::exists(path, error) && path.has_relative_path()) path = path.parent_path();
@@ -60,8 +60,8 @@ Finding check_loopback() {
   if (listener && caller && bind(listener.get(), name, size) == 0 && listen(listener.get(), 1) == 0 &&
       getsockname(listener.get(), name, &size) == 0 && connect(caller.get(), name, size) == 0)
     return {kOk, "ports",
-            fmt::format("127.0.0.1 takes connections (tried port {})", ntohs(address.sin_port))};
-  return {kFail, "ports", fmt::format("127.0.0.1 takes no connections: {}", std::strerror(errno)),
+            fmt::format("127.0.0.1 accepts connections (tried port {})", ntohs(address.sin_port))};
+  return {kFail, "ports", fmt::format("127.0.0.1 accepts no connections: {}", std::strerror(errno)),
           "bring the loopback interface up (ip link set lo up), or look for a firewall"};
 }
 
@@ -79,7 +79,7 @@ Finding check_hostname(const Surroundings& here) {
 Finding check_descriptors(const Demand& demand) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  return judge_descriptors(limit.rlim_max, demand);  // to which an agent raises its own
+  return judge_descriptors(limit.rlim_max, demand);  // agents raise their limit to the hard limit
 }
 
 Finding check_processes(const Demand& demand) {
@@ -97,7 +97,7 @@ Finding check_disk(std::string name, const std::string& directory, std::uint64_t
     return {kFail, std::move(name), fmt::format("{}: {}", existing, std::strerror(errno)),
             "name another directory"};
   if (access(existing.c_str(), W_OK | X_OK) != 0)
-    return {kFail, std::move(name), fmt::format("{} may not be written to", existing),
+    return {kFail, std::move(name), fmt::format("no permission to write to {}", existing),
             "name another directory"};
   return judge_disk(std::move(name), existing, *space, wanted_bytes);
 }

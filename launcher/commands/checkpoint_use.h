@@ -1,6 +1,7 @@
-// Whether a checkpoint directory is another launch's, which would stop if this one took it over.
+// Finds out whether another launch uses a checkpoint directory. That launch would stop if this one took the
+// directory over.
 //
-// Whether that one still runs can be known where it runs on this machine. Reads, and writes nothing.
+// Only for a launch on this machine can it tell whether that launch still runs. Writes nothing.
 #pragma once
 
 #include <optional>
@@ -13,10 +14,10 @@ namespace muster::launcher {
 
 struct CheckpointUse {
   enum class Kind {
-    kOver,     // by a process that has ended
-    kUnknown,  // by one that may run where this process cannot look
-    kTaken,    // by one that runs, and is to be stopped
-    kRefused,  // by one that runs
+    kOver,     // the user of the directory has ended
+    kUnknown,  // the user may run on another machine, or in another container
+    kTaken,    // the user runs, and --take-over is given: it will stop
+    kRefused,  // the user runs
   } kind = Kind::kOver;
   std::string text;
 };

@@ -1,4 +1,4 @@
-// `launch ckpt`: what can be done with the checkpoints of a directory, by the word that follows.
+// `launch ckpt`: its subcommands, which work on the checkpoints of a directory.
 #include "launcher/commands/ckpt.h"
 
 #include <algorithm>
@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 struct Word {
   std::string_view name;
   int (*execute)(const CkptCall&);
-  std::size_t operand_count;  // behind the word, at least
+  std::size_t operand_count;  // after the subcommand's name, at least
   std::size_t most_operands;
-  std::vector<std::string_view> flags;  // beside --json and --help
+  std::vector<std::string_view> flags;  // except --json and --help
 };
 
 const std::vector<Word>& ckpt_words() {
@@ -56,7 +56,7 @@ Expected<const Word*> word_of(const CommandArguments& arguments) {
                    given == 0 ? "the checkpoint directory" : "the file", name,
                    word->operand_count > 1 ? " FILE" : "");
   if (given > word->most_operands)
-    return failure(ErrorCode::kInvalidArgument, "ckpt {}: {} is one word too many", name,
+    return failure(ErrorCode::kInvalidArgument, "ckpt {}: {} is one argument too many", name,
                    arguments.operands.back());
   for (const auto& [flag, value] : arguments.flags) {
     if (flag != "json" && std::ranges::find(word->flags, flag) == word->flags.end())
@@ -82,8 +82,7 @@ Place place_of(const std::string& operand) {
 
 Expected<CheckpointId> id_of_step(const Found& found, const std::string& text) {
   const auto step = parse_number<std::uint64_t>(text);
-  if (!step)
-    return failure(ErrorCode::kInvalidArgument, "--step: {} is neither a step, nor latest, nor best", text);
+  if (!step) return failure(ErrorCode::kInvalidArgument, "--step: {} is not a step, latest or best", text);
   std::optional<CheckpointId> chosen;
   bool counts = false;
   std::vector<std::uint64_t> steps;
@@ -94,7 +93,7 @@ Expected<CheckpointId> id_of_step(const Found& found, const std::string& text) {
     counts = entry.known.counts;
   }
   if (!chosen)
-    return failure(ErrorCode::kNotFound, "--step: {} has no checkpoint of step {}, but of {}",
+    return failure(ErrorCode::kNotFound, "--step: {} has no checkpoint of step {}; it has steps {}",
                    found.directory.path(), *step, fmt::join(steps, ", "));
   return *chosen;
 }
@@ -112,12 +111,12 @@ Expected<Found> find_checkpoints(const std::string& operand) {
   Found found{.directory = place.directory, .catalog = *std::move(catalog), .id = place.id};
   const bool none =
       std::ranges::none_of(found.catalog, [](const CatalogEntry& entry) { return entry.known.committed; });
-  if (none) return failure(ErrorCode::kNotFound, "{} holds no checkpoint", place.directory.path());
+  if (none) return failure(ErrorCode::kNotFound, "{} has no checkpoint", place.directory.path());
   if (place.id) {
     const auto entry =
         std::ranges::find(found.catalog, *place.id, [](const CatalogEntry& each) { return each.known.id; });
     if (entry == found.catalog.end() || !entry->known.committed)
-      return failure(ErrorCode::kNotFound, "{} is no checkpoint", operand);
+      return failure(ErrorCode::kNotFound, "{} is not a checkpoint", operand);
   }
   return found;
 }
@@ -127,7 +126,7 @@ Expected<std::optional<BestBy>> best_by_of(const CommandArguments& arguments) {
   if (arguments.has("mode") && mode != "min" && mode != "max")
     return failure(ErrorCode::kInvalidArgument, "--mode: {} is neither min nor max", mode);
   if (arguments.has("mode") != arguments.has("metric"))
-    return failure(ErrorCode::kInvalidArgument, "--{} needs --{} beside it",
+    return failure(ErrorCode::kInvalidArgument, "--{} needs --{} too",
                    arguments.has("mode") ? "mode" : "metric", arguments.has("mode") ? "metric" : "mode");
   if (!arguments.has("mode")) return std::nullopt;
   return BestBy{.metric = arguments.value("metric"), .most = mode == "max"};
@@ -137,7 +136,7 @@ Expected<CheckpointId> choose(const CommandArguments& arguments, const Found& fo
   const std::string step = arguments.has(flag) ? arguments.value(flag) : "latest";
   if (found.id) {
     if (arguments.has(flag))
-      return failure(ErrorCode::kInvalidArgument, "--{}: {} names a checkpoint already", flag,
+      return failure(ErrorCode::kInvalidArgument, "--{}: {} already names a checkpoint", flag,
                      found.directory.path_of(*found.id));
     return *found.id;
   }
@@ -148,7 +147,7 @@ Expected<CheckpointId> choose(const CommandArguments& arguments, const Found& fo
                                        : id_of_step(found, step);
   if (!chosen && step == "latest")
     return failure(ErrorCode::kNotFound,
-                   "{}: no checkpoint that can be used counts; name one by --step, or by its path",
+                   "{}: no usable checkpoint counts; name one with --step, or by its path",
                    found.directory.path());
   return chosen;
 }
@@ -238,18 +237,18 @@ int set_pin(const CkptCall& call, bool pinned) {
   if (!done) return refuse(done.error(), 1);
   if (call.json)
     return print_json({{"step", id->step}, {"attempt", id->attempt.value()}, {"pinned", pinned}});
-  return print(fmt::format("{} is {}\n", name_of(*id), pinned ? "pinned" : "pinned no more"));
+  return print(fmt::format("{} is {}\n", name_of(*id), pinned ? "pinned" : "no longer pinned"));
 }
 
-// Whose processes may use the directory now; "" if nobody's.
+// A clause that names the launch that may use the directory now; "" if none does.
 std::string user_of(const CheckpointDirectory& directory, bool force) {
   const auto newest = directory.newest();
   if (!newest) return "";
   const auto alive = is_alive(newest->owner);
-  if (alive.value_or(false)) return fmt::format("is used by {}, which runs", owner_of(*newest));
+  if (alive.value_or(false)) return fmt::format("is in use by {}, which is running", owner_of(*newest));
   if (alive || force) return "";
-  return fmt::format("was used last by {} on host {}: if that runs no more, say --force", owner_of(*newest),
-                     newest->owner.host);
+  return fmt::format("was last used by {} on host {}: if that job no longer runs, give --force",
+                     owner_of(*newest), newest->owner.host);
 }
 
 Expected<RetentionPlan> plan_of(const CommandArguments& arguments, const Found& found) {
@@ -261,9 +260,10 @@ Expected<RetentionPlan> plan_of(const CommandArguments& arguments, const Found& 
     if (!*number) return std::unexpected(number->error());
   if (!by) return std::unexpected(by.error());
   if (!*keep && !*every && !*best)
-    return failure(ErrorCode::kInvalidArgument, "ckpt prune: say what stays: --keep N, --every N, --best N");
+    return failure(ErrorCode::kInvalidArgument,
+                   "ckpt prune: say what to keep: --keep N, --every N, --best N");
   if (*keep && **keep == 0)
-    return failure(ErrorCode::kInvalidArgument, "--keep: 0 is too few: the newest always stays");
+    return failure(ErrorCode::kInvalidArgument, "--keep: 0 is too few: the newest checkpoint always stays");
   RetentionPlan plan{
       .last = keep->value_or(1), .every = every->value_or(0), .best = best->value_or(0), .best_by = *by};
   if (*best && !plan.best_by) {
@@ -271,7 +271,7 @@ Expected<RetentionPlan> plan_of(const CommandArguments& arguments, const Found& 
     if (latest) plan.best_by = entry_of(found, *latest).best_by;
     if (!plan.best_by)
       return failure(ErrorCode::kInvalidArgument,
-                     "--best: the checkpoints do not say by which metric: --metric NAME --mode min|max does");
+                     "--best: the checkpoints do not name their metric: give --metric NAME --mode min|max");
   }
   return plan;
 }
@@ -291,7 +291,7 @@ int ckpt_prune(const CkptCall& call) {
   if (!found) return refuse(found.error(), kExitUsage);
   if (found->id)
     return refuse(
-        Error(ErrorCode::kInvalidArgument, "ckpt prune: name the whole directory, not one step of it"),
+        Error(ErrorCode::kInvalidArgument, "ckpt prune: name the whole directory, not one checkpoint in it"),
         kExitUsage);
   const auto plan = plan_of(call.arguments, *found);
   if (!plan) return refuse(plan.error(), kExitUsage);
@@ -306,7 +306,7 @@ int ckpt_prune(const CkptCall& call) {
   std::uint64_t bytes = 0;
   std::size_t count = 0;
   const auto decisions = decide_retention(known_of(found->catalog), *attempts, *plan);
-  // A rank may have been killed between the commit of one that stays and the word of the disk.
+  // A rank may have been killed after it committed a checkpoint that stays, and before the disk had it.
   for (const RetentionDecision& decision : decisions) {
     if (!yes || !decision.stays) continue;
     if (const Status synced = found->directory.sync(decision.id); !synced) return refuse(synced.error(), 1);

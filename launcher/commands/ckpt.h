@@ -1,6 +1,6 @@
-// What the parts of `launch ckpt` share: which checkpoint is meant, and how its name is written.
+// Shared by the parts of `launch ckpt`: finding the checkpoint that the user means, and printing its name.
 //
-// Blocking; they print and return exit codes, as all commands do.
+// Blocking; the commands print and return exit codes, as all commands do.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ namespace muster::launcher {
 struct CkptCall {
   const CommandArguments& arguments;
   bool json = false;
-  // Behind the word that says what to do: the directory is the first.
+  // The operands after the subcommand's name: 0 is the directory.
   const std::string& operand(std::size_t index) const { return arguments.operands.at(index + 1); }
   bool has_operand(std::size_t index) const { return arguments.operands.size() > index + 1; }
 };
@@ -35,14 +35,14 @@ int ckpt_import(const CkptCall& call);
 struct Found {
   CheckpointDirectory directory{""};
   std::vector<CatalogEntry> catalog;
-  std::optional<CheckpointId> id;  // where the operand names one step
+  std::optional<CheckpointId> id;  // if the operand names one checkpoint
 };
-// By DIR or DIR/step-S.attempt-A. An error if there is none.
+// `operand`: DIR or DIR/step-S.attempt-A. An error if the directory lacks checkpoints.
 Expected<Found> find_checkpoints(const std::string& operand);
-// The one that the operand or `flag` names: latest if neither does.
+// The checkpoint that the operand or `flag` names; the latest if neither names one.
 Expected<CheckpointId> choose(const CommandArguments& arguments, const Found& found,
                               const char* flag = "step");
-// By --metric and --mode, if they are given.
+// The values of --metric and --mode, if they are given.
 Expected<std::optional<BestBy>> best_by_of(const CommandArguments& arguments);
 const CatalogEntry& entry_of(const Found& found, CheckpointId id);
 

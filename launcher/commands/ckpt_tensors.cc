@@ -1,4 +1,4 @@
-// `launch ckpt show`, `verify`, `diff`, `export` and `import`: what looks into the files of checkpoints.
+// `launch ckpt show`, `verify`, `diff`, `export` and `import`: the subcommands that read checkpoint files.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -94,12 +94,12 @@ std::string as_text(const OpenCheckpoint& checkpoint, const CatalogEntry& entry)
   text += as_text(manifest.shared, manifest, "");
   for (std::size_t rank = 0; rank < manifest.own.size(); ++rank) {
     const std::string own = as_text(manifest.own[rank], manifest, "  ");
-    if (!own.empty()) text += fmt::format("of rank {} alone:\n{}", rank, own);
+    if (!own.empty()) text += fmt::format("only rank {}:\n{}", rank, own);
   }
   return text;
 }
 
-// The one that the call names.
+// The checkpoint that the call names.
 struct Selected {
   Found found;
   CheckpointId id;
@@ -112,7 +112,7 @@ Expected<Selected> selected_by(const CkptCall& call) {
   return Selected{*std::move(found), *id};
 }
 
-// A line on a terminal that is written over, of how far a long reading is.
+// A progress line for a long read, which overwrites itself; only on a terminal.
 class Progress {
  public:
   explicit Progress(std::uint64_t all_bytes)
@@ -167,7 +167,7 @@ ordered_json as_json(CheckpointId id, const std::vector<Damage>& damages) {
   return {{"step", id.step}, {"attempt", id.attempt.value()}, {"whole", damages.empty()}, {"damage", array}};
 }
 
-// Of a wrong call, and of a file that cannot be read; of a full disk and the like another one.
+// kExitUsage for a wrong call and for a file that cannot be used; 1 for a full disk and the like.
 int exit_code_of(const Error& error) {
   const bool usage = error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kNotFound ||
                      error.code() == ErrorCode::kFenced;
@@ -200,7 +200,7 @@ int ckpt_verify(const CkptCall& call) {
   std::uint64_t all_bytes = 0;
   for (const CheckpointId id : ids) {
     const CatalogEntry& entry = entry_of(*found, id);
-    // What another version has written is neither whole nor damaged.
+    // A checkpoint of another version is neither whole nor damaged.
     if (entry.damage && entry.damage->code() == ErrorCode::kInvalidArgument)
       return refuse(*entry.damage, kExitUsage);
     all_bytes += entry.size_bytes;
@@ -213,7 +213,7 @@ int ckpt_verify(const CkptCall& call) {
     Progress progress(all_bytes);
     for (const CheckpointId id : ids) {
       const auto damages = damages_of(found->directory, id, progress);
-      // By a training that goes on beside us.
+      // A training that runs at the same time has removed it.
       if (!damages.empty() && access(found->directory.manifest_path(id).c_str(), F_OK) != 0) {
         text += fmt::format("{}: removed meanwhile\n", name_of(id));
         continue;
@@ -236,7 +236,7 @@ int ckpt_diff(const CkptCall& call) {
   if (!other) return refuse(other.error(), kExitUsage);
   if (!call.has_operand(1) && !call.arguments.has("other-step"))
     return refuse(Error(ErrorCode::kInvalidArgument,
-                        "ckpt diff: name another one: --other-step S, or a second directory"),
+                        "ckpt diff: name a second checkpoint: --other-step S, or another directory"),
                   kExitUsage);
   const auto id = choose(call.arguments, *other, "other-step");
   if (!id) return refuse(id.error(), kExitUsage);
@@ -283,9 +283,10 @@ int ckpt_export(const CkptCall& call) {
   if (!checkpoint) return refuse(checkpoint.error(), exit_code_of(checkpoint.error()));
   const bool all = call.arguments.has("all");
   if (tensors_of(checkpoint->manifest, all).empty())
-    return refuse(Error(ErrorCode::kInvalidArgument,
-                        fmt::format("{} has no model: --all writes what it has", name_of(selected->id))),
-                  kExitUsage);
+    return refuse(
+        Error(ErrorCode::kInvalidArgument,
+              fmt::format("{} has no model: give --all to export what it has", name_of(selected->id))),
+        kExitUsage);
   const auto written = export_tensors(*checkpoint, all, path);
   if (!written) return refuse(written.error(), exit_code_of(written.error()));
   if (call.json)
@@ -303,18 +304,18 @@ int ckpt_import(const CkptCall& call) {
   const auto step = parse_number<std::uint64_t>(step_text);
   if (!step)
     return refuse(
-        Error(ErrorCode::kInvalidArgument, fmt::format("--step: {} is not a number of steps", step_text)),
+        Error(ErrorCode::kInvalidArgument, fmt::format("--step: {} is not a step number", step_text)),
         kExitUsage);
   const CheckpointDirectory directory(call.operand(0));
   const auto there = directory.step_directories();
-  // An import that was killed leaves a directory that holds no checkpoint.
+  // An import that was killed leaves a step directory without a checkpoint.
   const auto is_checkpoint = [&](CheckpointId id) {
     return access(directory.manifest_path(id).c_str(), F_OK) == 0;
   };
   if (there && std::ranges::any_of(*there, is_checkpoint))
     return refuse(
         Error(ErrorCode::kInvalidArgument,
-              fmt::format("{} holds checkpoints already: name a directory that has none", directory.path())),
+              fmt::format("{} already has checkpoints: name a directory without any", directory.path())),
         kExitUsage);
   const auto imported = import_tensors(call.operand(1), directory, *step);
   if (!imported) {

@@ -21,7 +21,7 @@ bool is_below(const std::string& path, const std::string& directory) {
   return !path.empty() && !rest.empty() && *rest.begin() != "..";
 }
 
-// job.json goes last: what is left of a job can be found, and removed, again.
+// Removes job.json last: after a failure, `launch clean` still finds the job.
 Status remove_job(const std::string& directory) {
   std::error_code error;
   fs::directory_iterator next(directory, error);
@@ -68,17 +68,18 @@ int clean(const Invocation& invocation) {
   const auto living = processes_by_job();
   const bool dry_run = arguments->has("dry-run");
   int exit_code = 0;
-  std::vector<JobEntry> removed;  // or would be
+  std::vector<JobEntry> removed;  // with --dry-run: would be removed
   for (const JobEntry& job : choice->ended) {
     if (living.contains(job.record.job_id)) continue;
     const auto saves_here = [&job](const JobEntry& other) {
       return is_below(other.record.checkpoint_directory, job.record.directory);
     };
     if (const auto other = std::ranges::find_if(choice->all, saves_here); other != choice->all.end()) {
-      exit_code = refuse(failure(ErrorCode::kInvalidArgument, "{} stays: the checkpoints of job {} are in it",
-                                 job.record.directory, other->record.job_id)
-                             .error(),
-                         1);
+      exit_code =
+          refuse(failure(ErrorCode::kInvalidArgument, "kept {}: it contains the checkpoints of job {}",
+                         job.record.directory, other->record.job_id)
+                     .error(),
+                 1);
       continue;
     }
     const Status done = dry_run ? Status() : remove_job(job.record.directory);

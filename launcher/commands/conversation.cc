@@ -25,26 +25,25 @@ Expected<UniqueFd> connect_to(const JobEntry& job) {
   if (error == EACCES || error == EPERM)
     return failure(ErrorCode::kPermission, "{} belongs to {}: only that user may ask its launcher",
                    job.record.job_id, job.record.launcher.user);
-  return system_failure(fmt::format("the launcher of {} cannot be asked: {}/control.sock", job.record.job_id,
+  return system_failure(fmt::format("cannot reach the launcher of {}: {}/control.sock", job.record.job_id,
                                     job.record.directory),
                         error);
 }
 
-// What of a lost job still runs, as far as can be seen from here.
+// The processes of a lost job that still run, as far as this process sees them.
 std::string survivors_of(const JobEntry& job) {
   const auto counts = processes_by_job();
   const auto found = counts.find(job.record.job_id);
   if (found == counts.end()) return "none of its processes runs on this machine";
-  return fmt::format("{} of it still run{} on this machine, until the controller grace has passed",
-                     found->second == 1 ? "1 process" : fmt::format("{} processes", found->second),
-                     found->second == 1 ? "s" : "");
+  return fmt::format("{} of its processes still run{} on this machine, until the controller grace has passed",
+                     found->second, found->second == 1 ? "s" : "");
 }
 
 }  // namespace
 
 std::string end_of(const JobEntry& job) {
   switch (job.state) {
-    case JobEntry::State::kRunning: return "still runs";
+    case JobEntry::State::kRunning: return "is still running";
     case JobEntry::State::kSucceeded: return "succeeded";
     case JobEntry::State::kFailed:
     case JobEntry::State::kStopped:
@@ -57,16 +56,16 @@ std::string end_of(const JobEntry& job) {
       return fmt::format("is lost: its launcher (process {}) is gone and left no report; {}",
                          job.record.launcher.pid, survivors_of(job));
     case JobEntry::State::kElsewhere:
-      return fmt::format("runs, or ran, on {}: ask there", job.record.launcher.host);
+      return fmt::format("runs, or ran, on host {}: run this command there", job.record.launcher.host);
   }
   return "";
 }
 
 Expected<Conversation> Conversation::ask(const JobEntry& job, std::string_view request) {
   if (!job.may_run())
-    return failure(ErrorCode::kNotFound, "{} does not run: it {}", job.record.job_id, end_of(job));
+    return failure(ErrorCode::kNotFound, "{} is not running: it {}", job.record.job_id, end_of(job));
   auto socket = connect_to(job);
-  // Another container of the same machine can be asked by the file; another machine cannot.
+  // The socket may work from another container of the same machine, but never from another machine.
   if (!socket && job.state == JobEntry::State::kElsewhere)
     return failure(ErrorCode::kUnavailable, "{} {}", job.record.job_id, end_of(job));
   if (!socket) return std::unexpected(socket.error());

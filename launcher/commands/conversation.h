@@ -1,4 +1,4 @@
-// One question to a running launcher, over its control socket, and the lines of its answer.
+// One request to a running launcher, over its control socket, and the lines of its answer.
 //
 // Blocking, with a limit on every wait.
 #pragma once
@@ -15,10 +15,10 @@ namespace muster::launcher {
 
 class Conversation {
  public:
-  // Asks the launcher of the job. `request`: a line of JSON, without its newline. Errors: the job does not
-  // run, or its launcher cannot be reached from here.
+  // Sends a request to the job's launcher. `request`: a line of JSON, without its newline. Errors: the job is
+  // not running, or this process cannot reach its launcher.
   static Expected<Conversation> ask(const JobEntry& job, std::string_view request);
-  // The next line, without its newline; nothing when the launcher has said all. kTimedOut: it is silent.
+  // The next line, without its newline; nothing after the last one. kTimedOut: no line within `limit`.
   Expected<std::optional<std::string>> next(Duration limit);
 
  private:

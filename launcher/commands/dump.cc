@@ -18,7 +18,7 @@ std::string text_of(const JobEntry& job, Rank rank, const std::string& stacks) {
   return fmt::format("---- rank {}{} ----\n{}{}", rank, where, stacks, stacks.ends_with('\n') ? "" : "\n");
 }
 
-// One line of the answer, printed. Nothing while there is more to come.
+// Prints one line of the answer. Returns the exit code after the last line, nothing before.
 std::optional<int> show(const JobEntry& job, const std::string& line, bool json) {
   const nlohmann::json answer = parse_shallow_json(line);
   if (answer.contains("error")) {
@@ -48,7 +48,9 @@ int dump(const Invocation& invocation) {
   for (;;) {
     const auto line = conversation->next(kDumpLimit);
     if (!line) return refuse(line.error(), 1);
-    if (!*line) return refuse(Error(ErrorCode::kUnavailable, "the launcher hung up: the job has ended"), 1);
+    if (!*line)
+      return refuse(Error(ErrorCode::kUnavailable, "the launcher closed the connection: the job has ended"),
+                    1);
     try {
       if (const auto exit_code = show(*job, **line, arguments->has("json"))) return *exit_code;
     } catch (const nlohmann::json::exception& error) {

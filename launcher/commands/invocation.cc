@@ -24,7 +24,7 @@ Surroundings look_around() {
 
 namespace {
 
-// Of what workers have said, a terminal gets text and colours.
+// Workers' text may contain control characters: a terminal gets only text and colours.
 Status write_text(int fd, std::string_view text) {
   const bool clean = isatty(fd) == 0 || is_plain(text);
   return write_all(fd, clean ? std::string(text) : for_terminal(text, colors_wanted()), "stdout");
@@ -58,7 +58,7 @@ Expected<std::string> log_directory_of(const CommandArguments& arguments, const 
   Settings settings;
   if (const auto given = arguments.flags.find("log-dir"); given != arguments.flags.end())
     settings["log-dir"] = {given->second.spelling, {given->second.value.value_or("")}};
-  // Of the variables only the one that names the directory matters here; a wrong one is the launch's affair.
+  // Reads only the variables that name the directory: other wrong variables must not fail this command.
   Environment relevant;
   for (const char* name : {"MUSTER_LOG_DIR", "PET_LOG_DIR"}) {
     if (const auto found = here.environment.find(name); found != here.environment.end())

@@ -1,7 +1,7 @@
-// One call of `launch`: the command, its words, and where it was started; and what the commands share.
+// One call of `launch`: the command, its words, and its surroundings; and functions that all commands share.
 //
-// A command is one function that takes an Invocation and returns the exit code. It prints; main() decides
-// nothing but which one is called. Blocking.
+// A command is one function that takes an Invocation, prints, and returns the exit code; main() only chooses
+// the function. Blocking.
 #pragma once
 
 #include <string>
@@ -18,10 +18,10 @@ struct Invocation {
   const Command& command;
   std::vector<std::string> words;  // after the command's name
   Surroundings here;
-  bool implied = false;  // the command was not named
+  bool implied = false;  // the user did not name the command
 };
 
-// By `commands/NAME.cc`, in the order of the table of commands.
+// Each is in `commands/NAME.cc`; in the order of the table of commands.
 int run(const Invocation& invocation);
 int plan(const Invocation& invocation);
 int check(const Invocation& invocation);
@@ -44,18 +44,19 @@ int man(const Invocation& invocation);
 
 Surroundings look_around();
 
-// On stdout, and one line on stderr; print() and refuse() return the exit code given.
+// print() writes to stdout; say() and refuse() write one line to stderr. print() and refuse() return
+// `exit_code`.
 int print(std::string_view text, int exit_code = 0);
 void say(const std::string& text);
 int refuse(const Error& error, int exit_code);
 
-// The flags and operands of a command that starts nothing. Has answered --help itself where it returns an
-// exit code.
+// The flags and operands of a command that starts no program. Returns an exit code after it has printed an
+// error, or the help for --help.
 std::expected<CommandArguments, int> read_arguments(const Invocation& invocation);
 Expected<std::string> log_directory_of(const CommandArguments& arguments, const Surroundings& here);
-// The job that is meant, by its name or `preferred`.
+// The job that the operand names; without an operand, or if several names match, `preferred` decides.
 Expected<JobEntry> find_job(const CommandArguments& arguments, const Surroundings& here, Preferred preferred);
-// Says on stderr which job that is, unless its whole name was given.
+// Prints the job's name on stderr, unless the user gave the whole name.
 void tell_which(const JobEntry& job, const CommandArguments& arguments);
 
 }  // namespace muster::launcher

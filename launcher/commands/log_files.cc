@@ -35,7 +35,7 @@ Status LogFiles::read(const OnLine& on_line, Reading reading) {
   return {};
 }
 
-// Attempts come one after the other: those before the newest have all their files.
+// Attempts run one after the other: only the newest one may still get files.
 Status LogFiles::look_for_files() {
   const std::uint64_t known = newest_attempt_;
   const auto look = [&](std::uint64_t attempt, const fs::path& directory) {
@@ -80,15 +80,15 @@ void LogFiles::read_events() {
 
 NodeId LogFiles::node_of(std::uint64_t attempt, Rank rank) const {
   if (const auto* node = started_.find(attempt, rank)) return node->plan.node;
-  // As planned: its workers have only just begun, or were never started.
+  // The workers have just started, or never did: use the plan.
   const auto planned =
       std::ranges::find_if(job_.nodes, [rank](const NodePlan& node) { return node.has(rank); });
   return planned == job_.nodes.end() ? NodeId(0) : planned->node;
 }
 
-// What order.log tells first, then what it does not tell yet: the last run, of which it knows nothing, and
-// all where it is not kept. It says how far each stream had come, so that bytes that came early, or never,
-// mislead nobody about those that follow.
+// Takes the bytes in the order of order.log. Then takes the bytes that order.log does not list: the newest,
+// or all bytes if there is no order.log. Each of its lines counts bytes of one stream; due_bytes adds them
+// up, so bytes that are early or missing do not shift the order of later ones.
 void LogFiles::read_rank(RankLogs& logs, const OnLine& on_line, bool is_new) {
   (void)logs.order.read([&](std::string_view bytes, double) { logs.order_rest += bytes; });
   std::size_t at = 0;
@@ -117,7 +117,7 @@ void LogFiles::take(File& file, std::uint64_t bytes, const OnLine& on_line, bool
   }
 }
 
-// The next piece; false if there is none.
+// Reads the next piece of the file; false if there is none.
 bool LogFiles::fill(File& file) {
   file.unread.clear();
   file.unread_at = 0;
@@ -129,7 +129,7 @@ bool LogFiles::fill(File& file) {
       kPieceBytes);
   if (!read && !std::exchange(file.failed, true)) on_problem_(read.error().message(), false);
   if (file.stream.has_gap() && !std::exchange(file.has_gap, true)) {
-    on_problem_(fmt::format("rank {}, attempt {}: lines of {} are missing: --log-limit had them removed",
+    on_problem_(fmt::format("rank {}, attempt {}: lines of {} are missing: --log-limit removed them",
                             file.source.rank, file.source.attempt, kStreams[file.source.stream - 1]),
                 true);
   }

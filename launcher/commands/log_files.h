@@ -1,8 +1,9 @@
-// The files in which the agents keep what workers print, read as they grow, over all attempts of a job.
+// Reads the workers' log files, as they grow, for all attempts of a job.
 //
-// LOG_DIR/JOB/attempt_A/rank_R/{stdout,stderr}.log, with the parts that were cut off them, put together as
-// order.log there says, where it is. Files are read from where the last reading ended; nothing is lost,
-// whatever the terminal dropped, and what cannot be read is said, once a file. Blocking.
+// The files are LOG_DIR/JOB/attempt_A/rank_R/{stdout,stderr}.log, with the older parts that --log-limit cut
+// off. The lines of both streams come in the order of order.log, if that exists. Each reading continues where
+// the last one ended. The files are complete even if the terminal dropped lines. Reports an unreadable file
+// once. Blocking.
 #pragma once
 
 #include <array>
@@ -23,7 +24,7 @@
 
 namespace muster::launcher {
 
-// use(12, path) of each "attempt_12" in the directory; what was in the way of reading it, if anything was.
+// Calls use(12, path) for each "attempt_12" in the directory. Returns the error of reading the directory.
 template <class Number, class Use>
 std::error_code for_each_numbered(const std::filesystem::path& directory, std::string_view prefix,
                                   const Use& use) {
@@ -51,18 +52,18 @@ class LogFiles {
   // A line without its newline, and its time.
   using OnLine = std::function<void(const LogSource& source, std::string_view line, double time)>;
 
-  // What is missing in what is shown, in one clause; `wanted` as the user wanted it.
+  // Lines are missing; `what` says why, in one clause. `wanted`: because of a flag of the user (--log-limit).
   using OnProblem = std::function<void(const std::string& what, bool wanted)>;
 
   LogFiles(JobRecord job, LocalTime local, Wanted wanted, OnProblem on_problem);
   struct Reading {
-    bool is_new = false;  // what is new now has just been written
-    bool is_last = false;
+    bool is_new = false;   // the new lines were written just now
+    bool is_last = false;  // no other reading follows
   };
-  // All lines that are new, attempt by attempt, rank by rank; what has no newline yet at the end of its
-  // attempt, or when nothing more is read.
+  // Calls `on_line` for each new line, attempt by attempt, rank by rank. For a line without a newline, it
+  // waits until its attempt is over or the last reading.
   Status read(const OnLine& on_line, Reading reading);
-  // Nothing that is wanted has been found.
+  // No wanted file has been found.
   bool empty() const { return ranks_.empty(); }
   std::uint64_t newest_attempt() const { return newest_attempt_; }
 
@@ -70,14 +71,14 @@ class LogFiles {
   struct File {
     LogSource source;
     LogStream stream;
-    std::string unread{};       // bytes that are not yet due
-    std::size_t unread_at = 0;  // those before have been taken
+    std::string unread{};       // bytes read from the file; their turn may not have come
+    std::size_t unread_at = 0;  // the bytes of `unread` before this have been taken
     std::uint64_t taken_bytes = 0;
-    std::uint64_t due_bytes = 0;  // as far as order.log has come
-    std::string rest{};           // without a newline yet
+    std::uint64_t due_bytes = 0;  // bytes that order.log has listed so far
+    std::string rest{};           // the beginning of a line
     std::optional<LineTimes> times{};
-    bool failed = false;   // it has been said
-    bool has_gap = false;  // the same
+    bool failed = false;   // on_problem_ knows of an error
+    bool has_gap = false;  // on_problem_ knows of a gap
   };
   // One rank in one attempt.
   struct RankLogs {

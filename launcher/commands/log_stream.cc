@@ -62,7 +62,7 @@ Status LogStream::read(const OnBytes& on_bytes, std::uint64_t limit_bytes) {
     if (!current && errno != ENOENT) return system_failure("cannot read " + path(), errno);
     if (current && fstat(current.get(), &now) != 0) return system_failure("cannot read " + path(), errno);
     const std::vector<Part> cut_off = parts();
-    // Cut between the two looks: it is a part now.
+    // The agent cut the file off between fstat() and parts(): it is a part now.
     const bool was_cut = current && std::ranges::any_of(cut_off, [&](const Part& part) {
                            return same_file(part.status, now);
                          });
@@ -72,7 +72,7 @@ Status LogStream::read(const OnBytes& on_bytes, std::uint64_t limit_bytes) {
     if (!current) return {};
     if (Status done = read_rest(current.get(), path(), on_bytes); !done) return done;
     if (left_bytes_ == 0) return {};
-    last_ = now;  // what was written since `now` was seen makes the next look differ
+    last_ = now;  // if the file has grown since fstat(), the next stat() differs from this
     return {};
   }
 }
@@ -90,7 +90,7 @@ Status LogStream::read_parts(const std::vector<Part>& parts, const OnBytes& on_b
     const UniqueFd fd(open(part.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     if (!fd && errno != ENOENT) return system_failure("cannot read " + part.path, errno);
     struct stat now{};
-    // One that is empty has been emptied.
+    // --log-limit empties parts: an empty one has lost its lines.
     if (!fd || fstat(fd.get(), &now) != 0 || now.st_size == 0) {
       has_gap_ = true;
     } else if (Status done = read_rest(fd.get(), part.path, on_bytes); !done) {

@@ -1,8 +1,8 @@
-// What one rank wrote to one of its streams, read as it grows: NAME.log, and before it the parts that the
-// agent cut off it under --log-limit, NAME.1.log, NAME.2.log and so on, the oldest first.
+// Reads one stream of one rank as it grows: first the parts that the agent cut off under --log-limit,
+// NAME.1.log, NAME.2.log and so on, the oldest first; then NAME.log.
 //
 // Files are open only while they are read, so that there may be any number of streams. Each byte is read
-// once, also when the file is cut or a part removed meanwhile. Blocking; one thread.
+// once, even if the agent cuts the file or removes a part meanwhile. Blocking; one thread.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ namespace muster::launcher {
 
 class LogStream {
  public:
-  // What is new, in the order of the stream; `written`: when its file was last written to, since 1970.
+  // New bytes, in the order of the stream; `written`: the file's modification time, in seconds since 1970.
   using OnBytes = std::function<void(std::string_view bytes, double written)>;
 
   LogStream(std::string directory, std::string name)
       : directory_(std::move(directory)), name_(std::move(name)) {}
   bool exists() const;
-  // At most `limit_bytes` of it. Errors name the file that cannot be read; the next reading tries it again.
+  // Reads at most `limit_bytes` of new bytes. Errors name the file; the next call tries it again.
   Status read(const OnBytes& on_bytes, std::uint64_t limit_bytes = UINT64_MAX);
-  // Parts were removed before they were read.
+  // The agent removed parts before this had read them.
   bool has_gap() const { return has_gap_; }
 
  private:
@@ -43,11 +43,13 @@ class LogStream {
 
   std::string directory_;
   std::string name_;
-  std::uint64_t number_ = 0;  // of the part that is being read, or will be it once it is cut off; 0: none yet
-  std::uint64_t offset_ = 0;  // in it
+  // The number of the part being read; for NAME.log, the number that it will get when it is cut off. 0: none
+  // yet.
+  std::uint64_t number_ = 0;
+  std::uint64_t offset_ = 0;      // in that file
   std::uint64_t left_bytes_ = 0;  // of the limit
   bool has_gap_ = false;
-  struct stat last_{};  // of NAME.log when all of it had been read
+  struct stat last_{};  // of NAME.log, when all of it had been read
 };
 
 }  // namespace muster::launcher

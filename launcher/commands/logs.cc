@@ -1,4 +1,4 @@
-// `launch logs`: what the workers wrote, as the files have it.
+// `launch logs`: prints the workers' output from the log files.
 #include <ctime>
 #include <deque>
 #include <nlohmann/json.hpp>
@@ -64,15 +64,15 @@ Expected<Wishes> wishes_of(const CommandArguments& arguments) {
   return wishes;
 }
 
-// Collects lines and writes them in large pieces; under --tail it keeps the last of each rank until they are
-// asked for.
+// Collects lines and writes them in large pieces. With --tail it keeps the last lines of each rank until
+// show_kept().
 class Printer {
  public:
   explicit Printer(const Wishes& wishes)
       : wishes_(wishes), color_(isatty(STDOUT_FILENO) != 0 && colors_wanted()), keeps_(wishes.tail) {}
   ~Printer() { flush(); }
 
-  // `newest`: an attempt of the job.
+  // `newest`: the job's newest attempt.
   void add(const LogSource& source, std::string_view line, double time, std::uint64_t newest) {
     if (wishes_.since && time < *wishes_.since) return;
     line = last_version(line);
@@ -100,7 +100,7 @@ class Printer {
 
   void write(const LogSource& source, std::string_view line, std::uint64_t newest) {
     const std::uint64_t before = std::exchange(attempt_, source.attempt);
-    // Of the only attempt that there is nothing need be said.
+    // If the job has only one attempt, no header names it.
     const bool is_marked = before == 0 ? newest != attempt_ : before != attempt_;
     if (wishes_.json) {
       text_ += as_json(source, line);
@@ -125,7 +125,7 @@ class Printer {
   bool color_;
   std::optional<std::size_t> keeps_;
   std::map<Rank, std::deque<Line>> kept_;
-  std::uint64_t attempt_ = 0;  // of the last line
+  std::uint64_t attempt_ = 0;  // of the line printed last
   std::string text_;
 };
 
@@ -141,7 +141,7 @@ std::string chosen_by(std::initializer_list<const char*> flags, const CommandArg
 
 Error no_such_rank(const CommandArguments& arguments, const JobRecord& job) {
   const NodePlan& last = job.nodes.back();
-  return {ErrorCode::kNotFound, fmt::format("{} has no logs{}: it was to have ranks 0 to {} on nodes 0 to {}",
+  return {ErrorCode::kNotFound, fmt::format("{} has no logs{}: its plan has ranks 0 to {} on nodes 0 to {}",
                                             job.job_id, chosen_by({"rank", "node"}, arguments),
                                             last.first_rank.value() + last.worker_count - 1, last.node)};
 }
@@ -172,7 +172,7 @@ int logs(const Invocation& invocation) {
     printer.add(source, line, time, files.newest_attempt());
   };
   for (bool is_new = false;; is_new = true) {
-    // Asked before the reading: what an ended job wrote is all there.
+    // Before the read: the files of a job that has ended by now are complete.
     const bool last = !wishes->follow || !job->may_run();
     if (const Status read = files.read(show, {is_new, last}); !read) return refuse(read.error(), 1);
     printer.show_kept(files.newest_attempt());

@@ -1,4 +1,4 @@
-// `launch nodes`: the nodes of a running job, and more of them.
+// `launch nodes`: lists the nodes of a running job, or adds some.
 #include <fmt/ranges.h>
 
 #include "common/wire/json.h"
@@ -13,7 +13,7 @@ namespace muster::launcher {
 namespace {
 
 constexpr Duration kAnswerLimit = std::chrono::seconds(10);
-// A request has 4 KiB.
+// A request may have 4 KiB (control_socket.cc).
 constexpr std::size_t kMostHostsBytes = 3000;
 
 Error wrong_use(const std::string& what) {
@@ -30,8 +30,8 @@ std::expected<std::string, int> ask(const CommandArguments& arguments, const Inv
   auto line = conversation->next(kAnswerLimit);
   if (!line) return std::unexpected(refuse(line.error(), 1));
   if (!*line)
-    return std::unexpected(
-        refuse(Error(ErrorCode::kUnavailable, "the launcher hung up: the job has just ended"), 1));
+    return std::unexpected(refuse(
+        Error(ErrorCode::kUnavailable, "the launcher closed the connection: the job has just ended"), 1));
   return **std::move(line);
 }
 
@@ -47,14 +47,14 @@ int list(const CommandArguments& arguments, const Invocation& invocation) {
 int add(const CommandArguments& arguments, const Invocation& invocation, const std::string& hosts) {
   if (const auto parsed = parse_hosts(hosts, "nodes add"); !parsed) return refuse(parsed.error(), kExitUsage);
   if (hosts.size() > kMostHostsBytes)
-    return refuse(wrong_use(fmt::format("nodes add: {} bytes of hosts: give {} at most, and the rest by "
-                                        "another command",
+    return refuse(wrong_use(fmt::format("nodes add: {} bytes of host names: give at most {}, and the other "
+                                        "hosts with another command",
                                         hosts.size(), kMostHostsBytes)),
                   kExitUsage);
   const bool now = arguments.has("grow");
   if (now && arguments.value("grow") != "now")
     return refuse(
-        wrong_use(fmt::format("--grow: {} is not now: give now, or leave it out", arguments.value("grow"))),
+        wrong_use(fmt::format("--grow: {} is not now: give --grow now, or omit it", arguments.value("grow"))),
         kExitUsage);
   const nlohmann::json request = {{"command", "add_nodes"}, {"hosts", hosts}, {"now", now}};
   const auto line = ask(arguments, invocation, request.dump());
@@ -67,7 +67,7 @@ int add(const CommandArguments& arguments, const Invocation& invocation, const s
     return print(answer.at("told").get<std::string>() + "\n");
   } catch (const nlohmann::json::exception& error) {
     return refuse(
-        Error(ErrorCode::kCorrupt, fmt::format("the launcher's answer cannot be read: {}", error.what())), 1);
+        Error(ErrorCode::kCorrupt, fmt::format("cannot read the launcher's answer: {}", error.what())), 1);
   }
 }
 
@@ -79,12 +79,12 @@ int nodes(const Invocation& invocation) {
   std::vector<std::string>& words = arguments->operands;
   const bool adds = !words.empty() && words.front() == "add";
   if (adds && words.size() < 2)
-    return refuse(wrong_use("nodes add: no host is given: `launch nodes add HOST[,HOST...] [JOB]`"),
-                  kExitUsage);
+    return refuse(wrong_use("nodes add: no host given: `launch nodes add HOST[,HOST...] [JOB]`"), kExitUsage);
   const std::string hosts = adds ? words[1] : "";
   if (adds) words.erase(words.begin(), words.begin() + 2);
   if (words.size() > 1)
-    return refuse(wrong_use(fmt::format("{}: `launch nodes` takes one name: `launch nodes --help` says more",
+    return refuse(wrong_use(fmt::format("{}: too many arguments: `launch nodes` takes one job; see "
+                                        "`launch nodes --help`",
                                         words[1])),
                   kExitUsage);
   return adds ? add(*arguments, invocation, hosts) : list(*arguments, invocation);

@@ -26,9 +26,9 @@ Machine look_at_machine(const Options& options, const Surroundings& here) {
   return machine;
 }
 
-// A word that is no program may have been meant for a command, unless a file here is called so.
+// The command that the user may have meant by a word that is not a program; nothing if a file has that name.
 std::optional<std::string_view> command_meant(const std::string& program, const Invocation& invocation) {
-  std::error_code ignored;  // a name that is too long for a file is none
+  std::error_code ignored;  // for example, the name is too long for a file
   const bool is_file =
       program.contains('/') || program.ends_with(".py") || std::filesystem::exists(program, ignored);
   if (!invocation.implied || is_file) return std::nullopt;
@@ -41,7 +41,8 @@ std::string search_path_of(const Plan& plan, const Surroundings& here) {
   return variable_of(plan, here, "PATH").value_or("/usr/bin:/bin");
 }
 
-// The program is looked for by the agents, each on its host; what starts them is on this machine.
+// With hosts, agents look for the job's program on their hosts. Only the --exec program must be on this
+// machine.
 int refuse_host_shell(const RemoteOptions& remote, const Surroundings& here) {
   if (remote.bootstrap != BootstrapKind::kExec || remote.exec.front().contains("{host}")) return 0;
   const auto path = here.environment.find("PATH");
@@ -52,7 +53,7 @@ int refuse_host_shell(const RemoteOptions& remote, const Surroundings& here) {
                 found.error().code() == ErrorCode::kNotFound ? 127 : 126);
 }
 
-// What is in an image is not looked into.
+// The MPI that the program is built with; nothing for a program in an image, which is not on this machine.
 std::optional<wire::Mpi> mpi_found(const Plan& plan, const Surroundings& here) {
   if (plan.remote.in_containers() || plan.job.command.empty()) return std::nullopt;
   return mpi_of_file(plan.job.command, search_path_of(plan, here));

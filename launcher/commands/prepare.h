@@ -1,6 +1,7 @@
-// What every command that takes a program does first: read what the user wants, look at the machine, plan.
+// The first part of every command that takes a program: reads the settings, examines the machine, makes the
+// plan.
 //
-// Touches nothing. Blocking.
+// Writes no file and starts nothing. Blocking.
 #pragma once
 
 #include "launcher/commands/invocation.h"
@@ -14,13 +15,13 @@ struct Prepared {
   Machine machine;
   Plan plan;
 };
-// An exit code where the user was answered or refused.
+// Returns an exit code after it has printed an error, or the answer to --help or --version.
 std::expected<Prepared, int> prepare(const Invocation& invocation);
 
-// The exit code of a program that cannot be started, having said why; 0 if it can.
+// Returns 0 if the program can be started. If not, says why and returns the exit code.
 int refuse_program(const Prepared& prepared, const Invocation& invocation);
 
-// As the workers will have it: given for them, or inherited.
+// The variable as the workers will have it: set by the plan, or inherited.
 std::optional<std::string> variable_of(const Plan& plan, const Surroundings& here, const char* name);
 
 }  // namespace muster::launcher

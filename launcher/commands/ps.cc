@@ -1,4 +1,4 @@
-// `launch ps`: the jobs whose logs lie in one directory.
+// `launch ps`: lists the jobs with logs in one directory.
 #include "launcher/commands/invocation.h"
 #include "launcher/core/verdict/verdict.h"
 #include "launcher/io/view/job_files.h"

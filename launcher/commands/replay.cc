@@ -1,4 +1,4 @@
-// `launch replay`: runs what a launcher wrote down of a job through the same decisions again.
+// `launch replay`: runs the events of a job's journal through the core again, and compares the decisions.
 #include <sys/stat.h>
 
 #include "common/base/file.h"
@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
 constexpr const char* kName = "/journal";
 
-// The operand itself, if it is the directory of a job; else of the job that is meant, whose name is said.
+// The operand, if it is a job's directory; else the directory of the job that it names, which this prints.
 Expected<std::string> directory_of(const CommandArguments& arguments, const Surroundings& here) {
   struct stat status{};
   if (!arguments.operands.empty() && stat((arguments.operands.front() + kName).c_str(), &status) == 0)

@@ -1,4 +1,4 @@
-// `launch report`: how a job ended, as its launcher said.
+// `launch report`: prints how a job ended, from its launcher's report.
 #include "common/base/file.h"
 #include "common/wire/json.h"
 #include "launcher/commands/conversation.h"
@@ -14,16 +14,15 @@ constexpr std::uint64_t kReportBytes = 256 << 20;
 Error no_report(const JobEntry& job) {
   const std::string& name = job.record.job_id;
   if (job.state == JobEntry::State::kRunning)
-    return {ErrorCode::kNotFound, fmt::format("{} still runs: `launch status {}` shows it", name, name)};
+    return {ErrorCode::kNotFound, fmt::format("{} is still running: see `launch status {}`", name, name)};
   const std::string why =
       job.state == JobEntry::State::kElsewhere
           ? fmt::format(
-                "left no report: its launcher runs, or ran, on another machine or in another "
-                "container ({})",
+                "left no report: its launcher runs, or ran, on another machine or in another container ({})",
                 job.record.launcher.host)
           : end_of(job);
   return {ErrorCode::kNotFound,
-          fmt::format("{} {}: `launch logs {}` shows what its workers wrote", name, why, name)};
+          fmt::format("{} {}: `launch logs {}` shows its workers' output", name, why, name)};
 }
 
 }  // namespace

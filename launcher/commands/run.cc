@@ -1,4 +1,4 @@
-// `launch run`, the default: a job from its plan to its verdict. And `launch plan`, which stops at the plan.
+// `launch run`, the default: runs a job from its plan to its verdict. `launch plan` stops after the plan.
 #include <csignal>
 #include <filesystem>
 #include <sys/signalfd.h>
@@ -20,11 +20,11 @@ namespace muster::launcher {
 
 namespace {
 
-// For a reader of what is left, when the user has asked for the end.
+// The time for a slow reader of the last lines, after the user has stopped the job.
 constexpr Duration kFlushLimit = std::chrono::seconds(5);
 
-// Blocked from the start and read as data, so that none is lost. What the caller has ignored (nohup) stays
-// so.
+// Blocks the signals and reads them as data, so that none is lost. Signals that the caller ignores (nohup)
+// stay ignored.
 UniqueFd take_signals() {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGCHLD, SIG_DFL);
@@ -42,8 +42,8 @@ UniqueFd take_signals() {
   return fd;
 }
 
-// The agent will listen there, in each attempt; that it cannot is said before anything is made. Which host's
-// it will be, of several, is not known yet.
+// An agent will listen on this port in each attempt; this checks it before anything is created. With hosts,
+// the launcher does not know yet on which host that agent will be.
 Status check_port(const Options& options) {
   if (options.master_port == 0 || !options.hosts.empty()) return {};
   asio::io_context context(1);
@@ -56,11 +56,11 @@ Status check_port(const Options& options) {
   if (!error) acceptor.bind(place, error);
   if (!error) acceptor.listen(1, error);
   if (!error) return {};
-  return failure(ErrorCode::kInvalidArgument, "{}: {} cannot be used: {}: give another port, or none",
+  return failure(ErrorCode::kInvalidArgument, "{}: cannot use port {}: {}: give another port, or none",
                  options.master_port_source, options.master_port, error.message());
 }
 
-// All that is to be written to, or nothing.
+// Creates the job's directories: all of them, or none.
 Status make_places(const Plan& plan) {
   if (Status made = make_job_directory(plan.job.log_directory); !made)
     return std::unexpected(std::move(made).error().within("--log-dir"));
@@ -72,22 +72,22 @@ Status make_places(const Plan& plan) {
   return {};
 }
 
-// What finds the jobs of this launch: nothing, if it keeps them where others look.
+// The flag with which other commands find this launch's jobs; "" if they are in the usual directory.
 std::string log_directory_flag(const Options& options, const Surroundings& here) {
   const auto usual = log_directory_of(CommandArguments{}, here);
   if (usual && *usual == options.log_directory) return "";
   return " --log-dir " + as_shell_word(options.log_directory);
 }
 
-// What the disk takes of them in a moment.
+// Waits for the log writer; gives up when the disk has taken nothing for `stall`.
 void write_last_lines(asio::io_context& context, const net::LogWriter& files, Duration stall) {
   asio::co_spawn(context, files.written(stall, [] { return true; }),
                  [&context](const std::exception_ptr&) { context.stop(); });
-  context.restart();  // whoever ran it last may have left nothing to do, which stops it
+  context.restart();  // the last run() may have ended for lack of work, which stops the context
   context.run();
 }
 
-// Of any worker, in any attempt.
+// Whether any worker has printed anything, in any attempt.
 bool has_output(const std::string& log_directory) {
   std::error_code error;
   std::filesystem::recursive_directory_iterator next(log_directory, error);
@@ -131,7 +131,7 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
     failed = prepare_containers(plan, {signals, say});
   if (failed != 0) {
     std::error_code ignored;
-    std::filesystem::remove_all(plan.job.log_directory, ignored);  // no job has been
+    std::filesystem::remove_all(plan.job.log_directory, ignored);  // no job has started
     terminal.flush({.stall = options.limits.output_stall, .limit = kFlushLimit, .signals = signals});
     return failed;
   }
@@ -145,7 +145,7 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
 
   const Job& job = launcher.job();
   const TimePoint now = Clock::now();
-  // Only what is said of a failure depends on it.
+  // Only the text about a failure uses this.
   const bool has_printed =
       job.verdict().kind == Verdict::Kind::kSucceeded || has_output(plan.job.log_directory);
   const Outcome outcome{plan,          job.verdict(), job.history(), job.restart_count(),

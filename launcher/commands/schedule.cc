@@ -1,4 +1,4 @@
-// `launch schedule`: shows a pipeline schedule on paper, or looks whether it can be carried out.
+// `launch schedule`: prints a pipeline schedule without running it, or checks that it is valid.
 #include <algorithm>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -29,7 +29,7 @@ struct ScheduleWishes {
   std::optional<std::size_t> stages;
   std::optional<std::size_t> microbatches;
   std::optional<std::size_t> chunks;
-  StageTimes times;  // of all that a rank has
+  StageTimes times;  // of all stages of a rank together
   bool json = false;
   bool csv = false;
 };
@@ -44,8 +44,8 @@ Expected<StageTimes> times_from(const std::string& text) {
   if (parts.size() != 3 || numbers.size() != 3 || numbers[0] <= 0)
     return failure(
         kWrong,
-        "--times {}: three numbers: forward, backward of the input, backward of the weights, as in "
-        "--times 1,1,1",
+        "--times {}: give three numbers (forward, backward of the input, backward of the weights), "
+        "as in --times 1,1,1",
         text);
   return StageTimes{.forward = numbers[0], .input = numbers[1], .weight = numbers[2]};
 }
@@ -62,12 +62,12 @@ Expected<ScheduleWishes> schedule_wishes_of(const CommandArguments& arguments) {
                         .chunks = {},
                         .times = {}};
   if (wishes.word != "show" && wishes.word != "check")
-    return failure(kWrong, "schedule: {}: neither show nor check", wishes.word);
+    return failure(kWrong, "schedule: {} is neither show nor check", wishes.word);
   const auto take = [&](std::optional<std::size_t>& number, std::string_view flag) -> Status {
     const auto count = arguments.count(flag, flag);
     if (!count) return std::unexpected(count.error());
     if (*count && (**count == 0 || **count > kMost))
-      return failure(kWrong, "--{} {}: from 1 to {}", flag, **count, kMost);
+      return failure(kWrong, "--{} {}: give a number from 1 to {}", flag, **count, kMost);
     number = *count;
     return {};
   };
@@ -95,7 +95,7 @@ Expected<Schedule> from_file(const ScheduleWishes& wishes) {
   return schedule;
 }
 
-// Whether a file has what the flags say. What it lacks of the microbatches is found with its other mistakes.
+// Checks a schedule from a file against the flags. check_schedule() finds missing microbatches.
 Status fit(Schedule& schedule, const ScheduleWishes& wishes) {
   const std::size_t ranks = schedule.ranks.size();
   if (wishes.stages && *wishes.stages != ranks)
@@ -108,14 +108,15 @@ Status fit(Schedule& schedule, const ScheduleWishes& wishes) {
 }
 
 Expected<Schedule> by_name(const ScheduleWishes& wishes) {
-  if (!find_schedule_name(wishes.source)) return make_schedule(wishes.source, {});  // which names them
+  if (!find_schedule_name(wishes.source))
+    return make_schedule(wishes.source, {});  // its error lists the names
   for (const auto& [number, flag] :
        {std::pair(wishes.stages, "--stages"), std::pair(wishes.microbatches, "--microbatches")})
     if (!number)
       return failure(kWrong, "{} is missing: {} needs --stages P and --microbatches M", flag, wishes.source);
   const std::size_t instructions = *wishes.stages * *wishes.microbatches * wishes.chunks.value_or(1);
   if (instructions > kMostMicrobatchesOfStages)
-    return failure(kWrong, "{} ranks with {} microbatches: {} microbatches of stages are drawn at most",
+    return failure(kWrong, "{} ranks with {} microbatches: stages times microbatches may be at most {}",
                    *wishes.stages, *wishes.microbatches, kMostMicrobatchesOfStages);
   ScheduleRequest request{.ranks = static_cast<int>(*wishes.stages),
                           .microbatches = static_cast<int>(*wishes.microbatches),
@@ -124,7 +125,7 @@ Expected<Schedule> by_name(const ScheduleWishes& wishes) {
   return make_schedule(wishes.source, request);
 }
 
-// A file is what is one, or has the ending of one.
+// Whether the user means a file: the word has a slash or ends with .csv, or a file has that name.
 bool means_file(const std::string& source) {
   return source.ends_with(".csv") || source.contains('/') ||
          (!find_schedule_name(source) && access(source.c_str(), F_OK) == 0);
@@ -190,7 +191,7 @@ int schedule(const Invocation& invocation) {
   const auto simulated = simulate_schedule(*schedule, times_of_stages(*schedule, wishes->times));
   if (wishes->json) return print(as_json(*schedule, *wishes, simulated));
   if (wishes->word == "show") return print(as_text(*schedule, simulated));
-  return print(fmt::format("{}: can be carried out: {} ranks, {} stages, {} microbatches\n", schedule->name,
+  return print(fmt::format("{}: valid: {} ranks, {} stages, {} microbatches\n", schedule->name,
                            schedule->ranks.size(), schedule->stages, schedule->microbatches));
 }
 

@@ -1,4 +1,4 @@
-// `launch status`: how a running job is doing.
+// `launch status`: prints the state of a running job.
 #include "launcher/core/view/status.h"
 
 #include "common/wire/json.h"
@@ -31,7 +31,8 @@ int status(const Invocation& invocation) {
   const auto line = conversation->next(kStatusLimit);
   if (!line) return refuse(line.error(), 1);
   if (!*line)
-    return refuse(Error(ErrorCode::kUnavailable, "the launcher hung up: the job has just ended"), 1);
+    return refuse(
+        Error(ErrorCode::kUnavailable, "the launcher closed the connection: the job has just ended"), 1);
   const auto status = parse_status(**line);
   if (!status) return refuse(status.error(), 1);
   if (json) return print(parse_shallow_json(**line, Fractions::kTaken).dump(2) + "\n");

@@ -1,4 +1,4 @@
-// `launch completion`, `launch help` and `launch man`: what is made from the tables of commands and flags.
+// `launch completion`, `launch help` and `launch man`: texts made from the tables of commands and flags.
 #include "launcher/commands/invocation.h"
 #include "launcher/core/settings/completion.h"
 #include "launcher/core/settings/help.h"

@@ -1,4 +1,4 @@
-// `launch top`: a live table of what the ranks do and use.
+// `launch top`: a live table of the ranks, with their progress and usage.
 #include "launcher/core/view/top.h"
 
 #include <csignal>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr Duration kTableLimit = std::chrono::seconds(10);
 constexpr auto kRedraw = std::chrono::milliseconds(1000);
-// For one table: agents say once a second what ranks use, and share of processor time needs two answers.
+// With --once: agents report usage once a second, and the share of processor time needs two reports.
 constexpr auto kPause = std::chrono::milliseconds(200);
 constexpr Duration kUsageLimit = std::chrono::seconds(4);
 
@@ -30,18 +30,19 @@ std::sig_atomic_t volatile ended = 0;
 void end_top(int) {
   ended = 1;
 }
-void wake_up(int) {}  // poll() returns, and the table is drawn anew
+void wake_up(int) {}  // interrupts poll(), so that the table is drawn again
 
 Expected<JobStatus> ask(const JobEntry& job) {
   auto conversation = Conversation::ask(job, R"({"command": "top"})");
   if (!conversation) return std::unexpected(conversation.error());
   const auto line = conversation->next(kTableLimit);
   if (!line) return std::unexpected(line.error());
-  if (!*line) return failure(ErrorCode::kUnavailable, "the launcher hung up: the job has just ended");
+  if (!*line)
+    return failure(ErrorCode::kUnavailable, "the launcher closed the connection: the job has just ended");
   return parse_status(**line);
 }
 
-// The terminal without echo and without waiting for lines, as it was before when this goes.
+// Switches off the terminal's echo and line buffering; restores both at the end.
 class Keyboard {
  public:
   Keyboard() : usable_(isatty(STDIN_FILENO) == 1 && tcgetattr(STDIN_FILENO, &before_) == 0) {
@@ -55,7 +56,7 @@ class Keyboard {
   ~Keyboard() {
     if (usable_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
   }
-  // Whether q was pressed, within so long.
+  // Waits up to `limit`. True if the user pressed q.
   bool quits_within(std::chrono::milliseconds limit) const {
     pollfd key{usable_ ? STDIN_FILENO : -1, POLLIN, 0};
     if (poll(&key, 1, static_cast<int>(limit.count())) <= 0) return false;
@@ -72,12 +73,12 @@ class Keyboard {
 Screen screen() {
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) size = {};
-  // The cursor stands in the last row.
+  // The last row is for the cursor.
   const std::size_t rows = size.ws_row > 1 ? size.ws_row - 1U : 0U;
   return {.columns = size.ws_col, .rows = rows, .bold = colors_wanted()};
 }
 
-// Of a job that does not answer: it has ended, or why not.
+// The job does not answer: prints how it ended, or the error if it has not ended.
 int say_why_it_is_silent(const JobEntry& job, const CommandArguments& arguments, const Invocation& invocation,
                          const Error& error) {
   const auto now = find_job(arguments, invocation.here, Preferred::kRunning);
@@ -89,7 +90,8 @@ void draw(const std::string& sequences) {
   (void)write_all(STDOUT_FILENO, sequences, "stdout");
 }
 
-// Over what stood there, and nothing below. What names of jobs and hosts hold reaches the terminal as text.
+// The sequences that draw the table over the last one. Names of jobs and hosts may contain control
+// characters, which this removes.
 std::string in_place(const std::string& table) {
   std::string drawn = "\033[H";
   std::vector<std::string_view> lines = split(table, '\n');
@@ -126,7 +128,7 @@ int watch(const JobEntry& job, const CommandArguments& arguments, const Invocati
   return 0;
 }
 
-// As soon as all is known that is shown, or after a while without it.
+// Prints the table when all ranks have fresh usage, or after kUsageLimit without it.
 int show_once(const JobEntry& job, bool json) {
   const TimePoint limit = Clock::now() + kUsageLimit;
   std::optional<JobStatus> before;

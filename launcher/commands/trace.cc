@@ -1,4 +1,4 @@
-// `launch trace`: one file of what all ranks of a job did and when.
+// `launch trace`: merges the traces of all ranks of a job into one file.
 #include "launcher/core/view/trace.h"
 
 #include <cerrno>
@@ -50,8 +50,7 @@ Expected<TraceWishes> trace_wishes_of(const CommandArguments& arguments) {
   constexpr auto kWrong = ErrorCode::kInvalidArgument;
   TraceWishes wishes{.file = arguments.value("output"), .attempt = {}, .json = arguments.has("json")};
   if (wishes.file.empty())
-    return failure(kWrong,
-                   "--output is missing: say where the trace is written, as in -o trace.json, or -o -");
+    return failure(kWrong, "--output is missing: say where to write the trace, as in -o trace.json, or -o -");
   if (wishes.file == "-" && wishes.json)
     return failure(kWrong, "--output - and --json both go to stdout: give one of them");
   const auto attempt = arguments.count("attempt", "attempts");
@@ -62,8 +61,8 @@ Expected<TraceWishes> trace_wishes_of(const CommandArguments& arguments) {
 
 using Write = std::function<Status(int fd)>;
 
-// A trace is written beside the file that it replaces when it is whole; to stdout, a pipe and the like
-// straight. `write` is called when there is something to write to.
+// Writes a regular file under a temporary name, and renames it when it is complete. Writes to stdout, a pipe
+// or the like directly. Calls `write` once, if the output could be opened.
 Status write_output(const std::string& path, const Write& write) {
   const auto write_to = [&](UniqueFd fd) {
     return fd ? write(fd.get()) : system_failure("cannot write " + path, errno);
@@ -72,7 +71,7 @@ Status write_output(const std::string& path, const Write& write) {
   struct stat status{};
   if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
     return write_to(UniqueFd(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY)));
-  std::error_code error;  // a link stays one, where it can be followed
+  std::error_code error;  // replaces a link's target, not the link, if it can be followed
   const std::string replaced = std::filesystem::weakly_canonical(path, error).string();
   return replace_file(error ? path : replaced, [&](const std::string& temporary) {
     return write_to(UniqueFd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)));
@@ -97,10 +96,10 @@ int tell(const JobRecord& job, const TraceWishes& wishes, const Trace::Summary& 
   std::vector<std::string> remarks = summary.remarks;
   const auto world_size = static_cast<std::size_t>(job.world_size);
   if (summary.ranks < world_size)
-    remarks.push_back(
-        fmt::format("{} of {} ranks have no trace here: that of a host with logs of its own comes "
-                    "when an attempt has ended",
-                    world_size - summary.ranks, world_size));
+    remarks.push_back(fmt::format(
+        "{} of {} ranks have no trace here: a host that keeps its own logs sends traces only when an "
+        "attempt has ended",
+        world_size - summary.ranks, world_size));
   if (wishes.json) {
     const nlohmann::ordered_json json = {{"job_id", job.job_id},         {"file", wishes.file},
                                          {"events", summary.events},     {"ranks", summary.ranks},
@@ -110,16 +109,15 @@ int tell(const JobRecord& job, const TraceWishes& wishes, const Trace::Summary& 
   for (const std::string& remark : remarks) say(remark);
   say(fmt::format("{} of {} over {:.1f} s{}", count_of(summary.events, "event"),
                   count_of(summary.ranks, "rank"), summary.seconds(),
-                  wishes.file == "-" ? "" : fmt::format(": {}; ui.perfetto.dev opens it", wishes.file)));
+                  wishes.file == "-" ? "" : fmt::format(": {}; open it in ui.perfetto.dev", wishes.file)));
   return 0;
 }
 
 Error no_trace(const JobRecord& job) {
-  return {
-      ErrorCode::kNotFound,
-      fmt::format("{} has no trace: it is left by programs that use the runtime, in a job that was started "
-                  "with --trace",
-                  job.job_id)};
+  return {ErrorCode::kNotFound,
+          fmt::format(
+              "{} has no trace: only programs that use the runtime write one, in a job started with --trace",
+              job.job_id)};
 }
 
 }  // namespace

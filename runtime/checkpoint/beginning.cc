@@ -43,8 +43,8 @@ Expected<AttemptRecord> begin_attempt(const Job& job, const CheckpointDirectory&
   const bool goes_on = job.restart_count() > 0 && last && last->job == job.job_id();
   auto begun = directory.begin_attempt(job.job_id(), /*take_over=*/goes_on);
   if (begun && last && !goes_on && !is_alive(last->owner))
-    log::warning("{} is taken over from {} on host {}: if that still runs, it will stop", directory.path(),
-                 last->job.empty() ? "a program" : "job " + last->job, last->owner.host);
+    log::warning("{} is taken over from {} on host {}: if that job still runs, it will stop",
+                 directory.path(), last->job.empty() ? "a program" : "job " + last->job, last->owner.host);
   return begun;
 }
 

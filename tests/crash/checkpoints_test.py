@@ -114,7 +114,7 @@ class Crashes(unittest.TestCase):
         """What is wrong with a checkpoint directory; "" if nothing is."""
         path = os.path.join(place, directory)
         verified = self.launch("ckpt", "verify", path, "--json")
-        if verified.returncode != 0 and not re.search("holds no checkpoint$|No such file or directory$", verified.stderr):
+        if verified.returncode != 0 and not re.search("has no checkpoint$|No such file or directory$", verified.stderr):
             return f"ckpt verify: {verified.stdout}{verified.stderr}"
         names = [f"step-{each['step']}.attempt-{each['attempt']}" for each in json.loads(verified.stdout or "[]")]
         for name in names:

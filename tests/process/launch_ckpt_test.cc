@@ -118,7 +118,7 @@ TEST_F(LaunchCkpt, ShowsTheTensorsAndValuesOfOne) {
               HasSubstr("step 200 of attempt 1: written 2023-11-14T22:16:40Z by 2 ranks of job job"));
   EXPECT_THAT(said.out, testing::ContainsRegex("model.linear.weight +F32 +\\[16, 9\\] +576 B  2 parts\n"));
   EXPECT_THAT(said.out, HasSubstr("optimizer.lr.0 = double:0.01\n"));
-  EXPECT_THAT(said.out, testing::ContainsRegex("of rank 1 alone:\n  rng.cpu  U8 +\\[40\\]"));
+  EXPECT_THAT(said.out, testing::ContainsRegex("only rank 1:\n  rng.cpu  U8 +\\[40\\]"));
   const auto json = launch_ckpt({"show", step_path(300), "--json"}).json();
   EXPECT_EQ(json["step"], 300);
   const auto& weight = json["tensors"]["model.linear.weight"];
@@ -193,11 +193,12 @@ TEST_F(LaunchCkpt, PrunesWhatIsNotKeptAndOnlyWhenAsked) {
   EXPECT_EQ(elsewhere.exit_code, 2);
   EXPECT_THAT(
       elsewhere.err,
-      HasSubstr("was used last by job job (process 0) on host elsewhere: if that runs no more, say --force"));
+      HasSubstr(
+          "was last used by job job (process 0) on host elsewhere: if that job no longer runs, give --force"));
   ASSERT_EQ(launch_ckpt({"pin", dir, "--step", "100"}).out, "step 100 of attempt 1 is pinned\n");
   EXPECT_EQ(launch_ckpt({"prune", dir, "--keep", "1", "--yes", "--force"}).exit_code, 0);
   EXPECT_THAT(steps(), testing::ElementsAre(100, 300));
-  ASSERT_EQ(launch_ckpt({"unpin", step_path(100)}).out, "step 100 of attempt 1 is pinned no more\n");
+  ASSERT_EQ(launch_ckpt({"unpin", step_path(100)}).out, "step 100 of attempt 1 is no longer pinned\n");
   const auto json = launch_ckpt({"prune", dir, "--every", "7", "--yes", "--force", "--json"}).json();
   EXPECT_EQ(json[0]["removed"], true);
   EXPECT_THAT(steps(), testing::ElementsAre(300));
@@ -208,8 +209,9 @@ TEST_F(LaunchCkpt, RemovesNothingWhereATrainingRuns) {
   directory.begin_attempt("job").value();  // this process
   const CkptSaid refused = launch_ckpt({"prune", dir, "--keep", "1", "--yes", "--force"});
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr(fmt::format("launch: {} is used by job job (process {}), which runs\n",
-                                                 dir, getpid())));
+  EXPECT_THAT(refused.err,
+              HasSubstr(fmt::format("launch: {} is in use by job job (process {}), which is running\n", dir,
+                                    getpid())));
   EXPECT_EQ(steps().size(), 3u);
 }
 
@@ -338,25 +340,25 @@ TEST_F(LaunchCkpt, AnswersWrongUseInOneLine) {
       {{"list", dir}, "ckpt: list: not one of ls show"},
       {{"ls"}, "ckpt ls: the checkpoint directory is missing: `launch ckpt ls DIR`"},
       {{"export", dir}, "ckpt export: the file is missing: `launch ckpt export DIR FILE`"},
-      {{"ls", dir, dir}, "is one word too many"},
+      {{"ls", dir, dir}, "is one argument too many"},
       {{"ls", dir, "--yes"}, "--yes: not a flag of `launch ckpt ls`"},
       {{"ls", dir + "x"}, dir + "x: No such file or directory"},
       {{"ls", scratch / "text"}, "text: not a directory"},
-      {{"ls", nothing}, nothing + " holds no checkpoint"},
-      {{"show", dir, "--step", "7"}, "has no checkpoint of step 7, but of 100, 200, 300"},
-      {{"show", dir, "--step", "first"}, "--step: first is neither a step, nor latest, nor best"},
-      {{"show", dir, "--step", "best"}, "--metric NAME --mode min|max does"},
-      {{"show", dir, "--step", "best", "--metric", "accuracy"}, "--metric needs --mode beside it"},
+      {{"ls", nothing}, nothing + " has no checkpoint"},
+      {{"show", dir, "--step", "7"}, "has no checkpoint of step 7; it has steps 100, 200, 300"},
+      {{"show", dir, "--step", "first"}, "--step: first is not a step, latest or best"},
+      {{"show", dir, "--step", "best"}, "give --metric NAME --mode min|max"},
+      {{"show", dir, "--step", "best", "--metric", "accuracy"}, "--metric needs --mode too"},
       {{"show", dir, "--step", "best", "--metric", "loss", "--mode", "min"},
        "no checkpoint has the metric loss"},
       {{"show", dir, "--metric", "loss", "--mode", "least"}, "--mode: least is neither min nor max"},
-      {{"show", step_path(300), "--step", "100"}, "names a checkpoint already"},
-      {{"show", step_path(700)}, "is no checkpoint"},
-      {{"diff", dir}, "name another one: --other-step S, or a second directory"},
-      {{"prune", dir}, "say what stays: --keep N, --every N, --best N"},
+      {{"show", step_path(300), "--step", "100"}, "already names a checkpoint"},
+      {{"show", step_path(700)}, "is not a checkpoint"},
+      {{"diff", dir}, "name a second checkpoint: --other-step S, or another directory"},
+      {{"prune", dir}, "say what to keep: --keep N, --every N, --best N"},
       {{"prune", dir, "--keep", "0"}, "--keep: 0 is too few"},
       {{"prune", dir, "--keep", "many"}, "--keep: many is not a number of checkpoints"},
-      {{"prune", dir, "--best", "1"}, "--metric NAME --mode min|max does"},
+      {{"prune", dir, "--best", "1"}, "give --metric NAME --mode min|max"},
       {{"prune", step_path(300), "--keep", "1"}, "name the whole directory"},
       {{"import", nothing, scratch / "text"}, "cannot use " + (scratch / "text")},
       {{"import", nothing, scratch / "missing"}, "cannot open " + (scratch / "missing")},

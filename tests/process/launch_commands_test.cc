@@ -126,7 +126,7 @@ TEST_F(LaunchCommands, ListJobsThatRunEndedAndWereLost) {
   const std::string runs = list[0]["job_id"];
   const Printed unended = command({"report"});
   EXPECT_EQ(unended.exit_code, 1);
-  EXPECT_EQ(unended.err, fmt::format("launch: {} still runs: `launch status {}` shows it\n", runs, runs));
+  EXPECT_EQ(unended.err, fmt::format("launch: {} is still running: see `launch status {}`\n", runs, runs));
   const Printed replayed = command({"replay"});
   EXPECT_EQ(replayed.exit_code, 0);
   EXPECT_EQ(replayed.err, fmt::format("launch: job {}\n", runs));
@@ -157,7 +157,7 @@ TEST_F(LaunchCommands, TellWhatOfAJobStillRunsWhoseLauncherIsGone) {
   EXPECT_EQ(unnamed.exit_code, 2);
   EXPECT_THAT(unnamed.err,
               HasSubstr(fmt::format("; {} is lost: `launch status {}` tells more\n", name, name)));
-  const std::string running = "; 2 processes of it still run on this machine, until the controller grace";
+  const std::string running = "; 2 of its processes still run on this machine, until the controller grace";
   EXPECT_THAT(command({"status", name}).out, HasSubstr(running));
   EXPECT_THAT(command({"cancel", name}).err, HasSubstr(running));
   EXPECT_THAT(command({"report"}).err, HasSubstr(running));
@@ -223,7 +223,7 @@ TEST_F(LaunchCommands, CleanUpNoCheckpoints) {
   ASSERT_EQ(second.exit_code(), 0);
   const Printed kept = command({"clean"});
   EXPECT_EQ(kept.exit_code, 1);
-  EXPECT_THAT(kept.err, MatchesRegex("launch: .* stays: the checkpoints of job [^ ]+ are in it\n"));
+  EXPECT_THAT(kept.err, MatchesRegex("launch: kept .*: it contains the checkpoints of job [^ ]+\n"));
   EXPECT_TRUE(std::filesystem::exists(directory + "/checkpoints"));
 }
 
@@ -247,7 +247,7 @@ TEST_F(LaunchCommands, ReportWhatTheTerminalShowed) {
   const Printed none = command({"logs", "--rank", "7"});
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_EQ(none.err,
-            fmt::format("launch: {} has no logs for --rank 7: it was to have ranks 0 to 1 on nodes 0 to 0\n",
+            fmt::format("launch: {} has no logs for --rank 7: its plan has ranks 0 to 1 on nodes 0 to 0\n",
                         only_job()));
   EXPECT_EQ(report.err, fmt::format("launch: job {}\n", only_job()));
   EXPECT_EQ(command({"report", only_job()}).err, "");
@@ -333,7 +333,7 @@ TEST_F(LaunchCommands, CancelAJobAndTellHowItEnded) {
   EXPECT_TRUE(std::filesystem::exists(logs + "/" + only_job() + "/report.json"));
   const Printed again = command({"cancel", only_job()});
   EXPECT_EQ(again.exit_code, 1);
-  EXPECT_THAT(again.err, HasSubstr("does not run: it was cancelled with exit code 130"));
+  EXPECT_THAT(again.err, HasSubstr("is not running: it was cancelled with exit code 130"));
 }
 
 TEST_F(LaunchCommands, CancelNowWithoutWaitingForTheGrace) {
@@ -443,14 +443,13 @@ TEST_F(LaunchCommands, AnswerWrongUseInOneLine) {
       {{"completion", "fihs"},
        "launch: fihs: unknown shell: give bash, zsh or fish; did you mean fish?\n"},
       {{"reprot"}, "launch: reprot: not found in PATH; did you mean the command `launch report`?\n"},
-      {{"ui"},
-       "launch: ui: not a command yet; a program of that name is started by `launch -- ui`, or by its "
-       "path\n"},
+      {{"ui"}, "launch: there is no `ui` command; to run a program named ui: `launch -- ui`, or its path\n"},
       {{"top"}, fmt::format("launch: no job runs in {}: `launch ps` lists them\n", logs)},
       {{"attach", "job"},
-       "launch: attach: not a command yet; a program of that name is started by `launch -- attach`, or by "
-       "its path\n"},
-      {{"help", "recovry"}, "launch: recovry: not a help topic: did you mean recovery?\n"},
+       "launch: there is no `attach` command; to run a program named attach: `launch -- attach`, or its path
+"},
+      {{"help", "recovry"}, "launch: recovry: not a help topic: did you mean recovery?
+"},
       {{"statsu", "x"}, "launch: statsu: not found in PATH; did you mean the command `launch status`?\n"},
       {{"ps", "--log-dir", "/etc/passwd"}, "launch: cannot read /etc/passwd: Not a directory\n"},
   };

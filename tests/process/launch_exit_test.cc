@@ -262,7 +262,8 @@ TEST(LaunchVerdict, DoesNotRestartWhenANewerLaunchHasItsCheckpointDirectory) {
   ASSERT_TRUE(older.printed("ready"));
   LaunchRun newer({"--take-over", "--checkpoint-dir", checkpoints / "c", "true"});
   EXPECT_EQ(newer.exit_code(), 0) << newer.err();
-  EXPECT_THAT(newer.err(), HasSubstr(fmt::format("(process {}), which runs and will stop\n", older.pid())));
+  EXPECT_THAT(newer.err(),
+              HasSubstr(fmt::format("(process {}), which is running and will stop\n", older.pid())));
   std::ofstream(go) << "";
   EXPECT_EQ(older.exit_code(), 125);
   EXPECT_THAT(older.err(), HasSubstr("has taken over"));
@@ -280,7 +281,7 @@ TEST(LaunchVerdict, LeavesACheckpointDirectoryToTheLaunchThatUsesIt) {
   LaunchRun newer({"--checkpoint-dir", checkpoints / "c", "true"});
   EXPECT_EQ(newer.exit_code(), 2);
   EXPECT_THAT(newer.err(),
-              HasSubstr(fmt::format("launch: --checkpoint-dir: {} is used by {}, which runs: stop",
+              HasSubstr(fmt::format("launch: --checkpoint-dir: {} is in use by {}, which is running: stop",
                                     checkpoints / "c", who)));
   EXPECT_EQ(newer.job_directory(), "") << "nothing was made";
   LaunchRun check({"check", "--checkpoint-dir", checkpoints / "c", "true"});
@@ -304,7 +305,7 @@ TEST(LaunchVerdict, SaysWhoseCheckpointDirectoryItTakesOverWhereItCannotKnow) {
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_THAT(
       run.err(),
-      HasSubstr("is taken over from job far-1 on host elsewhere: if that still runs, it will stop\n"));
+      HasSubstr("is taken over from job far-1 on host elsewhere: if that job still runs, it will stop\n"));
 }
 
 // In the place of the real agent, one that does `deed` with the descriptor `fd` of its connection, and hangs.

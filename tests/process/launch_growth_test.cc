@@ -102,7 +102,7 @@ TEST_F(LaunchGrowth, WhatCannotBeAddedIsRefusedInOneLine) {
   EXPECT_THAT(command({"nodes", "add", "h2,h3"}),
               HasSubstr("2: launch: nodes add: the job has 2 of at most 3 nodes"));
   EXPECT_THAT(command({"nodes", "add", "-x"}), HasSubstr("2: launch: "));
-  EXPECT_THAT(command({"nodes", "add"}), HasSubstr("2: launch: nodes add: no host is given"));
+  EXPECT_THAT(command({"nodes", "add"}), HasSubstr("2: launch: nodes add: no host given"));
   EXPECT_THAT(command({"nodes", "add", "h2", "--grow", "soon"}),
               HasSubstr("2: launch: --grow: soon is not now"));
   run.signal(SIGINT);

@@ -183,7 +183,7 @@ TEST(LaunchInput, LeavesThePortOfTheStoreToRank0) {
 
 TEST(LaunchInput, RefusesAMasterPortThatIsTaken) {
   const TakenPort port;
-  const std::string reason = ": " + port.number() + " cannot be used: Address already in use";
+  const std::string reason = ": cannot use port " + port.number() + ": Address already in use";
   LaunchRun flag({"--master-port", port.number(), "true"});
   EXPECT_EQ(flag.exit_code(), 2);
   EXPECT_THAT(flag.err(), HasSubstr("launch: --master-port" + reason));

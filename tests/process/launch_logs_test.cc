@@ -288,7 +288,7 @@ TEST_F(LaunchLogs, AnswerWrongUseInOneLine) {
   run_four();
   const std::pair<Words, std::string> wrong[] = {
       {{"--rank", "0,9"},
-       fmt::format("launch: {} has no logs for --rank 0,9: it was to have ranks 0 to 3 on nodes 0 to 1\n",
+       fmt::format("launch: {} has no logs for --rank 0,9: its plan has ranks 0 to 3 on nodes 0 to 1\n",
                    std::filesystem::directory_iterator(logs)->path().filename().string())},
       {{"--tail", "all"}, "launch: --tail: all is not a number of lines: give 0 or more\n"},
       {{"--rank", "x"}, "launch: --rank: x is not a list of numbers: give them as 0,4-7\n"},

@@ -63,7 +63,7 @@ TEST(LaunchSchedule, ReadsWhatItHasWrittenAndFindsWhatWasSpoilt) {
   EXPECT_EQ(schedule({"show", file, "--csv"}).out, csv.out);
   const Drawn whole = schedule({"check", file, "--stages", "2", "--microbatches", "4"});
   EXPECT_EQ(whole.exit_code, 0) << whole.err;
-  EXPECT_EQ(whole.out, file + ": can be carried out: 2 ranks, 4 stages, 4 microbatches\n");
+  EXPECT_EQ(whole.out, file + ": valid: 2 ranks, 4 stages, 4 microbatches\n");
   const Drawn more = schedule({"check", file, "--microbatches", "5"});
   EXPECT_EQ(more.exit_code, 1);
   EXPECT_THAT(more.err, HasSubstr("mine.csv: stage 0 lacks the forward of microbatch 4"));
@@ -81,13 +81,14 @@ TEST(LaunchSchedule, ReadsWhatItHasWrittenAndFindsWhatWasSpoilt) {
 TEST(LaunchSchedule, AnswersWrongUseInOneLine) {
   const std::pair<std::vector<std::string>, const char*> wrong[] = {
       {{}, "schedule: say what to do"},
-      {{"draw", "1F1B"}, "schedule: draw: neither show nor check"},
+      {{"draw", "1F1B"}, "schedule: draw is neither show nor check"},
       {{"show", "1F1B"}, "--stages is missing"},
       {{"show", "1F1B", "--stages", "2"}, "--microbatches is missing"},
-      {{"show", "1F1B", "--stages", "0", "--microbatches", "2"}, "--stages 0: from 1 to 4096"},
-      {{"show", "1F1B", "--stages", "4000", "--microbatches", "4000"}, "are drawn at most"},
+      {{"show", "1F1B", "--stages", "0", "--microbatches", "2"}, "--stages 0: give a number from 1 to 4096"},
+      {{"show", "1F1B", "--stages", "4000", "--microbatches", "4000"},
+       "stages times microbatches may be at most 100000"},
       {{"show", "1F1B", "--stages", "2", "--microbatches", "2", "--times", "1,x,1"},
-       "--times 1,x,1: three numbers"},
+       "--times 1,x,1: give three numbers"},
       {{"show", "1F1B", "--stages", "2", "--microbatches", "2", "--chunks", "2"},
        "1F1B has one stage a rank"},
       {{"show", "2F2B", "--stages", "2", "--microbatches", "2"}, "there is no schedule 2F2B"},

@@ -44,7 +44,7 @@ TEST_F(LaunchTrace, OfProgramsThatLeaveNoneSaysSoInOneLine) {
   EXPECT_EQ(LaunchRun({"--log-dir", logs_, "--trace", "true"}).exit_code(), 0);
   const std::string said = trace({"-o", file_});
   EXPECT_THAT(said, StartsWith("1 launch: "));
-  EXPECT_THAT(said, HasSubstr(" has no trace: it is left by programs that use the runtime"));
+  EXPECT_THAT(said, HasSubstr(" has no trace: only programs that use the runtime write one"));
   EXPECT_EQ(std::ranges::count(said, '\n'), 1);
   EXPECT_FALSE(std::filesystem::exists(file_));
 }
@@ -53,7 +53,7 @@ TEST_F(LaunchTrace, AnswersWrongUseInOneLine) {
   EXPECT_THAT(trace({"-o", file_}), StartsWith("2 launch: "));  // no job at all
   ASSERT_EQ(LaunchRun({"--log-dir", logs_, "--trace", "sh", "-c", kScript}).exit_code(), 0);
   const std::pair<std::vector<std::string>, std::string> wrong[] = {
-      {{}, "--output is missing: say where the trace is written, as in -o trace.json, or -o -"},
+      {{}, "--output is missing: say where to write the trace, as in -o trace.json, or -o -"},
       {{"-o", "-", "--json"}, "--output - and --json both go to stdout: give one of them"},
       {{"-o", file_, "--attempt", "x"}, "--attempt: x is not a number of attempts: give 0 or more"},
       {{"-o", file_, "--attempt", "2"}, "has no trace of that attempt"},
@@ -73,7 +73,7 @@ TEST_F(LaunchTrace, GathersWhatEachRankHasWritten) {
   ASSERT_EQ(run.exit_code(), 0) << run.err();
   const std::string said = trace({"-o", file_});
   EXPECT_THAT(said, StartsWith("0 launch: "));
-  EXPECT_THAT(said, EndsWith(": " + file_ + "; ui.perfetto.dev opens it\n"));
+  EXPECT_THAT(said, EndsWith(": " + file_ + "; open it in ui.perfetto.dev\n"));
   const ReadTrace read(read_file(file_, 1 << 20).value());
   EXPECT_THAT(read.processes(), testing::ElementsAre("rank 0 (node0)", "rank 1 (node1)", "launcher"));
   EXPECT_THAT(read.spans(1, "step"), SizeIs(1));

@@ -55,8 +55,8 @@ TEST_F(CheckpointTest, ADirectoryThatAnotherLaunchUsesIsRefusedAndARestartTakesI
   const Warnings warnings;
   {
     const OtherLaunch other(directory_, "first");
-    const auto refusal = ThrowsMessage<std::runtime_error>(directory_ + " is used by job first (process " +
-                                                           other.pid() + "), which runs");
+    const auto refusal = ThrowsMessage<std::runtime_error>(directory_ + " is in use by job first (process " +
+                                                           other.pid() + "), which is running");
     EXPECT_THAT([&] { start("second", "0"); }, refusal);
     EXPECT_THAT([&] { start("second", "1"); }, refusal) << "the directory has never been its own";
     EXPECT_THAT([&] { start("first", "0"); }, refusal) << "another one of the same name";
@@ -80,8 +80,8 @@ TEST_F(CheckpointTest, ADirectoryThatAnotherLaunchUsesIsRefusedAndARestartTakesI
   const Training training(directory_);
   EXPECT_THAT(
       warnings.lines(),
-      testing::ElementsAre(HasSubstr(directory_ + " is taken over from job away on host far: if that still "
-                                                  "runs, it will stop")));
+      testing::ElementsAre(HasSubstr(directory_ + " is taken over from job away on host far: if that job "
+                                                  "still runs, it will stop")));
 }
 
 }  // namespace
