@@ -1,6 +1,6 @@
-// Bytes that wait to be written: added behind, taken away in front, in blocks that are used again.
+// A queue of bytes that wait to be written: appended at the back, consumed at the front, in reused blocks.
 //
-// Nothing that waits is ever moved, so that much of it costs no more than little. Plain values; one thread.
+// Waiting bytes are never moved, so the cost per byte does not grow with the queue. Plain values; one thread.
 #pragma once
 
 #include <cstddef>
@@ -18,25 +18,25 @@ class ByteQueue {
   static constexpr std::size_t kMaxSpareBlocks = 32;
 
   void append(std::string_view bytes);
-  // Adds these whole lines, each with `prefix` before it.
+  // Appends whole lines, each with `prefix` before it.
   void append_lines(std::string_view prefix, std::string_view lines);
-  // What is to be written first; empty only if nothing is.
+  // The bytes to write next; empty only if the queue is empty.
   std::string_view front() const;
-  // Takes away so much of front().
+  // Removes that many bytes from the beginning of front().
   void consume(std::size_t bytes);
   void clear() { *this = {}; }
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  // How often this byte is in it.
+  // How often `byte` occurs in the queue.
   std::uint64_t count(char byte) const;
 
  private:
-  // One that has room for so much.
+  // The block to append to, with room for that many bytes.
   std::string& block(std::size_t bytes);
 
   std::deque<std::string> blocks_;  // none of them empty
-  std::vector<std::string> spare_;  // memory of some that were consumed
-  std::size_t consumed_ = 0;        // of the first
+  std::vector<std::string> spare_;  // memory of consumed blocks, to be used again
+  std::size_t consumed_ = 0;        // bytes of the first block
   std::size_t size_ = 0;
 };
 

@@ -1,7 +1,7 @@
 // CHECK: a bug stops the program where it is seen, in release builds too.
 //
-// CHECK is for what the program itself guarantees. What a user, a peer or a disk can cause is an Error
-// (error.h), not a CHECK.
+// CHECK is for what the program itself guarantees. A failure that a user, a peer or a disk can cause is an
+// Error (error.h), not a CHECK.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,8 +15,8 @@ namespace muster {
 }  // namespace muster
 
 // CHECK(left == right, "left {}, right {}", left, right)
-// torch has a macro of this name, which takes no message: in files of the runtime, ours wins if this header
-// comes last.
+// torch has a macro with this name that takes no message. In the runtime's files, include this header last,
+// so that this macro wins.
 #undef CHECK
 #define CHECK(condition, ...)                                                                \
   do {                                                                                       \

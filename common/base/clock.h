@@ -14,7 +14,7 @@ using TimePoint = Clock::time_point;
 using Duration = Clock::duration;
 using Seconds = std::chrono::duration<double>;  // for durations that people read and write
 
-// As messages carry them: nanoseconds.
+// Nanoseconds, as messages carry times.
 constexpr std::int64_t to_ns(TimePoint time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }

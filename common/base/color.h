@@ -1,6 +1,6 @@
-// Whether people who look at a terminal want colours: not if NO_COLOR is set, and not empty (no-color.org).
+// Whether people want colours on a terminal: not if NO_COLOR is set and not empty (no-color.org).
 //
-// Reads the environment each time. Whether there is a terminal is the caller's to know.
+// Reads the environment each time. The caller finds out whether there is a terminal.
 #pragma once
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// A copy that leaves the processor's caches to training, and does not read what it overwrites: of a state
-// that is larger than they are, it takes half as long as memcpy() of its parts.
+// A copy that bypasses the processor's caches, which training needs, and does not read the bytes that it
+// overwrites. For a state larger than the caches it takes half as long as memcpy().
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace muster {
 
-// As memcpy(), which it is for less than a page; later loads of any thread that is told of its end see the
-// bytes.
+// Works as memcpy(), and calls it for less than a page. Another thread sees the bytes once it is told that
+// the copy has ended.
 void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_bytes);
 
-// The same. `look` is handed all of the bytes meanwhile, in their order and a little at a time: a copy waits
-// for the memory, so that what is worked out between its stores takes hardly any time of its own.
+// The same, and passes all bytes to `look`, in order and a few at a time. The copy waits for the memory
+// anyway, so what `look` computes costs hardly any extra time.
 void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_bytes,
                       const std::function<void(std::span<const std::byte>)>& look);
 

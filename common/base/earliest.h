@@ -1,4 +1,4 @@
-// The earlier of times that may be never: for deadlines that come from several places.
+// The earlier of two optional times, for deadlines that come from several places. An empty time means never.
 //
 // Plain function; safe in any thread. Reads no clock.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// `time` becomes `other`, if that is earlier. Empty: never.
+// Sets `time` to `other` if that is earlier.
 inline void take_earlier(std::optional<TimePoint>& time, const std::optional<TimePoint>& other) {
   if (other && (!time || *other < *time)) time = other;
 }

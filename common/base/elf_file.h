@@ -1,7 +1,7 @@
-// The program headers of an ELF file: which of its bytes are for what.
+// The program headers of an ELF file: they say what each range of its bytes is for.
 //
-// Bytes are asked for by position, a few hundred of them, however large the program is. A file that is torn,
-// or no ELF file of this machine's kind, has none.
+// Reads a few hundred bytes, by position, however large the file is. A file that is cut short, or is not an
+// ELF file for this kind of machine, has no headers.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 
 namespace muster {
 
-// `size` bytes from `offset`; fewer at the end of the file, none if it cannot be read.
+// Returns `size` bytes from `offset`: fewer at the end of the file, none if it cannot be read.
 using ReadAt = std::function<std::string(std::uint64_t offset, std::size_t size)>;
 // Reads an open file, which must outlive the result.
 ReadAt reader_of(const UniqueFd& fd);
 
 std::vector<Elf64_Phdr> elf_segments(const ReadAt& read);
 
-// The libraries that a program or library names as needed, in their order.
+// The libraries that a program or library needs, in the order in which it names them.
 std::vector<std::string> elf_needs(const ReadAt& read);
 
-// The loader that a program names, which can list the libraries that it would load without starting it. ""
-// for one that needs none.
+// The loader that a program names: it can list the libraries that the program would load without starting it.
+// "" if the program names none.
 std::string elf_loader(const ReadAt& read);
 
 }  // namespace muster

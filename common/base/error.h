@@ -15,10 +15,10 @@ namespace muster {
 enum class ErrorCode {
   kInvalidArgument,  // the user gave something wrong: say which field and what would be right; exit code 2
   kNotFound,         // a file, program or peer does not exist
-  kPermission,       // it exists and may not be used so
+  kPermission,       // it exists, but may not be used in this way
   kUnavailable,      // a peer is gone or cannot be reached: another attempt may work
   kTimedOut,
-  kCorrupt,   // bytes that are not what they should be: do not use them, look for others
+  kCorrupt,   // the bytes are not what they should be: do not use them, look for others
   kFenced,    // a newer attempt or launcher has taken over: stop, do not retry
   kInternal,  // none of these
 };
@@ -46,7 +46,7 @@ template <class... Arguments>
   return std::unexpected(Error(code, fmt::format(format, std::forward<Arguments>(arguments)...)));
 }
 
-// A failed system call: "<what>: <text of the errno>", the code chosen by the errno.
+// A failed system call: "<what>: <text of the errno>". The errno determines the code.
 [[nodiscard]] std::unexpected<Error> system_failure(std::string_view what, int error_number);
 
 // For an Expected that holds an error: the error, one level up.

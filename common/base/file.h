@@ -35,31 +35,31 @@ class UniqueFd {
 
 // The whole file, or kCorrupt when it is larger than limit_bytes.
 Expected<std::string> read_file(const std::string& path, std::uint64_t limit_bytes);
-// The same, but never waits: kCorrupt for what is no regular file, such as a pipe that nobody writes to.
+// The same, but never waits: kCorrupt if it is not a regular file, for example a pipe without a writer.
 Expected<std::string> read_regular_file(const std::string& path, std::uint64_t limit_bytes);
 
 // Writes all bytes to fd, over partial writes and interruptions. `path` is for the message.
 Status write_all(int fd, std::string_view bytes, const std::string& path);
 
 Status sync_directory(const std::string& path);
-// The directory in which `path` is.
+// The same for the directory that contains `path`.
 Status sync_directory_above(const std::string& path);
 
-// Puts in the place of `path` what `write` makes under another name beside it, once it has succeeded; after a
-// failure everything is as it was. Syncs nothing.
+// `write` makes a file under a temporary name next to `path`; if it succeeds, that file replaces `path`.
+// After a failure everything is as it was. Syncs nothing.
 Status replace_file(const std::string& path,
                     const std::function<Status(const std::string& temporary)>& write);
-// Old content or new, never a mix, after a crash at any point: temporary file beside it, sync, rename, sync
-// of the directory.
+// After a crash at any point the file has the old content or the new, never a mix: writes a temporary file
+// next to it, syncs it, renames it, and syncs the directory.
 Status write_file_durably(const std::string& path, std::string_view bytes);
 
-// Creates the file, which must not exist (else kFenced), with all of `bytes`, and syncs it and its directory.
-// A reader never sees it half written: it is written under another name and linked.
+// Creates the file with all of `bytes` and syncs it and its directory. kFenced if it already exists. A reader
+// never sees it half written: it is written under another name and then linked.
 Status create_file_exclusively(const std::string& path, std::string_view bytes);
 
-// Creates the directory and its parents where missing.
+// Creates the directory and any missing parents.
 Status make_directories(const std::string& path);
-// The same; the entries of those created have reached the disk when it returns, and so have those of all
+// The same, and syncs: when it returns, the disk has the entries of the created directories, and those of all
 // directories above that this user may read.
 Status make_directories_durably(const std::string& path);
 

@@ -1,6 +1,6 @@
-// What NVML says of this machine's GPUs at a time, for people who look at it.
+// The state of this machine's GPUs at one moment, as NVML reports it, for people to read.
 //
-// Calls may take seconds, or, with a GPU that is lost, for ever (nvml.h). Safe from any thread.
+// Calls may take seconds, or never return if a GPU is lost (nvml.h). Safe from any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// What a driver does not tell is empty.
+// Fields that the driver does not report are empty.
 struct GpuReading {
   struct Process {
     std::int32_t pid = 0;
@@ -31,7 +31,7 @@ struct GpuReading {
   std::vector<Process> processes{};
 };
 
-// None if there is no driver. `library` has begun.
+// Empty without a driver. Call `library.begin()` before.
 std::vector<GpuReading> read_gpus(const Nvml& library);
 
 }  // namespace muster

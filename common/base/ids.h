@@ -33,7 +33,7 @@ using Attempt = Id<struct AttemptTag,
                    std::uint64_t>;  // counts starts of the workers; never reused in one checkpoint directory
 using Sequence = Id<struct SequenceTag, std::uint64_t>;  // counts frames of one source in one term, from 1
 
-// One process of one node's agent: whoever takes its place has the next incarnation.
+// One process of one node's agent. The process that replaces it has the next incarnation.
 struct AgentId {
   NodeId node;
   Incarnation incarnation;
@@ -47,7 +47,7 @@ struct CheckpointId {
   auto operator<=>(const CheckpointId&) const = default;
 };
 
-// A later attempt's is newer, whatever its step.
+// A checkpoint of a later attempt is newer, whatever its step.
 constexpr bool is_newer(CheckpointId one, CheckpointId other) {
   return one.attempt != other.attempt ? one.attempt > other.attempt : one.step > other.step;
 }

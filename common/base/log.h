@@ -1,8 +1,8 @@
-// What a program of Muster says about itself, on stderr: "muster: <message>", warnings and errors marked and
-// coloured on a terminal.
+// Writes a program's messages about itself to stderr: "muster: <message>"; warnings and errors are marked,
+// and coloured on a terminal.
 //
-// One process-wide logger, set up once by main; before that, and in libraries used alone, kInfo and above are
-// shown. Safe to call from any thread, not between fork and exec.
+// One logger per process, set up once by main. Until then, and in libraries that are used alone, it shows
+// kInfo and above. Safe from any thread, but not between fork and exec.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,11 +15,11 @@ namespace muster::log {
 
 enum class Level { kDebug, kInfo, kWarning, kError };
 
-// `name` is put before each line ("launch", "agent node1"). Lines below `level` are dropped. NO_COLOR and
-// pipes are respected.
+// `name` is put before each line ("launch", "agent node1"). Lines below `level` are dropped. No colours on a
+// pipe or with NO_COLOR.
 void set_up(std::string name, Level level);
-// From now on each line, its newline included, goes to `writer` and not to stderr; called by the thread that
-// has something to say. Empty: to stderr again.
+// From now on each line, with its newline, goes to `writer` instead of stderr, on the thread that logs it. An
+// empty `writer`: to stderr again.
 void divert(std::function<void(std::string_view line)> writer);
 bool enabled(Level level);
 void write(Level level, std::string_view message);

@@ -1,4 +1,4 @@
-// The machine as this process may use it, which in a container or under `taskset` is less than there is.
+// The part of the machine that this process may use: less than all of it in a container or under `taskset`.
 //
 // Asks the kernel each time; keeps nothing. Safe to call from any thread.
 #pragma once
@@ -8,8 +8,8 @@ namespace muster {
 // The processors that the calling thread may run on; at least 1.
 int count_cores();
 
-// Whether a search for NVIDIA's libraries is worth its hundred system calls: a driver's device is there, or
-// somebody names places of libraries, which may have another kind of driver.
+// Whether it is worth searching for NVIDIA's libraries, which takes a hundred system calls: the driver's
+// device exists, or the environment names folders with libraries, which may include another kind of driver.
 bool may_have_nvidia_driver();
 
 }  // namespace muster

@@ -1,7 +1,8 @@
-// The NVIDIA driver's library, loaded where it is there: the functions that are used, without nvml.h.
+// The NVIDIA driver's library, loaded at run time if it is installed: the functions that Muster uses, without
+// nvml.h.
 //
-// Stays loaded. Its calls may take seconds, or, with a GPU that is lost, for ever: they belong on threads of
-// their own, which nobody waits for.
+// The library stays loaded. Its calls may take seconds, or never return if a GPU is lost: make them on
+// separate threads that nothing waits for.
 #pragma once
 
 #include <type_traits>
@@ -29,7 +30,7 @@ struct Nvml {
     unsigned gpu_instance;
     unsigned compute_instance;
   };
-  struct Utilization {  // percent of the last sixth of a second to second
+  struct Utilization {  // percent, over the last 1/6 s to 1 s
     unsigned gpu;
     unsigned memory;
   };
@@ -40,7 +41,7 @@ struct Nvml {
   static constexpr int kGpuIsLost = 15;
   static constexpr unsigned long long kNotAvailable = ~0ULL;
 
-  // Null where the library has none.
+  // Null if the library does not have the function.
   int (*initialize)() = nullptr;
   int (*count)(unsigned*) = nullptr;
   int (*handle)(unsigned, Device*) = nullptr;
@@ -57,7 +58,7 @@ struct Nvml {
   int (*throttle_reasons)(Device, unsigned long long*) = nullptr;
 
   static Nvml load();
-  // Whether it is there, and ready for count() and handle().
+  // Initializes the library. True if it is loaded and count() and handle() may be called.
   bool begin() const {
     return initialize != nullptr && count != nullptr && handle != nullptr && initialize() == kSuccess;
   }

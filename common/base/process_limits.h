@@ -1,8 +1,8 @@
-// The limits on processes and threads that hold for this process, and how much of each is taken: what a fork,
-// or the start of a thread, fails by.
+// The limits on processes and threads that apply to this process, and how much of each is used: when one is
+// reached, fork and the start of a thread fail.
 //
-// Asks the kernel each time, by hundreds of files where a user's own processes have to be counted; keeps
-// nothing. Safe to call from any thread.
+// Asks the kernel each time and keeps nothing. Where it has to count a user's own processes it reads hundreds
+// of files. Safe from any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ namespace muster {
 struct ProcessLimit {
   std::string name;  // "RLIMIT_NPROC (ulimit -u)"
   std::uint64_t limit = 0;
-  std::uint64_t used = 0;  // may be more: a limit can be set below what runs
+  std::uint64_t used = 0;  // may be above the limit, which can be set below what already runs
   std::uint64_t left() const { return limit > used ? limit - used : 0; }
 };
 
-// Of the user (not of root, whom it does not bind), of the control groups, and the kernel's own.
+// The limits of the user (except for root, which has none), of the control groups, and of the kernel.
 std::vector<ProcessLimit> process_limits();
 
-// For the text of a failure, of a process or thread that could not be had: " (RLIMIT_NPROC (ulimit -u) is 14,
-// and 14 processes and threads count)", of the limit that is nearest to its end. Empty if none is near, and
-// for any other error than EAGAIN.
+// A suffix for the message when a process or thread could not be started: " (RLIMIT_NPROC (ulimit -u) is 14,
+// with 14 processes and threads in use)". Names the limit that is closest to being reached. Empty if none is
+// close, and for any error other than EAGAIN.
 std::string nearest_process_limit(int error_number);
 
 }  // namespace muster

@@ -1,6 +1,7 @@
-// What the processor that this program runs on can do.
+// Finds out what the processor that this program runs on can do.
 //
-// Safe in any thread, before main() too; asked once. Of other processors than x86-64 nothing is known.
+// Safe in any thread, also before main(); asks the processor once. Reports nothing for processors other than
+// x86-64.
 #pragma once
 
 #ifdef __x86_64__
@@ -9,8 +10,9 @@
 
 namespace muster {
 
-// Whether the processor has AVX2 and the kernel keeps its registers. As __builtin_cpu_supports("avx2"), which
-// asks the processor whenever a program starts that may call it: 60 us in a virtual machine.
+// Whether the processor has AVX2 and the kernel saves its registers. Same answer as
+// __builtin_cpu_supports("avx2"), which asks the processor at the start of every program that contains a
+// call: 60 us in a virtual machine.
 inline bool has_avx2() {
 #ifdef __x86_64__
   static const bool has = [] {

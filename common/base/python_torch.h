@@ -1,5 +1,5 @@
-// What `launch check` asks a Python interpreter, here and on hosts: which torch it has; and whether a script
-// needs one. Reads the script only; who asks runs the interpreter.
+// How `launch check` finds out, here and on hosts, which torch a Python interpreter has, and whether a script
+// needs torch. Reads the script only; the caller runs the interpreter.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,15 @@
 
 namespace muster {
 
-// By its name.
+// Judges by the program's name.
 bool is_python(std::string_view program);
 
-// For `python -c`.
+// A script for `python -c`.
 extern const char* const kAskForTorch;
-// What it printed: the version; "" if it has none; nothing if that is no answer.
+// Parses what kAskForTorch printed: the version; "" without torch; nothing if the output is not an answer.
 std::optional<std::string> torch_in(std::string_view printed);
 
-// Of `python3 -u train.py --lr 1`: whether train.py imports torch.
+// For a command such as `python3 -u train.py --lr 1`: whether train.py imports torch.
 bool script_imports_torch(const std::vector<std::string>& command, const std::string& working_directory);
 
 }  // namespace muster

@@ -1,4 +1,4 @@
-// Threads of Muster's own that the program does not notice: the log writer's, the agent's watches, the
+// Threads of Muster that the user's program does not notice: the log writer's, the agent's watches, the
 // runtime's.
 #pragma once
 
@@ -9,8 +9,9 @@
 
 namespace muster {
 
-// One with this name (15 bytes at most) that takes no signal: the program's handlers run in its own threads.
-// std::system_error if it cannot be started. One that may hang is detached and owns what it uses.
+// Starts a thread with this name (at most 15 bytes) and all signals blocked, so that the program's handlers
+// run in its own threads. std::system_error if it cannot be started. A thread that may hang is detached and
+// owns what it uses.
 std::jthread start_quiet_thread(const std::string& name, std::function<void(const std::stop_token&)> body);
 
 }  // namespace muster

@@ -1,4 +1,4 @@
-// Ranks that follow one another, as those of a node do.
+// Consecutive ranks, such as those of a node.
 #pragma once
 
 #include "common/base/ids.h"

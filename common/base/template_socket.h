@@ -1,5 +1,5 @@
-// What an agent and a template say to each other (docs/warm_start.md): one SOCK_SEQPACKET message at a time,
-// with descriptors beside it.
+// The messages between an agent and a template (docs/warm_start.md): each is one SOCK_SEQPACKET message, with
+// descriptors attached.
 //
 // A template is the user's program, loaded and waiting in muster::init(); it forks one worker for each order.
 // Plain functions on a blocking socket; both sides have one thread.
@@ -16,7 +16,7 @@
 
 namespace muster {
 
-// In the template's environment: its end of the socket. A worker never sees it.
+// In the template's environment: its end of the socket. Workers do not have it.
 inline constexpr const char* kTemplateVariable = "MUSTER_TEMPLATE_FD";
 
 struct TemplateMessage {
@@ -25,21 +25,21 @@ struct TemplateMessage {
 };
 inline constexpr std::size_t kTemplateMessageBytes = 64 << 10;
 
-// kInvalidArgument: too long. kUnavailable: the other side is gone.
+// kInvalidArgument: the message is too long. kUnavailable: the other side is gone.
 Status send_template_message(int socket, std::string_view text, std::initializer_list<int> fds);
-// Waits for at most timeout_ms, -1 for ever. kUnavailable: the other side is gone, or sent what cannot be
-// understood; kTimedOut: nothing came.
+// Waits for at most timeout_ms; -1: no limit. kUnavailable: the other side is gone or its message cannot be
+// parsed; kTimedOut: no message arrived.
 Expected<TemplateMessage> receive_template_message(int socket, int timeout_ms);
 
-// Agent to template, with the worker's stdin, stdout and stderr beside it.
+// From agent to template, with the worker's stdin, stdout and stderr attached.
 struct ForkOrder {
   std::vector<std::string> environment;  // NAME=value to set, NAME to unset
 };
 std::string encode(const ForkOrder& order);
-// kCorrupt if it is none, here and below.
+// kCorrupt if the text is not an order; decode_template_answer() does the same for answers.
 Expected<ForkOrder> decode_fork_order(std::string_view text);
 
-// Template to agent. A pidfd goes with kForked.
+// From template to agent. kForked has a pidfd attached.
 struct TemplateAnswer {
   enum class Kind { kReady, kRefused, kForked, kFailed };
   Kind kind{};

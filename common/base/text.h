@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// One part more than there are separators; parts may be empty.
+// Returns one part more than there are separators; parts may be empty.
 inline std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (true) {
@@ -23,15 +23,15 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
   }
 }
 
-// The same with a question mark for every control character: what others wrote stays one line and commands no
-// terminal.
+// Replaces every control character by a question mark: text from elsewhere stays on one line and cannot
+// control the terminal.
 inline std::string one_line(std::string text) {
   std::ranges::replace_if(
       text, [](char letter) { return static_cast<unsigned char>(letter) < ' ' || letter == 0x7f; }, '?');
   return text;
 }
 
-// RFC 3629: what JSON can hold.
+// RFC 3629: the encoding that JSON requires.
 inline bool is_utf8(std::string_view text) {
   const auto byte_at = [text](std::size_t at) { return static_cast<unsigned char>(text[at]); };
   for (std::size_t at = 0; at < text.size();) {
@@ -55,7 +55,7 @@ inline bool is_utf8(std::string_view text) {
   return true;
 }
 
-// The first bytes, so many at most, without a character that is cut in two.
+// The beginning of the text, at most that many bytes, cut between characters.
 inline std::string_view beginning_of(std::string_view text, std::size_t most_bytes) {
   if (text.size() <= most_bytes) return text;
   std::size_t size = most_bytes;

@@ -1,11 +1,11 @@
-// What a rank did and when, in a file that ui.perfetto.dev and chrome://tracing open: the Trace Event Format,
-// a JSON array without its end, one event a line.
+// Records what a rank did and when, in a file for ui.perfetto.dev and chrome://tracing: the Trace Event
+// Format, a JSON array without its closing bracket, one event a line.
 //
-// Times are those of this machine's monotonic clock; `launch trace` puts those of several machines on one. An
-// event is formatted into memory, in less than a microsecond, and a thread ("muster-trace") appends what has
-// come four times a second: a process that is killed loses that much, and leaves at most its last line torn.
-// What the disk does not take in time, and what would make the file larger than its limit, is left out, and
-// the file says so. Nothing here fails its caller. Safe from any thread.
+// Times are from this machine's monotonic clock; `launch trace` aligns those of several machines. Adding an
+// event formats it into memory, in less than a microsecond; a thread ("muster-trace") appends the events to
+// the file four times a second. A process that is killed loses the last quarter of a second and leaves at
+// most its last line cut short. Events that come faster than the disk, or that would make the file larger
+// than its limit, are left out, and the file says so. No error reaches the caller. Safe from any thread.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@
 
 namespace muster {
 
-// What happens in one track follows each other, or lies within each other. The number is the event's `tid`.
+// Events in one track follow each other or are nested. The number is the event's `tid`.
 enum class TraceTrack : std::uint8_t {
   kStep = 1,
   kSections,
@@ -42,18 +42,18 @@ inline constexpr std::pair<TraceTrack, std::string_view> kTraceTracks[] = {
     {TraceTrack::kWriting, "checkpoint writing"},
     {TraceTrack::kPipeline, "pipeline"}};
 
-// One of them as it stands in a trace.
+// An event of a trace.
 struct TraceEvent {
   std::int64_t process = 0;
   std::int64_t track = 0;
   std::string_view name;
   std::int64_t begin_ns = 0;
-  std::int64_t duration_ns = -1;  // of a moment: -1
+  std::int64_t duration_ns = -1;  // -1: an instant
   std::string_view arguments{};   // the inside of a JSON object: "step":3
 };
-// Appends the JSON object, whatever bytes stand in the name. Of a long name the beginning counts.
+// Appends the JSON object; the name may have any bytes. A long name is cut.
 void append_trace_event(std::string& text, const TraceEvent& event);
-// The name of a process (of track 0), or of one of its tracks, and its place among the others.
+// Appends the name of a process (track 0) or of one of its tracks, and its place among the others.
 void append_trace_name(std::string& text, std::int64_t process, std::int64_t track, std::string_view name,
                        std::int64_t place);
 
@@ -61,7 +61,7 @@ class TraceFile {
  public:
   static constexpr std::uint64_t kLimitBytes = 64 << 20;
 
-  // Goes on at the end of a file that is there, or makes it with its directory. Errors name the path.
+  // Appends to an existing file, or creates it and its directory. Errors name the path.
   static Expected<std::unique_ptr<TraceFile>> open(const std::string& path, int rank,
                                                    std::uint64_t limit_bytes = kLimitBytes);
   TraceFile(const TraceFile&) = delete;
@@ -70,7 +70,7 @@ class TraceFile {
 
   void add(TraceTrack track, std::string_view name, TimePoint begin, TimePoint end,
            std::string_view arguments = {});
-  // Returns when all that was added before is in the file.
+  // Returns when everything that was added before is in the file.
   void flush();
 
  private:
@@ -84,7 +84,7 @@ class TraceFile {
   const std::uint64_t limit_bytes_;
   std::atomic<bool> ended_ = false;  // nothing more is put into the file
   std::mutex waiting_mutex_;
-  std::string waiting_;  // its memory is there from the beginning
+  std::string waiting_;  // its memory is reserved from the start
   std::uint64_t left_out_ = 0;
   std::condition_variable_any much_;
   std::mutex file_mutex_;

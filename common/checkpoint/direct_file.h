@@ -1,6 +1,6 @@
-// Reading files of a checkpoint: in whole, into a buffer, past the page cache.
+// Reads files of a checkpoint into a buffer, bypassing the page cache, or maps files that are in memory.
 //
-// Or as a mapping, of files that lie in memory. Nothing here looks at digests: reader.h does.
+// Nothing here checks digests: reader.h does.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,11 @@
 
 namespace muster {
 
-// Its bytes go away with it. Begins at a page, a large one at a huge page: disks write faster into these.
+// Memory that is freed with this object. Starts at a page boundary, a large one at a huge page: disks write
+// faster into these.
 class Buffer {
  public:
-  // Room for so many, of which none are kept; nothing if there is no memory.
+  // Room for that many bytes; earlier content is lost. Null if memory is short.
   char* with_room(std::uint64_t bytes);
 
  private:
@@ -31,24 +32,26 @@ class Buffer {
   std::uint64_t size_ = 0;
 };
 
-// An open file that has the size that the manifest says. `size_bytes`: any, if there is none.
+// Opens a file and checks that it has the size that the manifest says; with no `size_bytes` any size is
+// right.
 Expected<UniqueFd> open_file(const std::string& path, std::optional<std::uint64_t> size_bytes, int flags = 0);
 
-// `room`: how much may be read over, which a read past the page cache needs at the file's end.
+// `room`: how many bytes beyond `count` may be overwritten. A read that bypasses the page cache needs them at
+// the end of the file.
 Status read_fully(int fd, char* to, std::uint64_t count, std::uint64_t offset, const std::string& path,
                   std::uint64_t room = 0);
 
-// Where a chunk ends in its file.
+// Where the chunk ends in its file.
 std::uint64_t chunk_end(const ManifestFile& file, std::uint64_t chunk);
 
-// A file of which whole chunks are read past the page cache, where its file system can.
+// A file for reading whole chunks, bypassing the page cache if the file system supports that.
 class DirectFile {
  public:
-  // `file` outlives it.
+  // `file` must outlive the result.
   static Expected<DirectFile> open(std::string path, const ManifestFile& file);
   // `to` comes from a Buffer with room for direct_bytes().
   Status read_chunk(std::uint64_t chunk, char* to);
-  // What the largest chunk needs: reads end at pages.
+  // The room that the largest chunk needs, since reads end at page boundaries.
   static std::uint64_t direct_bytes(const ManifestFile& file);
 
  private:
@@ -61,7 +64,7 @@ class DirectFile {
   bool is_direct_;
 };
 
-// A file that lies in memory, where it lies. Nobody may shorten it meanwhile.
+// Maps a file that is in memory. No process may shorten it meanwhile.
 class FileMapping {
  public:
   static Expected<FileMapping> of(const std::string& path, std::uint64_t size_bytes);

@@ -1,10 +1,10 @@
 // The directory that holds all checkpoints of a training, over attempts and launches: which attempt came from
-// which checkpoint (the lineage), which checkpoints count, and who may write. The layout is described in
-// docs/checkpoint_layout.md.
+// which checkpoint (the lineage), which checkpoints count, and which process may write.
+// docs/checkpoint_layout.md describes the layout.
 //
-// Used by the launcher (begins attempts) and the runtime (writes, chooses and removes checkpoints); several
-// processes use one directory at once. Holds nothing but the path: each call reads the disk anew. Blocking.
-// Tensors are read and written elsewhere.
+// The launcher uses it to begin attempts, the runtime to write, choose and remove checkpoints; several
+// processes use one directory at once. Holds only the path: each call reads the disk again. Blocking. Does
+// not read or write tensors.
 #pragma once
 
 #include <optional>
@@ -22,12 +22,12 @@ struct CheckpointEntry {
   std::optional<Error> damage;  // why its manifest cannot be used
 };
 
-// kInvalidArgument says what to do where the newest of these that is whole, as far as this version can tell,
-// is of a format that only newer versions read. To pass over it would lose what was trained since.
+// kInvalidArgument, with advice, if only a newer version of Muster can read the newest whole checkpoint:
+// skipping it would lose the training since the one before.
 Status check_formats(const std::vector<CheckpointEntry>& entries);
 
 std::string directory_name(CheckpointId id);  // "step-300.attempt-2"
-// Nothing if the name is not spelt exactly so.
+// Nothing unless the name is spelled exactly so.
 std::optional<CheckpointId> parse_directory_name(std::string_view name);
 
 std::string rank_file_name(std::int32_t rank);  // "rank-00003.safetensors"
@@ -41,53 +41,52 @@ class CheckpointDirectory {
   std::string manifest_path(CheckpointId id) const;
   std::string attempt_path(Attempt attempt) const;
 
-  // Creates the directory where missing and a file in it; kPermission or what the system says, in one line
-  // that names it.
+  // Creates the directory if it is missing, and a file in it. kPermission, or the system's error; the message
+  // is one line that names the directory.
   Status check_writable() const;
 
-  // All attempts, oldest first. kCorrupt names a file in PATH/attempts that is none of ours or cannot be
-  // read.
+  // All attempts, oldest first. kCorrupt names a file in PATH/attempts that is not one of Muster's or cannot
+  // be read.
   Expected<std::vector<AttemptRecord>> attempts() const;
-  // kNotFound if it is not committed; kCorrupt if it cannot be used or is another checkpoint's.
+  // kNotFound if the checkpoint is not committed; kCorrupt if its manifest cannot be used or belongs to
+  // another checkpoint.
   Expected<CheckpointManifest> read_manifest(CheckpointId id) const;
   // Every checkpoint with a usable manifest, by step and attempt. Not all of them count: see resumable().
   Expected<std::vector<CheckpointId>> committed() const;
   // Every step directory, committed or not, by step and attempt.
   Expected<std::vector<CheckpointId>> step_directories() const;
 
-  // The checkpoints to which the chain of attempt files leads, newest first, starting from `from` (the newest
-  // attempt by default): those that `from` wrote, then those of the attempt that it resumed from up to that
-  // step, and so on. Entries with a damaged manifest are included, so that a caller can say what it passes
-  // over.
+  // The checkpoints that the chain of attempt files leads to, newest first. The chain starts at `from` (by
+  // default the newest attempt): the checkpoints that `from` wrote, then those of the attempt that it resumed
+  // from, up to that step, and so on. Includes entries with a damaged manifest, so that the caller can say
+  // what it skips.
   Expected<std::vector<CheckpointEntry>> candidates(std::optional<Attempt> from = {}) const;
-  // Those of `ids` to which the chain from the newest attempt leads, the newest first, whether committed or
-  // not.
+  // Filters `ids` by whether the chain from the newest attempt leads to them. Newest first, committed or not.
   Expected<std::vector<CheckpointId>> counting(const std::vector<CheckpointId>& ids) const;
   // candidates() without the damaged ones.
   Expected<std::vector<CheckpointId>> resumable() const;
   // Committed checkpoints whose attempt has no attempt file: this directory was not written by Muster alone.
   Expected<std::vector<CheckpointId>> unrecorded() const;
 
-  // Takes the directory over: claims the next number, which fences all older attempts, and then writes the
-  // attempt's file, which says that it resumes from the newest of resumable(). Several callers at once get
-  // different numbers. Without `take_over`, kFenced where the newest attempt's process is another one that
-  // lives on this machine; of several such callers at once, one begins. As check_formats(), before it takes
-  // anything.
+  // Takes the directory over: claims the next number, which fences all older attempts, then writes the
+  // attempt's file, which says that it resumes from the newest of resumable().
+  // Concurrent callers get different numbers. Without `take_over`: kFenced if the process of the newest
+  // attempt is another one that is alive on this machine, and of several concurrent callers one succeeds.
+  // Calls check_formats() before it claims anything, and returns its error.
   Expected<AttemptRecord> begin_attempt(const std::string& job, bool take_over = true) const;
-  // The record of the attempt with the highest number; nothing if there is none, or it cannot be read.
+  // The record of the attempt with the highest number. Nothing if there is none or it cannot be read.
   std::optional<AttemptRecord> newest() const;
-  // The fence: kFenced if somebody has begun an attempt after `mine`; the message says which attempt of which
-  // job on which host.
+  // The fence: kFenced if a newer attempt than `mine` has begun; the message names that attempt, its job and
+  // its host.
   Status check_newest(Attempt mine) const;
 
-  // A pinned checkpoint is kept until it is unpinned, whoever wants to remove it. The pin is a file beside
+  // A pinned checkpoint is kept until it is unpinned; nothing removes it before. The pin is a file next to
   // the manifest. kNotFound if there is no such checkpoint.
   bool is_pinned(CheckpointId id) const;
   Status pin(CheckpointId id) const;
   Status unpin(CheckpointId id) const;
 
-  // That it is committed is on the disk when this returns, also if its writer was killed before it had
-  // synced.
+  // Syncs the commit to disk. Needed if the writer was killed before it synced.
   Status sync(CheckpointId id) const;
   // Removes a checkpoint, its manifest first: a crash in between leaves an uncommitted directory, not a
   // damaged checkpoint. kPermission if it is pinned.

@@ -1,8 +1,8 @@
-// A slot: memory that an agent owns, in which a rank's file of a checkpoint lies as it will on the disk.
+// A slot: memory that an agent owns and that holds a rank's file of a checkpoint, laid out as on disk.
 //
-// From its beginning the file, up to a whole chunk, then the text of RankContents, whose one file is the
-// slot; in its last page this header. It is read with the descriptor alone, by the next attempt's ranks and
-// by the agent; the runtime writes it. Functions may be called from any thread.
+// The file comes first, padded to a whole chunk; then the text of RankContents, whose only file is the slot;
+// this header is in the last page. The runtime writes a slot. The next attempt's ranks and the agent read it;
+// they need only the descriptor. Functions may be called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace muster {
 inline constexpr std::uint64_t kSlotPage = 4096;
 
 struct SlotHeader {
-  // Written last, so that a slot whose writer was killed is known for what it is.
+  // Written last, so that a slot is recognized as unfinished if its writer was killed.
   enum State : std::uint64_t { kBeingWritten = 0, kComplete = 0x6574656c706d6f63 };
   static constexpr std::uint64_t kMagic = 0x3274'6f6c'7372'6d6d;
 
@@ -34,25 +34,25 @@ struct SlotHeader {
   std::uint64_t contents_at = 0;
   std::uint64_t contents_bytes = 0;
   Digest128 contents;
-  Digest128 digest;  // of all before it, but the state
+  Digest128 digest;  // of everything before it except the state
 
   Digest128 own_digest() const;
   CheckpointId id() const { return {.step = step, .attempt = Attempt(attempt)}; }
 };
 
-// 0 if it cannot be known.
+// 0 if the size cannot be read.
 std::uint64_t slot_bytes(int fd);
-// kUnavailable: fewer bytes are there.
+// kUnavailable: the slot has fewer bytes.
 Status read_slot(int fd, std::uint64_t offset, char* to, std::uint64_t count);
-// Of a slot that is complete.
+// Nothing unless the slot is complete.
 std::optional<SlotHeader> read_slot_header(int fd);
-// kCorrupt if they are not what was written.
+// kCorrupt if the bytes are not what was written.
 Expected<RankContents> read_slot_contents(int fd, const SlotHeader& header);
-// Reads a whole chunk of the rank's file. kCorrupt if it is not what was written; `digests`: of the chunks.
+// Reads a whole chunk of the rank's file. kCorrupt if it is not what was written. `digests`: of the chunks.
 Status read_slot_chunk(int fd, const SlotHeader& header, const std::vector<Digest128>& digests,
                        std::uint64_t offset, std::string& chunk);
-// Reads all that the header tells of. kCorrupt if some of it is not what was written; kUnavailable if `stop`
-// said so, which is asked before each chunk.
+// Reads everything that the header describes. kCorrupt if some of it is not what was written; kUnavailable if
+// `stop`, which is asked before each chunk, returned true.
 Status verify_slot(int fd, const SlotHeader& header, const std::function<bool()>& stop);
 
 }  // namespace muster

@@ -1,7 +1,7 @@
-// Which checkpoints of a directory stay, and which go: a decision without effects.
+// Decides which checkpoints of a directory to keep; has no effects.
 //
-// Its caller has looked at the directory before (catalog.h) and removes afterwards (directory.h). What is not
-// surely a training's own, or may be written by another one at this moment, stays.
+// The caller reads the directory before (catalog.h) and removes checkpoints afterwards (directory.h). Keeps
+// any checkpoint that may belong to another training, or that another one may be writing now.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace muster {
 
-// What is known of a directory step-S.attempt-A.
+// The facts about a directory step-S.attempt-A.
 struct KnownCheckpoint {
   CheckpointId id;
   bool committed = false;
@@ -25,11 +25,12 @@ struct KnownCheckpoint {
 };
 
 struct RetentionPlan {
-  // Nothing newer is touched: others may be writing it. Nothing: the newest usable one that counts.
+  // Keeps everything newer than this, since another process may be writing it. By default: the newest usable
+  // checkpoint that counts.
   std::optional<CheckpointId> newest = {};
-  std::size_t last = 1;     // so many of the newest stay
-  std::uint64_t every = 0;  // those of every n-th step stay; 0: none for that
-  std::size_t best = 0;     // so many of the best stay
+  std::size_t last = 1;     // keep this many of the newest
+  std::uint64_t every = 0;  // keep every n-th step's; 0: none for that reason
+  std::size_t best = 0;     // keep this many of the best
   std::optional<BestBy> best_by = {};
 };
 
@@ -39,17 +40,17 @@ struct RetentionDecision {
   std::string reason;  // "one of the last 3"
 };
 
-// Better comes first; of equal ones, the later step. Those without the metric are left out.
+// Best first; of equal ones the later step first. Leaves out checkpoints without the metric.
 std::vector<CheckpointId> ranked(const std::vector<KnownCheckpoint>& known, const BestBy& by);
 
-// For each of `known`, in their order. Whatever the plan says, these stay: the newest usable one that counts,
-// the one that the newest attempt resumed from, pinned ones, and those of attempts that are not in
-// `attempts`.
+// One decision for each of `known`, in their order. Always kept, whatever the plan says: the newest usable
+// one that counts, the one that the newest attempt resumed from, pinned ones, and those of attempts that are
+// not in `attempts`.
 std::vector<RetentionDecision> decide_retention(const std::vector<KnownCheckpoint>& known,
                                                 const std::vector<AttemptRecord>& attempts,
                                                 const RetentionPlan& plan);
 
-// Those of the decisions that go.
+// The checkpoints that decide_retention() does not keep.
 std::vector<CheckpointId> to_remove(const std::vector<KnownCheckpoint>& known,
                                     const std::vector<AttemptRecord>& attempts, const RetentionPlan& plan);
 

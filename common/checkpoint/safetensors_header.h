@@ -1,8 +1,8 @@
-// The header of a safetensors file: u64 little-endian length, JSON padded with spaces; behind it the tensors'
-// bytes, without holes.
+// The header of a safetensors file: a little-endian u64 length, then JSON padded with spaces. The tensors'
+// bytes follow, without gaps.
 //
-// What is read may be anybody's: lengths, overflow, holes and overlap are checked. Plain functions, no files:
-// the data is the caller's to write and to read.
+// Input may come from anywhere: lengths, overflow, gaps and overlap are checked. Plain functions without
+// files: the caller reads and writes the data.
 #pragma once
 
 #include <map>
@@ -29,25 +29,26 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;  // __metadata__
 };
 
-// The first bytes of a file, and how many the whole file has.
+// The first bytes of a file, and the size of the whole file.
 struct FileHead {
-  std::string text;  // length and JSON: the data begins behind it
+  std::string text;  // length and JSON; the data follows
   std::uint64_t file_bytes = 0;
 };
 
-// Decides where each tensor lies, and writes that into `tensors`, which it sorts: large elements first, so
-// that every tensor is aligned to its element, and else by name. kInvalidArgument: two of one name, a name or
-// value that is not UTF-8, a shape that has no whole bytes, or a header of more than 100,000,000 bytes.
-// `head_alignment`: a multiple of 8; the data begins at a multiple of it.
+// Decides where each tensor lies and writes that into `tensors`, which it sorts: large elements first, so
+// that every tensor is aligned to its element, then by name. The data begins at a multiple of
+// `head_alignment`, which is a multiple of 8.
+// kInvalidArgument: two tensors with one name, a name or value that is not UTF-8, a tensor that does not fill
+// whole bytes, or a header of more than 100,000,000 bytes.
 Expected<FileHead> lay_out(std::vector<HeaderTensor>& tensors,
                            const std::map<std::string, std::string>& metadata,
                            std::uint64_t head_alignment = 8);
 
 inline constexpr std::uint64_t kHeaderLengthBytes = 8;
-// How many bytes follow the first 8; kCorrupt if they cannot be a header in a file of this size.
+// The number of bytes after the first 8. kCorrupt if a file of this size cannot have such a header.
 Expected<std::uint64_t> header_bytes(std::string_view first_8, std::uint64_t file_bytes);
-// `text`: what stands behind the first 8 bytes. kCorrupt says what is wrong, kInvalidArgument which type of
-// elements is not known.
+// `text`: the JSON after the first 8 bytes. kCorrupt says what is wrong; kInvalidArgument names an unknown
+// element type.
 Expected<SafetensorsHeader> parse_header(std::string_view text, std::uint64_t file_bytes);
 
 }  // namespace muster

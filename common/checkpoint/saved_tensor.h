@@ -1,8 +1,8 @@
-// A tensor as it lies in a checkpoint: its type, its shape, and the parts that make it up, each somewhere in
-// a file; and which bytes of the parts give a slice of it.
+// A tensor in a checkpoint: its type, its shape, and its parts, each somewhere in a file; and which bytes of
+// the parts make up a slice of it.
 //
-// Plain values and functions, without files (reader.h) and without LibTorch. Elements lie as in safetensors:
-// little-endian, the last dimension the densest.
+// Plain values and functions, without files (reader.h) and without LibTorch. Elements are stored as in
+// safetensors: little-endian, the last dimension contiguous.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace muster {
 
-// The types of elements that safetensors has.
+// The element types of safetensors.
 enum class Dtype : std::uint8_t {
   kBool,
   kU8,
@@ -45,9 +45,9 @@ std::string_view name_of(Dtype dtype);  // "F32", as safetensors writes it
 std::optional<Dtype> parse_dtype(std::string_view name);
 unsigned bits_of(Dtype dtype);  // of one element: 4, 6, or a multiple of 8
 
-using Extents = std::vector<std::int64_t>;  // one number for each dimension, as torch has them
+using Extents = std::vector<std::int64_t>;  // one number for each dimension, as in torch
 
-// Part of a tensor: from offsets[d] on, sizes[d] elements in each dimension.
+// A part of a tensor: in dimension d, sizes[d] elements from offsets[d] on.
 struct Slice {
   Extents offsets;
   Extents sizes;
@@ -57,8 +57,8 @@ Slice whole_of(const Extents& shape);
 
 struct StoredPart {
   std::uint32_t file = 0;          // position in the manifest's files
-  std::uint64_t offset_bytes = 0;  // in the file, where the part's first element lies; the others follow it
-  Slice slice;                     // what of the tensor it is
+  std::uint64_t offset_bytes = 0;  // where the part's first element lies in the file; the others follow
+  Slice slice;                     // the elements of the tensor that it holds
   bool operator==(const StoredPart&) const = default;
 };
 
@@ -69,17 +69,19 @@ struct SavedTensor {
   bool operator==(const SavedTensor&) const = default;
 };
 
-// What so many elements take; nothing if that is negative, overflows, or is no whole number of bytes.
+// The size of a tensor with this shape. Nothing if an extent is negative, the size overflows, or it is not a
+// whole number of bytes.
 std::optional<std::uint64_t> bytes_of(Dtype dtype, const Extents& shape);
 
-// kCorrupt unless the parts cover the tensor exactly: none is missing, none overlaps another. Parts without
-// elements are for tensors without elements only.
+// kCorrupt unless the parts cover the tensor exactly, without gaps or overlap. Only a tensor without elements
+// may have parts without elements.
 Status check_parts(const SavedTensor& tensor);
 
 // "model.weight", or "model.weight[0:50,0:128]" for a slice: the name of a part in its file.
 std::string part_name(std::string_view name, const Extents& shape, const Slice& slice);
 
-// How one part gives its share of a slice: runs of bytes that lie together in both, at regular distances.
+// How to copy one part's share of a slice: runs of bytes that are contiguous on both sides, at regular
+// strides.
 struct PartCopy {
   struct Loop {
     std::uint64_t count;
@@ -87,20 +89,20 @@ struct PartCopy {
     std::uint64_t target_stride;
   };
   std::uint32_t file = 0;
-  std::uint64_t file_begin = 0;    // byte of the file
-  std::uint64_t target_begin = 0;  // byte of the slice, which lies without holes
+  std::uint64_t file_begin = 0;    // in the file
+  std::uint64_t target_begin = 0;  // in the slice, which has no gaps
   std::uint64_t run_bytes = 0;
-  std::vector<Loop> loops;  // the outermost first; none: one run
+  std::vector<Loop> loops;  // outermost first; empty: one run
   std::uint64_t file_end() const;
   std::uint64_t bytes() const;
 };
 
-// Which bytes of which parts make up this slice of the tensor, whose parts cover it; none if it has no
-// elements. kInvalidArgument if the slice is not within the tensor, or cuts a byte of a type below 8 bits.
+// Finds the bytes of the parts that make up this slice. The parts must cover the tensor. Empty if the slice
+// has no elements. kInvalidArgument if the slice is not within the tensor, or splits a byte of a type smaller
+// than 8 bits.
 Expected<std::vector<PartCopy>> plan_slice(const SavedTensor& tensor, const Slice& wanted);
 
-// Calls run(file_begin, target_begin, bytes) for each run, in the order of the file. Stops where it returns
-// false.
+// Calls run(file_begin, target_begin, bytes) for each run, in the order of the file, until it returns false.
 template <class Run>
 bool for_each_run(const PartCopy& copy, Run&& run) {
   std::vector<std::uint64_t> at(copy.loops.size(), 0);

@@ -1,4 +1,4 @@
-// The addresses of this host, as its kernel lists them now.
+// The addresses of this host, as the kernel lists them now.
 //
 // Plain functions; safe in any thread.
 #pragma once
@@ -15,10 +15,11 @@ struct HostAddress {
   bool loopback = false;
 };
 
-// Of interfaces that are up, without link-local ones, which mean nothing elsewhere. In the kernel's order.
+// Addresses of interfaces that are up, in the kernel's order, without link-local ones, which mean nothing on
+// other hosts.
 std::vector<HostAddress> host_addresses();
 
-// "eth0 10.77.0.10/24" for each that is not loopback: what an agent's Hello says.
+// "eth0 10.77.0.10/24" for each address that is not loopback: what an agent reports in its Hello.
 std::vector<std::string> addresses_to_tell();
 
 }  // namespace muster::net

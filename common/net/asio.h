@@ -1,4 +1,5 @@
-// The parts of Asio that Muster uses, and nothing more: each of its headers costs every source file a second.
+// The parts of Asio that Muster uses and nothing else: each of its headers adds a second to the compilation
+// of every source file.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>

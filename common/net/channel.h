@@ -1,8 +1,8 @@
-// What carries frames between the launcher and one agent, whatever it is made of.
+// Carries frames between the launcher and one agent.
 //
 // The seam below the conversation: Connection (a socket) is one channel, the simulator's network another.
-// Sending never waits; a sender with much to say asks how much is queued, and holds back. A channel says when
-// it is closed; how long it may be silent is for its user to decide. One thread.
+// Sending never waits; a sender with much to send checks how much is queued, and holds back. A channel
+// reports when it is closed; its user decides how long it may be silent. One thread.
 #pragma once
 
 #include <functional>
@@ -19,14 +19,15 @@ class Channel {
   using OnClosed = std::function<void(const Error& why)>;
   virtual ~Channel() = default;
 
-  // From now on each frame is told, in the order of arrival, and at last why no more will come. kUnavailable:
-  // the peer closed; kCorrupt: the peer sent what is no frame. The channel is closed then.
+  // From now on calls `on_frame` for each frame, in order of arrival, and at the end `on_closed` once, with
+  // the reason: kUnavailable: the peer closed; kCorrupt: the peer sent bytes that are not a frame. The
+  // channel is closed then.
   virtual void start(OnFrame on_frame, OnClosed on_closed) = 0;
-  // Queues encoded frames, in two parts, `frames` and then `more`. Ignored once closed.
+  // Queues encoded frames: `frames`, then `more`. Does nothing once closed.
   virtual void send(std::string_view frames, std::string_view more = {}) = 0;
   virtual std::size_t backlog_bytes() const = 0;
   virtual bool closed() const = 0;
-  // Nothing is told any more. Queued frames that can be written without waiting still are.
+  // No more calls of the handlers. Queued frames that can be written without waiting are still written.
   virtual void close() = 0;
 };
 

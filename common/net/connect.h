@@ -1,6 +1,6 @@
-// Connecting to listeners over TLS: to one, or to that of several which is the first to prove its key.
+// Connects to listeners over TLS: to one, or to the first of several that proves that it has the key.
 //
-// Addresses are numbers, so that nothing waits for a name server. One thread.
+// Addresses are numeric, so that nothing waits for a name server. One thread.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,14 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
-// Connects to a listener and completes the handshake. One that closes the connection before it says anything
-// has too many callers just now, and is called again.
+// Connects to a listener and completes the handshake. Tries again if the listener closes the connection
+// before it sends anything: it has too many callers at the moment.
 awaitable<Expected<std::shared_ptr<Connection>>> connect(std::string address, std::uint16_t port,
                                                          std::string identity, Key key, Duration limit);
 
-// The same with all of `listeners` at once, which are one listener's addresses: the first that proves to have
-// the key is the one to whom this side proves itself, the others are closed. The error has a clause for each.
+// The same with all of `listeners` at once, which are the addresses of one listener. This side proves its
+// identity to the first that proves to have the key, and closes the other connections. The error has a clause
+// for each address.
 awaitable<Expected<std::shared_ptr<Connection>>> connect_to_any(std::vector<Endpoint> listeners,
                                                                 std::string identity, Key key,
                                                                 Duration limit);

@@ -1,7 +1,8 @@
-// One stream between launcher and agent that carries frames: a socketpair between processes of one machine,
-// or TCP under TLS.
+// One stream of frames between launcher and agent: a socketpair between processes of one machine, or TCP with
+// TLS.
 //
-// Keeps itself alive while it is read or written. One thread. Not a protocol: it knows frames, not messages.
+// Keeps itself alive while it is being read or written. One thread. Knows frames, but not the messages in
+// them.
 #pragma once
 
 #include <deque>
@@ -22,28 +23,29 @@ namespace muster::net {
 
 using Socket = asio::generic::stream_protocol::socket;
 
-// An inherited or created socket descriptor, which the result owns from now on.
+// Takes ownership of a socket descriptor that was inherited or created.
 Socket adopt_socket(const asio::any_io_executor& executor, int fd);
 
 class Connection final : public Channel, public std::enable_shared_from_this<Connection> {
  public:
-  // Without `tls` the bytes travel as they are: only for sockets that cannot be reached from outside.
+  // Without `tls` the bytes are not encrypted: only for sockets that other machines cannot reach.
   static std::shared_ptr<Connection> make(Socket socket, std::unique_ptr<TlsSession> tls);
 
-  // Completes the TLS handshake, both sides proven to have the key; nothing to do without TLS.
-  // kTimedOut after `limit`, kPermission when the peer lacks the key. A client asks `may_prove`, if given,
-  // when the server has proven itself and before it does so: false ends the handshake, with kUnavailable.
+  // Completes the TLS handshake, in which both sides prove to have the key. Does nothing without TLS.
+  // kTimedOut after `limit`, kPermission if the peer does not have the key. When the server has proven
+  // itself, a client calls `may_prove`, if given, before it proves itself; false ends the handshake with
+  // kUnavailable.
   awaitable<Status> handshake(Duration limit, std::function<bool()> may_prove = {});
-  // The next frame, for a user who does not call start(). kUnavailable: the peer closed; kCorrupt: the peer
-  // sent what is no frame. Close the connection after either.
+  // The next frame, for a user that does not call start(). kUnavailable: the peer closed; kCorrupt: the peer
+  // sent bytes that are not a frame. Close the connection after either.
   awaitable<Expected<wire::Frame>> receive();
   void start(OnFrame on_frame, OnClosed on_closed) override;
   void send(std::string_view frames, std::string_view more = {}) override;
   std::size_t backlog_bytes() const override { return queue_.size(); }
-  // At a TLS server, who the peer has proven to be.
+  // On a TLS server: the identity that the peer has proven.
   const std::string& identity() const;
   bool closed() const override { return !socket_.is_open(); }
-  // A pending receive() ends with kUnavailable.
+  // Ends a pending receive() with kUnavailable.
   void close() override;
 
  private:
@@ -59,15 +61,15 @@ class Connection final : public Channel, public std::enable_shared_from_this<Con
   std::unique_ptr<TlsSession> tls_;
   wire::FrameReader reader_;
   std::deque<wire::Frame> frames_;
-  Status broken_;  // an error: nothing comes after frames_
-  // Both functions are kept until this object goes, because one of them may call close().
+  Status broken_;  // an error: no frame follows those in frames_
+  // Both functions are kept as long as this object, because one of them may call close().
   OnFrame on_frame_;
   OnClosed on_closed_;
   ByteQueue queue_;  // to be written
   bool waits_to_write_ = false;
-  bool nobody_reads_ = false;        // what is sent is thrown away
+  bool nobody_reads_ = false;        // send() discards what it is given
   std::function<bool()> may_prove_;  // until the handshake is over
-  std::unique_ptr<char[]> cipher_;   // what was read and is not decrypted yet, with TLS
+  std::unique_ptr<char[]> cipher_;   // received bytes that are not yet decrypted, with TLS
 };
 
 }  // namespace muster::net

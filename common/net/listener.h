@@ -1,8 +1,8 @@
-// Accepts TLS connections and hands over those whose peer proved to have a key.
+// Accepts TLS connections and passes on those whose peer proved to have a key.
 //
-// Strangers cost little and harm nobody: a handshake has a deadline; when too many are under way the oldest
-// is dropped, and when too many of one address are, its newest. One thread. stop() and then an empty
-// TaskGroup of the owner's end it.
+// Strangers cost little and cannot block others: a handshake has a deadline; if too many are under way the
+// oldest is dropped, and if too many come from one address, the newest of that address. One thread. To end
+// it: stop(), then wait until the owner's TaskGroup is empty.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ class Listener {
   };
   using OnConnection = std::function<void(std::shared_ptr<Connection>)>;
 
-  // Binds at once, and lets callers wait until start(). Port 0: any free one. Errors name address and port.
+  // Binds at once; callers wait until start(). Port 0: any free port. Errors name address and port.
   static Expected<std::unique_ptr<Listener>> open(const asio::any_io_executor& executor,
                                                   const std::string& address, std::uint16_t port);
   std::uint16_t port() const;
-  // Starts accepting, in tasks of `tasks`, which must outlive this listener's last task.
+  // Starts accepting, in coroutines of `tasks`, which must outlive the last of them.
   void start(const Tls& tls, TaskGroup& tasks, TlsSession::FindKey find_key, OnConnection on_connection,
              Limits limits);
   void stop();

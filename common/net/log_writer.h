@@ -1,11 +1,10 @@
-// Writes log files on a thread of its own: a file system that blocks does not hold up the thread that has
-// something to write.
+// Writes log files on a separate thread, so that a blocked file system does not hold up the thread that logs.
 //
-// One thread for all files, in the order in which they got something to do. put() queues without limit: a
-// caller to whom memory matters asks backlog_bytes() and alive_at() first. The thread is started by start()
-// or the first put(), and hears of bytes once the executor's handler that put them has returned. When this
-// object goes, the thread has a moment to write what is left; then it ends by itself, unless it hangs in the
-// kernel. put() may be called by any thread, everything else by the executor's, which also hears of trouble.
+// One thread serves all files, in the order in which work was queued. put() queues without limit: a caller
+// that must save memory checks backlog_bytes() and alive_at() first. start() or the first put() starts the
+// thread; it starts to write when the executor's handler that called put() has returned. When this object is
+// destroyed, the thread has a moment to write the rest; then it ends, unless it hangs in the kernel. Any
+// thread may call put(); all else is for the executor's thread, which also runs the callbacks.
 #pragma once
 
 #include <atomic>
@@ -25,7 +24,7 @@ class LogWriter {
  public:
   class File;
   static constexpr Duration kHurryLimit = std::chrono::seconds(2);
-  // What goes wrong with a file, in one clause; once a file.
+  // Called with an error of a file, as one clause, at most once a file.
   using Trouble = std::function<void(const std::string& what)>;
 
   explicit LogWriter(asio::any_io_executor executor);
@@ -33,19 +32,18 @@ class LogWriter {
   LogWriter& operator=(const LogWriter&) = delete;
   ~LogWriter();
 
-  // Starts the thread now. Where it cannot be had, what is put into a file waits until a put() into another
-  // one has more luck.
+  // Starts the thread now. If that fails, bytes for a file wait until a put() into another file can start it.
   Status start();
-  // What becomes of a file of which a piece could not be written: kStop: it ends there, and the rest is lost.
+  // kStop: after an error, stop writing to the file; the rest is lost.
   enum class AfterTrouble { kGoOn, kStop };
   std::shared_ptr<File> add(std::unique_ptr<LogParts> parts, Trouble trouble,
                             AfterTrouble after = AfterTrouble::kGoOn);
-  // Nothing waits to be written.
+  // True if nothing waits to be written.
   bool idle() const;
-  // When the file system last did what the thread asked for; `now` if there is nothing to do.
+  // When the file system last completed an operation of the thread; `now` if there is nothing to do.
   TimePoint alive_at(TimePoint now) const;
-  // Waits until all is written, or the file system has done nothing for `stall`, or kHurryLimit has passed
-  // since `in_hurry` first returned true.
+  // Waits until everything is written, the file system has completed nothing for `stall`, or kHurryLimit has
+  // passed since `in_hurry` first returned true.
   awaitable<void> written(Duration stall, std::function<bool()> in_hurry) const;
 
  private:
@@ -56,24 +54,24 @@ class LogWriter {
 
 class LogWriter::File : public std::enable_shared_from_this<File> {
  public:
-  // Queues the bytes. The file is opened with the first of them.
+  // Queues the bytes. The first call opens the file.
   void put(std::string_view bytes);
-  // Opens it although there is nothing to write yet.
+  // Opens the file although there is nothing to write yet.
   void prepare() { put({}); }
-  // Closes the file once all is written, and creates it if nothing was. Nothing may be put after this call.
+  // Closes the file once everything is written, and creates it if nothing was. No put() after this call.
   void close();
   std::size_t backlog_bytes() const;
   struct Progress {
     std::uint64_t written_bytes = 0;
-    bool closed = false;   // by close(), and all has been written
-    bool waiting = false;  // something is still to be written
+    bool closed = false;   // close() was called and everything is written
+    bool waiting = false;  // some bytes are not written yet
   };
   Progress progress() const;
-  // Reads back what was written (LogParts::read), when no file has anything to be written. The executor hears
-  // of the answer; one question at a time.
+  // Reads back what was written (LogParts::read), when no file has anything to write. The executor runs
+  // `on_read`; one request at a time.
   using OnRead = std::function<void(Expected<LogParts::Piece> piece)>;
   void read(std::uint64_t offset, std::size_t limit_bytes, OnRead on_read);
-  // The executor hears each time that what was put has been written, or lost. Before the first put().
+  // The executor calls this whenever bytes have been written or lost. Call before the first put().
   void set_on_written(std::function<void()> on_written) { on_written_ = std::move(on_written); }
   // Bytes that could not be written.
   std::uint64_t lost_bytes() const { return lost_bytes_; }
@@ -90,17 +88,17 @@ class LogWriter::File : public std::enable_shared_from_this<File> {
   };
 
   std::shared_ptr<Shared> shared_;
-  std::unique_ptr<LogParts> parts_;  // the thread's, but for its path
+  std::unique_ptr<LogParts> parts_;  // used by the thread, except the path
   Trouble trouble_;
   std::function<void()> on_written_;
   AfterTrouble after_ = AfterTrouble::kGoOn;
-  bool told_ = false;  // the thread's
+  bool told_ = false;  // used by the thread only
   std::atomic<std::uint64_t> lost_bytes_ = 0;
   std::atomic<std::uint64_t> written_bytes_ = 0;
   // Under the lock:
   std::string queue_;
   std::size_t writing_bytes_ = 0;  // taken from the queue by the thread
-  bool listed_ = false;            // for the thread to look at
+  bool listed_ = false;            // in the thread's list of files to serve
   bool closing_ = false;
   Question question_;
 };

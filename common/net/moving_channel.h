@@ -1,9 +1,9 @@
-// A channel that moves from one stream to another while it is used: an agent is spoken to through its host's
-// shell at once, and over TLS when it has called.
+// A channel that moves from one stream to another while it is used: the launcher talks to an agent through
+// its host's shell at first, and over TLS once the agent has connected.
 //
-// The launcher's side moves, and the agent's follows. Each says by its last frame on the first stream that
-// nothing comes there any more, and the other reads the next stream from then on: no frame is lost, repeated
-// or overtaken. What was left stays open until close(), and its end means nothing. It moves once. One thread.
+// The launcher's side moves and the agent's follows. Each marks its last frame on the first stream, and the
+// peer reads the next stream from then on, so that no frame is lost, repeated or overtaken. The first stream
+// stays open until close(); its end is then ignored. A channel moves once. One thread.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,12 @@ class MovingChannel final : public Channel, public std::enable_shared_from_this<
  public:
   explicit MovingChannel(std::shared_ptr<Channel> first) : first_(std::move(first)) {}
 
-  // Sends by `next`, of which nothing has been read yet, from now on. After start(). One more is closed.
+  // From now on sends on `next`, from which nothing has been read yet. Call after start(). Closes `next` if
+  // the channel already has a second stream.
   void move_to(std::shared_ptr<Channel> next);
-  // The same as soon as the peer has moved.
+  // The same, but only when the peer has moved.
   void follow_to(std::shared_ptr<Channel> next);
-  // Nothing comes and goes by the first stream any more.
+  // Neither side uses the first stream any more.
   bool moved() const { return has_left_ && peer_has_left_; }
 
   void start(OnFrame on_frame, OnClosed on_closed) override;
@@ -43,7 +44,7 @@ class MovingChannel final : public Channel, public std::enable_shared_from_this<
   OnFrame on_frame_;
   OnClosed on_closed_;
   bool has_left_ = false;       // the first stream
-  bool peer_has_left_ = false;  // the same of the peer, which has said so
+  bool peer_has_left_ = false;  // the peer has marked its last frame there
   bool closed_ = false;
 };
 

@@ -1,8 +1,8 @@
-// The owner of coroutines that run side by side: they can be cancelled together and waited for.
+// The owner of concurrent coroutines: cancels them together and can wait for them.
 //
-// The group must outlive its tasks: cancel(), then wait until empty() (the io_context runs the ends), before
-// destroying it. A task that ends by an exception, but for the one of its being cancelled, is a bug and stops
-// the program. One thread.
+// The group must outlive its tasks: cancel(), then wait until empty() (the io_context runs their last steps),
+// then destroy it. A task that ends with an exception, other than that of its cancellation, is a bug and
+// stops the program. One thread.
 #pragma once
 
 #include <list>
@@ -20,14 +20,14 @@ class TaskGroup {
   ~TaskGroup();
 
   void spawn(awaitable<void> task);
-  // Every task's pending wait ends with operation_aborted, and the task with the next; from outside
-  // io_context::run(), when that runs.
+  // Ends every task's pending wait with operation_aborted; the same exception then ends the task. Called from
+  // outside io_context::run(), it takes effect when that runs.
   void cancel();
   bool empty() const { return cancellations_->empty(); }
 
  private:
   asio::any_io_executor executor_;
-  using Cancellations = std::list<asio::cancellation_signal>;  // one a task
+  using Cancellations = std::list<asio::cancellation_signal>;  // one for each task
   std::shared_ptr<Cancellations> cancellations_ = std::make_shared<Cancellations>();
 };
 

@@ -1,4 +1,4 @@
-// The seam between Muster and time: the present time, and being woken at a later one.
+// The seam between Muster and time: the current time, and a call at a later time.
 //
 // A program makes one SystemTime. One thread.
 #pragma once
@@ -12,11 +12,11 @@
 
 namespace muster::net {
 
-// Rings once when its time has come. Destroying or setting it again forgets the earlier time.
+// Calls its function once when the time has come. Setting or destroying it cancels the earlier time.
 class Alarm {
  public:
   virtual ~Alarm() = default;
-  // nullopt: never. A time that has passed rings soon, never inside set().
+  // nullopt: never. A time in the past rings soon, but never inside set().
   virtual void set(std::optional<TimePoint> when) = 0;
 };
 

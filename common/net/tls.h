@@ -1,9 +1,9 @@
-// TLS 1.3 between launcher and agent, authenticated on both sides by a pre-shared key and nothing else.
+// TLS 1.3 between launcher and agent; a pre-shared key authenticates both sides.
 //
-// Each agent has a key of its own, random or derived from a secret of the job for the agent's name, so that a
-// stolen key opens one door. TlsSession turns bytes into bytes and does no I/O: Connection moves them. No
-// certificates, no earlier TLS, no resumption. What needs OpenSSL lies in a module, libmuster_tls.so, because
-// most jobs use no TLS and should not start later for it.
+// Each agent has its own key, random or derived from a secret of the job and the agent's name, so that a
+// stolen key opens one agent's connection only. TlsSession turns bytes into bytes and does no I/O: Connection
+// moves them. No certificates, no earlier TLS, no resumption. The code that needs OpenSSL is in a module,
+// libmuster_tls.so, because most jobs use no TLS and should not start more slowly for it.
 #pragma once
 
 #include <array>
@@ -20,23 +20,22 @@ namespace muster::net {
 
 using Key = std::array<unsigned char, 32>;
 
-// From the kernel's random numbers.
+// From the kernel's random number generator.
 Key make_key();
 std::string to_hex(const Key& key);
 std::optional<Key> key_from_hex(std::string_view hex);
 
 class TlsSession {
  public:
-  // Who may connect: the key of an identity, or nothing.
+  // Returns the key of an identity that may connect, otherwise nothing.
   using FindKey = std::function<std::optional<Key>(std::string_view identity)>;
   virtual ~TlsSession() = default;
 
-  // Takes bytes from the peer; what they decrypt to is appended to `plain`. kPermission: the handshake
-  // failed.
+  // Takes bytes from the peer and appends the decrypted bytes to `plain`. kPermission: the handshake failed.
   virtual Status receive(std::string_view encrypted, std::string& plain) = 0;
-  // Encrypts `plain` for the peer. To be called only when established().
+  // Encrypts `plain` for the peer. Only when established().
   virtual Status send(std::string_view plain) = 0;
-  // The bytes that are to be sent now, of the handshake too; the session forgets them.
+  // Returns the bytes to send now, including those of the handshake, and forgets them.
   virtual std::string take_output() = 0;
   // The handshake is over and the peer proved to have the key.
   virtual bool established() const = 0;
@@ -44,16 +43,16 @@ class TlsSession {
   virtual const std::string& identity() const = 0;
 };
 
-// The module. Nothing is thrown out of it.
+// The interface of the module. No exception leaves it.
 class Tls {
  public:
   // Loads the module at the first call; it stays until the program ends. An error names the file.
   static Expected<const Tls*> load();
-  // Where the program in this file looks for its module; without dots.
+  // The path where this program looks for its module, without ".." in it.
   static std::string file_beside(const std::string& program);
 
-  // HMAC-SHA256 of the identity, keyed with the job's secret: for two agents that are to share a key
-  // (peer_identity() in common/wire/agent_identity.h). The launcher's key for an agent is from make_key().
+  // HMAC-SHA256 of the identity, keyed with the job's secret: the key that two agents share (peer_identity()
+  // in common/wire/agent_identity.h). The launcher's key for an agent comes from make_key().
   virtual Key derive_key(const Key& secret, std::string_view identity) const = 0;
   // SHA-256 of the parts, one after the other.
   virtual Key digest(std::initializer_list<std::string_view> parts) const = 0;
@@ -66,5 +65,5 @@ class Tls {
 
 }  // namespace muster::net
 
-// The module's one entry.
+// The only function that the module exports.
 extern "C" const muster::net::Tls* muster_tls();

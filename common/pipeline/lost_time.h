@@ -1,9 +1,9 @@
-// Where the time of a pipeline's step went: computing, and what ranks waited for.
+// Divides the time of a pipeline's step into computing and the reasons for which ranks waited.
 //
-// A rank that computes nothing waits, and the schedule is simulated to find out for what: with stages that
-// take equal times it still waits for its first microbatch and after its last one (the bubble); with the
-// measured times it waits for slower stages too (imbalance); the rest is what activations and gradients take
-// on their way, and whatever else held ranks up (link). Pure.
+// Whenever a rank does not compute, it waits. Simulating the schedule shows why: with stages that take equal
+// times it still waits before its first microbatch and after its last (bubble); with the measured times it
+// also waits for slower stages (imbalance); the rest is the transfer of activations and gradients and
+// anything else that held ranks up (link). Pure.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,7 @@ struct LostTime {   // the mean over the ranks
   double link = 0;
 };
 
-// `times`: of each stage. `measured`: what each rank of the schedule computed, in the same unit.
+// `times`: of each stage. `measured`: when each rank of the schedule computed, in the same unit.
 LostTime lost_time(const Schedule& schedule, const std::vector<StageTimes>& times,
                    const std::vector<std::vector<TimedInstruction>>& measured);
 

@@ -1,4 +1,4 @@
-// The schedules that torch.distributed.pipelining has, by its names, as pure functions.
+// The schedules of torch.distributed.pipelining, under the same names, as pure functions.
 //
 // p ranks, m microbatches, v stages (chunks) a rank. In a loop rank r has the stages r, r + p, r + 2p, ...;
 // in a V it has r and 2p - 1 - r, so that the last stage is where the first one is. Sources: GPipe (arXiv
@@ -16,21 +16,22 @@ namespace muster {
 struct ScheduleRequest {
   int ranks = 1;
   int microbatches = 1;
-  std::optional<int> chunks;  // a rank; if not given, as many as the schedule is for
+  std::optional<int> chunks;  // per rank; by default what the schedule is made for
 };
 
 // "GPipe", "1F1B", "Interleaved1F1B", ...
 std::span<const std::string_view> schedule_names();
-// The name as it is written there; case, blanks, - and _ do not count, nor does "Schedule" before it. ZBV is
+// The schedule's full name. Ignores case, blanks, - and _, and a leading "Schedule". Accepts ZBV for
 // ZBVZeroBubble.
 std::optional<std::string_view> find_schedule_name(std::string_view name);
 
-// Only what ranks compute. kInvalidArgument: the schedule has no such form, with what would be right.
+// Only the computation. kInvalidArgument: the schedule has no such form; the message says what would be
+// right.
 Expected<Schedule> make_schedule(std::string_view name, const ScheduleRequest& request);
 
-// The same with what ranks send and receive, each receive where its sender has just sent, so that two ranks
-// agree about the order between them; with the reductions of gradients and the steps. kInvalidArgument: the
-// schedule cannot be carried out.
+// Adds sends and receives, reductions of gradients, and steps. Each receive is where its sender has just
+// sent, so that two ranks agree on the order between them. kInvalidArgument: the schedule cannot be carried
+// out.
 Expected<Schedule> with_communication(const Schedule& schedule);
 
 }  // namespace muster

@@ -1,8 +1,8 @@
-// A row of layers, cut into the stages of a schedule: where each stage begins.
+// Splits a row of layers into the stages of a schedule: where each stage begins.
 //
-// Evenly by number, by parameters, or by measured time, so that the slowest stage is as fast as can be; under
-// a limit of memory, for which the schedule says how many microbatches' activations a rank holds at once.
-// Pure arithmetic on what was measured or is guessed.
+// Splits evenly by number, by parameters, or by measured time, so that the slowest stage is as fast as
+// possible; within a limit of memory, where the schedule says how many microbatches' activations a rank holds
+// at once. Pure arithmetic on measured or estimated costs.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,11 @@
 namespace muster {
 
 struct LayerCost {
-  StageTimes times{0, 0, 0};  // of a microbatch
+  StageTimes times{0, 0, 0};  // per microbatch
   std::int64_t parameter_bytes = 0;
-  // Of a microbatch: what is kept from its forward to its backward, its output included; and what it takes,
-  // which counts where a stage begins, and is the output of the layer before elsewhere.
+  // Per microbatch: the bytes kept from the layer's forward to its backward, including its output; and the
+  // size of its input, which counts only where a stage begins: elsewhere it is the output of the layer
+  // before.
   std::int64_t activation_bytes = 0;
   std::int64_t input_bytes = 0;
 };
@@ -30,34 +31,37 @@ enum class PartitionBy { kUniform, kParameters, kProfile };
 std::optional<PartitionBy> find_partition_name(std::string_view name);
 
 struct PartitionLimits {
-  std::optional<std::int64_t> memory_bytes;  // of a rank; nothing: any
-  // How often parameters are there: themselves, their gradients, and the optimizer's state, which is twice as
-  // much for Adam.
+  std::optional<std::int64_t> memory_bytes;  // per rank; nothing: unlimited
+  // How many times the memory of the parameters is needed: for themselves, their gradients, and the
+  // optimizer's state, which is twice their size for Adam.
   double parameter_copies = 4;
 };
 
 // The first layer of each stage.
 using Partition = std::vector<int>;
 
-// kUniform: numbers of layers differ by one at most. kParameters, kProfile: the stage with the most
-// parameters has as few, the slowest takes as little time, as is possible in the limits; of several such cuts
-// the one with the least sum of squares. Exact; where a limit of memory binds several stages of a rank to
-// each other, exact for few layers (16 in 4 stages), and else the best of what is most promising.
-// kInvalidArgument: there are fewer layers than stages, or memory does not suffice, with the least that
-// would.
+// Splits the layers within the limits:
+// - kUniform: the numbers of layers differ by at most one;
+// - kParameters: the stage with the most parameters has as few as possible;
+// - kProfile: the slowest stage takes as little time as possible.
+// If several splits are equally good, it returns the one with the least sum of squares. The result is exact,
+// except where a limit of memory couples several stages of a rank: then it is exact for few layers (16 in 4
+// stages), otherwise the best of the most promising candidates. kInvalidArgument: there are fewer layers than
+// stages, or too little memory; the message names the least that would do.
 Expected<Partition> partition_layers(PartitionBy by, std::span<const LayerCost> layers,
                                      const Schedule& schedule, const PartitionLimits& limits = {});
 
-// The one by kProfile, or one whose makespan is shorter, as the simulator has it: that depends on where the
-// slow stages are, and on how long their forward and backward take. From the cuts by kProfile and by kUniform
-// layers are moved over one cut or two neighbouring ones, as long as that helps and memory suffices.
+// The split by kProfile, or one with a shorter makespan in the simulator: the makespan also depends on where
+// the slow stages are, and on how long forward and backward take. Starting from the splits by kProfile and by
+// kUniform it moves layers across one boundary or two adjacent ones, as long as that helps and memory
+// suffices.
 Expected<Partition> shortest_partition(std::span<const LayerCost> layers, const Schedule& schedule,
                                        const PartitionLimits& limits = {});
 
-// One that was made by hand. kInvalidArgument says what is wrong.
+// Checks a split that was made by hand. kInvalidArgument says what is wrong.
 Status check_partition(const Partition& partition, int layers, int stages);
 
-// What becomes of it, by stage and by rank.
+// The times of each stage, and the memory of each rank, with this split.
 std::vector<StageTimes> times_of_stages(std::span<const LayerCost> layers, const Partition& partition);
 std::vector<double> memory_of_ranks(std::span<const LayerCost> layers, const Partition& partition,
                                     const Schedule& schedule, double parameter_copies);

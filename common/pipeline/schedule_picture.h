@@ -1,4 +1,4 @@
-// When the ranks of a pipeline computed what, as lines of text: a row a rank.
+// Draws which instruction each rank of a pipeline computed when, as lines of text: one row per rank.
 //
 // Pure.
 #pragma once
@@ -14,11 +14,11 @@ namespace muster {
 
 struct PictureOptions {
   bool color = false;
-  // How wide all of it is; nothing: so wide that the shortest instruction has room for its name.
+  // The width of the picture; by default wide enough for the shortest instruction's name.
   std::optional<std::size_t> columns{};
 };
 
-// Instructions are named as in a schedule; without their stage where `one_stage_a_rank`.
+// Instructions have the names of the schedule, without the stage if `one_stage_a_rank`.
 std::string schedule_picture(const std::vector<std::vector<TimedInstruction>>& ranks, bool one_stage_a_rank,
                              const PictureOptions& options = {});
 

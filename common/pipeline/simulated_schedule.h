@@ -1,8 +1,8 @@
-// When each instruction of a schedule runs, and what it costs: time, idle time, memory.
+// Computes when each instruction of a schedule runs, and its cost: time, idle time, memory.
 //
-// A rank does its instructions one after the other; one that needs what another stage has computed waits for
-// that, and for the link if the stage is on another rank. Two that run together begin when both can. Pure
-// arithmetic on times that were measured or are guessed.
+// A rank performs its instructions one after the other. An instruction that needs another stage's result
+// waits for that, and for the link if that stage is on another rank. Two that run together begin when both
+// can. Pure arithmetic on measured or estimated times.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace muster {
 
-// Of one microbatch in one stage, in any unit. A backward as a whole takes input + weight.
+// The times of one microbatch in one stage, in any unit. A whole backward takes input + weight.
 struct StageTimes {
   double forward = 1;
   double input = 1;
@@ -25,18 +25,18 @@ struct TimedInstruction {
 };
 
 struct SimulatedSchedule {
-  std::vector<std::vector<TimedInstruction>> ranks;  // what is computed
+  std::vector<std::vector<TimedInstruction>> ranks;  // only those that compute
   double makespan = 0;
-  // Idle share of all ranks' time until the last has ended: (p - 1) / (m + p - 1) for GPipe and 1F1B.
+  // Idle share of all ranks' time until the last one ends: (p - 1) / (m + p - 1) for GPipe and 1F1B.
   double bubble_fraction = 0;
-  // By rank: of how many microbatches in a stage it holds the activations, at most; they are held from the
-  // beginning of the forward to the end of the last backward of it. In a V (each rank has stage i and the
-  // i-th from behind) two stages count as one.
+  // By rank: the most microbatches whose activations it holds at once, counted per stage, from the beginning
+  // of the forward to the end of the last backward. In a V (each rank has stage i and the i-th stage from the
+  // end) two stages count as one.
   std::vector<double> peak_activations;
 };
 
-// `times`: of each stage. `link`: from the end of an instruction to where another rank may use its result.
-// Of a schedule that check_schedule() has found good.
+// `times`: of each stage. `link`: the time from the end of an instruction until another rank may use its
+// result. The schedule must have passed check_schedule().
 SimulatedSchedule simulate_schedule(const Schedule& schedule, const std::vector<StageTimes>& times,
                                     double link = 0);
 

@@ -1,9 +1,10 @@
-// The names to which keys belong: who an agent proves to be, and which two agents share a key, as agents will
-// that talk to each other.
+// The names that keys belong to: the identity that an agent proves to the launcher, and the pair of agents
+// that share a key to talk to each other.
 //
-// A name holds the incarnation of each agent in it, so that a key dies with its process. No name of one kind
-// is one of the other. Plain functions; safe in any thread. Keys are made elsewhere: the launcher's for an
-// agent at random (launcher/io/fleet/control_port.cc), that of two agents of their name (common/net/tls.h).
+// A name contains the incarnation of each agent, so that a key ends with its process. The two kinds of names
+// never coincide. Plain functions; safe in any thread. Keys are made elsewhere: the launcher's key for an
+// agent is random (launcher/io/fleet/control_port.cc), the key of two agents is derived from their name
+// (common/net/tls.h).
 #pragma once
 
 #include <optional>
@@ -22,10 +23,10 @@ struct AgentIdentity {
 };
 
 std::string as_text(const AgentIdentity& identity);  // "JOB/ROLE/NODE/INCARNATION"
-// Nothing if as_text() does not write it so.
+// Nothing if as_text() would not write it in this way.
 std::optional<AgentIdentity> parse_agent_identity(std::string_view text);
 
-// "JOB/peer/A-B/I-J": the nodes, the lower first, and their incarnations; the same from either end.
+// "JOB/peer/A-B/I-J": the nodes, the lower first, and their incarnations. The same for both agents.
 std::string peer_identity(std::string_view job, AgentId one, AgentId other);
 
 }  // namespace muster::wire

@@ -1,7 +1,7 @@
-// Bytes within a buffer that others may share: what came is not copied to be kept.
+// Bytes in a buffer that others may share, so that received data is kept without a copy.
 //
-// The buffer lives, and does not change, as long as one of its Bytes does. Plain values; the threads of one
-// buffer's Bytes must not change it.
+// The buffer lives, and must not change, as long as one of its Bytes does. Plain values; no thread may change
+// the buffer.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
-// Messages to frames and back, and which frames of a connection are stale.
+// Converts messages to frames and back, and decides which frames of a connection are stale.
 //
-// Plain values; one thread at a time. What a frame's type means is decided here alone.
+// Plain values; one thread at a time. Only this file decides what a frame's type means.
 #pragma once
 
 #include <string>
@@ -11,37 +11,38 @@
 
 namespace muster::wire {
 
-// The frame's bytes, ready to be sent. `header.type` is set by the message.
+// The frame's bytes, ready to be sent. The message determines `header.type`.
 std::string encode(FrameHeader header, const ToAgent& message);
 std::string encode(FrameHeader header, const ToLauncher& message);
 std::string encode(FrameHeader header, const ToNeighbour& message);
 
-// The frame of a message up to its text, where `text` follows as it is; the text of the message is empty.
-// Output and logs are the bulk of all traffic, and are sent without being copied.
+// The frame of a message up to its text; `text`, which the caller sends after it, is not copied. The
+// message's own text is empty. Output and logs are most of the traffic, so they are not copied.
 std::string encode_before_text(FrameHeader header, const Output& output, std::string_view text);
 std::string encode_before_text(FrameHeader header, const LogPiece& piece, std::string_view text);
 std::string encode_before_text(FrameHeader header, const SlotPart& part, std::string_view text);
 
-// kCorrupt if the type is unknown, a required field is missing, one has another type, or the message might
-// not be encoded again. Other fields that are missing have their defaults; unknown ones are ignored.
+// kCorrupt if the type is unknown, a required field is missing, a field has another type, or the message
+// could not be encoded again. Other missing fields get their defaults; unknown fields are ignored.
 Expected<ToAgent> decode_for_agent(Frame frame);
 Expected<ToLauncher> decode_for_launcher(Frame frame);
 Expected<ToNeighbour> decode_for_neighbour(Frame frame);
 
-// Whether the message is about the attempt whose number its frame carries. Output, logs and what belongs to
-// the connection are not.
+// Whether the message is about the attempt whose number its frame carries. False for output, logs, and
+// messages about the connection.
 bool belongs_to_attempt(const ToLauncher& message);
 
-// Decides which frames of one connection are heard. A frame is dropped when it is for another node, when its
-// source is not the other end, when it repeats a sequence number, when its term is lower than the highest
-// seen, or when it belongs to an attempt that is over.
+// Decides which frames of one connection to deliver. Drops a frame if it is for another node, its source is
+// not the peer, its sequence number was seen before, its term is lower than the highest seen, or it belongs
+// to an earlier attempt.
 class Dispatcher {
  public:
   enum class Result { kDeliver, kOtherNode, kStranger, kRepeated, kStaleTerm, kStaleAttempt };
-  // `own`: this end, a node or kLauncher, for which frames must be. `peer`: the other end, from which.
+  // `own`: this end, a node or kLauncher, the destination that frames must have. `peer`: the source that they
+  // must have.
   Dispatcher(NodeId own, NodeId peer) : own_(own), peer_(peer) {}
   Result judge(const FrameHeader& header);
-  // Frames of earlier attempts are dropped from now on.
+  // From now on drops frames of earlier attempts.
   void advance_to(Attempt attempt) { attempt_ = attempt; }
   Term term() const { return term_; }
 

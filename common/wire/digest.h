@@ -1,6 +1,6 @@
-// XXH3-128, the digest of checkpoint files: finds every accidental change, not one made on purpose.
+// XXH3-128, the digest of checkpoint files: detects accidental changes, but not deliberate ones.
 //
-// Written as 32 hexadecimal digits, as `xxhsum -H2` prints them. One Digest is for one thread.
+// Written as 32 hexadecimal digits, as `xxhsum -H2` prints them. A Digest is for one thread.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace muster {
 
-// As a number, where there are many of them.
+// A digest as a number, which takes less memory than its text.
 struct Digest128 {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
   bool operator==(const Digest128&) const = default;
 };
 
-// The digest of bytes that come in pieces.
+// The digest of bytes that are added in pieces.
 class Digest {
  public:
   Digest();
@@ -35,7 +35,7 @@ class Digest {
 std::string xxh3_digest(std::string_view bytes);
 Digest128 digest_of(std::string_view bytes);
 std::string text_of(Digest128 digest);
-// Nothing unless these are 32 hexadecimal digits in lower case.
+// Nothing unless the text is 32 hexadecimal digits in lower case.
 std::optional<Digest128> parse_digest(std::string_view text);
 
 }  // namespace muster

@@ -1,4 +1,4 @@
-// What digest.cc calls where the processor has AVX2.
+// The functions that digest.cc calls on a processor with AVX2.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace muster {
 
-// The XXH3-128 of these bytes, in two halves.
+// The XXH3-128 of the bytes, as two halves.
 void xxh3_with_avx2(const void* bytes, std::size_t size_bytes, std::uint64_t& high, std::uint64_t& low);
 // `state`: an XXH3_state_t.
 void add_with_avx2(void* state, const void* bytes, std::size_t size_bytes);

@@ -1,6 +1,6 @@
-// What an agent finds on its host for `launch check`.
+// The findings of an agent on its host, for `launch check`.
 //
-// messages.h describes how messages travel, and has the question (CheckHost).
+// messages.h has the question (CheckHost) and says how messages travel.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@
 
 namespace muster::wire {
 
-// Errors are a clause each; empty: there is none.
+// Errors are one clause each; empty: no error.
 struct HostChecked {
   std::int64_t unix_ns = 0;             // by the host's clock, when it was asked
-  std::vector<std::int64_t> link_ns{};  // by address asked for: what a connection took, or -errno
-  std::int32_t link_port = 0;           // where the others can try this host; 0: nowhere
+  std::vector<std::int64_t> link_ns{};  // by address in the question: the time to connect, or -errno
+  std::int32_t link_port = 0;           // the port where other hosts can try to connect to this one; 0: none
   std::string directory_error{};
   std::string program_error{};
-  std::string torch{};  // the version that the workers' Python, or else python3, has there; or empty
+  // torch's version in the workers' Python, or else in python3, on that host; may be empty
+  std::string torch{};
   std::int32_t gpu_count = 0;
-  std::int64_t log_free_bytes = -1;  // -1: not known
+  std::int64_t log_free_bytes = -1;  // -1: unknown
   std::int64_t checkpoint_free_bytes = -1;
   std::string checkpoint_error{};
 };

@@ -1,8 +1,8 @@
-// The limits of a job that flags set, messages carry and both sides keep: a field each, with its default, and
-// a line of a table, by which it is read from its flag and travels.
+// The limits of a job that flags set, messages carry, and launcher or agent enforce. Each is a field with its
+// default and a line of a table, which gives the name of its flag and of its field in messages.
 //
-// A new one needs its flag (launcher/core/settings/flags.cc), its two lines here, and who keeps it. Plain
-// values; safe in any thread.
+// A new limit needs its flag (launcher/core/settings/flags.cc), its two lines here, and the code that
+// enforces it. Plain values; safe in any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,24 @@ namespace muster::wire {
 struct JobLimits {
   Duration grace = std::chrono::seconds(10);             // from TERM to KILL
   Duration controller_grace = std::chrono::seconds(30);  // workers live this long without a launcher
-  Duration silence_limit =
-      std::chrono::seconds(10);  // a peer that says nothing for so long is taken for dead
-  // A worker that heartbeats, and then does not for so long, hangs. Zero: not watched.
+  Duration silence_limit = std::chrono::seconds(10);     // a peer that is silent this long counts as dead
+  // A worker that has sent heartbeats hangs when it sends none for this long. Zero: not watched.
   Duration heartbeat_limit = std::chrono::seconds(30);
-  // A step or section may take so long before anything has been learned about it. Zero: not watched.
+  // The longest step or section, until the agent has learned how long they take. Zero: not watched.
   Duration hang_limit = std::chrono::seconds(600);
-  // A process may be in uninterruptible sleep (state D) for so long. Zero: not watched.
+  // How long a process may be in uninterruptible sleep (state D). Zero: not watched.
   Duration uninterruptible_limit{};
-  // Ranks wait for a launcher or a log file that takes nothing of their output at most so long. Zero: nobody
-  // waits.
+  // How long ranks wait for a launcher or a log file that accepts none of their output. Zero: they do not
+  // wait.
   Duration output_stall = std::chrono::seconds(30);
-  std::int64_t log_limit_bytes = 0;    // of a rank's log files of one attempt; zero: none
-  std::int64_t memory_tier_bytes = 0;  // that an agent holds of its ranks' checkpoints
+  std::int64_t log_limit_bytes = 0;    // of a rank's log files in one attempt; zero: unlimited
+  std::int64_t memory_tier_bytes = 0;  // memory of an agent for its ranks' checkpoints
 
   bool operator==(const JobLimits&) const = default;
 };
 
 struct TimeLimit {
-  std::string_view name;  // of its flag, and in messages, where it is a number of nanoseconds
+  std::string_view name;  // of its flag, and of its field in messages, which is in nanoseconds
   Duration JobLimits::* field;
   bool may_be_zero;
 };
@@ -49,12 +48,12 @@ inline constexpr TimeLimit kTimeLimits[] = {
 };
 
 struct SizeLimit {
-  std::string_view name;  // of its flag, and in messages, where it is a number of bytes
+  std::string_view name;  // of its flag, and of its field in messages, which is in bytes
   std::int64_t JobLimits::* field;
-  std::int64_t least_bytes;  // that the flag takes
+  std::int64_t least_bytes;  // the least that the flag accepts
 };
 inline constexpr SizeLimit kSizeLimits[] = {
-    // An eighth of the limit is one file; smaller files would be more names than text.
+    // A file holds an eighth of the limit; smaller files would be more names than text.
     {"log-limit", &JobLimits::log_limit_bytes, 64 << 10},
     {"memory-tier", &JobLimits::memory_tier_bytes, 1 << 20},
 };

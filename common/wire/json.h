@@ -1,8 +1,8 @@
-// JSON from files and datagrams that others may have written.
+// Reads JSON from files and datagrams that may come from anywhere.
 //
-// The library reads any depth of nesting, but writes and copies by recursion, so that a deep document would
-// end the process; and it casts any number to any other, which is undefined for 1e300. This refuses both.
-// Plain functions; safe in any thread.
+// nlohmann's library parses any depth of nesting, but writes and copies by recursion, so a deep document
+// would crash the process; and it converts any number to any other type, which is undefined for 1e300. These
+// functions refuse both. Plain functions; safe in any thread.
 #pragma once
 
 #include <concepts>
@@ -13,12 +13,13 @@
 
 namespace muster {
 
-// Numbers that are not whole: only job.json and report.json have some.
+// Whether to accept numbers with fractions, which only job.json and report.json have.
 enum class Fractions { kRefused, kTaken };
-// nlohmann::json::exception if it is not JSON, nested deeper than 8, or has a number that is refused.
+// nlohmann::json::exception if the text is not JSON, is nested more than 8 deep, or has a number that is
+// refused.
 nlohmann::json parse_shallow_json(std::string_view text, Fractions fractions = Fractions::kRefused);
 
-// nlohmann::json::exception if it is not a whole number, or not one of `Number`.
+// nlohmann::json::exception if the value is not a whole number, or does not fit into `Number`.
 template <std::integral Number>
 Number whole_number(const nlohmann::json& value) {
   if (const auto* positive = value.get_ptr<const nlohmann::json::number_unsigned_t*>();

@@ -1,6 +1,6 @@
-// How our plain types stand in JSON and CBOR: ids as their numbers, what is not there as null, durations and
-// times as nanoseconds. For those who define conversions with nlohmann's macros. What is read may be
-// anybody's.
+// How Muster's plain types are written in JSON and CBOR: ids as numbers, an empty optional as null, durations
+// and times as nanoseconds. For code that defines conversions with nlohmann's macros. Input may come from
+// anywhere.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace muster {
 
-// std::out_of_range if these are more than 30 years, before or after: sums of times must not overflow.
+// std::out_of_range if this is more than 30 years, either way, so that sums of times cannot overflow.
 inline std::int64_t check_nanoseconds(std::int64_t count) {
   constexpr std::int64_t kMost = 1'000'000'000'000'000'000;
   if (count < -kMost || count > kMost)
@@ -67,7 +67,7 @@ struct adl_serializer<muster::TimePoint> {
 
 namespace muster {
 
-// All of it is required: of what comes in any number, nothing grows when it is written again.
+// All fields are required, so that a message with many of them does not grow when it is written again.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Leftover, pid, name, uid, error, node)
 
 }  // namespace muster

@@ -1,9 +1,9 @@
 // The messages between launcher and agent, as plain structs. docs/protocol.md describes the conversation.
 //
-// A message travels as the CBOR body of a frame whose type is its kind. Times are nanoseconds of the sender's
-// monotonic clock. Unknown fields are ignored, and missing ones have their defaults (codec.cc lists those
-// that are required). Launcher and agents of a job are of one version of Muster, which Hello says: kVersion
-// counts changes of the frame, and of nothing else.
+// A message travels as the CBOR body of a frame; the frame's type gives the kind of message. Times are
+// nanoseconds of the sender's monotonic clock. Unknown fields are ignored, and missing ones get their
+// defaults (codec.cc lists the required ones). Launcher and agents of a job have the same version of Muster,
+// which Hello carries; kVersion only counts changes of the frame.
 #pragma once
 
 #include <cstdint>
@@ -27,30 +27,30 @@
 
 namespace muster::wire {
 
-// Of the job's input, so much may be on its way to a worker that no InputTaken has answered.
+// How much of the job's input may be on its way to a worker before an InputTaken answers it.
 constexpr std::size_t kInputWindowBytes = std::size_t{64} << 10;
 
-// Words that stand before the command of some ranks.
+// Words that precede the command of some ranks.
 struct Wrapper {
   Rank first;
   Rank last;
   std::vector<std::string> words;
 };
-// In a job's log directory, when it has agents on other hosts: holds JobSpec::log_nonce.
+// The file in the log directory that holds JobSpec::log_nonce, for a job with agents on other hosts.
 constexpr std::string_view kLogNonceFile = ".nonce";
 
-// What all attempts of a job have in common.
+// The parts of a job that are the same for all attempts.
 struct JobSpec {
   std::string job_id;
   std::vector<std::string> command;                // argv; command[0] is looked up in PATH by the agent
   std::map<std::string, std::string> environment;  // on top of what the agent inherited
-  // Of the launcher's own environment, for agents that did not inherit it: below `environment`, on top of the
-  // agent's.
+  // The launcher's environment, for agents that did not inherit it: overrides the agent's environment, and
+  // `environment` overrides it.
   std::map<std::string, std::string> inherited;
-  std::string interface;  // NAME or CIDR, by which the nodes reach each other; empty: it is found out
+  std::string interface;  // NAME or CIDR, on which the nodes reach each other; empty: the agent finds one
   std::string working_directory;
   std::string log_directory;  // of this job; docs/reference/files.md lists its files
-  // Who reads it in kLogNonceFile sees the launcher's log directory. Empty: nobody needs to find that out.
+  // An agent that can read this in kLogNonceFile sees the launcher's log directory. Empty: no check needed.
   std::string log_nonce;
   std::string checkpoint_directory;  // empty: none
   std::string role = "default";
@@ -59,21 +59,20 @@ struct JobSpec {
   bool use_gpus = false;                // give each worker its own CUDA_VISIBLE_DEVICES
   bool store_on_agent = true;           // false: rank 0 hosts the store (torch's own server)
   std::int32_t master_port = 0;         // of the store; 0: any free one for each attempt
-  bool virtual_local_rank = false;      // LOCAL_RANK is 0 for each worker, which sees one GPU only
-  std::vector<std::int32_t> redirects;  // by local rank: 1 stdout, 2 stderr, 3 both kept off the terminal
-  // Lines with one of these texts go to LOG_DIRECTORY/attempt_A/filtered_stdout.log and ..._stderr.log as
-  // well.
+  bool virtual_local_rank = false;      // LOCAL_RANK is 0 for each worker, which sees only one GPU
+  std::vector<std::int32_t> redirects;  // by local rank: 1 stdout, 2 stderr, 3 both are kept off the terminal
+  // Lines with one of these texts also go to LOG_DIRECTORY/attempt_A/filtered_stdout.log, ..._stderr.log.
   std::vector<std::string> stdout_filters;
   std::vector<std::string> stderr_filters;
   JobLimits limits;
   Warm warm = Warm::kAuto;
-  // So much of each stream's output may be on its way that no OutputTaken has answered. 0: any amount.
+  // How much of each stream's output may be on its way before an OutputTaken answers it. 0: unlimited.
   std::int64_t output_window_bytes = 0;
-  std::int32_t terminal_streams = 0;  // 1 stdout, 2 stderr, 3 both: of a terminal, which is not waited for
-  std::optional<Rank> input_rank{};   // gets the job's input as its stdin; the others have /dev/null
-  std::vector<Wrapper> wrappers{};    // those of one rank stand one behind the other
-  bool trace = false;                 // ranks say what they do and when, in LogFile::kTrace
-  Mpi mpi = Mpi::kNone;               // kAuto: each agent looks at the program
+  std::int32_t terminal_streams = 0;  // 1 stdout, 2 stderr, 3 both: a terminal, so workers do not wait for it
+  std::optional<Rank> input_rank{};   // the rank whose stdin is the job's input; the others have /dev/null
+  std::vector<Wrapper> wrappers{};    // several for one rank are put one after the other
+  bool trace = false;                 // ranks record what they do and when, in LogFile::kTrace
+  Mpi mpi = Mpi::kNone;               // kAuto: each agent examines the program
 };
 
 // Launcher to agent.
@@ -81,25 +80,24 @@ struct Welcome {
   NodeId node;
   JobSpec job;
 };
-struct PrepareAttempt {  // check that the program can be started, open logs, open the store; nothing is
-                         // started yet
-  std::int32_t restart_count = 0;  // attempts before this one, also those that were ended for added nodes
+struct PrepareAttempt {  // check that the program can start, open logs and the store; start nothing yet
+  std::int32_t restart_count = 0;  // attempts before this one, including those that ended to add nodes
   std::int32_t node_count = 0;
   std::int32_t world_size = 0;
   Rank first_rank;
   std::int32_t local_world_size = 0;
-  bool host_store = false;  // this agent serves the attempt's store, or keeps its port for rank 0
+  bool host_store = false;  // this agent serves the attempt's store, or reserves its port for rank 0
   std::string store_address;
-  // Agents that share this machine's cores and GPUs in this attempt; this one is agent_on_host of them.
+  // The number of agents that share this machine's cores and GPUs in this attempt, and this one's place.
   std::int32_t agents_on_host = 1;
   std::int32_t agent_on_host = 0;
-  // All addresses of the attempt's nodes; the store takes connections from these only. Empty: from any.
+  // All addresses of the attempt's nodes; the store accepts connections only from these. Empty: from any.
   std::vector<std::string> peers{};
-  // The checkpoint directory must be the one in which the launcher has begun this attempt.
+  // The checkpoint directory must be the one where the launcher began this attempt.
   bool same_checkpoints = false;
-  // Where this agent is to listen for its neighbours (ToNeighbour); empty: it has none.
+  // The address to listen on for its neighbours (ToNeighbour); empty: it has none.
   std::string neighbour_address{};
-  // Of an MPI job: the ranks of each of the attempt's nodes, in their order; else empty.
+  // For an MPI job: the number of ranks of each of the attempt's nodes, in their order; otherwise empty.
   std::vector<std::int32_t> rank_counts{};
 
   Rank rank_of(LocalRank local_rank) const { return Rank(first_rank.value() + local_rank.value()); }
@@ -114,49 +112,49 @@ struct StopWorkers {
   std::int32_t signal = 15;   // sent first
   std::int64_t grace_ns = 0;  // then KILL; 0: KILL at once
 };
-struct DumpStacks {};  // of all workers of the attempt; answered by a WorkerStacks for each
+struct DumpStacks {};  // for all workers of the attempt; the agent answers with one WorkerStacks for each
 struct Preempt {       // pass the notice on to workers that can save and leave
   std::int64_t grace_ns = 0;
 };
-struct SignalWorkers {  // one signal of the user's for every worker that runs; nothing else changes
+struct SignalWorkers {  // send a signal from the user to every running worker; nothing else changes
   std::int32_t signal = 0;
 };
-struct StandBy {  // takes no part in the attempt that runs, but may in the next: the program is loaded for it
-  std::int32_t local_world_size = 0;  // these as PrepareAttempt will most likely have them
+struct StandBy {  // the agent is not in the running attempt, but may be in the next: load the program for it
+  std::int32_t local_world_size = 0;  // these three as PrepareAttempt will most likely have them
   std::int32_t agents_on_host = 1;
   std::int32_t agent_on_host = 0;
 };
 struct Leave {};  // the job is over: stop what still runs, and exit
 struct Ping {
   std::int64_t sent_ns = 0;
-  bool output_waits = false;  // of some rank of the job: what it holds up is no hang
-  bool usage = false;         // the Pong is to say what the ranks use
+  bool output_waits = false;  // some rank's output is held up: a rank that waits for that does not hang
+  bool usage = false;         // the Pong should report what the ranks use
 };
-// How much of the output that came over this connection has been taken by its reader, or thrown away. Said
-// after each quarter of the window, and once a second while anything is taken at all.
+// How much of the output on this connection its reader has taken or discarded. Sent after each quarter of the
+// window, and once a second as long as the reader takes anything.
 struct OutputTaken {
   std::int32_t stream = 1;  // 1 stdout, 2 stderr
   std::int64_t bytes = 0;   // of text, since the connection began
 };
-// Of the job's input, for the stdin of the attempt's worker that gets it: what follows what was sent before.
+// The next part of the job's input, for the stdin of the worker that gets it.
 struct Input {
   Bytes text;
-  bool end = false;  // nothing follows: the worker's stdin is closed behind the text
+  bool end = false;  // no more follows: close the worker's stdin after the text
 };
-// How much of a log file the launcher's copy has, after a LogPiece.
+// How much of a log file the launcher's copy has; answers a LogPiece.
 struct LogTaken {
   Rank rank;
   LogFile file = LogFile::kStdout;
-  std::uint64_t bytes = 0;  // from the file's beginning; they need not be sent again
-  bool stopped = false;     // the copy cannot be written any more: no more of the file is to be sent
+  std::uint64_t bytes = 0;  // from the file's beginning; not to be sent again
+  bool stopped = false;     // the copy cannot be written any more: send no more of this file
 };
 
-// Of `launch check`, before any Welcome; answered by HostChecked. Either what a job would find on the host,
-// or, with addresses, whether they can be reached from it.
+// A question of `launch check`, sent before any Welcome; HostChecked answers it. Asks what a job would find
+// on the host or, with addresses, whether the host can connect to them.
 struct CheckHost {
   JobSpec job;
-  std::string mark;                      // a file that the launcher has left in the checkpoint directory
-  std::vector<std::string> addresses{};  // "10.77.0.11 40123", each with the port
+  std::string mark;                      // a file that the launcher wrote into the checkpoint directory
+  std::vector<std::string> addresses{};  // "10.77.0.11 40123", each with its port
 };
 
 // Agent to launcher.
@@ -167,31 +165,32 @@ struct Hello {
   std::string version;  // of the program
   std::int32_t core_count = 0;
   Incarnation incarnation{1};
-  // Of its host, of interfaces that are up, without loopback and link-local ones: "eth0 10.77.0.10/24". None
-  // from agents on the launcher's host.
+  // The host's addresses, "eth0 10.77.0.10/24", on interfaces that are up, without loopback and link-local
+  // ones. Empty from agents on the launcher's host.
   std::vector<std::string> addresses{};
-  // The same of agents that share cores and GPUs, under whatever names they were started; empty: not known.
+  // Equal for agents that share cores and GPUs, whatever host names they were started with; empty: unknown.
   std::string machine{};
 };
 struct AttemptPrepared {
   std::int32_t store_port = 0;  // of the agent that hosts the store, else 0
-  // How the checkpoint directory differs from the launcher's: "is not there". Empty: not, or unasked.
+  // How the checkpoint directory differs from the launcher's: "is not there". Empty: no difference, or no
+  // check.
   std::string other_checkpoints{};
-  std::int32_t neighbour_port = 0;  // where it listens for them; 0: it does not
-  std::vector<Rank> held_ranks{};   // of which it holds something in memory
+  std::int32_t neighbour_port = 0;  // where it listens for neighbours; 0: it does not
+  std::vector<Rank> held_ranks{};   // the ranks that it holds checkpoints of in memory
 };
-struct AttemptRefused {  // the attempt cannot be started on this node, and the next one could not either
-  // 126 cannot execute, 127 not found, 2 a directory cannot be used, 125 anything else.
+struct AttemptRefused {  // the attempt cannot start on this node, and neither could the next one
+  // 126 cannot execute, 127 not found, 2 a directory cannot be used, 125 any other reason.
   std::int32_t exit_code = 125;
   std::string message;
-  bool unreachable = false;  // the store cannot be reached where StartWorkers says
-  bool no_answer = false;    // nothing came back in time, so that its host may be the one that is cut off
-  std::string missing{};     // the working directory or program, if it is not there
+  bool unreachable = false;  // the store cannot be reached at the address in StartWorkers
+  bool no_answer = false;    // no answer came in time, so the network of the store's host may be the cause
+  std::string missing{};     // the working directory or program, if it does not exist
 };
 struct WorkersStarted {
   std::vector<std::int32_t> pids;  // by local rank
-  std::int32_t warm_count = 0;     // of them forked from the template
-  std::string executed_because{};  // why the others were not, if they might have been
+  std::int32_t warm_count = 0;     // the number of workers forked from the template
+  std::string executed_because{};  // why the others were executed, if they might have been forked
 };
 struct WorkerExited {
   Rank rank;
@@ -199,28 +198,28 @@ struct WorkerExited {
   std::int32_t pid = 0;
   std::int32_t exit_code = 0;  // if signal is 0
   std::int32_t signal = 0;
-  std::int64_t at_ns = 0;               // when the agent saw it
+  std::int64_t at_ns = 0;               // when the agent noticed the end
   bool after_stop = false;              // the agent had already been told to stop the workers
-  std::string error_file;               // what the worker left in TORCHELASTIC_ERROR_FILE, at most 64 KiB
+  std::string error_file;               // the content of TORCHELASTIC_ERROR_FILE, at most 64 KiB
   std::vector<std::string> last_lines;  // of stderr, or of stdout when stderr is empty
-  std::int64_t oom_kill_count = 0;      // that the memory cgroup counted during this attempt; 0: none seen
+  std::int64_t oom_kill_count = 0;      // counted by the memory cgroup during this attempt; 0: none seen
   std::int64_t memory_limit_bytes = 0;  // of that cgroup
   std::int64_t peak_memory_bytes = 0;   // of the worker
   bool core_dumped = false;
-  std::string gpu_fault;  // what NVML said of its GPU: "XID 79: GPU has fallen off the bus (GPU 3)"
-  // What made it fail, by its agent's MPI server: "called MPI_Abort with 3". Empty: nothing.
+  std::string gpu_fault;  // NVML's report about its GPU: "XID 79: GPU has fallen off the bus (GPU 3)"
+  // Why the rank failed, according to its agent's MPI server: "called MPI_Abort with 3". Empty: not known.
   std::string mpi_fault{};
 };
-// A worker that lives and does not get on. `hard`: its limit has passed, and the attempt is to be stopped;
-// else it is only worth telling.
+// A worker is alive but makes no progress. `hard`: its limit has passed, and the launcher should stop the
+// attempt; otherwise this is only for information.
 struct WorkerStalled {
   Rank rank;
   bool stopped = false;  // its process is stopped or frozen (state T, or the freezer)
   bool hard = false;
   std::string what;           // one clause: "is stopped (SIGSTOP) for 3 s"
-  std::string section;        // the innermost, or empty
-  std::int64_t step = -1;     // the newest it reported
-  std::int64_t since_ns = 0;  // when it last got on, by the agent's clock
+  std::string section;        // the innermost one, or empty
+  std::int64_t step = -1;     // the newest that it reported
+  std::int64_t since_ns = 0;  // the last progress, by the agent's clock
 };
 struct WorkerStacks {
   Rank rank;
@@ -228,67 +227,68 @@ struct WorkerStacks {
 };
 struct AgentRemark {  // one line for the user
   std::string text;
-  std::optional<std::uint64_t> saved_step{};  // what was held in memory of it is a checkpoint now
+  std::optional<std::uint64_t> saved_step{};  // this step, held in memory before, is now a checkpoint
 };
-// It was killed, and still lives: WorkersGone follows its end, for which the launcher waits a while.
+// The worker is still alive after SIGKILL. WorkersGone follows when it ends; the launcher waits for it a
+// while.
 struct WorkerUnkillable {
   Rank rank;
   std::int32_t pid = 0;
   std::string what;  // one clause: "has not ended 3 s after SIGKILL"
 };
-// Processes that workers left were killed, and still live: WorkersGone follows without them. Empty: there was
-// no telling what is left.
+// Processes that workers left behind are still alive after SIGKILL; WorkersGone follows without waiting for
+// them. Empty: the agent could not find out what is left.
 struct LeftoversUnkillable {
   std::vector<Leftover> left;
 };
-// Every process of the attempt on this node has ended, but for those that LeftoversUnkillable was about.
+// Every process of the attempt on this node has ended, except those in LeftoversUnkillable.
 struct WorkersGone {};
 struct Output {  // whole lines for the terminal
   Rank rank;
   LocalRank local_rank;
   std::int32_t stream = 1;  // 1 stdout, 2 stderr
   Bytes text;
-  std::uint64_t dropped_line_count = 0;  // before this text, because the launcher did not keep up
+  std::uint64_t dropped_line_count = 0;  // before this text, because the launcher could not keep up
 };
-struct WorkerReported {  // what a worker said over MUSTER_SOCKET
+struct WorkerReported {  // a worker's report over MUSTER_SOCKET
   Rank rank;
-  ReportKind kind = ReportKind::kHeartbeat;  // none that is the agent's own business (section, idle, stacks)
-  std::int64_t step = 0;                     // profile: how many
+  ReportKind kind = ReportKind::kHeartbeat;  // never one that only concerns the agent (section, idle, stacks)
+  std::int64_t step = 0;                     // for a profile: the number of steps
   std::string text;
-  std::int64_t busy_ns = 0;  // of the step, without the waiting for other ranks; 0: not said
-  std::map<std::string, std::int64_t> parts_ns{};  // profile: where the time of all these steps went
-  std::string group{};                             // step: in which it was made; empty: the world
-  std::string loss{};                              // of the step, as text; empty: not said
-  std::int64_t samples = 0;                        // of the step, on this rank; 0: not said
+  std::int64_t busy_ns = 0;  // of the step, without waiting for other ranks; 0: not reported
+  std::map<std::string, std::int64_t> parts_ns{};  // profile: the time of each part, over all these steps
+  std::string group{};                             // step: the group that made it; empty: the world
+  std::string loss{};                              // of the step, as text; empty: not reported
+  std::int64_t samples = 0;                        // of the step, on this rank; 0: not reported
 };
 struct Pong {
   std::int64_t sent_ns = 0;   // of the Ping
   std::int64_t at_ns = 0;     // when the agent answered
-  bool output_waits = false;  // a rank's, for the launcher or a log file
+  bool output_waits = false;  // some rank's, for the launcher or a log file
   std::vector<RankUsage> usage{};
 };
-// How much of the attempt's input, in bytes since its beginning, the worker's pipe has taken, and how much of
-// that the worker has read. Said whenever the pipe takes some, before the worker's end is told, and after a
-// Ping if more was read since.
+// How much of the attempt's input, in bytes since its beginning, the agent has written to the worker's pipe,
+// and how much of that the worker has read. Sent whenever some was written, before the worker's end is
+// reported, and after a Ping if the worker has read more.
 struct InputTaken {
   std::int64_t written_bytes = 0;
   std::int64_t read_bytes = 0;
 };
-struct LogsElsewhere {  // the ranks' logs of this node are kept on its host, and sent as LogPiece
+struct LogsElsewhere {  // this node's ranks' logs are on its own host, and are sent as LogPiece
   std::string directory;
 };
-// What a rank's log file, in the attempt of the frame, holds from `offset` on. What lies between the last
-// piece and this one has been removed, to keep to --log-limit.
+// The content of a rank's log file from `offset` on, for the attempt in the frame. Bytes between the last
+// piece and this one were removed, to stay within --log-limit.
 struct LogPiece {
   Rank rank;
   LogFile file = LogFile::kStdout;
   std::uint64_t offset = 0;
   Bytes text;
   bool last = false;             // the file is complete
-  std::uint64_t left_bytes = 0;  // of all files of the node, that have been written and not been sent
+  std::uint64_t left_bytes = 0;  // of all files of the node: written, but not sent yet
 };
 
-// The order fixes the frame types: launcher to agent from 1, agent to launcher from 64.
+// The order fixes the frame types: launcher to agent from 1, agent to launcher from 64. Append at the end.
 using ToAgent =
     std::variant<Welcome, PrepareAttempt, StartWorkers, StopWorkers, Leave, Ping, DumpStacks, Preempt,
                  SignalWorkers, StandBy, OutputTaken, Input, CheckHost, LogTaken, MpiTold>;

@@ -1,7 +1,7 @@
-// What the MPI servers of an attempt's agents have to settle among themselves, by way of the launcher: they
-// gather data, ask for one rank's, and find each other by published names.
+// How the MPI servers of an attempt's agents work together, through the launcher: they gather data, ask for
+// one rank's data, and find each other by published names.
 //
-// docs/protocol.md describes the conversation, messages.h how messages travel. Only of jobs with --mpi.
+// docs/protocol.md describes the conversation, messages.h how messages travel. Only for jobs with --mpi.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ constexpr std::size_t kMostMpiBytes = std::size_t{3} << 20;
 // Agent to launcher.
 struct MpiAsked {
   MpiVerb verb = MpiVerb::kFence;
-  std::uint64_t number = 0;  // of the question; its answer has the same. withdraw: of the fence's
-  std::string key{};         // fence, withdraw: which one; publish, look_up, unpublish: the name
-  std::int32_t count = 0;    // fence: of so many nodes
-  Rank wanted{};             // fetch: whose data
-  NodeId node{};             // answer: who asked
-  bool ok = false;  // answer: there is some. publish: who reads it first has it. look_up: waits for it
+  std::uint64_t number = 0;  // of the question; its answer has the same. withdraw: of the fence
+  std::string key{};         // fence, withdraw: which fence; publish, look_up, unpublish: the name
+  std::int32_t count = 0;    // fence: the number of nodes that take part
+  Rank wanted{};             // fetch: the rank whose data is wanted
+  NodeId node{};             // answer: the node that asked
+  bool ok = false;  // answer: the data exists. publish: for one reader only. look_up: wait for the name
   Bytes text{};
 };
 
@@ -32,9 +32,9 @@ struct MpiAsked {
 struct MpiTold {
   MpiVerb verb = MpiVerb::kAnswer;
   std::uint64_t number = 0;
-  Rank wanted{};    // fetch: whose data
-  NodeId node{};    // fetch: who asked
-  bool ok = false;  // answer: the question could be settled
+  Rank wanted{};    // fetch: the rank whose data is wanted
+  NodeId node{};    // fetch: the node that asks
+  bool ok = false;  // answer: the question was settled
   Bytes text{};
 };
 

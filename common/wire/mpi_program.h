@@ -1,6 +1,6 @@
-// Which MPI a program was built with, by the libraries that it names.
+// Finds out which MPI a program was built with, from the names of the libraries that it needs.
 //
-// Its own needs only: a library of the program's that uses MPI is not looked into. Pure.
+// Looks at the program's direct dependencies only, not at libraries of those. Pure.
 #pragma once
 
 #include <string_view>
@@ -19,7 +19,7 @@ constexpr Mpi mpi_of_library(std::string_view name) {
   return name.ends_with(".so.12") ? Mpi::kPmi : Mpi::kPmix;
 }
 
-// kNone for scripts, and for whatever else is no program of this machine's kind.
+// kNone for scripts and for files that are not programs for this kind of machine.
 inline Mpi mpi_of_program(const ReadAt& read) {
   for (const std::string& name : elf_needs(read)) {
     if (const Mpi mpi = mpi_of_library(name); mpi != Mpi::kNone) return mpi;

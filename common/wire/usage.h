@@ -1,4 +1,4 @@
-// What a rank uses of its node, as its agent has read it.
+// The resources of its node that a rank uses, as its agent measured them.
 //
 // A plain struct, sent in a Pong.
 #pragma once
@@ -9,13 +9,13 @@
 
 namespace muster::wire {
 
-// -1: not known.
+// -1: unknown.
 struct RankUsage {
   Rank rank;
   std::int64_t cpu_ns = 0;  // of the worker's process since its start
   std::int64_t age_ns = 0;  // of the process
   std::int64_t memory_bytes = 0;
-  std::int32_t gpu = -1;  // NVML's number; what follows is of the whole GPU
+  std::int32_t gpu = -1;  // NVML's number; the fields below are about the whole GPU
   std::int32_t gpu_percent = -1;
   std::int64_t gpu_memory_bytes = -1;
   std::int64_t gpu_memory_total_bytes = -1;

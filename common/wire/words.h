@@ -1,7 +1,7 @@
-// Words that stand for one of a few meanings, in messages and in workers' datagrams: for each enum one table
-// of its names, which is read both ways.
+// Enums that are written as words in messages and in workers' datagrams: each has one table of names, used
+// for reading and writing.
 //
-// Plain values; safe in any thread. What a meaning leads to is decided elsewhere.
+// Plain values; safe in any thread. Other files decide what the words cause.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace muster::wire {
 
-// What a worker says over MUSTER_SOCKET (docs/protocol.md).
+// The kinds of report that a worker sends over MUSTER_SOCKET (docs/protocol.md).
 enum class ReportKind : std::uint8_t {
   kHeartbeat,
   kStep,
@@ -34,20 +34,20 @@ enum class ReportKind : std::uint8_t {
 
 // Whether ranks are forked from a process that has loaded their program.
 enum class Warm : std::uint8_t {
-  kAuto,  // programs with the ELF note
+  kAuto,  // only programs with the ELF note
   kOn,
   kOff,
 };
 
 // How the ranks of an MPI program find each other.
 enum class Mpi : std::uint8_t {
-  kAuto,  // by the library that the program needs
+  kAuto,  // chosen by the library that the program needs
   kNone,
   kPmix,
   kPmi,
 };
 
-// What MPI servers say to each other (mpi_messages.h).
+// The verbs of messages between MPI servers (mpi_messages.h).
 enum class MpiVerb : std::uint8_t {
   kFence,
   kFetch,
@@ -58,7 +58,7 @@ enum class MpiVerb : std::uint8_t {
   kAnswer,
 };
 
-// The files of a rank in its log directory, by their names; the trace is written by the rank itself.
+// The files of a rank in its log directory, by name; the rank itself writes the trace.
 enum class LogFile : std::uint8_t {
   kStdout,
   kStderr,
@@ -116,7 +116,7 @@ struct Words<LogFile> {
                                                                   {LogFile::kTrace, "trace.json"}};
 };
 
-// The name of a meaning that stands in the table, as all do.
+// The name of a value; the table has all values.
 template <class Word>
 constexpr std::string_view name_of(Word word) {
   return std::ranges::find(Words<Word>::kAll, word, &std::pair<Word, std::string_view>::first)->second;
