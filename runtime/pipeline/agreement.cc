@@ -80,7 +80,7 @@ Json description_of(const std::vector<PipelineStage>& stages, const std::vector<
     for (const auto& each : stage.module()->named_parameters()) {
       const bool may_be_tied = std::ranges::find(tied, each.key()) != tied.end() ||
                                (of_layers != nullptr && of_layers->shares(each.key()));
-      parameters.push_back({each.key(), text_of({kind_of_tensor(each.value())}), may_be_tied});
+      parameters.push_back({each.key(), text_of(std::vector{kind_of_tensor(each.value())}), may_be_tied});
     }
     all.push_back(
         {{"stage", stage.stage_index()}, {"of", stage.num_stages()}, {"parameters", std::move(parameters)}});

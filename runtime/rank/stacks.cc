@@ -32,13 +32,13 @@ constexpr std::chrono::milliseconds kThreadLimit{100};
 constexpr std::chrono::milliseconds kMoment{2};
 
 // Process-wide, as a signal's handler is.
-struct Request {
+struct StackRequest {
   std::atomic<std::uintptr_t> open{0};  // the number of the request that a thread may still answer
   std::array<void*, kMaxFrames> frames;
   int frame_count = 0;
   sem_t answered;
 };
-Request request;
+StackRequest request;
 int stack_signal = 0;  // 0: not prepared, or given up
 
 // A thread that comes late, or twice, finds its request closed and touches nothing.

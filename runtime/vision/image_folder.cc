@@ -87,14 +87,14 @@ std::string ending_of(const std::string& name) {
   return extension.empty() ? "without an extension" : extension;
 }
 
-struct Folder {
+struct FolderOfImages {
   std::string path;
   std::vector<std::string> images;
-  bool operator<(const Folder& other) const { return path < other.path; }
+  bool operator<(const FolderOfImages& other) const { return path < other.path; }
 };
 
 void add_folders(const std::string& root, const std::string& path, const ImageFolderOptions& options,
-                 std::vector<Folder>& folders, LeftOut& left_out) {
+                 std::vector<FolderOfImages>& folders, LeftOut& left_out) {
   Listing found = list(root + "/" + path);
   for (const std::string& name : found.others) left_out.add("pipe, socket or device", path + "/" + name);
   std::erase_if(found.files, [&](const std::string& name) {
@@ -125,10 +125,10 @@ ImageFolder::ImageFolder(std::string root, ImageFolderOptions options)
     const auto target = static_cast<std::int64_t>(class_to_index_.size());
     class_to_index_.emplace(name, target);
     const std::size_t before = targets_.size();
-    std::vector<Folder> folders;
+    std::vector<FolderOfImages> folders;
     add_folders(root_, name, options_, folders, left_out);
     std::ranges::sort(folders, std::less());
-    for (const Folder& folder : folders)
+    for (const FolderOfImages& folder : folders)
       for (const std::string& image : folder.images) add_image(folder.path + "/" + image, target);
     if (targets_.size() == before) empty.push_back(name);
   }

@@ -11,7 +11,7 @@ namespace muster {
 
 namespace {
 
-constexpr std::size_t kMostDimensions = 64;  // as numpy and torch have them
+constexpr std::size_t kMostNpyDimensions = 64;  // as numpy and torch have them
 constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
 
 std::optional<at::ScalarType> dtype_of_descr(std::string_view descr) {
@@ -48,7 +48,7 @@ std::optional<std::vector<std::int64_t>> shape_in(std::string_view text) {
     elements *= std::max<std::int64_t>(*extent, 1);
     shape.push_back(*extent);
   }
-  if (shape.size() > kMostDimensions) return std::nullopt;
+  if (shape.size() > kMostNpyDimensions) return std::nullopt;
   return shape;
 }
 

@@ -161,10 +161,10 @@ class TrainState {
   template <class Model>
   void add_bucket_order_of(Model& model, const std::string& key) {
     if constexpr (requires { model.bucket_order(); }) {
-      add_bucket_order(key,
-                       {.get = [model]() mutable { return model.bucket_order(); },
-                        .check = [model](const BucketNames& order) { model.check_bucket_order(order); },
-                        .set = [model](const BucketNames& order) mutable { model.set_bucket_order(order); }});
+      add_bucket_order(
+          key, {.get = [model]() mutable { return model.bucket_order(); },
+                .check = [model](const detail::BucketNames& order) { model.check_bucket_order(order); },
+                .set = [model](const detail::BucketNames& order) mutable { model.set_bucket_order(order); }});
     }
   }
 
