@@ -1,7 +1,8 @@
-// Where a process's control groups lie in the file system, from the kernel's two tables: /proc/PID/cgroup and
-// /proc/self/mountinfo; and what their small files say.
+// Finds a process's control groups in the file system, from two tables of the kernel, /proc/PID/cgroup and
+// /proc/self/mountinfo, and reads the numbers in their small files.
 //
-// Version 1 (one hierarchy a controller), version 2 (one for all) and both at once. Text in, values out.
+// Handles version 1 (one hierarchy per controller), version 2 (one for all) and both at once. Text in, values
+// out.
 #pragma once
 
 #include <cstdint>
@@ -18,23 +19,24 @@ struct Cgroup {
   bool operator==(const Cgroup&) const = default;
 };
 
-// The group of version 1 that holds the process for this controller, else its group of version 2, which may
-// or may not have the controller. Nothing if it is not mounted where we can see it.
+// The process's group of version 1 for this controller; otherwise its group of version 2, which may lack the
+// controller. Nothing if the group is not mounted where this process can see it.
 std::optional<Cgroup> find_cgroup(std::string_view process_cgroups, std::string_view mountinfo,
                                   std::string_view controller);
 // The process's group of version 2.
 std::optional<Cgroup> find_unified_cgroup(std::string_view process_cgroups, std::string_view mountinfo);
 
-// How many processes of this very group the kernel has killed for want of memory. `read` gives a file's
-// text, or "" if it cannot be read. Nothing for the root of version 2, and for a group that is gone.
+// How many processes of this group, without its child groups, the kernel has killed because memory ran out.
+// `read` returns a file's text, or "" if it cannot be read. Nothing for the root of version 2, and for a
+// group that is gone.
 std::optional<std::int64_t> oom_kills_in(const Cgroup& group,
                                          const std::function<std::string(const std::string& path)>& read);
 
-// The least limit on memory that holds for the group, its own or one of a group above it; 0 for none.
+// The lowest memory limit that applies to the group, its own or that of a parent group; 0 if there is none.
 std::int64_t memory_limit_of(const Cgroup& group,
                              const std::function<std::string(const std::string& path)>& read);
 
-// The number after "KEY " at the start of a line, as in memory.events: "oom_kill 3".
+// The number after "KEY " at the start of a line. memory.events, for example, has "oom_kill 3".
 std::optional<std::int64_t> number_of(std::string_view text, std::string_view key);
 
 }  // namespace muster::agent

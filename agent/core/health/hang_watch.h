@@ -1,12 +1,14 @@
-// Which worker lives and does not get on: the rules of hang detection, in one place.
+// Hang detection: finds workers that are alive but make no progress. All of its rules are here.
 //
-// The agent looks at every process once a kLookInterval and passes the states on; reports of workers come as
-// they arrive. A stopped or frozen process is told after kStopLimit, with or without our runtime, and one in
-// uninterruptible sleep after the limit that the user gave. Heartbeats
-// are missed once there was one that may not be late, steps once there were some, named sections from the
-// start. How long a step or section may take is learned, over all ranks of the node that train in one group.
-// An agent that overslept knows nothing about its workers: everyone gets a fresh start. Decisions only, of
-// one attempt; one thread.
+// The agent reads the state of every process once per kLookInterval and passes it on; reports of workers
+// arrive at any time.
+// - A stopped or frozen process is reported after kStopLimit, with or without Muster's runtime; a process in
+// uninterruptible sleep after the limit that the user gave.
+// - Heartbeats are expected once a rank has sent one, unless that says that the next may be late; steps after
+// the first steps; the end of a named section from its start.
+// - The usual time of a step or section is learned over all ranks of the node that train in one group.
+// - After the agent itself has overslept, all clocks start again, because it knows nothing about its workers.
+// Decisions only, for one attempt; one thread.
 #pragma once
 
 #include <map>
@@ -23,16 +25,16 @@ namespace muster::agent {
 
 enum class ProcessState { kLive, kStopped, kFrozen, kUninterruptible };
 
-// How long something takes, and from when on it takes too long. Until it was seen three times, half of the
-// hang limit is worth telling and all of it is too long. Then too long is 30 times the longest, two minutes
-// at least: a machine of which 5 % is left to us is 20 times slower, and that is no hang. It stays within the
-// hang limit unless that comes near what is usual.
+// How long something usually takes, and after how long it is too slow. Until it was seen three times: half of
+// the hang limit is worth a remark, and the whole limit is too long. Then too long is 30 times the longest
+// seen, but at least two minutes: on a machine that gives this job 5 % of its time everything takes 20 times
+// as long, and that is not a hang. It is capped at the hang limit, unless that is close to the usual time.
 class UsualTime {
  public:
   void seen(Duration took);
   Duration soft(Duration hang_limit) const;
   Duration hard(Duration hang_limit) const;
-  // "" until it is known, then " (the longest so far took 1.2 s)".
+  // "" until enough was seen, then " (the longest so far took 1.2 s)".
   std::string text() const;
 
  private:
@@ -49,25 +51,26 @@ class HangWatch {
     Duration uninterruptible{};
   };
   static constexpr Duration kLookInterval = std::chrono::seconds(1);
-  static constexpr Duration kOverslept = std::chrono::seconds(1);  // a look so late starts all clocks anew
+  // a look that is this late restarts all clocks
+  static constexpr Duration kOverslept = std::chrono::seconds(1);
   static constexpr Duration kStopLimit = std::chrono::seconds(3);
-  static constexpr Duration kFreezeLimit = std::chrono::seconds(2);  // a freeze is noticed a look later
+  static constexpr Duration kFreezeLimit = std::chrono::seconds(2);  // a freeze is noticed one look later
 
   explicit HangWatch(Limits limits) : limits_(limits) {}
 
   void add(Rank rank, TimePoint now);
-  void remove(Rank rank) { watched_.erase(rank); }  // it has ended, or has been told to
+  void remove(Rank rank) { watched_.erase(rank); }  // the worker has ended or was told to
   void on(const Report& report, TimePoint now);
-  // Workers were held up since the last look, by no fault of theirs: that time does not count. To be called
-  // before a look.
+  // Something other than themselves has held up the workers since the last look: that time does not count.
+  // Call this before look().
   void pause(TimePoint now);
-  // The stalls that are to be told: each one once soft and once hard, until the rank gets on. Reports that
+  // The stalls to report: each once as soft and once as hard, until the rank makes progress. Reports that
   // wait in the socket must have been passed to on() before.
   std::vector<wire::WorkerStalled> look(const std::map<Rank, ProcessState>& states, TimePoint now);
-  // The soft stalls of those that were stopped or frozen at the last look, however short a time ago: to be
-  // told when others are found to hang, for a stopped rank is why they do.
+  // Soft stalls for all ranks that were stopped or frozen at the last look, however recently. Report them
+  // when other ranks hang, because a stopped rank may be the reason.
   std::vector<wire::WorkerStalled> stopped(TimePoint now) const;
-  // The next look; none while nobody is watched.
+  // The time of the next look; nothing while no worker is watched.
   std::optional<TimePoint> next_deadline() const;
 
  private:
@@ -81,15 +84,15 @@ class HangWatch {
   };
   struct Watched {
     std::int64_t newest_step = -1;
-    std::string group;     // in which that was made
-    std::string activity;  // as it said last
+    std::string group;     // the group that made that step
+    std::string activity;  // the last that it reported
     ProcessState state = ProcessState::kLive;
-    Wait stop;                      // since when it is in that state; valid unless that is kLive
-    std::optional<Wait> heartbeat;  // for the next one, from the first one on
-    std::optional<Wait> step;       // for the next one, until the rank says that no more will follow
-    TimePoint step_paused;  // when the first of `sections` was entered: time in them is not the step's
+    Wait stop;                      // how long it has been in `state`; valid unless that is kLive
+    std::optional<Wait> heartbeat;  // for the next heartbeat; set by the first one
+    std::optional<Wait> step;       // for the next step; until the rank says that no more will follow
+    TimePoint step_paused;  // when the first of `sections` began: their time does not count for the step
     std::vector<Section> sections;  // the innermost last
-    bool given_up = false;          // a hard stall has been told
+    bool given_up = false;          // a hard stall was reported
   };
   struct Stall {
     bool hard = false;
@@ -97,7 +100,7 @@ class HangWatch {
     TimePoint since;
   };
 
-  // By group, and of sections by group and name.
+  // Keyed by group and, for sections, by name.
   using UsualTimes = std::map<std::pair<std::string, std::string>, UsualTime>;
   static void seen(UsualTimes& times, const Watched& rank, const std::string& name, Duration took);
   static UsualTime usual(const UsualTimes& times, const Watched& rank, const std::string& name);

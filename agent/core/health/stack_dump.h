@@ -1,8 +1,8 @@
-// Gathering the stacks of all workers within a time, whatever they do: who is still expected to write its
-// own, and for whom the kernel's view must do.
+// Collects the stacks of all workers within a time limit: knows which worker has yet to write its own, and
+// which is late, so that the kernel's view must do.
 //
-// Stacks (io/health/stacks.h) asks the workers and reads their files; StackDump only knows who is late. One
-// thread.
+// Stacks (io/health/stacks.h) asks the workers and reads their files; StackDump only tracks which are late.
+// One thread.
 #pragma once
 
 #include <optional>
@@ -17,12 +17,13 @@ class StackDump {
  public:
   static constexpr Duration kLimit = std::chrono::milliseconds(1500);
 
-  // These ranks have been asked now, whether or not they still owe an answer.
+  // These ranks have now been asked, including those that have not yet answered an earlier request.
   void asked(const std::set<Rank>& ranks, TimePoint now);
-  // True if it was expected: its file is to be read. It may have come by itself.
+  // True if an answer was expected: the caller should read its file. False if the worker wrote its stacks
+  // unasked.
   bool answered(Rank rank) { return waiting_.erase(rank) > 0; }
   void ended(Rank rank) { waiting_.erase(rank); }
-  // The ranks that are late; nothing is expected of them any more.
+  // The ranks that are late. They are then no longer expected to answer.
   std::set<Rank> late(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 

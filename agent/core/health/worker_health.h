@@ -1,8 +1,8 @@
-// How the workers of one attempt are doing, by what they say and what is seen of them; what the launcher is
-// to be told about that; and which worker can be asked for what.
+// The state of one attempt's workers, from their reports and from what the agent observes: what to tell the
+// launcher about it, and which worker supports which request.
 //
-// Made when an attempt is opened, and gone when it is over. Decisions only: facts and the time are passed in.
-// One thread.
+// Lives from the opening of an attempt to its end. Decisions only: facts and the time are passed in. One
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -22,31 +22,32 @@ class WorkerHealth {
   struct Worker {
     std::int32_t pid = 0;
     std::optional<std::uint32_t> gpu{};
-    std::string address{};  // of its newest datagram; empty if it has none
+    std::string address{};  // of its newest datagram; empty if it has sent none
     bool writes_stacks = false;
     bool can_be_preempted = false;
-    std::string gpu_fault{};  // the first fault that was the GPU's, not the program's
+    std::string gpu_fault{};  // the first fault of the GPU itself, not of the program
   };
 
   explicit WorkerHealth(const wire::JobSpec& job);
 
   void started(Rank rank, std::int32_t pid, std::optional<std::uint32_t> gpu, TimePoint now);
-  // The worker is not expected to get on any more.
+  // The worker is no longer expected to make progress.
   void told_to_stop(Rank rank) { hang_.remove(rank); }
   void on(const Report& report, const std::string& address, TimePoint now);
-  // Returns what tells the user of the faults, and the launcher of a worker whose GPU is lost.
+  // Returns remarks about the faults for the user, and, for the launcher, a stall of each worker whose GPU is
+  // lost.
   Messages on(const std::vector<GpuFault>& faults, TimePoint now);
-  // Adds to `exited` what is known of the cause.
+  // Adds to `exited` what is known about the cause.
   void ended(Rank rank, wire::WorkerExited& exited);
 
-  // To be called when next_deadline() has come, after the reports that wait. `output_waits`: workers were
-  // made to wait for a taker of their output, which is no hang.
+  // Call when next_deadline() has come, after the waiting reports were handled. `output_waits`: the workers
+  // wait for something that takes their output, which is not a hang.
   Messages look(const std::map<Rank, ProcessState>& states, bool output_waits, TimePoint now);
-  // HangWatch::stopped(): what is told before the stacks of workers that hang.
+  // HangWatch::stopped(), to be sent before the stacks of workers that hang.
   Messages stopped(TimePoint now) const;
   std::optional<TimePoint> next_deadline() const { return hang_.next_deadline(); }
 
-  // The workers that run.
+  // The running workers.
   const std::map<Rank, Worker>& workers() const { return workers_; }
   std::map<Rank, std::int32_t> pids() const;
 

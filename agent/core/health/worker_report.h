@@ -1,10 +1,10 @@
-// What workers say over MUSTER_SOCKET: parsing one datagram, and how often it is passed on to the launcher.
+// Workers' reports over MUSTER_SOCKET: parses a datagram, and decides how often reports are passed on to the
+// launcher.
 //
 // A datagram is {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":".."}, see docs/protocol.md.
-// What happens rarely (hello, profile, resumed, saved, committed, saving, preempted, fenced, finished) is
-// passed on at once; progress (step, heartbeat) at most every kInterval per rank, the newest of it; sections,
-// answers to commands and what is about memory (memory_slots, held) are the agent's own business. No sockets,
-// no clock.
+// Rare reports (hello, profile, resumed, saved, committed, saving, preempted, fenced, finished) are passed on
+// at once; progress (step, heartbeat) at most every kInterval per rank, only the newest. Sections, answers to
+// commands and reports about memory (memory_slots, held) stay with the agent. No sockets, no clock.
 #pragma once
 
 #include <cstdint>
@@ -26,18 +26,18 @@ constexpr std::size_t kMaxReportBytes = 8 << 10;
 struct Report {
   Attempt attempt;
   wire::WorkerReported message;
-  std::optional<std::string> section;  // section: which; heartbeat: the innermost one, "" for none
-  Duration section_time{};             // heartbeat: in it so far
+  std::optional<std::string> section;  // section: its name; heartbeat: the innermost one, "" for none
+  Duration section_time{};             // heartbeat: time spent in it so far
   bool entered = false;                // section
-  std::string activity;                // heartbeat: what it is at within a step; may be empty
-  bool may_be_late = false;            // heartbeat: the next one is not missed
+  std::string activity;                // heartbeat: the part of the step that it is in; may be empty
+  bool may_be_late = false;            // heartbeat: the next one may come late
   std::uint64_t slot_bytes = 0;        // memory_slots
 };
 
-// kCorrupt if it is no report of version 1.
+// kCorrupt unless it is a report of version 1.
 Expected<Report> parse_report(std::string_view datagram);
 
-// Whether the launcher hears of it; the rest is for the agent.
+// Whether the agent passes the report on to the launcher.
 bool is_for_launcher(const Report& report);
 
 class Reports {
@@ -45,16 +45,16 @@ class Reports {
   static constexpr Duration kInterval = std::chrono::milliseconds(100);
   static constexpr std::int32_t kMostInSpite = 100;
 
-  // What is to be passed on now: progress that was held back first, so that order is kept.
+  // The reports to pass on now. Progress that was held back comes first, so that the order is kept.
   std::vector<wire::WorkerReported> on(const wire::WorkerReported& report, TimePoint now);
-  // Progress whose time has come.
+  // Progress that is due.
   std::vector<wire::WorkerReported> due(TimePoint now);
-  // All that is held back of this rank: it has ended.
+  // Everything that is held back for this rank, which has ended.
   std::vector<wire::WorkerReported> take(Rank rank);
   std::optional<TimePoint> next_deadline() const;
-  // Whether a report that on(), due() or take() gave is to be sent. When the launcher does not keep up
-  // (`crowded`), only reports that decide about the job are (`hello`, `saved`, `committed`, `preempted`,
-  // `fenced`), up to kMostInSpite of each kind and rank. Reports that are not sent are counted.
+  // Whether to send a report that on(), due() or take() returned. When the launcher does not keep up
+  // (`crowded`), only reports that affect decisions about the job are sent (`hello`, `saved`, `committed`,
+  // `preempted`, `fenced`), up to kMostInSpite of each kind and rank. Counts reports that are not sent.
   bool admit(const wire::WorkerReported& report, bool crowded);
   std::uint64_t dropped_count() const { return dropped_count_; }
 

@@ -1,4 +1,4 @@
-// What the NVIDIA driver's XID numbers mean for a training: its program's error, or the GPU's.
+// The meaning of the NVIDIA driver's XID numbers for a training: an error of its program, or of the GPU.
 //
 // From NVIDIA's "XID Errors" (GPU deployment documentation). Values only.
 #pragma once
@@ -9,9 +9,9 @@
 namespace muster::agent {
 
 enum class XidClass {
-  kProgram,   // the program did something wrong, or is being cleaned up after
+  kProgram,   // an error of the program, or the clean-up after one
   kHardware,  // the GPU, its memory or a link: the process that uses it ends with an error
-  kLost,      // the GPU does not answer any more: the process that uses it may hang
+  kLost,      // the GPU no longer answers: the process that uses it may hang
 };
 
 struct Xid {
@@ -20,11 +20,11 @@ struct Xid {
 };
 
 struct GpuFault {
-  unsigned gpu = 0;  // NVML's number: that of CUDA too if all GPUs are alike
+  unsigned gpu = 0;  // NVML's number; equal to CUDA's if all GPUs are alike
   Xid xid;
 };
 
-// An unknown number is taken for the hardware's: it was reported as critical.
+// An unknown number counts as a hardware error, since NVML reported it as critical.
 Xid describe_xid(std::uint64_t number);
 
 }  // namespace muster::agent

@@ -1,10 +1,10 @@
-// Which copies of what other nodes' ranks hold in memory an agent takes, and which it lets go.
+// Decides which copies of other nodes' checkpoints in memory an agent fetches, and which it drops.
 //
-// Of the node before it in the ring it keeps the last step of which it has got all ranks, and the one before:
-// until the next is saved nobody knows that all ranks of the job have the last. Of ranks that are its own
-// now, and of which it has nothing, it takes what a neighbour has. A copy gives way to the slots of its own
-// ranks. Sizes and numbers only: the memory is elsewhere (memory_slots.h). Plain values; one thread at a
-// time.
+// - For the preceding node in the ring it keeps the last step that it has from all of that node's ranks, and
+// the step before: until the next save, no agent knows whether all ranks of the job have the last step.
+// - For its own ranks without a checkpoint here it fetches a neighbour's copy.
+// - The slots of its own ranks have priority over copies.
+// Sizes and numbers only: memory_slots.h has the memory. Plain values; one thread at a time.
 #pragma once
 
 #include <compare>
@@ -19,7 +19,7 @@
 
 namespace muster::agent {
 
-// A slot that is complete.
+// A complete slot.
 struct Copy {
   Rank rank;
   CheckpointId id;
@@ -29,41 +29,41 @@ struct Copy {
 
 class CopyKeeping {
  public:
-  // An attempt's ranks are about to start. `lacking`: those of this node of which nothing is here. `kept`:
-  // the ranks of whose slots this agent keeps copies.
+  // An attempt's ranks are about to start. `lacking`: this node's ranks that have no checkpoint here. `kept`:
+  // the ranks of other nodes whose slots this agent copies.
   void begin(Attempt attempt, std::set<Rank> lacking, RankRange kept);
-  // Nothing is got for ranks of this node any more, unless a later attempt has begun.
+  // Stops fetching for ranks of this node, unless a later attempt has begun.
   void stop_fetching(Attempt attempt) {
     if (attempt == attempt_) lacking_.clear();
   }
 
   enum class Use {
     kNone,
-    kOwn,     // it will be a slot of this node's rank
-    kKeep,    // it will be kept for its node
-    kNoRoom,  // it would be kept
+    kOwn,     // becomes a slot of this node's rank
+    kKeep,    // is kept for its node
+    kNoRoom,  // would be kept, but does not fit
   };
-  // What a neighbour has said that it has. `is_current`: its rank has just saved it, or goes on from there.
-  // `room_bytes`: what the slots of own ranks leave of the limit.
+  // Decides about a copy that a neighbour offers. `is_current`: its rank has just saved it, or resumes from
+  // it. `room_bytes`: the part of the limit that the slots of own ranks leave free.
   Use use_of(const Copy& offered, bool is_current, std::uint64_t room_bytes) const;
 
-  // What goes for one that will be kept, before it comes: a rank that has saved it knows that all ranks of
-  // the job had the one before.
+  // The copies to drop before this one is fetched to be kept: since its rank has saved it, all ranks of the
+  // job had the step before.
   std::vector<Copy> make_way(const Copy& offered);
-  // It is complete and here.
+  // The copy is complete and here.
   void add_fetched(const Copy& copy);
-  // It was a slot of a rank that is not of this node any more.
+  // The slot of a rank that is no longer on this node is now a copy.
   void add_former_slot(const Copy& copy) { copies_.insert(copy); }
   void remove(const Copy& copy) { copies_.erase(copy); }
-  // The copies have no more room than that.
+  // Limits the copies to this room, and returns those to drop.
   std::vector<Copy> shrink(std::uint64_t room_bytes);
-  // Ranks of the attempt at hand have saved: none asks for what earlier ones had, but where a node's copies
-  // are kept here.
+  // Ranks of the current attempt have saved, so that only copies of the ranks in `kept` are still needed.
+  // Returns the other copies, to be dropped.
   std::vector<Copy> forget_others();
   const std::set<Copy>& copies() const { return copies_; }
 
  private:
-  // Whether all ranks whose copies are kept here have it.
+  // Whether this agent has that step of all ranks whose copies it keeps.
   bool is_whole(CheckpointId id) const;
   bool gives_way(const Copy& copy, CheckpointId to) const;
   std::vector<Copy> take_out(const std::vector<Copy>& which);
@@ -72,7 +72,7 @@ class CopyKeeping {
   std::set<Rank> lacking_;
   RankRange kept_;
   std::set<Copy> copies_;
-  std::optional<CheckpointId> whole_;  // the last that became so
+  std::optional<CheckpointId> whole_;  // the last step that is_whole()
 };
 
 }  // namespace muster::agent

@@ -1,4 +1,4 @@
-// What is wrong with how an MPI rank ended, by what its agent's server saw of it. Pure.
+// Judges whether an MPI rank ended properly, from what its agent's MPI server saw. Pure.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,15 +9,15 @@
 
 namespace muster::agent {
 
-// Of one rank.
+// The life of one rank, as the MPI server sees it.
 struct MpiLife {
   bool connected = false;  // MPI_Init has begun
   bool finalized = false;
-  std::string aborted{};  // abort_text(); "": it was not
+  std::string aborted{};  // abort_text(); "": it did not abort
   int abort_code = 0;
 };
 
-// Open MPI's message is "N/A" where it has none.
+// Open MPI passes "N/A" in place of a missing message.
 inline std::string abort_text(int code, std::string_view message) {
   if (message == "N/A") message = "";
   return fmt::format("called MPI_Abort with {}{}{}", code, message.empty() ? "" : ": ", message);
@@ -28,8 +28,9 @@ inline std::string spawn_remark() {
          "as many as --nodes and --gpus-per-node say";
 }
 
-// "" if nothing is. Libraries end a rank that aborts in several ways: its exit code is what it asked for.
-// Peers of a rank that leaves without MPI_Finalize wait for ever, whatever its exit code.
+// "" if nothing is wrong. For a rank that aborted it sets the exit code that the rank asked for, because MPI
+// libraries end such ranks in different ways. A rank that exits without MPI_Finalize makes its peers wait
+// forever, whatever its exit code.
 inline std::string mpi_fault(const MpiLife& life, wire::WorkerExited& exited) {
   if (!life.aborted.empty()) {
     exited.signal = 0;

@@ -1,10 +1,10 @@
-// What a node's ranks say and hear over PMI-1, by which MPICH's programs find each other: lines of text, a
-// table of keys and values, a barrier.
+// The server's side of PMI-1. MPICH's programs find each other with this protocol: lines of text, a table of
+// keys and values, a barrier.
 //
-// Source: the wire protocol of MPICH's simple PMI client. What a rank has put is known on its own node at
-// once, and on the others after the next barrier, as the protocol allows; the nodes bring as much of it at a
-// time as messages may hold, until they have all. Decisions only: lines of ranks and answers of the launcher
-// come in, lines and questions go out. One thread.
+// Source: the wire protocol of MPICH's simple PMI client. A value that a rank puts is visible on its own node
+// at once and on other nodes after the next barrier, as the protocol allows. At a barrier the nodes exchange
+// as much as fits into a message, and repeat that until they have everything. Decisions only: lines of ranks
+// and answers of the launcher come in, lines and questions go out. One thread.
 #pragma once
 
 #include <cstddef>
@@ -29,11 +29,11 @@ class PmiRanks {
     std::vector<Reply> replies;
     std::vector<wire::MpiAsked> asked;
     std::vector<std::string> remarks;  // a line each, for the user
-    std::vector<LocalRank> ended;      // nothing more is said to them
-    std::vector<LocalRank> aborted;    // to be killed: MPICH's MPI_Abort returns where nobody does
+    std::vector<LocalRank> ended;      // send them nothing more
+    std::vector<LocalRank> aborted;    // kill them: MPICH's MPI_Abort returns if nothing kills the rank
   };
 
-  // Of the node of this plan.
+  // `plan`: of this node.
   explicit PmiRanks(const wire::PrepareAttempt& plan);
   // A rank's line, without its end.
   Effects on_line(LocalRank rank, std::string_view line);
@@ -45,7 +45,7 @@ class PmiRanks {
   struct State {
     bool has_begun = false;
     bool has_finished = false;
-    bool spawns = false;  // the lines of its spawn are not over
+    bool spawns = false;  // it is in the middle of a spawn command, which has several lines
     std::string aborted;
     int abort_code = 0;
   };
@@ -66,11 +66,11 @@ class PmiRanks {
   std::int32_t node_count_ = 0;
   std::vector<State> states_;  // by local rank
   std::map<std::string, std::string, std::less<>> values_;
-  std::size_t put_bytes_ = 0;  // ever
+  std::size_t put_bytes_ = 0;  // in total, since the start
   std::string fresh_;          // KEY=VALUE lines that other nodes do not have yet
   std::int32_t in_barrier_count_ = 0;
   std::uint64_t fence_ = 0;
-  std::vector<std::string> gathered_;  // of each node, while there is a barrier
+  std::vector<std::string> gathered_;  // by node, during a barrier
   struct Asked {
     LocalRank rank;
     wire::MpiVerb verb{};
@@ -80,8 +80,8 @@ class PmiRanks {
   Effects effects_;
 };
 
-// What PMI_process_mapping says: which ranks share a node. "(vector,(0,2,4),(2,1,3))": two nodes of four
-// ranks each, from node 0 on, and one of three.
+// The value of PMI_process_mapping, which says which ranks share a node. "(vector,(0,2,4),(2,1,3))": from
+// node 0 on two nodes of four ranks each, then from node 2 on one of three.
 std::string process_mapping(const std::vector<std::int32_t>& rank_counts);
 
 }  // namespace muster::agent

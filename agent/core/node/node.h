@@ -1,13 +1,15 @@
-// All ranks of one node through the attempts of a job: what the agent does about each thing that happens.
+// All ranks of one node through the attempts of a job: decides what the agent does at each event.
 //
-// Node answers every order of the launcher, stops workers (signal, grace, KILL), declares the node empty only
+// Node answers every order of the launcher, stops workers (signal, grace, KILL), reports the node empty only
 // when the last process of the attempt has ended, and stops by itself when the launcher stays away. Decisions
-// only: events come with the time, actions go to the performer (agent.h), in order. Owned by one thread.
+// only: events come with the time; the performer (agent.h) carries out the actions, in order. Owned by one
+// thread.
 //
-// A worker that cannot be executed although the program was found (wrong format) refuses the attempt: the
-// ranks that were already started are killed, and WorkersGone follows. Restarting would not help, so it is no
-// worker's exit. A worker that survives SIGKILL is named to the launcher; the node is not empty without it.
-// Another process that survives it is named as well, and then not waited for: it may be another user's.
+// If a worker cannot be executed although the program was found (wrong format), the attempt is refused: Node
+// kills the ranks that have already started, and WorkersGone follows. A restart would not help, so this is
+// not a worker's exit. Node names a worker that survives SIGKILL to the launcher, and the node is not empty
+// until it ends. It also names any other process that survives SIGKILL, but does not wait for it, because it
+// may be another user's.
 #pragma once
 
 #include <optional>
@@ -22,7 +24,7 @@
 
 namespace muster::agent {
 
-// What the launcher said.
+// Orders of the launcher.
 struct Welcomed {
   wire::JobSpec job;
 };
@@ -41,23 +43,23 @@ struct StopRequested {
   Attempt attempt;
   wire::StopWorkers stop;
 };
-struct SignalRequested {  // for the workers, which go on
+struct SignalRequested {  // for the workers, which keep running
   Attempt attempt;
   std::int32_t signal = 0;
 };
 struct LeaveRequested {
   std::string reason;
-  bool launcher_waits = false;  // not before LogsSent, and until what workers held in memory is on the disk
+  bool launcher_waits = false;  // leave only after LogsSent and when the memory of workers is written to disk
 };
-struct LogsSent {};        // the launcher has all log files of attempts that are over
-struct LauncherHeard {};   // any frame at all
-struct LauncherClosed {};  // the connection ended
-// What became of an action.
+struct LogsSent {};        // the launcher has all log files of past attempts
+struct LauncherHeard {};   // received any frame
+struct LauncherClosed {};  // the connection has ended
+// Results of actions.
 struct AttemptOpened {
   std::int32_t store_port = 0;
   bool template_loads = false;      // TemplateSettled follows
-  bool gpus_may_be_full = false;    // with memory of killed workers: LookAtGpus is to find out
-  std::string other_checkpoints{};  // as AttemptPrepared has it; what follows too
+  bool gpus_may_be_full = false;    // with memory of killed workers: use LookAtGpus
+  std::string other_checkpoints{};  // this and the next two as in AttemptPrepared
   std::int32_t neighbour_port = 0;
   std::vector<Rank> held_ranks{};
 };
@@ -68,32 +70,32 @@ struct WorkerStarted {
   LocalRank local_rank;
   std::int32_t pid = 0;
   bool forked = false;             // from the template
-  std::string executed_because{};  // why it was not forked, if it might have been
+  std::string executed_because{};  // why it was executed, if it might have been forked
 };
 struct WorkerNotStarted {
   LocalRank local_rank;
   wire::AttemptRefused refusal;
 };
-struct WorkerEnded {  // reaped, its output read
+struct WorkerEnded {  // reaped, and all of its output is read
   LocalRank local_rank;
-  wire::WorkerExited exited;  // ranks and after_stop are filled in here
+  wire::WorkerExited exited;  // Node fills in ranks and after_stop
 };
-struct LeftoversGone {};       // none lives, but for those that were named
+struct LeftoversGone {};       // all have ended, except those that were named
 struct LeftoversNamed {        // answers NameLeftovers
-  std::vector<Leftover> left;  // empty: nobody can tell
+  std::vector<Leftover> left;  // empty: the performer could not find out
 };
 struct StoreAnswered {     // answers ReachStore
-  std::string why_not;     // empty: it did
+  std::string why_not;     // empty: it answered
   bool no_answer = false;  // its host did not answer either
 };
 struct GpusLookedAt {  // answers LookAtGpus, unless the driver has not answered yet
-  std::string held;    // memory of killed workers that is not free yet; or empty
+  std::string held;    // memory of killed workers that is not yet free; or empty
 };
 struct MemoryWritten {                  // answers WriteMemoryOut
-  std::string told;                     // for the user; empty: there was nothing
-  std::optional<std::uint64_t> step{};  // of the checkpoint that was made
+  std::string told;                     // a remark for the user; empty: there was nothing to write
+  std::optional<std::uint64_t> step{};  // of the checkpoint that was written
 };
-struct TemplateSettled {};  // the one that was loading can be forked, or is gone
+struct TemplateSettled {};  // the template can now fork, or is gone
 struct TimePassed {};       // next_deadline() has come
 using Event =
     std::variant<Welcomed, AttemptRequested, StandByRequested, StartRequested, StopRequested, SignalRequested,
@@ -101,50 +103,48 @@ using Event =
                  WorkerStarted, WorkerNotStarted, WorkerEnded, LeftoversGone, LeftoversNamed, StoreAnswered,
                  GpusLookedAt, MemoryWritten, TemplateSettled, TimePassed>;
 
-struct OpenAttempt {  // check the program and the directories, open logs and store; answered by AttemptOpened
-                      // or AttemptNotOpened
+struct OpenAttempt {  // check program and directories, open logs and store; AttemptOpened or AttemptNotOpened
   Attempt attempt;
   wire::PrepareAttempt plan;
 };
-struct LoadTemplate {  // for an attempt that may come; TemplateSettled follows
+struct LoadTemplate {  // for a possible attempt; TemplateSettled follows
   wire::PrepareAttempt likely;
 };
-struct ReachStore {  // ask the attempt's store for an answer; answered by StoreAnswered, unless the attempt
-                     // is closed before
+struct ReachStore {  // wait for the attempt's store to answer; StoreAnswered, unless the attempt ends before
   wire::StartWorkers start;
 };
 struct StartWorker {  // answered by WorkerStarted or WorkerNotStarted
   LocalRank local_rank;
   wire::StartWorkers start;
 };
-struct SignalWorker {  // its whole process group
+struct SignalWorker {  // the worker's whole process group
   LocalRank local_rank;
   std::int32_t pid = 0;
   std::int32_t signal = 0;
-  bool passed_on = false;  // from the user: the worker goes on
+  bool passed_on = false;  // a signal from the user: the worker keeps running
 };
-struct KillLeftovers {};   // every process that the attempt's workers left behind; answered by LeftoversGone,
-                           // if and when none is left
-struct NameLeftovers {};   // of those that live on, answered by LeftoversNamed; they are not waited for any
-                           // more. If none lives on, LeftoversGone answers, once the log files are written
-struct FinishLogs {};      // answered by LeftoversGone, once the log files are written
-struct LookAtGpus {};      // answered by GpusLookedAt
-struct WriteMemoryOut {};  // makes a checkpoint of what workers held in memory; answered by MemoryWritten
-struct CloseAttempt {      // logs and store
-  bool keep_store =
-      false;  // until the next attempt: this node's ranks came to their end, others' may use it still
+// Kill every process that the attempt's workers left behind; LeftoversGone when none is left.
+struct KillLeftovers {};
+// Name the leftovers that are still alive, and stop waiting for them; LeftoversNamed answers, or, if none is
+// alive, LeftoversGone once the log files are written.
+struct NameLeftovers {};
+struct FinishLogs {};       // LeftoversGone answers, once the log files are written
+struct LookAtGpus {};       // answered by GpusLookedAt
+struct WriteMemoryOut {};   // make a checkpoint of what workers held in memory; MemoryWritten answers
+struct CloseAttempt {       // close logs and store
+  bool keep_store = false;  // until the next attempt: other nodes' ranks may still use it
 };
-struct GiveUpTemplate {  // it takes too long; answered by nothing
+struct GiveUpTemplate {  // it takes too long; no answer
   std::string reason;
 };
 struct Send {
-  Attempt attempt;  // that it is about: another may have been opened since
+  Attempt attempt;  // the attempt of the message: another may be open by now
   wire::ToLauncher message;
 };
 struct Quit {
   int exit_code = 0;
   std::string reason{};
-  bool leaves_processes = false;  // of the job, perhaps: the guardian is to kill them
+  bool leaves_processes = false;  // of the job, perhaps: the guardian must kill them
 };
 using Action = std::variant<OpenAttempt, LoadTemplate, ReachStore, StartWorker, SignalWorker, KillLeftovers,
                             NameLeftovers, FinishLogs, LookAtGpus, WriteMemoryOut, CloseAttempt,
@@ -153,27 +153,27 @@ using Actions = std::vector<Action>;
 
 class Node {
  public:
-  // `now`: when the agent started. A launcher that does not say Welcome within kWelcomeLimit is gone.
+  // `now`: when the agent started. If no Welcome arrives within kWelcomeLimit, the launcher counts as gone.
   explicit Node(TimePoint now) : heard_(now) {}
   Actions on(const Event& event, TimePoint now);
   std::optional<TimePoint> next_deadline() const;
   Attempt attempt() const { return attempt_; }
-  // Of the newest attempt.
+  // In the newest attempt.
   Rank rank_of(LocalRank local_rank) const { return plan_.rank_of(local_rank); }
   bool has_rank(Rank rank) const { return RankRange(plan_.first_rank, plan_.local_world_size).has(rank); }
 
   static constexpr Duration kWelcomeLimit = std::chrono::seconds(30);
   // A killed process ends within milliseconds, unless the kernel holds it (state D) or its cgroup is frozen.
   static constexpr Duration kUnkillableLimit = std::chrono::seconds(3);
-  // Between looks at what workers left, beside those when a child has ended.
+  // Time between two searches for leftovers, in addition to those after a child has ended.
   static constexpr Duration kClearPause = std::chrono::milliseconds(500);
-  // A template has so long from its start until it is ready. A program that calls init() is ready earlier:
-  // ranks that are executed do the same, and would take as long.
+  // How long a template may take from its start until it is ready. A program that calls init() is ready
+  // earlier: executed ranks do the same work and would take as long.
   static constexpr Duration kTemplateLimit = std::chrono::seconds(60);
-  // A start waits so long for GPU memory of killed workers. The driver takes a few seconds for a big one.
+  // How long a start waits for GPU memory of killed workers. The driver takes a few seconds to free a lot.
   static constexpr Duration kGpuMemoryLimit = std::chrono::seconds(50);
   static constexpr Duration kGpuMemoryPause = std::chrono::milliseconds(20);
-  // The store, on another host, has so long for its answer.
+  // How long the store on another host may take to answer.
   static constexpr Duration kReachLimit = std::chrono::seconds(5);
 
  private:
@@ -232,25 +232,25 @@ class Node {
   wire::PrepareAttempt plan_;
   wire::StartWorkers start_;
   std::vector<Worker> workers_;              // by local rank
-  wire::WorkersStarted started_;             // of those so far
-  std::optional<TimePoint> kill_at_;         // the grace's end
-  std::optional<TimePoint> unkillable_at_;   // a killed worker that lives on then cannot be killed
-  std::optional<TimePoint> clear_again_at_;  // while leftovers are killed
+  wire::WorkersStarted started_;             // for the workers started so far
+  std::optional<TimePoint> kill_at_;         // the end of the grace
+  std::optional<TimePoint> unkillable_at_;   // a killed worker that is alive then counts as unkillable
+  std::optional<TimePoint> clear_again_at_;  // while killing leftovers
   std::optional<TimePoint> give_up_at_;      // while a template loads
-  std::optional<TimePoint> reach_until_;     // while the store has not answered
+  std::optional<TimePoint> reach_until_;     // while waiting for the store's answer
   std::optional<TimePoint> gpus_until_;      // while GPU memory may not be free
   std::optional<TimePoint> look_at_gpus_at_;
-  std::string gpus_held_;                    // GpusLookedAt::held, as the user was told
-  std::optional<AttemptRequested> waiting_;  // for the end of the attempt before it
+  std::string gpus_held_;                    // GpusLookedAt::held, as last told to the user
+  std::optional<AttemptRequested> waiting_;  // until the attempt before it has ended
   std::optional<Quit> leaving_;
-  bool leaves_unseen_ = false;      // nobody could tell what the newest attempt left
-  bool logs_first_ = false;         // while leaving: LogsSent is waited for
-  bool memory_first_ = false;       // while leaving: MemoryWritten is waited for, if it is to be written
-  bool writes_memory_out_ = false;  // WriteMemoryOut was decided
-  bool has_failed_ = false;         // of the newest attempt's workers one, or it could not be started
+  bool leaves_unseen_ = false;      // the performer could not find out what the newest attempt left behind
+  bool logs_first_ = false;         // while leaving: wait for LogsSent
+  bool memory_first_ = false;       // while leaving: wait for MemoryWritten, if there is memory to write
+  bool writes_memory_out_ = false;  // WriteMemoryOut was sent
+  bool has_failed_ = false;         // the newest attempt could not start, or one of its workers failed
   TimePoint heard_;
   bool closed_ = false;
-  Actions actions_;  // of the event at hand
+  Actions actions_;  // for the current event
 };
 
 }  // namespace muster::agent

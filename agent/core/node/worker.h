@@ -1,7 +1,7 @@
-// One worker of an attempt: the states it goes through and what each event means in each of them.
+// One worker of an attempt: its states, and what each event means in each state.
 //
 // The table decides everything; Worker adds the pid and remembers whether a stop came first. Plain values, no
-// clock, no processes: Node says what happened and makes an action of the effect that comes back.
+// clock, no processes: Node passes events in and turns the returned effect into an action.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ constexpr std::size_t kWorkerEventCount = 5;
 struct WorkerTransition {
   WorkerState next{};
   WorkerEffect effect{};
-  bool possible = false;  // false: only a bug of the agent's own can bring this event in this state
+  bool possible = false;  // false: only a bug in the agent can cause this event in this state
 };
 
 // Rows are states, columns events, both in the order of their enums.
@@ -46,13 +46,13 @@ constexpr std::array<std::array<WorkerTransition, kWorkerEventCount>, kWorkerSta
 
 class Worker {
  public:
-  // Moves on and says what is to be done. An impossible event is a bug and stops the program.
+  // Enters the next state and returns what to do. An impossible event is a bug and stops the program.
   WorkerEffect on(WorkerEvent event);
   void started(std::int32_t pid);
   std::int32_t pid() const { return pid_; }                         // 0 until it was started
   bool running() const { return state_ == WorkerState::kRunning; }  // and not told to stop
   bool ended() const { return state_ == WorkerState::kEnded; }
-  // Whether it was told to stop while it ran; asked when it exits.
+  // Whether it was told to stop while it ran; for use when it exits.
   bool stop_requested() const { return stop_requested_; }
 
  private:

@@ -1,9 +1,10 @@
-// Cuts a worker's output into lines: whole ones for the terminal, the last few for what is told of its end.
+// Splits a worker's output into lines: whole lines for the terminal, and the last few for the report of its
+// end.
 //
-// A program may write a line in pieces (Python's -u writes text and newline separately); the pieces are
-// joined here. A line longer than kMaxLineBytes is cut into several. A line that its program writes over and
-// over with carriage returns (a progress bar) counts as what it shows at last; until it is finished, it is a
-// line every kUpdatePeriod. Plain values; the log file does not come through here.
+// A program may write a line in pieces (Python's -u writes text and newline separately); Lines joins them. A
+// line longer than kMaxLineBytes is split into several. If a program overwrites a line with carriage returns
+// (a progress bar), only the final text counts; until then the line is shown once every kUpdatePeriod. Plain
+// values; log files do not go through here.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +24,11 @@ class Lines {
   static constexpr std::size_t kMaxLineBytes = std::size_t{64} << 10;  // newline included
   static constexpr Duration kUpdatePeriod = std::chrono::milliseconds(500);
 
-  // Adds what was read, which begins at buffer[kMaxLineBytes]; the room before that is for the beginning of
-  // its first line, which came earlier. Returns all lines that are complete now, each with its newline, valid
+  // Adds bytes, which the caller has read to buffer[kMaxLineBytes]; the room before that is for the earlier
+  // beginning of their first line. Returns all lines that are now complete, each with its newline; valid
   // until the next call.
   std::string_view feed(std::span<char> buffer, TimePoint now);
-  // What is left when the stream has ended, as a line; empty if nothing is.
+  // At the end of the stream: the incomplete last line, or an empty string.
   std::string flush();
 
  private:
@@ -36,9 +37,9 @@ class Lines {
   void append_lines(std::string_view whole);
   void append_line(std::string_view line);
 
-  std::string rest_;       // begins a line, holds no newline
-  std::string rewritten_;  // lines that feed() returns otherwise than they came
-  std::string shown_;      // the last update of the line that rest_ begins
+  std::string rest_;       // the beginning of a line, without newline
+  std::string rewritten_;  // lines that feed() returns with changed text
+  std::string shown_;      // the last update shown of the line in rest_
   std::optional<TimePoint> shown_at_;
 };
 
@@ -47,8 +48,9 @@ std::uint64_t count_lines(std::string_view lines);
 // The last lines of a stream, without their newlines.
 class LastLines {
  public:
-  static constexpr std::size_t kMaxLines = 60;    // with a traceback before what native code adds to it
-  static constexpr std::size_t kMaxBytes = 4096;  // of each; the rest of a longer one is left out
+  // enough for a traceback and the native code's output after it
+  static constexpr std::size_t kMaxLines = 60;
+  static constexpr std::size_t kMaxBytes = 4096;  // of each line; the rest is left out
 
   // Whole lines.
   void add(std::string_view lines);
@@ -56,7 +58,7 @@ class LastLines {
   bool empty() const { return count_ == 0; }
 
  private:
-  // Up to 2 * kMaxLines lines: dropping one with each that comes would take longer than all else.
+  // Up to 2 * kMaxLines lines: dropping one for each new line would cost more than everything else.
   std::string text_;
   std::size_t count_ = 0;
 };

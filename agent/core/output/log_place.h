@@ -1,4 +1,4 @@
-// Where a job has its logs on this host. Pure.
+// Decides where a job keeps its logs on this host. Pure.
 #pragma once
 
 #include <functional>
@@ -8,20 +8,21 @@ namespace muster::agent {
 
 struct LogPlace {
   std::string directory;
-  bool shared = true;  // it is the launcher's too
+  bool shared = true;  // the launcher sees the same directory
 };
 
-// What decides it.
+// The facts that decide it.
 struct LogDirectories {
-  std::string of_job;        // as the launcher names it
-  std::string own;           // of this host; empty: it has none
-  bool remote = false;       // the launcher may have made its own on another host
-  bool nonce_given = false;  // the launcher has left one there
+  std::string of_job;        // as the launcher calls it
+  std::string own;           // of this host; empty: none
+  bool remote = false;       // the launcher may have made its directory on another host
+  bool nonce_given = false;  // the launcher has left a nonce there
   bool nonce_seen = false;
 };
 
-// The job's directory wherever it can be used, else this host's own. `usable` makes a directory, and is asked
-// only about one that may be chosen. A directory without the launcher's nonce is another one of that name.
+// The job's directory if it can be used, otherwise this host's own. `usable` makes a directory; it is called
+// only for one that may be chosen. A directory without the launcher's nonce is a different one with the same
+// name.
 LogPlace choose_log_place(const LogDirectories& directories,
                           const std::function<bool(const std::string& directory)>& usable);
 

@@ -1,9 +1,9 @@
-// What is sent next of this node's log files, where the launcher's log directory is another one than the
+// Decides which part of this node's log files to send next, if the launcher's log directory is not the
 // agent's.
 //
-// So much may be on its way that the launcher takes it in about kGoal: whatever else is to be sent then waits
-// no longer for a piece of a log. What is not on its way lies in the files, and nowhere else. Pure: sizes and
-// the time are passed in.
+// The amount on its way is adjusted so that the launcher takes it in about kGoal; other messages then wait no
+// longer than that behind a piece of a log. Everything else stays in the files. Pure: sizes and the time are
+// passed in.
 #pragma once
 
 #include <cstddef>
@@ -30,25 +30,25 @@ class LogSending {
     std::size_t limit_bytes = 0;
   };
 
-  // A file that nothing is known of yet. kAsked: the launcher must show that it wants it.
+  // Adds a file. kAsked: do not send all of it until the launcher's answer shows that it wants the file.
   enum class Wanted { kSurely, kAsked };
   File add(Wanted wanted = Wanted::kSurely);
-  // So much lies in the file; `all`: nothing more will.
+  // The file now has that many bytes; `all`: it is complete.
   void written(File file, std::uint64_t bytes, bool all);
   // The piece to send now; nothing if there is none, or enough is on its way.
   std::optional<Next> next() const;
   // Bytes from `offset` on have been sent. Returns whether the file has been sent to its end.
   bool sent(File file, std::uint64_t offset, std::size_t bytes, TimePoint now);
-  // The file cannot be read, or is not wanted: no more of it is sent. One that never was wanted is forgotten:
-  // returns whether it is.
+  // The file cannot be read, or is not wanted: send no more of it. Returns whether the file was forgotten, as
+  // one is that was never wanted.
   bool stop(File file);
-  // The launcher has so much of the file.
+  // The launcher has the first `bytes` of the file.
   void taken(File file, std::uint64_t bytes, TimePoint now);
-  // Written, and not sent.
+  // Bytes that are written, but not sent yet.
   std::uint64_t left_bytes() const;
-  // Nothing more is to be sent, or waits for the launcher's answer.
+  // True if there is nothing more to send and no answer of the launcher is missing.
   bool done() const;
-  // Whether the file needs no more attention, and is forgotten.
+  // Forgets the file if it is finished, and returns whether it did.
   bool forget(File file);
 
  private:

@@ -1,7 +1,7 @@
-// The agent's command line: which node it is and how it reaches its launcher, or what to sweep.
+// The agent's command line: which node it is and how to reach its launcher, or what to sweep.
 //
-// The command line is written by a bootstrap, not by people, so there are no defaults and no help. A key
-// never stands on it.
+// A bootstrap writes the command line, not a person, so it has neither defaults nor help. It never contains
+// a key.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,24 @@ struct LauncherAddress {
   std::uint16_t port = 0;
 };
 
-// To look for what is left on this host of one node of a job, and exit.
+// Look on this host for what is left of one node of a job, then exit.
 struct SweepOrder {
   std::string job;
   NodeId node;
-  std::optional<Incarnation> below;  // what belongs to an agent of this incarnation or a later one is kept
+  std::optional<Incarnation> below;  // keep whatever belongs to an agent of this incarnation or a later one
   bool kill = false;
-  bool agents = true;  // if not, agents are neither looked for nor known: `below` is without effect
+  bool agents = true;  // false: do not look for agents; `below` then has no effect
 };
 
 struct Arguments {
   AgentId agent{NodeId(), Incarnation(1)};
-  std::optional<int> control_fd;           // or one of the next two, or both: stdio is then the second choice
-  std::vector<LauncherAddress> addresses;  // of one launcher
+  std::optional<int> control_fd;           // or one of the next two, or both; stdio is then the second choice
+  std::vector<LauncherAddress> addresses;  // all of one launcher
   bool stdio = false;
-  bool stdio_first = false;         // until one of the addresses is reached, and then no more
-  std::string identity;             // with addresses; may be empty without
-  std::string job;                  // of the identity
-  std::optional<SweepOrder> sweep;  // nothing else then
+  bool stdio_first = false;         // use stdio until one of the addresses is reached, then that
+  std::string identity;             // required with addresses
+  std::string job;                  // from the identity
+  std::optional<SweepOrder> sweep;  // if set, the agent does nothing else
 };
 
 // Errors name the argument.

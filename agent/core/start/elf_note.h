@@ -1,7 +1,7 @@
-// Whether a program says of itself that it may be started warm: the ELF note that Muster::warm_start leaves.
+// Whether a program declares that it may be started warm, by the ELF note that Muster::warm_start adds.
 //
-// Pure: bytes are asked for by position, a few hundred of them, however large the program is. A file that is
-// torn, or no ELF file of this machine's kind, says nothing.
+// Pure: reads a few hundred bytes by position, however large the program is. False for a file that is cut
+// short, or is not an ELF file for this kind of machine.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace muster::agent {
 
 bool has_warm_note(const ReadAt& read);
 
-// The path of the interpreter of a script that begins with "#!"; else empty.
+// The path of a script's interpreter, from its "#!" line; otherwise empty.
 std::string interpreter_of(const ReadAt& read);
 
 }  // namespace muster::agent

@@ -1,8 +1,7 @@
-// What a worker finds in its environment and on its command line: torchrun's whole contract and Muster's own
-// names.
+// A worker's environment and command line: everything that torchrun promises, and Muster's own variables.
 //
-// Pure: the agent's own environment and machine are passed in. The source of the contract is the
-// documentation of torchrun and torch.distributed's env:// initialisation.
+// Pure: the agent's own environment and machine are passed in. Source: the documentation of torchrun and of
+// torch.distributed's env:// initialisation.
 #pragma once
 
 #include <cstdint>
@@ -18,52 +17,53 @@ namespace muster::agent {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-// What serves the ranks of an MPI job.
+// The MPI server for the ranks of an MPI job.
 struct MpiContext {
   wire::Mpi kind = wire::Mpi::kNone;  // never kAuto
-  std::string segments{};             // directory for the memory that ranks share; empty: none of their own
+  std::string segments{};             // directory for the memory that ranks share; empty: no separate one
 };
 
-// What the whole node has in common in one attempt.
+// The values that all ranks of the node share in one attempt.
 struct NodeContext {
   Environment inherited;  // the agent's own
   std::int32_t core_count = 1;
   NodeId node;
   Attempt attempt;
   std::string socket_path;      // MUSTER_SOCKET
-  std::string run_directory;    // on a local disk, there before any worker; empty if there is none
-  std::string python_module{};  // file for the end of PYTHONPATH; empty: none
+  std::string run_directory;    // on a local disk, exists before any worker; empty if there is none
+  std::string python_module{};  // file to append to PYTHONPATH; empty: none
   MpiContext mpi{};
-  std::string interface{};  // from which the node reaches the store; empty: not known, or loopback
+  std::string interface{};  // on which the node reaches the store; empty: unknown, or loopback
 };
 
 // LOG_DIRECTORY/attempt_A/rank_R
 std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank);
-// ${XDG_STATE_HOME:-~/.local/state}/muster/JOB; empty if `own`, the agent's environment, names no place.
+// ${XDG_STATE_HOME:-~/.local/state}/muster/JOB; empty if neither variable is set in `own`, the agent's
+// environment.
 std::string fallback_log_directory(const Environment& own, const std::string& job_id);
-// TORCHELASTIC_ERROR_FILE. A worker may fail before its log directory has been made.
+// TORCHELASTIC_ERROR_FILE. It is not in the log directory, because a worker may fail before that exists.
 std::string error_file(const NodeContext& node, const wire::JobSpec& job, Rank rank);
-// MUSTER_TRACE_FILE, of a job that is traced.
+// MUSTER_TRACE_FILE, for a job with tracing.
 std::string trace_file(const NodeContext& node, const wire::JobSpec& job, Rank rank);
 
-// All but what is a rank's own.
+// The variables that are equal for all ranks of the node.
 Environment common_environment(const NodeContext& node, const wire::JobSpec& job,
                                const wire::PrepareAttempt& plan, const wire::StartWorkers& start);
-// What each rank has besides that; the names are the same for all.
+// The variables with a separate value for each rank; the names are the same for all.
 Environment rank_environment(const NodeContext& node, const wire::JobSpec& job,
                              const wire::PrepareAttempt& plan, LocalRank local_rank);
 
-// The number of the GPU that a worker with this environment takes by its LOCAL_RANK; none if its list names
-// none at that place, or names it by its UUID.
+// The number of the GPU that a worker with this environment uses, by its LOCAL_RANK. Nothing if
+// CUDA_VISIBLE_DEVICES has no entry at that place, or a UUID.
 std::optional<std::uint32_t> gpu_of(const Environment& environment, LocalRank local_rank);
 
-// NAME=value, as a program gets it.
+// NAME=value, as passed to a program.
 std::vector<std::string> entries_of(const Environment& environment);
 
-// The words that stand before the rank's command; none, as a rule.
+// The words that precede the rank's command; usually none.
 std::vector<std::string> wrapper_of(const wire::JobSpec& job, Rank rank);
 
-// `${local_rank}` in the arguments is replaced, as torchrun does.
+// Replaces `${local_rank}` in the arguments, as torchrun does.
 std::vector<std::string> arguments_of(const std::vector<std::string>& command, LocalRank local_rank);
 
 }  // namespace muster::agent

@@ -1,6 +1,6 @@
-// What an attempt failed at before its workers ran, and what the launcher exits with for it.
+// The failures of an attempt before its workers run, and the launcher's exit code for each.
 //
-// One rule for the local files and processes and for any other implementation of them. Plain values.
+// One rule for the local files and processes and for their other implementations. Plain values.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace muster::agent {
 
-// What was tried.
+// The step that failed.
 enum class StartStep {
-  kWorkingDirectory,  // to use the job's
-  kProgram,           // to find it, or to execute it
-  kScript,            // to read that which Python runs
-  kResources,         // to have descriptors, pipes and processes enough
-  kLogDirectory,      // to make the attempt's
-  kStore,             // to listen at the port that the user chose for the store, or at any
+  kWorkingDirectory,  // to use the job's working directory
+  kProgram,           // to find the program, or to execute it
+  kScript,            // to read the script that Python runs
+  kResources,         // to get enough descriptors, pipes and processes
+  kLogDirectory,      // to make the attempt's log directory
+  kStore,             // to listen on the store's port, whether the user chose it or not
 };
 
 struct StartFailure {
@@ -25,10 +25,10 @@ struct StartFailure {
   Error error;
 };
 
-// The script that the job's Python runs; "": none is known.
+// The script that the job's Python runs; "" if unknown.
 std::string script_of(const wire::JobSpec& job);
 
-// 126 and 127 as a shell has them for a program, 2 for what the user can put right, 125 for anything else.
+// 126 and 127 as a shell uses them for a program, 2 for an error that the user can fix, 125 for any other.
 int exit_code_of(StartStep step, ErrorCode code, const wire::JobSpec& job);
 wire::AttemptRefused refusal(const StartFailure& failure, const wire::JobSpec& job);
 

@@ -1,11 +1,11 @@
-// The c10d store of one attempt: what torch's TCPStore server keeps and answers, as a function of the bytes
-// that clients send.
+// The c10d store of one attempt: the content and answers of torch's TCPStore server, as a function of the
+// bytes that clients send.
 //
 // The store owns values, queues and the clients that wait for keys; the server around it
 // (io/store/store_server.h) owns the sockets. It answers as torch's libuv server does (2.9 to 2.15), with
-// these differences, none of which a correct program can want: a COMPARE_SET that sets nothing releases
-// nobody; WAIT does not count a key whose queue has entries as missing; a QUEUE_PUSH releases a waiting
-// client once. Whatever breaks the protocol or a limit is that client's failure, never the store's. No clock,
+// these differences, which no correct program depends on: a COMPARE_SET that sets nothing releases no client;
+// WAIT does not count a key whose queue has entries as missing; a QUEUE_PUSH releases a waiting client once.
+// A client that breaks the protocol or a limit fails; the store never does. No clock, no threads, no I/O.
 // no threads, no I/O.
 #pragma once
 
@@ -28,10 +28,10 @@ namespace muster::agent {
 
 using StoreClientId = Id<struct StoreClientTag, std::uint64_t>;  // one connection; never reused
 
-// What is to be sent. Kept by the caller from call to call, so that no call allocates.
+// The bytes to send. The caller keeps it between calls, so that no call allocates.
 struct StoreOutput {
-  std::string reply;                    // to the client that was fed
-  std::vector<StoreClientId> released;  // other clients, whose wait is over: kStopWaiting to each
+  std::string reply;                    // to the client that sent the bytes
+  std::vector<StoreClientId> released;  // other clients whose wait is over: send kStopWaiting to each
 };
 
 class Store {
@@ -43,12 +43,12 @@ class Store {
   void connected(StoreClientId client);
   void disconnected(StoreClientId client);
 
-  // Takes the next bytes of a connected client, in pieces of any size, and does every command that is
-  // complete. `output` is overwritten; it is to be sent in the case of an error too, after which the client
-  // must be disconnected: the error says what it did.
+  // Takes the next bytes of a connected client, in pieces of any size, and executes every complete command.
+  // Overwrites `output`. After an error, which says what the client did, send `output` too and then
+  // disconnect the client.
   Status feed(StoreClientId client, std::string_view bytes, StoreOutput& output);
 
-  // Whether the client has shown, by the first command, that it speaks the protocol.
+  // Whether the client's first command has shown that it speaks the protocol.
   bool validated(StoreClientId client) const { return clients_.at(client).validated; }
   std::size_t total_bytes() const { return total_bytes_; }
 
@@ -64,7 +64,7 @@ class Store {
     using is_transparent = void;
   };
   using Entries = std::unordered_map<std::string, Entry, Hash, std::equal_to<>>;
-  using Node = Entries::value_type;  // stays where it is while its key exists
+  using Node = Entries::value_type;  // does not move while its key exists
   struct Awaited {
     Node* node;
     bool arrived;
@@ -72,7 +72,7 @@ class Store {
   struct Client {
     StoreClientId id;
     bool validated = false;
-    std::string unfinished;  // of a command that is not complete
+    std::string unfinished;  // bytes of an incomplete command
     StoreCommandScanner scanner;
     std::vector<Awaited> awaited;  // sorted by node
     std::size_t missing_count = 0;
@@ -117,8 +117,8 @@ class Store {
   std::unordered_map<StoreClientId, Client> clients_;
   std::size_t value_count_ = 0;
   std::size_t total_bytes_ = 0;
-  StoreOutput* output_ = nullptr;  // of the call in progress
-  Client* fed_ = nullptr;          // likewise
+  StoreOutput* output_ = nullptr;  // of the current call
+  Client* fed_ = nullptr;          // of the current call
 };
 
 }  // namespace muster::agent

@@ -1,9 +1,9 @@
-// The wire protocol of torch's TCPStore (2.9 to 2.15), as the server sees it: the commands, their fields, and
-// where one ends. A newer torch adds commands at the end and changes none.
+// The wire protocol of torch's TCPStore (2.9 to 2.15), from the server's side: the commands, their fields,
+// and where a command ends. A newer torch adds commands at the end and changes none.
 //
-// One byte of command, then its fields; integers are little-endian, a key or value is a u64 length and the
-// bytes. The scanner checks every length before anything is done with it and never looks at a byte twice,
-// however the input is cut. It keeps no bytes; it does not know what the commands mean (store.h).
+// A command is one byte, then its fields; integers are little-endian; a key or value is a u64 length and the
+// bytes. The scanner checks every length before anything uses it, and looks at each byte once, however the
+// input is split. It keeps no bytes, and does not know what the commands mean (store.h).
 #pragma once
 
 #include <cstddef>
@@ -43,27 +43,27 @@ inline constexpr char kStopWaiting = 0;  // answers to kWait
 inline constexpr char kWaitCanceled = 1;
 
 struct StoreLimits {
-  std::size_t key_bytes = 8 << 10;    // this and the next two are those of torch's server
-  std::size_t value_bytes = 8 << 20;  // of one SET; APPEND may build a value as large as reply_bytes
+  std::size_t key_bytes = 8 << 10;    // this and the next two are the limits of torch's server
+  std::size_t value_bytes = 8 << 20;  // of one SET; APPEND may build a value of up to reply_bytes
   std::size_t keys_per_command = 128 << 10;
   std::size_t command_bytes = 64 << 20;
-  std::size_t reply_bytes = 64 << 20;  // for one client and not yet handed over
+  std::size_t reply_bytes = 64 << 20;  // for one client, not yet handed over
   std::size_t key_count = 1 << 20;     // set, queued or waited for
-  std::size_t total_bytes = 1 << 30;   // of all that the store holds, unfinished commands included
+  std::size_t total_bytes = 1 << 30;   // of everything in the store, including unfinished commands
 };
 
 // Finds the end of one command in bytes that arrive in pieces.
 class StoreCommandScanner {
  public:
-  // `bytes` begin with the command: those of the call before and more. Returns its size, or 0 while it is not
-  // complete; an error (kCorrupt) when it is no command or exceeds a limit.
+  // `bytes` begin with the command: those of the last call, and more. Returns its size, or 0 while it is
+  // incomplete; kCorrupt if it is not a command or exceeds a limit.
   Expected<std::size_t> scan(std::string_view bytes, const StoreLimits& limits);
   void reset() { offset_ = 0; }  // the next call begins another command
 
  private:
   Status begin(unsigned char command);
 
-  std::string_view fields_;  // what is left to scan, one letter a field: store_wire.cc
+  std::string_view fields_;  // what is left to scan; one letter is one field: store_wire.cc
   std::string_view repeated_;
   std::uint64_t repeats_ = 0;
   std::size_t offset_ = 0;
