@@ -93,7 +93,7 @@ TEST_F(LaunchFrozenInVersionTwo, AGroupThatIsKilledIsTakenForWhatItIs) {
   unified.write("cgroup.kill", "1");
   EXPECT_EQ(job->exit_code(), 137);
   EXPECT_THAT(job->err(), HasSubstr("rank 1 (node0) was killed by SIGKILL"));
-  EXPECT_EQ(job->report()["class"], "signal") << "and not for want of memory";
+  EXPECT_EQ(job->report()["class"], "signal") << "memory did not run out";
 }
 
 }  // namespace

@@ -75,7 +75,8 @@ TEST(LaunchRecovery, WhatItsErrorFileCallsFinalIsNotTriedAgain) {
   LaunchRun run({"--max-restarts", "9", "sh", "-c",
                  R"(echo '{"message": "no such layer", "final": true}' > $TORCHELASTIC_ERROR_FILE; exit 3)"});
   EXPECT_EQ(run.exit_code(), 3);
-  EXPECT_THAT(run.err(), HasSubstr("0 of 9 restarts used; not tried again: its error file says that"));
+  EXPECT_THAT(run.err(),
+              HasSubstr("0 of 9 restarts used; not tried again: the program reported a permanent error"));
   EXPECT_EQ(run.report()["restarts"], 0);
 }
 

@@ -64,7 +64,7 @@ TEST(LaunchGroups, OfARankThatHangsTheOtherGroupIsNotAccused) {
   std::string missing;
   for (const auto& line : culprit["evidence"]) {
     const auto text = line.get<std::string>();
-    if (text.starts_with("rank 3 has not come to collective "))
+    if (text.starts_with("rank 3 has not entered collective "))
       missing = text;
     else if (!text.starts_with("rank 2:") && !text.starts_with("rank 3:"))
       others.push_back(text);

@@ -10,7 +10,7 @@ namespace muster::launcher {
 
 namespace {
 
-// Ten years: more is a mistake, and nanoseconds must not overflow.
+// Ten years: a longer duration is a mistake, and could overflow in nanoseconds.
 constexpr double kMostSeconds = 3.2e8;
 
 std::optional<double> seconds_of(std::string_view text) {

@@ -1,6 +1,5 @@
-// Durations as people write and read them.
-//
-// One form for all flags, variables, keys of the configuration file and commands. Pure.
+// Parses and prints durations, in the same form for all flags, variables, configuration files and commands.
+// Pure.
 #pragma once
 
 #include <optional>
@@ -11,12 +10,12 @@
 
 namespace muster::launcher {
 
-// "10", "0.5" and "10s" in seconds, "5m", "1h30m", "2d". Nothing if it is none of these.
+// "10", "0.5" and "10s" are seconds; also "5m", "1h30m", "2d". nullopt for any other text.
 std::optional<Duration> parse_duration(std::string_view text);
-// Nothing if it is less than zero, or more than ten years.
+// nullopt if it is negative, or more than ten years.
 std::optional<Duration> duration_of(double seconds);
 
-// Whether it is one that these give.
+// Whether these functions could have returned it.
 bool is_duration(Duration duration);
 
 // "12s", "3m20s", "2h05m", "3d04h"

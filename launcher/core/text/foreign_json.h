@@ -1,4 +1,4 @@
-// JSON that an engine or a credential helper has sent, of which nothing is taken for granted.
+// Reads untrusted JSON, from a Docker engine or a credential helper.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,7 +9,7 @@ namespace muster::launcher {
 
 using Json = nlohmann::json;
 
-// null where the text is no JSON.
+// null if the text is not JSON.
 inline Json parse_json(std::string_view text) {
   Json json = Json::parse(text, nullptr, false);
   return json.is_discarded() ? Json() : json;

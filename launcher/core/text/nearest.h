@@ -1,6 +1,4 @@
-// The word that a user most likely meant.
-//
-// Used to answer an unknown flag or key with the nearest right one. Pure; no allocation to speak of.
+// Finds the word that a user most likely meant, to suggest it for an unknown flag or key. Pure.
 #pragma once
 
 #include <optional>
@@ -10,8 +8,8 @@
 
 namespace muster::launcher {
 
-// The candidate with the fewest insertions, deletions, replacements and swaps of neighbours away from `word`;
-// nothing when even the nearest differs in more than a third of its letters.
+// The candidate with the fewest insertions, deletions, replacements and swaps of neighbours from `word`.
+// nullopt if even the nearest differs in more than a third of its letters.
 std::optional<std::string_view> nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace muster::launcher

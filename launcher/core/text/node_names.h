@@ -1,4 +1,4 @@
-// Nodes as people read them: by their number, and where nodes have hosts, by the host's name as well. Pure.
+// Names of nodes for people: the number, and the host's name if the nodes are on hosts. Pure.
 #pragma once
 
 #include <fmt/core.h>
@@ -13,17 +13,17 @@ namespace muster::launcher {
 class NodeNames {
  public:
   NodeNames() = default;
-  // `hosts`: those of the nodes; empty: all nodes are on this machine.
+  // `hosts`: the host of each node; empty: all nodes are on this machine.
   explicit NodeNames(std::map<NodeId, std::string> hosts) : hosts_(std::move(hosts)) {}
 
   void add(NodeId node, std::string host) { hosts_[node] = std::move(host); }
-  // What a journal keeps of them.
+  // For the journal (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
     archive(hosts_);
   }
 
-  // Empty on this machine.
+  // "" if all nodes are on this machine.
   std::string host_of(NodeId node) const {
     const auto found = hosts_.find(node);
     return found == hosts_.end() ? "" : found->second;
@@ -33,7 +33,7 @@ class NodeNames {
     const std::string host = host_of(node);
     return fmt::format("node{}{}", node, host.empty() ? "" : fmt::format(" ({})", host));
   }
-  // Between brackets: "node3", or "node3, h4"
+  // For use in brackets: "node3", or "node3, h4"
   std::string within(NodeId node) const {
     const std::string host = host_of(node);
     return fmt::format("node{}{}", node, host.empty() ? "" : ", " + host);

@@ -1,6 +1,6 @@
-// Numbers as people list them: "0,4-7", of ranks or nodes.
+// Lists of rank or node numbers, such as "0,4-7".
 //
-// Plain values. Does not know how many there are: beyond() tells whether all of them are.
+// Plain values. The class does not know how many ranks or nodes exist; callers check that with beyond().
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace muster::launcher {
 
-// Of nothing, all numbers.
+// An empty list contains all numbers.
 class NumberRanges {
  public:
   // `flag` is for messages.
@@ -21,7 +21,7 @@ class NumberRanges {
   bool contains(std::int32_t number) const;
   // The first number that is not below `count`.
   std::optional<std::int32_t> beyond(std::int32_t count) const;
-  // First and last of each, as they were given.
+  // First and last number of each range, as given.
   const std::vector<std::pair<std::int32_t, std::int32_t>>& ranges() const { return ranges_; }
 
  private:

@@ -16,8 +16,8 @@ bool is_between(char c, char low, char high) {
   return low <= c && c <= high;
 }
 
-// The size of the sequence that an escape begins (ECMA-48): ESC [ parameters, final; ESC ] P X ^ _ up to BEL
-// or ESC \; else ESC, intermediates, final. One without an end goes as far as the line.
+// The size of the escape sequence at the start of `text` (ECMA-48): ESC [ parameters, final; ESC ] P X ^ _ up
+// to BEL or ESC \; else ESC, intermediates, final. An unfinished sequence extends to the end of the line.
 std::size_t sequence_size(std::string_view text) {
   std::size_t at = 1;
   const auto skip = [&](char low, char high) {
@@ -39,13 +39,14 @@ std::size_t sequence_size(std::string_view text) {
   return at < text.size() && is_between(text[at], '\x30', '\x7e') ? at + 1 : at;
 }
 
-// "Select graphic rendition": ESC [ 1;31 m, and no private form of it.
+// "Select graphic rendition": ESC [ 1;31 m, but not its private forms.
 bool is_color(std::string_view sequence) {
   return sequence.starts_with("\x1b[") && sequence.ends_with('m') &&
          sequence.find_first_not_of("0123456789;:", 2) == sequence.size() - 1;
 }
 
-// Whether it leaves all colours off, as far as this is plain to see; a reset too many does no harm.
+// Whether the sequence clearly switches off all colours. Missing one is harmless: it only causes an extra
+// reset.
 bool is_reset(std::string_view color) {
   return color.substr(2).find_first_not_of("0;") == color.size() - 3;
 }

@@ -1,8 +1,8 @@
-// What of a worker's line may reach a terminal that many share.
+// Makes a worker's line safe for a terminal that many ranks share.
 //
-// Colours may, and are switched off at the line's end; what moves the cursor, clears the screen, sets a title
-// or rings may not: it would damage other ranks' lines. Only for a terminal; log files and pipes get the
-// bytes as they are. Pure.
+// Keeps colours, and switches them off at the line's end. Removes sequences that move the cursor, clear the
+// screen, set a title or ring the bell: they would damage other ranks' lines. Only for terminals; log files
+// and pipes get the bytes unchanged. Pure.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace muster::launcher {
 
-// Whether for_terminal() would leave the line as it is.
+// Whether for_terminal() would leave the line unchanged.
 bool is_plain(std::string_view line);
-// `line` ends with its newline. Without `color`, colours go too.
+// `line` ends with its newline. Without `color`, removes colours as well.
 std::string for_terminal(std::string_view line, bool color);
 
 }  // namespace muster::launcher

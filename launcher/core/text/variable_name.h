@@ -1,4 +1,4 @@
-// The name in `$NAME` or `${NAME}`, as settings hold it. Pure.
+// Parses `$NAME` and `${NAME}` in settings. Pure.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,7 @@
 
 namespace muster::launcher {
 
-// The name at the beginning of the text that follows a dollar, and how long it is with its braces: 0 for
-// none.
+// `text`: what follows the dollar. Returns the name and its length with braces; length 0 if there is none.
 inline std::pair<std::string_view, std::size_t> name_in(std::string_view text) {
   const bool braced = text.starts_with('{');
   if (braced) text.remove_prefix(1);

@@ -1,4 +1,4 @@
-// Numbers as people read them, and words as they type them, for messages. Pure.
+// Formats numbers, sizes, signals and shell words for messages. Pure.
 #pragma once
 
 #include <concepts>
@@ -29,7 +29,7 @@ inline std::string size_text(std::uint64_t bytes) {
                           : fmt::format("{:.1f} GiB", mebibytes / 1024);
 }
 
-// The same of what may be small: "576 B", "40 KiB"
+// The same for small sizes: "576 B", "40 KiB"
 inline std::string small_size_text(std::uint64_t bytes) {
   if (bytes < 1 << 10) return fmt::format("{} B", bytes);
   if (bytes < 10 << 20) return fmt::format("{:.0f} KiB", static_cast<double>(bytes) / (1 << 10));
@@ -47,7 +47,7 @@ std::string count_of(std::integral auto count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// What was given, in a message.
+// A user's value, for a message.
 inline std::string given_text(const std::string& value) {
   return value.empty() ? "(empty)" : value;
 }
@@ -56,7 +56,7 @@ inline std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-// Quoted where a shell would read it otherwise.
+// The word, quoted if a shell would not read it unchanged.
 inline std::string as_shell_word(const std::string& word) {
   const bool plain = !word.empty() && word.find_first_of(" \t\n\"'\\$`*?[]{}()<>|&;#~!") == std::string::npos;
   if (plain) return word;

@@ -56,7 +56,8 @@ bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t") == std::string_view::npos;
 }
 
-// The size of the name that a line like "package.Error: text" or "Error" begins with; 0: it is another line.
+// The size of the type name at the start of a line such as "package.Error: text" or "Error"; 0 for other
+// lines.
 std::size_t type_size(std::string_view line) {
   const auto of_name = [](unsigned char c) {
     return std::isalnum(c) != 0 || c >= 0x80 || c == '_' || c == '.' || c == '<' || c == '>';
@@ -70,7 +71,7 @@ bool is_of_syntax(std::string_view type) {
   return type == "SyntaxError" || type == "IndentationError" || type == "TabError";
 }
 
-// "Type: text". Where a message begins with empty lines, `rest` holds its text.
+// "Type: text". If the message begins with empty lines, takes the text from `rest`.
 std::string type_and_text(std::string_view type, std::string_view text, std::span<const std::string> rest) {
   for (std::size_t i = 0; is_blank(text) && i < rest.size(); ++i) text = rest[i];
   if (is_blank(text)) return std::string(type);
@@ -80,7 +81,7 @@ std::string type_and_text(std::string_view type, std::string_view text, std::spa
 
 class ExceptionSearch {
  public:
-  // `rest` are the lines that follow.
+  // `rest`: the following lines.
   void read(const std::string& line, std::span<const std::string> rest) {
     if (line.starts_with(kThrown)) {
       thrown_in_cxx(line, rest);
@@ -90,7 +91,7 @@ class ExceptionSearch {
       if (!frames_.empty()) raised_in_python(line, rest);
       frames_.clear();
       traced_ = line.ends_with("Traceback (most recent call last):");
-      // The program goes on after the traceback that follows this.
+      // The program continues after the traceback that follows this line.
       if (line.starts_with("Exception ignored ")) ignored_ = true;
     }
   }
@@ -108,15 +109,15 @@ class ExceptionSearch {
   }
   void raised_in_python(std::string_view line, std::span<const std::string> rest) {
     const std::string_view type = line.substr(0, type_size(line));
-    // A call stack without its heading is one that the program printed and went on, or a SyntaxError's.
+    // Without the heading the program only printed a call stack and went on, or it is a SyntaxError.
     if (type.empty() || !(traced_ || is_of_syntax(type)) || std::exchange(ignored_, false)) return;
     const bool has_text = type.size() < line.size();
     found_ = has_text ? type_and_text(type, line.substr(type.size() + 1), rest) : std::string(type);
     place_ = place_of(frames_);
   }
 
-  std::vector<PythonFrame> frames_;  // of the traceback that is being read
-  bool traced_ = true;               // its heading was seen, or may be missing
+  std::vector<PythonFrame> frames_;  // of the current traceback
+  bool traced_ = true;               // the heading was seen, or may be among the missing lines
   bool ignored_ = false;
   std::string found_;
   std::string place_;
@@ -132,8 +133,8 @@ std::string without_prefix(std::string line) {
   return line;
 }
 
-// Exception groups have a margin: "  | " before the group's own traceback, two columns more before those of
-// its members. What is further in than `column` is left out.
+// Exception groups have a margin: "  | " before the group's own traceback, two more columns before those of
+// its members. Drops lines that are indented further than `column`.
 TextLines without_margin(const TextLines& lines, std::size_t column) {
   TextLines kept;
   for (const std::string& line : lines) {

@@ -15,19 +15,19 @@ using enum Finding::Result;
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-// What an agent holds of each worker: pidfd, two pipes, two log files and their order, and what starting it
-// takes.
+// An agent's descriptors for each worker: pidfd, two pipes, two log files and the file of their order, and
+// some for starting it.
 constexpr std::uint64_t kDescriptorsPerWorker = 8;
 constexpr std::uint64_t kDescriptorsBeside = 64;
-// Threads of a LibTorch rank: its pools, the communication library's, the loaders'.
+// Threads of a LibTorch rank: thread pools, communication library, data loaders.
 constexpr std::uint64_t kThreadsPerWorker = 32;
-constexpr std::uint64_t kThreadsPerAgent = 3;  // its own, the one that writes logs, and its guardian
+constexpr std::uint64_t kThreadsPerAgent = 3;  // its main thread, the log writer and the guardian
 constexpr std::uint64_t kThreadsOfLauncher = 2;
-// Of each rank in /dev/shm: less is little even for what NCCL alone takes.
+// Space in /dev/shm for each rank: NCCL alone needs almost this much.
 constexpr std::uint64_t kSharedMemoryPerWorker = 16 * kMiB;
-// What docker gives a container unless told otherwise.
+// Docker's default for a container.
 constexpr std::uint64_t kDockersSharedMemory = 64 * kMiB;
-// 2025-01-01 and 2100-01-01: no clock that has been set shows anything else.
+// 2025-01-01 and 2100-01-01: a clock outside of these was never set.
 constexpr double kEarliest = 1'735'689'600;
 constexpr double kLatest = 4'102'444'800;
 constexpr double kClockTolerance = 5;
@@ -44,7 +44,7 @@ Finding judge_disk(std::string name, const std::string& path, const Space& space
   if (space.free_bytes >= wanted_bytes) return finding;
   finding.result = space.free_bytes < wanted_bytes / 100 ? kFail : kWarn;
   finding.advice =
-      fmt::format("make room ({} are wanted) or name another directory", size_text(wanted_bytes));
+      fmt::format("free some space ({} needed) or choose another directory", size_text(wanted_bytes));
   return finding;
 }
 
@@ -53,7 +53,7 @@ Finding judge_shared_memory(const std::optional<Space>& space, const Demand& dem
   Finding finding{kOk, "shared memory", ""};
   if (!space) {
     finding.result = kWarn;
-    finding.text = "there is no /dev/shm";
+    finding.text = "/dev/shm does not exist";
     finding.advice = "mount a tmpfs there: data loaders and NCCL need it";
     return finding;
   }
@@ -61,13 +61,14 @@ Finding judge_shared_memory(const std::optional<Space>& space, const Demand& dem
       fmt::format("{} free of {} in /dev/shm", size_text(space->free_bytes), size_text(space->total_bytes));
   if (space->total_bytes <= kDockersSharedMemory) {
     finding.result = kWarn;
-    finding.advice = "a container's default is too small for data loaders and NCCL: docker run --shm-size=8g";
+    finding.advice =
+        "the default size in containers is too small for data loaders and NCCL: docker run --shm-size=8g";
   } else if (space->free_bytes < wanted) {
     finding.result = kWarn;
     finding.advice = space->total_bytes < wanted
-                         ? fmt::format("{} ranks want {}: mount -o remount,size={}M /dev/shm", demand.workers,
+                         ? fmt::format("{} ranks need {}: mount -o remount,size={}M /dev/shm", demand.workers,
                                        size_text(wanted), wanted / kMiB)
-                         : "look for what fills it: ls -l /dev/shm";
+                         : "find the files that fill it: ls -l /dev/shm";
   }
   return finding;
 }
@@ -88,13 +89,13 @@ Finding judge_processes(const std::vector<ProcessLimit>& limits, const Demand& d
   const std::uint64_t least =
       workers + kThreadsPerAgent * static_cast<std::uint64_t>(demand.nodes) + kThreadsOfLauncher;
   const std::uint64_t wanted = least + workers * kThreadsPerWorker;
-  if (limits.empty()) return {kOk, "processes", "no limit is known"};
+  if (limits.empty()) return {kOk, "processes", "no known limit"};
   const ProcessLimit tightest = *std::ranges::min_element(limits, {}, &ProcessLimit::left);
   const std::uint64_t left = tightest.left();
-  Finding finding{kOk, "processes",
-                  fmt::format("{} processes and threads are left of {}, and about {} will run ({} is the "
-                              "nearest limit)",
-                              left, tightest.limit, wanted, tightest.name)};
+  Finding finding{
+      kOk, "processes",
+      fmt::format("{} more processes and threads are allowed, of {}; about {} will run (tightest limit: {})",
+                  left, tightest.limit, wanted, tightest.name)};
   if (left >= wanted) return finding;
   finding.result = left < least ? kFail : kWarn;
   finding.advice =
@@ -108,13 +109,12 @@ Finding judge_clock(double now_unix, std::optional<double> written_unix) {
   if (now_unix < kEarliest || now_unix > kLatest) {
     finding.result = kWarn;
     finding.text = "has not been set";
-    finding.advice = "set it: names of jobs and times in reports come from it";
+    finding.advice = "set it: job names and the times in reports come from it";
   } else if (written_unix && std::abs(*written_unix - now_unix) > kClockTolerance) {
     finding.result = kWarn;
-    finding.text = fmt::format("differs by {:.0f} s from that of the checkpoint directory's file system",
+    finding.text = fmt::format("differs by {:.0f} s from the clock of the checkpoint directory's file system",
                                std::abs(*written_unix - now_unix));
-    finding.advice =
-        "let both follow a time server; nothing is decided by it, but times in reports will mislead";
+    finding.advice = "let both follow a time server; the job runs anyway, but times in reports will mislead";
   }
   return finding;
 }

@@ -16,7 +16,7 @@ constexpr std::size_t kCulpritLines = 3;
 constexpr std::size_t kOtherGroups = 4;
 constexpr std::size_t kCollectiveLines = 2;
 
-// The section that most are in, if more than half are.
+// The section of more than half of the ranks, if any.
 const std::string* majority_section(const std::vector<Stall>& stalls) {
   std::map<std::string_view, std::size_t> counts;
   for (const Stall& each : stalls) {
@@ -49,7 +49,7 @@ Hang::Pool Hang::those(const std::function<bool(const Stall&)>& predicate) const
   return found;
 }
 
-// Those for which it holds, unless it holds for none of them.
+// Filters the pool, unless nothing would be left.
 void Hang::keep(Pool& pool, const std::function<bool(const Stall&)>& predicate) const {
   Pool kept;
   std::ranges::copy_if(pool, std::back_inserter(kept), [&](const Stall* each) { return predicate(*each); });
@@ -62,7 +62,7 @@ bool Hang::knows_others_than(Rank rank, const TrainingGroups& groups) const {
          std::ranges::any_of(stacks_, [&](const auto& each) { return is_mate(each.first); });
 }
 
-// What is known of the ranks that may train in this group.
+// The part of this hang that concerns the ranks that may train in this group.
 Hang Hang::within(const std::string& group, const TrainingGroups& groups) const {
   Hang part;
   for (const Stall& each : stalls_)
@@ -74,8 +74,8 @@ Hang Hang::within(const std::string& group, const TrainingGroups& groups) const 
 }
 
 std::vector<Stall> Hang::suspects(const TrainingGroups& groups) const {
-  CHECK(!stalls_.empty(), "nobody stalls");
-  // Each of these is a cause by itself.
+  CHECK(!stalls_.empty(), "no rank stalls");
+  // Each stopped rank is a cause by itself.
   if (const Pool stopped = those(&Stall::stopped); !stopped.empty()) return {*stopped.front()};
   const bool some_are_hard = std::ranges::any_of(stalls_, &Stall::hard);
   std::set<std::string> hanging;
@@ -88,7 +88,7 @@ std::vector<Stall> Hang::suspects(const TrainingGroups& groups) const {
   }
   std::ranges::sort(all, {}, [](const Stall& each) { return std::pair(each.since, each.rank); });
   if (hanging.size() == 1) return all;
-  // One that waits may wait for another group.
+  // A rank that waits may wait for another group.
   std::vector<Stall> busy;
   std::ranges::copy_if(all, std::back_inserter(busy),
                        [this](const Stall& each) { return !is_known_to_wait(each.rank); });
@@ -115,7 +115,7 @@ std::vector<Stall> Hang::suspects_of_one_training() const {
   }
   if (pool.size() > 1)
     keep(pool, [&](const Stall& each) { return std::ranges::find(elsewhere, each.rank) != elsewhere.end(); });
-  // One whose stack did not come in time may be anywhere.
+  // A rank whose stack did not arrive in time may be anywhere.
   if (std::ranges::all_of(pool, [&](const Stall* each) { return stacks_.contains(each->rank); }))
     keep(pool, [&](const Stall& each) { return !waits_for_others(stacks_.at(each.rank)); });
   std::vector<Stall> found;
@@ -123,7 +123,7 @@ std::vector<Stall> Hang::suspects_of_one_training() const {
   return found;
 }
 
-// The ranks that do not wait for others, if all that stall do.
+// If all stalled ranks wait for others: the ranks that do not wait.
 std::vector<Rank> Hang::awaited() const {
   std::vector<Rank> ranks;
   if (!std::ranges::all_of(stalls_, [this](const Stall& each) { return is_known_to_wait(each.rank); }))
@@ -134,8 +134,8 @@ std::vector<Rank> Hang::awaited() const {
   return ranks;
 }
 
-// Ranks that nobody has complained of, as they may be in a section that may take long, hold up the others if
-// all of those stall.
+// Ranks without a stall (they may be in a section that is allowed to take long) hold up the others if all
+// others stall.
 std::vector<Stall> Hang::absent_where_others_wait(const std::vector<Rank>& elsewhere) const {
   std::vector<Stall> found;
   for (const Rank rank : elsewhere) {
@@ -143,7 +143,7 @@ std::vector<Stall> Hang::absent_where_others_wait(const std::vector<Rank>& elsew
     Stall stall;
     stall.rank = rank;
     stall.node = nodes_.at(rank);
-    stall.what = "does not come to where the others wait";
+    stall.what = "does not arrive where the others wait";
     stall.since = std::ranges::min_element(stalls_, {}, &Stall::since)->since;
     found.push_back(std::move(stall));
   }

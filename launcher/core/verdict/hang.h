@@ -1,10 +1,10 @@
-// A hang: which workers do not get on, what their stacks say, and who of them is the cause.
+// A hang: which workers are stuck, what their stacks show, and which worker is the cause.
 //
-// A worker that is stopped holds up the others, and is the cause. Else the cause is among those furthest
-// behind: the one that is somewhere else than most, by its section or by its stack, or that alone does not
-// wait for others. Who got stuck first says nothing: ranks that train together stop within milliseconds.
-// Where several workers may be the cause, none is singled out. Only ranks that train in one group are
-// compared; groups that hang beside each other may have a cause each, or one waits for another's. Pure
+// A worker that was stopped (by a signal or the freezer) is the cause. Otherwise the cause is among the ranks
+// with the lowest step: the one whose section or stack differs from most others, or the only one that does
+// not wait for others. The order in which ranks got stuck proves nothing: ranks that train together stop
+// within milliseconds. If several workers may be the cause, none is singled out. Only ranks that train in one
+// group are compared; if several groups hang, each may have its own cause, or one waits for another. Plain
 // values.
 #pragma once
 
@@ -27,46 +27,45 @@ struct Stall {
   Rank rank;
   NodeId node;
   bool stopped = false;  // the rank's process is stopped, by a signal or the freezer
-  bool hard = false;     // else it may get on yet
+  bool hard = false;     // false: it may still continue
   std::string what;      // one clause: "has sent no heartbeat for 30 s"
   std::string section;
   std::int64_t step = -1;
-  TimePoint since;  // when it last got on, by the launcher's clock
+  TimePoint since;  // time of its last progress, on the launcher's clock
 };
 
 class Hang {
  public:
-  // The newest word on a rank replaces older ones, until a hard stall is told: of a later one only that the
-  // rank is stopped.
+  // The newest stall of a rank replaces older ones. After a hard stall only one with `stopped` does.
   void add(Stall stall);
-  // The rank got on to `step`: what was said before is over.
+  // The rank has reached `step`: forgets its stalls of earlier steps.
   void moved(Rank rank, std::int64_t step);
   void add_stacks(Rank rank, NodeId node, std::string_view text) {
     stacks_[rank] = main_stack_of(text);
     nodes_.insert_or_assign(rank, node);
   }
   std::size_t stacks_count() const { return stacks_.size(); }
-  // Whether another rank that may train with it has stalled, or has told where it is.
+  // Whether another rank that may train with `rank` has stalled, or has sent its stacks.
   bool knows_others_than(Rank rank, const TrainingGroups& groups = {}) const;
   const std::vector<Stall>& stalls() const { return stalls_; }
 
-  // The ranks that may be the cause, in the order in which they got stuck: some of stalls(), which must not
-  // be empty, or ranks that do not come to where the others wait. If there is only one, it is the cause.
+  // The ranks that may be the cause, in the order in which they got stuck: some of stalls(), or ranks that do
+  // not arrive where the others wait. A single suspect is the cause. stalls() must not be empty.
   std::vector<Stall> suspects(const TrainingGroups& groups = {}) const;
-  // Lines that say where the ranks are, by their stacks: several for the culprit, one for each other rank;
-  // ranks with the same line share it. Of ranks that train apart from the suspects there are none.
+  // Lines that say where the ranks are, according to their stacks: several for the culprit, one for each
+  // other rank; ranks with the same line share it. Leaves out ranks that train apart from the suspects.
   std::vector<std::string> evidence(const TrainingGroups& groups = {}) const;
-  // Whether its stack says that it waits for other ranks.
+  // Whether the rank's stack shows that it waits for other ranks.
   bool is_known_to_wait(Rank rank) const;
-  // The line where all of these are, if they are at one place; else "".
+  // The innermost line of all these ranks, if they share it; else "".
   std::string place_of(const std::vector<Stall>& ranks) const;
 
-  // What a journal keeps of it (journal/state.h).
+  // For the journal (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
     archive(stalls_, stacks_, nodes_);
   }
-  // Whether these fields, which were read, can be its own.
+  // Whether these fields, after reading, are consistent.
   bool restored() const {
     return std::ranges::all_of(stacks_, [this](const auto& each) { return nodes_.contains(each.first); });
   }
@@ -80,9 +79,9 @@ class Hang {
   std::vector<Rank> awaited() const;
   std::vector<Stall> absent_where_others_wait(const std::vector<Rank>& elsewhere) const;
 
-  std::vector<Stall> stalls_;  // one a rank
+  std::vector<Stall> stalls_;  // at most one for each rank
   std::map<Rank, MainStack> stacks_;
-  std::map<Rank, NodeId> nodes_;  // of those in stacks_
+  std::map<Rank, NodeId> nodes_;  // of the ranks in stacks_
 };
 
 }  // namespace muster::launcher

@@ -7,33 +7,31 @@ namespace muster::launcher {
 namespace {
 
 constexpr std::string_view kGpuMemoryIsFull =
-    "the GPU's memory is full: smaller batch, activation checkpointing, or --env "
-    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation";
+    "the GPU's memory is full: use a smaller batch or activation checkpointing, "
+    "or --env PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation";
 
-// The more special comes first.
+// More specific patterns come first.
 const Hint kHints[] = {
     {{"CUDNN_STATUS_NOT_INITIALIZED"},
-     "cuDNN could not start, mostly because the GPU's memory is full (another process, or a smaller batch is "
-     "needed), else because driver and CUDA version do not fit: see nvidia-smi"},
+     "cuDNN could not start: usually the GPU's memory is full (by another process, "
+     "or use a smaller batch); otherwise driver and CUDA version do not match: see nvidia-smi"},
     {{"device-side assert"},
-     "a kernel met a bad value, mostly an index or label out of range; the line shown is not the culprit's: "
-     "run with "
-     "--env CUDA_LAUNCH_BLOCKING=1"},
+     "a kernel met a bad value, usually an index or label out of range; "
+     "the failing line is not the one shown: run with --env CUDA_LAUNCH_BLOCKING=1"},
     {{"CUDA out of memory"}, kGpuMemoryIsFull},
     {{"CUDA error: out of memory"}, kGpuMemoryIsFull},
     {{"CUDA driver error: out of memory"}, kGpuMemoryIsFull},
     {{"Cuda failure", "out of memory"}, kGpuMemoryIsFull},  // NCCL's
     {{"illegal memory access"},
-     "a kernel read or wrote outside its memory: run with --env CUDA_LAUNCH_BLOCKING=1, or under "
-     "compute-sanitizer"},
-    {{"uncorrectable ECC error"}, "the GPU's memory is damaged: take this node out and have it tested"},
+     "a kernel read or wrote outside its memory: run with --env CUDA_LAUNCH_BLOCKING=1, "
+     "or under compute-sanitizer"},
+    {{"uncorrectable ECC error"}, "the GPU's memory is damaged: remove this node and have it tested"},
     {{"Watchdog caught collective operation timeout"},
-     "a rank did not come to this collective: the culprit is the one that is missing or behind, not the one "
-     "that "
-     "complains; look at its stacks"},
+     "a rank did not enter this collective: the culprit is the rank that is missing or behind, "
+     "not the one that reports the error; look at its stacks"},
     {{"collective operation timeout"},
-     "a rank did not come to this collective: look for the one that is missing or behind, not the one that "
-     "complains"},
+     "a rank did not enter this collective: look for the rank that is missing or behind, "
+     "not the one that reports the error"},
     {{"ncclRemoteError"}, "another rank's process or network broke; look for the first failure there"},
     {{"remote process exited or there was a network error"},
      "another rank's process or network broke; look for the first failure there"},
@@ -41,43 +39,39 @@ const Hint kHints[] = {
     {{"ncclUnhandledCudaError"},
      "CUDA failed below NCCL: run with --env NCCL_DEBUG=INFO for the first error"},
     {{"Address already in use"},
-     "another process has this port: end it, or do not choose fixed ports (MASTER_PORT is given by the "
-     "launcher)"},
+     "another process uses this port: end it, or do not choose fixed ports (the launcher sets MASTER_PORT)"},
     {{"unequal numbers of batches"},
-     "no rank has died: one has trained all its batches while others have more; train inside model.join(), "
-     "or "
-     "give all ranks as many"},
+     "no rank has died: a rank has trained all its batches while others have more; "
+     "train inside model.join(), or give all ranks the same number"},
     {{"Connection closed by peer"}, "the rank at the other end has died; look for the first failure there"},
     {{"Connection reset by peer"}, "the rank at the other end has died; look for the first failure there"},
     {{"No space left on device", "/dev/shm"},
      "shared memory is full: give the container more (--shm-size), or use fewer DataLoader workers"},
     {{"No space left on device"},
-     "the disk is full: make room where checkpoints, logs and temporary files go"},
+     "the disk is full: free space where checkpoints, logs and temporary files go"},
     {{"Bus error", "shm"},
      "shared memory is full: give the container more (--shm-size), or use fewer DataLoader workers"},
     {{"killed by SIGBUS"},
-     "mostly shared memory that is full (give the container more, --shm-size), or a mapped file that was cut "
-     "short"},
+     "usually shared memory is full (give the container more, --shm-size), or a mapped file was truncated"},
     {{"insufficient shared memory"},
      "shared memory is full: give the container more (--shm-size), or use fewer DataLoader workers"},
     {{"ModuleNotFoundError"},
-     "the interpreter does not find the module: is it the right environment? PYTHON_EXEC names the "
-     "interpreter"},
+     "Python does not find the module: is this the right environment? PYTHON_EXEC chooses the interpreter"},
     {{"cannot open shared object file"},
      "a library is not found: set LD_LIBRARY_PATH with --env, or install it on this node"},
     {{"Too many open files"}, "the limit of open files is reached: raise it with `ulimit -n`"},
-    {{"Cannot allocate memory"}, "the machine's memory, or the limit of this account, is used up"},
+    {{"Cannot allocate memory"}, "the machine's memory is used up, or this account has reached its limit"},
     {{"Resource temporarily unavailable", "thread"},
-     "no more threads may be made: raise `ulimit -u` or pids.max"},
+     "no more threads can be created: raise `ulimit -u` or pids.max"},
     {{"no kernel image is available"}, "this build of torch does not support this GPU"},
     {{"CUDA driver version is insufficient"},
-     "the driver is older than the CUDA version of torch needs: update it"},
+     "the driver is too old for the CUDA version of torch: update it"},
 };
 
 constexpr std::string_view kLostPeer[] = {
     "Connection closed by peer",
     "Connection reset by peer",
-    "SO_ERROR: Connection refused",  // Gloo's, of a peer that died before they met
+    "SO_ERROR: Connection refused",  // Gloo: the peer died before the connection was made
     "ncclRemoteError",
     "remote process exited or there was a network error",
     "NCCL communicator was aborted",

@@ -1,8 +1,7 @@
-// What the obscure errors of this field mean, by the text that they leave: a table of patterns, each with
-// what to do.
+// Explains obscure errors of this field: a table of text patterns, each with advice.
 //
-// Looked for in a worker's last lines and error file. A hint never decides anything; that a worker lost its
-// peer does, and has a function of its own. Pure.
+// The patterns are looked up in a worker's last lines and error file. Hints decide nothing; only
+// shows_lost_peer() and its relatives affect a verdict. Pure.
 #pragma once
 
 #include <span>
@@ -13,18 +12,18 @@
 namespace muster::launcher {
 
 struct Hint {
-  std::vector<std::string_view> patterns;  // all of which must occur
+  std::vector<std::string_view> patterns;  // all must occur
   std::string_view text;
 };
 std::span<const Hint> hints();
 
-// The hint for the first pattern of the table that occurs in the text, or "".
+// The hint of the first row whose patterns occur in the text, or "".
 std::string_view hint_for(std::string_view text);
 
-// Whether the text says that a connection to another rank broke: its writer is then a victim, as a rule.
+// Whether the text says that a connection to another rank broke. The rank that wrote it is usually a victim.
 bool shows_lost_peer(std::string_view text);
 
-// The same, or that a rank did not come to where the writer waits for it.
+// The same, or that another rank did not arrive where this rank waited for it.
 bool shows_missed_peer(std::string_view text);
 
 // Whether the text says that a disk is full.

@@ -34,7 +34,8 @@ std::string_view trimmed(std::string_view line) {
                                          : line.substr(first, line.find_last_not_of(" \t\r") + 1 - first);
 }
 
-constexpr std::string_view kActivity = "at ";  // what our runtime begins with, if it knows
+constexpr std::string_view kActivity =
+    "at ";  // the first line of the runtime's dump, if the activity is known
 
 // "thread 7 (train), state S, in futex_do_wait", "thread 7 (sleep): sleeps, ..."
 bool is_heading(std::string_view line) {
@@ -51,13 +52,13 @@ bool is_spys_heading(std::string_view line) {
   return line.starts_with("Thread ") && line.ends_with('"');
 }
 
-// "TID 17:", of eu-stack, which shows the main thread first.
+// "TID 17:" from eu-stack, which prints the main thread first.
 bool is_eu_stacks_heading(std::string_view line) {
   return line.starts_with("TID ") && line.ends_with(':');
 }
 
-// Of "#2  0x00007f9eef6a PMPI_Barrier - /usr/lib/libmpi.so.40", "PMPI_Barrier  (libmpi.so.40)"; names may be
-// missing. Other lines are as they should be.
+// Turns "#2  0x00007f9eef6a PMPI_Barrier - /usr/lib/libmpi.so.40" into "PMPI_Barrier  (libmpi.so.40)"; names
+// may be missing. Returns other lines unchanged.
 std::string frame_of(std::string_view line) {
   const std::size_t address = line.find("0x");
   if (!line.starts_with('#') || address == std::string_view::npos) return std::string(line);
@@ -88,12 +89,12 @@ bool is_of_system(std::string_view frame) {
       [&](std::string_view library) { return place.starts_with(library); });
 }
 
-// Which the program has called; below it is how the library waits.
+// The program made this call; deeper frames only show how the library waits.
 bool is_call_of_mpi(std::string_view frame) {
   return frame.starts_with("MPI_") || frame.starts_with("PMPI_");
 }
 
-// The frame that most of them have there, if more than half do. "": they have ended.
+// The frame of more than half of the ranks, if any. "": their stacks end above this depth.
 std::optional<std::string> majority(const std::map<Rank, MainStack>& stacks, const std::vector<Rank>& ranks,
                                     const auto& frame_of) {
   std::map<std::string, std::size_t> counts;
@@ -111,7 +112,7 @@ MainStack main_stack_of(std::string_view dump) {
   std::string activity;
   std::map<std::string, MainStack::Collective> collectives;
   int headings = 0;
-  bool is_main = false;  // as py-spy says
+  bool is_main = false;  // according to py-spy
   for (const std::string_view each : split(dump, '\n')) {
     const std::string_view line = trimmed(each);
     if (headings == 0 && line.starts_with(kActivity)) {
@@ -153,7 +154,7 @@ std::vector<std::string> shown_lines(const MainStack& stack, std::size_t count) 
   if (frame == stack.frames.end()) frame = stack.frames.begin();
   for (; frame != stack.frames.end() && lines.size() < count; ++frame) {
     lines.push_back(frame->substr(0, frame->rfind("  (")));
-    if (lines.back() == "main") break;  // what calls it helps nobody
+    if (lines.back() == "main") break;  // the frames above main are useless
   }
   return lines;
 }
@@ -175,8 +176,8 @@ std::vector<std::string> missing_in_collectives(const std::map<Rank, MainStack>&
     const std::string who = missing.size() == 1
                                 ? fmt::format("rank {} has", missing.front())
                                 : fmt::format("{} ranks, such as {}, have", missing.size(), missing.front());
-    lines.push_back(fmt::format("{} not come to collective {} of the group '{}': {}", who, newest.number,
-                                group, newest.text));
+    lines.push_back(fmt::format("{} not entered collective {} of group '{}': {}", who, newest.number, group,
+                                newest.text));
   }
   return lines;
 }

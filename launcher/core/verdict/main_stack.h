@@ -1,9 +1,8 @@
-// What a dump of a rank's stacks says of its main thread: where it is, and whether it is where the others
-// are.
+// Reads the main thread from a dump of a rank's stacks: where it is, and whether other ranks are at the same
+// place.
 //
-// Reads five forms: our runtime's, the kernel's view that an agent writes for other programs, and those of
-// Python's faulthandler, of py-spy and of eu-stack. Text of any other form is taken as frames, a line each.
-// Pure.
+// Understands five forms: the runtime's, the kernel's view that an agent writes for other programs, Python's
+// faulthandler, py-spy and eu-stack. Any other text counts as frames, one per line. Pure.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +17,10 @@
 namespace muster::launcher {
 
 struct MainStack {
-  std::string activity;  // within a step: "stage 1: forward of microbatch 3"; known of few programs
+  std::string activity;  // within a step: "stage 1: forward of microbatch 3"; few programs report it
   std::string state;     // "sleeps, system call 230 (clock_nanosleep), in hrtimer_nanosleep"
   std::vector<std::string> frames;  // the innermost first
-  // By group, where torch records them: the newest collective.
+  // The newest collective of each group, if torch records them.
   struct Collective {
     std::int64_t number = 0;
     std::string text;  // "all_reduce of Float [4]"
@@ -31,21 +30,19 @@ struct MainStack {
 
 MainStack main_stack_of(std::string_view dump);
 
-// At most `count` lines for people, after what it is at if that is known: from where the program calls MPI or
-// the system's libraries on, without offsets; or the state, if the program's own frames are not known.
+// The activity, if known, and at most `count` frames without offsets, from the program's call of MPI or of
+// the system's libraries on. Without frames of the program: the state.
 std::vector<std::string> shown_lines(const MainStack& stack, std::size_t count);
 
-// For each group whose ranks have not all entered as many collectives: "rank 1 has not come to collective 41
-// of the group 'world': all_reduce of Float [4]".
+// A line for each group whose ranks have entered different numbers of collectives: "rank 1 has not entered
+// collective 41 of group 'world': all_reduce of Float [4]".
 std::vector<std::string> missing_in_collectives(const std::map<Rank, MainStack>& stacks);
 
-// Whether it is in a collective, or asks the store for something: it may be there because another rank is
-// not.
+// Whether the rank is in a collective or in a request to the store: it may wait there for another rank.
 bool waits_for_others(const MainStack& stack);
 
-// The ranks whose main thread took another way than most: their stacks, seen from main(), part from the
-// others' first. None if all are at one place, or nowhere in particular, or where they say what they are at:
-// stages of a pipeline are at different places by nature.
+// The ranks whose stacks, seen from main(), are the first to differ from most others. Empty if all ranks are
+// at one place, without a majority, or if a rank reports its activity: pipeline stages differ by nature.
 std::vector<Rank> unlike_most(const std::map<Rank, MainStack>& stacks);
 
 }  // namespace muster::launcher

@@ -38,12 +38,12 @@ const WorkerEnd* first_failure(const AttemptFacts& facts) {
   return cause != nullptr ? cause : first;
 }
 
-// Who of those that may have trained with it ended with 0 last before somebody missed a peer; else who did
-// first after it: who leaves lets go of its connections before it has ended.
+// The rank that left `missing` alone: of the ranks that may train with it and exited with 0, the last before
+// `missing` failed, else the first after it (a process closes its connections before it ends).
 const WorkerEnd* who_left(const AttemptFacts& facts, const WorkerEnd& missing) {
   if (!shows_missed_peer(missing.text())) return nullptr;
   const auto trained_apart = [&](Rank rank) { return facts.groups.apart(rank, missing.rank); };
-  // Where all others have succeeded, nobody was left to be missed. Of two ranks that cannot be told.
+  // If all others had already succeeded, no rank left early. With two ranks the two cases look the same.
   const auto done = std::ranges::count_if(facts.ends, [&](const WorkerEnd& end) {
     return !end.failed() && !end.after_stop && end.at < missing.at && !trained_apart(end.rank);
   });
@@ -70,9 +70,9 @@ const AgentLoss* first_loss(const AttemptFacts& facts) {
   return first == facts.losses.end() ? nullptr : &*first;
 }
 
-// The peers of a node that dies notice it through their own connections, as fast as the launcher does: what
-// fails elsewhere just before the loss is seen is its victim. What fails on the node itself is told by an
-// agent that still lives, and came first.
+// The peers of a dying node notice the loss through their own connections, as fast as the launcher: a failure
+// elsewhere just before the loss is its victim. A failure on the node itself, reported by the agent while it
+// still lived, came first.
 bool precedes(const AgentLoss& loss, const WorkerEnd& failure) {
   constexpr Duration kNoticed = std::chrono::milliseconds(100);
   if (loss.node == failure.node) return loss.at <= failure.at;
@@ -109,7 +109,7 @@ Verdict out_of_time(bool committed_on_notice) {
 }
 
 Verdict lost(const AgentLoss& loss, const AttemptFacts& facts, const NodeNames& names) {
-  const bool here = names.host_of(loss.node).empty();  // where an agent runs as soon as it is started
+  const bool here = names.host_of(loss.node).empty();  // here an agent runs as soon as it is started
   const bool was_there = loss.had_joined || facts.refused_by_node || facts.started || here;
   Verdict verdict = make(loss.out_of_memory ? Kind::kOutOfMemory : Kind::kNodeLost,
                          loss.out_of_memory ? kExitOutOfMemory : kExitNodesMissing, "launcher",
@@ -141,7 +141,7 @@ Verdict failed(const WorkerEnd& end, const NodeNames& names) {
   return verdict;
 }
 
-// It ended with 0, and that is the failure: `missing` is the first that could not go on without it.
+// `left` exited with 0, and that is the failure: `missing` is the first rank that could not go on without it.
 Verdict left_early(const WorkerEnd& left, const WorkerEnd& missing, const AttemptFacts& facts,
                    const NodeNames& names) {
   const auto step = facts.steps.find(left.rank);
@@ -157,9 +157,8 @@ Verdict left_early(const WorkerEnd& left, const WorkerEnd& missing, const Attemp
                                   names.of(left.node), names.of(missing.rank, missing.node),
                                   end_text(missing))};
   verdict.hint =
-      "every rank must take as many steps as the others, or train inside model.join(); one that gives up "
-      "must "
-      "exit with another code than 0";
+      "all ranks must make the same number of steps, or train inside model.join(); "
+      "a rank that gives up must exit with a code other than 0";
   return verdict;
 }
 
@@ -169,7 +168,7 @@ std::string text_of(const std::vector<Rank>& ranks) {
   return fmt::format("ranks {} and {}", fmt::join(ranks.begin(), ranks.end() - 1, ", "), ranks.back());
 }
 
-// It is not known whose fault it is, and nobody is blamed.
+// A hang whose cause is unknown: blames no rank.
 Verdict hung_together(const AttemptFacts& facts, const std::vector<Stall>& suspects, const NodeNames& names) {
   const Stall& first = suspects.front();
   std::vector<Rank> ranks;
@@ -177,7 +176,7 @@ Verdict hung_together(const AttemptFacts& facts, const std::vector<Stall>& suspe
   std::ranges::sort(ranks);
   const std::string place = facts.hang.place_of(suspects);
   const std::string who = ranks.size() == 1
-                              ? "nothing is known of the others"
+                              ? "nothing is known about the others"
                               : fmt::format("{} hang{}", text_of(ranks), place.empty() ? "" : " in " + place);
   Verdict verdict = make(Kind::kHang, kExitTimeOut, "launcher",
                          fmt::format("no rank can be singled out: {}; {} {}", who,
@@ -196,7 +195,7 @@ Verdict hung(const AttemptFacts& facts, const NodeNames& names) {
   const bool another_ended = std::ranges::any_of(facts.ends, [&](const WorkerEnd& end) {
     return end.rank != stall.rank && !facts.groups.apart(stall.rank, end.rank);
   });
-  // Who has no other to wait for in its group, and waits, waits for another group.
+  // A rank that is alone in its group, but waits, waits for another group.
   const bool alone = facts.groups.is_alone(stall.rank, facts.world_size) &&
                      (facts.world_size == 1 || !facts.hang.is_known_to_wait(stall.rank));
   const bool compared =
@@ -222,8 +221,8 @@ bool all_succeeded(const AttemptFacts& facts) {
          std::ranges::none_of(facts.ends, &WorkerEnd::failed);
 }
 
-// Every rank has left by itself, with a checkpoint. Where all ended with 0 and none spoke of the notice, the
-// training was over before the notice reached it, and the checkpoint is one of those that it makes anyway.
+// Whether every rank saved a checkpoint and left by itself. If all exited with 0 and none mentioned the
+// notice, the training was over before the notice arrived, and the checkpoint is a regular one.
 bool all_saved(const AttemptFacts& facts) {
   const auto on_notice = [&](const WorkerEnd& end) { return left_on_notice(facts.notice_given, end); };
   return facts.notice_given && facts.committed_on_notice &&
@@ -233,22 +232,22 @@ bool all_saved(const AttemptFacts& facts) {
          (facts.told_preempted || std::ranges::any_of(facts.ends, on_notice));
 }
 
-// A scheduler may start again what it has preempted, and not what the user has stopped.
+// A scheduler may restart a job that it preempted, but not a job that the user stopped.
 Verdict left_with_checkpoint(const StopWish& notice) {
   if (notice.signal == SIGINT) return interrupted(notice);
   return make(Kind::kPreempted, kExitPreempted, "launcher",
-              "preempted: all ranks have saved a checkpoint and left; start the job again to go on");
+              "preempted: all ranks saved a checkpoint and left; start the job again to continue");
 }
 
 Verdict incomplete(const AttemptFacts& facts) {
   return make(
       Kind::kInternal, kExitInternal, "launcher",
-      fmt::format("{} of {} ranks succeeded, and how the others ended is not known",
+      fmt::format("{} of {} ranks succeeded; how the others ended is unknown",
                   std::ranges::count_if(facts.ends, [](const WorkerEnd& end) { return !end.failed(); }),
                   facts.world_size));
 }
 
-// Others may have gone on for a while, or be behind: which step they were at differs each time.
+// The steps of other ranks differ each time: they may have continued for a while, or be behind.
 void add_step(Verdict& verdict, const AttemptFacts& facts) {
   const auto own = verdict.rank ? facts.steps.find(*verdict.rank) : facts.steps.end();
   if (own != facts.steps.end()) {
@@ -280,8 +279,8 @@ void add_life(Verdict& verdict, const AttemptFacts& facts) {
   verdict.at_start = !facts.stepped && !facts.shrunk;
 }
 
-// Programs say by this code at once that they cannot be used so, and would say the same again; others say it
-// in their error files. With more ranks they may do better.
+// A program that exits at once with kExitUsage would do so again; other programs report a permanent error in
+// their error files. An attempt with more ranks may still succeed.
 void add_hope(Verdict& verdict, const AttemptFacts& facts) {
   constexpr Duration kAtOnce = std::chrono::seconds(10);
   if (verdict.kind != Kind::kExit) return;
@@ -290,9 +289,9 @@ void add_hope(Verdict& verdict, const AttemptFacts& facts) {
   const bool final = verdict.culprit->final && !facts.shrunk;
   verdict.cannot_heal = wrong_use || final;
   if (final) {
-    verdict.final_because = "its error file says that another attempt would fail alike";
+    verdict.final_because = "the program reported a permanent error";
   } else if (wrong_use) {
-    verdict.final_because = fmt::format("exit code {} within {:g} s and before a step means wrong use",
+    verdict.final_because = fmt::format("exit code {} within {:g} s and before a step means wrong usage",
                                         kExitUsage, in_seconds(kAtOnce));
   }
 }
@@ -315,7 +314,7 @@ Verdict failure_of(AttemptFacts facts, const NodeNames& names) {
     verdict = left != nullptr ? left_early(*left, *failure, facts, names) : failed(*failure, names);
   } else if (facts.grows) {
     return make(Kind::kGrown, kExitInternal, "user", "nodes were added");
-  } else if (facts.notice_given) {  // they left, and nothing was saved
+  } else if (facts.notice_given) {  // the ranks left without saving
     return facts.notice.signal != 0 ? interrupted(facts.notice) : out_of_time(facts.committed_on_notice);
   } else {
     return incomplete(facts);

@@ -1,8 +1,9 @@
-// Whose fault it was, and what the job's exit code is: decided from the facts of one attempt. Pure.
+// The verdict on one attempt: what caused the failure, and the job's exit code. Decided from the attempt's
+// facts. Pure.
 //
-// The first failing worker is the culprit, by the time at which its end was seen, corrected to the launcher's
-// clock; whoever ended after the workers had been told to stop is a victim, and so is a worker that complains
-// of a lost peer while another fails by itself, or has left with 0. docs/reference lists classes and exit
+// The first worker that failed is the culprit, by the time when its agent saw the end, corrected to the
+// launcher's clock. Victims are: a worker that ended after the workers were told to stop; a worker that
+// reports a lost peer while another failed by itself, or left with 0. docs/reference lists classes and exit
 // codes.
 #pragma once
 
@@ -29,41 +30,41 @@ constexpr int kExitTimeOut = 124;
 constexpr int kExitInternal = 125;
 constexpr int kExitOutOfMemory = 253;
 
-// Who complains of a lost peer may be seen to end before that peer: a big process, one that dumps core above
-// all, lets go of its connections long before it has ended.
+// A worker that reports a lost peer may end before that peer does: a big process, above all one that dumps
+// core, closes its connections long before it has ended.
 constexpr Duration kPeerWindow = std::chrono::seconds(3);
 
-// Who wants the end of the job: a signal of the user's, or `launch cancel`, which counts as a SIGINT.
+// How the user asked for the end of the job: by a signal, or by `launch cancel`, which counts as SIGINT.
 struct StopWish {
   int signal = 0;
   bool cancelled = false;
 };
 
-// An agent that was lost, and its workers with it.
+// The loss of an agent and its workers.
 struct AgentLoss {
   NodeId node;
   TimePoint at;
   std::string how;             // "its agent was killed by SIGKILL"
-  bool had_joined = false;     // the agent had said Hello, and was not given up by the job
-  bool out_of_memory = false;  // the kernel killed the agent for want of memory
+  bool had_joined = false;     // the agent had sent Hello, and the job had not given it up
+  bool out_of_memory = false;  // the kernel killed the agent because memory ran out
 };
 
 // The attempt, or the job, cannot go on for a reason that restarting would not change.
 struct Refusal {
   enum class Kind {
     kCannotStart,
-    kUnreachable,  // by one network, and another is tried
+    kUnreachable,  // over one network; another one is tried
     kFenced,
     kTooFewNodes
   } kind = Kind::kCannotStart;
   std::optional<NodeId> node;
   int exit_code = kExitInternal;
   std::string message;
-  // Of nodes on hosts of their own, what each said.
+  // For nodes on separate hosts: the message of each.
   std::map<NodeId, std::string> by_node{};
 };
 
-// A worker that lives on after SIGKILL.
+// A worker that is still alive after SIGKILL.
 struct Unkillable {
   Rank rank;
   NodeId node;
@@ -73,11 +74,12 @@ struct Unkillable {
 
 struct AttemptFacts {
   std::int32_t world_size = 0;
-  std::optional<TimePoint> started;  // when the agents were told to start the workers, and then said so
-  bool refused_by_node = false;      // a node refused the attempt, and counts as lost for that
+  std::optional<TimePoint>
+      started;  // when the job told the agents to start the workers, then corrected by their answers
+  bool refused_by_node = false;  // a node refused the attempt, and therefore counts as lost
   std::vector<WorkerEnd> ends;
-  std::map<Rank, std::int64_t> steps;  // the newest that each rank has reported
-  bool stepped = false;                // some rank made a step in this attempt
+  std::map<Rank, std::int64_t> steps;  // the newest step of each rank
+  bool stepped = false;                // a rank made a step in this attempt
   bool shrunk = false;                 // the attempt has fewer ranks than the job may have
   std::vector<AgentLoss> losses;
   std::optional<Refusal> refusal;
@@ -86,18 +88,18 @@ struct AttemptFacts {
   bool hangs = false;  // the attempt was stopped because of a hang
   TrainingGroups groups;
   std::vector<Unkillable> unkillable;
-  // Other processes that live on after SIGKILL: "process 12 (sudo, uid 0) ..."
+  // Other processes that are still alive after SIGKILL: "process 12 (sudo, uid 0) ..."
   std::vector<std::string> leftovers;
-  bool notice_given = false;  // to save and leave
-  StopWish notice{};          // whose; signal 0: the time limit's
+  bool notice_given = false;  // workers were told to save and leave
+  StopWish notice{};          // who gave the notice; signal 0: the time limit
   bool committed_on_notice = false;
-  bool told_preempted = false;  // a rank said that it leaves on notice
+  bool told_preempted = false;  // a rank reported that it leaves because of the notice
   bool out_of_time = false;     // the time limit has passed
-  bool grows = false;           // it was stopped so that added nodes take part in the next
+  bool grows = false;           // stopped so that added nodes take part in the next attempt
 };
 
 struct Verdict {
-  enum class Kind {  // the class of the cause; name_of() names it
+  enum class Kind {  // the class of the cause; see name_of()
     kSucceeded,
     kExit,
     kSignal,
@@ -112,34 +114,35 @@ struct Verdict {
     kInterrupted,
     kCancelled,
     kInternal,
-    kGrown,  // it was ended for nodes that had been added
+    kGrown,  // ended because nodes were added
   } kind = Kind::kInternal;
   int exit_code = kExitInternal;
-  std::string origin;                // worker, launcher, user, or none on success
+  std::string origin;                // "worker", "launcher", "user", or "none" on success
   std::string cause;                 // one clause: "rank 2 (node1) was killed by SIGKILL"
-  std::optional<WorkerEnd> culprit;  // how it ended, if a worker is to blame and its end is known
-  std::optional<Rank> rank;          // to blame
-  std::vector<Rank> suspects;        // of a hang, where the evidence singles out none of these
+  std::optional<WorkerEnd> culprit;  // the end of the worker to blame, if known
+  std::optional<Rank> rank;          // the rank to blame
+  std::vector<Rank> suspects;        // for a hang: the candidates, if no rank can be singled out
   std::optional<NodeId> node;
-  std::optional<TimePoint> at;  // of the failure, or when a rank that hangs last got on; launcher's clock
-  std::optional<std::int64_t> step;   // the newest of `rank`, or of any rank if it reported none
-  std::vector<std::string> evidence;  // a line each
-  std::string hint;                   // what to do about it, or ""
+  std::optional<TimePoint> at;  // time of the failure, or of a hanging rank's last progress; launcher's clock
+  std::optional<std::int64_t> step;   // newest step of `rank`, or of any rank if `rank` reported none
+  std::vector<std::string> evidence;  // one fact per line
+  std::string hint;                   // advice, or ""
   std::int32_t collateral_count = 0;  // workers that failed too, or were stopped, because of the culprit
-  std::vector<Rank> collateral;       // those of them whose end is known
+  std::vector<Rank> collateral;       // the ranks among them whose end is known
   Duration lived{};                   // from the start of the workers to `at`
-  bool refused_by_node = false;       // a node refused the attempt, and counts as lost for that
-  bool stopped_from_outside = false;  // of a hang: who hangs has been stopped or frozen
-  bool cannot_heal = false;           // the program says that a restart would fail alike
-  bool at_start = false;              // it came before the first step of an attempt at full size
+  bool refused_by_node = false;       // a node refused the attempt, and therefore counts as lost
+  bool stopped_from_outside = false;  // for a hang: the rank was stopped or frozen
+  bool cannot_heal = false;           // the program says that a restart would fail, too
+  bool at_start = false;              // failed before the first step of an attempt at full size
   enum class GaveUp { kNot, kNoProgress, kBudget } gave_up = GaveUp::kNot;
-  std::string final_because;       // why it is not tried again although restarts are left, or ""
-  bool lost_before_start = false;  // a node was, whose agent had joined, and no worker had been started
-  bool never_came = false;         // the agent of the node that is to blame could not be started
+  std::string final_because;  // why the job does not restart although restarts are left, or ""
+  bool lost_before_start =
+      false;                // a node was lost after its agent had joined, before any worker was started
+  bool never_came = false;  // the agent of the node to blame could not be started
 
-  // A failure of workers or nodes; not what was asked for, nor what would be refused again.
+  // True for failures of workers or nodes; false if the user asked for the end, or it would be refused again.
   bool restart_may_help() const;
-  // Whether the culprit ended with 0, and another rank missed it.
+  // Whether the culprit exited with 0 although another rank still needed it.
   bool is_early_leave() const;
   std::string cause_and_step() const;  // "rank 2 (node1) was killed by SIGKILL at step 57"
 };
@@ -147,24 +150,26 @@ struct Verdict {
 std::string_view name_of(Verdict::Kind kind);  // "out_of_memory"
 std::string name_of(const StopWish& wish);     // "SIGINT"
 
-// Behind "stopped" or "cancelled" in a line: "by SIGINT" of "stopped by SIGINT", other causes as they are.
+// The cause for a line that begins with "stopped" or "cancelled": "stopped by SIGINT" becomes "by SIGINT";
+// other causes are unchanged.
 std::string_view cause_of_end(std::string_view cause);
 
-// Whether it was told to save and leave, and has done so.
+// Whether the worker was told to save and leave, and did so.
 bool left_on_notice(bool notice_given, const WorkerEnd& end);
 
-// `names`: of the nodes, for the cause and the evidence.
+// `names`: the nodes' names in the cause and the evidence.
 Verdict judge(const AttemptFacts& facts, const NodeNames& names = {});
 
-// The verdict of a job that the user stopped where the failed attempt would have been repeated: `failed`,
-// with the user's exit code.
+// The verdict of a job that the user stopped when it would have restarted: `failed`, with the exit code of
+// the user's stop.
 Verdict stopped_after(const Verdict& failed, const StopWish& wish);
-// The same for a job whose time was up: `failed`, with exit code 124.
+// The same for a job that reached its time limit: `failed`, with exit code 124.
 Verdict out_of_time_after(const Verdict& failed, bool committed_on_notice);
-// The verdict of a job whose restart never ran, for the reason `end`: `end`, with the culprit of `failed`. A
-// refusal is then the launcher's own failure, because the user's input was right once.
+// The verdict of a job whose restart never ran because of `end`: `end`, with the culprit of `failed`. A
+// refusal then counts as the launcher's own failure, because an earlier attempt accepted the user's input.
 Verdict ended_after(const Verdict& failed, const Verdict& end);
-// The exit code of a failure before anything runs: kExitUsage if another path would do, else kExitInternal.
+// The exit code if a path fails before anything runs: kExitUsage if another path may work, else
+// kExitInternal.
 int exit_code_of_path_error(ErrorCode code);
 
 }  // namespace muster::launcher

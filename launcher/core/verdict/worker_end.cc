@@ -16,11 +16,11 @@ namespace muster::launcher {
 
 namespace {
 
-// The launcher's own verdicts: a worker's number must not be taken for one of them.
+// Reserved for the launcher's own verdicts: a worker's code must not be mistaken for one of them.
 constexpr int kOwnExitCodes[] = {kExitNodesMissing, kExitPreempted, kExitTimeOut, kExitInternal,
                                  kExitOutOfMemory};
 
-// More are searched for an exception.
+// The search for an exception reads more lines.
 constexpr std::size_t kShownLines = 20;
 
 std::string exception_of(const ErrorFile& error, const std::vector<std::string>& last_lines) {
@@ -40,8 +40,8 @@ std::vector<std::string> last_of(const std::vector<std::string>& lines, std::siz
 
 WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing) {
   const ErrorFile error = read_error_file(exited.error_file);
-  // Told to stop, a worker ends by TERM, or with a code of its own choice, or by the KILL that follows.
-  // Another signal, and a KILL that nobody sent yet, are its own misfortune.
+  // A stop explains an end by TERM, by any exit code, or by the KILL that follows. It does not explain
+  // another signal, or a KILL before the job sent one.
   const bool as_told =
       exited.signal == 0 || exited.signal == SIGTERM || (exited.signal == SIGKILL && killing);
   return {.rank = exited.rank,
@@ -86,14 +86,14 @@ int exit_code_for(const WorkerEnd& end) {
 }
 
 std::string end_text(const WorkerEnd& end) {
-  if (end.out_of_memory()) return "was killed by the kernel for want of memory";
+  if (end.out_of_memory()) return "was killed by the kernel because memory ran out";
   if (!end.mpi_fault.empty()) return end.mpi_fault;
-  // 1 is what an exception leaves.
+  // An uncaught exception ends a program with 1.
   if (end.signal == 0 && end.exit_code == 1 && !end.exception.empty())
     return fmt::format("failed with {}", end.exception);
   const std::string text = end.signal != 0 ? fmt::format("was killed by {}", signal_name(end.signal))
                                            : fmt::format("exited with code {}", end.exit_code);
-  // By these two signals Python and C++ end of an exception; any other comes from somewhere else.
+  // An exception may end Python and C++ programs with these two signals; other signals have other causes.
   const bool of_exception =
       end.signal == SIGABRT || end.signal == SIGINT || (end.signal == 0 && end.failed());
   return of_exception && !end.exception.empty() ? fmt::format("{} after {}", text, end.exception) : text;

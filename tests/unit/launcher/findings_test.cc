@@ -36,7 +36,7 @@ TEST(Findings, JudgeProcessesByWorkersAndTheirThreads) {
       judge_processes({{"a", 5000, 0}, {"/x/pids.max", 1000, 2000}, {"c", 1000, 990}}, kDemand);
   EXPECT_EQ(
       tightest.text,
-      "0 processes and threads are left of 1000, and about 536 will run (/x/pids.max is the nearest limit)");
+      "0 more processes and threads are allowed, of 1000; about 536 will run (tightest limit: /x/pids.max)");
   EXPECT_EQ(tightest.advice, "raise /x/pids.max (of a container: docker run --pids-limit)");
 }
 
@@ -45,7 +45,7 @@ TEST(Findings, JudgeSharedMemoryBySizeAndWhatIsFree) {
   EXPECT_THAT(judge_shared_memory(Space{64 * kMiB, 64 * kMiB}, kDemand).advice, HasSubstr("--shm-size"));
   const Finding full = judge_shared_memory(Space{8 * kGiB, 10 * kMiB}, kDemand);
   EXPECT_EQ(full.result, kWarn);
-  EXPECT_THAT(full.advice, HasSubstr("look for what fills it"));
+  EXPECT_THAT(full.advice, HasSubstr("find the files that fill it"));
   const Finding small = judge_shared_memory(Space{128 * kMiB, 128 * kMiB}, kDemand);
   EXPECT_EQ(small.result, kWarn);
   EXPECT_EQ(small.advice, "16 ranks want 256 MiB: mount -o remount,size=256M /dev/shm") << "nothing fills it";

@@ -164,7 +164,7 @@ TEST_F(ForgedJournal, AStateThatContradictsItselfIsRefused) {
   state = state_in(Phase::kRunning);
   ASSERT_EQ(state[kHangs], false);
   state[kHangs] = true;
-  EXPECT_THAT(refusal_of(state), HasSubstr("no Job has such fields")) << "nobody stalls";
+  EXPECT_THAT(refusal_of(state), HasSubstr("no Job has such fields")) << "no rank stalls";
   state = state_in(Phase::kPreparing);
   state[kMembers] = json::array();
   EXPECT_THAT(refusal_of(state), HasSubstr("no Job has such fields")) << "nobody prepares";

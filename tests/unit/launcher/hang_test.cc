@@ -95,7 +95,7 @@ TEST(Hang, IsTheFaultOfTheOneThatMayTakeLongAndIsWaitedForByAllThatStall) {
   hang.add_stacks(Rank(1), NodeId(1), "write\nsave()  (train+0x1)\nmain\n");
   ASSERT_THAT(suspects_of(hang), ElementsAre(1));
   EXPECT_EQ(hang.suspects()[0].node, NodeId(1));
-  EXPECT_EQ(hang.suspects()[0].what, "does not come to where the others wait");
+  EXPECT_EQ(hang.suspects()[0].what, "does not arrive where the others wait");
 }
 
 Hang all_wait_but(Rank culprit) {
@@ -118,7 +118,7 @@ TEST(Hang, IsTheFaultOfARankThatIsElsewhereAndMayBe) {
   hang.moved(Rank(3), 6);
   ASSERT_THAT(suspects_of(hang), ElementsAre(3));
   EXPECT_EQ(hang.suspects()[0].node, NodeId(1));
-  EXPECT_EQ(hang.suspects()[0].what, "does not come to where the others wait");
+  EXPECT_EQ(hang.suspects()[0].what, "does not arrive where the others wait");
   hang.moved(Rank(1), 6);
   EXPECT_THAT(suspects_of(hang), ElementsAre(0, 2)) << "rank 1 does not wait for rank 3";
 }
@@ -253,7 +253,7 @@ TEST(Hang, SaysWhichRankHasNotComeToACollective) {
                   "collective 8 of the group 'world', which has ended 8: barrier\nread\nmain\n");
   EXPECT_THAT(hang.evidence(),
               ElementsAre("rank 1: read", "rank 1: main",
-                          "rank 1 has not come to collective 9 of the group 'world': broadcast of Long [2]",
+                          "rank 1 has not entered collective 9 of group 'world': broadcast of Long [2]",
                           "rank 0: all_reduce"));
 }
 

@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(
              "missing or behind"},
         Case{"torch.distributed.DistBackendError: NCCL error ... ncclRemoteError: A call failed",
              "first failure"},
-        Case{"[enforce fail] bind: Address already in use", "another process has this port"},
+        Case{"[enforce fail] bind: Address already in use", "another process uses this port"},
         Case{"[gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:5", "first failure"},
         Case{"Connection closed by peer [::1]:5 (...; rank 0 has ended after 5; unequal numbers of batches "
              "need "

@@ -117,9 +117,8 @@ TEST(MainStack, SaysWhoHasNotComeToTheNewestCollectiveOfAGroup) {
   const std::map<Rank, MainStack> stacks{{Rank(0), in_collective(41, 40)}, {Rank(1), in_collective(40, 40)}};
   EXPECT_EQ(stacks.at(Rank(0)).frames, main_stack_of(waits(1)).frames);
   EXPECT_EQ(stacks.at(Rank(0)).collectives.at("left, which has ended 3: ").number, 7);
-  EXPECT_THAT(
-      missing_in_collectives(stacks),
-      ElementsAre("rank 1 has not come to collective 41 of the group 'world': all_reduce of Float [4]"));
+  EXPECT_THAT(missing_in_collectives(stacks),
+              ElementsAre("rank 1 has not entered collective 41 of group 'world': all_reduce of Float [4]"));
   EXPECT_THAT(
       main_stack_of("collective x of the group 'a', which has ended 1: b\ncollective 3\n").collectives,
       IsEmpty());

@@ -356,7 +356,7 @@ TEST(Verdict, ExitCodeTwoAtOnceAndBeforeAStepIsWrongUseAndNotTriedAgain) {
   EXPECT_FALSE(judge(ends_with(kExitUsage, 1s)).restart_may_help());
   EXPECT_EQ(judge(ends_with(kExitUsage, 1s)).exit_code, kExitUsage);
   EXPECT_EQ(judge(ends_with(kExitUsage, 1s)).final_because,
-            "exit code 2 within 10 s and before a step means wrong use");
+            "exit code 2 within 10 s and before a step means wrong usage");
   EXPECT_TRUE(judge(ends_with(kExitUsage, 10s)).restart_may_help());
   EXPECT_TRUE(judge(ends_with(3, 1s)).restart_may_help());
   AttemptFacts trained = ends_with(kExitUsage, 1s);
@@ -373,7 +373,7 @@ TEST(Verdict, OfAHangOfWhichOnlyOneRankIsHeardBlamesNobody) {
   stalled.hangs = true;
   EXPECT_EQ(judge(stalled).rank, std::nullopt);
   EXPECT_EQ(judge(stalled).cause,
-            "no rank can be singled out: nothing is known of the others; rank 1 (node1) does not get on");
+            "no rank can be singled out: nothing is known about the others; rank 1 (node1) does not get on");
   stalled.hang.add_stacks(Rank(0), NodeId(0), "main\n");
   EXPECT_EQ(judge(stalled).rank, Rank(1));
 }
@@ -384,7 +384,7 @@ TEST(Verdict, WhatItsErrorFileCallsFinalIsNotTriedAgain) {
   exited.error_file = R"({"message": {"message": "ValueError: no"}, "final": true})";
   const Verdict verdict = judge(facts({worker_end(NodeId(0), exited, false)}));
   EXPECT_FALSE(verdict.restart_may_help());
-  EXPECT_EQ(verdict.final_because, "its error file says that another attempt would fail alike");
+  EXPECT_EQ(verdict.final_because, "the program reported a permanent error");
   EXPECT_EQ(verdict.exit_code, 1);
   AttemptFacts shrunk = facts({worker_end(NodeId(0), exited, false)});
   shrunk.started = kVerdictStart;
