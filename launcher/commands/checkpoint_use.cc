@@ -13,8 +13,8 @@ std::optional<CheckpointUse> last_use_of(const Options& options) {
   const auto alive = is_alive(last->owner);
   const std::string who = owner_of(*last);
   if (!alive)
-    return CheckpointUse{kUnknown, fmt::format("{} is taken over from job {} on host {}: if that job still "
-                                               "runs, it will stop",
+    return CheckpointUse{kUnknown, fmt::format("{} is taken over from job {} on host {}: "
+                                               "if that job still runs, it will stop",
                                                directory, last->job, last->owner.host)};
   if (!*alive)
     return CheckpointUse{kOver, fmt::format("{} was last used by {}, which has ended", directory, who)};

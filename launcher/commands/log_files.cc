@@ -87,7 +87,7 @@ NodeId LogFiles::node_of(std::uint64_t attempt, Rank rank) const {
 }
 
 // Takes the bytes in the order of order.log. Then takes the bytes that order.log does not list: the newest,
-// or all bytes if there is no order.log. Each of its lines counts bytes of one stream; due_bytes adds them
+// or all bytes if order.log does not exist. Each of its lines counts bytes of one stream; due_bytes adds them
 // up, so bytes that are early or missing do not shift the order of later ones.
 void LogFiles::read_rank(RankLogs& logs, const OnLine& on_line, bool is_new) {
   (void)logs.order.read([&](std::string_view bytes, double) { logs.order_rest += bytes; });

@@ -47,8 +47,8 @@ int list(const CommandArguments& arguments, const Invocation& invocation) {
 int add(const CommandArguments& arguments, const Invocation& invocation, const std::string& hosts) {
   if (const auto parsed = parse_hosts(hosts, "nodes add"); !parsed) return refuse(parsed.error(), kExitUsage);
   if (hosts.size() > kMostHostsBytes)
-    return refuse(wrong_use(fmt::format("nodes add: {} bytes of host names: give at most {}, and the other "
-                                        "hosts with another command",
+    return refuse(wrong_use(fmt::format("nodes add: {} bytes of host names: give at most {}, "
+                                        "and the other hosts with another command",
                                         hosts.size(), kMostHostsBytes)),
                   kExitUsage);
   const bool now = arguments.has("grow");

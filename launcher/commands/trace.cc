@@ -96,10 +96,10 @@ int tell(const JobRecord& job, const TraceWishes& wishes, const Trace::Summary& 
   std::vector<std::string> remarks = summary.remarks;
   const auto world_size = static_cast<std::size_t>(job.world_size);
   if (summary.ranks < world_size)
-    remarks.push_back(fmt::format(
-        "{} of {} ranks have no trace here: a host that keeps its own logs sends traces only when an "
-        "attempt has ended",
-        world_size - summary.ranks, world_size));
+    remarks.push_back(
+        fmt::format("{} of {} ranks have no trace here: "
+                    "a host that keeps its own logs sends traces only when an attempt has ended",
+                    world_size - summary.ranks, world_size));
   if (wishes.json) {
     const nlohmann::ordered_json json = {{"job_id", job.job_id},         {"file", wishes.file},
                                          {"events", summary.events},     {"ranks", summary.ranks},

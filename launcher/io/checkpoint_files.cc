@@ -19,13 +19,13 @@ namespace {
 
 constexpr std::string_view kModelPrefix = "model.";
 constexpr std::string_view kValueKey = "value:";
-// In the metadata of a file that holds all of a state: how many ranks wrote it.
+// The metadata key of a file with a whole state; its value is the number of ranks that saved it.
 constexpr std::string_view kRanksKey = "muster.ranks";
 constexpr std::int32_t kMostRanks = 1 << 20;
 constexpr int kReadThreads = 4;
 
-// In the order of its elements, each at most kExportPieceBytes, as far as that goes: elements below 8 bits
-// stay together.
+// Cuts a slice into pieces of at most kExportPieceBytes, in the order of its elements. Does not cut tensors
+// with elements below 8 bits.
 void cut_into_pieces(Dtype dtype, const Slice& slice, std::vector<Slice>& pieces) {
   const auto cut = std::ranges::find_if(slice.sizes, [](std::int64_t size) { return size > 1; });
   if (cut == slice.sizes.end() || bits_of(dtype) < 8 ||
@@ -57,7 +57,7 @@ Status read_piece(const OpenCheckpoint& checkpoint, const std::string& name, con
   return read_parts(checkpoint.path, checkpoint.manifest.files, *std::move(requests), kReadThreads);
 }
 
-// A file that is written from the beginning to the end, and its digests by the way.
+// Writes a file from the beginning to the end, and computes its chunks' digests on the way.
 class SequentialFile {
  public:
   SequentialFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
@@ -78,7 +78,7 @@ class SequentialFile {
     }
     return {};
   }
-  // It is on the disk then.
+  // Syncs the file to the disk.
   Status finish() {
     if (!pending_.empty()) end_chunk();
     return fsync(fd_.get()) == 0 ? Status() : system_failure("cannot sync " + path_, errno);
@@ -99,7 +99,7 @@ class SequentialFile {
 };
 
 std::map<std::string, std::string> metadata_of(const CheckpointManifest& manifest, bool all) {
-  // Without it, Transformers takes no file.
+  // Transformers refuses files without it.
   std::map<std::string, std::string> metadata{{"format", "pt"}};
   if (!all) return metadata;
   metadata.emplace(kRanksKey, std::to_string(manifest.world_size));
@@ -134,7 +134,7 @@ Expected<Written> write_tensors(const OpenCheckpoint& checkpoint, bool all, cons
   return Written{.tensor_count = headers.size(), .size_bytes = file->size_bytes()};
 }
 
-// A file of tensors that somebody else wrote, and what of a state each of them becomes.
+// The file to import.
 struct Source {
   std::string path;
   SafetensorsHeader header;
@@ -142,12 +142,13 @@ struct Source {
   bool whole_state = false;
 };
 
+// A tensor's or value's place in the state.
 struct Destination {
-  std::optional<std::size_t> rank;  // whose own it is
+  std::optional<std::size_t> rank;  // the owner; nothing: shared by all ranks
   std::string name;
 };
 
-// "rank.3.NAME": the rank and the name; else the name alone.
+// "rank.3.NAME" gives rank 3 and NAME; another name gives no rank.
 Destination destination_of(const Source& source, std::string_view name) {
   constexpr std::string_view kRank = "rank.";
   if (!source.whole_state) return {.rank = {}, .name = fmt::format("{}{}", kModelPrefix, name)};
@@ -167,17 +168,17 @@ Expected<Source> open_source(const std::string& path) {
       ranks != source.header.metadata.end()) {
     const auto count = parse_number<std::int32_t>(ranks->second);
     if (!count || *count < 1 || *count > kMostRanks)
-      return failure(ErrorCode::kCorrupt, "cannot use {}: {} is {}, which is no number of ranks", path,
+      return failure(ErrorCode::kCorrupt, "cannot use {}: {} is {}, which is not a number of ranks", path,
                      kRanksKey, one_line(ranks->second));
     source.ranks = *count;
     source.whole_state = true;
   }
-  if (source.header.tensors.empty()) return failure(ErrorCode::kInvalidArgument, "{} holds no tensor", path);
+  if (source.header.tensors.empty()) return failure(ErrorCode::kInvalidArgument, "{} has no tensors", path);
   return source;
 }
 
-// What stands in the checkpoint's file, in its order: the tensors under their new names, and where in the
-// source each begins.
+// The contents of the checkpoint's file, in order: the tensors under their new names, and the offset at which
+// each begins in the source.
 struct ImportLayout {
   std::vector<HeaderTensor> tensors;
   std::map<std::string, std::uint64_t> source_begin;
@@ -189,7 +190,7 @@ Expected<ImportLayout> lay_out_import(const Source& source, CheckpointManifest& 
   std::map<std::string, Destination> destinations;
   for (const HeaderTensor& tensor : source.header.tensors) {
     const Destination destination = destination_of(source, tensor.name);
-    // As a rank names what is its own, but that here one file has them all.
+    // One file holds the own tensors of all ranks, so their names begin with the rank.
     const std::string name =
         destination.rank ? fmt::format("rank.{}.{}", *destination.rank, destination.name) : destination.name;
     layout.tensors.push_back({.name = name, .dtype = tensor.dtype, .shape = tensor.shape});
@@ -226,7 +227,7 @@ Status copy_bytes(int from, const std::string& path, std::uint64_t begin, std::u
     const ssize_t got = pread(from, bytes.data(), bytes.size(), static_cast<off_t>(begin + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_failure("cannot read " + path, errno);
-    if (got == 0) return failure(ErrorCode::kCorrupt, "{} became shorter while it was read", path);
+    if (got == 0) return failure(ErrorCode::kCorrupt, "{} became shorter during the read", path);
     if (Status written = to.write(std::string_view(bytes).substr(0, static_cast<std::size_t>(got))); !written)
       return written;
     done += static_cast<std::uint64_t>(got);

@@ -1,7 +1,7 @@
-// Checkpoints beside safetensors files of others: the one written as the other, and two compared.
+// Exports checkpoints as safetensors files, imports such files, and compares two checkpoints.
 //
-// Streams: no more than some pieces of kExportPieceBytes are in memory, whatever the size of a tensor. All
-// that is read of a checkpoint is verified. Blocking.
+// Holds only a few pieces of kExportPieceBytes in memory, whatever the size of a tensor. Verifies everything
+// that it reads from a checkpoint. Blocking.
 #pragma once
 
 #include <map>
@@ -19,24 +19,24 @@ struct OpenCheckpoint {
   std::string path;  // of its files
   CheckpointManifest manifest;
 };
-// kNotFound, kCorrupt, kInvalidArgument: as read_manifest() and with_contents().
+// Errors: those of read_manifest() and with_contents(): kNotFound, kCorrupt, kInvalidArgument.
 Expected<OpenCheckpoint> open_checkpoint(const CheckpointDirectory& directory, CheckpointId id,
                                          bool verified);
 
-// Its tensors by the names that they have outside: of `all`, those of each rank as "rank.0.NAME"; else the
-// model's, as PyTorch names them.
+// The checkpoint's tensors by their names in an exported file. With `all`: the whole state, with each rank's
+// own tensors as "rank.0.NAME". Without: only the model's tensors, as PyTorch names them.
 std::map<std::string, const SavedTensor*> tensors_of(const CheckpointManifest& manifest, bool all);
 
 struct Written {
   std::size_t tensor_count = 0;
   std::uint64_t size_bytes = 0;
 };
-// Writes tensors_of() into one file, which does not exist: it appears whole or not at all.
+// Writes tensors_of() into one new file. The file appears complete or not at all.
 Expected<Written> export_tensors(const OpenCheckpoint& checkpoint, bool all, const std::string& path);
 
-// The other way round, into a directory that holds no checkpoint: an attempt of its own commits step `step`.
-// A file of `all` becomes the state that it was; of another one the tensors become the model's. What is wrong
-// with the file is said before anything is written.
+// Imports such a file into a checkpoint directory without checkpoints, as step `step` of a new attempt. A
+// file exported with `all` restores the whole state; the tensors of any other file become the model's. Checks
+// the file before it writes anything.
 struct Imported {
   CheckpointId id;
   Written written;

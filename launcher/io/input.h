@@ -1,6 +1,6 @@
-// The seam to the job's input, which one rank gets.
+// The seam to the job's input, which goes to one rank.
 //
-// Nothing here waits, and nothing is read that was not asked for. One thread.
+// Never blocks, and reads no more than requested. One thread.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,12 @@ namespace muster::launcher {
 
 class Input {
  public:
-  // Nothing: the input has ended, or cannot be read any more.
+  // Empty text: the input has ended, or cannot be read any more.
   using OnRead = std::function<void(std::string text)>;
   virtual ~Input() = default;
 
-  // Answered once by at most so many bytes, when there are some; never inside. Not asked again before.
+  // Calls `done` once, after the return, with 1 to `most` bytes as soon as there are some. One read at a
+  // time.
   virtual void read(std::size_t most, OnRead done) = 0;
 };
 

@@ -44,7 +44,7 @@ void Launcher::close() {
 
 // ---- What happens ----
 
-// How long the launcher slept is told before what came, or became due, meanwhile.
+// First passes the seconds that the launcher has slept; then events that arrived or became due meanwhile.
 void Launcher::post(Event event) {
   if (!performing_) tick_if_due();
   if (!*open_) return;
@@ -55,7 +55,7 @@ void Launcher::post(Event event) {
     const Event next = std::move(events_.front());
     events_.pop_front();
     const Decisions decisions = controller_.on(next, parts_.time.now());
-    // What is done comes before what is shown of it: agents wait for it.
+    // Performs all actions before it shows them: agents wait for the actions.
     for (const Decision& decision : decisions)
       std::visit([this](const auto& action) { perform(action); }, decision.action);
     const Duration age = parts_.time.now() - started_;
@@ -87,7 +87,7 @@ void Launcher::hear(ConnectionId connection, Attempt attempt, wire::ToLauncher m
   if (auto* output = std::get_if<wire::Output>(&message)) {
     parts_.view.show_output(from.agent.node, *output,
                             from.session->received_output(output->stream, output->text.view().size()));
-    output->text = {};  // to the core, output is a sign of life only
+    output->text = {};  // the core needs only the sign of life
   }
   if (auto* piece = std::get_if<wire::LogPiece>(&message)) {
     parts_.view.keep_log(from.agent.node, attempt, *piece,
@@ -102,9 +102,9 @@ void Launcher::hear(ConnectionId connection, Attempt attempt, wire::ToLauncher m
   if (const auto* stacks = std::get_if<wire::WorkerStacks>(&message)) parts_.view.show_stacks(*stacks);
   if (auto* pong = std::get_if<wire::Pong>(&message); pong != nullptr && !pong->usage.empty()) {
     if (attempt == controller_.job().attempt()) parts_.view.show_usage(pong->usage);
-    pong->usage.clear();  // nothing is decided by it
+    pong->usage.clear();  // the core decides nothing from it
   }
-  // Nodes without hosts have the launcher's own clock.
+  // Without hosts, all nodes are on this machine and share its clock.
   if (plan_.job.trace && !plan_.hosts.empty() && std::holds_alternative<wire::Pong>(message)) {
     if (const auto answer = from.session->take_clock_answer())
       parts_.view.keep_clock(from.agent.node, controller_.job().names().host_of(from.agent.node), *answer);
@@ -204,7 +204,7 @@ void Launcher::perform(const LookForCheckpoint& action) {
 
 void Launcher::perform(const Send& action) {
   Session* const session = session_of(action.node);
-  if (session == nullptr) return;  // the connection has closed, and the fleet hears of it next
+  if (session == nullptr) return;  // the connection has closed; the fleet's next event says so
   session->advance_to(action.attempt);
   if (!std::holds_alternative<wire::StartWorkers>(action.message))
     return session->send(action.attempt, action.message);
@@ -213,7 +213,7 @@ void Launcher::perform(const Send& action) {
   session->send(action.attempt, message);
 }
 
-// Not before: what is decided is kept in the journal.
+// The core does not add the keys, since the journal records its decisions.
 void Launcher::add_keys(AgentId agent, wire::ToAgent& message) const {
   auto& neighbours = std::get<wire::StartWorkers>(message).neighbours;
   if (!parts_.neighbour_key) return neighbours.clear();
@@ -283,7 +283,7 @@ Expected<std::string> Launcher::add_nodes(const std::string& text, bool now) {
                      now ? ", after the next commit" : "");
 }
 
-// ---- For those who look at the job ----
+// ---- Answers about the job ----
 
 JobStatus Launcher::status() const {
   const TimePoint now = parts_.time.now();

@@ -1,9 +1,8 @@
-// The performer of all that the launcher decides: hands what happens to the controller, and does what it
-// says.
+// The performer of the launcher's decisions: passes events to the controller, and performs its actions.
 //
-// The outside lies behind five seams: machines (fleet/bootstrap.h), the lineage (lineage.h), people
-// (view/view.h), the job's input (input.h), time. Agents speak over sessions. Events that come while one is
-// being handled wait for their turn. No decision is made here. One thread; the parts outlive it.
+// Five seams lead outside: machines (fleet/bootstrap.h), the lineage (lineage.h), people (view/view.h), the
+// job's input (input.h), time. Agents talk over sessions. Events that arrive while another one is handled
+// wait for their turn. Decides nothing. One thread; the parts outlive it.
 #pragma once
 
 #include <deque>
@@ -33,10 +32,11 @@ class Launcher final : private Bootstrap::Listener {
     Bootstrap& bootstrap;
     Lineage& lineage;
     View& view;
-    std::function<void()> finished;  // the job is over, and nothing of it is left
-    Controller::Witness witness{};   // hears of each event and of what was decided
-    Input* input = nullptr;          // of a job whose plan names a rank that gets it
-    // The key of two agents, by their name (wire::peer_identity). None: there are no neighbours.
+    std::function<void()> finished;  // called when the job is over and nothing of it is left
+    Controller::Witness witness{};   // called with each event and its decisions
+    Input* input = nullptr;          // null: no rank of the plan gets the input
+    // The key that two agents share, by their identity (wire::peer_identity). Empty: agents have no
+    // neighbours.
     std::function<std::string(const std::string& identity)> neighbour_key{};
   };
   Launcher(Plan plan, Parts parts);
@@ -44,17 +44,18 @@ class Launcher final : private Bootstrap::Listener {
   Launcher& operator=(const Launcher&) = delete;
   ~Launcher() override { close(); }
 
-  // Once.
+  // Call once.
   void begin();
-  // Ends all conversations, and hears nothing any more.
+  // Ends all conversations, and ignores all events from now on.
   void close();
 
-  // What the user wants: by a signal, or by `launch cancel`.
+  // Requests of the user: a signal, and `launch cancel`.
   void interrupt(int signal) { post(Interrupted{signal}); }
   void cancel(bool now) { post(Cancelled{now}); }
-  // More nodes, from `launch nodes add`, as --hosts takes them; what there is to tell, or why they cannot be.
+  // Adds nodes (`launch nodes add`). `hosts`: as --hosts takes them. Returns a line for the user; an error
+  // says why the job cannot have these nodes.
   Expected<std::string> add_nodes(const std::string& hosts, bool now);
-  // Wants the stacks of all workers: the ranks that will answer.
+  // Asks all workers for their stacks. Returns the ranks that will answer.
   std::vector<Rank> ask_for_stacks();
   JobStatus status() const;
   NodeList nodes() const { return list_nodes(plan_, controller_.fleet(), controller_.job()); }
@@ -64,7 +65,7 @@ class Launcher final : private Bootstrap::Listener {
   struct Conversation {
     AgentId agent;
     std::shared_ptr<Session> session;
-    bool accepted = false;  // else nothing of it was heard
+    bool accepted = false;  // the session has started
   };
 
   void agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) override;
@@ -73,7 +74,7 @@ class Launcher final : private Bootstrap::Listener {
   void hear(ConnectionId connection, Attempt attempt, wire::ToLauncher message);
   void closed(ConnectionId connection, const Error& why);
 
-  // What an agent says that looks after the rank which gets the input.
+  // Updates the input feed by a message of the agent with the rank that gets the input.
   void follow_input(AgentId agent, Attempt attempt, const wire::ToLauncher& message);
   void pass_input_on();
 
@@ -87,7 +88,7 @@ class Launcher final : private Bootstrap::Listener {
   void perform(const LookForCheckpoint& action);
   void perform(const Send& action);
   void perform(const Tell& action);
-  void perform(const Record&) {}  // View::show() has kept it
+  void perform(const Record&) {}  // View::show() writes it
   void perform(const Finish& action);
   void add_keys(AgentId agent, wire::ToAgent& message) const;
   Session* session_of(NodeId node);
@@ -102,13 +103,13 @@ class Launcher final : private Bootstrap::Listener {
   bool performing_ = false;
   std::map<ConnectionId, Conversation> conversations_;
   ConnectionId newest_connection_;
-  std::deque<std::pair<TimePoint, std::string>> told_;  // the last lines, for those who ask
+  std::deque<std::pair<TimePoint, std::string>> told_;  // the newest lines for the user, for status()
   std::string told_progress_;
   InputFeed feed_;
   bool reading_input_ = false;
   TimePoint started_;
-  TimePoint next_second_ = TimePoint::max();                   // none before the beginning
-  std::shared_ptr<bool> open_ = std::make_shared<bool>(true);  // for answers that come after the end
+  TimePoint next_second_ = TimePoint::max();                   // max: not begun
+  std::shared_ptr<bool> open_ = std::make_shared<bool>(true);  // callbacks look here: false after close()
 };
 
 }  // namespace muster::launcher

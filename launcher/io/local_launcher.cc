@@ -14,21 +14,21 @@ namespace muster::launcher {
 
 namespace {
 
-// The same signal of the same process, so soon, is one.
+// A repeated signal of the same process within this time counts once.
 constexpr Duration kTwinLimit = std::chrono::milliseconds(50);
 
-// Another bootstrap (fleet/bootstrap.h) is chosen here, by what the plan says.
+// Chooses the bootstrap (fleet/bootstrap.h) by the plan. A new one needs a line here.
 std::unique_ptr<Bootstrap> make_bootstrap(const Plan& plan, const LocalLauncher::Parts& parts) {
   if (!plan.hosts.empty())
     return std::make_unique<RemoteBootstrap>(parts.context.get_executor(), plan, parts.agent_program);
   return std::make_unique<LocalBootstrap>(parts.context.get_executor(), plan, parts.agent_program);
 }
 
-// From a secret that never leaves this process.
+// Derives the key from a secret that never leaves this process.
 std::string neighbour_key(const net::Key& secret, const std::string& identity) {
   const auto tls = net::Tls::load();
   if (tls) return net::to_hex((*tls)->derive_key(secret, identity));
-  log::warning("agents copy nothing from one another's memory: {}", tls.error().message());
+  log::warning("agents cannot keep copies of each other's checkpoints in memory: {}", tls.error().message());
   return "";
 }
 
@@ -77,7 +77,7 @@ void LocalLauncher::run() {
   wait_for_signals();
   launcher_.begin();
   publish();
-  // Not before: what went on here would keep the agents from their processors while they are executed.
+  // After the start: earlier, this process would compete with the agents for processors while they start.
   ask_for_short_slices();
   context_.run();
   enquiries_.close();
@@ -91,7 +91,7 @@ void LocalLauncher::run() {
   journal_.flush();
 }
 
-// While the agents start: it must not cost the start anything. The job does without both if need be.
+// Runs while the agents start, so that it does not delay the start. The job goes on if either file fails.
 void LocalLauncher::publish() {
   if (const Status written = write_job_record(plan_); !written) terminal_.say(written.error().message());
   const Status open = enquiries_.open(plan_.job.log_directory);

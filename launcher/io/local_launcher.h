@@ -1,7 +1,7 @@
-// A launcher on this machine, wired: its agents are child processes or come through host shells, its lineage
-// is a directory, people look at a terminal and into files, the input is stdin, and the user sends signals.
+// Wires a launcher to this machine: agents are child processes or run through host shells, the lineage is a
+// directory, people read the terminal and files, the input is stdin, and the user sends signals.
 //
-// Owns what is between the launcher and one io_context, and decides nothing. One thread; the parts outlive
+// Owns everything between the launcher and one io_context, and decides nothing. One thread; the parts outlive
 // it.
 #pragma once
 
@@ -29,10 +29,10 @@ class LocalLauncher {
   LocalLauncher& operator=(const LocalLauncher&) = delete;
   ~LocalLauncher() { signals_.release(); }
 
-  // Returns when the job is over and nothing of it is left. job() then tells how it went.
+  // Returns when the job is over and nothing of it is left. job() then has the result.
   void run();
   const Job& job() const { return launcher_.controller().job(); }
-  // Lines for the user, of rank logs that are incomplete here.
+  // Lines for the user about rank logs that are incomplete here.
   std::vector<std::string> missing_logs() const { return view_.missing_logs(); }
 
  private:
@@ -51,7 +51,7 @@ class LocalLauncher {
   LocalLineage lineage_;
   LocalView view_;
   JournalFile journal_;
-  std::unique_ptr<StandardInput> input_;  // of a job in which a rank gets it
+  std::unique_ptr<StandardInput> input_;  // null: no rank gets the input
   Launcher launcher_;
   struct {
     int signal = 0;

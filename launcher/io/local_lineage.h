@@ -1,7 +1,6 @@
-// The lineage in a checkpoint directory. It answers before the call returns: the directory is read and
-// written then, and the launcher waits for the disk.
+// The lineage in a checkpoint directory.
 //
-// One thread; blocking.
+// Blocking: reads and writes the directory in the call, and answers before the call returns. One thread.
 #pragma once
 
 #include "common/checkpoint/directory.h"
@@ -11,7 +10,7 @@ namespace muster::launcher {
 
 class LocalLineage final : public Lineage {
  public:
-  // `path`: the checkpoint directory. If it is empty, nothing may be asked.
+  // `path`: the checkpoint directory. If it is empty, no other function may be called.
   LocalLineage(std::string path, std::string job_id)
       : directory_(std::move(path)), job_id_(std::move(job_id)) {}
   void begin_attempt(const BeginAttempt& wish, OnBegun begun, OnDenied denied) override;

@@ -19,9 +19,9 @@ namespace {
 
 constexpr Duration kForegroundPause = std::chrono::milliseconds(500);
 
-// A pipe or a terminal is opened once more, so that it does not block here, and blocks for others as before.
-// A file has its place, and a socket or another user's pipe cannot be opened: a copy of the descriptor is
-// read.
+// Opens a pipe or a terminal once more, so that it is non-blocking here and blocks for others as before.
+// Copies the descriptor of a file, which has its own position, and of a socket or another user's pipe, which
+// cannot be opened again.
 int open_input() {
   struct stat status{};
   const bool known = fstat(STDIN_FILENO, &status) == 0;
@@ -41,7 +41,7 @@ StandardInput::StandardInput(const asio::any_io_executor& executor,
       input_(executor, open_input()),
       timer_(executor),
       is_terminal_(isatty(STDIN_FILENO) != 0) {
-  // Reading from a terminal in the background then fails, and does not stop this process.
+  // With SIGTTIN ignored, reading from a terminal in the background fails and does not stop this process.
   if (is_terminal_) signal(SIGTTIN, SIG_IGN);
 }
 
@@ -58,7 +58,7 @@ void StandardInput::close() {
   input_.close(ignored);
 }
 
-// A file cannot be waited for, and need not be.
+// For a regular file, async_wait() fails at once, and take() reads.
 void StandardInput::wait() {
   input_.async_wait(asio::posix::stream_descriptor::wait_read,
                     [this](const boost::system::error_code& error) {
@@ -74,7 +74,7 @@ void StandardInput::wait_for_foreground() {
 }
 
 void StandardInput::take() {
-  // Somebody else may have read what came.
+  // Another program may have read the input first.
   pollfd now{input_.native_handle(), POLLIN, 0};
   if (poll(&now, 1, 0) == 0) return wait();
   std::string text(most_, '\0');

@@ -1,8 +1,8 @@
 // This process's stdin as the job's input: a terminal, a pipe, a file.
 //
-// Nobody who shares the terminal or pipe is disturbed: its flags stay as they are. In the background a
-// terminal is not read, and does not stop this process; what is typed comes when the job is in the foreground
-// again. One thread.
+// Does not change the flags of the terminal or pipe, since other programs may share it. In the background it
+// reads nothing from a terminal, and the terminal does not stop this process; the typed text arrives when the
+// job is in the foreground again. One thread.
 #pragma once
 
 #include "common/net/asio.h"
@@ -12,7 +12,7 @@ namespace muster::launcher {
 
 class StandardInput final : public Input {
  public:
-  // `say`: hears why the input cannot be read any more.
+  // Calls `say` with the reason if the input cannot be read any more.
   StandardInput(const asio::any_io_executor& executor, std::function<void(const std::string&)> say);
   StandardInput(const StandardInput&) = delete;
   StandardInput& operator=(const StandardInput&) = delete;

@@ -1,4 +1,4 @@
-// What stops a launch while no job runs yet, and whom it tells.
+// Lets signals stop a launch before its job runs.
 #pragma once
 
 #include <csignal>
@@ -11,17 +11,17 @@
 
 namespace muster::launcher {
 
-// What is done before a job gets this; all of it outlives that.
+// The argument of functions that prepare a job; outlives their calls.
 struct BeforeJob {
-  int signals;  // a signalfd: the first of INT, TERM, HUP and QUIT ends it; -1: none
+  int signals;  // a signalfd: INT, TERM, HUP or QUIT ends the preparation; -1: no signals
   std::function<void(const std::string&)> say;
 };
 
 // Waits for the first of these signals.
 class StopSignal {
  public:
-  // `signals`: a signalfd, which stays the caller's; -1: the signals do what they do. Calls once, with the
-  // number of INT, TERM, HUP or QUIT.
+  // Calls `on_signal` once, with the number of INT, TERM, HUP or QUIT. `signals`: a signalfd, which the
+  // caller keeps; -1: the signals keep their usual effect.
   StopSignal(asio::io_context& context, int signals, std::function<void(int)> on_signal)
       : signals_(context), on_signal_(std::move(on_signal)) {
     if (signals < 0) return;

@@ -1,5 +1,5 @@
-// Hears that so many bytes of a worker's output need not be kept any more: their reader has taken them, or
-// they were thrown away.
+// A function to call when `bytes` of a worker's output need no longer be kept: their reader has taken them,
+// or they were thrown away.
 #pragma once
 
 #include <cstddef>

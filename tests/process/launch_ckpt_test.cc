@@ -362,7 +362,7 @@ TEST_F(LaunchCkpt, AnswersWrongUseInOneLine) {
       {{"prune", step_path(300), "--keep", "1"}, "name the whole directory"},
       {{"import", nothing, scratch / "text"}, "cannot use " + (scratch / "text")},
       {{"import", nothing, scratch / "missing"}, "cannot open " + (scratch / "missing")},
-      {{"import", nothing, scratch / "empty"}, "holds no tensor"},
+      {{"import", nothing, scratch / "empty"}, "has no tensors"},
       {{"import", nothing, scratch / "f99"}, "tensor a has the unknown type F99"},
       {{"import", nothing, nothing}, "cannot use " + nothing},
       {{"import", nothing, scratch / "text", "--step", "-1"}, "--step"},

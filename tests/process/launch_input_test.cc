@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{{"--wrap", "1:gdb", "true"}, 2, "--wrap: 1 is not a rank of this job: give 0"},
         BadInput{{"no-such-program"}, 127, "no-such-program: not found in PATH"},
         BadInput{{"/no/such.py"}, 127, "/no/such.py: not found"},
-        BadInput{{"/etc/passwd"}, 126, "/etc/passwd: may not be executed"},
+        BadInput{{"/etc/passwd"}, 126, "/etc/passwd: not executable"},
         BadInput{{"/etc"}, 126, "/etc: is a directory"}));
 
 TEST(LaunchInput, WhatHostsLackAndThisMachineTooIsNoMatterOfCopying) {

@@ -130,9 +130,9 @@ TEST(LaunchOutput, AReaderThatNeverReadsHoldsUpTheJobForTheStallAndLinesAreCount
   const ssize_t got = read(reader.get(), taken.data(), taken.size());
   ASSERT_GT(got, 0);
   const auto whole = std::count(taken.begin(), taken.begin() + got, '\n');
-  EXPECT_THAT(run.err(),
-              HasSubstr(fmt::format("launch: {} lines were not taken from stdout; the log files have them",
-                                    kManyLinesCount - whole)));
+  EXPECT_THAT(run.err(), HasSubstr(fmt::format(
+                             "launch: the reader of stdout did not take {} lines; the log files have them",
+                             kManyLinesCount - whole)));
   for (int rank = 0; rank < 4; ++rank) {
     const std::string file = fmt::format("{}/attempt_1/rank_{}/stdout.log", run.job_directory(), rank);
     EXPECT_EQ(std::filesystem::file_size(file), 400'000U * 100) << rank;

@@ -13,7 +13,7 @@ namespace muster::launcher {
 
 namespace {
 
-// The last value of a flag counts, but of --env all do: add_setting keeps them in their order.
+// The last value of a flag counts. --env may repeat: add_setting() keeps all its values in order.
 Expected<Settings> settings_of(const Arguments& arguments) {
   Settings settings;
   for (const GivenFlag& given : arguments.flags) {
@@ -23,7 +23,7 @@ Expected<Settings> settings_of(const Arguments& arguments) {
   return settings;
 }
 
-// A file of hosts may be a pipe: `--hostfile <(scontrol show hostnames)`.
+// A hostfile may be a pipe: `--hostfile <(scontrol show hostnames)`.
 Status read_files(const Settings& settings, Surroundings& here) {
   constexpr std::uint64_t kLimitBytes = 16 << 20;
   for (const auto& [source, path] : files_of(settings)) {
@@ -65,7 +65,7 @@ Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std:
     if (program.empty()) program = std::move(file->program);
   }
   const bool has_program = !program.empty();
-  // A machine can be checked without a program; `true` is one that asks for nothing.
+  // `launch check` needs no program; `true` stands in for it.
   if (!has_program && command.name == "check") program = {"true"};
   Surroundings with_files = here;
   if (const Status read = read_files(*settings, with_files); !read) return std::unexpected(read.error());

@@ -1,6 +1,6 @@
-// Makes options of the command line, variables and the configuration file.
+// Makes options from the command line, variables and the configuration file.
 //
-// Reads the files that settings name, and nothing else; starts nothing. Each error is one line for the user.
+// Reads only the files that settings name; starts nothing. Each error is one line for the user.
 #pragma once
 
 #include <string>
@@ -19,11 +19,11 @@ struct Request {
   std::vector<std::string> notices;  // one line each, for stderr
   bool has_program = true;           // false only for `check`
 };
-struct Answer {  // --help or --version: to be printed, and that is all
+struct Answer {  // to --help or --version: print it and end
   std::string text;
 };
 
-// `words`: those after the name of `command`, which takes a program.
+// `words`: the words after the name of `command`. `command` takes a program.
 Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std::string>& words,
                                                           const Surroundings& here,
                                                           const Command& command = *find_command("run"));

@@ -22,11 +22,11 @@ struct Reading {
   const std::string& path;
   const Environment& environment;
   ConfigFile file{};
-  std::map<std::string, int, std::less<>> lines{};  // by option, where it stands
+  std::map<std::string, int, std::less<>> lines{};  // by option
 };
 
-// `~` at the beginning, $NAME and ${NAME}; $$ is a dollar sign. What the environment does not have is an
-// error, or stays.
+// Expands `~` at the beginning, $NAME and ${NAME}; $$ becomes a dollar sign. A name that the environment
+// lacks is an error, or stays as it is.
 Expected<std::string> expanded(std::string_view text, const Environment& environment, bool may_stay) {
   std::string result;
   const auto value_of = [&](std::string_view name) -> std::optional<std::string> {
@@ -59,7 +59,7 @@ Expected<std::string> expanded(std::string_view text, const Environment& environ
   return result;
 }
 
-// The list that was meant: `[train, --lr, 0.1]`.
+// The YAML list that the user probably meant: `[train, --lr, 0.1]`.
 std::string as_list(const std::string& text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+=$~-";
@@ -72,14 +72,14 @@ std::string as_list(const std::string& text) {
   return fmt::format("[{}]", fmt::join(words, ", "));
 }
 
-// The words of a value: a scalar is one, a list several, a map gives KEY=VALUE each (for `env`).
+// The words of a value: one from a scalar, several from a list, KEY=VALUE words from a map (for `env`).
 Expected<std::vector<std::string>> words_of(const YAML::Node& value, const std::string& name,
                                             const Environment& environment) {
   if (!value.IsScalar() && !value.IsSequence() && !value.IsMap())
     return failure(ErrorCode::kInvalidArgument, "has no value: write `{}: VALUE`", name);
   const auto word_of = [&](const YAML::Node& node) -> Expected<std::string> {
     if (!node.IsScalar()) return failure(ErrorCode::kInvalidArgument, "its parts must be plain values");
-    // Its names are those of a line's prefix.
+    // Its ${NAME}s are fields of the line prefix, not variables.
     if (name == "log-line-prefix-template") return node.Scalar();
     return expanded(node.Scalar(), environment, /*may_stay=*/name == "program");
   };
@@ -96,7 +96,7 @@ Expected<std::vector<std::string>> words_of(const YAML::Node& value, const std::
   }
   for (const auto& part : value) {
     if (value.IsMap() && !keys.insert(part.first.Scalar()).second)
-      return failure(ErrorCode::kInvalidArgument, "{} stands there twice", part.first.Scalar());
+      return failure(ErrorCode::kInvalidArgument, "{} appears twice", part.first.Scalar());
     const Status added =
         value.IsMap() ? add(word_of(part.second), part.first.Scalar() + "=") : add(word_of(part), "");
     if (!added) return std::unexpected(added.error());
@@ -107,7 +107,7 @@ Expected<std::vector<std::string>> words_of(const YAML::Node& value, const std::
 Status check_new(Reading& reading, const std::string& option, int line) {
   const auto [place, is_new] = reading.lines.try_emplace(option, line);
   if (is_new) return {};
-  return failure(ErrorCode::kInvalidArgument, "{}: stands in line {} already: give it once", option,
+  return failure(ErrorCode::kInvalidArgument, "{}: already given in line {}: give it once", option,
                  place->second);
 }
 
@@ -134,7 +134,7 @@ Status add(Reading& reading, std::string name, const YAML::Node& value, int line
   constexpr std::string_view kNotInFiles[] = {"config", "help", "print-completion", "version"};
   if (flag == nullptr || std::ranges::find(kNotInFiles, flag->name) != std::end(kNotInFiles)) {
     return failure(ErrorCode::kInvalidArgument, "{}: {}", name,
-                   flag == nullptr ? unknown_flag_hint(name) : "cannot stand in a file");
+                   flag == nullptr ? unknown_flag_hint(name) : "not allowed in a configuration file");
   }
   if (flag->treatment == Treatment::kUnsupported)
     return failure(ErrorCode::kInvalidArgument, "{}: not supported: {}", name, flag->text);
@@ -159,7 +159,7 @@ Status add(Reading& reading, std::string name, const YAML::Node& value, int line
   return {};
 }
 
-// What yaml-cpp says, with the line itself: where the indent is wrong, its words mean little.
+// Adds the line to yaml-cpp's message, which says little about a wrong indentation.
 Error unreadable(const std::string& path, const std::string& text, const YAML::Exception& error) {
   if (error.mark.is_null()) return {ErrorCode::kInvalidArgument, fmt::format("{}: {}", path, error.msg)};
   const auto lines = split(text, '\n');
@@ -167,12 +167,12 @@ Error unreadable(const std::string& path, const std::string& text, const YAML::E
   const std::string_view line = lines[number];
   const bool blank = line.find_first_not_of(" \t\r") == std::string_view::npos;
   const bool indented = line.starts_with(' ') || line.starts_with('\t');
-  return {ErrorCode::kInvalidArgument,
-          fmt::format("{} line {}{}: {}{}", path, number + 1,
-                      blank ? "" : fmt::format(": `{}`", line.substr(0, 200)), error.msg,
-                      indented && !blank
-                          ? ": keys begin in the first column, and what belongs to one is indented by spaces"
-                          : "")};
+  return {
+      ErrorCode::kInvalidArgument,
+      fmt::format(
+          "{} line {}{}: {}{}", path, number + 1, blank ? "" : fmt::format(": `{}`", line.substr(0, 200)),
+          error.msg,
+          indented && !blank ? ": begin keys in the first column, and indent their values with spaces" : "")};
 }
 
 Expected<ConfigFile> read(const std::string& path, const Environment& environment) {
@@ -181,7 +181,7 @@ Expected<ConfigFile> read(const std::string& path, const Environment& environmen
   Reading reading{path, environment};
   try {
     const YAML::Node root = YAML::Load(*text);
-    if (!root.IsMap()) return failure(ErrorCode::kInvalidArgument, "{}: must hold `flag: value` lines", path);
+    if (!root.IsMap()) return failure(ErrorCode::kInvalidArgument, "{}: must have `flag: value` lines", path);
     for (const auto& entry : root) {
       const int line = entry.first.Mark().line + 1;
       if (Status added = add(reading, entry.first.Scalar(), entry.second, line); !added)
@@ -197,7 +197,7 @@ Expected<ConfigFile> read(const std::string& path, const Environment& environmen
 
 Expected<ConfigFile> read_config_file(const std::string& path, const Environment& environment) {
   auto file = read(path, environment);
-  // Keys and values are quoted, and what yaml-cpp says quotes too; line breaks among them.
+  // Messages quote keys and values, and so does yaml-cpp; these may contain line breaks.
   if (!file) return std::unexpected(Error(file.error().code(), one_line(file.error().message())));
   return file;
 }

@@ -1,9 +1,8 @@
-// The configuration file of --config: YAML whose keys are the long flag names, and `program`, a list of
-// words. `~`, `$NAME` and `${NAME}` stand for what the environment has; in `program` a name that it does not
-// have stays, for the worker may.
+// The configuration file of --config: YAML with the long flag names as keys, and `program`, a list of words.
 //
-// The only place that knows yaml-cpp. Values are checked later, with those of flags and variables
-// (options.h).
+// Expands `~`, `$NAME` and `${NAME}` from the environment. An unset name is an error, but stays as it is in
+// `program`, since the worker's environment may have it. The only file that uses yaml-cpp. options.h checks
+// the values later, with those of flags and variables.
 #pragma once
 
 #include <string>
@@ -18,7 +17,7 @@ struct ConfigFile {
   std::vector<std::string> program;
 };
 
-// Errors name the file, the line where there is one, and the key.
+// Errors name the file, the line if there is one, and the key.
 Expected<ConfigFile> read_config_file(const std::string& path, const Environment& environment);
 
 }  // namespace muster::launcher

@@ -1,6 +1,6 @@
-// How many NVIDIA GPUs this machine's workers can see, asked of the driver's own library.
+// Counts the NVIDIA GPUs that this machine's workers can see, with the driver's own library.
 //
-// The library is loaded when called and not before: a job without GPUs pays nothing for it.
+// The call loads the library, so that a job without GPUs does not pay for it.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace muster::launcher {
 
 struct GpuCount {
   std::int32_t count = 0;
-  std::string note;  // why there are none
+  std::string note;  // why the count is 0
 };
 
-// `visible`: CUDA_VISIBLE_DEVICES, if set, which limits the count.
+// `visible`: CUDA_VISIBLE_DEVICES, if set; it limits the count.
 GpuCount count_gpus(const std::optional<std::string>& visible);
 
 }  // namespace muster::launcher

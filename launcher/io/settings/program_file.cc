@@ -15,8 +15,8 @@ namespace muster::launcher {
 
 namespace {
 
-// ": did you mean ./train?", of the files beside a path where nothing is: those that end so, and may be read
-// or executed (`access_mode`).
+// ": did you mean ./train?" for a path that does not exist, or "". Considers the files in the same directory
+// with this ending that this user may read or execute (`access_mode`).
 std::string near_file(const std::string& path, std::string_view ending, int access_mode) {
   constexpr std::size_t kMostFiles = 10'000;
   const std::size_t folder_size = path.rfind('/') + 1;  // 0 where there is none
@@ -42,20 +42,21 @@ Status check_script(const std::string& path) {
   if (stat(path.c_str(), &status) != 0)
     return failure(ErrorCode::kNotFound, "{}: not found{}", path, near_file(path, ".py", R_OK));
   if (S_ISDIR(status.st_mode)) return failure(ErrorCode::kPermission, "{}: is a directory", path);
-  if (access(path.c_str(), R_OK) != 0) return failure(ErrorCode::kPermission, "{}: may not be read", path);
+  if (access(path.c_str(), R_OK) != 0)
+    return failure(ErrorCode::kPermission, "{}: no permission to read it", path);
   return {};
 }
 
-// What may have been meant by a name that is not found.
+// A hint about the user's mistake, for a name that was not found.
 std::string hint_about(const std::string& name) {
   if (name.find_first_of(" ;|&<>") != std::string::npos)
-    return fmt::format(": a line of the shell needs `sh -c {}`", as_shell_word(name));
+    return fmt::format(": a shell command line needs `sh -c {}`", as_shell_word(name));
   if (name.contains('/')) return near_file(name, "", X_OK);
   switch (look_up_program("./" + name, "", "").error) {
     case 0: return fmt::format(": did you mean ./{}?", name);
     case EISDIR: return ": here it is a directory";
     case EACCES:
-      return fmt::format(": here it is a file that may not be executed (if it is a program: chmod +x {})",
+      return fmt::format(": here it is a file that is not executable (if it is a program: chmod +x {})",
                          as_shell_word(name));
     default: return "";
   }
@@ -67,8 +68,8 @@ Status check_executable(const std::string& name, const std::string& search_path)
   const bool in_path = name.find('/') == std::string::npos;
   if (found.error == EISDIR) return failure(ErrorCode::kPermission, "{}: is a directory", name);
   if (found.error != ENOENT) {
-    return failure(ErrorCode::kPermission, "{}: {}may not be executed (if it is a program: chmod +x {})",
-                   name, in_path ? "found in PATH, but " : "", as_shell_word(found.path));
+    return failure(ErrorCode::kPermission, "{}: {}not executable (if it is a program: chmod +x {})", name,
+                   in_path ? "found in PATH, but " : "", as_shell_word(found.path));
   }
   const std::string hint = hint_about(name);
   if (!in_path) return failure(ErrorCode::kNotFound, "{}: not found{}", name, hint);
@@ -79,7 +80,7 @@ Status check_executable(const std::string& name, const std::string& search_path)
 
 Status check_program(const std::vector<std::string>& command, const std::string& search_path) {
   if (Status executable = check_executable(command.front(), search_path); !executable) return executable;
-  // `python3 -u FILE`, as the plan makes it.
+  // The plan's form for scripts: `python3 -u FILE`.
   if (command.size() > 2 && command[1] == "-u" && command[2].ends_with(".py"))
     return check_script(command[2]);
   return {};

@@ -1,6 +1,6 @@
-// Whether the program can be started, looked at before anything is: a wrong name should not cost an agent.
+// Checks that the program can be started, before the launcher starts any agent.
 //
-// Agents look again, each on its own node. Reads the file system only.
+// Agents check again, each on its own node. Only reads the file system.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace muster::launcher {
 // `search_path` is PATH. kNotFound (exit code 127) or kPermission (126).
 Status check_program(const std::vector<std::string>& command, const std::string& search_path);
 
-// Which MPI the program is built with; nothing if it is not there, or cannot be read.
+// The MPI that the program is built with; nothing if the file does not exist or cannot be read.
 std::optional<wire::Mpi> mpi_of_file(const std::vector<std::string>& command, const std::string& search_path);
 
 }  // namespace muster::launcher

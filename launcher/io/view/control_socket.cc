@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kRequestLimitBytes = 4096;
 constexpr std::size_t kAnswerLimitBytes = std::size_t{64} << 20;  // the stacks of a thousand ranks
-constexpr auto kCallerPatience = std::chrono::seconds(5);         // for a request, and for each piece written
+constexpr auto kCallerPatience = std::chrono::seconds(5);         // to read a request, and to write a piece
 
 bool may_ask(int fd) {
   ucred peer{};
@@ -38,7 +38,7 @@ void Caller::finish() {
   if (!writing_) close();
 }
 
-// What takes longer than the limit ends by the closed socket.
+// Closes the socket, and so ends the current wait, after the limit.
 void Caller::limit_time() {
   timer_.expires_after(kCallerPatience);
   timer_.async_wait([self = shared_from_this()](const boost::system::error_code& cancelled) {
@@ -109,7 +109,7 @@ awaitable<void> ControlSocket::accept_all() {
     auto socket = co_await acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
     if (error == asio::error::operation_aborted) co_return;
     if (error) {
-      // Out of descriptors, most likely: accept would fail again at once.
+      // Most likely out of descriptors: another accept would fail at once.
       pause.expires_after(std::chrono::milliseconds(100));
       co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
       if (error) co_return;
@@ -125,7 +125,7 @@ awaitable<void> ControlSocket::serve(std::shared_ptr<Caller> caller) {
   const auto line = co_await read_line(caller);
   if (line) {
     on_request_(*line, caller);
-    // Until it hangs up or is done with: whatever else it sends is not read.
+    // Waits until the caller disconnects or finish() closes the socket; does not read what else it sends.
     boost::system::error_code error;
     co_await caller->socket_.async_wait(asio::local::stream_protocol::socket::wait_error,
                                         asio::redirect_error(asio::use_awaitable, error));
@@ -142,7 +142,7 @@ awaitable<Expected<std::string>> ControlSocket::read_line(std::shared_ptr<Caller
     boost::system::error_code error;
     const std::size_t got = co_await caller->socket_.async_read_some(
         asio::buffer(buffer), asio::redirect_error(asio::use_awaitable, error));
-    if (error) co_return failure(ErrorCode::kUnavailable, "the caller is gone ({})", error.message());
+    if (error) co_return failure(ErrorCode::kUnavailable, "the caller has left ({})", error.message());
     line.append(buffer, got);
     const std::size_t end = line.find('\n');
     if (end == std::string::npos) continue;
@@ -150,7 +150,7 @@ awaitable<Expected<std::string>> ControlSocket::read_line(std::shared_ptr<Caller
     line.resize(end);
     co_return line;
   }
-  co_return failure(ErrorCode::kCorrupt, "a request of more than {} bytes", kRequestLimitBytes);
+  co_return failure(ErrorCode::kCorrupt, "the request has more than {} bytes", kRequestLimitBytes);
 }
 
 }  // namespace muster::launcher

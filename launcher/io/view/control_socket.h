@@ -1,9 +1,9 @@
-// control.sock in a job's directory, on which a running launcher answers those who look at the job.
+// control.sock in a job's directory: a running launcher answers requests about the job there.
 //
-// A caller sends one line of JSON and gets lines of JSON; the connection is closed after the last. Only
-// processes of the same user, or root's, are heard. Nothing here waits for a caller: one that is slow, silent
-// or floods is cut off, and at most kCallerLimit are served at once. The path may be longer than a socket's
-// name may be. Must live as long as the task group that it was opened with. One thread.
+// A caller sends one line of JSON and gets lines of JSON; the launcher closes the connection after the last
+// line. Only processes of the same user or of root may ask. Never blocks: disconnects callers that are slow,
+// silent or flood it, and serves at most kCallerLimit at once. The path may be longer than a socket's name
+// may be. Must live as long as the task group that it was opened with. One thread.
 #pragma once
 
 #include <functional>
@@ -19,9 +19,9 @@ namespace muster::launcher {
 
 class Caller : public std::enable_shared_from_this<Caller> {
  public:
-  // A line, its newline included. Ignored once the caller is gone.
+  // `line` includes its newline. Does nothing once the caller has left.
   void send(std::string_view line);
-  // Nothing more is sent: closes when all is written.
+  // The last line has been sent: closes when everything is written.
   void finish();
 
  private:
@@ -44,9 +44,9 @@ class Caller : public std::enable_shared_from_this<Caller> {
 class ControlSocket {
  public:
   static constexpr int kCallerLimit = 16;
-  // Hears of a caller that has sent its line; `line` is without the newline.
+  // Called when a caller has sent its line. `line` lacks the newline.
   using OnRequest = std::function<void(const std::string& line, std::shared_ptr<Caller> caller)>;
-  // Binds, and serves from now on.
+  // Binds the socket, and serves callers from now on.
   static Expected<std::unique_ptr<ControlSocket>> open(const asio::any_io_executor& executor,
                                                        net::TaskGroup& tasks, const std::string& directory,
                                                        OnRequest on_request);
@@ -68,8 +68,8 @@ class ControlSocket {
   int caller_count_ = 0;
 };
 
-// The address of DIRECTORY/control.sock, however long the path is: it leads through an open directory, which
-// must stay open until the address has been used.
+// The address of DIRECTORY/control.sock for a path of any length: it goes through a descriptor of the
+// directory, which must stay open until the address has been used.
 struct ControlAddress {
   UniqueFd directory;
   std::string path;

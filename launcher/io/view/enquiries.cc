@@ -8,11 +8,11 @@ namespace {
 
 using nlohmann::json;
 
-// Agents read what ranks use as long as somebody asks so often.
+// Agents measure the ranks' usage for this long after the latest request.
 constexpr Duration kUsageLinger = std::chrono::seconds(5);
 
 std::string line_of(const json& answer) {
-  // What workers wrote need not be UTF-8.
+  // Workers' text may not be UTF-8.
   return answer.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
@@ -77,7 +77,7 @@ void Enquiries::answer(const std::string& line, const std::shared_ptr<Caller>& c
   } else if (command == "dump") {
     start_dump(caller);
   } else {
-    end_with(caller, {{"error", "no command: give status, top, nodes, add_nodes, cancel or dump"}});
+    end_with(caller, {{"error", "unknown command: give status, top, nodes, add_nodes, cancel or dump"}});
   }
 }
 
@@ -99,7 +99,7 @@ void Enquiries::hear(const std::vector<wire::RankUsage>& usage) {
 
 void Enquiries::start_dump(const std::shared_ptr<Caller>& caller) {
   const std::vector<Rank> ranks = answers_.ask_for_stacks();
-  if (ranks.empty()) return end_with(caller, {{"error", "no worker runs"}});
+  if (ranks.empty()) return end_with(caller, {{"error", "no worker is running"}});
   dumps_.push_back({caller, {ranks.begin(), ranks.end()}, time_.now() + kStacksLimit});
   alarm_->set(dumps_.front().deadline);
 }
@@ -112,7 +112,7 @@ void Enquiries::hear(const wire::WorkerStacks& stacks) {
   end_dumps();
 }
 
-// Those that are complete, or have waited long enough.
+// Ends the dumps that are complete or have reached their deadline.
 void Enquiries::end_dumps() {
   std::erase_if(dumps_, [this](const Dump& dump) {
     if (!dump.missing.empty() && dump.deadline > time_.now()) return false;

@@ -1,7 +1,7 @@
-// What those who look at a running job may ask of its launcher: status, top, nodes, more nodes, dump, cancel.
+// Answers requests to a running job's launcher: status, top, nodes, add_nodes, dump, cancel.
 //
-// Speaks JSON over the control socket (docs/protocol.md) and knows the launcher by a few functions. Stacks
-// that are asked for are passed on as they come; who has not answered in time is named. One thread.
+// Talks JSON over the control socket (docs/protocol.md) and calls the launcher through a few functions.
+// Passes on stacks as they arrive; names the ranks that have not answered in time. One thread.
 #pragma once
 
 #include <functional>
@@ -25,21 +25,22 @@ class Enquiries {
 
   struct Answers {
     std::function<JobStatus()> status;
-    // Saving first, where all ranks can; or `now`.
+    // Lets the job save first, if all ranks can; with `now` it does not.
     std::function<void(bool now)> cancel;
-    // Asks all agents for the stacks of their workers: the ranks that will answer.
+    // Asks all agents for the stacks of their workers. Returns the ranks that will answer.
     std::function<std::vector<Rank>()> ask_for_stacks;
     std::function<NodeList()> nodes;
-    // What there is to tell of these hosts, or why they cannot be added. `now`: after the next commit.
+    // Adds hosts. Returns a line for the user; an error says why not. `now`: they take part after the next
+    // commit.
     std::function<Expected<std::string>(const std::string& hosts, bool now)> add_nodes;
   };
   Enquiries(asio::io_context& context, net::Time& time, Answers answers);
-  // Errors: the socket cannot be made; the job goes on without it.
+  // Errors: the socket cannot be created. The job can go on without it.
   Status open(const std::string& directory);
-  // Ends all conversations, running the context until they have ended; before anything else is taken down.
+  // Ends all conversations; runs the context until they have ended. Call this before destroying the launcher.
   void close();
   void hear(const wire::WorkerStacks& stacks);
-  // For a while after somebody has asked for it.
+  // True for a while after a `top` request.
   bool wants_usage() const { return time_.now() < usage_until_; }
   void hear(const std::vector<wire::RankUsage>& usage);
 
@@ -62,7 +63,7 @@ class Enquiries {
   std::unique_ptr<ControlSocket> socket_;
   std::list<Dump> dumps_;
   TimePoint usage_until_{};
-  std::map<Rank, wire::RankUsage> usage_;  // the newest of each rank, while it is wanted
+  std::map<Rank, wire::RankUsage> usage_;  // each rank's newest, while wants_usage()
 };
 
 }  // namespace muster::launcher

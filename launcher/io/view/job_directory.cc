@@ -31,7 +31,7 @@ Status make_job_directory(const std::string& path) {
   return {};
 }
 
-// Not synced to the disk: closing it is what lets other hosts see it, and the start waits for it.
+// Does not sync the file: the start waits for this, and other hosts see the file once it is closed.
 Expected<std::string> leave_nonce(const std::string& directory) {
   std::uint64_t random[2] = {};
   CHECK(getrandom(random, sizeof random, 0) == sizeof random, "errno {}", errno);

@@ -27,7 +27,7 @@ void add_report(JobEntry& job, const std::string& text) {
     const std::string origin = report.at("origin");
     job.state = state_at_end(kind, origin, *job.exit_code);
   } catch (const nlohmann::json::exception&) {
-    job.cause = "report.json cannot be read";
+    job.cause = "cannot read report.json";
   }
 }
 
@@ -51,7 +51,7 @@ Expected<JobEntry> read_job(const std::string& directory) {
   if (!record) return failure_within(directory + "/job.json", std::move(record));
   JobEntry job{.state = JobEntry::State::kLost, .record = std::move(*record)};
   job.record.directory = directory;  // it may have been moved
-  // First whether it lives, then the report: a launcher writes it before it ends.
+  // Looks for the launcher before the report: a launcher writes its report before it ends.
   const auto alive = is_alive(job.record.launcher);
   if (const auto report = read_regular_file(directory + "/report.json", kReportLimitBytes)) {
     add_report(job, *report);

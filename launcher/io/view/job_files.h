@@ -1,8 +1,8 @@
-// job.json and report.json in a job's directory: written at the start, and read by the commands that look at
-// jobs.
+// job.json and report.json in a job's directory: `launch` writes job.json at the start; commands about jobs
+// read both.
 //
-// A job whose launcher lives is told from one whose launcher is gone by the process's pid and start time,
-// which only its own machine can know. Blocking.
+// job.json has the launcher's pid and start time. By these, processes on its machine can tell whether the
+// launcher still runs. Blocking.
 #pragma once
 
 #include <map>
@@ -13,16 +13,17 @@
 
 namespace muster::launcher {
 
-// Whole or not at all, but not synced: it must not cost the start of a job.
+// The file appears complete or not at all. Does not sync it, which would delay the job's start.
 Status write_job_record(const Plan& plan);
 
-// What is known of the job in `directory`. kNotFound: there is none.
+// The job in `directory`. kNotFound: there is none.
 Expected<JobEntry> read_job(const std::string& directory);
-// The jobs of all directories below `log_directory` that hold one; none if it does not exist.
+// The jobs in the directories below `log_directory`; none if it does not exist.
 Expected<std::vector<JobEntry>> list_jobs(const std::string& log_directory);
 
-// How many processes of which job live on this machine: workers, until the controller grace has passed, and
-// what could not be killed. By MUSTER_JOB_ID in their environments, as far as this user may read them.
+// The number of processes on this machine, by job: workers, until the controller grace has passed, and
+// processes that could not be killed. Finds them by MUSTER_JOB_ID in their environments, as far as this user
+// may read these.
 std::map<std::string, std::size_t> processes_by_job();
 
 double unix_now();

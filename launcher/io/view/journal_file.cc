@@ -8,7 +8,7 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr const char* kConsequence = "; `launch replay` will not know the whole job";
+constexpr const char* kConsequence = "; `launch replay` will lack the rest of the job";
 
 }  // namespace
 
@@ -50,7 +50,7 @@ void JournalFile::add(const Controller& self, const Event& event, TimePoint at, 
   }
   entries_.push_back({event, at, decisions});
   if (bytes_ < long_bytes_) return;
-  // The state is the one after this event.
+  // journal_state() is the state after this event, so this event belongs into the old file.
   flush();
   file_->close();
   begin();
@@ -73,7 +73,7 @@ void JournalFile::put(const std::string& bytes) {
   }
   if (file_->backlog_bytes() + bytes.size() <= kQueueBytes) return file_->put(bytes);
   *ended_ = true;
-  warn_(path_ + " does not take what is written" + kConsequence);
+  warn_("cannot write " + path_ + " fast enough" + kConsequence);
 }
 
 }  // namespace muster::launcher

@@ -1,11 +1,9 @@
-// The file that keeps a job's journal (core/journal/journal.h): written by the log files' thread, readable by
-// its user alone.
+// The file of a job's journal (core/journal/journal.h). The log files' thread writes it; only its user may
+// read it.
 //
-// The plan and the events become bytes a moment later: a start and a restart, whose agents wait for what was
-// decided, go first.
-// One that has become long is set aside as journal.old, and a new one begins with the state of the core. A
-// disk that does not take it must not hold up the job: that is said once, and the journal ends there. One
-// thread, the writer's executor's.
+// Encodes the plan and the events after a short delay, so as not to hold up a start or restart. Renames a
+// long journal to journal.old, and begins a new one with the state of the core. If the disk is full or hangs,
+// warns once and ends the journal; the job goes on. One thread, the writer's executor's.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +23,7 @@ class JournalFile {
   static constexpr Duration kDelay = std::chrono::milliseconds(10);
   static constexpr std::size_t kLongBytes = std::size_t{64} << 20;
   static constexpr std::size_t kQueueBytes = std::size_t{8} << 20;
-  // What the user should know, once.
+  // Called once, with a line for the user.
   using Warn = std::function<void(const std::string& what)>;
 
   struct About {
@@ -38,7 +36,7 @@ class JournalFile {
   JournalFile& operator=(const JournalFile&) = delete;
   // `self` has just seen the event.
   void add(const Controller& self, const Event& event, TimePoint at, const Decisions& decisions);
-  // Puts into the file what was added.
+  // Writes the entries that were added.
   void flush();
 
  private:
@@ -56,11 +54,11 @@ class JournalFile {
   About job_;
   Warn warn_;
   std::size_t long_bytes_;
-  // Outlives this object where a disk hangs.
+  // The writer may use this after this object's end, if a disk hangs.
   std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
   std::shared_ptr<net::LogWriter::File> file_;
   std::size_t bytes_ = 0;       // of the file
-  std::vector<Entry> entries_;  // added, and not in the file yet
+  std::vector<Entry> entries_;  // added, but not in the file yet
   asio::steady_timer flush_;
 };
 

@@ -12,7 +12,7 @@ LineFile::LineFile(net::LogWriter& writer, const std::string& path, const Warn& 
 
 void LineFile::append(std::string_view lines) {
   if (file_->backlog_bytes() + lines.size() > kQueueBytes)
-    return warn_(file_->path() + " does not take what is written");
+    return warn_("cannot write " + file_->path() + " fast enough");
   file_->put(lines);
 }
 

@@ -1,9 +1,8 @@
-// A file in a job's directory that takes lines as things happen: events.jsonl, launcher.log.
+// A file in a job's directory that grows line by line: events.jsonl, launcher.log.
 //
-// A file that cannot be opened or written, as when the disk is full, must not stop the job: that is said
-// once, and later lines are tried all the same. Nor must a disk that hangs: another thread writes
-// (net/log_writer.h), and lines that find kQueueBytes waiting are left out. One thread, the writer's
-// executor's.
+// If the file cannot be opened or written (a full disk), warns once, tries again with later lines, and the
+// job goes on. A disk that hangs does not block: another thread writes (net/log_writer.h), and lines are
+// dropped while kQueueBytes wait. One thread, the writer's executor's.
 #pragma once
 
 #include <functional>
@@ -18,10 +17,10 @@ namespace muster::launcher {
 class LineFile {
  public:
   static constexpr std::size_t kQueueBytes = std::size_t{1} << 20;
-  // What the user should know, the first time that something is not written.
+  // Called the first time that lines are lost, with a line for the user.
   using Warn = std::function<void(const std::string& what)>;
 
-  // Goes on at its end, or creates it with its first line.
+  // Appends to the file, or creates it with the first line.
   LineFile(net::LogWriter& writer, const std::string& path, const Warn& warn);
   void append(std::string_view lines);
 

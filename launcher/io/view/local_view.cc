@@ -9,8 +9,8 @@ namespace muster::launcher {
 
 namespace {
 
-// Whether launcher.log keeps it: records go to events.jsonl, and how agents connect and what is looked for is
-// of no interest.
+// Whether an action goes to launcher.log. Records go to events.jsonl; connections and looks for leftovers are
+// too frequent to be of interest.
 bool is_logged(const decltype(Decision::action)& action) {
   return !std::holds_alternative<Record>(action) && !std::holds_alternative<AcceptConnection>(action) &&
          !std::holds_alternative<CloseConnection>(action) &&

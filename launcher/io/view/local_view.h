@@ -1,7 +1,7 @@
-// What people at this machine see of a job: the terminal, events.jsonl, launcher.log, and the answers to
-// those who ask over the control socket.
+// The view of a job on this machine: the terminal, events.jsonl, launcher.log, and answers over the control
+// socket.
 //
-// One thread; the parts outlive it. It decides nothing and never waits.
+// Decides nothing and never blocks. One thread; the parts outlive it.
 #pragma once
 
 #include "launcher/io/view/enquiries.h"
@@ -14,8 +14,7 @@ namespace muster::launcher {
 
 class LocalView final : public View {
  public:
-  // The files are those of the plan's log directory. `quiet`: the terminal shows what workers print, and
-  // nothing else.
+  // Writes its files into the plan's log directory. `quiet`: the terminal shows only the workers' output.
   LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& files, const Plan& plan, bool quiet);
 
   void show(const Decision& decision, Duration age) override;
@@ -32,13 +31,13 @@ class LocalView final : public View {
   }
   void agent_closed(NodeId node) override { rank_logs_.agent_closed(node); }
   std::string logs_to_come() const override;
-  // Lines for the user, of logs that are incomplete here.
+  // Lines for the user about logs that are incomplete here.
   std::vector<std::string> missing_logs() const { return rank_logs_.arrivals().missing(); }
 
  private:
   Terminal& terminal_;
   Enquiries& enquiries_;
-  bool remote_;  // nodes have hosts
+  bool remote_;  // the plan has hosts
   bool traced_;
   LineFile events_;
   LineFile log_;

@@ -6,7 +6,7 @@ namespace muster::launcher {
 
 void RankLogs::keep(NodeId node, Attempt attempt, const wire::LogPiece& piece, View::LogAnswer answer) {
   const auto arrival = arrivals_.on(node, attempt, piece);
-  // Of another node of its host, by an agent that does not know that.
+  // Another node on the same host already sends this file; this agent does not know that.
   if (!arrival) return answer({piece.rank, piece.file, piece.offset + piece.text.view().size(), true});
   const Key key{attempt, piece.rank, piece.file};
   auto found = copies_.find(key);
@@ -16,7 +16,7 @@ void RankLogs::keep(NodeId node, Attempt attempt, const wire::LogPiece& piece, V
   std::string text(piece.text.view().substr(arrival->known_bytes));
   if (arrival->left_out_bytes > 0)
     text = fmt::format(
-               "\nmuster: {} bytes are left out here: --log-limit had them removed before they were sent\n",
+               "\nmuster: {} bytes are missing here: --log-limit removed them before the agent sent them\n",
                arrival->left_out_bytes) +
            text;
   copy.put_bytes += text.size();
@@ -70,7 +70,7 @@ void RankLogs::written(const Key& key) {
   if (progress.closed) copies_.erase(found);
 }
 
-// Its files are complete as far as they will ever be.
+// No more pieces will arrive: closes the node's files as they are.
 void RankLogs::agent_closed(NodeId node) {
   arrivals_.agent_closed(node);
   for (const auto& [key, copy] : copies_) {

@@ -1,9 +1,9 @@
-// The launcher's copies of rank logs that agents keep on hosts which do not share the log directory, under
-// the names that the files would have in it.
+// Copies the rank logs of hosts that do not share the log directory, into files with the names that they
+// would have in it.
 //
-// The writer's thread appends to them; each agent hears how much has been written. A disk that is full ends
-// the copies, which is said once; the job goes on. Which bytes are new is core/view/log_arrivals.h's to
-// decide. One thread, the writer's executor's; the writer outlives it.
+// The writer's thread appends to the files; each agent learns how much has been written. A full disk ends the
+// copies, with one warning; the job goes on. core/view/log_arrivals.h decides which bytes are new. One
+// thread, the writer's executor's; the writer outlives it.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,8 @@ namespace muster::launcher {
 class RankLogs {
  public:
   using Say = std::function<void(const std::string& line)>;
-  // Files are made below `log_directory`, and never written to if they are there. `limit_bytes` of a rank in
-  // an attempt are kept; 0: all.
+  // Creates files below `log_directory`; never writes to existing files. Keeps `limit_bytes` for each rank
+  // and attempt; 0: all bytes.
   RankLogs(net::LogWriter& writer, std::string log_directory, std::int64_t limit_bytes, Say say)
       : writer_(writer),
         directory_(std::move(log_directory)),
@@ -54,11 +54,11 @@ class RankLogs {
   std::int64_t limit_bytes_;
   Say say_;
   LogArrivals arrivals_;
-  std::map<Key, Copy> copies_;  // that are not complete
-  std::set<Key> made_;          // may be gone on with
+  std::map<Key, Copy> copies_;  // incomplete ones
+  std::set<Key> made_;          // files that this object has created, so that it may append to them
   std::map<std::pair<Attempt, Rank>, std::shared_ptr<net::LogBudget>> budgets_;
   bool told_ = false;
-  std::shared_ptr<RankLogs*> self_ = std::make_shared<RankLogs*>(this);  // for answers that come too late
+  std::shared_ptr<RankLogs*> self_ = std::make_shared<RankLogs*>(this);  // late callbacks find it expired
 };
 
 }  // namespace muster::launcher

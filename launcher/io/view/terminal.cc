@@ -22,7 +22,7 @@ namespace muster::launcher {
 
 namespace {
 
-// For the last lines, when the job is over.
+// The longest wait for a terminal to take the last lines, when the job is over.
 constexpr Duration kTerminalLimit = std::chrono::seconds(5);
 
 UniqueFd make_poller() {
@@ -31,7 +31,7 @@ UniqueFd make_poller() {
   return poller;
 }
 
-// Files cannot be waited for, nor need they be.
+// For a regular file epoll_ctl() fails; files are always ready.
 void wait_for(int poller, int fd) {
   epoll_event event{.events = EPOLLOUT | EPOLLONESHOT, .data = {.fd = fd}};
   if (epoll_ctl(poller, EPOLL_CTL_MOD, fd, &event) != 0) epoll_ctl(poller, EPOLL_CTL_ADD, fd, &event);
@@ -47,8 +47,8 @@ Sink::Sink(int fd) : fd_(fd), is_terminal_(isatty(fd) != 0) {
   } else if (S_ISSOCK(status.st_mode)) {
     kind_ = Kind::kSocket;
   } else {
-    // Opened again, the same pipe or terminal has flags of its own. Impossible after su, or when nobody
-    // reads.
+    // A pipe or terminal that is opened again has flags of its own. Opening fails after su, or without a
+    // reader.
     own_.reset(
         open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     if (!own_) return;
@@ -99,7 +99,7 @@ void Sink::consume(std::size_t bytes) {
 }
 
 std::uint64_t Sink::missing_line_count() const {
-  std::uint64_t count = queue_.count('\n') + dropped_count_ - gaps_.size();  // each has a line of its own
+  std::uint64_t count = queue_.count('\n') + dropped_count_ - gaps_.size();  // without the lines of gaps
   for (const Gap& gap : gaps_) count += gap.line_count;
   return count;
 }
@@ -115,7 +115,7 @@ bool Sink::write_some() {
     const ssize_t put = write_once(queue_.front());
     if (put < 0 && errno == EINTR) continue;
     if (put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
-    // Nobody reads any more, or the disk is full: the job goes on without a listener.
+    // No reader is left, or the disk is full: drop the text, so that the job goes on.
     if (put < 0 && failure_ == 0) failure_ = errno;
     consume(put < 0 ? queue_.front().size() : static_cast<std::size_t>(put));
   }
@@ -129,7 +129,7 @@ ssize_t Sink::write_once(std::string_view bytes) const {
     case Kind::kSocket: return ::send(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     case Kind::kShared: break;
   }
-  // A pipe that poll() calls writable takes PIPE_BUF bytes without blocking.
+  // A pipe that is writable for poll() takes PIPE_BUF bytes without blocking.
   pollfd ready{.fd = fd_, .events = POLLOUT, .revents = 0};
   if (poll(&ready, 1, 0) == 0) {
     errno = EAGAIN;
@@ -187,7 +187,7 @@ bool Terminal::takes(int stream, Duration period) const {
   return sink_of(stream).alive_at(now) + period >= now;
 }
 
-// Lines that have waited long enough for their like.
+// Shows the lines that have waited long enough for equal lines of other ranks.
 void Terminal::show_folded(TimePoint now) {
   while (const auto line = fold_.take(now)) {
     clear_progress();
@@ -219,7 +219,7 @@ void Terminal::show_progress(std::string_view text) {
     winsize size{};
     const std::size_t columns =
         ioctl(err_.fd(), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
-    // A line that is broken could not be taken back.
+    // One row at most: clear_progress() can erase only one.
     err_.add(fmt::format("launch: {}", text).substr(0, columns - 1));
     progress_shown_ = true;
   }
@@ -244,7 +244,7 @@ void Terminal::write() {
   const bool out_done = out_.write_some();
   const bool err_done = err_.write_some();
   if (const int failure = out_.take_failure(); failure != 0)
-    return say(fmt::format("{}; the job goes on, and its log files have what workers print",
+    return say(fmt::format("{}; the job goes on, and its log files have the workers' output",
                            failure == EPIPE
                                ? "nobody reads stdout any more"
                                : fmt::format("stdout cannot be written: {}", std::strerror(failure))));
@@ -252,7 +252,7 @@ void Terminal::write() {
 }
 
 void Terminal::wait_for_readers() {
-  // One that has nothing to write is ready all the time.
+  // Leaves out empty queues: their descriptors would be ready all the time.
   for (const Sink* sink : {&out_, &err_}) {
     if (!sink->empty()) wait_for(poller_.native_handle(), sink->fd());
   }
@@ -261,7 +261,7 @@ void Terminal::wait_for_readers() {
                      [this](const boost::system::error_code& error) {
                        if (error) return;
                        waiting_ = false;
-                       // One-shot events are spent by reading them.
+                       // epoll_wait() consumes the one-shot events.
                        epoll_event events[2];
                        epoll_wait(poller_.native_handle(), events, 2, 0);
                        write();
@@ -273,7 +273,7 @@ void Terminal::flush(const Patience& patience) {
   for (Sink* each : {&out_, &err_}) each->tell_dropped();
   const TimePoint begin = Clock::now();
   bool hurried = false;
-  // Whether there is nothing to be waited for any more.
+  // True if everything is written, or the wait is over.
   const auto done = [&](Sink& sink) {
     if (sink.write_some() || hurried) return true;
     const TimePoint now = Clock::now();
@@ -293,7 +293,8 @@ void Terminal::flush(const Patience& patience) {
       hurried |= heard.ssi_signo != SIGCHLD;
   }
   if (out_.empty() || !err_.empty()) return;
-  say(fmt::format("{} lines were not taken from stdout; the log files have them", out_.missing_line_count()));
+  say(fmt::format("the reader of stdout did not take {} lines; the log files have them",
+                  out_.missing_line_count()));
 }
 
 }  // namespace muster::launcher

@@ -1,9 +1,9 @@
-// What the launcher prints: the workers' lines, each with `node0:2: ` before it, and its own.
+// Prints the workers' lines, each with a prefix such as `node0:2: `, and the launcher's own lines.
 //
-// Nothing here ever waits, except flush(): lines are queued, and written as far as the reader takes them. Who
-// brought them hears when they have been: a pipe's reader is waited for there, a terminal's is not. What a
-// queue has no room for is left out in whole lines, counted, and the count is printed; the log files have
-// them all. A terminal or pipe shared with other programs is never made non-blocking for them. One thread.
+// Only flush() blocks. Other functions queue lines, and write as many as the reader takes. A callback
+// (`taken`) tells the sender when a pipe's reader has taken its lines; for a terminal it comes at once. Drops
+// whole lines if a queue is full, counts them, and prints the count; the log files have all lines. Never
+// makes a terminal or pipe non-blocking for the other programs that share it. One thread.
 #pragma once
 
 #include <deque>
@@ -27,30 +27,30 @@ namespace muster::launcher {
 // One of the two standard streams.
 class Sink {
  public:
-  // A pipe's queue has room for what agents send beyond their windows when ranks end.
+  // A pipe's queue is large: when ranks end, agents send more than their windows.
   static constexpr std::size_t kTerminalLimitBytes = std::size_t{32} << 20;
   static constexpr std::size_t kPipeLimitBytes = std::size_t{256} << 20;
 
   explicit Sink(int fd);
-  // A whole line, its newline included, after `prefix`. Dropped, and counted, when the queue is full.
+  // Queues `prefix` and a whole line, its newline included. Drops and counts the line if the queue is full.
   void add(std::string_view prefix, std::string_view line);
   void add(std::string_view line) { add({}, line); }
-  // The same for many whole lines, with the same prefix each; all or none are dropped.
+  // The same for many whole lines, each with the prefix; drops all or none.
   void add_lines(std::string_view prefix, std::string_view lines);
   void count_dropped(std::uint64_t lines) { dropped_count_ += lines; }
-  // `taken` hears of `bytes` once all that is queued now has been taken, or at once where no reader is waited
-  // for.
+  // Calls `taken` with `bytes` when the reader has taken everything that is queued now; on a terminal at
+  // once.
   void tell_when_taken(std::size_t bytes, Taken taken);
-  // Says how many were dropped since it was last said; the next line does so too.
+  // Queues a line with the number of lines dropped since the last such line. add() also does this.
   void tell_dropped();
-  // Writes what can be written without waiting. False while something is left.
+  // Writes as much as possible without blocking. False if something is left.
   bool write_some();
   bool empty() const { return queue_.empty(); }
-  // Why it could not be written, the first time; later, and else, 0.
+  // The errno of the first failed write, once; then, and without a failure, 0.
   int take_failure() { return failure_ > 0 ? std::exchange(failure_, -1) : 0; }
-  // Lines that wait, and those that were dropped and not said yet to who reads.
+  // Queued lines, and dropped lines that the reader has not been told about.
   std::uint64_t missing_line_count() const;
-  // When the reader last took something, or there was nothing to take.
+  // The last time that the reader took something, or had nothing to take.
   TimePoint alive_at(TimePoint now) const { return queue_.empty() ? now : alive_at_; }
   int fd() const { return fd_; }
   bool is_terminal() const { return is_terminal_; }
@@ -64,15 +64,15 @@ class Sink {
   UniqueFd own_;
   int fd_;
   bool is_terminal_ = false;
-  int failure_ = 0;  // errno; -1 when it was taken
+  int failure_ = 0;  // errno; -1 after take_failure()
   ByteQueue queue_;
   struct Mark {
-    std::uint64_t end = 0;  // of all bytes that were ever queued
+    std::uint64_t end = 0;  // counted in all bytes that were ever queued
     std::size_t bytes = 0;
     Taken taken;
   };
   std::deque<Mark> marks_;
-  struct Gap {  // that it says itself
+  struct Gap {  // a queued line of tell_dropped()
     std::uint64_t end = 0;
     std::uint64_t line_count = 0;
   };
@@ -84,34 +84,35 @@ class Sink {
 
 class Terminal {
  public:
-  // `output_to_stderr`: keep stdout free for a report. `fold`: whether lines that several ranks print are
-  // shown once; else they are where the lines go to a terminal.
+  // `output_to_stderr`: keep stdout free for a report. `fold`: whether to show a line that several ranks
+  // print once; by default only on a terminal.
   Terminal(const asio::any_io_executor& executor, bool output_to_stderr, std::optional<bool> fold = {},
            std::optional<PrefixTemplate> prefix = {});
-  // Whole lines of a worker; `stream` 1 is its stdout, 2 its stderr. `dropped`: lines that the agent left out
-  // before them.
+  // Shows whole lines of a worker; `stream` 1 is its stdout, 2 its stderr. `dropped`: the number of lines
+  // before these that the agent dropped.
   void show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped,
                    LocalRank local_rank = {});
-  // `taken` hears of `bytes` once all that was shown so far on this stream of the workers' has been taken.
+  // Calls `taken` with `bytes` when the reader has taken everything shown so far on this stream of the
+  // workers.
   void tell_when_taken(int stream, std::size_t bytes, Taken taken);
-  // Whether a worker's stream is shown on a terminal, whose reader nobody waits for.
+  // Whether a worker's stream goes to a terminal. Ranks do not wait for a terminal's reader.
   bool shows_on_terminal(int stream) const { return sink_of(stream).is_terminal(); }
-  // Whether a worker's stream, or anything else that goes where it goes, was taken in the last `period`.
+  // Whether the reader of a worker's stream has taken anything in the last `period`.
   bool takes(int stream, Duration period) const;
-  // A line of the launcher's own, on stderr, after what was queued before it.
+  // Prints a line of the launcher on stderr, after everything queued before.
   void say(std::string_view text);
-  // A line of the launcher's own, of which whatever is shown next takes the place. Without a terminal, or
-  // without colours, it is an ordinary line. An empty one only removes the line before.
+  // Prints a progress line of the launcher, which the next line overwrites. Without a terminal or without
+  // colours it is an ordinary line. Empty text only removes the last progress line.
   void show_progress(std::string_view text);
-  // The launcher's own text, on stdout or stderr. Of what workers have said in it, a terminal gets text and
-  // colours.
+  // Prints the launcher's own text on stdout or stderr. It may contain workers' text: a terminal gets only
+  // text and colours of it.
   void print(int stream, std::string_view text);
   struct Patience {
-    Duration stall = std::chrono::seconds(30);  // a reader that takes nothing is waited for so long
-    Duration limit = Duration::max();           // one that takes something, too
-    int signals = -1;                           // a signalfd: whatever the user sends ends the wait
+    Duration stall = std::chrono::seconds(30);  // the longest wait for a reader that takes nothing
+    Duration limit = Duration::max();           // the longest wait for a reader that takes something
+    int signals = -1;                           // a signalfd: any signal of the user ends the wait
   };
-  // Waits until all is written, and says how many lines were not.
+  // Waits until everything is written. If it gives up, prints how many lines were not.
   void flush(const Patience& patience);
 
  private:
@@ -135,8 +136,7 @@ class Terminal {
   bool fold_timer_runs_ = false;
   bool waiting_ = false;
   bool progress_shown_ = false;
-  // Readiness is asked of an epoll instance of our own: Asio would make the descriptors themselves
-  // non-blocking.
+  // An epoll instance of its own: Asio would make the descriptors themselves non-blocking.
   asio::posix::stream_descriptor poller_;
 };
 

@@ -77,7 +77,7 @@ TEST_F(CommandLine, NamesFileLineAndKeyOfWhatIsWrong) {
   write("a: [1\n");
   EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr("--config: "));
   write("just text");
-  EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr("must hold `flag: value` lines"));
+  EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr("must have `flag: value` lines"));
   EXPECT_THAT(error({"--config", "missing.yaml", "x"}), HasSubstr("missing.yaml: No such file or directory"));
 }
 
@@ -119,11 +119,11 @@ TEST_F(CommandLine, WantsTheFilesProgramAsAListAndShowsIt) {
 
 TEST_F(CommandLine, RefusesWhatStandsTwiceInTheFile) {
   const std::pair<const char*, const char*> twice[] = {
-      {"nodes: 1\ngrace: 2\nnodes: 3\n", "job.yaml line 3: nodes: stands in line 1 already"},
-      {"gpus-per-node: 1\ngpus_per_node: 1\n", "line 2: gpus-per-node: stands in line 1 already"},
-      {"nodes: 1\nnnodes: 1\n", "line 2: nodes: stands in line 1 already"},
-      {"program: [a]\nprogram: [b]\n", "line 2: program: stands in line 1 already"},
-      {"env: {A: 1, A: 2}\n", "line 1: env: A stands there twice"}};
+      {"nodes: 1\ngrace: 2\nnodes: 3\n", "job.yaml line 3: nodes: already given in line 1"},
+      {"gpus-per-node: 1\ngpus_per_node: 1\n", "line 2: gpus-per-node: already given in line 1"},
+      {"nodes: 1\nnnodes: 1\n", "line 2: nodes: already given in line 1"},
+      {"program: [a]\nprogram: [b]\n", "line 2: program: already given in line 1"},
+      {"env: {A: 1, A: 2}\n", "line 1: env: A appears twice"}};
   for (const auto& [text, message] : twice) {
     write(text);
     EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr(message)) << text;

@@ -98,7 +98,7 @@ TEST_F(JournalFileTest, SaysOnceThatItCannotBeWritten) {
   worker_exits(1, 3);
   write();
   EXPECT_THAT(warnings_, ElementsAre(testing::MatchesRegex("cannot write .*/journal: Is a directory; `launch "
-                                                           "replay` will not know the whole job")));
+                                                           "replay` will lack the rest of the job")));
 }
 
 }  // namespace

@@ -50,16 +50,16 @@ TEST_F(ProgramFile, IsNamedWithWhatMayBeMeant) {
     return check_program({name}, "/usr/bin:/bin").error().message();
   };
   EXPECT_EQ(message_about(file("run.sh", std::filesystem::perms(0644))),
-            fmt::format("{0}: may not be executed (if it is a program: chmod +x {0})", scratch / "run.sh"));
+            fmt::format("{0}: not executable (if it is a program: chmod +x {0})", scratch / "run.sh"));
   EXPECT_EQ(message_about("echo hi; sleep 1"),
-            "echo hi; sleep 1: not found in PATH: a line of the shell needs `sh -c 'echo hi; sleep 1'`");
+            "echo hi; sleep 1: not found in PATH: a shell command line needs `sh -c 'echo hi; sleep 1'`");
   file("here", std::filesystem::perms(0755));
   file("README", std::filesystem::perms(0644));
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(scratch.path());
   EXPECT_EQ(message_about("here"), "here: not found in PATH: did you mean ./here?");
   EXPECT_EQ(message_about("README"),
-            "README: not found in PATH: here it is a file that may not be executed (if it is a program: "
+            "README: not found in PATH: here it is a file that is not executable (if it is a program: "
             "chmod +x README)");
   EXPECT_EQ(message_about("."), ".: not found in PATH: here it is a directory");
   std::filesystem::current_path(before);

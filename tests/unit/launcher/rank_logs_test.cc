@@ -112,7 +112,7 @@ TEST_F(RankLogsWithLimit, TheLimitHoldsAndWhatIsMissingIsSaidInTheFile) {
   EXPECT_GT(kept, 60'000U);
   come(offset + 500'000, "the newest\n");
   EXPECT_EQ(taken_.bytes, offset + 500'011);
-  EXPECT_THAT(text(), HasSubstr("\nmuster: 500000 bytes are left out here"));
+  EXPECT_THAT(text(), HasSubstr("\nmuster: 500000 bytes are missing here"));
   EXPECT_THAT(text(), testing::EndsWith("the newest\n"));
 }
 
