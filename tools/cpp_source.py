@@ -5,6 +5,7 @@ stand before a brace.
 """
 
 import bisect
+import functools
 import re
 from dataclasses import dataclass
 
@@ -46,6 +47,7 @@ def blank_text(match):
     return blank(match) if text.startswith("/") else '"' + re.sub(r"[^\n]", " ", text[1:-1]) + '"'
 
 
+@functools.lru_cache(maxsize=8)
 def code_of(text):
     """The text without comments and without what stands in strings."""
     return NOT_CODE.sub(blank_text, text)
