@@ -16,11 +16,18 @@ std::shared_ptr<const Sampler> sampler_of(std::int64_t dataset_size,
   return std::make_shared<RandomSampler>(dataset_size, RandomSamplerOptions{.seed = options.seed});
 }
 
+UnevenRanks uneven_ranks_of(const DistributedSamplerOptions& options) {
+  if (!options.drop_last) return options.uneven_ranks;
+  check_argument(options.uneven_ranks != UnevenRanks::kKeep, "DistributedSampler: uneven_ranks",
+                 "UnevenRanks::kKeep", "UnevenRanks::kDrop with drop_last, or left out");
+  return UnevenRanks::kDrop;
+}
+
 }  // namespace
 
 DistributedSampler::DistributedSampler(std::int64_t dataset_size, int num_replicas, int rank,
                                        DistributedSamplerOptions options)
-    : DistributedSampler(sampler_of(dataset_size, options), num_replicas, rank, options.uneven_ranks) {}
+    : DistributedSampler(sampler_of(dataset_size, options), num_replicas, rank, uneven_ranks_of(options)) {}
 
 DistributedSampler::DistributedSampler(std::shared_ptr<const Sampler> sampler, int num_replicas, int rank,
                                        UnevenRanks uneven_ranks)

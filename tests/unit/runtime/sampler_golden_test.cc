@@ -75,9 +75,7 @@ Entries weighted(const Case& a) {
 
 Entries distributed(const Case& a) {
   const DistributedSampler sampler(a.number(0), a.rank_or_world(1), a.rank_or_world(2),
-                                   {.shuffle = a.flag(3),
-                                    .seed = a.seed(),
-                                    .uneven_ranks = a.flag(4) ? UnevenRanks::kDrop : UnevenRanks::kPad});
+                                   {.shuffle = a.flag(3), .seed = a.seed(), .drop_last = a.flag(4)});
   EXPECT_EQ(sampler.size(), static_cast<std::int64_t>(a.count));
   return sampler.indices(a.epoch());
 }

@@ -99,6 +99,23 @@ TEST(DistributedSampler, RefusesARankOutsideOfTheWorldAndWhatLeavesNothing) {
               refuses("batch_size = 0 must be at least 1"));
 }
 
+TEST(DistributedSampler, DropLastIsPyTorchsNameForKDrop) {
+  for (int rank = 0; rank < 4; ++rank) {
+    const DistributedSampler named(10, 4, rank, {.seed = 3, .drop_last = true});
+    const DistributedSampler dropping(10, 4, rank, {.seed = 3, .uneven_ranks = UnevenRanks::kDrop});
+    EXPECT_EQ(named.uneven_ranks(), UnevenRanks::kDrop);
+    EXPECT_EQ(named.size(), 2);
+    EXPECT_EQ(named.indices(1), dropping.indices(1));
+    EXPECT_EQ(named.description(), dropping.description());
+  }
+  EXPECT_EQ(
+      DistributedSampler(10, 4, 0, {.drop_last = true, .uneven_ranks = UnevenRanks::kDrop}).uneven_ranks(),
+      UnevenRanks::kDrop);
+  EXPECT_THAT([] { DistributedSampler(10, 4, 0, {.drop_last = true, .uneven_ranks = UnevenRanks::kKeep}); },
+              refuses("DistributedSampler: uneven_ranks = UnevenRanks::kKeep must be "
+                      "UnevenRanks::kDrop with drop_last, or left out"));
+}
+
 class Miscounting : public Sampler {
  public:
   std::int64_t size() const override { return 5; }

@@ -24,6 +24,7 @@ enum class UnevenRanks {
 struct DistributedSamplerOptions {
   bool shuffle = true;
   std::uint64_t seed = 0;
+  bool drop_last = false;  // PyTorch's name for UnevenRanks::kDrop; excludes kKeep
   UnevenRanks uneven_ranks = UnevenRanks::kPad;
 };
 
