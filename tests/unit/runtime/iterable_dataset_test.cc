@@ -340,7 +340,7 @@ TEST(IterableDataset, OneThatOpensNothingIsNamed) {
     Loader loader(dataset, {.num_workers = workers}, 0, 1);
     EXPECT_THAT([&] { rest(loader, 1); },
                 ThrowsMessage<std::runtime_error>(
-                    HasSubstr("closed: epoch 0, batch 0 of shard 0 of 1: open() has given no reader")));
+                    HasSubstr("closed: epoch 0, batch 0 of shard 0 of 1: open() returned no reader")));
   }
 }
 

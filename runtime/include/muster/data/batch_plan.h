@@ -1,4 +1,5 @@
-// Batches as plain values: the indices of each, and for one rank what it has to know of the others.
+// Batches as plain values: the indices of each batch, and what one rank needs to know about the others'
+// parts.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace muster {
 
-// Lists of indices, one behind the other: all of an epoch in two arrays, 8 bytes an example and a batch.
+// Lists of indices, one after the other: a whole epoch in two arrays, 8 bytes per example and per batch.
 struct IndexBatches {
   std::vector<std::int64_t> indices;
   std::vector<std::int64_t> offsets = {0};  // batch b is indices[offsets[b]] to indices[offsets[b + 1] - 1]
@@ -18,35 +19,34 @@ struct IndexBatches {
   std::span<const std::int64_t> operator[](std::int64_t number) const;
 };
 
-// What one rank loads of one batch.
+// One rank's part of one batch.
 struct PlannedBatch {
   std::vector<std::int64_t> indices;
-  std::vector<std::int64_t> places;  // of each of them, in the order of the epoch over all ranks
-  // So many of them, the last ones, are there only to fill the batch: they are repeated from elsewhere in the
-  // epoch, and an evaluation leaves them out.
+  std::vector<std::int64_t> places;  // for each index, its place in the order of the epoch over all ranks
+  // Number of padding indices at the end: repeated from elsewhere in the epoch only to fill the batch. An
+  // evaluation leaves them out.
   std::int64_t padding = 0;
-  // By this the rank's mean loss (or its gradients) is multiplied, so that the mean over ranks which
-  // DistributedDataParallel makes is the mean over the whole batch: local count * ranks / global count.
+  // The factor for this rank's mean loss (or its gradients) that makes DistributedDataParallel's mean over
+  // the ranks the mean over the whole batch: local count * ranks / global count.
   double weight = 1;
 };
 
-// What one rank loads in one epoch, each batch made out when it is asked for. Batch number b of all ranks
-// together is one step of the training. A value whose copies share what they look things up in; safe to use
-// from several threads.
+// One rank's part of one epoch; computes each batch when it is asked for. Batch number b of all ranks
+// together is one training step. A value; copies share their lookup tables. Safe to use from several threads.
 class BatchPlan {
  public:
-  // `batch` gives the batches 0 to size - 1, `consumed_before` what the function of that name says.
+  // `batch` returns batch 0 to size - 1; `consumed_before` implements the function of that name below.
   BatchPlan(std::int64_t size, std::function<PlannedBatch(std::int64_t number)> batch,
             std::function<std::int64_t(std::int64_t number)> consumed_before);
 
   std::int64_t size() const { return size_; }  // batches
   PlannedBatch operator[](std::int64_t number) const;
-  // The entries that all ranks together take before this batch, padding included if it is counted in their
-  // mean; before batch size(), in the whole epoch. As a place in the epoch it means the same with any number
-  // of ranks.
+  // The number of entries that all ranks together take before this batch; for batch size(), in the whole
+  // epoch. Padding is included if it counts in the mean. This place in the epoch means the same with any
+  // number of ranks.
   std::int64_t consumed_before(std::int64_t number) const;
-  // The batch before which all ranks together have taken `consumed` entries; nothing if that is in the middle
-  // of one. size() at the end of the epoch.
+  // The batch before which all ranks together have taken `consumed` entries; empty if that is in the middle
+  // of a batch. size() at the end of the epoch.
   std::optional<std::int64_t> batch_at(std::int64_t consumed) const;
 
  private:

@@ -1,11 +1,10 @@
-// The batches of an epoch over all ranks together: PyTorch's BatchSampler, and one that puts examples of
-// similar length together.
+// The batches of an epoch over all ranks together: PyTorch's BatchSampler, and a sampler that groups examples
+// of similar length.
 //
-// As samplers do, they give an epoch as a function of its number alone; they never change and are safe to use
-// from several threads. Their batches are those of the whole job: an ElasticSampler cuts each among the
-// ranks, so that they stay the same on any number of ranks. For a limit per rank give them that limit times
-// job.world_size(). Constructors throw std::invalid_argument, which names argument, value and what would be
-// right.
+// Like samplers, they compute an epoch from its number alone, never change, and are safe to use from several
+// threads. Their batches belong to the whole job: an ElasticSampler divides each among the ranks, so they are
+// the same on any number of ranks. For a limit per rank, multiply it by job.world_size(). Constructors throw
+// std::invalid_argument, which names the argument, its value and what would be right.
 #pragma once
 
 #include <memory>
@@ -20,19 +19,19 @@ namespace muster {
 class BatchSamplerBase {
  public:
   virtual ~BatchSamplerBase() = default;
-  virtual IndexBatches batches(std::int64_t epoch) const = 0;  // at least one, and none of them empty
-  virtual std::string description() const = 0;                 // as Sampler's
+  virtual IndexBatches batches(std::int64_t epoch) const = 0;  // at least one batch, none empty
+  virtual std::string description() const = 0;                 // as Sampler::description()
 };
 
-// The order of a sampler in batches of batch_size; the last of an epoch may be smaller, or with drop_last it
-// is left out.
+// The order of a sampler in batches of batch_size. The last batch of an epoch may be smaller; drop_last
+// leaves it out.
 class BatchSampler : public BatchSamplerBase {
  public:
   BatchSampler(std::shared_ptr<const Sampler> sampler, std::int64_t batch_size, bool drop_last);
-  std::int64_t size() const;  // batches of each epoch
+  std::int64_t size() const;  // batches per epoch
   std::int64_t batch_size() const { return batch_size_; }
   std::int64_t entries() const;             // in all batches of an epoch
-  const ComputedSampler* computed() const;  // what it is made of, if that is one; else null
+  const ComputedSampler* computed() const;  // the sampler if it is a ComputedSampler, else null
   IndexBatches batches(std::int64_t epoch) const override;
   std::string description() const override;
 
@@ -43,26 +42,27 @@ class BatchSampler : public BatchSamplerBase {
 };
 
 struct BucketBatchSamplerOptions {
-  // A batch has as many examples as both limits allow; at least one of them has to be given.
+  // A batch has as many examples as both limits allow; at least one limit is required.
   std::optional<std::int64_t> batch_size = std::nullopt;  // examples
-  std::optional<std::int64_t> max_tokens = std::nullopt;  // examples * the longest of them: padding counts
-  // Counts above this are rounded down to a multiple of it. With the number of ranks, or 12 for 2, 3, 4 and 6
-  // of them, ranks get equal shares, and none has more than max_tokens / ranks, unless one example is longer.
+  std::optional<std::int64_t> max_tokens = std::nullopt;  // examples * length of the longest: padding counts
+  // Larger counts are rounded down to a multiple of this. With the number of ranks (or 12 for 2, 3, 4 and 6
+  // ranks), all ranks get equal shares of at most max_tokens / ranks, unless a single example is longer.
   std::int64_t multiple_of = 1;
-  // Examples are sorted among so many batches of them: more waste less on padding, fewer mix better.
+  // The number of batches in a window, within which examples are sorted: larger windows waste less on
+  // padding, smaller ones mix better.
   std::int64_t window_batches = 100;
   bool shuffle = true;
   std::uint64_t seed = 0;
 };
 
-// The dataset in a random order, which is cut into windows; each window is sorted by length and cut into
-// batches; the batches come in a random order. Each example is in one batch of an epoch. Within a batch the
-// longest comes first. Without shuffle all stays in the order of the dataset, window by window.
+// The dataset in a random order, cut into windows; each window is sorted by length and cut into batches; the
+// batches then follow in a random order. Each example is in exactly one batch of an epoch. Within a batch the
+// longest example is first. Without shuffle the windows follow the dataset's order.
 class BucketBatchSampler : public BatchSamplerBase {
  public:
-  // lengths[i]: that of example i of the dataset, at most max_tokens.
+  // lengths[i] is the length of example i, at most max_tokens.
   BucketBatchSampler(const std::vector<std::int64_t>& lengths, BucketBatchSamplerOptions options);
-  IndexBatches batches(std::int64_t epoch) const override;  // with max_tokens, not always equally many
+  IndexBatches batches(std::int64_t epoch) const override;  // with max_tokens their number may vary
   std::string description() const override { return description_; }
 
  private:
@@ -71,9 +71,9 @@ class BucketBatchSampler : public BatchSamplerBase {
   std::vector<std::int64_t> sorted_in_windows(std::int64_t epoch) const;
 
   BucketBatchSamplerOptions options_;
-  std::vector<std::int64_t> class_length_;  // the lengths there are, longest first
-  std::vector<std::int64_t> class_begin_;   // where the examples of each begin when all are sorted
-  std::vector<std::uint32_t> class_of_;     // of each example
+  std::vector<std::int64_t> class_length_;  // the lengths that occur, longest first
+  std::vector<std::int64_t> class_begin_;   // where each length's examples begin when all are sorted
+  std::vector<std::uint32_t> class_of_;     // per example
   std::int64_t window_ = 0;                 // examples
   std::string description_;
 };

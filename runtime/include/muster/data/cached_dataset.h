@@ -1,11 +1,11 @@
-// Keeps the samples of another dataset in memory once they have been read, for those that are slow to read.
+// Keeps the samples of another dataset in memory after the first read, for datasets that are slow to read.
 //
 //   muster::CachedDataset cached(images, std::int64_t{8} << 30);            // bytes
-//   auto dataset = muster::transformed(cached, augment);                    // not the other way round
+//   auto dataset = muster::transformed(cached, augment);                    // the cache comes first
 //
-// What the other dataset draws at random stays as it was when it was first drawn: put augmentations after the
-// cache. When the memory is full, the rest is read each time. Safe to read from several threads; a sample
-// that two of them want at once for the first time is read twice.
+// The cache also keeps the random numbers of the first read, so put augmentations after it. When the memory
+// is full, the remaining samples are read each time. Safe to read from several threads; if two want a sample
+// at the same time for the first time, both read it.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ namespace detail {
 
 void check_cache_limit(std::int64_t limit_bytes);
 
-// Of a sample with all that it refers to.
+// The bytes of a sample, with everything that it refers to.
 template <class Value>
 std::int64_t bytes_of_sample(const Value& value) {
   const auto sum = [](const auto&... part) { return (std::int64_t{0} + ... + bytes_of_sample(part)); };
@@ -50,7 +50,8 @@ std::int64_t bytes_of_sample(const Value& value) {
   }
 }
 
-// With memory of its own: neither a change of the one nor what it is a part of concerns the other.
+// A copy with memory of its own: it shares no changes with the original, and does not keep the storage alive
+// that the original is a view of.
 template <class Sample>
 Sample copy_of_sample(const Sample& sample) {
   Sample copy = sample;
@@ -66,7 +67,7 @@ Sample copy_of_sample(const Sample& sample) {
 template <class Sample>
 class CachedDataset : public Dataset<Sample> {
  public:
-  // Keeps at most so many bytes of samples. `dataset` must outlive this.
+  // Keeps at most `limit_bytes` of samples. `dataset` must outlive this.
   CachedDataset(const Dataset<Sample>& dataset, std::int64_t limit_bytes)
       : dataset_(dataset), limit_bytes_(limit_bytes), kept_(static_cast<std::size_t>(dataset.size())) {
     detail::check_cache_limit(limit_bytes);

@@ -1,10 +1,9 @@
-// Streams one after the other: of each shard the samples of the first dataset, then those of the second, and
-// so on.
+// Streams one after the other: each shard has the first dataset's samples, then the second's, and so on.
 //
 //   const muster::ChainDataset both(first, second);
 //
-// As torch.utils.data.ChainDataset. A dataset is opened when the one before it has come to its end. The
-// datasets must outlive it.
+// As torch.utils.data.ChainDataset. A reader opens a dataset when the previous one has ended. The datasets
+// must outlive it.
 #pragma once
 
 #include <memory>
@@ -51,7 +50,7 @@ class ChainDataset : public IterableDataset<Sample> {
     std::optional<Sample> next() override {
       for (; number_ < datasets_.size(); ++number_) {
         if (!reader_) reader_ = datasets_[number_]->open(shard_);
-        if (!reader_) throw std::runtime_error(datasets_[number_]->name() + ": open() has given no reader");
+        if (!reader_) throw std::runtime_error(datasets_[number_]->name() + ": open() returned no reader");
         if (std::optional<Sample> sample = reader_->next()) return sample;
         reader_.reset();
       }

@@ -1,20 +1,20 @@
-// How samples become a batch: what torch.utils.data.default_collate does, decided by the type of the sample.
+// How samples become a batch: the same as torch.utils.data.default_collate, chosen by the type of the sample.
 //
 //   at::Tensor                  at::Tensor, stacked along a new first dimension
 //   integers, bool              at::Tensor [batch] of int64 or bool
 //   float, double               at::Tensor [batch] of that type
 //   std::string                 std::vector<std::string>
-//   std::pair, std::tuple       the same of batches
+//   std::pair, std::tuple       a pair or tuple of batches
 //   std::vector                 a vector of batches: of the first elements, the second, ...
 //   std::map                    a map of batches, by key
 //   std::optional               an optional batch; all of the samples have a value, or none has
 //   a struct of tensors         the same struct, its fields stacked
 //   any other struct            the struct that BatchOf names, with one field for the batch of each field
 //
-// A struct is a plain one, without constructors, of one to eight fields that are such types again.
-// Samples are put into the batch one after the other as they come; tensors are copied once, into memory that
-// the loader uses again and again. A sample whose shape, type or keys are not those of the first throws
-// std::invalid_argument, and so does a number above the largest int64.
+// The struct must be plain, without constructors, with one to eight fields of these types. Samples are added
+// to the batch one by one as they arrive; each tensor is copied once, into memory that the loader reuses.
+// Throws std::invalid_argument for a sample whose shape, type or keys differ from the first one's, and for a
+// number above the largest int64.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,9 +30,10 @@
 
 namespace muster {
 
-// The batch of a struct whose fields are not all tensors:
+// Names the batch of a struct whose fields are not all tensors:
 //   template <> struct muster::BatchOf<Review> { using type = ReviewBatch; };
-// where ReviewBatch has, field by field, Collated of Review's. To be said before a Dataset<Review> is named.
+// where each field of ReviewBatch is Collated of the same field of Review. Specialize it before the first use
+// of Dataset<Review>.
 template <class Sample>
 struct BatchOf {
   using type = Sample;
@@ -43,12 +44,12 @@ template <class Type>
 constexpr bool kNever = false;
 }
 
-// Puts samples of one type together: add() each, then finish() once. Made for a number of samples; fewer may
-// come. After an add() that has thrown, truncate() to the number of those before it makes the collator usable
-// again. Of any type that is not in the list above:
+// Puts samples of one type together: add() each, then finish() once. `count` is the expected number of
+// samples; there may be fewer. After an add() that throws, call truncate() with the number of samples before
+// it, and the collator is usable again. This one is for every type that is not in the list above:
 template <class Sample>
 class Collator {
- public:  // what it takes that nothing else is said of the type
+ public:  // so that the static_assert is the only error for such a type
   explicit Collator(std::int64_t /*count*/) {}
   void add(const Sample& /*sample*/) {}
   void truncate(std::int64_t /*count*/) {}
@@ -56,11 +57,11 @@ class Collator {
 
   static_assert(
       detail::kNever<Sample>,
-      "this type cannot be a sample or a part of one: samples are at::Tensor, numbers, bool, std::string, "
-      "std::pair, std::tuple, std::vector, std::map by std::string and std::optional of these, and plain "
-      "structs of them: without constructors, base classes, private or virtual members. An enum: keep its "
-      "number. A struct with a constructor: take that away, and make one by Sample{data, label} "
-      "(docs/data.md, Samples of your own)");
+      "this type cannot be a sample or a part of one. Samples are at::Tensor, numbers, bool, std::string, "
+      "std::pair, std::tuple, std::vector, std::optional and std::map by std::string of these, "
+      "and plain structs of them, without constructors, base classes, private or virtual members. "
+      "In place of an enum use its number. "
+      "In place of a constructor write Sample{data, label} (docs/data.md, Samples of your own)");
 };
 
 template <class Sample>
@@ -265,16 +266,15 @@ class Collator<Struct> : detail::TupleCollator<decltype(detail::fields(std::decl
     if constexpr (Base::template kMakes<Batch>) {
       return this->template finish_as<Batch>();
     } else {
-      static_assert(
-          !std::is_same_v<Batch, Struct>,
-          "the fields of this sample are not all tensors, so that its batch is another struct, such as "
-          "{at::Tensor x; at::Tensor y;} for {at::Tensor x; float y;}: name it by template <> struct "
-          "muster::BatchOf<Sample> { using type = SampleBatch; }; before the dataset, or make all fields "
-          "tensors (docs/data.md, Samples of your own)");
+      static_assert(!std::is_same_v<Batch, Struct>,
+                    "the fields of this sample are not all tensors, so its batch is another struct, "
+                    "such as {at::Tensor x; at::Tensor y;} for {at::Tensor x; float y;}. "
+                    "Name it with template <> struct muster::BatchOf<Sample> { using type = SampleBatch; }; "
+                    "before the dataset, or make all fields tensors (docs/data.md, Samples of your own)");
       static_assert(std::is_same_v<Batch, Struct>,
                     "the struct that BatchOf names must have, field by field, the batch of the sample's: "
-                    "at::Tensor for a tensor or number, std::vector<std::string> for a string (muster/"
-                    "collate.h has the list)");
+                    "at::Tensor for a tensor or number, std::vector<std::string> for a string "
+                    "(muster/collate.h has the list)");
     }
   }
 };
@@ -286,7 +286,7 @@ Collated<Sample> default_collate(const std::vector<Sample>& samples) {
   return collator.finish();
 }
 
-// Sequences of different lengths, [length, ...] each, filled up at their ends.
+// Sequences of different lengths, [length, ...] each, padded at the end.
 struct PaddedSequences {
   at::Tensor data;     // [batch, longest, ...]
   at::Tensor lengths;  // [batch], int64

@@ -1,25 +1,24 @@
-// Batches of a dataset for this rank, loaded ahead by threads, in an order that depends on nothing but seed,
-// epoch and ranks.
+// Batches of a dataset for this rank, which threads load ahead, in an order that depends only on seed, epoch
+// and ranks.
 //
 //   muster::DataLoader loader(dataset, {.batch_size = 64, .shuffle = true, .num_workers = 4}, job);
 //   for (auto& batch : loader.epochs(10)) { ...; checkpoints.step(state); }
 //
-// goes on to the end of epoch 10 from wherever the loader stands: from the beginning, from where an earlier
-// loop was left, or from a loaded state. As in PyTorch,
+// This loop continues to the end of the tenth epoch from wherever the loader is: the beginning, the place
+// where an earlier loop stopped, or a loaded state. As in PyTorch,
 //
 //   for (auto epoch = loader.epoch(); epoch < 10; ++epoch)
 //     for (auto& batch : loader) { ... }
 //
-// has one loop an epoch: each begins an epoch at its start, the next one if the loop before was left within
-// its own. After load_state() the first one goes over what is left of that epoch. With any number of workers
-// the batches are the same. Options have PyTorch's names, defaults and meaning; docs/data.md tells of the
-// differences.
+// runs one loop per epoch: each loop starts an epoch from its beginning, the next epoch if an earlier loop
+// was left in the middle. After load_state() the first loop runs the rest of that epoch. The number of
+// workers does not change the batches. Options have PyTorch's names, defaults and meaning; docs/data.md lists
+// the differences.
 //
-// What a dataset throws is rethrown in the loop as std::runtime_error, which names the dataset, the epoch,
-// the batch and the sample, and has the original nested in it. This and every other error leaves the loader
-// at the batch that failed: the next loop, of either kind, tries it again, skip_failed_batch() passes it, and
-// state() is the place before it. A loader belongs to one thread, the training thread. It neither copies nor
-// owns the dataset.
+// If a dataset throws, the loop throws std::runtime_error, which names the dataset, the epoch, the batch and
+// the sample, with the original nested in it. After any error the loader stays at the batch that failed: the
+// next loop, of either kind, tries it again, skip_failed_batch() skips it, and state() is the place before
+// it. Only one thread, the training thread, may use a loader. It neither copies nor owns the dataset.
 #pragma once
 
 #include <concepts>
@@ -38,41 +37,43 @@
 
 namespace muster {
 
-// All that does not depend on the types of samples and batches.
+// The part of a loader that does not depend on the types of samples and batches.
 class AnyDataLoader {
  public:
   virtual ~AnyDataLoader() = default;
   AnyDataLoader(const AnyDataLoader&) = delete;
   AnyDataLoader& operator=(const AnyDataLoader&) = delete;
 
-  // The rank and the world size that it was made with.
+  // The rank and world size given to the constructor.
   int rank() const { return engine_.share().first; }
   int world_size() const { return engine_.share().second; }
-  // Of epoch(), if they differ; std::logic_error for an iterable dataset.
+  // For epoch(), if epochs differ. Throws std::logic_error for an iterable dataset.
   std::int64_t batches_per_epoch() const { return engine_.batches_per_epoch(); }
-  // From 0: of the batch taken last. Before a loop, after one that came to its end, and after load_state():
-  // of the batch that comes next.
+  // The epoch, from 0, of the batch taken last. Before a loop, after one that ran to its end, and after
+  // load_state(): the epoch of the next batch.
   std::int64_t epoch() const { return engine_.epoch(); }
   std::int64_t batch() const { return engine_.info().batch; }  // its place in that epoch, from 0
-  // What is to know of the batch that the loop holds.
+  // Describes the batch that the loop has.
   const BatchInfo& info() const { return engine_.info(); }
 
   DataLoaderState state() const { return engine_.state(); }
-  // Goes on from there; costs no reading. With another number of ranks or another batch_size the rest of the
-  // epoch is cut anew from the same place in the global order, so that each sample is still used once, and a
-  // line of rank 0's tells of the change. A global_batch_size must be the same: then the batches are too.
-  // std::invalid_argument says what does not fit; the loader is then unchanged. Over an iterable dataset it
-  // needs as many shards as before, unless an epoch begins, and passes over what was read.
+  // Continues from `state` and reads nothing that was consumed.
+  // - With another number of ranks or another batch_size, the rest of the epoch is divided anew from the same
+  //   place in the global order, so each sample is still used once; rank 0 reports the change in one line.
+  // - A global_batch_size must be the same; then the batches are the same too.
+  // - An iterable dataset needs as many shards as before, except at the start of an epoch; its readers skip
+  //   the samples that were consumed.
+  // Throws std::invalid_argument, which says what does not fit; the loader is then unchanged.
   void load_state(const DataLoaderState& state) { engine_.load_state(state); }
-  // Throws what load_state() would.
+  // Throws what load_state() would throw.
   void check_state(const DataLoaderState& state) const { engine_.check_state(state); }
 
-  // After an error in a loop: the next one begins behind the batch that failed, which this rank then does not
-  // train on; where ranks train together, all call it, or train inside DistributedDataParallel::join().
-  // std::logic_error if the last loop did not fail in a batch.
+  // After an error in a loop: the next loop starts after the batch that failed, so this rank does not train
+  // on it. If ranks train together, all of them must call it, or train inside
+  // DistributedDataParallel::join(). Throws std::logic_error if the last loop did not fail in a batch.
   void skip_failed_batch() { engine_.skip_failed_batch(); }
 
-  // Ends and joins the workers. The next loop starts others, at the same place.
+  // Ends and joins the workers. The next loop starts new ones, at the same place.
   void stop() { engine_.stop(); }
 
  protected:
@@ -87,8 +88,9 @@ class DataLoader : public AnyDataLoader {
  public:
   using CollateFunction = std::function<BatchType(std::vector<Sample>)>;
 
-  // std::invalid_argument names the option that cannot be used. `dataset` must outlive the loader. Without
-  // `collate_fn` batches are what dataset.get_batch() gives; it is called by several threads at once.
+  // Throws std::invalid_argument, which names the option that cannot be used. `dataset` must outlive the
+  // loader. Without `collate_fn` batches come from dataset.get_batch(). Several threads may call `collate_fn`
+  // at once.
   DataLoader(const Dataset<Sample>& dataset, DataLoaderOptions options, int rank, int world_size,
              CollateFunction collate_fn = nullptr)
       : AnyDataLoader(
@@ -97,8 +99,8 @@ class DataLoader : public AnyDataLoader {
   DataLoader(const Dataset<Sample>& dataset, DataLoaderOptions options, const Group& group,
              CollateFunction collate_fn = nullptr)
       : DataLoader(dataset, std::move(options), group.rank(), group.size(), std::move(collate_fn)) {}
-  // Each shard is read by one worker, and they take turns; one that has come to its end is left out.
-  // Ranks may have unequal numbers of batches.
+  // One worker reads each shard, and the loader takes batches from the shards in turn; it leaves out a shard
+  // that has ended. Ranks may have different numbers of batches.
   DataLoader(const IterableDataset<Sample>& dataset, const DataLoaderOptions& options, int rank,
              int world_size, CollateFunction collate_fn = nullptr)
       : AnyDataLoader(
@@ -151,9 +153,9 @@ class DataLoader : public AnyDataLoader {
     std::int64_t end_;
   };
 
-  // All batches from here to the end of epoch number `count`, counted from the very first, so none if the
-  // loader has been through it; an evaluation loops over the loader itself. Their first dimension is the
-  // batch size, but smaller in the last of an epoch without drop_last.
+  // All batches from here to the end of epoch number `count`, counted from the first: none if the loader is
+  // past it. An evaluation should loop over the loader itself. The first dimension of a batch is the batch
+  // size; it may be smaller in the last batch of an epoch without drop_last.
   Epochs epochs(std::int64_t count) { return {this, count}; }
   // One epoch, from its start or from a loaded state.
   Iterator begin() { return {this, engine_.begin_pass()}; }

@@ -1,4 +1,5 @@
-// What a DataLoader can be told, what it says of a batch, and what it needs to go on after a restart.
+// A DataLoader's options, its description of a batch, and the state that it needs to continue after a
+// restart.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,83 +17,85 @@ namespace muster {
 
 class BatchSamplerBase;
 
-// What becomes of a sample that cannot be read or does not fit its batch.
+// The treatment of a sample that cannot be read or does not fit its batch.
 enum class BadSample {
   kStop,  // the loop throws
-  kSkip,  // the batch is smaller by it; info() names it
+  kSkip,  // the batch goes without it; info() names it
 };
 
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;  // per rank
   bool shuffle = false;
-  // The order, of which each rank takes its part; or this rank's DistributedSampler, which has taken it
-  // already and says itself what becomes of uneven ranks. Excludes shuffle.
+  // The order of all ranks, from which each rank takes its part; or this rank's DistributedSampler, which is
+  // used as it is and has its own setting for uneven ranks. Excludes shuffle.
   std::shared_ptr<const Sampler> sampler = nullptr;
-  // Batches of all ranks together, cut among them. Excludes batch_size, shuffle, sampler and drop_last. What
-  // it gives is checked as each epoch begins.
+  // Batches of all ranks together, each divided among the ranks. Excludes batch_size, shuffle, sampler and
+  // drop_last. The loader checks its batches when an epoch begins.
   std::shared_ptr<const BatchSamplerBase> batch_sampler = nullptr;
   int num_workers = 0;      // threads; 0 loads in the training thread
   bool pin_memory = false;  // page-locked batches, for faster copies to a GPU; without a GPU it has no effect
   bool drop_last = false;   // leave out the last batch of an epoch if it is not full
-  // For one batch from a worker, and for the workers to end when the loader stops or goes: who takes longer
-  // is left behind, and uses the dataset. 0 waits as long as it takes.
+  // Limit for one batch from a worker, and for the workers to end when the loader stops or is destroyed. A
+  // worker that takes longer is left running and keeps using the dataset. 0: no limit.
   std::chrono::duration<double> timeout = std::chrono::seconds(0);
   std::function<void(int worker_id)> worker_init_fn = nullptr;  // called in each worker as it starts
-  std::optional<int> prefetch_factor = std::nullopt;            // batches loaded ahead per worker; none: 2
-  // Workers live on when a loop over epochs has ended. Within one loop they always do.
+  std::optional<int> prefetch_factor = std::nullopt;            // batches loaded ahead per worker; empty: 2
+  // Keep the workers after a loop over epochs has ended. Within one loop the workers always stay.
   bool persistent_workers = false;
-  bool in_order = true;  // false: whichever batch is ready first, not after one that takes long
-  // PyTorch's generator: of the order and of sample_random(). The same on all ranks.
+  bool in_order = true;  // false: take whichever batch is ready first
+  // PyTorch's generator: seeds the order and sample_random(). The same on all ranks.
   std::uint64_t seed = 0;
 
-  // Beyond PyTorch. A batch size over all ranks, cut into equal parts whatever their number; excludes
+  // Beyond PyTorch. The batch size over all ranks, divided into equal parts for any number of ranks. Excludes
   // batch_size.
   std::int64_t global_batch_size = 0;
   UnevenRanks uneven_ranks = UnevenRanks::kPad;
-  // Of an iterable dataset: into how many shards it is cut, at least one a rank. A run then goes on with
-  // another number of ranks and workers. 0: as many as workers of all ranks.
+  // For an iterable dataset: the number of shards that it is cut into, at least one per rank. With it a run
+  // can continue with another number of ranks and workers. 0: as many as the workers of all ranks.
   std::int64_t shards = 0;
   BadSample bad_sample = BadSample::kStop;
-  // false: nothing is read, and batches are empty, but the loop and the place in the data are those of the
-  // others: for the inner ranks of a pipeline. Not for an iterable dataset.
+  // false: reads nothing, and batches are empty, but the loop and the place in the data are the same as on
+  // other ranks: for the inner ranks of a pipeline. Not for an iterable dataset.
   bool read = true;
-  std::int64_t prefetch_bytes = std::int64_t{1} << 30;  // loaded ahead at most; one batch may be larger
-  // Batches come on this device, the next one being copied while this one is used.
+  // limit for batches loaded ahead; a single batch may exceed it
+  std::int64_t prefetch_bytes = std::int64_t{1} << 30;
+  // Copies batches to this device, each while the previous one is in use.
   std::optional<at::Device> device = std::nullopt;
 };
 
-// Of one batch.
+// Describes one batch.
 struct BatchInfo {
   std::int64_t epoch = 0;
-  std::int64_t batch = 0;  // in its epoch, from 0; in one that was gone on with anew, from where that was
-  // Of its samples, in order. Sample n of shard s of an iterable dataset of c shards is n * c + s.
+  std::int64_t batch = 0;  // in its epoch, from 0; from 0 again if the rest of the epoch was divided anew
+  // The samples' indices, in order. Sample n of shard s of an iterable dataset with c shards has index n * c
+  // + s.
   std::vector<std::int64_t> indices;
-  std::vector<std::int64_t> skipped;  // of the bad samples that it lacks
-  std::int64_t padding_count = 0;     // so many at its end are repeated to make the ranks even
-  // A mean over this batch times `weight`, averaged over the ranks, is the mean over the global batch. It is
-  // not 1 where ranks have unequal shares of a batch: with global_batch_size, with a batch_sampler, and in
-  // the last batch with UnevenRanks::kKeep. It does not know of samples that were skipped.
+  std::vector<std::int64_t> skipped;  // indices of the bad samples that were left out
+  std::int64_t padding_count = 0;     // number of repeated samples at its end, which make the ranks even
+  // A mean over this batch times `weight`, averaged over the ranks, is the mean over the global batch.
+  // `weight` differs from 1 where ranks have unequal shares of a batch: with global_batch_size, with a
+  // batch_sampler, and in the last batch with UnevenRanks::kKeep. It ignores skipped samples.
   double weight = 1;
 
-  // [batch], bool: false for repeated samples, which an evaluation does not count.
+  // [batch], bool: false for repeated samples, which an evaluation must not count.
   at::Tensor mask() const;
 };
 
-// What training has consumed, over all ranks: so many entries of this epoch's order. The rest says for what
-// that is valid, and by whom it was saved.
+// The training's place in the data, over all ranks: it has consumed the first `consumed` entries of this
+// epoch's order. The other fields say for which order and ranks that is valid.
 struct DataLoaderState {
   std::int64_t epoch = 0;
   std::int64_t consumed = 0;
   std::int64_t dataset_size = 0;
   std::string order;                   // the sampler's description
-  int ranks = 0;                       // 0: not known
-  std::int64_t batch_size = 0;         // per rank; 0 with one of these:
-  std::int64_t global_batch_size = 0;  // or a batch_sampler
-  // Of an iterable dataset: the batches of each shard of this rank that were consumed in this epoch; -1 - n:
-  // n, and the shard has come to its end.
+  int ranks = 0;                       // 0: unknown
+  std::int64_t batch_size = 0;         // per rank; 0 if the loader has global_batch_size or a batch_sampler
+  std::int64_t global_batch_size = 0;  // 0 if not set
+  // For an iterable dataset, for each shard of this rank: the number of batches consumed in this epoch; -1 -
+  // n if n batches were consumed and the shard has ended.
   std::vector<std::int64_t> of_shards = {};
   std::int64_t first_shard = 0;
-  std::int64_t shards = 0;  // of all ranks
+  std::int64_t shards = 0;  // over all ranks
 };
 
 }  // namespace muster

@@ -1,10 +1,10 @@
-// What a DataLoader reads: samples by index.
+// The source of a DataLoader's samples, by index.
 //
-// A sample is any type that collate.h can put together to a batch: tensors, numbers, strings, pairs, tuples,
-// vectors and maps of them, and structs of tensors. A dataset is read by several threads at once, in any
-// order, and must give the same sample for the same index each time: that is what makes a resumed run equal
-// to an undisturbed one. What is drawn at random comes from sample_random(), which the loader seeds by its
-// own seed, the epoch and the sample's place in the order. A dataset outlives the loaders that read it.
+// A sample is any type that collate.h can put together into a batch: tensors, numbers, strings; pairs,
+// tuples, vectors and maps of them; and structs. Several threads read a dataset at once, in any order. It
+// must return the same sample for the same index each time: only then is a resumed run equal to an
+// uninterrupted one. Draw random numbers from sample_random(), which the loader seeds with its own seed, the
+// epoch and the sample's place in the order. A dataset must outlive the loaders that read it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,9 +18,8 @@
 
 namespace muster {
 
-// The usual sample of supervised learning. A batch of them has the same fields, stacked along a new first
-// dimension: of samples with data [1, 28, 28] and target [], the batch has data [batch, 1, 28, 28] and target
-// [batch].
+// The usual sample of supervised learning. A batch has the same fields, stacked along a new first dimension:
+// samples with data [1, 28, 28] and target [] make a batch with data [batch, 1, 28, 28] and target [batch].
 struct Example {
   at::Tensor data;
   at::Tensor target;
@@ -35,27 +34,29 @@ class Dataset {
 
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  // The sample number `index`, 0 <= index < size(); datasets of Muster throw std::out_of_range for any other.
-  // What it throws reaches the training thread with the dataset's name and the index.
+  // The sample number `index`, 0 <= index < size(). Muster's datasets throw std::out_of_range for any other
+  // index. The training thread gets an exception of get() with the dataset's name and the index added.
   virtual Sample get(std::int64_t index) const = 0;
-  // The samples with these indices, in this order, as default_collate() would put them together; PyTorch's
-  // __getitems__. By default each comes from get(), and an index that is none is refused; override it where
-  // gathering is cheaper, with batch_empty() for the memory.
+  // The samples with these indices, in this order, put together as by default_collate(); PyTorch's
+  // __getitems__. The default calls get() for each and throws std::out_of_range for an index outside the
+  // dataset. Override it where reading many samples at once is cheaper; batch_empty() provides the memory.
   virtual Collated<Sample> get_batch(std::span<const std::int64_t> indices) const;
-  // For messages: what it is and from where.
+  // For messages: describes the dataset and its origin.
   virtual std::string name() const { return "the dataset"; }
 };
 
 namespace detail {
 
-// Called while an exception is handled: throws what names the sample, with the exception nested in it.
+// Call only while an exception is handled: throws an error that names the sample, with the exception nested
+// in it.
 [[noreturn]] void rethrow_bad_sample(const std::string& dataset, std::int64_t index);
 
-// Called while an exception is handled: warns of the first of the samples that are left out, and says why.
+// Call only while an exception is handled: if this is the first sample to be skipped, warns and gives the
+// reason.
 void warn_of_skipped(const std::string& dataset, std::int64_t index);
 [[noreturn]] void refuse_index(const std::string& dataset, std::int64_t index, std::int64_t size);
 
-// std::out_of_range with dataset, index and size unless the dataset has this sample.
+// Throws std::out_of_range, with dataset, index and size, unless the dataset has this sample.
 template <class Sample>
 void check_index(const Dataset<Sample>& dataset, std::int64_t index) {
   if (index < 0 || index >= dataset.size()) refuse_index(dataset.name(), index, dataset.size());
@@ -65,7 +66,7 @@ void check_indices(const Dataset<Sample>& dataset, std::span<const std::int64_t>
   for (const std::int64_t index : indices) check_index(dataset, index);
 }
 
-// All of one sample, or nothing of it.
+// Adds the whole sample, or nothing of it.
 template <class SomeCollator, class Sample>
 void add_whole(SomeCollator& collator, Sample sample, std::int64_t& count) {
   try {
@@ -77,7 +78,7 @@ void add_whole(SomeCollator& collator, Sample sample, std::int64_t& count) {
   ++count;
 }
 
-// Bad samples go to `skipped`, by their place in `indices`; if that is null, they are thrown.
+// Appends the place in `indices` of each bad sample to `skipped`; if that is null, rethrows instead.
 template <class Sample, class Take>
 void for_each_sample(const Dataset<Sample>& dataset, std::span<const std::int64_t> indices,
                      std::vector<std::int64_t>* skipped, const Take& take) {

@@ -1,11 +1,11 @@
-// This rank's part of batches that are the same on any number of ranks.
+// This rank's share of batches that stay the same on any number of ranks.
 //
 //   ElasticSampler(std::make_shared<BatchSampler>(order, 256, false), job.world_size(), job.rank())
 //
-// Each batch is cut among the ranks into shares that differ by one example at most, the larger ones on the
-// lower ranks, and each share has the weight by which its mean loss is multiplied. So 256 examples a step
-// give the same mean gradient on 4, 3 or 2 ranks, and the number of batches consumed is a place in the epoch
-// that holds for any number of ranks: a run that goes on with fewer of them uses each example exactly once. A
+// Each batch is divided among the ranks into shares that differ by at most one example; the lower ranks get
+// the larger ones. A rank multiplies its mean loss by the weight of its share. So 256 examples a step give
+// the same mean gradient on 4, 3 or 2 ranks. The number of batches consumed is a place in the epoch that is
+// valid for any number of ranks: a run that continues with fewer ranks uses each example exactly once. A
 // plain value, safe to use from several threads.
 #pragma once
 
@@ -18,17 +18,17 @@ namespace muster {
 
 class ElasticSampler {
  public:
-  // std::invalid_argument unless rank is one of num_replicas, or if there are more ranks than examples in a
-  // BatchSampler's batches.
+  // Throws std::invalid_argument if `rank` is not in [0, num_replicas), or if a BatchSampler's batches have
+  // fewer examples than there are ranks.
   ElasticSampler(std::shared_ptr<const BatchSamplerBase> batches, int num_replicas, int rank);
 
-  // Equally many batches on all ranks, none of them empty: a rank for which a batch (the last of an epoch, as
-  // a rule) has too few examples gets the first of that batch as padding, with weight 0, and so takes part in
-  // the step and adds nothing. std::invalid_argument if there are more ranks than examples in the largest
-  // batch, which leaves some without any, or if the batches are not well-formed.
+  // The same number of batches on all ranks, none empty. If a batch (usually the last of an epoch) has too
+  // few examples for all ranks, a rank without one gets the batch's first example as padding, with weight 0:
+  // it takes part in the step and adds nothing. Throws std::invalid_argument if even the largest batch has
+  // fewer examples than there are ranks, or if the batches are not well-formed.
   BatchPlan plan(std::int64_t epoch) const;
 
-  // The same for all ranks, and for any number of them.
+  // The same on all ranks, and for any number of ranks.
   std::string description() const;
 
  private:

@@ -1,7 +1,8 @@
-// Images and labels in the IDX format of MNIST and Fashion-MNIST, plain or compressed by gzip or zstd.
+// Images and labels in the IDX format of MNIST and Fashion-MNIST, uncompressed or compressed with gzip or
+// zstd.
 //
-// The images' bytes are held in memory as they are in the file; floats are made when a batch is gathered.
-// Safe to read from several threads.
+// Keeps the images' bytes in memory as they are in the file and makes floats when it gathers a batch. Safe to
+// read from several threads.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace muster {
 
-// What a file holds, of its type and shape: uint8, int8, int16, int32, float or double. std::runtime_error
-// names the file and what is wrong with it.
+// The file's content, with its type and shape: uint8, int8, int16, int32, float or double. Throws
+// std::runtime_error, which names the file and what is wrong with it.
 at::Tensor read_idx(const std::string& path);
 
 // A pixel p becomes (p / 255 - mean) / stddev.
@@ -23,15 +24,15 @@ struct IdxNormalization {
 
 class IdxDataset : public Dataset<> {
  public:
-  // Images [n, height, width] or [n, channels, height, width] of unsigned bytes, labels [n] of any whole
-  // numbers. std::runtime_error names the file and what is wrong with it; std::invalid_argument a stddev that
-  // is not above 0.
+  // Images [n, height, width] or [n, channels, height, width] of unsigned bytes, labels [n] of any integer
+  // type. Throws std::runtime_error, which names the file and what is wrong with it, or std::invalid_argument
+  // if stddev is not above 0.
   IdxDataset(const std::string& images_path, const std::string& labels_path,
              IdxNormalization normalization = {});
 
   std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size()); }
-  Example get(
-      std::int64_t index) const override;  // float [channels, height, width], 1 channel or more; int64 []
+  // data: float [channels, height, width], at least 1 channel; target: int64 [].
+  Example get(std::int64_t index) const override;
   Batch get_batch(std::span<const std::int64_t> indices) const override;
   std::string name() const override { return name_; }
 

@@ -1,4 +1,4 @@
-// Samples out of the rows of Parquet and Arrow files, by pyarrow's libraries.
+// Samples from the rows of Parquet and Arrow files, through pyarrow's libraries.
 //
 //   const muster::ParquetDataset rows({"train-*.parquet"}, [](const muster::ParquetRow& row) {
 //     return muster::Example{.data = row.tensor("input_ids"), .target =
@@ -6,18 +6,17 @@
 //   });
 //   muster::DataLoader loader(rows, {.batch_size = 64, .num_workers = 4}, job);
 //
-// A stream (muster/data/iterable_dataset.h) whose shards have the same number of rows, give or take one: each
-// reads a part of its own, row group after row group. A run that goes on reads no row again, whatever is
-// shuffled, and goes to the row group that it needs. `decode` makes the sample, and is called by several
-// threads at once.
+// A stream (muster/data/iterable_dataset.h). Its shards differ by at most one row; each reads a part of its
+// own, one row group after the other. A run that resumes reads no row again, even with shuffling, and seeks
+// to the row group that it needs. `decode` makes the sample; several threads call it at once.
 //
-// Files are Parquet, Arrow's IPC files (Feather) or Arrow's streams, as Hugging Face's datasets keeps them;
-// the first bytes say which. Arrow's are mapped, and must not be cut while they are used. Parquet's checksums
-// of pages are compared where they were written; without them, and in Arrow's files, a damaged value cannot
-// be seen.
+// Files may be Parquet, Arrow IPC files (Feather) or Arrow streams, as Hugging Face's datasets stores them;
+// the first bytes tell which. Arrow files are memory-mapped and must not be truncated while in use. Parquet's
+// page checksums are verified where the writer stored them; without checksums, and in Arrow files, a damaged
+// value goes unnoticed.
 //
-// It takes pyarrow, of the major version that Muster was built with: where MUSTER_PYARROW_DIR says, or else
-// beside torch or in the environment that VIRTUAL_ENV names.
+// Needs pyarrow, of the major version that Muster was built with: in MUSTER_PYARROW_DIR, or else next to
+// torch or in the environment that VIRTUAL_ENV names.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -37,11 +36,11 @@
 namespace muster {
 
 struct ParquetDatasetOptions {
-  std::vector<std::string> columns = {};  // that are read; none: all
-  bool shuffle_row_groups = false;        // they come in another order in every epoch
-  // The next row is drawn from so many that are held. 0: in order.
+  std::vector<std::string> columns = {};  // to read; empty: all
+  bool shuffle_row_groups = false;        // read them in another order in every epoch
+  // Draw the next row from a buffer of this many rows. 0: in order.
   std::int64_t shuffle = 0;
-  // What a number that is null counts as; without it, to ask for one is an error.
+  // The value for a null number; without it, reading a null number is an error.
   std::optional<double> fill_na = {};
 };
 
@@ -50,9 +49,10 @@ class ParquetRows;
 class ParquetFiles;
 }  // namespace detail
 
-// One row. A column is named as in the file, and a field of a struct behind a dot: "image.path".
+// One row. Columns have their names in the file; a dot leads to a field of a struct: "image.path".
 //
-// What they throw, if there is no such column, it is null or is of another type, names file, row and column.
+// If a column is missing, null or of another type, its functions throw an error that names file, row and
+// column.
 class ParquetRow {
  public:
   ParquetRow(std::shared_ptr<const detail::ParquetRows> rows, std::int64_t place)
@@ -61,17 +61,17 @@ class ParquetRow {
   const std::string& file() const;
   std::int64_t index() const;  // in the file, from 0
   bool is_null(std::string_view column) const;
-  // Whole numbers, booleans, and dates, times and durations in the unit of the column.
+  // Whole numbers, booleans; dates, times and durations in the unit of the column.
   std::int64_t number(std::string_view column) const;
   double real(std::string_view column) const;  // also of whole numbers
-  // Text, also of a dictionary (a category). Valid as long as the row.
+  // Text, also from a dictionary (a category). Valid as long as the row.
   std::string_view text(std::string_view column) const;
-  // Binary, text, or the struct {bytes, path} that datasets makes of pictures and sound: its bytes.
+  // Binary or text; or the bytes of a struct {bytes, path}, as datasets stores pictures and sound.
   std::span<const std::uint8_t> bytes(std::string_view column) const;
-  // Of the column's type: [] of a number, [n] of a list of numbers, [n, m] of a list of lists of equal
-  // lengths. From 4 KiB on it may be the row's own memory, which the file's next rows do not change.
+  // With the column's type: [] for a number, [n] for a list of numbers, [n, m] for a list of lists of equal
+  // lengths. A tensor of 4 KiB or more may share the row's memory, which later rows do not overwrite.
   at::Tensor tensor(std::string_view column) const;
-  std::vector<std::string> texts(std::string_view column) const;  // of a list of texts
+  std::vector<std::string> texts(std::string_view column) const;  // from a list of texts
 
  private:
   std::shared_ptr<const detail::ParquetRows> rows_;
@@ -80,13 +80,14 @@ class ParquetRow {
 
 namespace detail {
 
-// std::invalid_argument names an option that cannot be used; std::runtime_error a file, and what is wrong
-// with it.
+// Throws std::invalid_argument, which names an option that cannot be used, or std::runtime_error, which names
+// a file and what is wrong with it.
 std::shared_ptr<const ParquetFiles> open_parquet_files(const std::vector<std::string>& patterns,
                                                        const ParquetDatasetOptions& options);
 const std::string& name_of(const ParquetFiles& files);
 std::int64_t row_count(const ParquetFiles& files);
-// Called while an exception is handled: throws what names the row, with the exception nested in it.
+// Call only while an exception is handled: throws an error that names the row, with the exception nested in
+// it.
 [[noreturn]] void rethrow_undecoded(const ParquetRow& row);
 
 class ParquetStream {
@@ -96,7 +97,7 @@ class ParquetStream {
   ParquetStream& operator=(const ParquetStream&) = delete;
   ~ParquetStream();
 
-  // Each row that cannot be read is thrown once.
+  // Throws once for each row that cannot be read.
   std::optional<ParquetRow> next();
   void skip(std::int64_t count);
 
@@ -116,9 +117,9 @@ class ParquetDataset
   using typename Base::Reader;
   using typename Base::Sample;
 
-  // `files` may have a shell's *, ? and []. Opens them all, to know their rows. std::invalid_argument names
-  // an option that cannot be used; std::runtime_error the file, and what is wrong with it: missing, of
-  // another kind, without one of the columns; and that pyarrow is missing.
+  // `files` may contain a shell's *, ? and []. Opens all files, to count their rows. Throws
+  // std::invalid_argument, which names an option that cannot be used, or std::runtime_error: pyarrow is
+  // missing, or a file is missing, is of another kind or lacks a column.
   ParquetDataset(const std::vector<std::string>& files, Decode decode, ParquetDatasetOptions options = {})
       : files_(detail::open_parquet_files(files, options)), decode_(std::move(decode)) {}
   ParquetDataset(std::initializer_list<std::string> files, Decode decode, ParquetDatasetOptions options = {})
@@ -128,7 +129,7 @@ class ParquetDataset
     return std::make_unique<Reading>(*this, shard);
   }
   std::string name() const override { return detail::name_of(*files_); }
-  std::int64_t row_count() const { return detail::row_count(*files_); }  // of all files
+  std::int64_t row_count() const { return detail::row_count(*files_); }  // in all files
 
  private:
   class Reading : public Reader {

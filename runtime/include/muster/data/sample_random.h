@@ -1,13 +1,13 @@
-// Random numbers for one sample: augmentations draw from here, and a run that resumes, or has another number
-// of workers or ranks, draws the same.
+// Random numbers for one sample. An augmentation that draws from here gives the same result in a run that
+// resumes or has another number of workers or ranks.
 //
 //   if (muster::sample_random().chance(0.5)) image = image.flip(-1);
 //
-// While a DataLoader reads a sample, the generator of its thread is seeded with the loader's seed, the epoch
-// and the sample's place in the order of the epoch over all ranks: a sample that comes twice in an epoch
-// draws anew. In a stream it is n * c + s for sample n of shard s of c. Outside a loader it is seeded with 0
-// when the thread starts. The generator is splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom
-// number generators, 2014).
+// While a DataLoader reads a sample, it seeds the generator of its thread with its own seed, the epoch and
+// the sample's place in the epoch's order over all ranks: a sample that occurs twice in an epoch draws other
+// numbers the second time. In a stream the place is n * c + s for sample n of shard s of c. Outside a loader
+// the seed is 0 when the thread starts. The generator is splitmix64 (Steele, Lea, Flood: Fast splittable
+// pseudorandom number generators, 2014).
 #pragma once
 
 #include <cstdint>
@@ -35,11 +35,11 @@ class SampleRandom {
 };
 
 SampleRandom& sample_random();
-// Seeds it for sample number `number` of the batch that is being read, from 0. Who overrides
-// Dataset::get_batch() and draws calls it before each sample; the default get_batch() does.
+// Seeds it for sample number `number`, from 0, of the current batch. A get_batch() that draws random numbers
+// must call it before each sample; the default get_batch() does.
 void begin_sample(std::int64_t number);
 
-// What reads samples in the calling thread; a loader's worker, or the training thread itself (id 0 of 0).
+// Describes the reader in the calling thread: a loader's worker, or the training thread itself (id 0 of 0).
 struct WorkerInfo {
   int id = 0;
   int num_workers = 0;
@@ -51,9 +51,9 @@ WorkerInfo get_worker_info();
 
 namespace detail {
 
-// For the loader: for this thread and until the next one.
+// For the loader: sets this thread's information until the next call.
 void set_worker_info(const WorkerInfo& info);
-// While it lives, this thread reads a batch with samples of these places in the order of the epoch.
+// While it exists, this thread reads a batch whose samples have these places in the order of the epoch.
 class [[nodiscard]] ReadBatch {
  public:
   ReadBatch(std::uint64_t loader_seed, std::int64_t epoch, std::span<const std::int64_t> places);
@@ -61,8 +61,8 @@ class [[nodiscard]] ReadBatch {
   ReadBatch& operator=(const ReadBatch&) = delete;
   ~ReadBatch();
 };
-// While it lives, samples are read one by one, begin() before each. A dataset that reads others for a sample
-// of its own goes on with the numbers of that one.
+// While it exists, this thread reads samples one by one, with begin() before each. A dataset that reads
+// another dataset for one of its own samples keeps that sample's numbers.
 class [[nodiscard]] ReadSamples {
  public:
   ReadSamples();
@@ -72,7 +72,7 @@ class [[nodiscard]] ReadSamples {
   void begin(std::int64_t number) const;
 
  private:
-  const bool inside_;  // of a sample
+  const bool inside_;  // already inside a sample: begin() does nothing
 };
 void begin_sample_at(std::int64_t place);
 

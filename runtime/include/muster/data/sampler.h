@@ -1,11 +1,11 @@
-// The order in which an epoch goes through a dataset, over all ranks: PyTorch's samplers.
+// The order in which an epoch visits a dataset, over all ranks: PyTorch's samplers.
 //
-// An order is a function of the epoch alone, so that no set_epoch can be forgotten and a resumed run finds
-// its place again. The random ones draw from a CPU generator seeded with seed + epoch, and give exactly what
-// Python's sampler of that name gives with generator.manual_seed(seed + epoch). Which part of the order a
-// rank takes, and in which batches, is said by distributed_sampler.h, batch_sampler.h and elastic_sampler.h.
-// A sampler never changes: it is safe to use from several threads. Constructors throw std::invalid_argument,
-// which names argument, value and what would be right; a dataset with nothing in it is refused by all.
+// An order is a function of the epoch alone, so nobody can forget set_epoch(), and a resumed run finds its
+// place again. The random samplers draw from a CPU generator seeded with seed + epoch, and give exactly what
+// Python's sampler of the same name gives with generator.manual_seed(seed + epoch). distributed_sampler.h,
+// batch_sampler.h and elastic_sampler.h divide the order into the parts and batches of the ranks. A sampler
+// never changes, so it is safe to use from several threads. Constructors throw std::invalid_argument, which
+// names the argument, its value and what would be right; all of them refuse an empty dataset.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ class Sampler {
  public:
   virtual ~Sampler() = default;
   virtual std::int64_t size() const = 0;                                    // entries of each epoch
-  virtual std::vector<std::int64_t> indices(std::int64_t epoch) const = 0;  // size() of them
-  // Says the order in words: "RandomSampler(60000, seed 3)". It is part of a checkpoint: a run that resumes
-  // with another one is refused.
+  virtual std::vector<std::int64_t> indices(std::int64_t epoch) const = 0;  // size() entries
+  // Describes the order: "RandomSampler(60000, seed 3)". A checkpoint contains it; a run that resumes with
+  // another description is refused.
   virtual std::string description() const = 0;
 };
 
-// An order of which each entry can be said without the others. Loaders ask for the entries that they need and
-// keep no list, so that an epoch of any length takes no memory.
+// An order whose entries can be computed one by one. Loaders ask for the entries that they need and keep no
+// list, so an epoch of any length takes no memory.
 class ComputedSampler : public Sampler {
  public:
   virtual std::int64_t index(std::int64_t epoch, std::int64_t place) const = 0;  // 0 <= place < size()
@@ -46,12 +46,13 @@ class SequentialSampler : public ComputedSampler {
 };
 
 struct RandomSamplerOptions {
-  bool replacement = false;                                // draw each entry from all of the dataset
-  std::optional<std::int64_t> num_samples = std::nullopt;  // of an epoch; none: the dataset's size
+  bool replacement = false;                                // draw each entry from the whole dataset
+  std::optional<std::int64_t> num_samples = std::nullopt;  // per epoch; empty: the dataset's size
   std::uint64_t seed = 0;
 };
 
-// A random order. Without replacement num_samples may be above the dataset's size: one order follows another.
+// A random order. Without replacement num_samples may exceed the dataset's size: several orders follow each
+// other.
 class RandomSampler : public Sampler {
  public:
   explicit RandomSampler(std::int64_t dataset_size, RandomSamplerOptions options = {});
@@ -64,12 +65,12 @@ class RandomSampler : public Sampler {
   RandomSamplerOptions options_;
 };
 
-// A random order without replacement that is computed entry by entry, for datasets whose orders are too long
-// to be kept: it takes no memory and no time before the first batch, where RandomSampler needs 8 bytes a
-// sample on each rank while it makes the order. An entry takes about 60 ns. It is not Python's order. The
-// permutation is a Feistel network of 8 rounds, keyed by seed and epoch, on the smallest rectangle of numbers
-// that holds the dataset; what falls outside is walked on (Black and Rogaway: Ciphers with Arbitrary Finite
-// Domains, 2002, methods 2 and 3).
+// A random order without replacement that is computed entry by entry, for datasets whose order is too long to
+// keep. It takes no memory and no time before the first batch; RandomSampler needs 8 bytes per sample on each
+// rank while it makes the order. An entry takes about 60 ns. The order is not Python's. The permutation is a
+// Feistel network of 8 rounds, keyed by seed and epoch, on the smallest rectangle of numbers that contains
+// the dataset; numbers outside the dataset are encrypted again until they fall inside it (cycle walking;
+// Black and Rogaway: Ciphers with Arbitrary Finite Domains, 2002, methods 2 and 3).
 class KeyedRandomSampler : public ComputedSampler {
  public:
   explicit KeyedRandomSampler(std::int64_t dataset_size, std::uint64_t seed = 0);
@@ -104,9 +105,9 @@ struct WeightedRandomSamplerOptions {
   std::uint64_t seed = 0;
 };
 
-// num_samples of 0, ..., weights.size() - 1, each as likely as its weight. Weights need not sum up to 1;
-// there are at most 2^24. Python draws indices of weight 0 when, without replacement, the others have run
-// out; here that is refused.
+// num_samples of 0, ..., weights.size() - 1, each drawn with a probability in proportion to its weight.
+// Weights need not sum to 1; there are at most 2^24. Without replacement Python draws indices of weight 0
+// after it has drawn all others; this class refuses such a num_samples.
 class WeightedRandomSampler : public Sampler {
  public:
   WeightedRandomSampler(std::vector<double> weights, std::int64_t num_samples,

@@ -1,10 +1,10 @@
-// Several datasets side by side: sample i has one part from each, their samples i.
+// Several datasets combined: sample i is a tuple of the samples i of all of them.
 //
 //   const muster::StackDataset pairs(images, captions);   // samples are std::tuple<at::Tensor, std::string>
 //   for (auto& [pictures, texts] : loader) ...
 //
-// As torch.utils.data.StackDataset of a list; transformed() makes a struct of a tuple. What the parts draw at
-// random they draw one after the other. The datasets must outlive it.
+// As torch.utils.data.StackDataset of a list; transformed() can turn the tuple into a struct. The parts draw
+// their random numbers one after the other. The datasets must outlive it.
 #pragma once
 
 #include <array>
@@ -21,17 +21,17 @@ namespace muster {
 
 namespace detail {
 
-// std::invalid_argument unless all are of the first one's size.
+// Throws std::invalid_argument unless all have the size of the first.
 void check_stack(std::span<const std::int64_t> sizes, std::span<const std::string> names);
 
 }  // namespace detail
 
 template <class... Sample>
 class StackDataset : public Dataset<std::tuple<Sample...>> {
-  static_assert(sizeof...(Sample) > 0, "a StackDataset is of at least one dataset");
+  static_assert(sizeof...(Sample) > 0, "a StackDataset needs at least one dataset");
 
  public:
-  // std::invalid_argument if they are of different sizes.
+  // Throws std::invalid_argument if their sizes differ.
   explicit StackDataset(const Dataset<Sample>&... datasets) : datasets_(datasets...) {
     const std::array<std::int64_t, sizeof...(Sample)> sizes{datasets.size()...};
     const std::array<std::string, sizeof...(Sample)> names{datasets.name()...};
@@ -47,7 +47,7 @@ class StackDataset : public Dataset<std::tuple<Sample...>> {
     detail::check_index(*this, index);
     return std::apply(
         [index](const auto&... dataset) {
-          // Braces: from left to right.
+          // Braces evaluate from left to right.
           return std::tuple<Sample...>{detail::get_from(dataset, index)...};
         },
         datasets_);
@@ -56,7 +56,7 @@ class StackDataset : public Dataset<std::tuple<Sample...>> {
     return std::apply(
         [](const auto& first, const auto&... more) {
           std::string all = first.name();
-          ((all += " beside " + more.name()), ...);
+          ((all += " with " + more.name()), ...);
           return all;
         },
         datasets_);

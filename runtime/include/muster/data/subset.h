@@ -1,11 +1,11 @@
-// Datasets made of others: a part of one, several one after the other, and one cut at random.
+// Datasets made of others: a part of a dataset, several in sequence, and a random split.
 //
 //   muster::Subset first(dataset, {0, 1, 2});
 //   muster::ConcatDataset both(dataset, more);
 //   auto parts = muster::random_split(dataset, {0.8, 0.2}, 42);   // or {48000, 12000}
 //
-// PyTorch's classes of these names; random_split gives its indices exactly. None copies samples; the datasets
-// that they are made of must outlive them.
+// The same as PyTorch's classes of these names; random_split gives exactly PyTorch's indices. None copies
+// samples; the datasets that they are made of must outlive them.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace muster {
 namespace detail {
 
 void check_subset(const std::string& name, std::int64_t size, const std::vector<std::int64_t>& indices);
-// std::invalid_argument unless they sum up to `size`, or, as fractions, to 1.
+// Throws std::invalid_argument unless they sum to `size`, or, if they are fractions, to 1.
 std::vector<std::vector<std::int64_t>> split_indices(const std::string& name, std::int64_t size,
                                                      const std::vector<std::int64_t>& lengths,
                                                      std::uint64_t seed);
@@ -31,7 +31,7 @@ std::vector<std::vector<std::int64_t>> split_indices(const std::string& name, st
                                                      const std::vector<double>& fractions,
                                                      std::uint64_t seed);
 
-// A sample that another dataset gives: what it throws names both.
+// Reads a sample of an inner dataset; an error names both datasets.
 template <class Sample>
 Sample get_from(const Dataset<Sample>& dataset, std::int64_t index) {
   try {
@@ -47,7 +47,7 @@ Sample get_from(const Dataset<Sample>& dataset, std::int64_t index) {
 template <class Sample>
 class Subset : public Dataset<Sample> {
  public:
-  // std::invalid_argument if an index is not one of the dataset's.
+  // Throws std::invalid_argument if the dataset lacks an index.
   Subset(const Dataset<Sample>& dataset, std::vector<std::int64_t> indices)
       : dataset_(dataset), indices_(std::move(indices)) {
     detail::check_subset(dataset_.name(), dataset_.size(), indices_);
@@ -106,9 +106,9 @@ class ConcatDataset : public Dataset<Sample> {
   std::vector<std::int64_t> ends_;
 };
 
-// Cuts the dataset at random into parts that do not overlap: PyTorch's with generator.manual_seed(seed).
-// `lengths` are numbers of samples, or, as floating point numbers, fractions of 1; what their rounding leaves
-// over goes to the first parts, one each.
+// Splits the dataset at random into parts that do not overlap, as PyTorch does with
+// generator.manual_seed(seed). `lengths` are numbers of samples, or, if they are floating-point numbers,
+// fractions of 1; samples that rounding leaves over go to the first parts, one each.
 template <class Sample, class Number>
 std::vector<Subset<Sample>> random_split(const Dataset<Sample>& dataset, const std::vector<Number>& lengths,
                                          std::uint64_t seed = 0) {
@@ -125,7 +125,7 @@ std::vector<Subset<Sample>> random_split(const Dataset<Sample>& dataset,
   return random_split(dataset, std::vector<Number>(lengths), seed);
 }
 
-// The parts would outlive it.
+// Deleted: the parts would outlive a temporary dataset.
 template <class Sample, class Lengths>
 void random_split(const Dataset<Sample>&&, const Lengths&, std::uint64_t = 0) = delete;
 template <class Sample, class Number>

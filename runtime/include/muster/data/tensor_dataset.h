@@ -1,10 +1,10 @@
-// Data that is in memory already: each sample is one row of some tensors, as torch.utils.data.TensorDataset.
+// Data that is in memory already: each sample is one row of each tensor, as torch.utils.data.TensorDataset.
 //
 //   muster::TensorDataset dataset(images, labels);               // samples are Example
-//   muster::TensorDataset dataset(Pair{.left = a, .right = b});  // samples are Pair: of [n, ...] each [...]
+//   muster::TensorDataset dataset(Pair{.left = a, .right = b});  // samples are Pair: [...] each
 //
-// Samples of get() share memory with the tensors; a batch is gathered into the loader's. Tensors that are not
-// contiguous are copied once. Safe to read from several threads.
+// Samples of get() share memory with the tensors; get_batch() copies rows into the loader's memory. Tensors
+// that are not contiguous are copied once. Safe to read from several threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,20 +20,21 @@ namespace muster {
 
 namespace detail {
 
-// Makes them contiguous; their common number of rows. std::invalid_argument says which does not fit.
+// Makes the tensors contiguous and returns their common number of rows. Throws std::invalid_argument, which
+// names a tensor that does not fit.
 std::int64_t prepare_rows(const std::vector<at::Tensor*>& tensors);
-// Each row must be contiguous, and each index that of a row.
+// Requires contiguous rows, and indices in range.
 at::Tensor gather_rows(const at::Tensor& rows, std::span<const std::int64_t> indices);
 
 }  // namespace detail
 
-// `Sample` is a tensor, or whatever of tensors collates to itself: a struct, tuple, vector or map of them.
+// `Sample` is a tensor, or a struct, tuple, vector or map of tensors: a type that collates to itself.
 template <class SampleType = Example>
 class TensorDataset : public Dataset<SampleType> {
   static_assert(std::is_same_v<Collated<SampleType>, SampleType>, "all of a sample must be tensors");
 
  public:
-  // `rows` is as a sample, with all samples stacked along a new first dimension.
+  // `rows` has the form of a sample, with all samples stacked along a new first dimension.
   explicit TensorDataset(SampleType rows) : rows_(std::move(rows)) {
     std::vector<at::Tensor*> tensors;
     detail::collect_tensors(rows_, tensors);

@@ -1,16 +1,16 @@
-// Text for a language model: files of tokens. Each is one of these, by its first bytes:
+// Text for a language model, from files of tokens. Their first bytes tell which of these they are:
 //
-//   nothing but tokens, as numpy's tofile() and nanoGPT's train.bin (little-endian), of the option dtype
+//   raw          only tokens, little-endian, of the option dtype: numpy's tofile(), nanoGPT's train.bin
 //   .npy         one row of uint8, uint16, uint32, int32 or int64, as np.save() writes
-//   llm.c's .bin with its header of 1024 bytes, of uint16 or uint32
-//   Megatron's   .idx and .bin beside each other: uint8, uint16, int32 or int64, and where documents begin
+//   llm.c        .bin with its header of 1024 bytes; uint16 or uint32
+//   Megatron     .idx next to .bin, with the starts of documents; uint8, uint16, int32 or int64
 //
 //   muster::TokenDataset dataset("train.bin", {.context = 1024});
 //   muster::TokenDataset dataset("fineweb_train_*.bin", {.context = 1024});   // all of them, sorted by name
 //   muster::TokenDataset dataset("corpus_text_document", {.context = 1024});  // .idx and .bin
 //
-// Files are mapped, not read: opening one of any size takes no time and little memory, but for Megatron's
-// index, which is read once. Safe to read from several threads. They must not be cut while they are used.
+// Files are memory-mapped: opening one of any size takes no time and little memory. Only Megatron's index is
+// read, once. Safe to read from several threads. Files must not be truncated while in use.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -26,27 +26,26 @@
 namespace muster {
 
 struct TokenDatasetOptions {
-  std::int64_t context = 0;  // tokens of a sample; at least 1
-  std::int64_t stride = 0;   // from the begin of one sample to that of the next; 0: context
-  // The type of a file that holds tokens only, kByte, kUInt16, kUInt32, kInt or kLong; kUInt16 if it is not
-  // given. Files with a header must agree.
+  std::int64_t context = 0;  // tokens per sample; at least 1
+  std::int64_t stride = 0;   // from the start of one sample to the start of the next; 0: context
+  // The type of a raw file: kByte, kUInt16, kUInt32, kInt or kLong; empty: kUInt16. Files with a header must
+  // have the same type, if one is given.
   std::optional<at::ScalarType> dtype = {};
-  // A sample with a token that is not below it is an error that names the token and its place; 0: not looked
-  // at.
+  // Reading a token that is not below it throws an error, which names the token and its place. 0: no check.
   std::int64_t vocabulary_size = 0;
-  // No sample has tokens of two documents: each document is cut by itself, and what is shorter than a sample,
-  // or is left at its end, is left out.
+  // No sample has tokens of two documents: each document is cut on its own; documents shorter than a sample,
+  // and tokens left over at the end of a document, are skipped.
   bool within_documents = false;
 };
 
-// Sample i of one file: data, the `context` tokens from i * stride on, and target, those from i * stride + 1
-// on: [context] each, int64. Tokens at the end of a file, or of a document, that fill no whole sample are
-// left out, and no sample has tokens of two files.
+// Sample i of one file: data, the `context` tokens from i * stride on, and target, the `context` tokens from
+// i * stride + 1 on; [context] each, int64. Tokens at the end of a file or document that do not fill a sample
+// are skipped, and no sample has tokens of two files.
 class TokenDataset : public Dataset<> {
  public:
-  // `path` may have a shell's *, ? and []. std::invalid_argument names an option that cannot be used;
-  // std::runtime_error the file, and what is wrong with it: missing, of another kind, not a whole number of
-  // tokens, too few for one sample in all files.
+  // `path` may contain a shell's *, ? and []. Throws std::invalid_argument, which names an option that cannot
+  // be used, or std::runtime_error, which names the file and what is wrong with it: missing, of another kind,
+  // not a whole number of tokens, or all files together are too short for one sample.
   TokenDataset(const std::string& path, TokenDatasetOptions options);
   TokenDataset(const std::vector<std::string>& paths, TokenDatasetOptions options);
   TokenDataset(std::initializer_list<std::string> paths, TokenDatasetOptions options)
@@ -56,9 +55,9 @@ class TokenDataset : public Dataset<> {
   Example get(std::int64_t index) const override;
   Batch get_batch(std::span<const std::int64_t> indices) const override;
   std::string name() const override { return name_; }
-  std::int64_t token_count() const { return token_count_; }  // of all files
-  // The first token of each document, counted over all files, and then token_count(). A file without
-  // boundaries is one document.
+  std::int64_t token_count() const { return token_count_; }  // in all files
+  // The place of each document's first token, counted over all files, then token_count(). A file without
+  // document boundaries is one document.
   std::vector<std::int64_t> documents() const;
 
  private:

@@ -1,10 +1,10 @@
-// A data set whose samples have gone through a function: the `transform` of torchvision's data sets.
+// A dataset whose samples go through a function: the `transform` of torchvision's datasets.
 //
 //   const auto dataset = muster::transformed(images, transforms::RandomHorizontalFlip());
 //
-// The function takes the sample and returns another, of any type that can be collated; for samples that are
-// Examples it may also be a function of tensors, which then is given their data. It is called by several
-// threads at once, and draws what it needs at random from sample_random().
+// The function takes the sample and returns another, of any type that can be collated. For samples of type
+// Example it may also take and return a tensor: it then gets their data. Several threads call it at once. It
+// must draw random numbers from sample_random().
 #pragma once
 
 #include <concepts>

@@ -1,5 +1,5 @@
-// Samples out of tar archives, read from front to end, as the WebDataset library has them: a sample is the
-// files that follow one another under one name, up to its first dot.
+// Samples from tar archives, read from front to back, as the WebDataset library does: consecutive files with
+// the same name, up to its first dot, make one sample.
 //
 //   const muster::WebDataset images({"train-{000000..000146}.tar"}, [](const muster::WebSample& sample) {
 //     return muster::Example{.data = muster::decode_image(sample.bytes("jpg")),
@@ -7,11 +7,10 @@
 //   });
 //   muster::DataLoader loader(images, {.batch_size = 64, .num_workers = 4}, job);
 //
-// A stream: each shard of it (muster/data/iterable_dataset.h) reads archives of its own, number i of n
-// archives the shard i % count; no more shards than archives have samples. `decode` makes the sample, and is
-// called by several threads at once. Archives may be compressed by gzip or zstd; only regular files count
-// (sparse ones whole), no hidden ones, and none whose name, or whose folder at the front, begins and ends
-// with two underscores.
+// A stream (muster/data/iterable_dataset.h): shard i % count reads archive number i. There must not be more
+// shards than archives with samples. `decode` makes the sample; several threads call it at once. Archives may
+// be compressed with gzip or zstd. Only regular files count (sparse ones whole). Hidden files, and files
+// whose name or first folder begins and ends with two underscores, are ignored.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,37 +30,39 @@
 namespace muster {
 
 struct WebSample {
-  std::string key;                           // "images/000123"; WebDataset's __key__
-  std::string archive;                       // where it is from; __url__
-  std::map<std::string, std::string> parts;  // by the rest of the name, in lower case: "jpg", "seg.png"
+  std::string key;      // "images/000123"; WebDataset's __key__
+  std::string archive;  // the archive's name; __url__
+  // by the rest of the file's name, in lower case: "jpg", "seg.png"
+  std::map<std::string, std::string> parts;
 
-  // What they throw, if there is no such part or no number, names the sample, and which parts there are.
+  // If the part is missing or is not a number, these throw an error that names the sample and its parts.
   std::string_view text(const std::string& part) const;
   std::span<const std::uint8_t> bytes(const std::string& part) const;
   std::int64_t number(const std::string& part) const;
-  at::Tensor array(const std::string& part) const;  // of an .npy: of its type and shape
-  std::map<std::string, at::Tensor> arrays(const std::string& part) const;  // of an .npz, by their names
-  // What `key` has in a .json: "caption" or, deeper, "/boxes/0/label" (RFC 6901). True and false are 1 and 0;
-  // a whole number of 2^53 or more is refused.
+  at::Tensor array(const std::string& part) const;  // of an .npy, with its type and shape
+  std::map<std::string, at::Tensor> arrays(const std::string& part) const;  // of an .npz, by name
+  // The value of `key` in a .json: "caption", or deeper, "/boxes/0/label" (RFC 6901). True is 1, false is 0;
+  // a whole number of 2^53 or more throws.
   double json_number(const std::string& part, const std::string& key) const;
   std::string json_text(const std::string& part, const std::string& key) const;
 };
 
-// WebDataset's.
+// The options have WebDataset's names.
 struct WebDatasetOptions {
-  bool shardshuffle = false;  // the archives come in another order in every epoch
-  // The next sample is drawn from so many that are held. 0: in order. A run that goes on then reads what was
-  // read before, where it otherwise passes over it.
+  bool shardshuffle = false;  // read the archives in another order in every epoch
+  // Draw the next sample from a buffer of this many samples. 0: in order. With a buffer a run that resumes
+  // must read again what was consumed; without one it skips that.
   std::int64_t shuffle = 0;
 };
 
 namespace detail {
 
-// With "{000..146}" for all numbers from 000 to 146 and "{train,more}" for both words, several of them in a
-// name as well. std::invalid_argument says what is wrong.
+// Replaces "{000..146}" by all numbers from 000 to 146, and "{train,more}" by both words; a name may contain
+// several. Throws std::invalid_argument, which says what is wrong.
 std::vector<std::string> expand_archives(const std::vector<std::string>& names,
                                          const WebDatasetOptions& options);
-// Called while an exception is handled: throws what names the sample, with the exception nested in it.
+// Call only while an exception is handled: throws an error that names the sample, with the exception nested
+// in it.
 [[noreturn]] void rethrow_undecoded(const std::string& key, const std::string& archive);
 std::string name_of_archives(const std::vector<std::string>& archives);
 
@@ -72,7 +73,7 @@ class WebStream {
   WebStream& operator=(const WebStream&) = delete;
   ~WebStream();
 
-  // After what it throws of an archive that is damaged, the next archive comes.
+  // Throws if an archive is damaged; the next call then continues with the next archive.
   std::optional<WebSample> next();
   bool skip(std::int64_t count);
 
@@ -92,8 +93,8 @@ class WebDataset
   using typename Base::Reader;
   using typename Base::Sample;
 
-  // std::invalid_argument says what does not fit; std::runtime_error that the first archive is something
-  // else, such as an address. Archives are opened when their turn comes.
+  // Throws std::invalid_argument for names or options that cannot be used, and std::runtime_error if the
+  // first name is not an archive but, say, an address. Readers open archives when they reach them.
   WebDataset(const std::vector<std::string>& archives, Decode decode, WebDatasetOptions options = {})
       : archives_(detail::expand_archives(archives, options)),
         decode_(std::move(decode)),

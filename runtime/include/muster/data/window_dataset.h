@@ -1,10 +1,10 @@
-// A time series cut into windows: what has been, and what comes next.
+// A time series cut into windows, each with the steps that follow it as target.
 //
 //   muster::WindowDataset dataset(series, {.length = 96, .horizon = 24});    // series [time, ...]
 //
-// Sample i: data, the `length` steps from i * stride on, [length, ...], and target, the `horizon` steps after
-// them, [horizon, ...]. Samples of get() share memory with the series; batches are copies. Safe to read from
-// several threads.
+// Sample i has data [length, ...], the `length` steps from i * stride on, and target [horizon, ...], the
+// `horizon` steps after them. Samples of get() share memory with the series; batches are copies. Safe to read
+// from several threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,15 +16,16 @@ namespace muster {
 
 struct WindowDatasetOptions {
   std::int64_t length = 0;   // steps of a window; at least 1
-  std::int64_t stride = 1;   // from the begin of one window to that of the next
+  std::int64_t stride = 1;   // from the start of one window to the start of the next
   std::int64_t horizon = 1;  // steps to predict
 };
 
 class WindowDataset : public Dataset<> {
  public:
-  // std::invalid_argument names the option that cannot be used, or says that the series is too short.
+  // Throws std::invalid_argument, which names an option that cannot be used, or says that the series is too
+  // short.
   WindowDataset(const at::Tensor& series, WindowDatasetOptions options);
-  // The targets are of another series, [time, ...], over the same steps.
+  // Takes the targets from another series, [time, ...], over the same steps.
   WindowDataset(const at::Tensor& series, const at::Tensor& targets, WindowDatasetOptions options);
 
   std::int64_t size() const override { return windows_.size(0); }

@@ -1,9 +1,9 @@
-// torch::nn::Linear that rounds as Python's torch.nn.Linear.
+// torch::nn::Linear with the rounding of Python's torch.nn.Linear.
 //
-// forward() of LibTorch's multiplies and then adds the bias where the input has not two dimensions, as in
-// transformers: in bf16 that rounds twice, and autocast keeps no copy of its weight. This one adds in the
-// product. Else it is a torch::nn::Linear, also to code that looks for one, and its parameters have the same
-// names.
+// If the input does not have two dimensions, as in transformers, LibTorch's forward() multiplies first and
+// adds the bias afterwards: in bf16 that rounds twice, and autocast does not cache the weight. This class
+// adds the bias within the product. In all else it is a torch::nn::Linear, also for code that tests for that
+// type, and its parameters have the same names.
 #pragma once
 
 #include <ATen/ops/linear.h>

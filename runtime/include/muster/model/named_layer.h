@@ -1,7 +1,7 @@
-// A model as a list of functions that each make one layer, such as models::resnet_layers(): for
+// A model as a list of functions that make one layer each, such as models::resnet_layers(): for
 // PipelineLayers.
 //
-// A plain value. A rank calls the functions of the layers that it has, and no others.
+// A plain value. A rank calls only the functions of its own layers.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 namespace muster {
 
 struct NamedLayer {
-  // "layer1.0"; its parameters' names begin with it and a dot. Empty: they have no prefix.
+  // "layer1.0": the prefix, before a dot, of its parameters' names. Empty: no prefix.
   std::string name;
   std::function<torch::nn::AnyModule()> build;
 };

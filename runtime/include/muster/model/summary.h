@@ -1,13 +1,12 @@
-// What a model is made of: its layers, their output shapes, parameters and memory; Keras' summary(), Python's
-// torchinfo.
+// A summary of a model: its layers, their output shapes, parameters and memory, as Keras' summary() and
+// Python's torchinfo.
 //
 //   const auto summary = muster::summary(net, {64, 1, 28, 28});  // or example inputs: summary(net, images)
 //   if (job.rank() == 0) std::fputs(summary.table().c_str(), stdout);
 //
-// Shapes come from a forward pass in eval mode, after which the model is as it was before. LibTorch has no
-// hooks on modules, so not all of them can be seen: known are those of torch::nn's layers that have
-// parameters, of all that is in a Sequential, and of the model itself; others have none. One thread at a
-// time.
+// Shapes come from a forward pass in eval mode, which leaves the model unchanged. LibTorch has no hooks on
+// modules, so the summary knows only the shapes of torch::nn's layers with parameters, of everything inside a
+// Sequential, and of the model itself. One thread at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,21 +25,22 @@ struct LayerSummary {
   std::string name;                                         // "blocks.0.attention"; empty: the model itself
   std::string type;                                         // "Conv2d"
   int depth = 0;                                            // 0: the model itself
-  std::optional<std::vector<std::int64_t>> output_shape{};  // none: not known
-  // Numbers of its own parameters, without those of layers in it. A shared one counts where it comes first.
+  std::optional<std::vector<std::int64_t>> output_shape{};  // empty: unknown
+  // Counts its own parameters, without those of layers inside it. A shared parameter counts where it occurs
+  // first.
   std::int64_t parameters = 0;
   std::int64_t trainable = 0;
 };
 
 struct ModelSummary {
-  std::vector<LayerSummary> layers{};  // as they were registered, each before those in it
+  std::vector<LayerSummary> layers{};  // in the order of registration, each before the layers inside it
   std::int64_t parameters = 0;
-  std::int64_t trainable = 0;  // the others are frozen
+  std::int64_t trainable = 0;  // the rest is frozen
   std::int64_t parameter_bytes = 0;
-  std::int64_t gradient_bytes = 0;  // that a backward pass will make
+  std::int64_t gradient_bytes = 0;  // for the gradients of a backward pass
   std::int64_t buffer_bytes = 0;
-  // Of the forward pass, if there was one: what it keeps for the backward pass and returns, and what it needs
-  // at most, as the allocators count it.
+  // Memory of the forward pass, if there was one, as the allocators count it: what it keeps for the backward
+  // pass and returns, and its peak.
   std::optional<std::int64_t> activation_bytes{};
   std::optional<std::int64_t> peak_bytes{};
 
@@ -53,7 +53,7 @@ using Forward = std::function<std::vector<at::Tensor>()>;
 // `forward` may be null.
 ModelSummary summarize(torch::nn::Module& module, const std::vector<at::Tensor>& inputs,
                        const Forward& forward);
-// Zeros of this size, of the type and on the device of the first parameter.
+// Zeros of this size, with the type and device of the first parameter.
 at::Tensor input_for(const torch::nn::Module& module, at::IntArrayRef size);
 
 template <class Model>
@@ -68,8 +68,8 @@ auto& module_in(Model& model) {
 
 }  // namespace detail
 
-// `model`: a module, a holder or shared_ptr of one, or what DistributedDataParallel made of it. `inputs`:
-// what its forward() takes; without any there is no forward pass and no shape.
+// `model`: a module, a holder or shared_ptr of one, or a DistributedDataParallel. `inputs`: the arguments of
+// its forward(); without them no forward pass runs, and shapes are unknown.
 template <class Model, class... Inputs>
   requires(!(sizeof...(Inputs) == 1 && (std::is_convertible_v<const Inputs&, at::IntArrayRef> && ...)))
 ModelSummary summary(Model&& model, const Inputs&... inputs) {
@@ -93,8 +93,8 @@ ModelSummary summary(Model&& model, const Inputs&... inputs) {
   }
 }
 
-// The size of its one input, batch included: {64, 1, 28, 28}. Models of words or several inputs need
-// examples.
+// `input_size`: the size of the model's only input, with the batch: {64, 1, 28, 28}. Models that take words
+// or several inputs need example inputs.
 template <class Model>
 ModelSummary summary(Model&& model, at::IntArrayRef input_size) {
   return summary(model, detail::input_for(detail::module_in(model), input_size));

@@ -1,18 +1,20 @@
-// BatchNorm whose mean and variance in training are those of the batches of all ranks: PyTorch's
-// SyncBatchNorm, on CPUs and GPUs.
+// BatchNorm that in training uses the mean and variance of all ranks' batches: PyTorch's SyncBatchNorm, on
+// CPUs and GPUs.
 //
 //   muster::convert_sync_batchnorm(net, job);            // all BatchNorm1d, 2d, 3d in it, where they are
 //   auto model = muster::DistributedDataParallel(net, job);
 //
-// In a Sequential a SyncBatchNorm takes the layer's place, with its parameters and contents. Elsewhere the
-// layer stays what it is (in C++ a layer cannot be replaced behind the member that names it), and computes as
-// one. Names, parameters and checkpoints stay as they were. Ranks may have batches of different sizes, an
-// empty one too, and normalize like one process with all of them. A layer that stayed takes no batch of one
-// value for each feature, such as one sample for a BatchNorm1d: LibTorch refuses it before this code is
-// asked. Name a SyncBatchNorm by the member instead. forward() in training and backward() are collective for
-// each layer; eval() asks nobody. Gradients of weight and bias are the rank's own, for
-// DistributedDataParallel to reduce. A clone() of a layer that stayed is not converted; that of a
-// SyncBatchNorm is one. For the thread of the training.
+// - In a Sequential, convert_sync_batchnorm() replaces the layer by a SyncBatchNorm with its parameters and
+//   buffers. Elsewhere the layer keeps its type (C++ cannot replace a layer behind the member that names it),
+//   and computes as a SyncBatchNorm. Names, parameters and checkpoints stay the same.
+// - Ranks may have batches of different sizes, even empty ones; they normalize like one process with all of
+//   the batches.
+// - A layer that kept its type refuses a batch with one value per feature, such as one sample for a
+//   BatchNorm1d: LibTorch throws before this code runs. Declare the member as a SyncBatchNorm instead.
+// - forward() in training and backward() are collective for each layer; in eval mode nothing is collective.
+//   Gradients of weight and bias are the rank's own, for DistributedDataParallel to reduce.
+// - clone() of a layer that kept its type is not converted; clone() of a SyncBatchNorm is a SyncBatchNorm.
+// For the training thread.
 #pragma once
 
 #include <muster/comm/detail/module.h>
@@ -22,20 +24,20 @@
 namespace muster {
 
 namespace detail {
-// In it and all below it.
+// Converts the module and all modules below it.
 void synchronize_batch_norms(torch::nn::Module& module, const Group& group);
-// The mark of a converted layer's running mean.
+// True for the running mean of a converted layer, which carries a mark.
 bool is_synchronized(const at::Tensor& running_mean);
 }  // namespace detail
 
-// All BatchNorm1d, 2d, 3d and SyncBatchNorm of a model. std::invalid_argument names a layer that keeps no
-// running statistics.
+// Converts every BatchNorm1d, 2d, 3d and SyncBatchNorm of a model. Throws std::invalid_argument, which names
+// a layer that keeps no running statistics.
 template <detail::IsModel Model>
 void convert_sync_batchnorm(Model& model, const Group& group) {
   detail::synchronize_batch_norms(detail::module_of(model), group);
 }
 
-// One of them, for inputs of [batch, features, ...]: muster::SyncBatchNorm(64, job).
+// A single layer, for inputs of [batch, features, ...]: muster::SyncBatchNorm(64, job).
 class SyncBatchNormImpl : public torch::nn::BatchNormImplBase<2, SyncBatchNormImpl> {
  public:
   SyncBatchNormImpl(const torch::nn::BatchNormOptions& options, Group group);
@@ -48,7 +50,7 @@ class SyncBatchNormImpl : public torch::nn::BatchNormImplBase<2, SyncBatchNormIm
 
  private:
   friend void detail::synchronize_batch_norms(torch::nn::Module& module, const Group& group);
-  // Has the parameters and the contents of this layer from now on.
+  // Takes over this layer's parameters and buffers.
   template <class Layer>
   void take(const Layer& layer);
 

@@ -1,12 +1,12 @@
-// One process, several devices: a batch is cut in parts along its first dimension, each device runs the model
-// on one, in a thread of its own, and gradients are summed on the first device, where the parameters are.
+// One process, several devices: each device runs the model on a part of the batch, in a thread of its own;
+// gradients are summed on the first device, which has the parameters.
 //
 //   muster::DataParallel<NetImpl> model(net.ptr(), {{torch::kCUDA, 0}, {torch::kCUDA, 1}});
 //   loss_of(model(images), labels).backward();  // then step the optimizer of net
 //
-// The wrong tool wherever DistributedDataParallel can be used, which is wherever several processes can be
-// started: this one copies all parameters to all devices in every step, sums gradients after backward rather
-// than during it, and leaves devices idle meanwhile. It is for programs that must stay one process.
+// Use DistributedDataParallel instead wherever the program can run as several processes. In every step this
+// class copies all parameters to all devices, sums gradients after backward rather than during it, and leaves
+// devices idle meanwhile. It is for programs that must stay one process.
 #pragma once
 
 #include <functional>
@@ -27,12 +27,12 @@ class Replicas {
   Replicas(std::shared_ptr<torch::nn::Module> module, std::vector<c10::Device> devices);
 
   torch::nn::Module& at(std::size_t index) const { return *replicas_[index]; }
-  // How many parts these inputs of one batch make: as many as there are devices, but none is empty.
+  // The number of parts that these inputs of one batch make: one per device, but none empty.
   std::size_t count_parts(const std::vector<at::Tensor>& inputs) const;
   // The parts of one input, each on its device.
   std::vector<at::Tensor> scatter(const at::Tensor& input) const;
-  // Brings the first `count` up to date and calls forward(index) for all of them at the same time; of those
-  // that throw, the exception of the first is thrown on. The results are put together on the first device.
+  // Updates the first `count` replicas and calls forward(index) for all of them in parallel. If several
+  // throw, rethrows the exception of the lowest index. Concatenates the results on the first device.
   at::Tensor run(std::size_t count, const std::function<at::Tensor(std::size_t)>& forward) const;
 
  private:
@@ -47,16 +47,17 @@ class Replicas {
 template <class Module>
 class DataParallel {
  public:
-  // The module must be on the first device, and be a torch::nn::Cloneable, as torch's own are. The same
-  // device may be named several times. std::invalid_argument if this is not so. Gradients and new values of
-  // buffers (those of the first part) appear in `module`.
+  // The module must be on the first device and be a torch::nn::Cloneable, as torch's own are; else throws
+  // std::invalid_argument. A device may occur several times. `module` receives the gradients, and the new
+  // buffers of the first part.
   DataParallel(std::shared_ptr<Module> module, std::vector<c10::Device> devices)
       : module_(std::move(module)), replicas_(module_, std::move(devices)) {}
 
-  // Tensors are cut, [batch, ...] each; what else is given goes to all. The module's forward() returns a
-  // tensor: [part of the batch, ...], or a number, of which the result is [parts]. std::invalid_argument if
-  // there is no tensor among the inputs, or their first dimensions differ. Generators of random numbers are
-  // shared by the threads, so dropout is not the same in each run.
+  // Splits tensors, [batch, ...] each, and gives all other arguments to every part.
+  // The module's forward() must return a tensor: [part of the batch, ...], which gives [batch, ...], or a
+  // number, which gives [parts].
+  // Throws std::invalid_argument without a tensor among the inputs, or if their first dimensions differ.
+  // The threads share the random number generators, so dropout differs from run to run.
   template <class... Inputs>
   at::Tensor forward(Inputs&&... inputs) {
     std::vector<at::Tensor> tensors;

@@ -1,14 +1,14 @@
-// Data-parallel training of a module: every rank runs its own batch, and backward() leaves the mean gradient
-// in all; of the whole job, or of a group.
+// Data-parallel training of a module, over a whole job or a group: every rank runs its own batch, and
+// backward() leaves the mean gradient on all ranks.
 //
 //   auto model = muster::DistributedDataParallel(Net(), job);
 //   torch::nn::functional::cross_entropy(model(images), labels).backward();
 //
-// PyTorch's DistributedDataParallel on the same engine (c10d::Reducer): same options, defaults and results,
-// to the last bit. It wraps a module, a module holder or a shared_ptr to one; a copy is another handle on it.
-// Constructing it, model(...), join() and bucket_order() are collective; one thread at a time. Parameters
-// keep the module's names, and their requires_grad from then on. The module must be on the job's device:
-// net->to(job.device()).
+// PyTorch's DistributedDataParallel on the same engine (c10d::Reducer): the same options, defaults and
+// results, to the last bit. It wraps a module, a module holder or a shared_ptr to one; copies refer to the
+// same model. The constructor, model(...), join() and bucket_order() are collective; one thread at a time.
+// Parameters keep the module's names; one that is frozen at construction must stay frozen. The module must be
+// on the job's device: net->to(job.device()).
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@
 
 namespace muster {
 
-// While it lives, backward() only accumulates; the first backward() after it reduces the sum.
+// While it exists, backward() only accumulates; the first backward() after it reduces the sum.
 class [[nodiscard]] NoSync {
  public:
   explicit NoSync(std::shared_ptr<detail::DataParallelEngine> engine)
@@ -43,8 +43,8 @@ class [[nodiscard]] NoSync {
 template <class Module>
 class DistributedDataParallel {
  public:
-  // std::invalid_argument names what is wrong with the model, where it is or an option; if ranks differ, on
-  // all of them and with the first difference.
+  // Throws std::invalid_argument, which names what is wrong with the model, its device or an option. If ranks
+  // differ, all of them throw it, with the first difference.
   explicit DistributedDataParallel(std::shared_ptr<Module> module, const Group& group,
                                    DistributedDataParallelOptions options = {})
       : module_(std::move(module)),
@@ -70,54 +70,58 @@ class DistributedDataParallel {
 
   NoSync no_sync() { return NoSync(engine_); }
 
-  // What backward passes that were not reduced have added up in grad(), of this model's module too, is
-  // reduced without another one. A parameter that some ranks have not used counts as zero there; one that no
-  // rank has used, or that is frozen, keeps no gradient. Collective, with a small all-reduce before it;
-  // std::logic_error within join(), with static_graph, of sparse gradients; and on all ranks where one
-  // has frozen a parameter after the model was made without find_unused_parameters, or all that others have
-  // used.
+  // Reduces the sum that backward passes without reduction have left in grad(), without another backward
+  // pass.
+  // - A parameter that some ranks have not used counts as zero there. A parameter that no rank has used, or
+  //   that is frozen, keeps no gradient.
+  // - Collective, with a small all-reduce first.
+  // - Throws std::logic_error within join(), with static_graph, and for sparse gradients. Throws it on all
+  //   ranks if one rank, without find_unused_parameters, has frozen a parameter after construction, or has
+  //   frozen every parameter that other ranks have used.
   void reduce_grads() { engine_->reduce_grads(); }
-  // The most that reduce_grads() would take of this rank's memory now, but for what communication takes.
+  // An upper limit of the memory that reduce_grads() would need on this rank now, without that of
+  // communication.
   std::int64_t reduction_bytes() const { return engine_->reduction_bytes(); }
-  // What forward() does at first, for a step that calls the module's own.
+  // The first part of forward(), for a step that calls the module's own forward().
   void broadcast_buffers() { engine_->broadcast_buffers(); }
 
-  // Reduces buckets in a way of the program's own, on all ranks the same; once, before the first backward(),
-  // and with no comm_hook among the options. The hook divides by the number of ranks itself.
+  // Reduces buckets with the program's own hook, which must be the same on all ranks. Call it once, before
+  // the first backward(), and without a comm_hook among the options. The hook itself divides by the number of
+  // ranks.
   void register_comm_hook(std::unique_ptr<c10d::CommHookInterface> hook) {
     engine_->register_comm_hook(std::move(hook));
   }
 
-  // For ranks with unequal numbers of inputs: `body` is this rank's loop, and a rank that has come to its end
-  // takes part in the reductions of the others until all have. Then all get the parameters and buffers of
-  // the last, the highest rank among equals.
+  // For ranks with different numbers of batches. `body` is this rank's loop. A rank whose loop has ended
+  // takes part in the reductions of the others until all have ended. Then all ranks get the parameters and
+  // buffers of the last rank to end, the highest rank if several end together.
   //
   //   model.join([&] {
   //     for (auto& batch : batches) { ...; loss.backward(); optimizer.step(); }
   //   });
   //
-  // Collective. In the body only this model may communicate: no barrier, no Checkpointer. What the body
-  // throws is thrown on, and nothing is shadowed.
+  // Collective. Only this model may communicate inside the body: no barrier, no Checkpointer. join() rethrows
+  // an exception of the body at once; this rank then takes no part in the others' reductions.
   template <class Body>
   void join(Body&& body, JoinOptions options = {}) {
     engine_->join(std::forward<Body>(body), options);
   }
 
-  // As optimizer.zero_grad(), which throws on gradients that are views of buckets.
+  // Replaces optimizer.zero_grad(), which throws on gradients that are views of buckets.
   void zero_grad(bool set_to_none = true) { engine_->zero_grad(set_to_none); }
 
-  // The order in which gradients are reduced, which changes once: after the first backward() it becomes the
-  // order in which they arrived. A run that resumes bit for bit on 3 ranks or more needs the order of the run
-  // before: it is part of the checkpoint. Empty before the first backward(): nothing to save yet.
+  // The order in which gradients are reduced. It changes once: after the first backward() it becomes the
+  // order in which gradients arrived. To resume bit for bit on 3 ranks or more, a run needs the order of the
+  // earlier run, so checkpoints contain it. Empty before the first backward(): nothing to save yet.
   BucketOrder bucket_order() { return engine_->bucket_order(); }
-  // Reduces in this order from now on; empty: leaves the order alone. Throws std::invalid_argument if it is
-  // not of this model.
+  // Reduces in this order from now on; does nothing if it is empty. Throws std::invalid_argument if the order
+  // does not fit the model.
   void set_bucket_order(const BucketOrder& order) { engine_->set_bucket_order(order); }
-  // Throws what set_bucket_order would, and changes nothing.
+  // Throws what set_bucket_order() would throw, and changes nothing.
   void check_bucket_order(const BucketOrder& order) const { engine_->check_bucket_order(order); }
   bool broadcasts_buffers() const { return engine_->broadcasts_buffers(); }
 
-  // The module inside. Its forward() called directly does not take part in the reduction.
+  // The wrapped module. Its own forward() does not take part in the reduction.
   const std::shared_ptr<Module>& module() const { return module_; }
   std::vector<torch::Tensor> parameters() const { return module_->parameters(); }
   torch::OrderedDict<std::string, torch::Tensor> named_parameters() const {

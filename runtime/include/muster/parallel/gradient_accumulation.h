@@ -1,5 +1,5 @@
-// One step of an optimizer for several batches, whose gradients add up, and are reduced with the last alone:
-// Accelerate's accumulate().
+// One optimizer step for several batches: their gradients add up, and only the last backward pass reduces
+// them. Accelerate's accumulate().
 //
 //   muster::GradientAccumulation accumulation(model, 4);
 //   for (auto& batch : loader.epochs(10)) {
@@ -11,9 +11,9 @@
 //     checkpoints.step(state);
 //   }
 //
-// `model` is a DistributedDataParallel, or a module of one process. Forward and backward pass lie within the
-// life of a part. A checkpoint holds whole steps: save where is_last(). All ranks call it with the same
-// arguments. For the training thread.
+// `model` is a DistributedDataParallel, or a module in a single process. Run the forward and backward pass
+// while the part exists. A checkpoint contains whole steps: save where is_last(). All ranks must call it with
+// the same arguments. For the training thread.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class GradientAccumulation {
   class [[nodiscard]] Part {
    public:
     bool is_last() const { return is_last_; }
-    // By which the loss of a part is multiplied: 1 / steps.
+    // The factor for the loss of a part: 1 / steps.
     double scale() const { return scale_; }
 
    private:
@@ -44,13 +44,13 @@ class GradientAccumulation {
     std::optional<NoSync> no_sync_;
   };
 
-  // std::invalid_argument for less than one step.
+  // Throws std::invalid_argument if steps < 1.
   GradientAccumulation(Model& model, std::int64_t steps) : model_(model), steps_(steps) {
-    if (steps < 1) throw std::invalid_argument("GradientAccumulation: steps must be 1 at least");
+    if (steps < 1) throw std::invalid_argument("GradientAccumulation: steps must be at least 1");
   }
 
-  // The next batch. `ends`: no other follows, so that its step is made of those that there are, as at the end
-  // of an epoch.
+  // Begins the next batch. `ends`: no batch follows, as at the end of an epoch, so this batch completes its
+  // step.
   Part part(bool ends = false) {
     ++done_;
     const bool is_last = done_ == steps_ || ends;
@@ -61,7 +61,7 @@ class GradientAccumulation {
  private:
   Model& model_;
   std::int64_t steps_;
-  std::int64_t done_ = 0;  // parts of this step
+  std::int64_t done_ = 0;  // parts of the current step
 };
 
 }  // namespace muster

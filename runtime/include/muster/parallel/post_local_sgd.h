@@ -1,7 +1,7 @@
-// Steps of each rank by itself, and now and then the mean of all parameters: PyTorch's post-local SGD (Lin et
-// al., 2018).
+// Each rank takes steps of its own; at intervals all parameters become the mean over the ranks: PyTorch's
+// post-local SGD (Lin et al., 2018).
 //
-//   // Gradients of all ranks for 100 steps, then of the node; then parameters of all every 4 steps.
+//   // All ranks reduce gradients for 100 steps, then each node does; parameters are averaged every 4 steps.
 //   muster::PostLocalSGDState local(job, node, 100);
 //   model.register_comm_hook(muster::post_localSGD_hook(local));
 //
@@ -11,8 +11,9 @@
 //   state.add("local", local);
 //   state.add("averager", optimizer.averager());
 //
-// Between two averages ranks differ: save where averager().averaged(), with an optimizer that keeps no state
-// (SGD without momentum), for a checkpoint holds what all ranks have. For the training thread.
+// Between two averages the ranks' parameters differ, but a checkpoint holds one value for all ranks: save
+// where averager().averaged(), with an optimizer that keeps no state (SGD without momentum). For the training
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +32,10 @@ class SavedState;
 
 class PostLocalSGDState {
  public:
-  // `subgroup`: reduces gradients from step `start_localSGD_iter` on; none: nobody does.
+  // `subgroup` reduces gradients from step `start_localSGD_iter` on; empty: gradients are not reduced then.
   PostLocalSGDState(Group group, std::optional<Group> subgroup, std::int64_t start_localSGD_iter);
 
-  std::int64_t iter() const { return iter_; }  // steps
+  std::int64_t iter() const { return iter_; }  // steps done
   // For TrainState.
   void save(SavedState& to) const;
   void load(LoadedState& from);
@@ -47,19 +48,19 @@ class PostLocalSGDState {
   std::int64_t iter_ = 0;
 };
 
-// The state outlives the backward passes of one model.
+// The state must outlive the backward passes; use it for one model.
 std::unique_ptr<c10d::CommHookInterface> post_localSGD_hook(PostLocalSGDState& state);
 
 class PeriodicModelAverager {
  public:
-  // std::invalid_argument for a period below 1 or a negative warmup_steps.
+  // Throws std::invalid_argument if period < 1 or warmup_steps < 0.
   PeriodicModelAverager(Group group, std::int64_t period, std::int64_t warmup_steps = 0);
 
-  // After each step of the optimizer: every `period` steps from warmup_steps on, parameters that have
-  // gradients become the mean of the group's.
+  // Call it after each optimizer step. Every `period` steps from step warmup_steps on, it replaces each
+  // parameter that has a gradient by the group's mean.
   void average_parameters(const std::vector<at::Tensor>& parameters);
-  std::int64_t step() const { return step_; }  // calls
-  bool averaged() const { return averaged_; }  // the last call did
+  std::int64_t step() const { return step_; }  // number of calls
+  bool averaged() const { return averaged_; }  // the last call averaged
 
   // For TrainState.
   void save(SavedState& to) const;
@@ -72,8 +73,8 @@ class PeriodicModelAverager {
   bool averaged_ = false;
 };
 
-// Steps of another optimizer, which outlives it, each with average_parameters() of that optimizer's
-// parameters behind it. The other one is what schedulers and checkpoints take.
+// Steps another optimizer, which must outlive it, and then calls average_parameters() with that optimizer's
+// parameters. Give the other optimizer to schedulers and checkpoints.
 class PostLocalSGDOptimizer {
  public:
   PostLocalSGDOptimizer(torch::optim::Optimizer& optim, PeriodicModelAverager averager)

@@ -1,14 +1,14 @@
-// Gradients of low rank instead of whole ones between data-parallel ranks: PyTorch's powerSGD_hook (Vogels et
-// al., 2019). A matrix of n x m becomes two of n x r and m x r, and what that leaves out is added in the next
-// step.
+// Data-parallel ranks exchange low-rank approximations instead of whole gradients: PyTorch's powerSGD_hook
+// (Vogels et al., 2019). An n x m matrix becomes two of n x r and m x r; the approximation error is added in
+// the next step.
 //
 //   muster::PowerSGDState state(job, {.matrix_approximation_rank = 2, .start_powerSGD_iter = 1000});
 //   model.register_comm_hook(muster::powerSGD_hook(state));
 //   train_state.add("power_sgd", state);
 //
-// The state outlives the backward passes of one model. What it adds from step to step is each rank's own: a
-// checkpoint that other ranks go on with leaves out that of ranks that are gone. On the CPU the backward pass
-// waits for the ranks at each bucket. For the training thread.
+// The state must outlive the backward passes; use it for one model. The error that it carries from step to
+// step differs from rank to rank: if other ranks resume from a checkpoint, the errors of ranks that are gone
+// are lost. On the CPU the backward pass waits for the other ranks at each bucket. For the training thread.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -26,22 +26,22 @@ class SavedState;
 
 struct PowerSGDOptions {
   std::int64_t matrix_approximation_rank = 1;
-  std::int64_t start_powerSGD_iter =
-      1000;                         // NOLINT(readability-identifier-naming): before it, whole gradients
-  double min_compression_rate = 2;  // a matrix of which less would be saved is sent whole
+  // Sends whole gradients before this step.
+  std::int64_t start_powerSGD_iter = 1000;  // NOLINT(readability-identifier-naming)
+  double min_compression_rate = 2;          // a matrix that would be compressed less is sent whole
   bool use_error_feedback = true;
-  bool warm_start = true;                // with the factors of the step before
-  double orthogonalization_epsilon = 0;  // above 0 where gradients may be all zero
+  bool warm_start = true;                // start from the previous step's factors
+  double orthogonalization_epsilon = 0;  // set it above 0 if gradients may be all zero
   std::uint32_t random_seed = 0;
 };
 
 class PowerSGDState {
  public:
-  // std::invalid_argument names the option that is wrong.
+  // Throws std::invalid_argument, which names the option that is wrong.
   explicit PowerSGDState(Group group, const PowerSGDOptions& options = {});
 
-  std::int64_t iter() const { return iter_; }  // steps
-  // Numbers of gradients until now, and of what was sent for them; since start_powerSGD_iter.
+  std::int64_t iter() const { return iter_; }  // steps done
+  // Since start_powerSGD_iter: the number of gradient values, and of the values sent for them.
   std::int64_t numel_before_compression() const { return before_; }
   std::int64_t numel_after_compression() const { return after_; }
 
@@ -60,13 +60,13 @@ class PowerSGDState {
   std::int64_t iter_ = 0, before_ = 0, after_ = 0;
   std::mt19937 random_;
   std::int64_t random_draws_ = 0;
-  // By bucket.
+  // By bucket number.
   std::map<std::int64_t, at::Tensor> errors_, factors_;
 };
 
 std::unique_ptr<c10d::CommHookInterface> powerSGD_hook(PowerSGDState& state);
-// PyTorch's batched_powerSGD_hook: all gradients of a bucket are one square matrix, which is faster and less
-// exact. min_compression_rate has no meaning.
+// PyTorch's batched_powerSGD_hook: treats all gradients of a bucket as one square matrix, which is faster and
+// less exact. Ignores min_compression_rate.
 std::unique_ptr<c10d::CommHookInterface> batched_powerSGD_hook(PowerSGDState& state);
 
 }  // namespace muster

@@ -1,15 +1,16 @@
-// PyTorch's ZeroRedundancyOptimizer: the optimizer of a data-parallel model whose state is shared out among
-// the ranks (ZeRO-1). Each rank updates its share of the parameters, whole ones, and gives them to all.
+// PyTorch's ZeroRedundancyOptimizer (ZeRO-1): the ranks of a data-parallel model divide the optimizer's state
+// among themselves. Each rank updates its share of the parameters, whole tensors, and sends them to all
+// ranks.
 //
 //   muster::ZeroRedundancyOptimizer optimizer(
 //       model.parameters(), [](auto mine) {
 //         return std::make_unique<muster::FusedAdamW>(mine, torch::optim::AdamWOptions(1e-3));
 //       }, job);
 //
-// It ends bit for bit where the optimizer without it does. In a checkpoint the state has the form that it has
-// without it, each rank writes its own, and any number of ranks, with it or without, goes on. Groups and
-// options are those of this object; learning rates are changed here. step() is collective. For the training
-// thread.
+// The result is bit for bit that of the optimizer alone. In a checkpoint the state has the same form as
+// without it; each rank writes its own part, and any number of ranks, with or without this class, can resume
+// from it. Set learning rates and other options in this object's groups. step() is collective. For the
+// training thread.
 #pragma once
 
 #include <functional>
@@ -23,17 +24,18 @@ namespace muster {
 
 class ZeroRedundancyOptimizer : public torch::optim::Optimizer, public WrappedOptimizer {
  public:
-  // Makes the optimizer of a rank: its groups have the parameters that are the rank's, or none.
+  // Makes a rank's optimizer for its share of the parameters; a group may be empty.
   using Make = std::function<std::unique_ptr<torch::optim::Optimizer>(
       const std::vector<torch::optim::OptimizerParamGroup>&)>;
 
-  // The same parameters, in the same order, on all ranks. std::invalid_argument for LBFGS, whose steps are of
-  // all parameters together.
+  // All ranks must give the same parameters in the same order. Throws std::invalid_argument for LBFGS, whose
+  // step uses all parameters together.
   ZeroRedundancyOptimizer(const std::vector<torch::optim::OptimizerParamGroup>& groups, const Make& make,
                           Group group);
   ZeroRedundancyOptimizer(std::vector<at::Tensor> parameters, const Make& make, Group group);
 
-  // With a closure, which every rank calls, its loss. std::logic_error if groups were added since.
+  // Returns the loss if there is a closure, which every rank calls. Throws std::logic_error if groups were
+  // added after construction.
   at::Tensor step(LossClosure closure = nullptr) override;
 
   torch::optim::Optimizer& local() override { return *local_; }  // updates this rank's share
@@ -43,7 +45,7 @@ class ZeroRedundancyOptimizer : public torch::optim::Optimizer, public WrappedOp
  private:
   Group group_;
   std::unique_ptr<torch::optim::Optimizer> local_;
-  std::vector<std::vector<at::Tensor>> shares_;  // of each member, in the order of the group
+  std::vector<std::vector<at::Tensor>> shares_;  // of each member, in the group's order
 };
 
 }  // namespace muster

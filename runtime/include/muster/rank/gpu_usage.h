@@ -1,11 +1,11 @@
-// What the GPUs of this machine do, as the NVIDIA driver says: for a training that logs it, or looks whether
-// its data comes too slowly.
+// The state of this machine's GPUs, as the NVIDIA driver reports it: for a training that logs it, or checks
+// whether its data arrives too slowly.
 //
 //   for (const auto& gpu : muster::gpu_usage())
 //     logger.add_scalar(fmt::format("gpu{}/percent", gpu.index), gpu.utilization_percent.value_or(0), step);
 //
-// `launch top` shows the same of all nodes. Needs no init(). Safe from any thread; a call takes milliseconds,
-// the first one longer.
+// `launch top` shows the same for all nodes. Works before init(). Safe from any thread; a call takes
+// milliseconds, the first one longer.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace muster {
 
-// What a driver does not tell is empty.
+// Fields that a driver does not report are empty.
 struct GpuUsage {
   struct Process {
     std::int32_t pid = 0;
@@ -23,18 +23,18 @@ struct GpuUsage {
   };
   unsigned index = 0;  // the driver's, from 0, whatever CUDA_VISIBLE_DEVICES says
   std::string name{};
-  std::optional<int> utilization_percent{};  // of the time, in which some kernel ran
+  std::optional<int> utilization_percent{};  // share of the time in which a kernel ran
   std::uint64_t memory_used_bytes = 0;       // by all processes
   std::uint64_t memory_total_bytes = 0;
   std::optional<int> temperature_celsius{};
   std::optional<double> power_watts{};
   std::optional<int> sm_clock_mhz{};
   std::optional<int> memory_clock_mhz{};
-  std::vector<std::string> throttle_reasons{};  // why it is slower than it could be: "power cap"
-  std::vector<Process> processes{};             // that compute
+  std::vector<std::string> throttle_reasons{};  // why its clocks are reduced: "power cap"
+  std::vector<Process> processes{};             // processes that compute
 };
 
-// All GPUs; none if there is no driver.
+// All GPUs; empty without a driver.
 std::vector<GpuUsage> gpu_usage();
 
 }  // namespace muster

@@ -1,5 +1,5 @@
-// What a program with a training loop and checkpoints of its own tells the launcher, and hears from it. With
-// a Checkpointer all this is done already.
+// Progress reports to the launcher, and notices from it, for a program with a training loop and checkpoints
+// of its own. A Checkpointer does all this already.
 //
 //   std::int64_t step = load(muster::resume_step().value_or(0));
 //   while (train_one_step()) {
@@ -9,8 +9,8 @@
 //     if (leave) throw muster::Preempted("preempted: step " + std::to_string(step) + " is saved");
 //   }
 //
-// All are about this process's Job: std::logic_error before there is one. They never block, and tell nobody
-// where there is no launcher. Safe from any thread. What takes long between two steps: section.h.
+// All functions concern this process's Job and throw std::logic_error before init(). They never block, and do
+// nothing without a launcher. Safe from any thread. For long work between two steps see section.h.
 #pragma once
 
 #include <cstdint>
@@ -19,30 +19,31 @@
 
 namespace muster {
 
-// Of a step: for people who watch the job with `launch top`.
+// Facts about a step, for people who watch the job with `launch top`.
 struct StepNumbers {
   std::optional<double> loss{};
-  std::int64_t samples = 0;  // on this rank; 0: not said
+  std::int64_t samples = 0;  // on this rank; 0: unknown
 };
-// Of the step that this program, or its Checkpointer, tells next.
+// Describes the step that this program, or its Checkpointer, reports next.
 void describe_step(const StepNumbers& numbers);
 
-// So many steps are done. From the first call on the launcher misses steps that do not come. A step also
-// travels with the heartbeat, so this may be called in every one.
+// Reports that `done` steps are done. From the first call on the launcher treats missing steps as a hang. The
+// report travels with the heartbeat, so calling this in every step is cheap.
 void step(std::int64_t done);
 
-// On one rank: a checkpoint of this step is complete, on all of them.
+// Reports, from one rank, that the checkpoint of this step is complete on all ranks.
 void committed(std::int64_t step);
 
-// The step that was committed last before this start; none at a first start.
+// The step committed last before this start; empty at the first start.
 std::optional<std::int64_t> resume_step();
 
-// This machine goes away soon. Who asks can save and leave in time, so only from the first call on the
-// launcher gives notice before it stops workers. Ranks hear of it at different steps: they must agree on one.
+// True once this machine is about to go away. A program that asks can save and leave in time; therefore the
+// launcher gives notice, before it stops workers, only to programs that have called this. Ranks see the
+// notice at different steps: they must agree on one.
 bool preemption_noticed();
 
-// This rank got notice that its machine is taken away, and all have saved a checkpoint. Uncaught, it ends the
-// process with exit code 75, which the launcher expects then.
+// The error of a rank that leaves because its machine is taken away, after all ranks have saved a checkpoint.
+// If main does not catch it, the process ends with exit code 75, which the launcher expects then.
 class Preempted : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,15 +1,14 @@
-// Named parts of a training, so that the agent knows what a rank is at, and how long that usually takes.
+// Named parts of a training: they tell the agent what a rank is doing, and how long that usually takes.
 //
 //   {
 //     const auto in = muster::section("eval");
 //     evaluate(model);
 //   }
 //
-// Put one around what takes long between two steps. A section that does not end within the limit that was
-// learned from the earlier ones of its name (at first --hang-limit) is a hang, and its name is in the report.
-// Its time does not count as time of the step around it, and has a line of its own in the step profile.
-// Sections nest; enter and leave them on the training thread. Costs a few microseconds; without an agent
-// less.
+// Put one around long work between two steps. The agent learns a time limit from earlier sections of the same
+// name (at first --hang-limit); a section that exceeds it is a hang, and the report has its name. The time of
+// a section does not count in the step around it, and has its own line in the step profile. Sections nest;
+// enter and leave them on the training thread. A section costs a few microseconds; without an agent less.
 #pragma once
 
 #include <cstdint>

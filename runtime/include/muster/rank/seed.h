@@ -1,6 +1,6 @@
-// One seed for every generator that a training program uses, and whether equal runs must give equal bits.
+// One seed for every generator that a training program uses, and the choice of deterministic results.
 //
-// Call it after init() and before the model is made. From one thread.
+// Call it after init() and before the model is created. One thread.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,16 @@
 namespace muster {
 
 struct SeedOptions {
-  // Runs that are alike give the same bits: torch.use_deterministic_algorithms(True) with
-  // cudnn.deterministic, without cudnn.benchmark, and CUBLAS_WORKSPACE_CONFIG=:4096:8, unless that is set
-  // already. An operator that has no such form throws c10::Error; memory that is not set is NaN, rather than
-  // anything. Slower on GPUs. Alike means the same number of ranks and threads too: it is the order in which
-  // numbers are added up.
+  // Equal runs give equal bits. Sets torch.use_deterministic_algorithms(True), cudnn.deterministic, no
+  // cudnn.benchmark, and CUBLAS_WORKSPACE_CONFIG=:4096:8 unless that is set already. An operator without a
+  // deterministic form throws c10::Error; uninitialized memory is filled with NaN. Slower on GPUs. Runs are
+  // equal only with the same number of ranks and threads, which determine the order of additions.
   bool deterministic = false;
 };
 
-// Seeds torch's generators (the CPU's and all GPUs') and the C library's rand(). Ranks that shall draw
-// different numbers add their rank to it. Data loaders have their own seed. Without `deterministic` how
-// torch computes is left as it is.
+// Seeds torch's generators (CPU and all GPUs) and the C library's rand(). Add the rank to the seed if ranks
+// should draw different numbers. Data loaders have their own seed. Without `deterministic` torch's other
+// settings stay as they are.
 void seed_everything(std::uint64_t seed, const SeedOptions& options = {});
 
 }  // namespace muster

@@ -1,6 +1,6 @@
-// Where a loader's batches come from, with and without the type of the samples.
+// The source of a loader's batches: one class that knows the type of the samples, and a base that does not.
 //
-// Not for direct use: include muster/data/data_loader.h. A source is read by several threads at once.
+// Not for direct use: include muster/data/data_loader.h. Several threads read a source at once.
 #pragma once
 
 #include <cstdint>
@@ -24,28 +24,29 @@
 namespace muster::detail {
 
 struct LoadedBatch {
-  std::shared_ptr<void> batch;       // of the loader's type of batches; null if no sample of it could be read
-  std::vector<at::Tensor*> tensors;  // in it
-  PlannedBatch planned;              // what was asked for
-  std::vector<std::int64_t> skipped;  // places in `planned` of samples that could not be read, ascending
-  std::int64_t count = 0;  // of the indices asked for, so many there were: fewer at the end of a shard
+  std::shared_ptr<void> batch;        // of the loader's batch type; null if no sample could be read
+  std::vector<at::Tensor*> tensors;   // the tensors in `batch`
+  PlannedBatch planned;               // the request
+  std::vector<std::int64_t> skipped;  // places in `planned` of unreadable samples, ascending
+  // How many of the requested indices exist: fewer at the end of a shard.
+  std::int64_t count = 0;
 };
 
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
   virtual std::string name() const = 0;
-  // Samples; nothing for an iterable dataset.
+  // The number of samples; empty for an iterable dataset.
   virtual std::optional<std::int64_t> size() const = 0;
   virtual LoadedBatch load(std::int64_t epoch, std::span<const std::int64_t> indices,
                            BadSample bad_sample) = 0;
-  // A batch of the loader's type for a rank that reads none; null if there is no such.
+  // An empty batch of the loader's type, for a rank that reads nothing; null if that type has none.
   virtual std::shared_ptr<void> nothing() const { return nullptr; }
-  // Threads that read now may hang for ever: nothing that they hold is used again.
+  // The threads that are reading now may hang for ever: the source must not use again what they hold.
   virtual void abandon_readers() {}
 };
 
-// Puts samples together: by the loader's function if there is one, else as default_collate().
+// Puts samples together: with the loader's collate function if there is one, else as default_collate().
 template <class Sample, class BatchType>
 class BatchBuilder {
  public:
@@ -53,7 +54,7 @@ class BatchBuilder {
   BatchBuilder(const CollateFunction& collate, std::size_t count)
       : collate_(collate), collator_(static_cast<std::int64_t>(count)) {}
 
-  // After one that has thrown, the batch is without that sample.
+  // If this throws, the batch goes on without the sample.
   void add(Sample sample) {
     if (!collate_) return add_whole(collator_, std::move(sample), count_);
     samples_.push_back(std::move(sample));
@@ -115,11 +116,11 @@ class TypedSource : public BatchSource {
   typename Builder::CollateFunction collate_;
 };
 
-// Which shards of an iterable dataset this rank reads. Sample n of shard s has the index n * count + s.
+// The shards of an iterable dataset that this rank reads. Sample n of shard s has the index n * count + s.
 struct ShardRange {
   std::int64_t first = 0;
   std::int64_t mine = 1;
-  std::int64_t count = 1;  // of all ranks
+  std::int64_t count = 1;  // over all ranks
 };
 ShardRange shards_of(const DataLoaderOptions& options, int rank, int world_size);
 
@@ -127,8 +128,8 @@ ShardRange shards_of(const DataLoaderOptions& options, int rank, int world_size)
 [[noreturn]] void rethrow_bad_sample_of_shard(const std::string& dataset, std::int64_t index,
                                               std::int64_t shards);
 
-// Of an iterable dataset. A shard is read by one thread at a time, on from where its reader stands if that is
-// where the batch begins, else from the shard's beginning.
+// The source for an iterable dataset. One thread at a time reads a shard. It continues with the shard's
+// reader if that is where the batch begins, else it reads the shard from the beginning.
 template <class Sample, class BatchType>
 class StreamSource : public BatchSource {
   using Builder = BatchBuilder<Sample, BatchType>;
@@ -158,7 +159,7 @@ class StreamSource : public BatchSource {
       ++loaded.count;
     }
     if (drop_last_ && loaded.count < std::ssize(indices)) return {};
-    // What could not be read at the end of a shard is no batch of its own.
+    // Unreadable samples at the end of a shard do not make a batch of their own.
     if (loaded.count == std::ssize(loaded.skipped) && at_end(*reading)) return {};
     builder.finish(loaded);
     return loaded;
@@ -173,10 +174,10 @@ class StreamSource : public BatchSource {
  private:
   struct Reading {
     std::int64_t epoch = -1;
-    std::int64_t next = 0;  // index of the sample that comes next
+    std::int64_t next = 0;  // index of the next sample
     bool ended = false;
     std::unique_ptr<typename IterableDataset<Sample>::Reader> reader;
-    std::optional<Sample> ahead;  // number `next`, read already
+    std::optional<Sample> ahead;  // sample number `next`, already read
   };
   struct Nowhere {
     void add(const Sample&) {}
@@ -188,14 +189,14 @@ class StreamSource : public BatchSource {
     return readings_[static_cast<std::size_t>(shard - shards_.first)];
   }
 
-  // Opens the shard of this index if its reader is not before it, and passes over what comes before. That
-  // some of it cannot be read is no matter.
+  // Moves the shard's reader to this index; opens the shard anew if its reader is past it. Ignores samples
+  // that cannot be read on the way.
   void read_up_to(Reading& reading, std::int64_t epoch, std::int64_t index) {
     if (reading.epoch != epoch || reading.next > index || (!reading.reader && !reading.ended)) {
       const std::int64_t shard = index % shards_.count;
       reading = {.epoch = epoch, .next = shard, .ended = false, .reader = nullptr, .ahead = {}};
       reading.reader = dataset_.open({.index = shard, .count = shards_.count, .epoch = epoch, .seed = seed_});
-      if (!reading.reader) throw std::runtime_error("open() has given no reader");
+      if (!reading.reader) throw std::runtime_error("open() returned no reader");
     }
     const std::int64_t passed = (index - reading.next) / shards_.count;
     if (passed == 0 || reading.ended) return;
@@ -205,7 +206,7 @@ class StreamSource : public BatchSource {
         return;
       }
     } catch (...) {
-      reading.reader.reset();  // it may stand anywhere
+      reading.reader.reset();  // its position is unknown
       throw;
     }
     Nowhere nowhere;
@@ -213,21 +214,21 @@ class StreamSource : public BatchSource {
     }
   }
 
-  // Whether the shard has no more samples. One that comes is kept for the next batch.
+  // True if the shard has no more samples. Keeps the sample that it reads for the next batch.
   bool at_end(Reading& reading) {
     if (reading.ended) return true;
     begin_sample_at(reading.next);
     try {
       reading.ahead = reading.reader->next();
     } catch (...) {
-      return false;  // it is told, as what came before it
+      return false;  // the caller reports it together with the samples before it
     }
     reading.ended = !reading.ahead;
     if (reading.ended) reading.reader.reset();
     return reading.ended;
   }
 
-  // One sample, in the place of this index.
+  // Reads one sample into the place of this index.
   template <class To>
   Read read(Reading& reading, std::int64_t index, BadSample bad_sample, To& to) {
     if (reading.ended) return Read::kEnd;
@@ -257,7 +258,7 @@ class StreamSource : public BatchSource {
   std::uint64_t seed_;
   bool drop_last_;
   ShardRange shards_;
-  std::mutex mutex_;  // of the list; a reading is used by one thread at a time
+  std::mutex mutex_;  // guards readings_; one thread at a time uses a reading
   std::vector<std::shared_ptr<Reading>> readings_;
 };
 

@@ -1,5 +1,11 @@
 // The part of DataLoader that does not depend on the types of samples and batches.
 //
+// The engine is at one place, the first batch that the loop has not received (with in_order = false also a
+// set of later batches that it has), and state() describes that place. Workers load batches ahead of it, but
+// no loaded batch counts until next() returns it: stop(), load_state() and every error drop the batches on
+// the way, and the next loop loads them again. So an error neither loses nor repeats a batch. The training
+// thread alone calls the engine; workers use only the source and the queue of batches.
+//
 // Not for direct use: include muster/data/data_loader.h.
 #pragma once
 
@@ -17,22 +23,22 @@ namespace detail {
 
 class LoaderEngine {
  public:
-  // `copier` is for tests: what copies to options.device, which then says nothing.
+  // `copier`, for tests, copies batches to the device; options.device is then ignored.
   LoaderEngine(std::unique_ptr<BatchSource> source, DataLoaderOptions options, int rank, int world_size,
                std::shared_ptr<DeviceCopier> copier = nullptr);
   ~LoaderEngine();
   LoaderEngine(const LoaderEngine&) = delete;
   LoaderEngine& operator=(const LoaderEngine&) = delete;
 
-  // The next batch before the end of epoch `end` - 1, of the source's type; null if there is none. Valid
-  // until the next call. What it throws leaves the loader at the batch that failed. `loop`: what
-  // begin_loop() gave; std::logic_error if another has begun since.
+  // The next batch, of the source's type, before the end of epoch `end` - 1; null if there is none.
+  // Valid until the next call. If it throws, the loader stays at the batch that failed.
+  // `loop`: the return value of begin_loop(). Throws std::logic_error if another loop has begun since.
   void* next(std::int64_t end, std::uint64_t loop);
   std::uint64_t begin_loop();
-  // A loop up to the end of epoch `end` - 1 begins. Says, once, if it has no batch: after a state was loaded
-  // nothing is left to train, else it is wrong use.
+  // Begins a loop up to the end of epoch `end` - 1. Reports once if the loop has no batch: after load_state()
+  // that means nothing is left to train, else it is wrong use.
   void begin_epochs(std::int64_t end);
-  // A loop over one epoch begins, which ends where next() is to be told.
+  // Begins a loop over one epoch; returns the `end` for next().
   std::int64_t begin_pass();
   void skip_failed_batch();
   std::pair<int, int> share() const;  // rank and world size

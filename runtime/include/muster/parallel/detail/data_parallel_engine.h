@@ -26,13 +26,13 @@ class DataParallelEngine {
   DataParallelEngine& operator=(const DataParallelEngine&) = delete;
 
   void before_forward();
-  // May replace the tensors by others of the same value.
+  // May replace the tensors by others with the same values.
   void after_forward(const std::vector<torch::Tensor*>& outputs);
   void broadcast_buffers();
   void reduce_grads();
   std::int64_t reduction_bytes() const;
   void zero_grad(bool set_to_none);
-  bool set_sync(bool sync);  // returns what it was
+  bool set_sync(bool sync);  // returns the old setting
   void register_comm_hook(std::unique_ptr<c10d::CommHookInterface> hook);
   void join(const std::function<void()>& body, const JoinOptions& options);
   BucketOrder bucket_order();
