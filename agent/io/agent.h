@@ -1,13 +1,14 @@
-// The agent: performs what Node decides, and tells it what happens.
+// The agent: performs Node's actions, and passes events to it.
 //
-// Everything outside is behind interfaces, which the wiring makes: no process, file, socket or clock is
-// touched here, so that the simulator runs this very class. Events are handled one after the other, also
-// those that an action brings about at once. One thread, one alarm.
+// Everything outside is behind interfaces, so this class touches no process, file, socket or clock, and the
+// simulator runs the same class. Events are handled one after the other, including those that an action
+// causes at once. One thread, one alarm.
 //
-// What becomes of attempts and workers Node decides. The agent itself sees to what takes several calls of its
-// parts: leftovers are killed until none is left, but for those that were named, then the log files are
-// finished, and only then does Node hear LeftoversGone; output is hurried once an attempt; and whose output
-// may wait is known for a while after the launcher has said so.
+// Node decides about attempts and workers. The agent itself does what takes several calls of its parts:
+// - it kills leftovers until none is left, except those that were named, then has the log files finished, and
+// only then sends LeftoversGone to Node;
+// - it hurries output once per attempt;
+// - it remembers for a while that the launcher reported waiting output.
 #pragma once
 
 #include <deque>
@@ -34,7 +35,7 @@ namespace muster::agent {
 
 class Agent final : private ProcessListener, private LogsListener, private MpiListener {
  public:
-  // Outlive the agent.
+  // All parts must outlive the agent.
   struct Parts {
     net::Time& time;
     Link& link;
@@ -46,16 +47,16 @@ class Agent final : private ProcessListener, private LogsListener, private MpiLi
     Logs& logs;
     StoreHost& store;
     MpiHost& mpi;
-    std::function<wire::HostChecked(const wire::CheckHost&)> look_at_host{};  // none: it is never asked
+    std::function<wire::HostChecked(const wire::CheckHost&)> look_at_host{};  // empty: CheckHost never comes
   };
-  // `on_quit` is called inside an event; from then on nothing more is asked of any part.
+  // The agent calls `on_quit` inside an event, and no part after that.
   Agent(Parts parts, std::function<void(const Quit&)> on_quit);
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  // Says Hello and begins to obey.
+  // Sends Hello and starts to handle orders.
   void start(const wire::Hello& hello);
-  // Stops what runs, and quits.
+  // Stops everything that runs, and quits.
   void leave(std::string reason);
 
  private:
@@ -96,7 +97,7 @@ class Agent final : private ProcessListener, private LogsListener, private MpiLi
   void send_health(const WorkerHealth::Messages& messages, std::optional<Rank> ended = {});
   void send_reports(const std::vector<wire::WorkerReported>& reports);
   std::expected<std::int32_t, StartFailure> open(const OpenAttempt& attempt);
-  // Leftovers that were not named before; nothing if nobody can tell.
+  // Leftovers that have not been named yet; nothing if they cannot be listed.
   std::optional<std::vector<std::int32_t>> unnamed_leftovers();
   // `left`: unnamed_leftovers().
   void clear_leftovers(const std::optional<std::vector<std::int32_t>>& left);
@@ -124,13 +125,14 @@ class Agent final : private ProcessListener, private LogsListener, private MpiLi
   Node node_;
   Reports reports_;
   wire::JobSpec job_;
-  std::optional<WorkerHealth> health_;    // of the attempt that is open
-  bool clearing_ = false;                 // leftovers are being killed
-  bool finishing_logs_ = false;           // no leftover lives, and the log files are waited for
-  bool hurried_ = false;                  // the attempt's workers are to end
-  TimePoint others_wait_until_;           // until then, other agents' workers may wait for their output
-  std::optional<TimePoint> known_until_;  // whether they do; nothing before the launcher has said so once
-  std::set<std::int32_t> named_;          // leftovers that could not be killed
+  std::optional<WorkerHealth> health_;  // of the open attempt
+  bool clearing_ = false;               // leftovers are being killed
+  bool finishing_logs_ = false;         // no leftover is alive, and the log files are being finished
+  bool hurried_ = false;                // the attempt's workers were told to end
+  TimePoint others_wait_until_;         // until then, other agents' workers may wait for their output
+  // how long others_wait_until_ is reliable; nothing until the launcher has first reported it
+  std::optional<TimePoint> known_until_;
+  std::set<std::int32_t> named_;  // leftovers that could not be killed
   std::deque<Event> events_;
   bool handling_ = false;
   std::unique_ptr<net::Alarm> alarm_;

@@ -1,10 +1,10 @@
-// How an agent comes to speak with its launcher: by a socket that it inherited, over TLS, or by its own stdin
-// and stdout.
+// Makes the connection of an agent to its launcher: an inherited socket, TLS, or the agent's own stdin and
+// stdout.
 //
-// An agent that begins with stdin and stdout may go over to TLS later: with its workers started first,
-// nothing waits for a handshake. An agent that inherited no socket writes a preamble to stdout, and reads its
-// key from stdin: docs/protocol.md. Until it is spoken to, the end of stdin is the end of its launcher. One
-// thread.
+// An agent that starts with stdin and stdout may move to TLS later: its workers start first, and nothing
+// waits for a handshake. An agent without an inherited socket writes a preamble to stdout and reads its key
+// from stdin: docs/protocol.md. Until the first message arrives, the end of stdin means that the launcher is
+// gone. One thread.
 #pragma once
 
 #include <memory>
@@ -20,12 +20,12 @@ namespace muster::agent {
 class Control {
  public:
   explicit Control(asio::io_context& io) : io_(io) {}
-  // Runs the io_context until there is a connection, or will be none. `self`: this process.
+  // Runs the io_context until there is a connection or none can be made. `self`: this process.
   Expected<std::shared_ptr<net::Channel>> connect(const Arguments& arguments, const ProcessIdentity& self);
-  // A little later, the launcher is called by those who are to be spoken to over TLS after stdin and stdout.
-  // An error: nobody was reached, and that is not put up with.
+  // For an agent that started with stdin and stdout and is to move to TLS: connects to the launcher a little
+  // later. An error: it could not connect, and must not stay with stdin and stdout.
   awaitable<Status> move(const Arguments& arguments);
-  // The connection has been closed: the io_context runs out of work soon.
+  // Call when the connection is closed, so that the io_context soon runs out of work.
   void finish();
 
  private:

@@ -1,10 +1,10 @@
 // The process that ends a job's processes on this node when the agent cannot.
 //
-// The guardian waits on a pipe that only the agent holds open. When the pipe ends without a goodbye, the
-// agent was killed, or could not kill what it leaves: the guardian kills every process that has the job's and
-// the node's id in its environment, with a session of its own or not, removes the run directory, and exits.
-// The guardian has a process group of its own in the agent's session, ignores every signal, and holds no
-// descriptor but the pipe and stderr.
+// The guardian waits on a pipe that only the agent holds open. If the pipe ends without a goodbye, the agent
+// was killed, or could not kill everything it leaves. Then the guardian kills every process with the job's
+// and the node's id in its environment, whatever its session, removes the run directory, and exits. The
+// guardian has its own process group in the agent's session, ignores every signal, and holds no descriptor
+// except the pipe and stderr.
 #pragma once
 
 #include <string>
@@ -18,23 +18,23 @@ namespace muster::agent {
 class Guardian {
  public:
   Guardian() = default;
-  // The agent ends in order: the guardian has nothing to do, unless it is to inherit().
+  // The agent exits normally: the guardian does nothing, unless inherit() was called.
   ~Guardian();
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;
-  // Forks. Only while this process has one thread. Without a guardian what it is told goes nowhere.
+  // Forks; only while this process has one thread. Without a guardian, the calls below do nothing.
   Status start();
-  // 0 before, and once it has ended: another process may have its pid then.
+  // 0 before start(), and once the guardian has ended, because another process may then have its pid.
   pid_t pid() const { return pid_; }
   void ended() { pid_ = 0; }
 
   void guard_job(const std::string& job_id, NodeId node);
-  // What a later agent of the same node and host started is not this guardian's, from this incarnation on.
+  // The guardian spares what agents of the same node and host started, from this incarnation on.
   void keep_from(Incarnation incarnation);
-  // Memory that MPI ranks share, of this incarnation of the agent.
+  // The guardian also removes the memory that MPI ranks share, of this incarnation of the agent.
   void guard_segments(Incarnation incarnation);
   void guard_run_directory(const std::string& directory);
-  // The agent ends in order and leaves processes: the guardian takes its end as if it had been killed.
+  // The agent exits normally but leaves processes: the guardian acts as if it had been killed.
   void inherit() { inherits_ = true; }
 
  private:

@@ -1,7 +1,7 @@
-// What `launch check` asks an agent about its host: what a job would find there, and which addresses of other
-// hosts can be reached from it.
+// Answers the questions of `launch check` about an agent's host: what a job would find there, and which
+// addresses of other hosts it can connect to.
 //
-// Blocking, up to 20 s for a Python that is slow to start: no job runs then. Nothing is left on the host.
+// Blocks for up to 20 s if Python starts slowly; no job runs then. Leaves nothing on the host.
 #pragma once
 
 #include "common/base/file.h"
@@ -14,7 +14,7 @@ class HostLook {
   wire::HostChecked look(const wire::CheckHost& question);
 
  private:
-  UniqueFd listener_;  // for the other hosts, as long as this lives
+  UniqueFd listener_;  // for the other hosts, while this object lives
 };
 
 }  // namespace muster::agent

@@ -1,8 +1,8 @@
 // The agent's end of the conversation with its launcher: messages over a channel.
 //
-// Numbers the frames that are sent, sends with the highest term that was heard, and hands on only frames that
-// are not stale. Output has a window: so much of each stream may be on its way that the launcher has not said
-// to be taken; everything else is sent at once. One thread.
+// Numbers the frames that it sends, sends with the highest term that it has received, and passes on only
+// frames that are not stale. Output has a window, which limits how much of each stream may be on its way
+// until the launcher confirms it; everything else is sent at once. One thread.
 #pragma once
 
 #include <array>
@@ -32,29 +32,29 @@ class Link {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
   ~Link() { close(); }
-  // From now on `on_message` hears of messages for this node that are neither repeated nor stale. At last
-  // `on_closed` hears that the launcher is gone, or has sent what cannot be understood; the link is closed
-  // then.
+  // From now on calls `on_message` for each message for this node that is neither repeated nor stale. At the
+  // end calls `on_closed` when the launcher is gone or has sent something that cannot be parsed; the link is
+  // then closed.
   void start(OnMessage on_message, OnClosed on_closed);
-  // Queued; ignored once the connection is closed.
+  // Queues the message; does nothing once the connection is closed.
   void send(Attempt attempt, const wire::ToLauncher& message);
-  // Sends the output with `text` in place of its own.
+  // Sends the output with `text` instead of its own text.
   void send(Attempt attempt, const wire::Output& output, std::string_view text);
   void send(Attempt attempt, const wire::LogPiece& piece, std::string_view text);
-  // Nothing waits to be sent.
+  // True if nothing waits to be sent.
   bool idle() const { return channel_->backlog_bytes() == 0; }
-  // Orders for earlier attempts are dropped from now on.
+  // From now on drops orders for earlier attempts.
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
-  // Sets how much output may be on its way, and how long the launcher is waited for, as Welcome says.
+  // Sets how much output may be on its way, and how long to wait for the launcher, as Welcome says.
   void set_output_limits(const wire::JobSpec& job);
-  // The workers are to end: their output does not wait for a launcher that is slow.
+  // The workers are being stopped: their output does not wait for a slow launcher.
   void set_hurry(bool hurry);
   void taken(const wire::OutputTaken& taken);
-  // Whether the launcher is behind and is waited for: no more of this stream should be read now.
+  // Whether to wait for the launcher, which is behind: read no more of this stream now.
   bool hold(std::int32_t stream);
-  // Whether the launcher was waited for in vain: lines of this stream are to be left out.
+  // Whether waiting for the launcher did not help: drop lines of this stream.
   bool drops(std::int32_t stream) { return (!hold(stream) && window(stream).flow.dropping()) || crowded(); }
-  // Whether the launcher does not keep up at all: only messages that decide about the job should be sent.
+  // Whether the launcher cannot keep up at all: send only messages that affect decisions about the job.
   bool crowded() const { return channel_->backlog_bytes() > kMaxBacklogBytes; }
   void close() { channel_->close(); }
   bool closed() const { return channel_->closed(); }
@@ -68,7 +68,7 @@ class Link {
     Flow flow{0, Duration::zero()};
     std::uint64_t sent_bytes = 0;
     std::uint64_t taken_bytes = 0;
-    TimePoint alive_at{};  // when the launcher took something, or might have been sent more
+    TimePoint alive_at{};  // when the launcher last took something, or could have been sent more
   };
   Window& window(std::int32_t stream) { return windows_[stream == 2 ? 1 : 0]; }
 

@@ -1,4 +1,5 @@
-// Whether a directory of this host is the launcher's of the same name: the launcher has left a file there.
+// Whether a directory of this host is the launcher's directory of the same name, which contains a file from
+// the launcher.
 #pragma once
 
 #include <functional>
@@ -6,9 +7,9 @@
 
 namespace muster::agent {
 
-// Empty if it is; else what is wrong, to stand behind its name. `path`: of a file in it; `is_its` says of the
-// file's text whether it is the launcher's. The file is opened by its name: a network file system may show a
-// directory as it was a moment ago.
+// Empty if it is, otherwise the reason, worded to follow the directory's name. `path` is the launcher's file
+// in it; `is_its` judges from the file's text whether it is the launcher's. Opens the file by name instead of
+// listing the directory, because a network file system may list an old state.
 std::string why_not_shared(const std::string& directory, const std::string& path,
                            const std::function<bool(const std::string& text)>& is_its);
 

@@ -1,6 +1,6 @@
-// Signals that this process hears of in its io_context, and not in a handler.
+// Delivers signals through the io_context instead of a handler.
 //
-// Workers get none of this: they begin with no signal blocked. One thread.
+// Workers are not affected: they start with no signal blocked. One thread.
 #pragma once
 
 #include <functional>
@@ -10,9 +10,9 @@
 
 namespace muster::agent {
 
-// From now on the signals wait for hear_signals(). While this process has one thread.
+// From now on the signals wait for hear_signals(). Call while this process has one thread.
 void block_signals(const std::vector<int>& signals);
-// Tells of each one, until the task is cancelled. Several of one kind may be told as one.
+// Calls `heard` for each signal, until the task is cancelled. Several of one kind may be merged.
 awaitable<void> hear_signals(std::vector<int> signals, std::function<void(int signal)> heard);
 
 }  // namespace muster::agent

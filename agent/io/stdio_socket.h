@@ -1,9 +1,9 @@
-// This process's stdin and stdout as one socket: what comes on stdin is received there, and what is sent
-// there goes to stdout.
+// This process's stdin and stdout as one socket: input from stdin is received on it, and what is sent on it
+// goes to stdout.
 //
-// Where both are one socket already, it is that one: a start waits for no copy. Else two tasks copy. An end
-// on one side ends the other: stdin's end is an end of the socket, and the socket's is stdout's, once all
-// that was sent has been written. One thread.
+// If stdin and stdout are already the same socket, it is used directly, without copying. Otherwise two tasks
+// copy. The end of stdin ends the socket's input; closing the socket ends stdout, once everything that was
+// sent has been written. One thread.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,11 @@ namespace muster::agent {
 
 class StdioSocket : public std::enable_shared_from_this<StdioSocket> {
  public:
-  // Takes both descriptors. From then on stdin is empty, and what is written to stdout goes to stderr.
+  // Takes both descriptors. Afterwards stdin is empty, and writes to stdout go to stderr.
   static std::shared_ptr<StdioSocket> open(const asio::any_io_executor& executor);
-  // The end for the user, once. The tasks begin, if any are needed.
+  // Returns the user's end; call once. Starts the tasks, if they are needed.
   net::Socket take();
-  // The user has closed its end: what is not written after `limit` is thrown away.
+  // The user has closed its end: discards what is not written within `limit`.
   void finish(Duration limit);
 
  private:

@@ -1,9 +1,9 @@
 // Finds and kills what is left on this host of one node of a job: agents, by their command line, and
-// processes that have the job's and the node's id in their environment.
+// processes with the job's and the node's id in their environment.
 //
-// For guardians, and for hosts whose agent cannot be reached any more, or was started again. What a living
-// agent that is kept started is kept with it. Not seen: processes of which this user may not read the
-// environment.
+// For guardians, and for hosts whose agent was restarted or cannot be reached any more. If a living agent is
+// kept, so are the processes that it started. Does not see processes whose environment this user may not
+// read.
 #pragma once
 
 #include <vector>
@@ -14,11 +14,11 @@
 
 namespace muster::agent {
 
-// Kills what there is until there is nothing more, for as long as the limit at most.
+// Kills until nothing is found, or until the limit has passed.
 void kill_all(const SweepOrder& order, Duration limit);
 
-// What was found or, after kill, what lives on. After kill agents are killed first: their guardians know best
-// what they leave. Blocks for 0.7 s at most.
+// Returns what was found; if the order kills, what is still alive afterwards. Agents are killed first, since
+// their guardians know best what they leave. Blocks for at most 0.7 s.
 std::vector<Leftover> sweep(const SweepOrder& order);
 
 }  // namespace muster::agent

@@ -1,8 +1,8 @@
-// Whether killed workers' GPU memory is back: asks the NVIDIA driver, on a thread of its own
-// ("muster-gpumem") that is never waited for.
+// Asks the NVIDIA driver whether the GPU memory of killed workers is free again, on a separate thread
+// ("muster-gpumem") that nothing waits for.
 //
-// Notes what is in use when it is made, before the job has workers. Without the library nothing is ever held.
-// All functions are for one thread.
+// The constructor records the memory in use, before the job has workers. Without NVIDIA's library held() is
+// always "". All functions are for one thread.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +18,7 @@
 
 namespace muster::agent {
 
-// The processes that were killed, by the number of their GPU.
+// The killed processes, by the number of their GPU.
 using KilledOnGpus = std::map<unsigned, std::vector<pid_t>>;
 
 class GpuMemoryWatch {
@@ -30,9 +30,10 @@ class GpuMemoryWatch {
 
   // From now on held() is about the memory of these processes.
   void expect_back_from(KilledOnGpus killed);
-  // The first worker starts: memory that is in use from here on may be the job's own.
+  // The first worker starts: memory in use from now on may be the job's own.
   void workers_start();
-  // "" if all is free, else what is not: "12.5 GiB of GPU 3". Nothing while the driver has not answered yet.
+  // "" if all memory is free, otherwise what is held: "12.5 GiB of GPU 3". Nothing while the driver has not
+  // answered.
   std::optional<std::string> held() const;
 
  private:
@@ -42,7 +43,7 @@ class GpuMemoryWatch {
     bool over = false;
     bool usable = true;
     bool workers_started = false;
-    KilledOnGpus killed;  // not empty while the thread has to look
+    KilledOnGpus killed;  // not empty while the thread has something to check
     std::optional<std::string> held = "";
   };
   static void watch(const std::shared_ptr<Shared>& shared);

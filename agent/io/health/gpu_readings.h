@@ -1,7 +1,7 @@
 // The newest reading of this node's GPUs, for `launch top`.
 //
-// The library's calls may never return: a thread of its own makes them ("muster-gputop"), which is started by
-// the first question, sleeps while nobody asks, and is never waited for. newest() is for one thread.
+// The library's calls may never return, so a separate thread makes them ("muster-gputop"). The first call of
+// newest() starts it, it sleeps between calls, and nothing waits for it. newest() is for one thread.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +20,7 @@ class GpuReadings {
   GpuReadings& operator=(const GpuReadings&) = delete;
   ~GpuReadings();
 
-  // As of the question before this one; none at first.
+  // The reading that the previous call asked for; empty at first.
   std::vector<GpuReading> newest();
 
  private:

@@ -1,8 +1,8 @@
-// GPU faults as the NVIDIA driver reports them: XID errors and uncorrectable memory errors, through NVML.
+// GPU faults that the NVIDIA driver reports: XID errors and uncorrectable memory errors, through NVML.
 //
-// The library is loaded when the first watch begins, not before. Its calls may take seconds, or, with a GPU
-// that is lost, for ever: a thread of its own makes them ("muster-gpu"), which is never waited for. Without
-// the library or its event functions nothing is seen, and the log says so. take() is for one thread.
+// Loads the library when the first watch begins. Its calls may take seconds, or never return if a GPU is
+// lost, so a separate thread makes them ("muster-gpu"), which nothing waits for. Without the library or its
+// event functions no fault is seen, and the log says so. take() is for one thread.
 #pragma once
 
 #include <memory>
@@ -30,7 +30,7 @@ class GpuWatch {
   };
   static void watch(const std::weak_ptr<Shared>& shared);
 
-  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();  // the thread ends after this does
+  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();  // the thread ends once this is gone
 };
 
 }  // namespace muster::agent

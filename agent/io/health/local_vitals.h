@@ -1,6 +1,6 @@
-// What /proc, the memory cgroups and the NVIDIA driver show of this node's workers.
+// The state of this node's workers, from /proc, the memory cgroups and the NVIDIA driver.
 //
-// One thread, besides those of the driver's, which are never waited for.
+// One thread, in addition to those that call the driver, which nothing waits for.
 #pragma once
 
 #include <memory>
@@ -24,21 +24,21 @@ class LocalVitals final : public Vitals {
   std::optional<std::string> held_gpu_memory() override;
   std::vector<wire::RankUsage> usage(const std::map<Rank, WorkerHealth::Worker>& workers) override;
 
-  // To be called while the job has no worker yet. A second call has no effect.
+  // Call while the job has no workers yet. Later calls have no effect.
   void watch_gpus();
   void attempt_opens();
   void worker_starts();
-  // A worker was reaped. Adds to `exited` what is known of its memory.
+  // A worker was reaped. Adds to `exited` what is known about its memory.
   void worker_ended(wire::WorkerExited& exited, std::optional<std::uint32_t> gpu);
   void attempt_is_over();
 
  private:
   const std::string mountinfo_;                 // of /proc/self
   std::unique_ptr<GpuWatch> gpus_;              // null in a job without GPUs
-  std::unique_ptr<GpuMemoryWatch> gpu_memory_;  // likewise
-  std::unique_ptr<GpuReadings> gpu_readings_;   // likewise, and until somebody asks
-  bool lacks_driver_ = false;                   // likewise; to be said
-  KilledOnGpus killed_on_gpus_;                 // in the attempt at hand
+  std::unique_ptr<GpuMemoryWatch> gpu_memory_;  // also null in a job without GPUs
+  std::unique_ptr<GpuReadings> gpu_readings_;   // also null until usage() is first called
+  bool lacks_driver_ = false;                   // a job with GPUs found no driver; to be logged
+  KilledOnGpus killed_on_gpus_;                 // in the current attempt
   struct OfAttempt {
     ProcessStates states;
     MemoryWatch memory;

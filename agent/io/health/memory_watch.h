@@ -1,9 +1,10 @@
-// Evidence that the kernel killed a worker for want of memory: its counters, compared with what they were.
+// Evidence that the kernel killed a worker because memory ran out: compares the kernel's counters with their
+// earlier values.
 //
-// The counter of the worker's memory cgroup (version 1 or 2) counts from the attempt's start, kills for want
-// of memory of the whole machine included. /proc/vmstat, compared with the look before, counts kills of
-// others too, and counts only where the group has no counter. Whether a death was one of these is for the
-// reader. One thread.
+// The counter of the worker's memory cgroup (version 1 or 2) is compared with its value at the attempt's
+// start; it includes kills because the whole machine ran out of memory. /proc/vmstat is compared with the
+// last look; it also counts kills of other processes, so it is used only if the group has no counter. The
+// user of the evidence judges whether a worker's death was one of these kills. One thread.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +20,12 @@ namespace muster::agent {
 
 class MemoryWatch {
  public:
-  // Notes the counters of our own group, in which workers begin. `mountinfo`: of /proc/self, and outlives it.
+  // Records the counters of this process's group, where workers start. `mountinfo`: of /proc/self; must
+  // outlive this object.
   explicit MemoryWatch(std::string_view mountinfo);
-  // To be called once a second: a worker may have been moved to another group.
+  // Call once a second, because a worker may have been moved to another group.
   void look(const std::map<Rank, pid_t>& pids);
-  // Adds the evidence about a worker that was killed just now.
+  // Adds the evidence about a worker that has just been killed.
   void add_evidence(pid_t pid, wire::WorkerExited& exited) const;
 
  private:
@@ -33,7 +35,7 @@ class MemoryWatch {
   std::string_view mountinfo_;
   std::optional<Cgroup> own_;
   std::map<pid_t, Cgroup> groups_;             // at the last look
-  std::map<std::string, std::int64_t> kills_;  // of a group, by directory, when it was first seen
+  std::map<std::string, std::int64_t> kills_;  // by the group's directory, when it was first seen
   std::int64_t machine_kills_ = 0;             // at the last look
 };
 

@@ -1,8 +1,8 @@
-// Reads in /proc whether the workers' processes live, are stopped, are frozen with their cgroup, or are in
+// Reads from /proc whether the workers' processes are running, stopped, frozen with their cgroup, or in
 // uninterruptible sleep.
 //
-// One small file a process and look; more only of a process that has not run since the look before, for a
-// frozen one looks like one that sleeps. Decides nothing. One thread.
+// Reads one small file per process. Reads more only for a process that has not run since the last look,
+// because a frozen process looks like a sleeping one. Decides nothing. One thread.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace muster::agent {
 
 class ProcessStates {
  public:
-  // `mountinfo`: of /proc/self, and outlives it.
+  // `mountinfo`: of /proc/self; must outlive this object.
   explicit ProcessStates(std::string_view mountinfo) : mountinfo_(mountinfo) {}
   std::map<Rank, ProcessState> look(const std::map<Rank, pid_t>& pids);
 

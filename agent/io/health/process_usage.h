@@ -1,4 +1,4 @@
-// The processor time and memory of a process, out of /proc.
+// The processor time and memory of a process, from /proc.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
-// The stacks of a process as another program shows them, where that is installed: of Python py-spy, in the
-// environment of its Python or in its PATH, and of others eu-stack, of elfutils, in their PATH.
+// The stacks of a process as shown by another program, if that is installed: py-spy for Python, from the
+// environment of its Python or its PATH; eu-stack, from elfutils, in its PATH for other programs.
 //
-// Both look from outside: the process need not answer, and is held up for milliseconds. Their output goes to
-// a file. Nothing here waits; one that still runs when its object goes is killed, and the process goes on.
+// Both read the process from outside: the process need not answer, and is stopped for milliseconds. Their
+// output goes to a file. Nothing here waits. The destructor kills a program that still runs, and the process
+// continues.
 #pragma once
 
 #include <string>
@@ -18,11 +19,11 @@ class Spy {
   Spy& operator=(Spy&&) = delete;
   ~Spy();
 
-  // `output_path` is made anew. An error says why nobody can look at the process.
+  // Creates `output_path` anew. An error says why the process's stacks cannot be read.
   static Expected<Spy> start(pid_t pid, const std::string& output_path);
   const std::string& name() const { return name_; }  // "py-spy"
   bool has_ended() const;
-  // Whether what it wrote are stacks, and not why there are none.
+  // Whether the output has stacks, rather than an error message.
   static bool are_stacks(const std::string& output);
 
  private:
@@ -31,7 +32,7 @@ class Spy {
 
   std::string name_;
   Process process_;
-  UniqueFd target_;  // none: it was stopped before
+  UniqueFd target_;  // empty: the process was stopped before
 };
 
 }  // namespace muster::agent

@@ -1,8 +1,8 @@
-// Has the stacks of an attempt's workers written, each to a file beside its logs, and reads them.
+// Gets the stacks of an attempt's workers written, each to a file next to its logs, and reads them.
 //
-// A worker that said it can is asked for its stacks itself; those of other programs py-spy or eu-stack show,
-// where they are installed; for the rest, and for those that do not answer in time, the kernel's view of
-// their threads must do. Nothing here waits. One thread.
+// A worker that has said that it can is asked to write its own stacks. For other programs py-spy or eu-stack
+// is used, if installed. For the rest, and for workers that do not answer in time, the kernel's view of their
+// threads is used. Nothing here waits. One thread.
 #pragma once
 
 #include <functional>
@@ -27,17 +27,17 @@ class Stacks {
   Stacks(wire::JobSpec job, Attempt attempt, SendDatagram send)
       : job_(std::move(job)), attempt_(attempt), send_(std::move(send)) {}
 
-  // Returns the stacks that are there at once. The rest come from on(), and from look() when next_deadline()
+  // Returns the stacks that are available at once. on() returns the others, or look() when next_deadline()
   // has come.
   Told dump(const std::vector<WorkerTalk::Worker>& workers, TimePoint now);
-  // Any report of the attempt: one that says that stacks have been written has them read.
+  // Handles any report of the attempt: reads the stacks if the report says that they have been written.
   Told on(const Report& report);
   void ended(Rank rank);
   Told look(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 
  private:
-  // Asks for the program's own stacks. Nothing: they are on their way; else why there will be none.
+  // Asks a worker for its own stacks. Returns nothing if they will come, otherwise why they will not.
   std::optional<std::string> ask(const WorkerTalk::Worker& worker);
   void look_at_spies(TimePoint now, Told& told);
   std::string path_of(Rank rank) const;
@@ -49,7 +49,7 @@ class Stacks {
   SendDatagram send_;
   StackDump dump_;
   std::map<Rank, pid_t> pids_;  // of the workers whose stacks are wanted
-  std::map<Rank, Spy> spies_;   // the ones at work
+  std::map<Rank, Spy> spies_;   // those that still run
   TimePoint spies_looked_at_;
 };
 

@@ -1,7 +1,6 @@
-// The seam to what the kernel and the GPU driver show of an attempt's workers.
+// The seam to what the kernel and the GPU driver report about an attempt's workers.
 //
-// Facts only, asked for once a second; what they mean is decided in core/health. Nothing here waits. One
-// thread.
+// Facts only, read once a second; core/health decides what they mean. Nothing here waits. One thread.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +18,14 @@ namespace muster::agent {
 class Vitals {
  public:
   virtual ~Vitals() = default;
-  // Whether each of these processes, the attempt's workers, runs.
+  // The state of each of these processes, which are the attempt's workers.
   virtual std::map<Rank, ProcessState> look(const std::map<Rank, std::int32_t>& pids) = 0;
-  // What the driver has said since the last call.
+  // The faults that the driver has reported since the last call.
   virtual std::vector<GpuFault> take_gpu_faults() = 0;
-  // GPU memory of workers that were killed and that is not free yet: "12.5 GiB of GPU 3"; "" if all is.
-  // Nothing while the driver has not answered.
+  // GPU memory of killed workers that is not yet free: "12.5 GiB of GPU 3"; "" if all is free. Nothing while
+  // the driver has not answered.
   virtual std::optional<std::string> held_gpu_memory() = 0;
-  // What these workers use now; of their GPUs what the driver said when it was asked last.
+  // The resources that these workers use now; for their GPUs, the driver's last answer.
   virtual std::vector<wire::RankUsage> usage(const std::map<Rank, WorkerHealth::Worker>& workers) = 0;
 };
 

@@ -1,8 +1,8 @@
-// What serves the MPI ranks of this agent: the PMIx module, or sockets for PMI-1, and a directory in
+// Serves the MPI ranks of this agent: with the PMIx module, or with sockets for PMI-1, and a directory in
 // /dev/shm.
 //
-// LocalProcesses asks it for what a rank finds at its start. One thread, one io_context; what PMIx's thread
-// says is posted there.
+// LocalProcesses asks it what to give a rank at its start. One thread, one io_context; calls from PMIx's
+// thread are posted there.
 #pragma once
 
 #include <chrono>
@@ -25,12 +25,12 @@ namespace muster::agent {
 
 class LocalMpiHost final : public MpiHost, private PmixListener {
  public:
-  struct Setting {  // all of it outlives this object
+  struct Setting {  // must all outlive this object
     asio::io_context& io;
     Guardian& guardian;
     NodeId node;
     Incarnation incarnation;
-    // What the user is to be told.
+    // Called with remarks for the user.
     std::function<void(const std::string&)> remark;
   };
   explicit LocalMpiHost(Setting setting) : setting_(std::move(setting)) {}
@@ -39,16 +39,16 @@ class LocalMpiHost final : public MpiHost, private PmixListener {
   ~LocalMpiHost() override;
 
   void begin(MpiListener& listener) override { listener_ = &listener; }
-  // Where the library keeps its files: there before the first attempt, and removed after the last.
+  // Sets the library's directory for files: it exists before the first attempt and is removed after the last.
   void set_run_directory(std::string directory) { run_directory_ = std::move(directory); }
   std::expected<void, StartFailure> open(const wire::JobSpec& job, const OpenAttempt& attempt) override;
   void hear(const wire::MpiTold& told) override;
   std::string fault_of(LocalRank rank, wire::WorkerExited& exited) override;
   void close() override;
 
-  // Of the attempt that is open.
+  // For the open attempt.
   const MpiContext& context() const { return context_; }
-  // What a rank finds besides: NAME=value, and an open descriptor (-1: none).
+  // In addition a rank gets these variables, NAME=value, and an open descriptor (-1: none).
   Expected<std::vector<std::string>> entries_for(LocalRank rank) const;
   int descriptor_for(LocalRank rank) const { return pmi_ ? pmi_->for_rank(rank) : -1; }
   void rank_runs(LocalRank rank) {
@@ -73,7 +73,7 @@ class LocalMpiHost final : public MpiHost, private PmixListener {
   MpiContext context_;
   Pmix* pmix_ = nullptr;  // once it was loaded
   std::shared_ptr<PmiServer> pmi_;
-  std::map<std::uint64_t, asio::steady_timer> limits_;  // of questions, by their numbers
+  std::map<std::uint64_t, asio::steady_timer> limits_;  // of questions, by number
 };
 
 }  // namespace muster::agent

@@ -1,8 +1,8 @@
-// The seam to what serves a node's MPI ranks, so that they find each other: PMIx for Open MPI's programs,
-// PMI-1 for MPICH's.
+// The seam to the server that lets a node's MPI ranks find each other: PMIx for Open MPI's programs, PMI-1
+// for MPICH's.
 //
-// Agent performs Node beside it, and carries its questions to the launcher. Nothing is asked of it in jobs
-// without MPI. Nothing here waits; one thread.
+// Agent uses it in addition to what Node decides, and carries its questions to the launcher. Not called in
+// jobs without MPI. Nothing here waits; one thread.
 #pragma once
 
 #include <expected>
@@ -16,22 +16,22 @@ namespace muster::agent {
 class MpiListener {
  public:
   virtual ~MpiListener() = default;
-  // For the launcher; an answer comes by MpiHost::hear().
+  // A question for the launcher; pass the answer to MpiHost::hear().
   virtual void mpi_asked(const wire::MpiAsked& asked) = 0;
-  // The rank has called MPI_Abort, and its library leaves it to others to end it.
+  // The rank has called MPI_Abort, and its library expects another process to kill it.
   virtual void mpi_aborted(LocalRank rank) = 0;
 };
 
 class MpiHost {
  public:
   virtual ~MpiHost() = default;
-  // Called once. The listener outlives this object's last call of it.
+  // Called once. The listener must outlive this object's last call to it.
   virtual void begin(MpiListener& listener) = 0;
   // Serves the attempt's ranks, if their program needs it. close() follows in any case.
   virtual std::expected<void, StartFailure> open(const wire::JobSpec& job, const OpenAttempt& attempt) = 0;
   virtual void hear(const wire::MpiTold& told) = 0;
-  // What the worker that has ended so did wrong (wire::WorkerExited::mpi_fault); sets the exit code of an
-  // abort.
+  // The fault of the ended worker (wire::WorkerExited::mpi_fault); "" if it did nothing wrong. Sets the exit
+  // code if it aborted.
   virtual std::string fault_of(LocalRank rank, wire::WorkerExited& exited) = 0;
   virtual void close() = 0;
 };

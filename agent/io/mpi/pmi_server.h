@@ -1,7 +1,7 @@
-// The sockets of a node's PMI-1 ranks: each inherits an end of one, and this keeps the other.
+// The sockets of a node's PMI-1 ranks: each rank inherits one end, and this object keeps the other.
 //
-// Reads lines and writes what PmiRanks answers. A rank that sends a line without an end, or does not read
-// what it is told, is no longer heard. Held by a shared pointer; one thread.
+// Reads lines and writes the answers of PmiRanks. Stops listening to a rank that sends a line without an end
+// or does not read its answers. Held by a shared pointer; one thread.
 #pragma once
 
 #include <functional>
@@ -28,11 +28,11 @@ class PmiServer : public std::enable_shared_from_this<PmiServer> {
   PmiServer(const PmiServer&) = delete;
   PmiServer& operator=(const PmiServer&) = delete;
 
-  // The end that the rank inherits; it is closed here once the rank runs.
+  // The end that the rank inherits. rank_runs() closes it here once the rank runs.
   int for_rank(LocalRank rank) const { return ends_.at(index_of(rank)).get(); }
   void rank_runs(LocalRank rank) { ends_.at(index_of(rank)).reset(); }
   void hear(const wire::MpiTold& told) { carry(ranks_.on_told(told)); }
-  // After what the rank had said is heard.
+  // Handles everything that the rank has sent before it answers.
   std::string fault_of(LocalRank rank, wire::WorkerExited& exited);
   void close();
 
@@ -41,7 +41,7 @@ class PmiServer : public std::enable_shared_from_this<PmiServer> {
       : listener_(std::move(listener)), ranks_(plan) {}
   static std::size_t index_of(LocalRank rank) { return static_cast<std::size_t>(rank.value()); }
   void wait(LocalRank rank);
-  // False once nothing follows.
+  // False at the end of the rank's input.
   bool read(LocalRank rank);
   void carry(const PmiRanks::Effects& effects);
 
@@ -49,7 +49,7 @@ class PmiServer : public std::enable_shared_from_this<PmiServer> {
   PmiRanks ranks_;
   std::vector<UniqueFd> ends_;
   std::vector<asio::posix::stream_descriptor> sockets_;
-  std::vector<std::string> unread_;  // lines that are not complete
+  std::vector<std::string> unread_;  // incomplete lines
 };
 
 }  // namespace muster::agent

@@ -1,6 +1,6 @@
-// The PMIx library's values as C++ has them: status, attributes, packed values.
+// Converts the PMIx library's values to C++: status, attributes, packed values.
 //
-// Plain functions and values, of the module alone; any thread.
+// Plain functions and values, for the module only; any thread.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ inline Status checked(pmix_status_t status, const char* what) {
   return failure(ErrorCode::kInternal, "PMIx: {}: {}", what, PMIx_Error_string(status));
 }
 
-// Attributes, freed at the end.
+// A list of attributes, freed by the destructor.
 class Infos {
  public:
   Infos() = default;
@@ -59,7 +59,7 @@ class Infos {
   std::vector<pmix_info_t> infos_;
 };
 
-// A value of any type, as the library packs it.
+// Packs a value of any type, in the library's format.
 inline std::optional<std::string> packed(const pmix_value_t& value) {
   pmix_data_buffer_t buffer;
   PMIX_DATA_BUFFER_CONSTRUCT(&buffer);
@@ -85,7 +85,7 @@ inline bool unpack(const std::string& bytes, pmix_value_t& value) {
   return ok;
 }
 
-// Within which ranks want to have met.
+// The time limit that the ranks gave for meeting, if any.
 inline std::optional<std::chrono::seconds> limit_in(const pmix_info_t* infos, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i)
     if (PMIX_CHECK_KEY(&infos[i], PMIX_TIMEOUT) &&

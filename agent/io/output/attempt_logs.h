@@ -1,8 +1,9 @@
-// What becomes of the output of one attempt's workers on this node: each rank's pipes, log files and terminal
-// copies, the filtered copies, and the error files.
+// Handles the output of one attempt's workers on this node: each rank's pipes, log files and terminal copies,
+// the filtered copies, and the error files.
 //
-// A rank's pipes are made when it is about to start, while the worker before it loads its program; its files
-// when all workers run, or are needed. Closing is destruction. Does not decide and does not wait. One thread.
+// Makes a rank's pipes when it is about to start, while the worker before it loads its program; its files
+// when all workers run, or when they are needed. The destructor closes everything. Does not decide and does
+// not wait. One thread.
 #pragma once
 
 #include <array>
@@ -26,13 +27,13 @@ class AttemptLogs {
  public:
   struct Setting {
     asio::any_io_executor executor;
-    net::TaskGroup& tasks;  // has the tasks that read the outputs
-    Link& link;             // where terminal copies go
+    net::TaskGroup& tasks;  // owns the tasks that read the outputs
+    Link& link;             // where terminal copies are sent
     net::LogWriter& writer;
     wire::JobSpec job;
     wire::PrepareAttempt plan;
-    NodeContext context;            // of which it needs the node, the attempt and the run directory
-    LogCourier* courier = nullptr;  // sends the rank's log files to the launcher, where that is wanted
+    NodeContext context;            // only the node, the attempt and the run directory are used
+    LogCourier* courier = nullptr;  // sends the rank's log files to the launcher; null: not needed
   };
 
   explicit AttemptLogs(Setting setting) : setting_(std::move(setting)) {}
@@ -41,27 +42,28 @@ class AttemptLogs {
   ~AttemptLogs();
 
   Attempt attempt() const { return setting_.context.attempt; }
-  // Whether there is a place for the logs at all.
+  // Makes the directories for logs; an error if neither place can be used.
   Status make_log_directories() const;
-  // A line for each file system that is nearly full.
+  // One line for each file system that is nearly full.
   std::vector<std::string> low_disks() const;
-  // Makes the next rank's pipes. Returns the ends that its worker writes to, stdout and stderr, which this
-  // object owns.
+  // Makes the next rank's pipes. Returns the ends for its worker, stdout and stderr, which this object still
+  // owns.
   Expected<std::array<int, 2>> open_streams(LocalRank local_rank);
-  // The worker has its ends of the pipes.
+  // The worker now has its ends of the pipes.
   void worker_runs(LocalRank local_rank);
-  // To be asked once the worker has ended. Its output has been passed on when this returns.
+  // Call once the worker has ended. Passes all of its output on before it returns.
   Logs::LastWords last_words(LocalRank local_rank);
-  // The workers are to end: no output waits any more for who takes it slowly.
+  // The workers are being stopped: output no longer waits for slow takers.
   void hurry();
-  // Whether a worker had to wait until its output was taken, at `now` or within the last second.
+  // Whether a worker had to wait for something that takes its output, at `now` or within the last second.
   bool output_waits(TimePoint now) const { return now < *waited_at_ + kWaitsLinger; }
-  // Nothing of the attempt is left: takes what is in the pipes, and closes the log files when all is written.
+  // No process of the attempt is left: reads what is in the pipes, and closes the log files once everything
+  // is written.
   void close_outputs();
-  // Then: what the ranks themselves have written beside their logs goes to the launcher, where that is
-  // wanted.
+  // After that: sends the files that the ranks themselves wrote next to their logs to the launcher, if
+  // needed.
   void send_traces() const;
-  // To be asked once the log files are closed.
+  // Call once the log files are closed.
   LogLosses losses() const;
 
  private:

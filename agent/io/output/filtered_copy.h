@@ -1,9 +1,9 @@
-// The lines of all ranks of one attempt in which one of a few texts occurs, in a file of their own:
-// torchrun's filtered_stdout.log and filtered_stderr.log.
+// A file with the lines of all ranks of one attempt that contain one of a few texts: torchrun's
+// filtered_stdout.log and filtered_stderr.log.
 //
-// Each line has the prefix that it has on the terminal. The agents of a job append to one file. The file is
-// made with its first line. The ranks wait for it as for their own log files (agent/core/output/flow.h);
-// lines that it did not take in time are counted. One thread.
+// Each line has its prefix as on the terminal. All agents of a job append to one file, which is created with
+// its first line. The ranks wait for it as for their own log files (agent/core/output/flow.h); lines that
+// were not written in time are counted. One thread.
 #pragma once
 
 #include <memory>
@@ -21,17 +21,17 @@ class FilteredCopy {
   struct File {
     std::string path;
     net::LogWriter& writer;
-    Duration stall;  // a file system that does nothing is waited for so long
+    Duration stall;  // how long to wait for a file system that does nothing
   };
   FilteredCopy(File file, std::vector<std::string> texts, net::LogWriter::Trouble trouble);
   ~FilteredCopy();
   FilteredCopy(const FilteredCopy&) = delete;
   FilteredCopy& operator=(const FilteredCopy&) = delete;
-  // Whole lines.
+  // Adds whole lines.
   void add(std::string_view prefix, std::string_view lines);
   // Whether more lines should wait.
   bool hold();
-  // The workers are to end.
+  // The workers are being stopped.
   void hurry() { flow_.set_hurry(true); }
   std::uint64_t lost_lines() const { return lost_lines_; }
 

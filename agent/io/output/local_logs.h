@@ -1,6 +1,7 @@
-// The logs of this node's attempts, one after the other, written by another thread; and the agent's own log.
+// The logs of this node's attempts, one attempt after the other, written by another thread; and the agent's
+// own log.
 //
-// One thread, besides the writer's. The task group ends its waits.
+// One thread, in addition to the writer's. The task group ends its waits.
 #pragma once
 
 #include <array>
@@ -38,12 +39,12 @@ class LocalLogs final : public Logs {
   bool sent() override;
   void close() override;
 
-  // What the agent itself has to say goes to a file beside the workers', if that is what stderr is, and must
-  // not block it either. The writer's thread begins with it.
+  // Sends the agent's own messages to a file next to the workers', if stderr is that file, so that the file
+  // cannot block the agent either. Starts the writer's thread.
   void divert_own_log();
-  // Where workers leave their error files; empty: beside their logs. Before open().
+  // Sets where workers write their error files; empty: next to their logs. Call before open().
   void set_run_directory(std::string directory) { run_directory_ = std::move(directory); }
-  // For LocalProcesses: the worker is about to start, and gets these streams; the worker runs.
+  // For LocalProcesses: open_streams() when the worker is about to start, worker_runs() once it runs.
   Expected<std::array<int, 2>> open_streams(LocalRank local_rank) {
     return attempt_->open_streams(local_rank);
   }
@@ -59,7 +60,7 @@ class LocalLogs final : public Logs {
   std::string run_directory_;
   std::shared_ptr<AttemptLogs>
       attempt_;  // the one that is open; shared with the task that waits for its files
-  std::shared_ptr<LogCourier> courier_;  // where the log directory is not the launcher's
+  std::shared_ptr<LogCourier> courier_;  // if the log directory is not the launcher's
   Duration stall_{};                     // of the job
   bool hurried_ = false;
 };

@@ -1,8 +1,8 @@
-// Sends this node's log files to the launcher, where its log directory is another one: read back from the
-// disk piece by piece, when nothing else waits to be sent.
+// Sends this node's log files to the launcher, if the launcher's log directory is another one: reads them
+// back from disk piece by piece, when nothing else waits to be sent.
 //
-// Which piece comes next is core/output/log_sending.h's to decide. Holds one piece at a time in memory. Held
-// by shared pointers; one thread. Ends with the connection.
+// core/output/log_sending.h decides which piece is next. Holds one piece at a time in memory. Held by shared
+// pointers; one thread. Ends with the connection.
 #pragma once
 
 #include <functional>
@@ -28,17 +28,17 @@ class LogCourier : public std::enable_shared_from_this<LogCourier> {
   LogCourier(const LogCourier&) = delete;
   LogCourier& operator=(const LogCourier&) = delete;
 
-  // The file is sent once something has been written to it.
+  // Sends the file once something has been written to it.
   void add(const Source& source, std::shared_ptr<net::LogWriter::File> file);
-  // The same of a file that another start of this node's agent has left.
+  // The same for a file that an earlier agent of this node has left.
   void add_left(const Source& source, std::shared_ptr<net::LogWriter::File> file);
-  // Nothing more is put into the attempt's files.
+  // The attempt's files are complete.
   void attempt_ends(Attempt attempt);
   void taken(Attempt attempt, const wire::LogTaken& taken);
-  // The launcher has all that has been written. If not, `on_done` hears of it, once.
+  // Whether the launcher has everything that was written. If not, `on_done` is called once when it has.
   bool done();
   void call_when_done(std::function<void()> on_done) { on_done_ = std::move(on_done); }
-  // Looks every now and then what has been written, until the connection is closed. Keeps this object alive.
+  // Checks from time to time what has been written, until the connection is closed. Keeps this object alive.
   awaitable<void> run();
 
  private:
@@ -46,7 +46,7 @@ class LogCourier : public std::enable_shared_from_this<LogCourier> {
     std::shared_ptr<net::LogWriter::File> file;
     std::optional<LogSending::File> number{};  // once something has been written
     bool ended = false;
-    bool left = false;  // by another agent: the launcher may not want it, because it is another node's
+    bool left = false;  // by an earlier agent; the launcher may refuse it, since it may be of another node
   };
   using Entries = std::map<Source, Entry>;
 

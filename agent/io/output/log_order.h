@@ -1,8 +1,8 @@
-// The order in which a rank wrote to its two streams, in order.log beside their files: a line `STREAM BYTES`
-// for each run of bytes that bytes of the other stream followed, and none for the last run.
+// Records in which order a rank wrote to its two streams, in order.log next to their files: a line `STREAM
+// BYTES` for each run of bytes that was followed by bytes of the other stream; none for the last run.
 //
-// Without order.log the two files could not be put together again. A rank that writes to one stream only has
-// no such file. Shared by the rank's two outputs; one thread.
+// order.log allows the two files to be merged again. A rank that writes to only one stream has no such file.
+// Shared by the rank's two outputs; one thread.
 #pragma once
 
 #include <fmt/core.h>
@@ -16,12 +16,12 @@ namespace muster::agent {
 class LogOrder {
  public:
   LogOrder(net::LogWriter& writer, const std::string& rank_directory)
-      // What is wrong with the disk is told by the streams' own files.
+      // The streams' own files report errors of the disk.
       : file_(writer.add(std::make_unique<net::LogParts>(rank_directory + "/order.log", UniqueFd(), nullptr),
                          [](const std::string&) {})) {}
 
   const std::shared_ptr<net::LogWriter::File>& file() const { return file_; }
-  // These bytes go to their own file next.
+  // The caller writes these bytes to the stream's own file next.
   void add(int stream, std::size_t bytes) {
     if (stream != stream_ && bytes_ > 0) {
       file_->put(fmt::format("{} {}\n", stream_, bytes_));

@@ -1,10 +1,10 @@
 // One output stream of one worker: from its pipe to its log file, and to the launcher, line by line.
 //
-// The log file is written by another thread (log_writer.h), the launcher's copy by who listens. A worker
-// whose log file or launcher does not keep up waits, by the rule of flow.h; what the rule gives up is dropped
-// and counted, and the log file tells where and how much. What a full disk does not take is lost, which is
-// said once; training goes on. A pipe's end says nothing about the worker: whoever holds it open may be
-// somebody else. Shared with its reading task; one thread.
+// Another thread writes the log file (log_writer.h); the listener passes the lines to the launcher. A worker
+// waits for a slow log file or launcher by the rule in flow.h. Output that the rule gives up is dropped and
+// counted, and the log file says where and how much. Output that does not fit on a full disk is lost, which
+// is reported once; the training continues. The end of the pipe says nothing about the worker, because
+// another process may hold it open. Shared with the task that reads; one thread.
 #pragma once
 
 #include <cstdint>
@@ -27,32 +27,32 @@ namespace muster::agent {
 class Output : public std::enable_shared_from_this<Output> {
  public:
   static constexpr std::size_t kLogQueueBytes = std::size_t{512} << 10;
-  // The patience in a hurry: a disk that is busy but not stuck takes what is printed at the end.
+  // In a hurry: gives a disk that is busy, but not stuck, time for what is printed at the end.
   static constexpr Duration kLogPatience = std::chrono::seconds(1);
 
   struct Log {
     std::string path;
     net::LogWriter& writer;
     int stream = 1;
-    std::shared_ptr<LogOrder> order{};          // null: the order is not kept
-    std::shared_ptr<net::LogBudget> budget{};   // null: the file may grow as it likes
-    Duration stall = std::chrono::seconds(30);  // a file system that does nothing is waited for so long
+    std::shared_ptr<LogOrder> order{};          // null: not recorded
+    std::shared_ptr<net::LogBudget> budget{};   // null: no limit
+    Duration stall = std::chrono::seconds(30);  // how long to wait for a file system that does nothing
   };
-  // Takes part in what becomes of the output, beside the log file.
+  // Receives the output, in addition to the log file.
   struct Listener {
-    // Whole lines of the worker; called in the order of the stream.
+    // Called with whole lines of the worker, in the order of the stream.
     std::function<void(std::string_view lines)> lines;
-    // What the agent itself has to say to the user about this stream.
+    // Called with the agent's remarks to the user about this stream.
     std::function<void(const std::string& line)> remark;
-    // Whether more lines should wait.
+    // Returns whether more lines should wait.
     std::function<bool()> hold;
-    // The worker is made to wait, for `hold` or for the log file, and not only for a moment.
+    // Called when the worker has to wait for `hold` or the log file, for more than a moment.
     std::function<void()> waits = [] {};
   };
   struct Lost {
-    std::uint64_t lines = 0;          // dropped, because the log file did not take them in time
+    std::uint64_t lines = 0;          // dropped, because the log file was too slow
     std::uint64_t bytes = 0;          // of those lines, and bytes that could not be written
-    std::uint64_t waiting_bytes = 0;  // queued, and perhaps written later
+    std::uint64_t waiting_bytes = 0;  // queued, may still be written
   };
 
   Output(const Output&) = delete;
@@ -61,24 +61,24 @@ class Output : public std::enable_shared_from_this<Output> {
   // Opens the pipe. Errors name the file.
   static Expected<std::shared_ptr<Output>> open(const asio::any_io_executor& executor, Log log,
                                                 Listener listener);
-  // Has the log file opened, appending, and its directory made, if that has not been done yet. A failure is
-  // treated as one to write.
+  // Opens the log file for appending and makes its directory, unless that is done. An error counts as an
+  // error of writing.
   void prepare_log();
-  // The end that the worker writes to. The agent gives its own copy up once the worker has it.
+  // The end that the worker writes to. The agent closes its own copy once the worker has it.
   int worker_end() const { return worker_end_.get(); }
   void worker_has_its_end() { worker_end_.reset(); }
 
-  // Reads from the executor's next turn until the pipe ends or close(). Keeps this object alive. A pipe that
-  // cannot be watched is closed, which is said: what the worker writes then ends the worker.
+  // Reads from the executor's next turn until the pipe ends or close(). Keeps this object alive. If the pipe
+  // cannot be watched it is closed, with a remark: the worker's next write then ends the worker.
   awaitable<void> read_all();
-  // The worker is to end: it waits only for a log file that takes much in a moment.
+  // The worker is being stopped: it waits only for a log file that still makes good progress.
   void hurry() { log_flow_.set_hurry(true); }
-  // The worker has ended: takes what it left in the pipe, without waiting, its unfinished last line included.
+  // The worker has ended: reads the rest of the pipe, without waiting, including an incomplete last line.
   void finish();
   void close();
   const std::shared_ptr<net::LogWriter::File>& log_file() const { return log_; }
   const LastLines& last_lines() const { return last_lines_; }
-  // What the log file lacks so far; final once the file has been written.
+  // The output that the log file lacks so far; final once the file is written.
   Lost lost() const { return {lost_.lines, lost_.bytes + log_->lost_bytes(), log_->backlog_bytes()}; }
   const std::string& log_path() const { return log_->path(); }
 
@@ -91,7 +91,7 @@ class Output : public std::enable_shared_from_this<Output> {
   void tell_gap();
 
   UniqueFd pipe_;
-  asio::posix::stream_descriptor watched_;  // the same one, borrowed while read_all() runs
+  asio::posix::stream_descriptor watched_;  // the same descriptor, borrowed while read_all() runs
   bool enlarged_ = false;                   // the pipe's buffer has been enlarged
   UniqueFd worker_end_;
   net::LogWriter& writer_;
@@ -104,7 +104,7 @@ class Output : public std::enable_shared_from_this<Output> {
   LastLines last_lines_;
   std::optional<TimePoint> waits_since_;
   Lost lost_;  // what this object has dropped
-  Lost gap_;   // the part of lost_ that no line in the log file tells yet
+  Lost gap_;   // the part of lost_ that the log file does not mention yet
 };
 
 }  // namespace muster::agent

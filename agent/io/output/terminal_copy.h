@@ -1,7 +1,7 @@
 // Sends one worker's lines to the launcher, which shows them.
 //
-// When a launcher that does not keep up has been waited for in vain, lines are dropped and counted; the count
-// goes with the next lines or with end(). The log file has them all. One thread.
+// Lines are dropped and counted if the launcher cannot keep up and waiting did not help; the count is sent
+// with the next lines or with end(). The log file has all lines. One thread.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ class TerminalCopy {
   // `shown` false: the worker's lines stay in its log file.
   TerminalCopy(Link& link, Source source, bool shown) : link_(link), source_(source), shown_(shown) {}
   void lines(std::string_view lines);
-  // Whether the worker's next lines should wait a moment.
+  // Whether the worker's next lines should wait.
   bool hold() { return shown_ && link_.hold(source_.stream); }
   void end();
 

@@ -1,4 +1,4 @@
-// The store of this agent's attempts: served by the agent's own process, or a port reserved for rank 0.
+// The store of this agent's attempts: served by the agent's own process, or as a port reserved for rank 0.
 //
 // One thread, one io_context, which must outlive it.
 #pragma once
@@ -26,7 +26,7 @@ class LocalStoreHost final : public StoreHost {
   class Call;
 
   asio::io_context& io_;
-  std::optional<StoreServer> store_;  // of this attempt or, if it was kept, of the one before
+  std::optional<StoreServer> store_;  // of this attempt or, if it was kept, of the last one
   std::shared_ptr<Call> call_;        // to the attempt's store
   StorePort worker_port_;             // for rank 0, if it serves the store and is on this node
 };

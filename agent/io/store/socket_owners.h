@@ -1,9 +1,8 @@
-// Whose sockets are at the other end of connections over loopback: the kernel knows both ends
+// Finds the user at the other end of a connection over loopback: the kernel knows both ends
 // (NETLINK_SOCK_DIAG).
 //
-// One question and its answer cost two system calls, and the kernel's look into one hash table; no privilege
-// is needed, and each network namespace answers for itself. Where the kernel does not answer, can_tell() is
-// false. One thread.
+// A query costs two system calls and a look-up in one of the kernel's hash tables. It needs no privilege, and
+// each network namespace answers for itself. can_tell() is false if the kernel does not answer. One thread.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +16,11 @@ namespace muster::agent {
 
 class SocketOwners {
  public:
-  // `listener` is any socket that listens: whether the kernel answers is tried with it.
+  // `listener` is any listening socket, used to try whether the kernel answers.
   explicit SocketOwners(int listener);
   bool can_tell() const { return can_tell_; }
-  // Who made the other end of this accepted connection. Nothing if it has been closed already: of what nobody
-  // holds any more, the kernel names no owner.
+  // The user who made the other end of this accepted connection. Nothing if that end is already closed,
+  // because the kernel then names no owner.
   std::optional<uid_t> of_other_end(int connection) const;
 
  private:

@@ -1,4 +1,5 @@
-// The seam to the c10d store that an attempt's ranks meet at, on the node of rank 0, and to the way there.
+// The seam to the c10d store where an attempt's ranks meet, on the node of rank 0, and to the network path to
+// it.
 //
 // One store an attempt. Nothing here waits. One thread.
 #pragma once
@@ -14,16 +15,16 @@ namespace muster::agent {
 class StoreHost {
  public:
   virtual ~StoreHost() = default;
-  // Serves the attempt's store here, or keeps a port for the rank that will, where the plan says so. Returns
-  // the port; 0 where the plan has the store elsewhere. A store that was kept is closed. Errors: the address
+  // Serves the attempt's store here, or reserves a port for the rank that will, if the plan says so. Returns
+  // the port; 0 if the plan has the store on another node. Closes a store that was kept. Errors: the address
   // is not of this machine, or the port is taken.
   virtual Expected<std::int32_t> open(const wire::JobSpec& job, const wire::PrepareAttempt& plan) = 0;
-  // Asks the attempt's store, wherever it is, for an answer; where rank 0 serves it, its host for one, as the
-  // store is not there yet. `done` is called once, later, and not after close(). Errors: the address is none,
-  // nobody answers there, or it is not a store that answers.
+  // Waits for an answer of the attempt's store, wherever it is. If rank 0 serves it, asks its host instead,
+  // because the store does not run yet. Calls `done` once, later, and not after close(). Errors: the address
+  // is invalid, no answer comes, or the answer is not a store's.
   virtual void reach(const wire::JobSpec& job, const wire::StartWorkers& start,
                      std::function<void(const Status&)> done) = 0;
-  // The attempt is over. `keep`: others' ranks may use its store until the next open() or close().
+  // The attempt is over. `keep`: ranks of other nodes may use its store until the next open() or close().
   virtual void close(bool keep) = 0;
 };
 

@@ -1,8 +1,8 @@
-// The port of an attempt's c10d store: a socket that is bound to it and does not listen yet.
+// The port of an attempt's c10d store: a socket that is bound but does not listen yet.
 //
-// Whoever holds it can listen on it. While nobody listens, another process that sets SO_REUSEADDR, as torch's
-// TCPStore does, can bind the same port and listen there; the kernel gives it to nobody who asks for any free
-// one.
+// Any holder of the socket can listen on it. Until then another process that sets SO_REUSEADDR, as torch's
+// TCPStore does, can bind the same port and listen; but the kernel does not give the port to a process that
+// asks for any free one.
 #pragma once
 
 #include <boost/asio/ip/address.hpp>
@@ -14,11 +14,12 @@
 namespace muster::agent {
 
 struct StorePort {
-  UniqueFd socket;  // of TCP, non-blocking; connections that are accepted from it send without delay
+  UniqueFd socket;  // TCP, non-blocking; accepted connections send without delay
   std::uint16_t number = 0;
 };
 
-// `port` 0 takes any free one. Errors: the address is not of this machine, or somebody listens on the port.
+// `port` 0 takes any free port. Errors: the address is not of this machine, or another process listens on the
+// port.
 Expected<StorePort> bind_store_port(const boost::asio::ip::address& address, std::uint16_t port);
 
 }  // namespace muster::agent

@@ -1,11 +1,12 @@
-// Serves one c10d store (core/store/store.h) over TCP: a fresh one for each attempt, closed with it.
+// Serves one c10d store (core/store/store.h) over TCP: a new one for each attempt, closed with it.
 //
-// Listens from open() to stop(), on the io_context's one thread. A connection that has not shown that it
-// speaks the protocol is a stranger: it has `handshake` time, only so many are kept, and the oldest goes
-// first, also when descriptors run out; clients are never dropped for that. A client that breaks the protocol
-// or a limit loses its connection and the reason is logged. On loopback only this process's user and root are
-// let in; otherwise whoever has one of the peers' addresses: bind it to the narrowest interface that reaches
-// the workers.
+// Listens from open() to stop(), on the io_context's one thread.
+// - A connection that has not shown that it speaks the protocol is a stranger. Its time is limited to
+// `handshake`, and the number of strangers to `stranger_count`; above that, or when descriptors run out, the
+// oldest stranger is dropped, but never a client.
+// - A client that breaks the protocol or a limit loses its connection, and the reason is logged.
+// - On loopback only this process's user and root may connect, otherwise any process on a host with one of
+// the peers' addresses: bind to the narrowest interface that reaches the workers.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -24,17 +25,17 @@ namespace muster::agent {
 struct StoreServerOptions {
   boost::asio::ip::address address = boost::asio::ip::address_v4::loopback();  // to listen on
   std::uint16_t port = 0;                                                      // 0: any free one
-  std::vector<boost::asio::ip::address> peers = {};                            // who may connect; empty: any
+  std::vector<boost::asio::ip::address> peers = {};  // addresses that may connect; empty: any
   Duration handshake = std::chrono::seconds(10);
   std::size_t stranger_count = 256;
   std::size_t client_count = 64 << 10;
-  std::size_t unsent_bytes = 256 << 20;  // of replies that clients do not read, all together
+  std::size_t unsent_bytes = 256 << 20;  // of unread replies, for all clients together
   StoreLimits store = {};
 };
 
 class StoreServer {
  public:
-  // Listens when it returns. Errors: the address is not of this machine, or the port is taken.
+  // The store listens when this returns. Errors: the address is not of this machine, or the port is taken.
   static Expected<StoreServer> open(boost::asio::io_context& io, const StoreServerOptions& options);
   StoreServer(StoreServer&&) noexcept = default;
   StoreServer& operator=(StoreServer&& other) noexcept;
@@ -44,7 +45,7 @@ class StoreServer {
   std::size_t client_count() const;
   std::size_t stranger_count() const;
 
-  // Closes the port and every connection now and forgets the store. Again has no effect.
+  // Closes the port and every connection now and forgets the store. A second call has no effect.
   void stop();
 
  private:

@@ -1,7 +1,7 @@
-// What one attempt needs to start its workers on this node: the program found, the environment, a place in
-// the table of descriptors.
+// Everything that one attempt needs to start its workers on this node: the program's path, the environment, a
+// sufficient number of descriptors.
 //
-// open() does what tells whether the workers could be started. The environment is made once and changed
+// open() makes the checks that show whether the workers could start. The environment is made once and changed
 // from rank to rank. Does not decide and does not wait. One thread.
 #pragma once
 
@@ -39,20 +39,20 @@ class AttemptRun {
     Process process;
     Processes::Started facts;
   };
-  // What the worker gets besides what all have.
+  // The worker's own part, in addition to what all workers get.
   struct Given {
-    std::array<int, 3> streams{};        // stdin (-1: it has nothing to read), stdout and stderr
-    std::vector<std::string> entries{};  // NAME=value, the names of which are the same for all
-    int descriptor = -1;                 // that it keeps; -1: none
+    std::array<int, 3> streams{};        // stdin (-1: it gets none), stdout and stderr
+    std::vector<std::string> entries{};  // NAME=value; the names are the same for all
+    int descriptor = -1;                 // a descriptor that it keeps; -1: none
   };
   OrFailure<Started> start(LocalRank local_rank, const wire::StartWorkers& start, Given given,
                            WarmStart& warm);
   Rank rank_of(LocalRank local_rank) const { return setting_.plan.rank_of(local_rank); }
   // Processes::other_checkpoints().
   std::string other_checkpoints() const;
-  // The template that this attempt's ranks can be forked from, or why there is none.
+  // The template for forking this attempt's ranks, or why there is none.
   std::expected<TemplateSpec, std::string> wanted_template() const;
-  // The same for an attempt that may come.
+  // The same for a possible attempt.
   static std::expected<TemplateSpec, std::string> template_for(const wire::JobSpec& job,
                                                                const NodeContext& context,
                                                                const wire::PrepareAttempt& likely);
@@ -61,15 +61,15 @@ class AttemptRun {
   explicit AttemptRun(Setting setting) : setting_(std::move(setting)) {}
   OrFailure<Process> execute(std::vector<std::string> arguments, const Given& given);
   Status check_directory() const;
-  // Finds the wrappers of this node's ranks.
+  // Looks up the wrappers of this node's ranks.
   OrFailure<void> find_wrappers();
   Status open_null();
   Status check_descriptors() const;
 
   Setting setting_;
   std::string program_;
-  std::map<std::string, std::string, std::less<>> wrappers_;  // first words, with the program of each
-  Environment environment_;                                   // of the rank that was started last
+  std::map<std::string, std::string, std::less<>> wrappers_;  // by first word: the path of its program
+  Environment environment_;                                   // of the last started rank
   Command command_;                                           // of the same rank
   UniqueFd null_;
 };

@@ -1,6 +1,6 @@
-// The processes of this agent: real ones, children of this process, which it starts, hears and reaps.
+// The processes of this agent: real children of this process, which it starts, listens to and reaps.
 //
-// The agent must be a child subreaper, so that whatever workers leave behind becomes a child of its own. One
+// The agent must be a child subreaper, so that any process that workers leave behind becomes its child. One
 // thread, one io_context; the task group ends its waits.
 #pragma once
 
@@ -32,7 +32,7 @@ namespace muster::agent {
 
 class LocalProcesses final : public Processes, public TemplateHost, public Leftovers, public WorkerTalk {
  public:
-  struct Setting {  // all of it outlives this object
+  struct Setting {  // must all outlive this object
     asio::io_context& io;
     net::TaskGroup& tasks;
     net::Time& time;
@@ -42,10 +42,10 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
     LocalMpiHost& mpi;
     NodeId node;
     Incarnation incarnation;
-    // What the user is to be told.
+    // Called with remarks for the user.
     std::function<void(const std::string&)> remark;
   };
-  // Blocks SIGCHLD, and raises the limit of descriptors, for this process and not for its workers.
+  // Blocks SIGCHLD, and raises the limit of descriptors, for this process but not for its workers.
   explicit LocalProcesses(Setting setting);
   LocalProcesses(const LocalProcesses&) = delete;
   LocalProcesses& operator=(const LocalProcesses&) = delete;
@@ -77,7 +77,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
 
  private:
   awaitable<void> watch(LocalRank local_rank, Rank rank, Process process, std::optional<std::uint32_t> gpu);
-  // What the worker reads; -1: nothing.
+  // The descriptor of the worker's stdin; -1: none.
   Expected<int> open_input(LocalRank local_rank);
   void close_input();
   void open_worker_socket();
@@ -107,13 +107,13 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   MemoryWriteOut memory_write_out_;
   MemoryExchange exchange_;
   std::int32_t neighbour_port_ = 0;
-  std::map<std::string, Report> wait_for_memory_;  // by the address that asked
+  std::map<std::string, Report> wait_for_memory_;  // by the address of the rank that asked
   wire::PrepareAttempt plan_;                      // of the newest attempt
-  std::unique_ptr<AttemptRun> run_;                // of the attempt that is open
+  std::unique_ptr<AttemptRun> run_;                // of the open attempt
   std::optional<Stacks> stacks_;                   // of its workers
-  std::shared_ptr<WorkerInput> input_;             // of the worker that gets it, while that runs
+  std::shared_ptr<WorkerInput> input_;             // of the worker that gets the input, while it runs
   Attempt attempt_;
-  std::string unguarded_;    // why there is no guardian, without which no worker is started
+  std::string unguarded_;    // why the guardian does not run; without it no worker is started
   std::set<pid_t> workers_;  // the workers that have not been reaped
   std::unique_ptr<net::Alarm> stacks_alarm_;
 };

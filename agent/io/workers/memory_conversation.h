@@ -1,9 +1,9 @@
-// What two agents say to each other about slots that ranks hold in memory: which are complete, and their
-// bytes.
+// The conversation of two agents about slots in memory: which are complete, and their bytes.
 //
-// Both tell what they have; who wants a slot asks for one part after the other, two at a time, and takes it
-// when all digests are right. A step that is overtaken by a newer one is not asked for, and one that is
-// overwritten meanwhile is dropped. What is wanted, MemorySlots decides. One thread; held alive by hold().
+// Both list their slots. An agent that wants a slot asks for it part by part, two at a time, and takes it if
+// all digests are right. It does not ask for a step that a newer one has replaced, and drops one that is
+// overwritten meanwhile. MemorySlots decides which slots to ask for. One thread; hold() keeps the object
+// alive.
 #pragma once
 
 #include <functional>
@@ -20,27 +20,28 @@
 
 namespace muster::agent {
 
-// A slot that comes part by part: the header, the file, what the manifest would say of it.
+// A slot that is received part by part: the header, the file, and its contents as the manifest would list
+// them.
 class SlotPull {
  public:
-  // `number`: of the first question; the others follow.
+  // `number`: of the first question; later ones count up.
   SlotPull(const Copy& copy, UniqueFd fd, std::uint64_t number)
       : copy_(copy), fd_(std::move(fd)), next_number_(number), answered_(number) {}
 
   const Copy& copy() const { return copy_; }
   std::uint64_t next_number() const { return next_number_; }
-  // What is to be asked for now.
+  // The next part to ask for.
   std::optional<wire::SlotWanted> next();
-  // Answers to questions about an earlier slot are none of this one's.
+  // Answers to questions about an earlier slot do not count.
   bool is_answer(const wire::SlotPart& part) const { return part.number == answered_; }
-  // False: the slot is not there any more, or it is not what was asked for.
+  // False: the slot no longer exists, or is not the one that was asked for.
   bool take(std::string_view bytes);
   bool is_complete() const { return header_ && taken_ == all_bytes(); }
   Status verify(const std::function<bool()>& stop) const { return verify_slot(fd_.get(), *header_, stop); }
   UniqueFd release() { return std::move(fd_); }
 
  private:
-  // File and contents count as one behind the other.
+  // Counts file and contents as if they were contiguous.
   std::uint64_t all_bytes() const { return header_->file_bytes + header_->contents_bytes; }
   std::uint64_t bytes_at(std::uint64_t place) const;
   std::uint64_t offset_of(std::uint64_t place) const;
@@ -63,8 +64,8 @@ class MemoryConversation : public std::enable_shared_from_this<MemoryConversatio
     NodeId own;
     Attempt attempt;
     wire::Neighbour neighbour;
-    std::map<Rank, Copy> current;            // what this node's ranks have saved last, or go on from
-    std::function<void(NodeId)> on_fetched;  // nothing is wanted now, or nothing comes any more
+    std::map<Rank, Copy> current;            // the slots that this node's ranks saved last, or resume from
+    std::function<void(NodeId)> on_fetched;  // nothing is wanted at the moment, or nothing more will come
     std::function<void(std::string)> on_remark;
     std::function<bool()> is_stopped;
   };
@@ -72,9 +73,9 @@ class MemoryConversation : public std::enable_shared_from_this<MemoryConversatio
                      const asio::any_io_executor& executor)
       : setting_(std::move(setting)), connection_(std::move(connection)), timer_(executor) {}
 
-  // Until the connection ends.
+  // Runs until the connection ends.
   static awaitable<void> hold(std::shared_ptr<MemoryConversation> self);
-  // A rank of this node has saved it, or goes on from there.
+  // A rank of this node has saved this slot, or resumes from it.
   void tell(const Copy& copy);
   void close();
 
@@ -95,12 +96,12 @@ class MemoryConversation : public std::enable_shared_from_this<MemoryConversatio
 
   Setting setting_;
   std::shared_ptr<net::Connection> connection_;
-  asio::steady_timer timer_;  // of the part that is waited for
+  asio::steady_timer timer_;  // for the next expected part
   std::vector<Copy> wanted_;
   std::optional<SlotPull> pull_;
-  std::uint64_t number_ = 0;  // of the next question, while there is no pull_
-  int overtaken_count_ = 0;   // since the last that came whole
-  bool has_told_ = false;     // the other, what it has
+  std::uint64_t number_ = 0;  // of the next question, while pull_ is empty
+  int overtaken_count_ = 0;   // since the last complete one
+  bool has_told_ = false;     // the neighbour knows which slots this agent has
   Sequence sequence_;
 };
 

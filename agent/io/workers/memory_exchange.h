@@ -1,11 +1,10 @@
-// Copies what ranks hold in memory from one agent to another: to a neighbour while they train, and back to
-// the agent of whoever has these ranks next.
+// Copies checkpoints in memory between agents: to a neighbour during the training, and back to the agent that
+// has these ranks in a later attempt.
 //
-// Agents call one another over TLS, each pair with a key of its own, and tell what is complete here; who
-// wants a slot asks for it part by part, a few at a time, and takes it when all digests are right. So a slow
-// neighbour delays nobody, and a step that is overwritten meanwhile is dropped. A thread that yields to
-// training does it all ("muster-exchange"); what it needs of the slots, MemorySlots decides. The functions
-// are for one thread, another one.
+// Agents connect to one another over TLS, each pair with its own key, and list their complete slots. An agent
+// that wants a slot asks for it part by part, a few at a time, and takes it if all digests are right. So a
+// slow neighbour delays no one, and a step that is overwritten meanwhile is dropped. A low-priority thread
+// ("muster-exchange") does all this; MemorySlots decides about slots. The functions are for one other thread.
 #pragma once
 
 #include <atomic>
@@ -25,11 +24,11 @@ namespace muster::agent {
 class MemoryExchange {
  public:
   struct Setting {
-    MemorySlots& slots;  // outlives it
+    MemorySlots& slots;  // must outlive this object
     AgentId own;
-    // By the thread: what others had for this node's ranks is here, or will not come.
+    // Called on the thread: the copies for this node's ranks have arrived, or will not come.
     std::function<void()> on_fetched;
-    // By either thread: a line for the user, once an attempt.
+    // Called on either thread: a remark for the user, once an attempt.
     std::function<void(std::string)> on_remark;
   };
   explicit MemoryExchange(Setting setting);
@@ -37,12 +36,13 @@ class MemoryExchange {
   MemoryExchange& operator=(const MemoryExchange&) = delete;
   ~MemoryExchange();
 
-  // Before the attempt's neighbours are known: the port at which they may call. They wait until begin().
+  // Before the attempt's neighbours are known: opens the port for them. Their connections wait until begin().
   Expected<std::int32_t> listen(const std::string& address);
   void begin(const std::string& job, Attempt attempt, const std::vector<wire::Neighbour>& neighbours);
-  // Something is got for this node's ranks; on_fetched follows, unless the attempt ends before.
+  // Whether copies for this node's ranks are being fetched; on_fetched follows, unless the attempt ends
+  // before.
   bool is_fetching() const { return fetching_ != 0; }
-  // A rank of this node has saved this step, or goes on from there.
+  // A rank of this node has saved this step, or resumes from it.
   void saved(Rank rank, std::uint64_t step);
   // The attempt is over.
   void end();
@@ -52,9 +52,9 @@ class MemoryExchange {
   Status start_thread();
 
   Setting setting_;
-  std::uint64_t begun_ = 0;                 // counts begins: what ends late belongs to another
-  std::atomic<std::uint64_t> at_hand_{0};   // the begin whose attempt is not over; 0: none
-  std::atomic<std::uint64_t> fetching_{0};  // the begin for which something is got; 0: nothing is
+  std::uint64_t begun_ = 0;                 // counts calls of begin(), to ignore late results of earlier ones
+  std::atomic<std::uint64_t> at_hand_{0};   // the begin() of the current attempt; 0: none
+  std::atomic<std::uint64_t> fetching_{0};  // the begin() that copies are fetched for; 0: none
   asio::io_context io_;
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   std::shared_ptr<Attempts> attempts_;  // the thread's

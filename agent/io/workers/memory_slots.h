@@ -1,9 +1,9 @@
-// Memory that outlives the workers, for the newest checkpoints of this node's ranks: two slots a rank, so
-// that a complete one is there while the next is written; and copies of slots that other nodes' ranks have.
+// Memory that outlives the workers, for the newest checkpoints of this node's ranks: two slots per rank, so
+// that one is complete while the other is written; and copies of the slots of other nodes' ranks.
 //
-// A slot is a memfd of a fixed size; what lies in it is the runtime's business, but for the header that says
-// of which step it is (memory_slot.h). All of them together take no more than a limit, copies giving way, and
-// are gone with this process, however it ends. Without a limit there are none. Safe from any thread.
+// A slot is a memfd of a fixed size. The runtime owns its content, except the header, which says which step
+// it holds (memory_slot.h). All slots together stay within a limit, where copies give way, and end with this
+// process, however it ends. Without a limit there are none. Safe from any thread.
 #pragma once
 
 #include <array>
@@ -23,40 +23,40 @@ namespace muster::agent {
 class MemorySlots {
  public:
   void set_limit(std::uint64_t limit_bytes);
-  // An attempt begins, in which these are the node's ranks: slots of others become copies, and copies of
-  // these become slots.
+  // An attempt begins with these ranks on this node: slots of other ranks become copies, and copies of these
+  // become slots.
   void keep(Rank first, std::int32_t count);
   struct Answer {
     std::string text;      // a datagram (docs/protocol.md)
-    std::vector<int> fds;  // that go with it; they stay this object's
+    std::vector<int> fds;  // attached to it; still owned by this object
   };
-  // To a rank whose slots another agent has, and sends.
+  // The answer to a rank whose slots are still being fetched from another agent.
   static Answer later();
-  // To a rank that asks for slots of this size, in place of those of another size, whose bytes are lost; 0:
-  // it has what it had. All slots of this node's ranks, so that each can read what the others have saved; or
-  // why it gets none: then all stays as it is.
+  // The answer to a rank that asks for slots of this size; they replace slots of another size, whose bytes
+  // are lost. 0: the rank keeps what it has. Contains all slots of this node's ranks, so that each can read
+  // what the others have saved; or the reason for a refusal, which changes nothing.
   Answer answer(Rank rank, std::uint64_t slot_bytes);
-  // The slots of this node's ranks, as descriptors of the caller's.
+  // New descriptors for the slots of this node's ranks; the caller owns them.
   std::vector<UniqueFd> own_slots() const;
 
-  // What is complete here: of this node's ranks, and copies.
+  // All complete slots and copies: of this node's ranks, and of others.
   std::vector<Copy> held() const;
-  // A copy of the descriptor; none if it is not there any more.
+  // A new descriptor; empty if the copy no longer exists.
   UniqueFd open(const Copy& copy) const;
-  // Neighbours begin to tell what they have; `kept`: of these ranks copies are kept.
+  // Neighbours begin to list their slots; `kept`: the ranks whose copies this agent keeps.
   void begin_copying(Attempt attempt, RankRange kept);
-  // Of this attempt.
+  // The same as CopyKeeping::stop_fetching().
   void stop_fetching(Attempt attempt);
   CopyKeeping::Use use_of(const Copy& offered, bool is_current) const;
-  // An empty slot for one that is wanted.
+  // An empty slot to receive this copy.
   Expected<UniqueFd> make_room(const Copy& offered);
-  // It is complete in `fd`. False: there is no room for it any more.
+  // The copy is complete in `fd`. False: there is no more room for it.
   bool take(const Copy& copy, UniqueFd fd);
-  // This node's ranks have saved in the attempt at hand.
+  // This node's ranks have saved in the current attempt.
   void forget_others();
 
  private:
-  static constexpr std::size_t kEach = 2;         // of a rank
+  static constexpr std::size_t kEach = 2;         // slots per rank
   static constexpr std::size_t kMostRanks = 126;  // a datagram takes 253 descriptors
   struct Slots {
     std::array<UniqueFd, kEach> fds;

@@ -1,9 +1,9 @@
-// Makes a checkpoint on the disk of what the ranks hold in memory, when no attempt will restore it any more.
+// Writes the checkpoint that the ranks hold in memory to disk, when no later attempt will restore it.
 //
-// Each agent writes what its own ranks hold, with a text beside each file that says what lies there; the
-// agent of rank 0 waits for all of them and commits the newest step that is whole. A thread does it, which
-// ends within some 45 seconds; the destructor waits for that. A damaged slot, an attempt of somebody else's
-// or a newer checkpoint in the directory end it.
+// Each agent writes the files of its own ranks, with a text next to each file that describes its contents;
+// the agent of rank 0 waits for all of them and commits the newest complete step. A thread does this within
+// about 45 seconds; the destructor waits for it. The thread gives up on a damaged slot, another launch's
+// attempt, or a newer checkpoint in the directory.
 #pragma once
 
 #include <functional>
@@ -22,19 +22,21 @@ struct HeldMemory {
   std::vector<UniqueFd> slots;  // of the newest attempt's ranks on this node
   std::string directory;        // of the checkpoints
   std::string job;
-  Attempt attempt;  // the newest: the checkpoint will be its
+  Attempt attempt;  // the newest; it becomes the checkpoint's
   Rank first_rank;
   std::int32_t local_world_size = 0;
   std::int32_t world_size = 0;
-  Duration patience = std::chrono::seconds(15);  // of rank 0's agent with the others, when it has written
+  // how long rank 0's agent waits for the others, after it has written
+  Duration patience = std::chrono::seconds(15);
 };
 
-// Nothing is told where there was nothing to write here. Blocks.
+// Blocks. Returns no text if there was nothing to write.
 MemoryWritten write_out(const HeldMemory& held);
 
 class MemoryWriteOut {
  public:
-  // `done` is called with write_out()'s answer, by the thread; at once if there is nothing to write.
+  // The thread calls `done` with write_out()'s result. If there is nothing to write, `done` is called at
+  // once.
   void start(HeldMemory held, std::function<void(MemoryWritten)> done);
 
  private:

@@ -1,8 +1,8 @@
-// Starting one worker process and learning how it ended.
+// Starts one worker process and finds out how it ended.
 //
-// A worker is executed from a vfork-like clone, so that a failure to execute is known at once and costs no
-// copy of the agent. The agent's one thread calls everything here: a worker dies with the thread that started
-// it.
+// A worker is executed from a vfork-like clone, so that a failure to execute is known at once, and the
+// agent's memory is not copied. Only the agent's one thread may call these functions: a worker dies with the
+// thread that started it.
 #pragma once
 
 #include <array>
@@ -18,17 +18,17 @@
 
 namespace muster::agent {
 
-// What this process has for signals from here on; it installs no handler. Whatever the agent inherited, its
-// workers get the defaults, and need not ask for each of them.
+// Sets this process's signal dispositions; installs no handler. Workers get the defaults, whatever the agent
+// inherited, without further calls.
 void settle_signals();
 
-// Lets this process have as many descriptors as it may: an agent has several for each worker. Returns the
-// limit of before, which its workers should get. To be called while few descriptors are open: spawn() is the
-// quicker the lower the numbers of its own descriptors are.
+// Raises this process's soft limit of descriptors, since an agent has several for each worker. Returns the
+// old limit, which its workers should get. Call while few descriptors are open: spawn() is faster if its own
+// descriptors have low numbers.
 rlimit prepare_descriptors();
 
-// The kernel, short of memory, should rather kill a worker than this process, if we may say so. Workers that
-// are spawned later have the score that this process had before.
+// Asks the kernel to kill a worker rather than this process when memory runs out, if that is permitted.
+// Workers that are spawned later get this process's old score.
 void lower_oom_score();
 
 struct Command {
@@ -38,7 +38,7 @@ struct Command {
   std::string working_directory;
   std::array<int, 3> streams = {};
   rlimit descriptor_limit = {};
-  int kept_fd = -1;  // the one descriptor above stderr that the process keeps; -1: none
+  int kept_fd = -1;  // the only descriptor above stderr that the process keeps; -1: none
 };
 
 struct Process {
@@ -46,7 +46,7 @@ struct Process {
   UniqueFd pidfd;
 };
 
-// kNotFound or kPermission when it cannot be executed, kInternal when no process could be made.
+// kNotFound or kPermission if it cannot be executed, kInternal if no process could be made.
 Expected<Process> spawn(const Command& command);
 
 struct Ending {
@@ -55,9 +55,9 @@ struct Ending {
   bool core_dumped = false;
   std::int64_t peak_memory_bytes = 0;  // resident
 };
-// Reaps a process whose pidfd is readable. The kernel may give its pid to another one after this. The kernel
-// tells a debugger first: until that has let go there is nothing yet, and the caller asks again later. With a
-// pidfd that is not O_NONBLOCK this call waits instead.
+// Reaps a process whose pidfd is readable. Afterwards the kernel may give its pid to another process.
+// A debugger that traces the process is told first: until it lets go this returns nothing, and the caller
+// tries again later. With a pidfd that is not O_NONBLOCK the call waits instead.
 std::optional<Ending> reap(int pidfd);
 
 }  // namespace muster::agent

@@ -13,21 +13,23 @@
 
 namespace muster::agent {
 
-// The PATH that the job's workers get: its own, or the agent's.
+// The PATH of the job's workers: from the job, or else the agent's.
 std::string search_path(const Environment& inherited, const wire::JobSpec& job);
 
-// The path to execute. kNotFound: there is none (exit code 127). kPermission: it cannot be executed (126).
+// The path to execute. kNotFound: no such program (exit code 127). kPermission: it cannot be executed (126).
 Expected<std::string> find_program(const std::string& name, const std::string& search_path,
                                    const std::string& working_directory);
 
-// Whether the script that the job's Python runs can be read; the same codes. There need be none.
+// Checks that the script that the job's Python runs, if any, can be read; same error codes.
 Status check_script(const wire::JobSpec& job);
 
-// The path of the job's program. Where that is `python3 [-u] FILE.py ...`, the file can be read as well.
+// The path of the job's program. If the command is `python3 [-u] FILE.py ...`, also checks that the file can
+// be read.
 Expected<std::string> find_program_of(const wire::JobSpec& job, const std::string& search_path);
 
-// What decides about a template: which file it is, and whether it carries the note of Muster::warm_start (a
-// script's interpreter does). The Python runner lies beside the agent's own program.
+// The facts that decide about a template: which file it is, and whether it has the note of Muster::warm_start
+// (for a script: whether its interpreter has). The Python runner is installed next to the agent's own
+// program.
 ProgramFacts facts_of_program(const std::string& path);
 
 }  // namespace muster::agent

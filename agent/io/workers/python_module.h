@@ -1,5 +1,5 @@
-// The Python module `muster` (python/), which the agent carries in itself: workers find it, wherever the
-// agent was brought to, without its being installed.
+// The Python module `muster` (python/), which the agent contains: workers can import it wherever the agent
+// was delivered, without installation.
 //
 // Python imports from the file as from a folder. Holds nothing.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace muster::agent {
 
-// Writes the module into the directory. The file's path, for the end of PYTHONPATH.
+// Writes the module into the directory. Returns the file's path, to be appended to PYTHONPATH.
 Expected<std::string> write_python_module(const std::string& directory);
 
 }  // namespace muster::agent

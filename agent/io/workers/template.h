@@ -1,7 +1,7 @@
 // A template: the user's program, loaded and waiting in muster::init() to be forked.
 //
-// The agent's own child, in a group of its own, killed with the agent. Destroying it kills it. One thread;
-// the only thing waited for is the answer to an order, for a moment.
+// A child of the agent, in its own process group, killed with the agent. The destructor kills it. One thread;
+// only the answer to an order is waited for, for a moment.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@ namespace muster::agent {
 
 class Template {
  public:
-  // The template's output, from before init(), is appended to the file. The error says what is wrong with the
-  // program or the file.
+  // Appends the template's output before init() to the file. The error says what is wrong with the program or
+  // the file.
   static Expected<std::shared_ptr<Template>> execute(const asio::any_io_executor& executor, TemplateSpec spec,
                                                      const std::string& output_file, rlimit descriptor_limit);
   Template(const Template&) = delete;
@@ -27,18 +27,19 @@ class Template {
 
   const TemplateSpec& spec() const { return spec_; }
   pid_t pid() const { return pid_; }
-  // Readable when it is ready, refuses, or has ended.
+  // Readable when the template is ready, refuses, or has ended.
   asio::posix::stream_descriptor& socket() { return socket_; }
-  // Readable when it has ended.
+  // Readable when the template has ended.
   asio::posix::stream_descriptor& pidfd() { return pidfd_; }
 
-  // What the socket was readable for: empty, it is ready; else in one clause why it cannot be forked.
+  // Reads the first message on the socket: empty if the template is ready, otherwise one clause why it cannot
+  // be forked.
   std::string first_answer();
-  // A worker with these changes to the template's environment. kInternal: the fork failed, and the next one
-  // may not. Anything else: the template is of no use any more.
+  // Forks a worker with these changes to the template's environment. kInternal: this fork failed, but the
+  // next one may succeed. Any other error: the template cannot be used any more.
   Expected<Process> fork(const std::vector<std::string>& changes, const std::array<int, 3>& streams);
-  // Kills it unless it has ended, and says how it ended by itself: "was killed by signal 9"; empty if not.
-  // Whoever saw its socket end waits a moment for the process's end, which comes after.
+  // Kills it unless it has ended. If it ended by itself, returns how: "was killed by signal 9"; otherwise
+  // empty. After the end of its socket the process takes a moment to end: `wait_ms`.
   std::string end(int wait_ms = 0);
 
  private:

@@ -1,8 +1,8 @@
 // The template of this node through the attempts of a job: executed when an attempt is prepared, forked when
-// it starts, kept for the next one, replaced when what it would be executed with has changed.
+// it starts, kept for the next one, replaced when its command or environment would change.
 //
-// Whatever goes wrong, ranks are executed instead, and the reason is kept: it is never a failure of the
-// attempt. How long to wait for a template that loads is Node's decision. One thread.
+// If anything goes wrong, ranks are executed instead, and the reason is kept: it never fails the attempt.
+// Node decides how long to wait for a template that is loading. One thread.
 #pragma once
 
 #include <array>
@@ -20,29 +20,29 @@ namespace muster::agent {
 
 class WarmStart {
  public:
-  // `settled`: the template that was loading is ready, or gone.
+  // `settled`: called when the template that was loading is ready or gone.
   WarmStart(asio::any_io_executor executor, net::TaskGroup& tasks, std::function<void()> settled)
       : executor_(std::move(executor)), tasks_(tasks), settled_(std::move(settled)) {}
   WarmStart(const WarmStart&) = delete;
   WarmStart& operator=(const WarmStart&) = delete;
 
-  // To be called before the ranks of an attempt start. True: the template is loading, and `settled` follows.
+  // Call before the ranks of an attempt start. True: the template is loading, and `settled` follows.
   bool prepare(std::expected<TemplateSpec, std::string> wanted, const std::string& output_file,
                rlimit descriptor_limit);
-  // The error says in one clause why the rank has to be executed; empty where nobody wanted otherwise.
+  // The error says in one clause why the rank must be executed; empty if no template was requested.
   std::expected<Process, std::string> fork(const std::vector<std::string>& arguments,
                                            const Environment& environment, const std::array<int, 3>& streams);
   // Kills a template that takes too long, and tries no other with the same spec.
   void give_up(const std::string& reason);
-  // Kills it: the agent leaves.
+  // Kills it, because the agent leaves.
   void end();
   bool has_template() const { return template_ != nullptr; }
   bool owns(pid_t pid) const { return template_ != nullptr && template_->pid() == pid; }
 
  private:
   awaitable<void> watch(std::shared_ptr<Template> watched);
-  // The template is of no use any more. If it has ended by itself, the reason is how it ended, unless
-  // `reason` is final.
+  // Gives the template up. If it has ended by itself, how it ended becomes the reason, unless `reason` is
+  // final.
   void drop(const std::string& reason, bool is_final = false);
 
   asio::any_io_executor executor_;
@@ -50,8 +50,8 @@ class WarmStart {
   std::function<void()> settled_;
   std::shared_ptr<Template> template_;
   bool ready_ = false;
-  std::string why_not_;                  // why there is no template
-  std::optional<TemplateSpec> refused_;  // what no template is tried for any more
+  std::string why_not_;                  // why template_ is null
+  std::optional<TemplateSpec> refused_;  // no template is tried for this any more
 };
 
 }  // namespace muster::agent

@@ -1,8 +1,7 @@
-// One worker's stdin, where it gets the job's input: a pipe, and what does not fit into it yet.
+// The stdin of the worker that gets the job's input: a pipe, and the input that does not fit into it yet.
 //
-// At most the window (wire::kInputWindowBytes) waits; what the launcher sends beyond it is dropped and
-// logged. The pipe's other end is kept here too, to see how much the worker has read. Held by a shared
-// pointer. One thread.
+// At most the window (wire::kInputWindowBytes) waits; input beyond it is dropped and logged. The pipe's other
+// end is also kept here, to see how much the worker has read. Held by a shared pointer. One thread.
 #pragma once
 
 #include <functional>
@@ -19,7 +18,7 @@ namespace muster::agent {
 
 class WorkerInput : public std::enable_shared_from_this<WorkerInput> {
  public:
-  // Hears how much was taken whenever the pipe takes some, and in look().
+  // Called with the amount taken, whenever the pipe takes some, and by look().
   using OnTaken = std::function<void(const wire::InputTaken& taken)>;
 
   static Expected<std::shared_ptr<WorkerInput>> open(const asio::any_io_executor& executor, OnTaken on_taken);
@@ -28,9 +27,9 @@ class WorkerInput : public std::enable_shared_from_this<WorkerInput> {
 
   int for_worker() const { return reading_.get(); }
   void give(const wire::Input& input);
-  // Tells if the worker has read more than was told.
+  // Reports if the worker has read more since the last report.
   void look();
-  // The worker has ended: look() once more, and nothing after it.
+  // The worker has ended: calls look() once more, then stops.
   void close();
 
  private:
@@ -44,7 +43,7 @@ class WorkerInput : public std::enable_shared_from_this<WorkerInput> {
   asio::posix::stream_descriptor writing_;  // closed at the input's end
   OnTaken on_taken_;
   std::string waiting_;
-  bool ends_ = false;  // behind what waits
+  bool ends_ = false;  // after the waiting input
   bool waits_for_room_ = false;
   std::int64_t written_ = 0;
   std::int64_t told_read_ = 0;

@@ -1,8 +1,8 @@
-// MUSTER_SOCKET: the datagram socket over which workers tell their agent what they are doing, and hear its
-// commands if they have an address.
+// MUSTER_SOCKET: the datagram socket on which workers report to their agent, and receive its commands if they
+// have an address.
 //
-// Lives in a directory of its own, mode 0700, under TMPDIR. Datagrams of other users, too large ones and
-// garbage are ignored: a worker cannot harm its agent. Does not know attempts or ranks. One thread.
+// In its own directory, mode 0700, under TMPDIR. Ignores datagrams of other users, too large ones and
+// garbage, so that a worker cannot harm its agent. Does not know attempts or ranks. One thread.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ namespace muster::agent {
 
 class WorkerSocket {
  public:
-  // `sender`: where an answer goes to; empty if it has no address.
+  // `sender`: the address for an answer; empty if it has none.
   using OnReport = std::function<void(const Report&, const std::string& sender)>;
 
   static Expected<std::unique_ptr<WorkerSocket>> open(const asio::any_io_executor& executor,
@@ -29,11 +29,11 @@ class WorkerSocket {
   const std::string& directory() const { return directory_; }
   std::string path() const;
 
-  // Hears datagrams until the task is cancelled, which must happen before this object goes.
+  // Receives datagrams until the task is cancelled, which must happen before this object is destroyed.
   awaitable<void> receive_all();
-  // Hears the datagrams that have come by now; to be called before a worker's end is told.
+  // Receives the datagrams that have arrived; call before reporting a worker's end.
   void receive_waiting();
-  // Sends without waiting, with these descriptors; false if nobody takes the datagram.
+  // Sends without waiting, with these descriptors; false if the receiver cannot take the datagram.
   bool send(const std::string& receiver, const std::string& datagram, std::span<const int> fds = {});
 
  private:
@@ -45,7 +45,7 @@ class WorkerSocket {
   OnReport on_report_;
 };
 
-// Removes the directory with all files in it.
+// Removes the directory and all files in it.
 void remove_run_directory(const std::string& directory);
 
 }  // namespace muster::agent
