@@ -1,5 +1,5 @@
-// The commands of docs/docker.md, as a new user would give them one after the other: on a host with an
-// engine, and another host with one of its own.
+// The commands of docs/docker.md and docs/start/containers.md, as a new user would give them one after the
+// other: on a host with an engine, and another host with one of its own.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -8,7 +8,6 @@
 
 #include "tests/docker/lab.h"
 #include "tests/process/agent_test_launcher.h"
-#include "tests/shell_blocks.h"
 
 namespace muster::docker {
 namespace {
@@ -48,13 +47,11 @@ TEST(DockerPage, EveryCommandDoesWhatThePageSays) {
 
   const std::string programs = std::filesystem::path(LAUNCH_PROGRAM).parent_path();
   std::string all;
-  for (const std::string& block : shell_blocks(DOCKER_DOCUMENT)) {
-    std::string said;
-    const std::string script = "cd " + work + "; unset TMPDIR; export PATH=" + programs +
-                               ":$PATH HOME=" + lab.hosts.home(0) + "; set -euo pipefail\n" + block;
-    EXPECT_EQ(lab.host.run({"bash", "-c", script}, &said), 0) << block << said;
-    all += block + said + "\n";
-  }
+  EXPECT_EQ(lab.host.run({"env", "HOME=" + lab.hosts.home(0), "python3", "-B", RUN_PAGES, "--where", "docker",
+                          "--bin", programs, "--in", work, "--show", DOCKER_DOCUMENT, CONTAINERS_DOCUMENT},
+                         &all),
+            0)
+      << all;
   for (const char* text :
        {"rank 3 of 6 on node1\n", "python rank 1 read from data", "memory       200.0 GiB", "node1 (muster-",
         ") was lost: its agent has ended: container ended with 137", "node1:2: rank 2 is done",

@@ -1,4 +1,5 @@
-// The commands of docs/clusters.md, as a new user would give them one after the other: on the head of a Lab.
+// The commands of docs/clusters.md and docs/start/three_hosts.md, as a new user would give them one after the
+// other: on the head of a Lab.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -8,20 +9,11 @@
 #include "tests/hosts/lab.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/run_facts.h"
-#include "tests/shell_blocks.h"
 
 namespace muster::hosts {
 namespace {
 
 using testing::HasSubstr;
-
-// Where the page says /shared, the Lab has `shared`.
-std::string in_lab(std::string block, const std::string& shared) {
-  for (std::size_t at = block.find("/shared/"); at != std::string::npos;
-       at = block.find("/shared/", at + shared.size()))
-    block.replace(at, 7, shared);
-  return block;
-}
 
 void write_program(const std::string& path, const std::string& text) {
   std::ofstream(path) << text;
@@ -42,14 +34,14 @@ TEST(ClustersPage, EveryCommandDoesWhatThePageSays) {
                 "#!/bin/sh\nhost=$2\nshift 3\nexec " + lab.enter_program() + " $host \"$@\"\n");
   const std::string programs = std::filesystem::path(LAUNCH_PROGRAM).parent_path();
   std::string all;
-  for (const std::string& each : shell_blocks(CLUSTERS_DOCUMENT)) {
-    const std::string block = in_lab(each, lab.shared());
-    std::string said;
-    const std::string script = "cd " + work + "; unset TMPDIR; export PATH=" + work + "/bin:" + programs +
-                               ":$PATH HOME=" + lab.home(0) + "; set -euo pipefail\n" + block;
-    EXPECT_EQ(lab.head().run({"bash", "-c", script}, &said), 0) << block << said;
-    all += block + said + "\n";
-  }
+  // Where a page says /shared, the Lab has a folder of its own.
+  EXPECT_EQ(
+      lab.head().run({"env", "HOME=" + lab.home(0), "PATH=" + work + "/bin:" + std::getenv("PATH"), "python3",
+                      "-B", RUN_PAGES, "--where", "hosts", "--bin", programs, "--in", work, "--replace",
+                      "/shared/=" + lab.shared() + "/", "--show", CLUSTERS_DOCUMENT, THREE_HOSTS_DOCUMENT},
+                     &all),
+      0)
+      << all;
   for (const char* text :
        {"rank 1 of 2 on h1", "python rank 3 h1",
         "rank 2 (node1, h1) was killed by SIGKILL at step 30; attempt 2 resumes from step 20",

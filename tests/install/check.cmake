@@ -1,5 +1,6 @@
-# cmake -DBUILD=... -DSOURCE=... -DSCRATCH=... -DCXX=... -DTORCH=... -DCACHE=... -P check.cmake
-# Installs the build into an empty folder, builds the project beside this file against it, and runs the result.
+# cmake -DBUILD=... -DSOURCE=... -DSCRATCH=... -DCXX=... -DTORCH=... -DCACHE=... -DRUN_PAGES=... -DPAGES=... -DPYTHON=... -DTORCH_PYTHON=... -P check.cmake
+# Installs the build into an empty folder, builds the project in this folder against it, runs the result, and runs the documents' commands that
+# need an installed Muster.
 
 function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
@@ -17,6 +18,17 @@ file(GLOB agent_log ${SCRATCH}/logs/*/agent.node0.log)
 file(STRINGS "${agent_log}" ready REGEX "2 of 2 workers were forked")
 if(NOT ready)
   message(FATAL_ERROR "the ranks were not started warm: ${agent_log}")
+endif()
+
+# With the documents' commands cmake and the launcher find by these variables what the command above was given.
+set(ENV{CXX} ${CXX})
+set(ENV{CMAKE_GENERATOR} Ninja)
+set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} "${CACHE}")
+set(ENV{CMAKE_PREFIX_PATH} ${SCRATCH}/prefix)
+set(ENV{MUSTER_TORCH_DIR} "${TORCH}")
+if(TORCH_PYTHON)
+  set(ENV{PYTHON_EXEC} ${TORCH_PYTHON})
+  run(${PYTHON} -B ${RUN_PAGES} --where torch --bin ${SCRATCH}/prefix/bin --seconds 250 ${PAGES})
 endif()
 
 # Another LibTorch than the one of the build is refused: by find_package(Muster), and by a program that has loaded it.

@@ -323,27 +323,5 @@ except SystemExit as leaving:
   EXPECT_THAT(run.out(), HasSubstr("refused 1.5"));
 }
 
-// The page's first program, and its commands.
-TEST_F(LaunchPython, TheFirstTrainingOfThePageDoesWhatThePageSays) {
-  const std::string page = read_file(PYTHON_DOCUMENT, 1 << 20).value_or("");
-  const auto block = [&](const std::string& kind) {
-    const std::size_t at = page.find("```" + kind + "\n") + kind.size() + 4;
-    return page.substr(at, page.find("```", at) - at);
-  };
-  std::ofstream(directory_ / "train.py") << block("python");
-  std::ofstream(directory_ / "commands") << "set -euo pipefail\n" << block("sh");
-  const std::string programs = std::filesystem::path(LAUNCH_PROGRAM).parent_path();
-  const int status = std::system(fmt::format("cd {0}; env -u MUSTER_LOG_DIR XDG_STATE_HOME={0}/state "
-                                             "PATH={1}:$PATH bash commands > out 2>&1",
-                                             directory_.path().string(), programs)
-                                     .c_str());
-  const std::string said = read_file(directory_ / "out", 1 << 20).value_or("");
-  EXPECT_EQ(status, 0) << said;
-  EXPECT_THAT(said, testing::ContainsRegex("rank 1 \\(node0\\) was killed by SIGKILL at step [0-9]+; attempt "
-                                           "2 can resume from step [0-9]+0 "));
-  EXPECT_THAT(said, HasSubstr("total 20100"));
-  EXPECT_THAT(said, HasSubstr("2 ranks succeeded"));
-}
-
 }  // namespace
 }  // namespace muster
