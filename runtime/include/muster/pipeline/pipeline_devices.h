@@ -1,15 +1,16 @@
-// A model whose stages lie on several devices of one process.
+// A model whose stages are on several devices of one process.
 //
 //   muster::ModelParallel model({{FirstHalf(), {at::kCUDA, 0}}, {SecondHalf(), {at::kCUDA, 1}}});
 //   const auto logits = model.forward(images);
 //
-// or, in parts of 20 samples that go through the devices one behind the other,
+// or, in parts of 20 samples that go through the devices one after the other,
 //
 //   muster::PipelineParallel model({{FirstHalf(), {at::kCUDA, 0}}, {SecondHalf(), {at::kCUDA, 1}}}, 20);
 //
-// A stage is what PipelineStage takes. Both are modules: their parameters have the names that they have in
-// the stages, which are the undivided model's if the stages were cut from it, and they lie in the stages.
-// Dropout draws from the devices' generators, in the order in which the stages run.
+// A stage is anything that PipelineStage takes. Both classes are modules: their parameters have the names
+// that they have in the stages. If the stages were cut from a model, these are the model's names, and the
+// parameters are shared with the stages. Dropout draws from the devices' generators, in the order in which
+// the stages run.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +32,9 @@ class DeviceStage {
 
   const std::shared_ptr<torch::nn::Module>& module() const { return module_; }
   const c10::Device& device() const { return device_; }
-  // The tensors on the stage's device. Between GPUs the copies are not waited for.
+  // Copies the tensors to the stage's device. Does not wait for copies between GPUs.
   std::vector<at::Tensor> bring(std::vector<at::Tensor> tensors) const;
-  // Of tensors on any device.
+  // Takes tensors on any device.
   std::vector<at::Tensor> forward(std::vector<at::Tensor> inputs) const {
     return forward_(bring(std::move(inputs)));
   }
@@ -54,11 +55,12 @@ class DeviceStage {
 // One device computes while the others wait.
 class ModelParallel : public torch::nn::Module {
  public:
-  // std::invalid_argument if there is no stage, or if two of them have a parameter or buffer of one name that
-  // is not the same tensor.
+  // Throws std::invalid_argument without a stage, or if two stages have different tensors as a parameter or
+  // buffer of the same name.
   explicit ModelParallel(std::vector<DeviceStage> stages);
 
-  // What the last stage gives, on its device. The one for a single tensor is for a last stage that gives one.
+  // Returns the last stage's output, on its device. The second form is for a last stage that returns one
+  // tensor.
   virtual std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs);
   at::Tensor forward(const at::Tensor& input);
 
@@ -69,16 +71,17 @@ class ModelParallel : public torch::nn::Module {
   std::vector<DeviceStage> stages_;
 };
 
-// The batch goes through in parts of `split_size` samples (the last may be smaller), and while one part is in
-// a stage the next one is in the stage before: a GPU computes while its program goes on to the next. Equal to
-// ModelParallel but for what depends on the whole batch, such as BatchNorm.
+// Splits the batch into parts of `split_size` samples (the last may be smaller). While one stage computes a
+// part, the previous stage computes the next one: the program does not wait for a GPU before it launches more
+// work. The result equals ModelParallel's, except for layers that depend on the whole batch, such as
+// BatchNorm.
 class PipelineParallel : public ModelParallel {
  public:
-  // std::invalid_argument if split_size is less than 1.
+  // Throws std::invalid_argument if split_size < 1.
   PipelineParallel(std::vector<DeviceStage> stages, std::int64_t split_size);
 
   using ModelParallel::forward;
-  // The tensors are cut along their first dimension, and so are put together again.
+  // Splits the tensors along their first dimension, and concatenates the outputs along it.
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs) override;
 
  private:

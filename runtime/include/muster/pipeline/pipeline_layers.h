@@ -1,13 +1,13 @@
-// A model as a list of layers, from which each rank makes the stages that it has, and nothing else.
+// A model as a list of layers; each rank makes only the stages that it runs.
 //
 //   muster::PipelineLayers layers(seed);
-//   layers.add("embedding", [] { return torch::nn::Embedding(50000, 1024); });  // made where it is needed
+//   layers.add("embedding", [] { return torch::nn::Embedding(50000, 1024); });  // called where it is needed
 //   for (int i = 0; i < 24; ++i) layers.add(fmt::format("blocks.{}", i), [] { return Block(1024); });
 //   layers.add("head", [] { return Head(1024); });
 //   muster::PipelineStage stage = layers.stage({0, 13}, job.rank(), job);  // the first layers of two stages
 //
-// Whatever the cut is, parameters have the same names and begin with the same values. What a layer's
-// forward() returns (a tensor, a tuple or a vector of tensors) is what the next one takes. From one thread.
+// However the list is cut, parameters have the same names and initial values. A layer's output (a tensor, a
+// tuple or a vector of tensors) is the next layer's input. One thread.
 #pragma once
 
 #include <cstdint>
@@ -28,38 +28,38 @@
 
 namespace muster {
 
-// Some of the layers, one after the other. Its parameters have the names that they have in the whole model.
+// Some consecutive layers. Its parameters have the names that they have in the whole model.
 class StageModule : public torch::nn::Module {
  public:
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs);
   void train(bool on = true) override;
-  // Whether a parameter of this name is in a shared module, so that other stages may have it too.
+  // True if the parameter is in a shared module, so that other stages may have it too.
   bool shares(const std::string& parameter) const;
 
  private:
   friend class StageBuilder;
-  std::uint64_t first_ = 0;  // of its layers, counted in the whole model
+  std::uint64_t first_ = 0;  // its first layer's place in the whole model
   std::vector<detail::StageForward> layers_;
-  std::vector<std::shared_ptr<torch::nn::Module>> unnamed_;  // what is in them belongs to this module
+  std::vector<std::shared_ptr<torch::nn::Module>> unnamed_;  // their parameters belong to this module itself
   std::vector<std::string> shared_;                          // names of modules
 };
 
-// Modules that several layers use: tied weights. Layers of one stage have one module; each stage has its own,
-// under the same name and with the same values at the beginning, and a schedule sums their gradients.
+// Modules that several layers use: tied weights. Layers in one stage share one module. Each stage has a
+// module of its own, with the same name and initial values, and the schedule sums their gradients.
 class SharedModules {
  public:
   explicit SharedModules(std::uint64_t seed) : seed_(seed) {}
 
-  // The module (a holder, as TORCH_MODULE makes it, or a shared_ptr) that has this name in the whole model;
-  // it is built, and initialised, by the first layer that asks. std::invalid_argument if it is of another
-  // type.
+  // The module (a holder, as TORCH_MODULE makes it, or a shared_ptr) with this name in the whole model. The
+  // first layer that asks for it builds and initializes it. Throws std::invalid_argument if the module has
+  // another type.
   template <class Module, class Build>
   Module get(const std::string& name, const Build& build) {
     using Pointer = decltype(detail::module_pointer(std::declval<Module>()));
     const auto found = find(name, [&] { return detail::module_pointer(Module(build())); });
     auto module = std::dynamic_pointer_cast<typename Pointer::element_type>(found);
     if (module == nullptr)
-      throw std::invalid_argument("the shared module '" + name + "' is of another type in another layer");
+      throw std::invalid_argument("the shared module '" + name + "' has another type in another layer");
     return Module(std::move(module));
   }
 
@@ -96,18 +96,18 @@ BuiltLayer built_layer(Module module) {
 
 class PipelineLayers {
  public:
-  // The layers are initialised with random numbers of this seed and their place in the list, whichever rank
-  // makes them.
+  // Initializes each layer with random numbers that depend on this seed and the layer's place in the list,
+  // whichever rank makes it.
   explicit PipelineLayers(std::uint64_t seed = 0) : seed_(seed) {}
   // Adds these layers, such as those of models::resnet_layers().
   explicit PipelineLayers(const std::vector<NamedLayer>& layers, std::uint64_t seed = 0) : seed_(seed) {
     for (const NamedLayer& layer : layers) add(layer.name, layer.build);
   }
 
-  // A module, or a function that makes one, which may take a muster::SharedModules&. Its parameters are
-  // called `name` and a dot and their name in the module; dots in the name make modules in modules
-  // ("layer1.0"). Without a name what is in the module belongs to the model itself. std::invalid_argument if
-  // another layer has this name, or one that lies in it.
+  // Adds a layer: a module, or a function that makes one, which may take a muster::SharedModules&.
+  // Its parameters are named `name`, a dot, and their name in the module; a dot in `name` makes nested
+  // modules ("layer1.0"). With an empty name they belong to the model itself.
+  // Throws std::invalid_argument if another layer has this name or a name inside it.
   template <class Layer>
   void add(const std::string& name, Layer layer) {
     if constexpr (detail::IsModel<Layer> || std::is_same_v<Layer, torch::nn::AnyModule>)
@@ -121,25 +121,26 @@ class PipelineLayers {
         return detail::built_layer(layer());
       });
   }
-  // All layers of it, by their names there ("0", "1", ...), after the prefix and a dot if there is one.
+  // Adds all layers of a Sequential, with their names there ("0", "1", ...), after the prefix and a dot if
+  // there is a prefix.
   void add(const torch::nn::Sequential& layers, const std::string& prefix = "");
 
   int size() const { return static_cast<int>(layers_.size()); }
   const std::string& name(int layer) const { return layers_.at(static_cast<std::size_t>(layer)).name; }
 
-  // The layers from `first` on and before `last`; 0 and size(): the undivided model. Of layers that were
-  // added as functions, new modules. std::invalid_argument if there are none, or if two modules have one
-  // name.
+  // The layers from `first` to `last` - 1; 0 and size() give the undivided model. Layers that were added as
+  // functions become new modules. Throws std::invalid_argument if the range is empty, or if two modules have
+  // the same name.
   std::shared_ptr<StageModule> build(int first, int last) const;
-  // The stage with this index of those whose first layers are these, on the device of the group.
-  // std::invalid_argument if that is no split of the layers.
+  // The stage number `index`, on the group's device; stage i begins with layer first_layers[i]. Throws
+  // std::invalid_argument if first_layers does not split the layers.
   PipelineStage stage(const std::vector<int>& first_layers, int index, const Group& group) const;
 
  private:
   struct Layer {
     std::string name;
     detail::BuildLayer build;
-    const torch::nn::Module* module;  // null: it is made by a function
+    const torch::nn::Module* module;  // null: made by a function
     bool may_share;
   };
   void add_module(const std::string& name, const detail::BuiltLayer& layer);

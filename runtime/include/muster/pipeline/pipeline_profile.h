@@ -3,8 +3,9 @@
 //   const auto profile = schedule.profile();  // on all ranks
 //   if (job.rank() == 0) std::fputs(profile.text().c_str(), stdout);
 //
-// prints a row a rank with what it computed when, the same as the schedule is on paper with the times that
-// were measured, and what ranks lost to the bubble, to stages that take longer than others, and to the link.
+// prints a row per rank that shows what it computed when, as measured and as simulated from the measured
+// times of the stages. It also shows the time that ranks lost to the bubble, to stages slower than others,
+// and to communication.
 #pragma once
 
 #include <string>
@@ -12,28 +13,27 @@
 
 namespace muster {
 
-// On GPUs there are no figures: the program is told when an instruction was launched, not when it was
-// computed.
+// On GPUs the figures are missing: the program sees when it launched an instruction, not when the GPU ran it.
 struct PipelineProfile {
   struct Stage {  // medians over the microbatches
     double forward_ms = 0;
-    double input_ms = 0;   // the backward up to the gradient of the input
-    double weight_ms = 0;  // the rest of it
+    double input_ms = 0;   // the part of backward up to the gradient of the input
+    double weight_ms = 0;  // the rest of backward
   };
   std::vector<Stage> stages;
-  double step_ms = 0;       // from the first instruction's beginning to the last one's end
-  double simulated_ms = 0;  // the same on paper, with the stages' times and a link that takes none
-  // The mean over the ranks; they sum up to step_ms.
+  double step_ms = 0;       // from the start of the first instruction to the end of the last
+  double simulated_ms = 0;  // the simulated step, with the stages' times and a link that takes no time
+  // Means over the ranks; they add up to step_ms.
   double compute_ms = 0;
   double bubble_ms = 0;
   double imbalance_ms = 0;
-  double link_ms = 0;    // all else that ranks waited for
+  double link_ms = 0;    // all other waiting
   std::string measured;  // the pictures, without colours
   std::string simulated;
 
   bool on_gpus = false;
 
-  std::string text() const;  // empty before the first step; of GPUs it says that there are no figures
+  std::string text() const;  // empty before the first step; on GPUs it says that figures are missing
 };
 
 }  // namespace muster

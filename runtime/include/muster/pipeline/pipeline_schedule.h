@@ -1,5 +1,5 @@
 // Pipeline-parallel training: a batch is cut into microbatches, which go through the stages of a model, so
-// that every rank computes while the others do: torch.distributed.pipelining's schedules, by their names.
+// that all ranks compute at the same time: torch.distributed.pipelining's schedules, by their names.
 //
 //   muster::Schedule1F1B schedule({stage}, 8, [](const auto& output, const auto& target) {
 //     return torch::nn::functional::cross_entropy(output, target);
@@ -12,10 +12,10 @@
 //   const double loss = schedule.loss();  // known to all ranks
 //
 // Loss and gradients are those of the whole batch: the mean over the microbatches. Random numbers (dropout)
-// are those of the step, the microbatch and the layer, so that every schedule and every cut of PipelineLayers
-// draws the same; of a module of one's own those of its stage.
-// docs/pipeline.md has the schedules, with what each costs. All of it is collective over the stages' group;
-// for the training thread.
+// depend on the step, the microbatch and the layer, so every schedule and every cut of PipelineLayers draws
+// the same numbers; in the program's own modules they depend on the stage instead of the layer.
+// docs/pipeline.md describes the schedules and their costs. All functions are collective over the stages'
+// group. For the training thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,29 +33,29 @@
 
 namespace muster {
 
-// Of one microbatch: the last stage's output and the target give a tensor of no dimension.
+// The loss of one microbatch, from the last stage's output and the target: a tensor without dimensions.
 using PipelineLoss = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>;
 
 struct PipelineOptions {
-  // Divides gradients by the number of microbatches, as for a loss that is a mean over its samples; not for
-  // one that is a sum.
+  // Divides gradients by the number of microbatches: right for a loss that is a mean over its samples, wrong
+  // for one that is a sum.
   bool scale_grads = true;
-  // A stage keeps its inputs alone, and computes its forward again when backward comes: less memory, a third
+  // A stage keeps only its inputs, and repeats its forward pass when backward arrives: less memory, a third
   // more time.
   bool recompute = false;
-  // The ranks that have the same stages as this one, each with its share of the batch: gradients become the
-  // mean over them. Parameters and buffers begin as those of their first rank. Each replica keeps buffers of
-  // its own from then on.
+  // The ranks that have the same stages as this one, each with its share of the batch. Gradients become the
+  // mean over these ranks. Parameters and buffers start as those of the group's first rank; afterwards each
+  // replica keeps its own buffers.
   std::optional<Group> replicas = std::nullopt;
-  // Of the random numbers of layers. Replicas draw different ones.
+  // Seeds the random numbers of layers. Replicas draw different ones.
   std::uint64_t seed = 0;
-  // Parameters that several stages have under one name: they begin equal, and get the sum of their
-  // gradients. Those of SharedModules (pipeline_layers.h) need not be named; others may not have one name.
+  // Names of parameters that several stages have. They start equal, and each gets the sum of their gradients.
+  // Parameters of SharedModules (pipeline_layers.h) need not be listed; no others may share a name.
   std::vector<std::string> tied_weights{};
 };
 
-// What a step takes: `inputs` on the rank of the first stage, `target` on that of the last one; what a rank
-// has no use for is not looked at. All have the batch as their first dimension.
+// The input of a step: `inputs` on the rank of the first stage, `target` on the rank of the last stage; other
+// ranks ignore them. The first dimension of every tensor is the batch.
 struct PipelineBatch {
   std::vector<at::Tensor> inputs{};
   at::Tensor target{};
@@ -63,40 +63,42 @@ struct PipelineBatch {
 
 class PipelineSchedule {
  public:
-  // `name`: as in `launch schedule`, or a file of torch's form that ends in .csv. `stages`: those of this
-  // rank, in the order that the schedule says. std::invalid_argument, on all ranks and with the first
-  // difference, if they are not, if the schedule cannot be carried out, or if there is no such one.
+  // `name`: a name that `launch schedule` knows, or a .csv file in torch's format. `stages`: this rank's
+  // stages, in the schedule's order. If the stages do not fit the schedule, or it does not exist or cannot
+  // run, all ranks throw std::invalid_argument with the first difference.
   PipelineSchedule(const std::string& name, std::vector<PipelineStage> stages, int n_microbatches,
                    PipelineLoss loss = {}, PipelineOptions options = {});
   PipelineSchedule(PipelineSchedule&&) noexcept;
   ~PipelineSchedule();
 
-  // Adds the gradients of one batch to those of the parameters; the optimizer's step is the program's. The
-  // loss, on the rank of the last stage; elsewhere undefined. std::invalid_argument if microbatches do not
-  // divide the batch, if shapes or what needs a gradient are not as in the first step, or if inputs and
-  // target are from DataLoaders that read different samples. Only the ranks that see it throw this; the
-  // others wait for them, and throw std::runtime_error once they are gone. After either the schedule cannot
-  // be used again.
+  // Adds the gradients of one batch to the parameters' gradients; the program then steps the optimizer.
+  // Returns the loss on the rank of the last stage; elsewhere an undefined tensor.
+  // Throws std::invalid_argument if the number of microbatches does not divide the batch, if shapes or
+  // requires_grad differ from the first step, or if inputs and target come from DataLoaders that read
+  // different samples. Only the ranks that see the mistake throw it; the others wait for them, and throw
+  // std::runtime_error when they are gone. After either error the schedule cannot be used again.
   at::Tensor step(const PipelineBatch& batch = {});
-  // Gradients are summed over replicas and tied weights only by steps that are in sync; for gradient
-  // accumulation all but the last are not. True at first.
+  // If false, steps do not sum gradients over replicas and tied weights: for gradient accumulation, set it to
+  // false for all steps but the last. True at first.
   void set_requires_gradient_sync(bool sync);
 
-  // Forward only, without gradients, for any size of a batch that microbatches divide. The outputs of the
-  // whole batch on the rank of the last stage; elsewhere nothing. Modules stay in the mode (train, eval) that
-  // they are in. With a target and a loss, loss() is that of this batch then.
+  // A forward pass without gradients, for a batch of any size that the number of microbatches divides.
+  // Returns the outputs of the whole batch on the rank of the last stage; elsewhere nothing.
+  // Leaves the modules in their mode (train or eval). With a target and a loss function, loss() then returns
+  // this batch's loss.
   std::vector<at::Tensor> eval(const PipelineBatch& batch = {});
 
-  // Of the last step, or eval with a target, over all its microbatches and over the replicas, the same on all
-  // ranks.
+  // The loss of the last step(), or of the last eval() with a target, over all microbatches and replicas; the
+  // same on all ranks.
   double loss() const;
-  // As muster::clip_grad_norm_ over the parameters of all stages, tied ones counted once.
+  // As muster::clip_grad_norm_ over the parameters of all stages; tied parameters count once.
   at::Tensor clip_grad_norm_(double max_norm, double norm_type = 2.0);
 
-  // Where the time of the last step went; on GPUs there are no figures.
+  // Where the time of the last step went; without figures on GPUs.
   PipelineProfile profile() const;
 
-  // The steps so far, on which random numbers depend: part of a TrainState(schedule, optimizer, loader).
+  // The number of steps so far, which determines the random numbers: part of a TrainState(schedule,
+  // optimizer, loader).
   void save(SavedState& to) const;
   void load(LoadedState& from);
 

@@ -1,13 +1,13 @@
-// One stage of a model that is cut in a row of them: torch.distributed.pipelining's PipelineStage.
+// One stage of a model that is cut into consecutive stages: torch.distributed.pipelining's PipelineStage.
 //
 //   muster::PipelineStage stage(FirstHalf(), 0, 2, job);   // on rank 0
 //   muster::PipelineStage stage(SecondHalf(), 1, 2, job);  // on rank 1
 //   muster::Schedule1F1B schedule({stage}, 8, loss);       // pipeline_schedule.h
 //
-// A stage is a module whose forward() takes tensors, up to 8 of them or one vector, and returns a tensor, a
-// tuple or a vector of tensors, which are what the next one takes. Its parameters should have the names that
-// they have in the undivided model: then checkpoints do not depend on how it is cut. PipelineLayers
-// (pipeline_layers.h) makes such stages of a list of layers. A stage is a handle: copies share the module.
+// A stage is a module whose forward() takes tensors, up to 8 or one vector, and returns a tensor, a tuple or
+// a vector of tensors, which the next stage takes. Its parameters should have the names that they have in the
+// undivided model: then checkpoints do not depend on the cut. PipelineLayers (pipeline_layers.h) makes such
+// stages from a list of layers. A stage is a handle: copies share the module.
 #pragma once
 
 #include <memory>
@@ -22,8 +22,8 @@ namespace muster {
 
 class PipelineStage {
  public:
-  // `group`: the ranks that have the stages of one copy of the model. std::invalid_argument if there is no
-  // such stage.
+  // `group`: the ranks that have the stages of one copy of the model. Throws std::invalid_argument if
+  // stage_index is out of range.
   template <class Module>
   PipelineStage(Module module, int stage_index, int num_stages, const Group& group)
       : PipelineStage(detail::module_pointer(std::move(module)), stage_index, num_stages, group,

@@ -1,5 +1,5 @@
-// Automatic mixed precision: PyTorch's torch.autocast. While it lives, matrix products and convolutions of
-// this thread compute in a type of 16 bits, and what needs more in 32.
+// Automatic mixed precision: PyTorch's torch.autocast. While the guard exists, this thread computes matrix
+// products and convolutions in a 16-bit type, and operations that need more precision in 32 bits.
 //
 //   at::Tensor loss;
 //   {
@@ -8,11 +8,11 @@
 //   }
 //   loss.backward();  // outside: the types are those of the forward pass
 //
-// They nest, and {.enabled = false} within one computes as without it. Guards of a thread end in the opposite
-// order in which they began. Weights that were cast are kept until the outermost one ends, or one of another
-// type begins or ends; without .cache_enabled not at all. (torch::nn::Linear gives its weight
-// transposed, and nothing is kept of it; muster::Linear's weight is kept.) Fp16 wants a GradScaler, bf16 does
-// not.
+// Guards nest; with {.enabled = false} an inner one computes without autocast. A thread must destroy its
+// guards in the reverse order of their construction. Autocast caches the cast weights until the outermost
+// guard ends, or until one with another type begins or ends; without .cache_enabled it caches nothing.
+// (torch::nn::Linear passes its weight transposed, which is not cached; muster::Linear's weight is.) Use a
+// GradScaler with fp16; bf16 does not need one.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -22,15 +22,15 @@
 namespace muster {
 
 struct AutocastOptions {
-  std::optional<at::ScalarType> dtype =
-      std::nullopt;  // kBFloat16 or kHalf; none: bf16 on a CPU, fp16 on a GPU
+  // kBFloat16 or kHalf; empty: bf16 on a CPU, fp16 on a GPU.
+  std::optional<at::ScalarType> dtype = std::nullopt;
   bool enabled = true;
   bool cache_enabled = true;
 };
 
 class [[nodiscard]] Autocast {
  public:
-  // std::invalid_argument for another type, or a kind of device that has no autocast.
+  // Throws std::invalid_argument for another type, or for a kind of device that has no autocast.
   explicit Autocast(at::DeviceType device, const AutocastOptions& options = {});
   ~Autocast();
   Autocast(const Autocast&) = delete;

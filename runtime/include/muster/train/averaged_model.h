@@ -1,5 +1,5 @@
 // An average of a model's parameters over its training: torch.optim.swa_utils.AveragedModel, exponential
-// (EMA) or of equal weights (SWA).
+// (EMA) or with equal weights (SWA).
 //
 //   Net average;  // of the same architecture
 //   muster::AveragedModel ema(net, average, {.decay = 0.999});
@@ -8,8 +8,8 @@
 //   for (...) { ...; optimizer.step(); ema.update_parameters(); }
 //   average.eval();
 //
-// Both models outlive it. The parameters of data-parallel ranks are equal, and so are their averages: no rank
-// talks. For the training thread.
+// Both models must outlive it. Data-parallel ranks have equal parameters, so their averages are equal without
+// communication. For the training thread.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +24,16 @@ class LoadedState;
 class SavedState;
 
 struct AveragedModelOptions {
-  // average = decay * average + (1 - decay) * model; none: the mean of all updates.
+  // average = decay * average + (1 - decay) * model; empty: the mean of all updates.
   std::optional<double> decay = std::nullopt;
-  // Buffers of floats are averaged, too; else copied. Whole numbers, such as BatchNorm's num_batches_tracked,
-  // are always copied; Python averages them.
+  // true: averages floating-point buffers too; false: copies them. Integer buffers, such as BatchNorm's
+  // num_batches_tracked, are always copied; Python averages them.
   bool use_buffers = false;
 };
 
 class AveragedModel {
  public:
-  // std::invalid_argument if the models differ, or the decay is not between 0 and 1.
+  // Throws std::invalid_argument if the models differ, or if the decay is not between 0 and 1.
   template <detail::IsModel Model, detail::IsModel Average>
   AveragedModel(Model& model, Average& average, const AveragedModelOptions& options = {})
       : AveragedModel(detail::module_of(model), detail::module_of(average), options, 0) {}
@@ -41,7 +41,7 @@ class AveragedModel {
   void update_parameters();  // the first one copies
   std::int64_t n_averaged() const { return n_averaged_; }
 
-  // The count of updates, for TrainState; the average is a module of its own there.
+  // Saves the number of updates; add the average itself to the TrainState as a module.
   void save(SavedState& to) const;
   void load(LoadedState& from);
 
@@ -60,16 +60,17 @@ void update_batch_norm(torch::nn::Module& module, const Group* group,
                        const std::function<void()>& forward_all);
 }  // namespace detail
 
-// The running mean and variance of all BatchNorm layers, made anew: torch.optim.swa_utils.update_bn(), which
-// knows of one rank's batches alone. `forward_all` calls the module's forward() (not that of a
-// DistributedDataParallel, which sends buffers about) with this rank's batches; the mean of those of all
-// ranks of the group counts, each batch the same, and all have it. Ranks may have different numbers of
-// batches, unless layers of a SyncBatchNorm make them meet in each.
+// Recomputes the running mean and variance of all BatchNorm layers: torch.optim.swa_utils.update_bn(), but
+// over all ranks of the group.
+// `forward_all` calls the module's forward() with this rank's batches; not that of a DistributedDataParallel,
+// which sends buffers to other ranks.
+// All ranks get the mean over the batches of all ranks; each batch has the same weight. Ranks may have
+// different numbers of batches, unless the model has a SyncBatchNorm, which is collective in each batch.
 template <detail::IsModel Model>
 void update_bn(Model& model, const Group& group, const std::function<void()>& forward_all) {
   detail::update_batch_norm(detail::module_of(model), &group, forward_all);
 }
-// Of one process.
+// For a single process.
 template <detail::IsModel Model>
 void update_bn(Model& model, const std::function<void()>& forward_all) {
   detail::update_batch_norm(detail::module_of(model), nullptr, forward_all);

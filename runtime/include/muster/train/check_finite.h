@@ -1,10 +1,10 @@
-// Ends a training whose loss is not a number any more, where that begins.
+// Ends a training when its loss becomes NaN or infinite.
 //
 //   muster::check_finite(loss);
 //   loss.backward();
 //
-// It looks at this rank's values alone, and waits for the GPU if they are on one. A Checkpointer looks at the
-// parameters of what it saves by itself.
+// Checks only this rank's values, and waits for the GPU if they are on one. A Checkpointer checks the
+// parameters that it saves by itself.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,8 +12,8 @@
 
 namespace muster {
 
-// std::runtime_error if a value is NaN or infinite: it says which or how many, and with which batch of a
-// DataLoader this thread is training. `name` is what the message calls them.
+// Throws std::runtime_error if a value is NaN or infinite. The message says which value or how many, and
+// names the DataLoader's batch that this thread is training on. `name` is what the message calls the values.
 void check_finite(const at::Tensor& values, std::string_view name = "the loss");
 void check_finite(double value, std::string_view name = "the loss");
 

@@ -1,14 +1,15 @@
-// What is counted of classes and scores, over all ranks: torchmetrics' names, options and values.
+// Metrics of classes and scores, over all ranks: torchmetrics' names, options and values.
 //
 //   muster::F1Score f1(job, {.num_classes = 10, .average = muster::Average::kMacro});
 //   for (auto& batch : loader) f1.update(net->forward(batch.data), batch.target, loader.info().mask());
 //   const double score = f1.compute().item<double>();
 //
-// update() takes predictions [examples] of classes (integers), of two classes also the probability of class 1
-// (counted above 0.5), or scores [examples, classes], of which the highest counts; targets [examples]; and
-// a mask [examples], false for what is not counted: BatchInfo::mask(), which leaves out what samplers repeat,
-// or target != -100. std::invalid_argument for other shapes, and for classes that there are not (on the CPU;
-// on a GPU that is an assertion of CUDA's). compute() is collective. As in metrics.h otherwise.
+// update() takes predictions, targets [examples], and a mask. Predictions are classes [examples] (integers);
+// or, for two classes, the probability of class 1 (class 1 if above 0.5); or scores [examples, classes] (the
+// highest counts). The mask [examples] is false for examples that do not count: BatchInfo::mask(), which
+// excludes the samplers' repeated samples, or target != -100. Throws std::invalid_argument for other shapes,
+// and for classes out of range (on the CPU; on a GPU that is a CUDA assertion). compute() is collective. See
+// also metrics.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,8 +20,12 @@
 
 namespace muster {
 
-// Of the scores of all classes: one of all examples together; their mean over the classes that there were;
-// the same, by examples of each class; a tensor of all; or, of two classes, that of class 1.
+// How the scores of the classes are combined.
+// - kMicro: one score over all examples.
+// - kMacro: the mean over the classes that occur.
+// - kWeighted: the same mean, weighted by the number of examples per class.
+// - kNone: a tensor with the score of each class.
+// - kBinary: for two classes, the score of class 1.
 enum class Average { kMicro, kMacro, kWeighted, kNone, kBinary };
 
 struct ClassificationOptions {
@@ -39,11 +44,10 @@ class ConfusionMatrix {
  private:
   Group group_;
   std::int64_t num_classes_;
-  at::Tensor counts_;  // undefined: nothing yet
+  at::Tensor counts_;  // undefined: no data yet
 };
 
-// What the scores of classes have in common. compute() gives a double, [] or [classes]; a class that never
-// was has 0.
+// Base of the class scores. compute() returns a double, [] or [classes]; a class that never occurred has 0.
 class ClassScore {
  public:
   void update(const at::Tensor& predictions, const at::Tensor& target, const at::Tensor& mask = {}) {
@@ -76,10 +80,11 @@ class F1Score : public ClassScore {
   at::Tensor compute() const;
 };
 
-// The area under the ROC curve, exact: all scores are kept until reset(), and compute() gathers those of one
-// class at a time on one rank. kBinary: scores [examples] of class 1. kMacro, kWeighted, kNone: scores
-// [examples, classes], each class against all others; they are taken as they are, so give it
-// softmax(logits). A class without examples, or without others, counts with 0, and a warning says so.
+// The exact area under the ROC curve: keeps all scores until reset(); compute() gathers the scores of one
+// class at a time on one rank.
+// kBinary: scores [examples] of class 1. kMacro, kWeighted, kNone: scores [examples, classes], each class
+// against all others. Scores are used unchanged: pass softmax(logits).
+// A class without examples, or without examples of other classes, counts as 0, with a warning.
 class AUROC {
  public:
   AUROC(Group group, const ClassificationOptions& options);

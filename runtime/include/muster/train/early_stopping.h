@@ -1,4 +1,4 @@
-// Ends a training whose metric gets no better: Lightning's EarlyStopping, over all ranks.
+// Ends a training whose metric stops improving: Lightning's EarlyStopping, over all ranks.
 //
 //   muster::EarlyStopping early_stopping(job, {.patience = 3});
 //   muster::Checkpointer checkpoints(job, {.every = loader.batches_per_epoch(), .keep_best = 1,
@@ -11,11 +11,11 @@
 //       if (early_stopping.step(validation_loss.compute())) break;
 //       checkpoints.report("loss", early_stopping.last());
 //     }
-//     checkpoints.step(state);  // behind it, so that what is saved has counted the epoch
+//     checkpoints.step(state);  // after it: the saved state then includes this epoch
 //   }
 //   muster::load_model(net, job.checkpoint_dir(), {.best = true});
 //
-// The epoch that stops it is never the best. For one thread; the group, or the job, stays while it lives.
+// The epoch that stops the training is never the best. One thread; the group or job must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -28,26 +28,26 @@ class LoadedState;
 class SavedState;
 
 struct EarlyStoppingOptions {
-  enum class Mode { kMin, kMax };  // the least value is the best, or the greatest
+  enum class Mode { kMin, kMax };  // whether the smallest or the largest value is the best
   Mode mode = Mode::kMin;
-  std::int64_t patience = 3;  // so many epochs, one after the other, without an improvement stop it
-  double min_delta = 0;       // an improvement is more than this
-  bool check_finite = true;   // NaN or an infinity stops it
+  std::int64_t patience = 3;  // stop after this many epochs in a row without an improvement
+  double min_delta = 0;       // an improvement must be larger than this
+  bool check_finite = true;   // stop at NaN or infinity
 };
 
 class EarlyStopping {
  public:
   explicit EarlyStopping(Group group, const EarlyStoppingOptions& options = {});
 
-  // After each epoch, on all ranks: the same value, as metrics give it, or each rank's own, of which the mean
-  // counts. True: stop, and rank 0 says why, once.
+  // Call it on all ranks after each epoch, with the same value, as metrics return it, or with each rank's own
+  // value: then the mean counts. Returns true if the training should stop; rank 0 reports the reason once.
   bool step(double value);
 
   bool should_stop() const { return !reason_.empty(); }
-  const std::string& reason() const { return reason_; }  // empty: it goes on
-  double last() const { return last_; }                  // that all have agreed on
+  const std::string& reason() const { return reason_; }  // empty: continue
+  double last() const { return last_; }                  // the value that all ranks agreed on
   double best() const { return best_; }
-  std::int64_t best_epoch() const { return best_epoch_; }  // from 0; -1: none yet
+  std::int64_t best_epoch() const { return best_epoch_; }  // from 0; -1: no epoch yet
   std::int64_t epochs() const { return epochs_; }
 
   // For TrainState.

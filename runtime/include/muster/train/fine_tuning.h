@@ -1,4 +1,4 @@
-// Transfer learning: which parameters of a model learn, and how fast.
+// Transfer learning: chooses the parameters of a model that learn, and their learning rates.
 //
 //   auto model = muster::DistributedDataParallel(net, job, {.find_unused_parameters = true});
 //   muster::freeze(net, "backbone");
@@ -7,12 +7,13 @@
 //   ...
 //   if (loader.epoch() == 3) muster::unfreeze(net, "backbone");
 //
-// A part is named by what the names of its parameters begin with, up to a dot: "backbone", "backbone.layer4",
-// "head.weight"; "" is all of the model. DistributedDataParallel reduces what learns when it is made: what is
-// to stay frozen is frozen before, what is thawed later on is frozen after, with .find_unused_parameters =
-// true; its first forward() after the thaw of anything else throws. A checkpoint is restored into the groups
-// that the optimizer has: those of parts that learn later on are made from the beginning. For the training
-// thread.
+// A part is named by a prefix of its parameters' names, up to a dot: "backbone", "backbone.layer4",
+// "head.weight"; "" is the whole model.
+// DistributedDataParallel reduces the parameters that learn when it is constructed. Freeze what stays frozen
+// before that. Freeze what thaws later after that, with .find_unused_parameters = true. If anything else
+// thaws, the next forward() throws.
+// A checkpoint is restored into the optimizer's existing groups: create the groups of parts that learn later
+// from the beginning. For the training thread.
 #pragma once
 
 #include <memory>
@@ -26,14 +27,14 @@ namespace muster {
 
 namespace detail {
 int set_requires_grad(torch::nn::Module& module, const std::string& part, bool learns);
-// Of each part the parameters that belong to no longer one.
+// For each part, the parameters that do not belong to a longer part.
 std::vector<std::vector<at::Tensor>> parts_of(const torch::nn::Module& module,
                                               const std::vector<std::string>& parts);
 }  // namespace detail
 
-// No gradients are made for the part, and those that there are go, so that optimizers leave it alone; its
-// layers' buffers (BatchNorm's) change until the program calls eval() on them. How many parameters; those
-// that are the same tensor count once. std::invalid_argument if the model has no such part.
+// Turns off gradients for the part and deletes existing ones, so optimizers skip it. Buffers of its layers
+// (BatchNorm's) still change unless the program calls eval() on them. Returns the number of parameters;
+// shared ones count once. Throws std::invalid_argument if the model has no such part.
 template <detail::IsModel Model>
 int freeze(Model& model, const std::string& part) {
   return detail::set_requires_grad(detail::module_of(model), part, false);
@@ -43,11 +44,12 @@ int unfreeze(Model& model, const std::string& part) {
   return detail::set_requires_grad(detail::module_of(model), part, true);
 }
 
-// Groups for an optimizer, one for each part, of its options: LibTorch's, by their optimizer. Each parameter
-// belongs to the longest part that fits. std::invalid_argument if a part has none, or a parameter no part.
-// From LibTorch 2.12 on an option that equals its type's default (AdamW: learning rate 1e-3, weight decay
-// 0.01) counts as not set, and the group gets the optimizer's value. To give a group that default, set it in
-// the optimizer's param_groups() afterwards.
+// Groups for an optimizer, one per part, with that part's options: LibTorch's options of that optimizer. Each
+// parameter belongs to the longest part that matches. Throws std::invalid_argument if a part has no
+// parameter, or a parameter no part.
+// From LibTorch 2.12 on, an option equal to its type's default (AdamW: learning rate 1e-3, weight decay 0.01)
+// counts as not set, and the group gets the optimizer's value. To give a group that default, set it in the
+// optimizer's param_groups() afterwards.
 template <class Options, detail::IsModel Model>
 std::vector<torch::optim::OptimizerParamGroup> param_groups(
     Model& model, const std::vector<std::pair<std::string, Options>>& parts) {

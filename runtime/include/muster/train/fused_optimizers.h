@@ -1,11 +1,11 @@
-// LibTorch's Adam, AdamW and SGD whose step is one call of ATen's fused kernels for all parameters: what
-// Python's optimizers do with fused=True, bit for bit, on the CPU and on GPUs.
+// LibTorch's Adam, AdamW and SGD with a step that is one call of ATen's fused kernels for all parameters:
+// Python's optimizers with fused=True, bit for bit, on the CPU and on GPUs.
 //
 //   muster::FusedAdamW optimizer(net->parameters(), torch::optim::AdamWOptions(1e-3).weight_decay(0.01));
 //
-// Options, groups and state are LibTorch's, so that a checkpoint of torch::optim::AdamW can be gone on with
-// by a FusedAdamW, and the other way round. Parameters are dense, real, and without holes in memory, and so
-// are gradients; std::invalid_argument from step() otherwise. For one thread, as LibTorch's.
+// Options, groups and state are LibTorch's: a FusedAdamW can resume from a checkpoint of torch::optim::AdamW,
+// and the other way round. Parameters and gradients must be dense, real and contiguous in memory; else step()
+// throws std::invalid_argument. One thread, like LibTorch's.
 #pragma once
 
 #include <muster/checkpoint/saved_optimizer.h>

@@ -1,15 +1,16 @@
-// Keeps gradients small: torch.nn.utils.clip_grad_norm_, to the last bit and without waiting for a GPU.
+// Limits the norm of gradients: torch.nn.utils.clip_grad_norm_, to the last bit and without waiting for a
+// GPU.
 //
 //   loss.backward();
 //   muster::clip_grad_norm_(model, 1.0);
 //   optimizer.step();
 //
-// The norm is over all gradients as one vector. After backward() of a DistributedDataParallel gradients are
-// the same on all ranks, so each clips for itself and comes to the same; inside no_sync() they are not.
-// (torch::nn::utils::clip_grad_norm_ of LibTorch adds up in another order, and waits for the GPU.)
+// The norm is over all gradients as one vector. After backward() of a DistributedDataParallel all ranks have
+// the same gradients, so each clips on its own with the same result; inside no_sync() they differ.
+// (LibTorch's torch::nn::utils::clip_grad_norm_ adds in another order, and waits for the GPU.)
 //
-// Where ranks hold different parameters of one model, the norm is that of the whole: name the groups along
-// which they do, such as those of the pipeline and of the tensors' shards. It is then collective over them.
+// If ranks hold different parameters of one model, pass the groups of these ranks, such as the pipeline's or
+// the tensor shards': the norm is then over the whole model, and the call is collective over these groups.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,14 +19,14 @@
 
 namespace muster {
 
-// Scales the gradients in place so that their norm is at most max_norm, and returns the norm that they had, a
-// tensor of no dimension. Parameters without a gradient are left out. norm_type: 2, or any other, infinity
-// included. std::runtime_error if the norm is not finite and error_if_nonfinite is set; otherwise such
+// Scales the gradients in place so that their norm is at most max_norm. Returns the norm before scaling, a
+// tensor without dimensions. Skips parameters without a gradient. norm_type: 2 or any other, including
+// infinity. If the norm is not finite, throws std::runtime_error with error_if_nonfinite; without it
 // gradients become NaN or 0.
 at::Tensor clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type = 2.0,
                            bool error_if_nonfinite = false, const std::vector<Group>& groups = {});
 
-// Of a DistributedDataParallel, a module, or what points to one.
+// For a DistributedDataParallel, a module, or a pointer to one.
 template <class Model>
   requires requires(const Model& model) { model.parameters(); }
 at::Tensor clip_grad_norm_(const Model& model, double max_norm, double norm_type = 2.0,

@@ -1,6 +1,5 @@
-// Keeps gradients of fp16 from becoming zero: PyTorch's torch.amp.GradScaler. The loss is multiplied by a
-// scale, gradients are divided by it, and a step whose gradients have an infinity or a NaN is left out and
-// halves the scale.
+// Keeps fp16 gradients from becoming zero: PyTorch's torch.amp.GradScaler. It multiplies the loss by a scale,
+// and divides the gradients by it. If a gradient is infinite or NaN, it skips the step and halves the scale.
 //
 //   muster::GradScaler scaler(job);
 //   state.add("scaler", scaler);
@@ -11,9 +10,10 @@
 //     scaler.update();
 //   }
 //
-// Of any optimizer, of several, and with GradientAccumulation, where all but scale() comes with the last part
-// alone. What one rank of the group finds counts for all of them, so that unscale_(), or step() without it,
-// is collective. For the training thread; what it throws of calls in another order is std::logic_error.
+// Works with any optimizer, with several, and with GradientAccumulation: then call everything but scale()
+// only in the last part. A gradient that is not finite on one rank counts for the whole group, so unscale_(),
+// or step() without it, is collective. For the training thread. Calls in another order throw
+// std::logic_error.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,27 +30,27 @@ class SavedState;
 
 struct GradScalerOptions {
   double init_scale = 65536;
-  double growth_factor = 2;     // after growth_interval steps in a row without an infinity
-  double backoff_factor = 0.5;  // at once, of a step with one
+  double growth_factor = 2;     // after growth_interval finite steps in a row
+  double backoff_factor = 0.5;  // after each step that is not finite
   std::int64_t growth_interval = 2000;
-  bool enabled = true;  // false: nothing is scaled, and step() is the optimizer's
+  bool enabled = true;  // false: scales nothing, and step() is the optimizer's
 };
 
 class GradScaler {
  public:
-  // std::invalid_argument names the option that is wrong.
+  // Throws std::invalid_argument, which names the option that is wrong.
   explicit GradScaler(Group group, const GradScalerOptions& options = {});
 
   at::Tensor scale(const at::Tensor& loss) const;
-  // Divides the gradients; once in a step. std::invalid_argument if one is of fp16 itself.
+  // Divides the gradients by the scale; once per step. Throws std::invalid_argument if a gradient is fp16.
   void unscale_(torch::optim::Optimizer& optimizer);
-  // The optimizer's, unless a gradient of any rank is not finite. True: it was made.
+  // Steps the optimizer, unless a gradient of any rank is not finite. Returns true if it did.
   bool step(torch::optim::Optimizer& optimizer);
-  // After the steps of all optimizers; or to a scale of the program's own.
+  // Call it after the steps of all optimizers. `new_scale` sets the scale instead.
   void update(std::optional<double> new_scale = std::nullopt);
 
-  double get_scale() const;             // 1 if it is not enabled. On a GPU these wait for it
-  std::int64_t growth_tracker() const;  // steps in a row without an infinity
+  double get_scale() const;             // 1 if disabled. On a GPU both getters wait
+  std::int64_t growth_tracker() const;  // finite steps in a row
   bool is_enabled() const { return options_.enabled; }
   const GradScalerOptions& options() const { return options_; }
 

@@ -1,11 +1,11 @@
-// Finds a training that keeps the graphs of its steps, and so grows until memory runs out: the sum of losses
-// that were never asked for their item() is the usual one.
+// Finds a training that keeps the autograd graphs of its steps, and so grows until memory runs out. The usual
+// cause is a sum of losses without item().
 //
 //   muster::GraphWatch watch(job);
 //   for (...) { ...; loss.backward(); optimizer.step(); watch.step(loss, "loss"); }
 //
-// It holds on to nothing, and looks whether a graph of some steps ago still lives. What it finds is said
-// once. For the training thread.
+// It keeps no graph alive; it checks whether a graph of some steps ago still exists, and reports that once.
+// For the training thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,21 +19,21 @@ namespace muster {
 
 class GraphWatch {
  public:
-  // A graph that lives `steps` steps later is kept. std::invalid_argument for less than 2: a variable of the
-  // program has the last one.
+  // Reports a graph that still exists `steps` steps later. Throws std::invalid_argument for less than 2: a
+  // variable of the program keeps the previous step's graph.
   explicit GraphWatch(const Group& group, std::int64_t steps = 3);
 
-  // Once in each step, with what backward() was called on. The name is for the message; none: the tensor's
-  // own.
+  // Call it once per step, with the tensor on which backward() was called. `name` is for the message; empty:
+  // the tensor's own name.
   void step(const at::Tensor& loss, const std::string& name = "");
 
-  const std::string& found() const { return found_; }  // what was said; empty: nothing
+  const std::string& found() const { return found_; }  // the report; empty: none
 
  private:
   struct Watched {
     std::int64_t step;
     std::string name;
-    std::function<bool()> lives;  // whether the graph of that step does
+    std::function<bool()> lives;  // true while the graph of that step exists
   };
   int rank_;
   std::int64_t limit_;

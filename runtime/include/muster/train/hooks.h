@@ -1,5 +1,5 @@
-// Functions that are called when a layer is, or when a gradient arrives: PyTorch's hooks, which LibTorch's
-// modules do not have.
+// Functions that run when a layer is called or when a gradient arrives: PyTorch's hooks, which LibTorch's
+// modules lack.
 //
 //   auto hook = [&](auto& layer, auto& input, auto& output) {
 //     activations = output.detach();
@@ -8,10 +8,11 @@
 //   auto handle = muster::register_forward_hook(net, "features.3", hook);
 //   handle.remove();
 //
-// A layer can be reached where it is called by a Sequential, at any depth, and where it was declared to have
-// hooks: muster::Hooked<torch::nn::Conv2d> conv. What a forward() calls by a plain member, C++ calls
-// directly; such a layer is refused by name. Layers take one tensor and give one. Hooks run in the order in
-// which they were registered, until they are removed or the layer goes. For the thread of the forward pass.
+// A layer can have forward hooks if a Sequential calls it, at any depth, or if it is declared with hooks:
+// muster::Hooked<torch::nn::Conv2d> conv. C++ calls other members of a forward() directly, so registering a
+// hook on such a layer throws, with its name. Layers must take and return one tensor. Hooks run in the order
+// of their registration, until they are removed or the layer is destroyed. For the thread of the forward
+// pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,13 +28,13 @@
 
 namespace muster {
 
-// They return what takes the place of the input, the output or the gradient; an undefined tensor: nothing.
+// They return a replacement for the input, the output or the gradient; an undefined tensor keeps it.
 using ForwardPreHook = std::function<at::Tensor(torch::nn::Module& layer, const at::Tensor& input)>;
 using ForwardHook =
     std::function<at::Tensor(torch::nn::Module& layer, const at::Tensor& input, const at::Tensor& output)>;
 using GradientHook = std::function<at::Tensor(const std::string& parameter, const at::Tensor& gradient)>;
 
-// Takes a hook away again: a handle that goes leaves it. Not from within a hook.
+// Removes a hook. Destroying the handle does not remove it. Do not call remove() inside a hook.
 class HookHandle {
  public:
   explicit HookHandle(std::function<void()> remove) : remove_(std::move(remove)) {}
@@ -62,7 +63,7 @@ class Hooks {
   std::map<std::int64_t, ForwardHook> after_;
 };
 
-// Of a layer that is declared to have them.
+// Base of a layer that is declared with hooks.
 struct HasHooks {
   std::shared_ptr<Hooks> hooks = std::make_shared<Hooks>();
 };
@@ -73,7 +74,7 @@ HookHandle add_gradient_hook(torch::nn::Module& model, const std::string& part, 
 
 }  // namespace detail
 
-// std::invalid_argument if there is no layer of this name, or it cannot be reached.
+// Throws std::invalid_argument if the model has no layer of this name, or if the layer cannot have hooks.
 template <detail::IsModel Model>
 HookHandle register_forward_hook(Model& model, const std::string& name, ForwardHook hook) {
   return detail::add_forward_hook(detail::module_of(model), name, std::move(hook));
@@ -82,14 +83,15 @@ template <detail::IsModel Model>
 HookHandle register_forward_pre_hook(Model& model, const std::string& name, ForwardPreHook hook) {
   return detail::add_forward_pre_hook(detail::module_of(model), name, std::move(hook));
 }
-// For each parameter of a part, as freeze() names it; "": of the model. The gradient is this rank's, before
-// it is added to grad() and reduced. Not for parts without parameters that learn: std::invalid_argument.
+// Registers the hook for each parameter of a part, named as in freeze(); "" is the whole model. The hook gets
+// this rank's gradient, before it is added to grad() and reduced. Throws std::invalid_argument if no
+// parameter of the part learns.
 template <detail::IsModel Model>
 HookHandle register_gradient_hook(Model& model, const std::string& part, const GradientHook& hook) {
   return detail::add_gradient_hook(detail::module_of(model), part, hook);
 }
 
-// A layer as it is, with hooks.
+// A layer with hooks, otherwise unchanged.
 template <class Layer>
 class HookedImpl : public Layer, public detail::HasHooks {
  public:
@@ -99,7 +101,7 @@ class HookedImpl : public Layer, public detail::HasHooks {
     return hooks->run(*this, input, [this](const at::Tensor& in) { return Layer::forward(in); });
   }
 };
-// Of a holder: muster::Hooked<torch::nn::Linear> head = register_module("head", ...(64, 10)).
+// The holder of such a layer: muster::Hooked<torch::nn::Linear> head = register_module("head", ...(64, 10)).
 template <class Holder>
 class Hooked : public torch::nn::ModuleHolder<HookedImpl<typename Holder::ContainedType>> {
  public:

@@ -1,5 +1,5 @@
-// Keeps a training's numbers for people: TensorBoard's event files, metrics.jsonl and metrics.csv, in one
-// directory.
+// Writes a training's numbers for people to read: TensorBoard's event files, metrics.jsonl and metrics.csv,
+// in one directory.
 //
 //   muster::Logger logger(job, "runs/1");
 //   state.add("logger", logger);
@@ -7,15 +7,17 @@
 //   for (auto& batch : loader.epochs(10)) {
 //     ...
 //     logger.add_scalar("loss", loss.item<double>(), checkpoints.steps() + 1);
-//     checkpoints.step(state);  // behind it, so that what is saved has the row
+//     checkpoints.step(state);  // after it: the saved state then includes the row
 //   }
 //
-// The methods are SummaryWriter's. The group's first rank writes, at once and without a buffer; the calls of
-// the others do nothing, but where all ranks' values are reduced. A training that goes on from a checkpoint
-// cuts what was written behind it, so that steps which are made again are there once, and what this process
-// has written before the restore; one that goes on from none leaves what it finds in before-1, before-2 and
-// so on. Files of other writers in the directory stay as they are. What cannot be written is told once, and
-// the training goes on. For the training thread; the group, or the job, stays while it lives.
+// The methods are SummaryWriter's. The group's first rank writes, at once and unbuffered. On other ranks
+// calls do nothing, except those that reduce values over all ranks.
+// - A training that resumes from a checkpoint removes the rows written after it, so that repeated steps
+//   appear once, and the rows that this process wrote before the restore.
+// - A training that starts without a checkpoint moves existing files to before-1, before-2 and so on. Files
+//   of other programs in the directory stay.
+// - A failure to write is reported once, and the training continues.
+// For the training thread; the group or job must outlive it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -43,25 +45,25 @@ class Logger {
  public:
   using HParam = std::variant<bool, std::int64_t, double, std::string>;
 
-  // The directory is made with the first row.
+  // Creates the directory with the first row.
   Logger(Group group, const std::string& directory, const LoggerOptions& options = {});
   Logger(Logger&&) noexcept;
   ~Logger();
 
-  // A tag is not "step", "time" or "hparams", the members of each row of metrics.jsonl;
-  // std::invalid_argument on all ranks, unless there is none.
+  // `tag` must not be "step", "time" or "hparams", which every row of metrics.jsonl has: all ranks then throw
+  // std::invalid_argument, unless metrics.jsonl is off.
   void add_scalar(const std::string& tag, double value, std::int64_t step);
-  // Collective: of all ranks' values.
+  // Collective: reduces all ranks' values with `op`.
   void add_scalar(const std::string& tag, double value, std::int64_t step, ReduceOp op);
-  // Lightning's: several, which are one row.
+  // Lightning's: writes several values as one row.
   void log_metrics(const std::map<std::string, double>& metrics, std::int64_t step);
-  // Of all elements, of any shape and device. TensorBoard alone.
+  // Over all elements; any shape and device. Only to TensorBoard.
   void add_histogram(const std::string& tag, const at::Tensor& values, std::int64_t step);
-  // [1 or 3, height, width] or [height, width], bytes or floating-point numbers from 0 to 1; else
-  // std::invalid_argument. TensorBoard alone.
+  // [1 or 3, height, width] or [height, width], uint8 or floating-point from 0 to 1; else throws
+  // std::invalid_argument. Only to TensorBoard.
   void add_image(const std::string& tag, const at::Tensor& image, std::int64_t step);
   void add_text(const std::string& tag, const std::string& text, std::int64_t step);
-  // With metrics by which TensorBoard compares trainings of other hyper-parameters; they are scalars too.
+  // `metrics`: scalars that TensorBoard uses to compare hyperparameters.
   void add_hparams(const std::map<std::string, HParam>& hparams,
                    const std::map<std::string, double>& metrics = {});
 

@@ -1,5 +1,5 @@
-// Learning rates that change while a training goes on: PyTorch's schedules, by their names and options, with
-// its values bit for bit.
+// Learning rates that change during a training: PyTorch's schedules, with their names, options and values,
+// bit for bit.
 //
 //   muster::LRScheduler scheduler(optimizer, muster::SequentialLR{
 //       .schedulers = {muster::LinearLR{.start_factor = 0.1, .total_iters = 500},
@@ -8,8 +8,8 @@
 //   state.add("scheduler", scheduler);  // before restore()
 //   for (...) { ...; optimizer.step(); scheduler.step(); }
 //
-// Making one sets the rates of the first step, as in Python. One LRScheduler belongs to an optimizer, and
-// several schedules into a ChainedScheduler. The optimizer outlives it. For the training thread.
+// The constructor sets the rates of the first step, as in Python. Use one LRScheduler per optimizer; combine
+// several schedules in a ChainedScheduler. The optimizer must outlive it. For the training thread.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,9 @@ class LoadedState;
 class SavedState;
 struct LRSchedule;
 
-// What is a vector of numbers or functions has one for all groups of the optimizer, or one for each.
+// A vector of numbers or functions has one element for all of the optimizer's groups, or one per group.
 
-// The rate that the optimizer had, times what the function says of the count of steps.
+// The optimizer's initial rate, multiplied by the function of the number of steps.
 struct LambdaLR {
   std::vector<std::function<double(std::int64_t)>> lr_lambda;
 };
@@ -70,7 +70,7 @@ struct CosineAnnealingWarmRestarts {
   std::int64_t T_mult = 1;
   double eta_min = 0;
 };
-// Also of momentum, which is SGD's and RMSprop's, and Adam's beta1.
+// Also changes the momentum (of SGD and RMSprop) or beta1 (of Adam).
 struct OneCycleLR {
   enum class Anneal { kCos, kLinear };
   std::vector<double> max_lr{};
@@ -86,7 +86,7 @@ struct OneCycleLR {
   double final_div_factor = 1e4;
   bool three_phase = false;
 };
-// Its step() is given a metric, which is the same on all ranks: that of a muster metric's compute().
+// Call step(metric), with the same metric on all ranks, such as the compute() of a muster metric.
 struct ReduceLROnPlateau {
   enum class Mode { kMin, kMax };
   enum class ThresholdMode { kRel, kAbs };
@@ -99,17 +99,18 @@ struct ReduceLROnPlateau {
   std::vector<double> min_lr = {0};
   double eps = 1e-8;
 };
-// All of them in each step, in this order; of anything but ReduceLROnPlateau and ChainedScheduler.
+// Applies all schedules in each step, in this order; any but ReduceLROnPlateau and ChainedScheduler.
 struct ChainedScheduler {
   std::vector<LRSchedule> schedulers;
 };
-// One after the other; the next one begins at a milestone. Of anything that is none of these three.
+// One schedule after the other; each milestone begins the next. Any but ReduceLROnPlateau, ChainedScheduler
+// and SequentialLR.
 struct SequentialLR {
   std::vector<LRSchedule> schedulers;
   std::vector<std::int64_t> milestones{};
 };
 
-// Any of them.
+// Any schedule.
 struct LRSchedule : std::variant<LambdaLR, StepLR, MultiStepLR, ConstantLR, LinearLR, ExponentialLR,
                                  PolynomialLR, CosineAnnealingLR, CosineAnnealingWarmRestarts, OneCycleLR,
                                  ReduceLROnPlateau, ChainedScheduler, SequentialLR> {
@@ -118,21 +119,21 @@ struct LRSchedule : std::variant<LambdaLR, StepLR, MultiStepLR, ConstantLR, Line
 
 class LRScheduler {
  public:
-  // std::invalid_argument names the option that cannot be.
+  // Throws std::invalid_argument, which names the option that is wrong.
   LRScheduler(torch::optim::Optimizer& optimizer, const LRSchedule& schedule);
   LRScheduler(LRScheduler&&) noexcept;
   ~LRScheduler();
 
-  // After optimizer.step(), or after an epoch, as the schedule is meant. std::logic_error for
-  // ReduceLROnPlateau, after the last step of a OneCycleLR, and if the optimizer has got more groups.
+  // Call it after optimizer.step(), or after an epoch, as the schedule requires. Throws std::logic_error for
+  // ReduceLROnPlateau, after the last step of a OneCycleLR, and if groups were added to the optimizer.
   void step();
-  // For ReduceLROnPlateau alone, std::logic_error otherwise.
+  // For ReduceLROnPlateau; otherwise throws std::logic_error.
   void step(double metric);
 
-  std::vector<double> get_last_lr() const;  // of each group
-  std::int64_t last_epoch() const;          // steps since it was made; of a chain, those of its first
+  std::vector<double> get_last_lr() const;  // for each group
+  std::int64_t last_epoch() const;          // steps since construction; for a chain, the first schedule's
 
-  // How far it is, and the rates that it began with; its options are those of the program. For TrainState.
+  // Saves its progress and the initial rates; options are the program's. For TrainState.
   void save(SavedState& to) const;
   void load(LoadedState& from);
 

@@ -2,13 +2,12 @@
 //
 //   muster::Accuracy accuracy(job);
 //   for (auto& batch : loader) accuracy.update(net->forward(batch.data), batch.target, loader.info().mask());
-//   const double share = accuracy.compute();  // of all ranks, so on all ranks
+//   const double share = accuracy.compute();  // over all ranks, so call it on all ranks
 //
-// update() only adds up, on the device of what it is given, without waiting for it; compute() and
-// all_reduce() are collective, over CPU tensors. A mask of bools, one for each example, is false for what is
-// not counted: that of BatchInfo leaves out what samplers repeat to make the ranks even. A metric of nothing
-// is NaN, and a warning says so. A metric belongs to one thread; its group, or the job, stays while it lives.
-// Of classes: classification_metrics.h.
+// update() only adds, on the device of its arguments, without waiting for it. compute() and all_reduce() are
+// collective, over CPU tensors. A mask has a bool for each example, false for examples that do not count:
+// BatchInfo::mask() excludes the samplers' repeated samples. A metric without data is NaN, with a warning.
+// One thread uses a metric; its group or job must outlive it. For classes see classification_metrics.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,7 +27,7 @@ double all_reduce(const Group& group, double value, ReduceOp op);
 std::int64_t all_reduce(const Group& group, std::int64_t value, ReduceOp op);
 }  // namespace detail
 
-// One number from each rank's, the same on all. Integers go through 64 bits, others through double.
+// Reduces one number of each rank; all ranks get the result. Integers use 64 bits, other types double.
 template <class Value>
   requires std::is_arithmetic_v<Value>
 Value all_reduce(const Group& group, Value value, ReduceOp op = ReduceOp::kSum) {
@@ -36,17 +35,17 @@ Value all_reduce(const Group& group, Value value, ReduceOp op = ReduceOp::kSum) 
   return static_cast<Value>(detail::all_reduce(group, static_cast<Wide>(value), op));
 }
 
-// The weighted mean of all values of all ranks since the last reset().
+// The weighted mean of all ranks' values since the last reset().
 class MeanMetric {
  public:
   explicit MeanMetric(Group group) : group_(std::move(group)) {}
 
   void update(double value, double weight = 1.0);
-  // Each element has this weight. A mean loss of a batch weighs as much as the batch has examples.
+  // Every element has this weight. For the mean loss of a batch, pass the number of its examples.
   void update(const at::Tensor& values, double weight = 1.0);
-  // Elements that the mask, of the same shape, is true for.
+  // Only elements for which the mask, of the same shape, is true.
   void update_masked(const at::Tensor& values, const at::Tensor& mask);
-  double compute() const;  // NaN, with a warning, if there was no value
+  double compute() const;  // NaN, with a warning, without values
   void reset() { *this = MeanMetric(group_); }
 
  private:
@@ -56,15 +55,15 @@ class MeanMetric {
   at::Tensor sum_and_weight_;  // in double; undefined: 0
 };
 
-// The share of examples whose class has one of the top_k highest scores.
+// The fraction of examples whose class is among the top_k highest scores.
 class Accuracy {
  public:
   explicit Accuracy(Group group, std::int64_t top_k = 1) : mean_(std::move(group)), top_k_(top_k) {}
 
-  // Scores [examples, classes], classes [examples]; std::invalid_argument for other shapes, and for a class
-  // that has no score, as far as that shows without waiting for a GPU.
+  // Scores [examples, classes], classes [examples]. Throws std::invalid_argument for other shapes, and for a
+  // class without a score if that can be seen without waiting for a GPU.
   void update(const at::Tensor& scores, const at::Tensor& target, const at::Tensor& mask = {});
-  double compute() const { return mean_.compute(); }  // NaN, with a warning, if there was no example
+  double compute() const { return mean_.compute(); }  // NaN, with a warning, without examples
   void reset() { mean_.reset(); }
 
  private:
@@ -72,12 +71,12 @@ class Accuracy {
   std::int64_t top_k_;
 };
 
-// The mean over all elements of (prediction - target)^2.
+// The mean of (prediction - target)^2 over all elements.
 class MeanSquaredError {
  public:
   explicit MeanSquaredError(Group group) : mean_(std::move(group)) {}
 
-  // Of one shape, [examples, ...].
+  // Both have the same shape, [examples, ...].
   void update(const at::Tensor& predictions, const at::Tensor& target, const at::Tensor& mask = {});
   double compute() const { return mean_.compute(); }
   void reset() { mean_.reset(); }
@@ -86,13 +85,13 @@ class MeanSquaredError {
   MeanMetric mean_;
 };
 
-// e to the mean of -log softmax(logits)[target].
+// exp(mean of -log softmax(logits)[target]).
 class Perplexity {
  public:
   explicit Perplexity(Group group) : mean_(std::move(group)) {}
 
   // Logits [..., vocabulary], tokens [...]. The mask has the shape of the tokens, such as target != -100, or
-  // is one for each example.
+  // one element per example.
   void update(const at::Tensor& logits, const at::Tensor& target, const at::Tensor& mask = {});
   double compute() const;
   void reset() { mean_.reset(); }
@@ -101,7 +100,7 @@ class Perplexity {
   MeanMetric mean_;
 };
 
-// The mean of all values that the last updates, `window` of them on each rank, were given.
+// The mean of the values in the last `window` updates of each rank.
 class RunningMean {
  public:
   RunningMean(Group group, std::int64_t window) : group_(std::move(group)), window_(window) {}
@@ -114,18 +113,18 @@ class RunningMean {
  private:
   Group group_;
   std::int64_t window_;
-  std::deque<std::pair<at::Tensor, std::int64_t>> updates_;  // sum and count of each
+  std::deque<std::pair<at::Tensor, std::int64_t>> updates_;  // sum and count of each update
 };
 
-// Percentiles of all values of all ranks, exact: all are kept until reset(), in double, and gathered.
+// Exact percentiles of all ranks' values: keeps them until reset(), in double, and gathers them.
 class Quantile {
  public:
   explicit Quantile(Group group) : group_(std::move(group)) {}
 
   void update(double value);
   void update(const at::Tensor& values, const at::Tensor& mask = {});
-  // For each q between 0 and 1 the value below which that share of them lies, between two of them by a
-  // straight line, as torch.quantile. std::invalid_argument for another q.
+  // For each q in [0, 1], the q-quantile, with linear interpolation, as torch.quantile. Throws
+  // std::invalid_argument for another q.
   std::vector<double> compute(const std::vector<double>& q) const;
   void reset() { values_.clear(); }
 

@@ -1,7 +1,7 @@
 // Steps that survive running out of memory, and the search for a batch size that fits, on all ranks at once.
 //
 //   muster::OomSafeStep oom_safe_step(model, job);
-//   state.add("oom_safe_step", oom_safe_step);  // the size of microbatches goes on
+//   state.add("oom_safe_step", oom_safe_step);  // saves the size of microbatches
 //   for (auto& batch : loader.epochs(10)) {
 //     // The mean loss of these examples.
 //     oom_safe_step(batch.data.size(0), [&](std::int64_t begin, std::int64_t count) {
@@ -11,7 +11,7 @@
 //     optimizer.step();
 //   }
 //
-// For the training thread of ranks that are equal and of the whole model.
+// For the training thread. Ranks must be replicas of the whole model.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,27 +25,28 @@ namespace muster {
 class LoadedState;
 class SavedState;
 
-// Whether `error` says that the CPU's or a GPU's memory is used up, in the words of torch, C++, CUDA or a
+// True if `error` reports that memory of the CPU or a GPU ran out, in the words of torch, C++, CUDA or a
 // library that torch calls.
 bool is_out_of_memory(const std::exception& error);
 
 struct OomSafeStepOptions {
-  std::int64_t microbatch = 0;  // to begin with; 0: the whole batch
+  std::int64_t microbatch = 0;  // initial size; 0: the whole batch
 };
 
-// Forward and backward pass of a batch, its gradients reduced. Microbatches come one after the other, without
-// DistributedDataParallel; where one of any rank does not fit into memory, all ranks begin the step anew,
-// with microbatches of half the size, the same data, buffers and random numbers, and stay with that size. All
-// ranks have agreed that they are through before gradients are reduced; so reduction does not overlap with
-// the backward pass, which is the price. Gradients are those of the whole batch but for rounding, and
-// BatchNorm, which sees microbatches. `loss` calls the module itself, gives the mean of its examples, and may
-// not talk to other ranks (SyncBatchNorm does). Not with static_graph.
+// Runs the forward and backward pass of a batch and reduces its gradients. It processes microbatches one
+// after the other, without DistributedDataParallel. If one does not fit into the memory of any rank, all
+// ranks repeat the step with microbatches of half the size and the same data, buffers and random numbers, and
+// keep that size.
+// All ranks agree that the pass is complete before they reduce gradients; the price is that reduction does
+// not overlap with the backward pass.
+// Gradients are those of the whole batch, except for rounding and BatchNorm, which sees microbatches.
+// `loss` calls the module itself, returns the mean over its examples, and must not communicate with other
+// ranks (SyncBatchNorm does). Not with static_graph.
 //
-// What ranks agree on is memory for the microbatches, for the copy of the module's buffers that is kept
-// meanwhile, and for the reduction of DistributedDataParallel. A lack of memory elsewhere is one rank's
-// alone, which throws it while the others wait until that rank has ended: in the broadcast of rank 0's
-// buffers before a step, in what a communication hook or library takes for itself, and in optimizer.step(),
-// which makes its state in the first one.
+// The ranks agree on memory for the microbatches, for a copy of the module's buffers, and for
+// DistributedDataParallel's reduction. If memory runs out elsewhere, only that rank throws, and the others
+// wait until it has ended. This concerns the broadcast of rank 0's buffers before a step, memory of
+// communication hooks and libraries, and the first optimizer.step(), which allocates the optimizer's state.
 class OomSafeStep {
  public:
   using Loss = std::function<at::Tensor(std::int64_t begin, std::int64_t count)>;
@@ -60,13 +61,13 @@ class OomSafeStep {
     }
   }
 
-  // `size`: examples of this rank, 1 at least. The mean loss of this rank. std::runtime_error on all ranks
-  // where not even one example fits. What is no lack of memory is thrown on.
+  // `size`: this rank's number of examples, at least 1. Returns this rank's mean loss. Throws
+  // std::runtime_error on all ranks if not even one example fits. Rethrows errors that are not about memory.
   at::Tensor operator()(std::int64_t size, const Loss& loss);
 
   std::int64_t microbatch() const { return microbatch_; }  // 0: the whole batch
   std::int64_t retries() const { return retries_; }
-  double lost_seconds() const { return lost_seconds_; }  // in what was begun anew
+  double lost_seconds() const { return lost_seconds_; }  // time lost in repeated steps
 
   // For TrainState.
   void save(SavedState& to) const;
@@ -96,10 +97,10 @@ std::int64_t find_batch_size(torch::nn::Module& module, const Group& group,
                              const FindBatchSizeOptions& options);
 }  // namespace detail
 
-// The largest size at which `trial` (a forward and backward pass of made-up data, on this rank alone) fits
-// into the memory of each rank: by doubling, then by bisection. The model is left as it was, without
-// gradients, and so are random numbers. Leave some room: optimizers keep state from their first step on.
-// std::runtime_error if not even the first one fits.
+// The largest size at which `trial` fits into the memory of every rank: first doubles, then bisects. `trial`
+// runs a forward and backward pass on made-up data, on this rank alone. The model keeps its parameters and
+// buffers but has no gradients afterwards; random numbers are restored. Leave some memory free: optimizers
+// allocate state in their first step. Throws std::runtime_error if not even `first` fits.
 template <detail::IsModel Model>
 std::int64_t find_batch_size(Model& model, const Group& group, const std::function<void(std::int64_t)>& trial,
                              const FindBatchSizeOptions& options = {}) {

@@ -1,4 +1,4 @@
-// How far a training is, in one line: steps, loss, samples a second, time left.
+// A training's progress in one line: steps, loss, samples per second, time left.
 //
 //   auto bar = muster::progress(loader, 10);  // loader.epochs(10); without a number: one epoch
 //   for (auto& batch : bar) {
@@ -6,9 +6,9 @@
 //     bar.loss(loss);
 //   }
 //
-// Rank 0 prints it, on stdout: a bar that is drawn in place on a terminal, else a line every few seconds, and
-// the last one. A loss that is a tensor is read when it is printed, and not before: no step waits for a GPU.
-// `launch top` shows the numbers of each rank, but of a tensor only rank 0's. For the training thread.
+// Rank 0 prints to stdout: on a terminal a bar that it redraws in place, otherwise a line every few seconds,
+// and one at the end. It reads a tensor loss only when it prints, so no step waits for a GPU. `launch top`
+// shows the numbers of each rank, but tensor losses only of rank 0. For the training thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,21 +22,21 @@
 namespace muster {
 
 struct ProgressBarOptions {
-  std::int64_t first_step = 0;        // steps that were done before
-  std::int64_t total_steps = 0;       // 0: not known
-  std::int64_t samples_per_step = 0;  // of all ranks; 0: as after_step() says, or not known
+  std::int64_t first_step = 0;        // steps done before
+  std::int64_t total_steps = 0;       // 0: unknown
+  std::int64_t samples_per_step = 0;  // over all ranks; 0: take after_step()'s, or unknown
 };
 
-// For loops that are not over a loader.
+// For loops without a loader.
 class ProgressBar {
  public:
   explicit ProgressBar(const ProgressBarOptions& options = {});
   ProgressBar(ProgressBar&&) noexcept;
   ~ProgressBar();
 
-  void loss(const at::Tensor& value);  // of one element
+  void loss(const at::Tensor& value);  // one element
   void loss(double value);
-  // So many steps are done, the last one with so many samples on this rank.
+  // Reports that `step` steps are done, and that this rank had `samples` samples in the last one.
   void after_step(std::int64_t step, std::int64_t samples = 0);
 
  private:
@@ -81,7 +81,7 @@ class ProgressLoop {
   }
   std::default_sentinel_t end() const { return {}; }
 
-  // Of the step in hand.
+  // The loss of the current step.
   void loss(const at::Tensor& value) { bar_->loss(value); }
   void loss(double value) { bar_->loss(value); }
 
@@ -91,7 +91,7 @@ class ProgressLoop {
     try {
       return loader_->batches_per_epoch();
     } catch (const std::logic_error&) {
-      return 0;  // of an iterable dataset nobody knows
+      return 0;  // an iterable dataset has no known size
     }
   }
 
@@ -101,7 +101,7 @@ class ProgressLoop {
   std::optional<ProgressBar> bar_;
 };
 
-// The loader stays while it is gone through.
+// The loader must outlive the loop.
 template <class Sample, class BatchType>
 ProgressLoop<Sample, BatchType> progress(DataLoader<Sample, BatchType>& loader,
                                          std::optional<std::int64_t> epochs = std::nullopt) {

@@ -1,16 +1,19 @@
-// Where the time of a training's steps went, on all ranks: what to look at when it is slower than it should
-// be.
+// Where the time of a training's steps went, on all ranks: the first thing to look at when a training is
+// slow.
 //
 //   const auto profile = muster::step_profile(job);  // after the loop
 //   if (job.rank() == 0) std::fputs(profile.table().c_str(), stdout);
 //
-// The runtime measures by itself: a DataLoader the time in which training waits for it ("data"), a
-// DistributedDataParallel, a metric and Job::barrier() the time in which they wait for other ranks
-// ("communicate"), a Checkpointer the time in which training stands still ("checkpoint"), a muster::section
-// its own; the rest is "compute". A step ends with Checkpointer::step() or muster::step(); what comes
-// before the first such call is not counted. What is reduced while a backward pass computes costs no time and
-// is in no part. Of a model on GPUs the reduction is in "compute": the program does not wait for it. Under
-// `launch` the same stands in report.json, without a call.
+// The runtime measures by itself:
+// - "data": the training waits for a DataLoader.
+// - "communicate": a DistributedDataParallel, a metric or Job::barrier() waits for other ranks.
+// - "checkpoint": the training waits for a Checkpointer.
+// - a muster::section: its own time, under its own name.
+// - "compute": the rest.
+// A step ends with Checkpointer::step() or muster::step(); time before the first such call does not count.
+// Reduction that overlaps with a backward pass costs no time and is in no part. On GPUs the reduction is in
+// "compute", because the program does not wait for it. Under `launch`, report.json has the same numbers
+// without a call.
 #pragma once
 
 #include <cstdint>
@@ -22,24 +25,24 @@ namespace muster {
 
 struct StepPart {
   std::string name;
-  double mean_ms = 0;     // of a step, over all ranks
-  double share = 0;       // of the step, 0 to 1
-  double longest_ms = 0;  // on the rank that spends the most on it
-  int longest_rank = 0;   // in the job
+  double mean_ms = 0;     // per step, over all ranks
+  double share = 0;       // fraction of the step, 0 to 1
+  double longest_ms = 0;  // on the rank that spends the most time on it
+  int longest_rank = 0;   // its rank in the job
 };
 
 struct StepProfile {
-  int ranks = 0;           // that have made steps
-  std::int64_t steps = 0;  // counted
+  int ranks = 0;           // that have completed steps
+  std::int64_t steps = 0;  // steps counted
   double step_ms = 0;      // mean over all ranks
-  // data, compute, communicate, checkpoint, then sections; without those of no time.
+  // data, compute, communicate, checkpoint, then sections; parts without time are omitted.
   std::vector<StepPart> parts;
 
   double share_of(const std::string& name) const;  // 0 if there is no such part
-  std::string table() const;                       // some lines; empty if no step was counted
+  std::string table() const;                       // several lines; empty if no step was counted
 };
 
-// Of all steps so far of the members, the same on all. Collective.
+// Covers all steps so far of all members; all get the same result. Collective.
 StepProfile step_profile(const Group& group);
 
 }  // namespace muster

@@ -1,6 +1,6 @@
-// Augmentations that choose among many: AutoAugment (Cubuk et al., 2018), RandAugment (Cubuk et al., 2019)
-// and TrivialAugment Wide (Müller, Hutter, 2021), as torchvision has them. Part of
-// muster/vision/transforms.h, which says what all transforms share. Images of one or three channels.
+// Augmentations that choose among many operations: AutoAugment (Cubuk et al., 2018), RandAugment (Cubuk et
+// al., 2019) and TrivialAugment Wide (Müller, Hutter, 2021), as in torchvision. Part of
+// muster/vision/transforms.h, which describes what all transforms share. For images of one or three channels.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +14,7 @@ enum class AutoAugmentPolicy { kImageNet, kCifar10, kSvhn };
 struct AutoAugmentOptions {
   AutoAugmentPolicy policy = AutoAugmentPolicy::kImageNet;
   InterpolationMode interpolation = InterpolationMode::kNearest;
-  std::optional<Fill> fill = std::nullopt;  // none: 0
+  std::optional<Fill> fill = std::nullopt;  // empty: 0
 };
 class AutoAugment {
  public:
@@ -26,9 +26,9 @@ class AutoAugment {
 };
 
 struct RandAugmentOptions {
-  int num_ops = 2;              // one after the other
-  int magnitude = 9;            // of each
-  int num_magnitude_bins = 31;  // into which magnitudes are divided
+  int num_ops = 2;              // operations in sequence
+  int magnitude = 9;            // of each operation
+  int num_magnitude_bins = 31;  // number of steps in the range of magnitudes
   InterpolationMode interpolation = InterpolationMode::kNearest;
   std::optional<Fill> fill = std::nullopt;
 };

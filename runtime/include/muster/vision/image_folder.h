@@ -2,10 +2,10 @@
 //
 //   root/cat/1.jpg  root/cat/more/2.png  root/dog/3.jpg
 //
-// Classes are numbered by the sorted names of the folders in `root`. A class's images are the files in its
-// folder and in all folders below it, links followed, in torchvision's order: sorted by folder, then by name.
-// The tree is listed once, when the data set is made, without looking into a file; one warning counts by kind
-// what is not read. Safe to read from several threads.
+// Classes are numbered in the sorted order of the folders in `root`. A class has the image files in its
+// folder and in all folders below it, following links, in torchvision's order: sorted by folder, then by
+// name. The constructor lists the tree once without opening a file; one warning counts, by kind, the files
+// that it ignores. Safe to read from several threads.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,17 @@ namespace muster {
 
 struct ImageFolderOptions {
   ImageReadMode mode = ImageReadMode::kRgb;
-  // How names of images end, in small letters; names are compared without regard to case. These are
+  // Endings of image names, in lower case; names are compared without regard to case. The default is
   // torchvision's IMG_EXTENSIONS.
   std::vector<std::string> extensions = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
                                          ".pgm", ".tif",  ".tiff", ".webp"};
-  bool allow_empty = false;  // classes without an image
+  bool allow_empty = false;  // allow classes without an image
 };
 
 class ImageFolder : public Dataset<> {
  public:
-  // std::runtime_error for what cannot be read, for a link to nothing, for no class, and, unless they are
-  // allowed, for classes without an image.
+  // Throws std::runtime_error for a folder that cannot be read, for a link to nothing, if there is no class,
+  // and for a class without images unless allow_empty.
   explicit ImageFolder(std::string root, ImageFolderOptions options = {});
 
   const std::vector<std::string>& classes() const { return classes_; }
@@ -39,8 +39,8 @@ class ImageFolder : public Dataset<> {
   std::string path(std::int64_t index) const;
 
   std::int64_t size() const override { return static_cast<std::int64_t>(targets_.size()); }
-  Example get(std::int64_t index) const override;  // what read_image() gives, and int64 []
-  // Of images of one size: uint8 [batch, channels, height, width], contiguous.
+  Example get(std::int64_t index) const override;  // read_image()'s tensor, and int64 []
+  // Requires images of the same size: uint8 [batch, channels, height, width], contiguous.
   Batch get_batch(std::span<const std::int64_t> indices) const override;
   std::string name() const override { return root_; }
 
@@ -52,8 +52,8 @@ class ImageFolder : public Dataset<> {
   std::vector<std::string> classes_;
   std::map<std::string, std::int64_t> class_to_index_;
   std::vector<std::int64_t> targets_;
-  // Paths below root_ one after the other: of a million images, these take less memory and time than as
-  // many strings.
+  // Paths below root_, concatenated: for a million images this takes less memory and time than a string for
+  // each.
   std::string paths_;
   std::vector<std::size_t> path_ends_;
 };

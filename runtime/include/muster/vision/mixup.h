@@ -1,5 +1,5 @@
-// MixUp (Zhang et al., 2017) and CutMix (Yun et al., 2019): each image of a batch is mixed with the one
-// before it, and so are the labels, as torchvision has it.
+// MixUp (Zhang et al., 2017) and CutMix (Yun et al., 2019), as in torchvision: mixes each image of a batch
+// with the previous image, and their labels likewise.
 //
 //   const muster::transforms::MixUp mix({.num_classes = 10});
 //   muster::DataLoader loader(dataset, {.batch_size = 64, .shuffle = true, .num_workers = 4}, job,
@@ -7,11 +7,11 @@
 //                               return mix(muster::default_collate(samples));
 //                             });
 //
-// Function objects from a batch, data [batch, channels, height, width] (of MixUp floating) and target [batch]
-// of int64 or [batch, classes], to another, with target [batch, classes], floating; on any device. They draw
-// from sample_random(): in a collate_fn the same batch comes out whoever loads it, after a restart too; in
-// the training loop, where no sample is read, only where there are no workers. std::invalid_argument says
-// what does not fit. Safe from any thread.
+// Function objects that map a batch to a batch. Input: data [batch, channels, height, width] (floating-point
+// for MixUp), target int64 [batch] or [batch, classes]. Output: target [batch, classes], floating-point. Any
+// device. They draw from sample_random(): in a collate_fn the same batch gives the same result with any
+// worker and after a restart. In the training loop, where no sample is being read, that holds only without
+// workers. Throw std::invalid_argument, which says what does not fit. Safe from any thread.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@
 namespace muster::transforms {
 
 struct MixUpOptions {
-  double alpha = 1;              // shares come from Beta(alpha, alpha)
-  std::int64_t num_classes = 0;  // may be left out if targets are [batch, classes]
+  double alpha = 1;              // the mixing ratio is drawn from Beta(alpha, alpha)
+  std::int64_t num_classes = 0;  // may be omitted if targets are [batch, classes]
 };
 class MixUp {
  public:
@@ -32,7 +32,7 @@ class MixUp {
   MixUpOptions options_;
 };
 
-// A rectangle of the image before is pasted, and labels are mixed by its area.
+// Pastes a rectangle of the previous image, and mixes the labels by its area.
 class CutMix {
  public:
   explicit CutMix(MixUpOptions options = {});

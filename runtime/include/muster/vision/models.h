@@ -1,13 +1,14 @@
-// Known networks with the names and the numbers of torchvision's, so that its published weights load by name.
+// Well-known networks with torchvision's parameter names and architecture, so its published weights load by
+// name.
 //
 //   auto net = muster::models::resnet50();
 //   muster::load_model(net, "resnet50.safetensors");
 //   const torch::nn::Linear head(net->fc->options.in_features(), 10);
 //   net->fc = net->replace_module("fc", head);
 //
-// A parameter or buffer is called what it is called there ("layer1.0.downsample.0.weight"), and begins with a
-// value from the same distribution. The members that are named are heads, to be replaced as above. Modules
-// like any other: for one thread.
+// Parameters and buffers have torchvision's names ("layer1.0.downsample.0.weight") and are initialized from
+// the same distributions. The public members are the heads, to be replaced as above. Modules like any other:
+// one thread at a time.
 #pragma once
 
 #include <array>
@@ -25,8 +26,7 @@ namespace muster::models {
 
 struct ResNetOptions {
   std::array<std::int64_t, 4> blocks{3, 4, 6, 3};  // of layer1 to layer4
-  bool bottleneck =
-      true;  // blocks of three convolutions, with four times as many channels going out; else of two
+  bool bottleneck = true;  // blocks of three convolutions, with four times the output channels; false: of two
   std::int64_t width = 64;  // channels of the first convolution
   std::int64_t classes = 1000;
 };
@@ -40,7 +40,7 @@ class ResNetImpl : public torch::nn::Module {
   torch::nn::Linear fc = nullptr;
 
  private:
-  torch::nn::Sequential start_ = nullptr;  // what comes before the blocks
+  torch::nn::Sequential start_ = nullptr;  // the layers before the blocks
   std::vector<torch::nn::Sequential> layers_;
 };
 TORCH_MODULE(ResNet);
@@ -49,14 +49,14 @@ ResNet resnet18(std::int64_t classes = 1000);
 ResNet resnet34(std::int64_t classes = 1000);
 ResNet resnet50(std::int64_t classes = 1000);
 
-// The same network as a list, for a pipeline: the layers before the blocks, each block, and the layers behind
+// The same network as a list for a pipeline: the layers before the blocks, each block, and the layers after
 // them. PipelineLayers(resnet_layers(options), seed) makes stages of it.
 std::vector<NamedLayer> resnet_layers(const ResNetOptions& options);
 
 struct VGGOptions {
-  int layers = 16;  // that have weights: 11, 13, 16 or 19; else std::invalid_argument
+  int layers = 16;  // layers with weights: 11, 13, 16 or 19; else throws std::invalid_argument
   bool batch_norm = false;
-  std::int64_t hidden = 4096;  // of each of the head's two
+  std::int64_t hidden = 4096;  // width of the head's two hidden layers
   double dropout = 0.5;
   std::int64_t classes = 1000;
 };
@@ -64,7 +64,7 @@ struct VGGOptions {
 class VGGImpl : public torch::nn::Module {
  public:
   explicit VGGImpl(const VGGOptions& options = {});
-  // Images [batch, 3, height, width], of 32 pixels and more, to logits [batch, classes].
+  // Images [batch, 3, height, width], at least 32 pixels in both directions, to logits [batch, classes].
   at::Tensor forward(const at::Tensor& images);
 
   torch::nn::Sequential classifier = nullptr;
@@ -86,9 +86,9 @@ VGG vgg19_bn(std::int64_t classes = 1000);
 // ViT-B/16.
 struct VisionTransformerOptions {
   std::int64_t image_size = 224;  // height and width
-  std::int64_t patch_size = 16;   // a divisor of it; else std::invalid_argument
+  std::int64_t patch_size = 16;   // must divide image_size; else throws std::invalid_argument
   std::int64_t layers = 12;
-  std::int64_t heads = 12;  // a divisor of width; else std::invalid_argument
+  std::int64_t heads = 12;  // must divide width; else throws std::invalid_argument
   std::int64_t width = 768;
   std::int64_t hidden = 3072;
   double dropout = 0;

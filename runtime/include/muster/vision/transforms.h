@@ -5,10 +5,10 @@
 //                                    transforms::Normalize({0.485, 0.456, 0.406}, {0.229, 0.224, 0.225})});
 //   const auto dataset = muster::transformed(images, train);
 //
-// Function objects from an image on the CPU, [channels, height, width], uint8 or floating, to another; what
-// they are given they leave as it is. They draw from sample_random(): the same image comes out for the same
-// seed, epoch and place in the order, whoever loads it. std::invalid_argument says what does not fit. Safe
-// from any thread.
+// Function objects that map an image on the CPU, [channels, height, width], uint8 or floating-point, to
+// another; they leave their input unchanged. They draw from sample_random(): the same seed, epoch and place
+// in the order give the same image with any worker. Throw std::invalid_argument, which says what does not
+// fit. Safe from any thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,7 +31,7 @@ class Compose {
   std::vector<Step> steps_;
 };
 
-// All of them, or none.
+// Applies all of the transforms, or none.
 class RandomApply {
  public:
   explicit RandomApply(std::vector<Compose::Step> transforms, double p = 0.5);
@@ -42,7 +42,7 @@ class RandomApply {
   double p_;
 };
 
-// One of them. `p` is how likely each is, and need not sum up to 1; empty: all alike.
+// Applies one of the transforms. `p`: how likely each is; need not sum to 1. Empty: all equally likely.
 class RandomChoice {
  public:
   explicit RandomChoice(std::vector<Compose::Step> transforms, std::vector<double> p = {});
@@ -50,7 +50,7 @@ class RandomChoice {
 
  private:
   std::vector<Compose::Step> transforms_;
-  std::vector<double> ends_;  // of each one's part of 0 .. the last
+  std::vector<double> ends_;  // upper ends of each transform's interval in [0, last end)
 };
 
 }  // namespace muster::transforms

@@ -1,5 +1,4 @@
-// Which values the pixels of an image have. Part of muster/vision/transforms.h, which says what all
-// transforms share.
+// Transforms of pixel values. Part of muster/vision/transforms.h, which describes what all transforms share.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +11,7 @@
 namespace muster::transforms {
 
 struct ToDtypeOptions {
-  bool scale = false;  // uint8's 0 .. 255 to 0 .. 1 and back
+  bool scale = false;  // map uint8's 0 .. 255 to 0 .. 1 and back
 };
 class ToDtype {
  public:
@@ -24,7 +23,8 @@ class ToDtype {
   bool scale_;
 };
 
-// (value - mean) / std, for each channel; of floating images. One mean and std serve for all channels.
+// (value - mean) / std, for each channel of a floating-point image. A single mean and std apply to all
+// channels.
 class Normalize {
  public:
   Normalize(std::vector<double> mean, std::vector<double> std);
@@ -34,7 +34,7 @@ class Normalize {
   at::Tensor mean_, std_;
 };
 
-// 0.2989 red + 0.587 green + 0.114 blue, once or three times.
+// 0.2989 red + 0.587 green + 0.114 blue, in one channel or copied to three.
 class Grayscale {
  public:
   explicit Grayscale(std::int64_t num_output_channels = 1);
@@ -51,9 +51,9 @@ struct Jitter {
   double spread = 0;
   std::optional<Range> range;
 };
-// Each of the four, in random order, by a factor from [1 - x, 1 + x], or from {low, high}; hue is turned by a
-// part of the circle from -x to x, or from {low, high}. What changes nothing is left out. Saturation and hue
-// need three channels.
+// Applies all four in random order. Brightness, contrast and saturation change by a factor from [1 - x, 1 +
+// x] or {low, high}; hue turns by a fraction of the circle from [-x, x] or {low, high}. Changes of size 0 are
+// skipped. Saturation and hue need three channels.
 struct ColorJitterOptions {
   Jitter brightness = 0, contrast = 0, saturation = 0, hue = 0;
 };
@@ -79,7 +79,7 @@ struct KernelSize {
   KernelSize(std::int64_t the_width, std::int64_t the_height) : width(the_width), height(the_height) {}
   std::int64_t width, height;
 };
-// The edges are padded with their reflection.
+// Pads the edges with their reflection.
 class GaussianBlur {
  public:
   explicit GaussianBlur(KernelSize kernel_size, Range sigma = {0.1, 2});

@@ -1,5 +1,5 @@
-// Where the pixels of an image lie: crops, flips, sizes, turns. Part of muster/vision/transforms.h, which
-// says what all transforms share.
+// Transforms of pixel positions: crops, flips, sizes, rotations. Part of muster/vision/transforms.h, which
+// describes what all transforms share.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,10 +23,11 @@ struct Point {
   double x, y;
 };
 
-// How a pixel is made of those around the place that it comes from. Turns know the nearest one and bilinear.
+// How a pixel is computed from the pixels around its source position. Rotations, affine and perspective
+// transforms support only kNearest and kBilinear.
 enum class InterpolationMode { kNearest, kNearestExact, kBilinear, kBicubic };
 
-// What lies outside of an image.
+// The pixels outside of an image.
 enum class PaddingMode {
   kConstant,   // `fill`
   kEdge,       // 1 1 | 1 2 3
@@ -41,7 +42,7 @@ struct Fill {
   std::vector<double> values;
 };
 
-// So many pixels on all sides, on left and right and on top and bottom, or on each.
+// The number of pixels on all sides; on left/right and top/bottom; or on each side.
 struct Padding {
   Padding(std::int64_t all) : Padding(all, all) {}
   Padding(std::int64_t horizontal, std::int64_t vertical)
@@ -51,7 +52,7 @@ struct Padding {
   std::int64_t left, top, right, bottom;
 };
 
-// From -most to most, or between two. Against the clock.
+// From -most to most, or from low to high. Counter-clockwise.
 struct Degrees {
   Degrees(double most) : low(-most), high(most) {}
   Degrees(double the_low, double the_high) : low(the_low), high(the_high) {}
@@ -91,8 +92,8 @@ class Pad {
 };
 
 struct RandomCropOptions {
-  Padding padding = 0;         // before the crop is taken
-  bool pad_if_needed = false;  // images that are still too small; otherwise they are refused
+  Padding padding = 0;         // applied before the crop
+  bool pad_if_needed = false;  // pad images that are still too small; false: throw
   Fill fill = 0;
   PaddingMode padding_mode = PaddingMode::kConstant;
 };
@@ -118,14 +119,14 @@ class CenterCrop {
 
 struct ResizeOptions {
   InterpolationMode interpolation = InterpolationMode::kBilinear;
-  bool antialias = true;  // of bilinear and bicubic
-  // Limit of the longer side, where one side is given: the shorter one shrinks with it. 0: no limit.
+  bool antialias = true;  // for bilinear and bicubic
+  // Limit for the longer side if only the shorter one is given: both then shrink. 0: no limit.
   std::int64_t max_size = 0;
 };
-// The values are those of torch.nn.functional.interpolate.
+// Computes the values of torch.nn.functional.interpolate.
 class Resize {
  public:
-  explicit Resize(std::int64_t shorter_side, ResizeOptions options = {});  // the other one in proportion
+  explicit Resize(std::int64_t shorter_side, ResizeOptions options = {});  // keeps the aspect ratio
   explicit Resize(ImageSize size, ResizeOptions options = {});
   at::Tensor operator()(const at::Tensor& image) const;
 
@@ -136,8 +137,8 @@ class Resize {
 };
 
 struct RandomResizedCropOptions {
-  Range scale = {0.08, 1};         // of the image's area
-  Range ratio = {3. / 4, 4. / 3};  // of width to height
+  Range scale = {0.08, 1};         // fraction of the image's area
+  Range ratio = {3. / 4, 4. / 3};  // width / height
   InterpolationMode interpolation = InterpolationMode::kBilinear;
   bool antialias = true;
 };
@@ -153,8 +154,8 @@ class RandomResizedCrop {
 
 struct RandomRotationOptions {
   InterpolationMode interpolation = InterpolationMode::kNearest;
-  bool expand = false;                         // the image grows so that all of it is seen
-  std::optional<Point> center = std::nullopt;  // none: of the image
+  bool expand = false;                         // enlarge the image so that nothing is cut off
+  std::optional<Point> center = std::nullopt;  // empty: the image's center
   Fill fill = 0;
 };
 class RandomRotation {
@@ -178,16 +179,16 @@ struct RandomAffineOptions {
   struct Translate {
     double horizontal, vertical;
   };
-  Translate translate = {0, 0};  // at most such a part of width and height, to either side
+  Translate translate = {0, 0};  // at most this fraction of width and height, in either direction
   Range scale = {1, 1};
   Shear shear = 0;
   InterpolationMode interpolation = InterpolationMode::kNearest;
   Fill fill = 0;
-  std::optional<Point> center = std::nullopt;  // none: of the image
+  std::optional<Point> center = std::nullopt;  // empty: the image's center
 };
 class RandomAffine {
  public:
-  explicit RandomAffine(Degrees degrees, RandomAffineOptions options = {});  // with the clock
+  explicit RandomAffine(Degrees degrees, RandomAffineOptions options = {});  // clockwise
   at::Tensor operator()(const at::Tensor& image) const;
 
  private:
@@ -196,7 +197,7 @@ class RandomAffine {
 };
 
 struct RandomPerspectiveOptions {
-  double distortion_scale = 0.5;  // how far a corner goes to the middle at most
+  double distortion_scale = 0.5;  // how far a corner moves at most toward the middle
   double p = 0.5;
   InterpolationMode interpolation = InterpolationMode::kBilinear;
   Fill fill = 0;
@@ -215,7 +216,7 @@ struct RandomErasingOptions {
   Range scale = {0.02, 0.33};
   Range ratio = {0.3, 3.3};
   Fill value = 0;
-  bool random_value = false;  // noise of mean 0 and variance 1 in its place, of floating images
+  bool random_value = false;  // fill with noise of mean 0 and variance 1; floating-point images only
 };
 class RandomErasing {
  public:

@@ -43,12 +43,12 @@ std::vector<at::Tensor> call_forward(Module& module, const std::vector<at::Tenso
   return tensors_of(module.forward(inputs[I]...));
 }
 
-// Calls it with as many tensors as there are, or with all in one vector.
+// Calls forward() with as many arguments as there are tensors, or with all of them in one vector.
 template <std::size_t Count, class Module>
 std::vector<at::Tensor> forward_tensors(Module& module, const std::vector<at::Tensor>& inputs) {
   if constexpr (Count > kMostStageInputs) {
     throw std::invalid_argument(
-        fmt::format("a stage gets {} tensors, and its forward() does not take so many", inputs.size()));
+        fmt::format("a stage gets {} tensors, but its forward() does not take that many", inputs.size()));
   } else {
     if constexpr (takes<Module>(std::make_index_sequence<Count>())) {
       if (inputs.size() == Count) return call_forward(module, inputs, std::make_index_sequence<Count>());
@@ -57,8 +57,8 @@ std::vector<at::Tensor> forward_tensors(Module& module, const std::vector<at::Te
   }
 }
 
-// What forward() takes only if it takes whatever it is given, as that of torch::nn::Sequential, which knows
-// its arguments by the first layer alone.
+// An argument type that only a forward() with arbitrary arguments accepts, such as torch::nn::Sequential's:
+// the first layer alone determines what that one takes.
 struct Anything {};
 template <class Module>
 constexpr bool takes_vector() {
