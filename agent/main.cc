@@ -1,15 +1,15 @@
-// agent: started on a node by a bootstrap of the launcher's, never by a person.
+// agent: a bootstrap of the launcher starts it on a node; people do not.
 //
 //   agent --control-fd FD --node K --incarnation N     a local agent: FD is its end of a socketpair
 //   agent --connect ADDRESS:PORT[,...] --identity JOB/ROLE/K/N --node K --incarnation N [--or-stdio]
 //       [--stdio-first]
-//   agent --stdio [--identity JOB/ROLE/K/N] --node K --incarnation N     any other; its key comes on stdin,
-//   64 hexadecimal digits
-//   agent --sweep JOB --node K [--below N] [--kill]     looks for what is left here of that node, and exits
+//   agent --stdio [--identity JOB/ROLE/K/N] --node K --incarnation N     any other agent; it reads its key,
+//       64 hexadecimal digits, from stdin
+//   agent --sweep JOB --node K [--below N] [--kill]     looks on this host for what is left of that node
 //
-// N counts the starts of this node's agent, and is 1 if it is not given.
+// N counts the starts of this node's agent; default: 1.
 //
-// The wiring: connection, parts, agent.
+// main() does the wiring: connection, parts, agent.
 #include <csignal>
 #include <linux/close_range.h>
 #include <unistd.h>
@@ -46,9 +46,9 @@ wire::Hello hello(const Arguments& arguments, const ProcessIdentity& self) {
   const AgentId own = arguments.agent;
   return {own.node, static_cast<std::int32_t>(self.pid), self.host, MUSTER_VERSION, count_cores(),
           own.incarnation,
-          // A local agent needs none, and starts without a look at them.
+          // A local agent needs no addresses, and starts without reading them.
           arguments.control_fd ? std::vector<std::string>() : net::addresses_to_tell(),
-          // A container has a name of its own, and counts as a machine.
+          // A container has its own host name, and counts as a machine.
           self.boot_id.empty() ? "" : fmt::format("{} {}", self.boot_id, self.host)};
 }
 
@@ -59,8 +59,8 @@ awaitable<void> move(Control& control, const Arguments& arguments, Link& link, A
   agent.leave("it cannot connect to its launcher");
 }
 
-// What a library throws (no thread or no memory could be had) ends the agent as a signal would: the guardian,
-// to whom nobody has said goodbye, ends what the agent leaves.
+// An exception from a library (no thread or no memory) ends the agent as a signal would: the guardian gets no
+// goodbye, and ends what the agent leaves.
 void run_all(asio::io_context& io) {
   try {
     io.run();
@@ -71,7 +71,8 @@ void run_all(asio::io_context& io) {
   }
 }
 
-// Until the agent has left; the exit code. Everything goes in the reverse order: the guardian last.
+// Runs until the agent has left, and returns the exit code. Objects are destroyed in reverse order, the
+// guardian last.
 int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> channel,
           const Arguments& arguments, const ProcessIdentity& self) {
   const AgentId own = arguments.agent;
@@ -95,7 +96,7 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> 
               [&](const Quit& quit) {
                 exit_code = quit.exit_code;
                 if (quit.leaves_processes) guardian.inherit();
-                // Not now: the task that brought this about would be cancelled while it runs.
+                // Not now: that would cancel the task that is running this.
                 asio::post(io, [&tasks, &control] {
                   tasks.cancel();
                   control.finish();
@@ -120,7 +121,7 @@ int run(const Arguments& arguments) {
   Control control(io);
   const ProcessIdentity self = own_identity();
   auto channel = control.connect(arguments, self);
-  // What another start of this node's agent left must not meet the ranks that this one will start.
+  // Processes that an earlier agent of this node left must be gone before this one starts ranks.
   if (channel && !arguments.job.empty() && arguments.agent.incarnation > Incarnation(1)) {
     const auto left = sweep({arguments.job, arguments.agent.node, arguments.agent.incarnation, true});
     for (const Leftover& each : left) log::warning("{}", describe(each));
@@ -137,7 +138,7 @@ int print_sweep(const SweepOrder& order) {
   return write_all(STDOUT_FILENO, text + "swept\n", "stdout") ? 0 : 1;
 }
 
-// None of the inherited descriptors is a worker's business.
+// Workers should inherit none of these descriptors.
 void settle_descriptors() {
   open_standard_streams();
   close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);

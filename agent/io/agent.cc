@@ -12,10 +12,10 @@ namespace muster::agent {
 
 namespace {
 
-// The launcher says once a second whether output waits somewhere; what it said holds for so long. Then it may
-// wait for all that is known here.
+// The launcher reports once a second whether output waits anywhere. A report holds for this long; after that
+// the agent has to assume that output may wait.
 constexpr Duration kOthersWaitLinger = std::chrono::milliseconds(2500);
-// So many leftovers stand in one message. More than these are left to the process that is their parent next.
+// How many leftovers one message names. The others are left to their next parent process.
 constexpr std::size_t kMostLeftoversNamed = 1000;
 
 }  // namespace
@@ -28,7 +28,7 @@ Agent::Agent(Parts parts, std::function<void(const Quit&)> on_quit)
 
 void Agent::start(const wire::Hello& hello) {
   parts_.link.send(Attempt(), hello);
-  // What follows is done while the launcher answers the Hello.
+  // The following is done while the launcher answers the Hello.
   parts_.processes.begin(*this);
   parts_.logs.begin(*this);
   parts_.mpi.begin(*this);
@@ -148,7 +148,7 @@ void Agent::worker_reported(const Report& report, const std::string& address) {
   health_->on(report, address, now);
   if (is_for_launcher(report)) {
     wire::WorkerReported message = report.message;
-    if (output_waits()) message.busy_ns = 0;  // who prints is not slow
+    if (output_waits()) message.busy_ns = 0;  // a rank that prints is not slow
     send_reports(reports_.on(message, now));
   }
   set_alarm();
@@ -231,7 +231,7 @@ void Agent::ring() {
 void Agent::look_after_workers() {
   const auto due = health_ ? health_->next_deadline() : std::nullopt;
   if (!due || *due > parts_.time.now()) return;
-  // A report that waits in the socket may say that its worker gets on.
+  // A report that waits in the socket may show that its worker makes progress.
   parts_.talk.receive_waiting();
   const auto states = parts_.vitals.look(health_->pids());
   const TimePoint now = parts_.time.now();
@@ -239,7 +239,7 @@ void Agent::look_after_workers() {
   send_health(health_->look(states, output_waits(), now));
 }
 
-// `ended`: whose end is about to be told, which says more than that it does not get on.
+// `ended`: the rank whose end is about to be reported, which says more than a stall.
 void Agent::send_health(const WorkerHealth::Messages& messages, std::optional<Rank> ended) {
   for (const wire::ToLauncher& message : messages) {
     if (const auto* stalled = std::get_if<wire::WorkerStalled>(&message)) {
@@ -250,14 +250,14 @@ void Agent::send_health(const WorkerHealth::Messages& messages, std::optional<Ra
   }
 }
 
-// Whether the output of any rank of the job may wait: the other ranks wait for that one in every step.
+// Whether the output of any rank of the job may wait: the other ranks wait for that rank in every step.
 bool Agent::output_waits() const {
   const TimePoint now = parts_.time.now();
   const bool others_may_wait = now < others_wait_until_ || (known_until_ && now >= *known_until_);
   return others_may_wait || parts_.logs.output_waits();
 }
 
-// The workers have been told to end, or to save and leave: their output does not hold them up any more.
+// The workers have been told to end, or to save and leave: from now on they do not wait for their output.
 void Agent::hurry() {
   if (!health_ || std::exchange(hurried_, true)) return;
   parts_.link.set_hurry(true);
@@ -279,7 +279,7 @@ std::optional<std::vector<std::int32_t>> Agent::unnamed_leftovers() {
 }
 
 void Agent::clear_leftovers(const std::optional<std::vector<std::int32_t>>& left) {
-  // When a leftover dies, its children become leftovers, and leftovers_changed() leads here again.
+  // When a leftover dies, its children become leftovers, and leftovers_changed() calls this again.
   clearing_ = !left || !left->empty();
   if (left) std::ranges::for_each(*left, [this](std::int32_t pid) { parts_.leftovers.kill(pid); });
   if (clearing_) return;
@@ -293,10 +293,10 @@ void Agent::finish_logs() {
   if (parts_.link.closed()) hurry();
 }
 
-// An attempt is over on this node when its log files are complete, or cannot be made so.
+// An attempt is over on this node when its log files are complete, or cannot be completed.
 void Agent::logs_finished(const LogLosses& losses) {
   if (!std::exchange(finishing_logs_, false)) return;
-  if (clearing_) return;  // a leftover has come up meanwhile: they are asked to finish again when it is gone
+  if (clearing_) return;  // a new leftover has appeared; this is called again when it is gone
   if (losses.lines + losses.waiting_bytes > 0) {
     parts_.link.send(
         node_.attempt(),
@@ -370,7 +370,7 @@ void Agent::perform(const KillLeftovers&) {
 
 void Agent::perform(const NameLeftovers&) {
   const auto left = unnamed_leftovers();
-  // Without leftovers only the log files are waited for, and Logs knows how long.
+  // Without leftovers only the log files are missing, and Logs knows how long to wait.
   if (left && left->empty()) return clear_leftovers(left);
   LeftoversNamed answer;
   for (const std::int32_t pid : left.value_or(std::vector<std::int32_t>())) {
@@ -427,7 +427,7 @@ void Agent::perform(const Quit& action) {
   parts_.templates.end();
   parts_.store.close(false);  // a store that listens would keep this process alive
   parts_.link.close();
-  // Nobody looks after a worker that could not be killed any more.
+  // A worker that could not be killed is not watched any more.
   health_.reset();
   reports_ = {};
   on_quit_(action);

@@ -30,7 +30,7 @@ Status say(const std::string& line) {
   return write_all(STDOUT_FILENO, line + "\n", "stdout");
 }
 
-// Not a byte more, because frames may follow.
+// Reads not a byte more, because frames may follow.
 std::optional<net::Key> read_key() {
   constexpr std::size_t kLineBytes = 65;  // 64 digits and the newline
   std::string line;
@@ -47,7 +47,7 @@ std::optional<net::Key> read_key() {
   return net::key_from_hex(line);
 }
 
-// What two tasks share while the launcher is called.
+// Shared by the two tasks that connect to the launcher.
 struct Call {
   explicit Call(const asio::any_io_executor& executor) : input(executor) {}
   asio::posix::stream_descriptor input;
@@ -67,7 +67,7 @@ awaitable<void> call_all(std::shared_ptr<Call> call, Arguments arguments, net::K
   call->input.close();
 }
 
-// What comes before the end is none of this one's business.
+// Input before the end is for a later reader.
 awaitable<void> stop_at_end_of_input(std::shared_ptr<Call> call, asio::io_context& io) {
   const bool came = co_await readable(call->input);
   int waiting = 0;
@@ -78,7 +78,7 @@ Connecting connect_over_tls(asio::io_context& io, const Arguments& arguments, co
   const auto call = std::make_shared<Call>(io.get_executor());
   boost::system::error_code error;
   call->input.assign(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error);
-  if (!error)  // of a file or /dev/null nobody can say when it ends
+  if (!error)  // the end of a file or /dev/null cannot be awaited
     asio::co_spawn(io, stop_at_end_of_input(call, io), asio::detached);
   asio::co_spawn(io, call_all(call, arguments, key), asio::detached);
   io.run();
@@ -94,14 +94,14 @@ Expected<std::shared_ptr<net::Channel>> Control::connect(const Arguments& argume
     return net::Connection::make(net::adopt_socket(io_.get_executor(), *arguments.control_fd), nullptr);
   const bool calls_first = !arguments.addresses.empty() && !arguments.stdio_first;
   std::string greeting = fmt::format("muster-agent 1 {} {} {}", self.pid, self.start_ticks, MUSTER_VERSION);
-  // Each line by itself would wake ssh and sshd once more.
+  // Written together: each write would wake ssh and sshd once more.
   if (!calls_first) greeting += fmt::format("\n{}", kControlByStdio);
   if (Status said = say(greeting); !said) return std::unexpected(said.error());
   const auto key = read_key();
   if (!key) return failure(ErrorCode::kInvalidArgument, "stdin: expected a key of 64 hexadecimal digits");
   if (calls_first) {
     auto connection = connect_over_tls(io_, arguments, *key);
-    if (connection) (void)say("control tcp");  // if nobody hears it, nobody needs it
+    if (connection) (void)say("control tcp");  // without a reader nothing needs it
     if (connection) return *std::move(connection);
     if (!arguments.stdio) return std::unexpected(connection.error());
     log::info("{}; using stdin and stdout instead", connection.error().message());

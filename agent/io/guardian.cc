@@ -47,7 +47,8 @@ void remove_segments_of(const std::map<std::string, std::string>& told) {
 }
 
 [[noreturn]] void guard(int pipe) {
-  // A group of its own in the agent's session, by which the launcher knows that an agent of its own left it.
+  // A separate group in the agent's session: the launcher recognizes by it that one of its own agents left
+  // the guardian.
   setpgid(0, 0);
   prctl(PR_SET_NAME, "muster-guardian");
   for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_IGN);
@@ -95,10 +96,10 @@ Status Guardian::start() {
 Guardian::~Guardian() {
   if (!pipe_) return;
   if (inherits_) {
-    pipe_.release();  // it ends with this process, which the guardian might kill before that
+    pipe_.release();  // it ends with this process; the guardian might otherwise kill this process first
     return;
   }
-  // If it is gone already, there is nobody to tell.
+  // Fails if the guardian is already gone, which does no harm.
   (void)write_all(pipe_.get(), {"goodbye", sizeof "goodbye"}, "the guardian's pipe");
 }
 

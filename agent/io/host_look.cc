@@ -29,7 +29,7 @@ namespace {
 
 constexpr Duration kLinkLimit = std::chrono::seconds(2);
 
-// Where it is, or will be made; -1 if that cannot be told.
+// The free space of the file system where the path is, or will be made; -1 if unknown.
 std::int64_t free_bytes(std::filesystem::path path) {
   std::error_code error;
   while (!std::filesystem::exists(path, error) && path.has_relative_path()) path = path.parent_path();
@@ -38,7 +38,7 @@ std::int64_t free_bytes(std::filesystem::path path) {
   return static_cast<std::int64_t>(status.f_bavail) * static_cast<std::int64_t>(status.f_frsize);
 }
 
-// Of the interpreter, as torch_in() says it.
+// torch's version in this interpreter; the result is as for torch_in().
 std::optional<std::string> torch_of(const std::string& python) {
   setenv("MUSTER_ASKED_PYTHON", python.c_str(), /*overwrite=*/1);
   setenv("MUSTER_ASKED", kAskForTorch, /*overwrite=*/1);
@@ -56,7 +56,7 @@ std::int32_t gpu_count() {
   return nvml.begin() && nvml.count(&count) == Nvml::kSuccess ? static_cast<std::int32_t>(count) : 0;
 }
 
-// At any address of the host, IPv4 and IPv6; its port, or 0.
+// Listens on all addresses of the host, IPv4 and IPv6. Returns the port, or 0.
 std::int32_t listen_anywhere(UniqueFd& listener) {
   constexpr int kBacklog = 1024;
   for (const int family : {AF_INET6, AF_INET}) {  // a kernel may lack IPv6
@@ -70,7 +70,7 @@ std::int32_t listen_anywhere(UniqueFd& listener) {
     if (family == AF_INET6) setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both);
     if (bind(listener.get(), name, size) == 0 && listen(listener.get(), kBacklog) == 0 &&
         getsockname(listener.get(), name, &size) == 0)
-      // The port stands at the same place in both.
+      // The port is at the same offset in both.
       return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
   }
   return 0;
@@ -100,7 +100,7 @@ Try begin_link(const std::string& address, TimePoint now, TimePoint& begun) {
   return link;
 }
 
-// To all at the same time.
+// Tries all addresses at the same time.
 std::vector<std::int64_t> try_links(const std::vector<std::string>& addresses) {
   std::vector<Try> links;
   std::vector<TimePoint> begun(addresses.size());
@@ -137,7 +137,8 @@ std::string why_no_directory(const std::string& directory) {
   return fmt::format("{}: {}", directory, std::strerror(errno));
 }
 
-// Which torch the program has, and why it cannot run; where it is no Python, the torch is python3's.
+// Finds out which torch the program has, and why it cannot run. If the program is not Python, uses python3's
+// torch.
 void look_at_program(const wire::JobSpec& job, wire::HostChecked& found) {
   const auto program = find_program_of(job, search_path(own_environment(), job));
   if (!program) found.program_error = program.error().message();
@@ -158,7 +159,7 @@ wire::HostChecked HostLook::look(const wire::CheckHost& question) {
     found.link_ns = try_links(question.addresses);
     return found;
   }
-  // As the workers will have it.
+  // The environment that the workers will have.
   for (const auto* variables : {&question.job.inherited, &question.job.environment})
     for (const auto& [name, value] : *variables) setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
   found.link_port = listen_anywhere(listener_);

@@ -24,7 +24,7 @@ int moved(int fd) {
   return copy;
 }
 
-// As the launcher gives it to its host shell, and whatever puts no pipes in between leaves it.
+// True if the launcher gave one socket to its host shell and nothing in between added pipes.
 bool are_one_socket(int one, int other) {
   struct stat first{};
   struct stat second{};

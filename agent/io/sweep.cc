@@ -23,26 +23,26 @@ namespace {
 
 constexpr Duration kForGuardians = std::chrono::milliseconds(200);
 constexpr Duration kInAll = std::chrono::milliseconds(700);
-// Between scans: a killed process needs a moment to disappear, mostly a short one, and the next attempt waits
-// for it.
+// Pauses between scans: a killed process usually disappears within a moment, and the next attempt waits for
+// it.
 constexpr int kFirstPauseMs = 1;
 constexpr int kMostPauseMs = 10;
-constexpr const char* kGuardianName = "muster-guardian";  // which has the command line of its agent
+constexpr const char* kGuardianName = "muster-guardian";  // it has its agent's command line
 
 struct Found {
-  UniqueFd pidfd;  // opened before it was looked at, so that what is killed is what was found
+  UniqueFd pidfd;  // opened before the process was examined, so that no other process with this pid is killed
   pid_t pid = 0;
   bool agent = false;
 };
 
-// The agent's incarnation, if the process is one of this node's.
+// The agent's incarnation, if the process is an agent of this node.
 std::optional<Incarnation> as_agent(pid_t pid, const SweepOrder& order) {
   const std::string line = read_file(fmt::format("/proc/{}/cmdline", pid), 16 << 20).value_or("");
   if (line.find("--identity") == std::string::npos) return std::nullopt;
   std::vector<std::string> words;
   for (const std::string_view word : split(line, '\0')) words.emplace_back(word);
   if (words.size() < 2) return std::nullopt;
-  words.pop_back();  // what is behind the last zero
+  words.pop_back();  // after the last zero
   words.erase(words.begin());
   const auto arguments = parse_arguments(words);
   if (!arguments || arguments->job != order.job || arguments->agent.node != order.node) return std::nullopt;

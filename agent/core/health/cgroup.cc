@@ -9,14 +9,14 @@ namespace muster::agent {
 namespace {
 
 constexpr std::int64_t kNoMemoryLimit = std::int64_t{1}
-                                        << 60;  // version 1 writes a number near 2^63 for none
+                                        << 60;  // version 1 writes a number near 2^63 for "no limit"
 
 struct Mount {
-  std::string_view root;  // what of the hierarchy is mounted
+  std::string_view root;  // the part of the hierarchy that is mounted
   std::string point;
 };
 
-// The kernel writes blanks and backslashes of a path as \ooo.
+// The kernel writes blanks and backslashes in a path as \ooo.
 std::string unescape(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -36,8 +36,8 @@ bool lists(std::string_view comma_list, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
-// "36 35 98:0 ROOT POINT OPTIONS [OPTIONAL...] - TYPE SOURCE SUPER_OPTIONS"; an empty controller is
-// version 2.
+// A line is "36 35 98:0 ROOT POINT OPTIONS [OPTIONAL...] - TYPE SOURCE SUPER_OPTIONS". An empty `controller`
+// stands for version 2.
 std::optional<Mount> find_mount(std::string_view mountinfo, std::string_view controller) {
   for (const std::string_view line : split(mountinfo, '\n')) {
     const std::size_t dash = line.find(" - ");
@@ -55,13 +55,13 @@ std::optional<Mount> find_mount(std::string_view mountinfo, std::string_view con
 std::optional<std::string> directory_of(const Mount& mount, std::string_view path) {
   const std::string_view root = mount.root == "/" ? "" : mount.root;
   const bool below = path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
-  // Of a group outside what is mounted here ("/../x", or another container's) there is nothing to read.
+  // A group outside the mounted part ("/../x", or another container's) cannot be read.
   if (!below || path.find("/..") != std::string_view::npos) return std::nullopt;
   const std::string_view rest = path.substr(root.size());
   return mount.point + std::string(rest == "/" ? "" : rest);
 }
 
-// "7:memory:/a/b" or, for version 2, "0::/a/b".
+// A line is "7:memory:/a/b" or, for version 2, "0::/a/b".
 std::optional<std::string> find_directory(std::string_view process_cgroups, std::string_view mountinfo,
                                           std::string_view controller) {
   for (const std::string_view line : split(process_cgroups, '\n')) {
@@ -93,8 +93,8 @@ std::optional<Cgroup> find_unified_cgroup(std::string_view process_cgroups, std:
   return Cgroup{*std::move(directory), true};
 }
 
-// Version 2 counts the kills of groups below in memory.events, and without them in memory.events.local (since
-// Linux 5.2); version 1 counts none of groups below.
+// Version 2: memory.events includes the kills in child groups, memory.events.local (since Linux 5.2) does
+// not. Version 1 does not count child groups.
 std::optional<std::int64_t> oom_kills_in(const Cgroup& group,
                                          const std::function<std::string(const std::string& path)>& read) {
   if (!group.unified) return number_of(read(group.directory + "/memory.oom_control"), "oom_kill");
@@ -109,7 +109,7 @@ std::int64_t memory_limit_of(const Cgroup& group,
     least = number_of(read(group.directory + "/memory.stat"), "hierarchical_memory_limit")
                 .value_or(kNoMemoryLimit);
   } else {
-    // Up to where there is no such file: the root has none.
+    // Walks up until the file is missing: the root has none.
     std::string directory = group.directory;
     for (std::string text; !(text = read(directory + "/memory.max")).empty();
          directory.resize(directory.rfind('/'))) {

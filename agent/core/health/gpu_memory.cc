@@ -6,7 +6,8 @@ namespace muster::agent {
 
 namespace {
 
-// With what it does not tell taken as `unknown`.
+// The memory used by the processes that `counts` selects; `unknown` for each whose use the driver does not
+// report.
 std::uint64_t used_by(const GpuMemory& memory, std::uint64_t unknown,
                       const std::function<bool(pid_t)>& counts) {
   std::uint64_t sum = 0;

@@ -13,7 +13,8 @@ constexpr Duration kSoftAtLeast = 5s;
 constexpr Duration kHardAtLeast = 120s;
 constexpr int kSoftTimes = 5;
 constexpr int kHardTimes = 30;
-constexpr int kTimesBeyondHangLimit = 3;  // a hang limit below this many usual times was not meant so
+// the user cannot have meant a hang limit below this many usual times
+constexpr int kTimesBeyondHangLimit = 3;
 constexpr std::size_t kMaxSections = 64;  // open at once
 constexpr std::size_t kMaxNames = 1024;
 
@@ -76,7 +77,7 @@ void HangWatch::on(const Report& report, TimePoint now) {
   if (kind == kHeartbeat && report.section) correct_section(rank, report, now);
 }
 
-// A worker cannot fill our memory with names.
+// Limits the number of names, so that a worker cannot fill the agent's memory.
 void HangWatch::seen(UsualTimes& times, const Watched& rank, const std::string& name, Duration took) {
   const std::pair key(rank.group, name);
   if (times.contains(key) || times.size() < kMaxNames) times[key].seen(took);
@@ -90,7 +91,7 @@ UsualTime HangWatch::usual(const UsualTimes& times, const Watched& rank, const s
 void HangWatch::step(Watched& rank, const wire::WorkerReported& report, TimePoint now) {
   if (report.kind == wire::ReportKind::kStep) rank.group = report.group;
   const TimePoint until = rank.sections.empty() ? now : rank.step_paused;
-  // A step that began in the section that it ends in took no time of its own: nothing is learned of it.
+  // A step that began in the section where it ends took no time of its own, so there is nothing to learn.
   if (rank.step && until > rank.step->since) seen(step_times_, rank, "", until - rank.step->since);
   rank.step = Wait{until};
   rank.newest_step = report.step;
@@ -102,7 +103,7 @@ void HangWatch::enter(Watched& rank, const std::string& name, TimePoint since) {
   rank.sections.push_back({name, Wait{since}});
 }
 
-// Leaves the newest section of that name: sections of several threads may lie across each other.
+// Leaves the newest section of that name: sections of several threads may overlap.
 void HangWatch::leave(Watched& rank, const std::string& name, TimePoint now) {
   const auto last = std::find_if(rank.sections.rbegin(), rank.sections.rend(),
                                  [&](const Section& section) { return section.name == name; });
@@ -112,7 +113,8 @@ void HangWatch::leave(Watched& rank, const std::string& name, TimePoint now) {
   if (rank.sections.empty() && rank.step) rank.step->since += now - rank.step_paused;
 }
 
-// A heartbeat names the innermost section, or none, which makes good for a lost datagram about a section.
+// A heartbeat names the innermost section, or none; this corrects the effect of a lost datagram about a
+// section.
 void HangWatch::correct_section(Watched& rank, const Report& report, TimePoint now) {
   const std::string& name = *report.section;
   const bool inside = std::ranges::find(rank.sections, name, &Section::name) != rank.sections.end();
@@ -122,7 +124,7 @@ void HangWatch::correct_section(Watched& rank, const Report& report, TimePoint n
     enter(rank, name, now - report.section_time);
 }
 
-// Moves all clocks of the rank but the one that runs while it is stopped.
+// Moves all clocks of the rank except `stop`.
 template <class Move>
 void HangWatch::move_clocks(Watched& rank, Move move) {
   if (rank.heartbeat) move(rank.heartbeat->since);
@@ -167,7 +169,7 @@ std::vector<wire::WorkerStalled> HangWatch::stopped(TimePoint now) const {
   for (const auto& [id, rank] : watched_) {
     if (!is_stopped(rank.state) || rank.given_up) continue;
     Stall stall = stop_of(rank, now);
-    stall.hard = false;  // the next look tells that
+    stall.hard = false;  // the next look reports hard stalls
     stalled.push_back(told(id, rank, stall));
   }
   return stalled;
@@ -175,7 +177,7 @@ std::vector<wire::WorkerStalled> HangWatch::stopped(TimePoint now) const {
 
 wire::WorkerStalled HangWatch::told(Rank id, const Watched& rank, const Stall& stall) {
   const bool stopped = is_stopped(rank.state);
-  // Who is stopped may have come farther than it has told.
+  // A stopped rank may have come farther than its last report.
   const std::string where =
       rank.activity.empty() ? "" : fmt::format(", {}{}", stopped ? "heard last " : "", "at " + rank.activity);
   return {.rank = id,
@@ -202,7 +204,7 @@ std::optional<TimePoint> HangWatch::next_deadline() const {
 std::optional<HangWatch::Stall> HangWatch::judge(Watched& rank, TimePoint now) {
   if (rank.given_up) return std::nullopt;
   if (is_stopped(rank.state)) {
-    // A stopped process misses everything else for that reason.
+    // If a process is stopped, that also explains everything else that it misses.
     const Stall stall = stop_of(rank, now);
     return stall.hard ? std::optional(stall) : std::nullopt;
   }
@@ -225,7 +227,7 @@ std::optional<HangWatch::Stall> HangWatch::judge(Watched& rank, TimePoint now) {
   return std::nullopt;
 }
 
-// Judges the sections that the rank is in or, if it is in none, its step.
+// Judges the sections that the rank is in or, if there are none, its step.
 std::optional<HangWatch::Stall> HangWatch::judge_progress(Watched& rank, TimePoint now) {
   const auto judge_wait = [&](Wait& wait, const UsualTime& usual,
                               const std::string& what) -> std::optional<Stall> {

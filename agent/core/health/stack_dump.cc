@@ -5,7 +5,7 @@
 namespace muster::agent {
 
 void StackDump::asked(const std::set<Rank>& ranks, TimePoint now) {
-  // The first question's deadline holds for those who were asked before.
+  // Ranks that were asked before keep their deadline.
   if (waiting_.empty()) deadline_ = now + kLimit;
   waiting_.insert(ranks.begin(), ranks.end());
 }

@@ -22,7 +22,7 @@ bool is_for_agent(ReportKind kind) {
   return kind == kSection || kind == kIdle || kind == kStacks || kind == kMemorySlots || kind == kHeld;
 }
 
-// About the job's exit code, and what follows from it.
+// Reports that affect the job's exit code or the decisions about it.
 bool decides(ReportKind kind) {
   using enum ReportKind;
   return kind == kHello || kind == kSaved || kind == kCommitted || kind == kPreempted || kind == kFenced;
@@ -30,7 +30,7 @@ bool decides(ReportKind kind) {
 
 constexpr std::size_t kMaxWordBytes = 128;
 
-// It is printed on terminals.
+// Terminals will show the text.
 std::string printable(std::string text) {
   text.resize(std::min(text.size(), kMaxWordBytes));
   for (char& letter : text) {
@@ -61,10 +61,10 @@ std::int64_t nanoseconds(const nlohmann::json& milliseconds, double highest) {
   return static_cast<std::int64_t>(std::clamp(milliseconds.get<double>(), 0.0, highest) * 1e6);
 }
 
-// At most 11 days: a sum of many still fits.
+// At most 11 days, so that the sum of many still fits.
 constexpr double kMaxBusyMs = 1e9;
 
-// A loss that is NaN or infinite JSON cannot hold: it is said as null.
+// JSON cannot hold a loss that is NaN or infinite: it is sent as null.
 void read_numbers(const nlohmann::json& parsed, wire::WorkerReported& message) {
   if (const auto loss = parsed.find("loss"); loss != parsed.end())
     message.loss = loss->is_null() ? "nan" : fmt::format("{}", loss->get<double>());
@@ -100,7 +100,7 @@ Expected<Report> parse_report(std::string_view datagram) {
     const auto known = wire::word_named<ReportKind>(parsed.at("type").get_ref<const std::string&>());
     if (parsed.at("v") != 1 || !known) return failure(ErrorCode::kCorrupt, "a report of an unknown kind");
     const ReportKind kind = report.message.kind = *known;
-    // A heartbeat that names no step has made none.
+    // A heartbeat without a step means that no step is done.
     report.message.step = parsed.contains("step") ? whole_number<std::int64_t>(parsed["step"])
                                                   : (kind == ReportKind::kHeartbeat ? -1 : 0);
     if (report.message.step < (kind == ReportKind::kHeartbeat ? -1 : 0))

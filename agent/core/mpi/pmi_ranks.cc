@@ -41,7 +41,7 @@ PmiRanks::PmiRanks(const wire::PrepareAttempt& plan)
   values_["PMI_process_mapping"] = process_mapping(plan.rank_counts);
 }
 
-// A value may hold blanks and equals signs: it stands last in its line.
+// A value may contain blanks and equals signs; it is the last word of its line.
 PmiRanks::Effects PmiRanks::on_line(LocalRank rank, std::string_view line) {
   Words words;
   for (std::string_view rest = line; !rest.empty();) {
@@ -121,8 +121,8 @@ void PmiRanks::enter_barrier() {
   gather_more();
 }
 
-// All nodes' parts together are no longer than one message may be. A part: "1024+", with its number of bytes
-// and whether more follow, and those bytes in the next line.
+// The parts of all nodes together must fit into one message. A part is a line "1024+", with its number of
+// bytes and whether more follow, and then those bytes.
 void PmiRanks::gather_more() {
   const std::size_t share = wire::kMostMpiBytes / static_cast<std::size_t>(node_count_);
   const std::size_t bytes = std::min(fresh_.size(), std::max(share, kHeadBytes + 1) - kHeadBytes);
@@ -137,7 +137,7 @@ void PmiRanks::gather_more() {
                             .text = wire::Bytes(std::move(part))});
 }
 
-// Of all nodes, in the same order each time. False: that is not what agents say.
+// The parts of all nodes, always in the same order. False: the text is not in the agents' format.
 bool PmiRanks::take_parts(std::string_view text, bool& some_follow) {
   for (std::string& node : gathered_) {
     const std::size_t end = text.find('\n');
@@ -156,7 +156,7 @@ void PmiRanks::go_on_with_barrier(const wire::MpiTold& told) {
   bool some_follow = false;
   if (!told.ok || !take_parts(told.text.view(), some_follow)) {
     effects_.remarks.emplace_back("cannot gather the data that the ranks exchange to start MPI (PMI)");
-    for (std::size_t local = 0; local < states_.size(); ++local)  // which would wait for it
+    for (std::size_t local = 0; local < states_.size(); ++local)  // they would wait for it
       effects_.ended.emplace_back(static_cast<std::int32_t>(local));
     return;
   }

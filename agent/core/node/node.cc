@@ -15,7 +15,7 @@ namespace {
 constexpr int kExitLauncherGone = 1;
 constexpr std::int32_t kMaxLocalWorldSize = 4096;
 
-// There is no way that could be missing to a store on the same host.
+// A store on the same host is always reachable.
 bool is_on_this_host(const std::string& address) {
   return address.empty() || address.starts_with("127.") || address == "::1";
 }
@@ -42,7 +42,7 @@ std::optional<TimePoint> Node::next_deadline() const {
   return next;
 }
 
-// When the agent gives up its launcher: the controller grace after the connection was closed, or after the
+// When the agent gives up on its launcher: the controller grace after the connection was closed, or after the
 // launcher has been silent for the silence limit.
 std::optional<TimePoint> Node::launcher_deadline() const {
   if (leaving_) return logs_first_ || memory_first_ ? std::optional(heard_ + silence_limit()) : std::nullopt;
@@ -67,7 +67,7 @@ void Node::handle(const AttemptRequested& event, TimePoint now) {
     case Phase::kStarting:
     case Phase::kRunning:
     case Phase::kClearing:
-      // Two attempts never run side by side: the older one is not worth a grace any more.
+      // Two attempts never run at the same time, and the older one is no longer worth a grace.
       waiting_ = event;
       kill_workers(now);
       break;
@@ -144,7 +144,7 @@ void Node::start_if_ready() {
   if (phase_ == Phase::kWarming && !give_up_at_ && !gpus_until_ && !reach_until_) start_workers();
 }
 
-// Workers would wait for the store for minutes, and then tell of a time-out.
+// Without this check workers would wait minutes for the store and then report a time-out.
 void Node::handle(const StoreAnswered& event, TimePoint) {
   if (!reach_until_) return;
   reach_until_.reset();
@@ -186,7 +186,7 @@ void Node::handle(const GpusLookedAt& event, TimePoint) {
   start_if_ready();
 }
 
-// Whether the template is ready or gone: ranks that cannot be forked are executed.
+// The template is ready or gone; ranks that cannot be forked are executed.
 void Node::handle(const TemplateSettled&, TimePoint) {
   give_up_at_.reset();
   start_if_ready();
@@ -199,7 +199,7 @@ void Node::start_workers() {
   actions_.emplace_back(StartWorker{LocalRank(0), start_});
 }
 
-// One after the other, so that a program that cannot be executed fails once and not on every rank.
+// Starts one worker at a time, so that a program that cannot be executed fails once and not on every rank.
 void Node::handle(const WorkerStarted& event, TimePoint) {
   CHECK(phase_ == Phase::kStarting, "phase {}", static_cast<int>(phase_));
   workers_.at(index_of(event.local_rank)).started(event.pid);
@@ -287,7 +287,7 @@ void Node::handle(const LauncherClosed&, TimePoint now) {
   closed_ = true;
   heard_ = now;
   logs_first_ = memory_first_ = false;
-  // Only workers are a reason to wait for the controller grace.
+  // The controller grace exists only for workers.
   if (!workers_live()) leave("the launcher is gone", kExitLauncherGone, now);
 }
 
@@ -302,8 +302,8 @@ void Node::handle(const LeftoversGone&, TimePoint now) {
   if (phase_ == Phase::kIdle && waiting_) open(*std::exchange(waiting_, std::nullopt));
 }
 
-// The ranks have ended, and leftovers that live on now cannot be killed: waiting for these gains nothing. Log
-// files that are not written yet are waited for.
+// The ranks have ended, and leftovers that are still alive cannot be killed, so waiting for them is
+// pointless. But do wait for log files that are not yet written.
 void Node::handle(const LeftoversNamed& event, TimePoint now) {
   if (phase_ != Phase::kClearing) return;
   send(wire::LeftoversUnkillable{event.left});
@@ -332,7 +332,7 @@ void Node::handle(const TimePassed&, TimePoint now) {
   leave(closed_ ? "the launcher is gone" : "the launcher is silent", kExitLauncherGone, now);
 }
 
-// Stops the attempt that runs, and quits once that has ended.
+// Stops the running attempt, and quits once it has ended.
 void Node::leave(std::string reason, int exit_code, TimePoint now) {
   waiting_.reset();
   if (!leaving_) leaving_ = Quit{exit_code, std::move(reason)};
@@ -354,7 +354,7 @@ void Node::quit_if_left() {
   if (!logs_first_ && is_written) quit();
 }
 
-// No attempt follows. What the workers hold in memory is as good as lost if the last one has failed.
+// No attempt follows. If the last one has failed, the memory of its workers would be lost.
 void Node::write_memory_out() {
   const bool holds_memory = job_ && job_->limits.memory_tier_bytes > 0;
   if (holds_memory && has_failed_ && !std::exchange(writes_memory_out_, true))
@@ -374,7 +374,7 @@ void Node::stop_workers(std::int32_t signal, Duration grace, TimePoint now) {
     if (workers_[i].on(WorkerEvent::kStopRequested) == WorkerEffect::kNone) continue;
     actions_.emplace_back(SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), signal});
   }
-  // A second stop may shorten the grace, never lengthen it.
+  // A second stop may shorten the grace, but never lengthen it.
   kill_at_ = kill_at_ ? std::min(*kill_at_, now + grace) : now + grace;
 }
 
@@ -397,7 +397,7 @@ void Node::name_unkillable(TimePoint now) {
         fmt::format("has not ended {} s after SIGKILL",
                     std::chrono::duration_cast<std::chrono::seconds>(kUnkillableLimit).count())});
   }
-  if (leaving_) quit();  // the worker may live for ever, and whoever waits for this node would wait as long
+  if (leaving_) quit();  // the worker may live forever, and whatever waits for this node would wait as long
 }
 
 void Node::clear_if_all_ended(TimePoint now) {
@@ -408,8 +408,8 @@ void Node::clear_if_all_ended(TimePoint now) {
   clear(now);
 }
 
-// Leftovers are looked for again when a child has ended, and after a pause: the end of some is seen by
-// another process only, and some never end.
+// Looks for leftovers again when a child has ended, and after a pause, because some are reaped by another
+// process, and some never end.
 void Node::clear(TimePoint now) {
   clear_again_at_.reset();
   if (!unkillable_at_) {

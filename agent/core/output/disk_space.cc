@@ -14,7 +14,7 @@ constexpr std::uint64_t kLowPercent = 5;
 }  // namespace
 
 std::optional<std::string> low_space(const std::string& what, const std::string& directory, DiskSpace space) {
-  if (space.total_bytes == 0) return std::nullopt;  // a file system that does not count
+  if (space.total_bytes == 0) return std::nullopt;  // a file system that does not count its blocks
   const double percent =
       100.0 * static_cast<double>(space.free_bytes) / static_cast<double>(space.total_bytes);
   const bool low = space.free_bytes < kAlwaysLow || (percent < kLowPercent && space.free_bytes < kNeverLow);

@@ -11,8 +11,9 @@ namespace {
 
 constexpr std::size_t kText = Lines::kMaxLineBytes - 1;
 
-// What a terminal would show of a line with carriage returns: the text after the last one that another
-// follows, blanks not counted. (Text that is longer than what overwrites it shines through there; not here.)
+// The text that a terminal would show for a line with carriage returns: the text after the last one that
+// other text follows; "" if that is blank. (On a terminal the rest of a longer earlier text stays visible,
+// but not here.)
 std::string_view visible(std::string_view line) {
   line = line.substr(0, line.find_last_not_of('\r') + 1);
   const std::size_t begin = line.rfind('\r') + 1;  // npos + 1 is 0
@@ -21,7 +22,7 @@ std::string_view visible(std::string_view line) {
   return wiped ? std::string_view() : line;
 }
 
-// Looks from as far ahead as a line may end: most of the text is not looked at.
+// Searches backwards from where a line must have ended, so that most of the text is skipped.
 bool has_long_line(std::string_view whole) {
   while (whole.size() > Lines::kMaxLineBytes) {
     const std::size_t end = whole.rfind('\n', kText);
@@ -54,7 +55,7 @@ std::string_view Lines::feed(std::span<char> buffer, TimePoint now) {
   return rewritten_.insert(0, whole);
 }
 
-// The bytes up to the last newline, with what was left before them; the others are left.
+// Returns the bytes up to the last newline, after the incomplete line from before, and keeps the rest.
 std::string_view Lines::take_whole(std::span<char> buffer) {
   std::size_t begin = kMaxLineBytes;
   const std::string_view bytes(buffer.data() + begin, buffer.size() - begin);
@@ -89,7 +90,7 @@ void Lines::append_line(std::string_view line) {
   } while (!line.empty());
 }
 
-// The unfinished line is one that is written over. Of its earlier states nothing is needed.
+// The incomplete line is being overwritten, so its earlier states can go.
 void Lines::show_update(TimePoint now) {
   const std::string_view state = visible(rest_);
   if (!state.empty() && state != shown_ && (!shown_at_ || *shown_at_ + kUpdatePeriod <= now)) {
@@ -113,7 +114,7 @@ std::uint64_t count_lines(std::string_view lines) {
   return static_cast<std::uint64_t>(std::ranges::count(lines, '\n'));
 }
 
-// From the end: of a large piece only the last lines are looked at.
+// Starts at the end, so that only the last lines of a large piece are read.
 void LastLines::add(std::string_view lines) {
   std::array<std::string_view, kMaxLines> last;
   std::size_t added = 0;

@@ -15,7 +15,7 @@ void LogSending::written(File file, std::uint64_t bytes, bool all) {
   its.all_written = its.all_written || all;
 }
 
-// One file after the other, so that none waits until another is complete.
+// Takes the files in turn, so that none waits until another is complete.
 std::optional<LogSending::Next> LogSending::next() const {
   if (on_its_way_bytes_ > 0 && on_its_way_bytes_ + kLeastBytes > window_bytes_) return std::nullopt;
   const std::size_t room = std::min(kPieceBytes, window_bytes_ - on_its_way_bytes_);
@@ -83,7 +83,7 @@ bool LogSending::forget(File file) {
   const bool waits =
       std::ranges::any_of(on_its_way_, [file](const OnItsWay& each) { return each.file == file; });
   if (waits || !(its.end_sent || (its.stopped && its.all_written))) return false;
-  // What was not sent of it stays missing: left_bytes() goes on to count it.
+  // The part that was not sent stays missing, and left_bytes() still counts it.
   if (its.sent < its.written) return false;
   files_.erase(file);
   return true;

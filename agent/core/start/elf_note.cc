@@ -10,7 +10,7 @@ namespace muster::agent {
 namespace {
 
 constexpr std::size_t kMaxNoteBytes = 64 << 10;  // of all notes of one segment
-constexpr std::size_t kMaxLineBytes = 256;       // of a script's first, the kernel's limit
+constexpr std::size_t kMaxLineBytes = 256;       // the kernel's limit for the first line of a script
 constexpr std::string_view kName("Muster", sizeof "Muster");
 constexpr std::uint32_t kType = 1;
 constexpr std::uint32_t kVersion = 1;

@@ -13,11 +13,11 @@ namespace muster::agent {
 namespace {
 
 constexpr const char* kGpus = "CUDA_VISIBLE_DEVICES";
-constexpr const char* kRocmGpus = "HIP_VISIBLE_DEVICES";  // with ROCm, which reads both, this one wins
+constexpr const char* kRocmGpus = "HIP_VISIBLE_DEVICES";  // ROCm reads both variables, and this one wins
 
 // Prefixes of the variables that srun, mpirun and mpiexec set for their processes. An MPI library that finds
-// one takes our rank for a process of that launcher. PMIX_MCA_, PRTE_MCA_ and all other OMPI_MCA_ variables
-// are users' settings and stay. A user who needs OMPI_MCA_orte_... here gives it with --env.
+// one takes this rank for a process of that launcher. PMIX_MCA_, PRTE_MCA_ and all other OMPI_MCA_ variables
+// are settings of the user, and stay. A user who needs OMPI_MCA_orte_... here sets it with --env.
 constexpr std::string_view kOfOuterMpi[] = {"PMI_",
                                             "PMIX_",
                                             "PRTE_",
@@ -55,15 +55,16 @@ std::optional<std::string> variable_in(const Map& map, const char* name) {
   return found == map.end() ? std::nullopt : std::optional(found->second);
 }
 
-// The variable's value from the user, else from the launcher, else from the agent.
+// The variable's value: from the user, or else from the launcher, or else from the agent.
 std::optional<std::string> variable_of(const NodeContext& node, const wire::JobSpec& job, const char* name) {
   if (auto given = variable_in(job.environment, name)) return given;
   if (auto passed = variable_in(job.inherited, name)) return passed;
   return variable_in(node.inherited, name);
 }
 
-// The node's GPUs, as the variable `name` lists them; nothing: the variable is not set. Where several agents
-// share the machine, each has its slice of the list; LOCAL_RANK indexes it, as torchrun's users expect.
+// The node's GPUs, as the variable `name` lists them; nothing if it is not set. If several agents share the
+// machine, each has a slice of the list, and LOCAL_RANK is an index into the slice, as torchrun's users
+// expect.
 std::optional<std::string> visible_gpus(const NodeContext& node, const wire::JobSpec& job,
                                         const wire::PrepareAttempt& plan, const char* name) {
   const auto given = variable_of(node, job, name);
@@ -82,7 +83,7 @@ std::optional<std::string> visible_gpus(const NodeContext& node, const wire::Job
   return fmt::format("{}", fmt::join(first, first + static_cast<std::ptrdiff_t>(share), ","));
 }
 
-// The one of the worker that sees no other.
+// The GPU of a worker that sees only one.
 std::string only_gpu(const std::optional<std::string>& list, LocalRank local_rank) {
   if (!list) return fmt::format("{}", local_rank);
   const auto devices = split(*list, ',');
@@ -96,7 +97,7 @@ std::string only_gpu(const std::optional<std::string>& list, LocalRank local_ran
 
 void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire::PrepareAttempt& plan,
                   const wire::StartWorkers& start, const NodeContext& node) {
-  // With spare nodes the n-th node that takes part need not be node n of the job.
+  // If there are spares, the n-th node of the attempt need not be node n of the job.
   const bool even = plan.local_world_size * plan.node_count == plan.world_size;
   const int group_rank = even ? plan.first_rank.value() / plan.local_world_size : node.node.value();
   const auto set = [&environment](const char* name, auto value) {
@@ -114,8 +115,8 @@ void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire
   set("TORCHELASTIC_MAX_RESTARTS", job.max_restarts);
   set("TORCHELASTIC_RUN_ID", job.run_id.empty() ? job.job_id : job.run_id);
   set("TORCHELASTIC_USE_AGENT_STORE", job.store_on_agent ? "True" : "False");
-  // It and NCCL would otherwise choose by the host's name, or the first interface, which others may not
-  // reach.
+  // Without this, Gloo and NCCL choose the interface by the host's name, or take the first one, and other
+  // hosts may not reach that.
   if (!node.interface.empty()) environment.try_emplace("GLOO_SOCKET_IFNAME", node.interface);
 }
 
@@ -140,7 +141,7 @@ bool sets_flight_record(const NodeContext& node, const wire::JobSpec& job) {
   });
 }
 
-// What MPI libraries are to do here, unless the user says otherwise, and what programs ask for.
+// Settings for MPI libraries, unless the user sets them, and variables that MPI programs read.
 void set_mpi(Environment& environment, const wire::PrepareAttempt& plan, const wire::StartWorkers& start,
              const NodeContext& node) {
   if (node.mpi.kind == wire::Mpi::kPmi) {
@@ -152,13 +153,13 @@ void set_mpi(Environment& environment, const wire::PrepareAttempt& plan, const w
   environment["OMPI_COMM_WORLD_SIZE"] = fmt::format("{}", plan.world_size);
   environment["OMPI_UNIVERSE_SIZE"] = fmt::format("{}", plan.world_size);
   environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = fmt::format("{}", plan.local_world_size);
-  // Open MPI 4 takes itself for alone unless the variables of a launcher that it knows are there; this one
-  // stands for "any PMIx server".
+  // Open MPI 4 runs as a single process unless it finds the variables of a launcher that it knows; this
+  // variable stands for "any PMIx server".
   environment["JSM_JSRUN_PORT"] = "1";
   if (!node.mpi.segments.empty())
     environment.try_emplace("OMPI_MCA_btl_vader_backing_directory", node.mpi.segments);
-  // Ranks that wait spin, and one that has no core for itself keeps that from those it waits for: mpirun does
-  // so too.
+  // Waiting ranks spin. Without a core of its own a spinning rank would keep the core from the ranks that it
+  // waits for. mpirun sets this too.
   if (plan.local_world_size * plan.agents_on_host > node.core_count)
     environment.try_emplace("OMPI_MCA_mpi_yield_when_idle", "1");
   const bool on_one_host = start.master_address == "127.0.0.1" || start.master_address == "localhost";
@@ -210,7 +211,7 @@ Environment common_environment(const NodeContext& node, const wire::JobSpec& job
     std::string& places = environment["PYTHONPATH"];
     places += (places.empty() ? "" : ":") + node.python_module;
   }
-  // What an outer job left in the environment must not be taken for this one's.
+  // Variables that an outer job left in the environment must not be taken for this job's.
   environment.erase("MUSTER_CHECKPOINT_DIR");
   environment.erase("MUSTER_RESUME_STEP");
   environment.erase("MUSTER_TRACE_FILE");

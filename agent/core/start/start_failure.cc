@@ -9,7 +9,7 @@ constexpr int kAnythingElse = 125;
 constexpr int kCannotExecute = 126;
 constexpr int kNoSuchProgram = 127;
 
-// Want of descriptors, memory or space is nothing that another path would put right.
+// Another path would not help against a lack of descriptors, memory or space.
 bool is_about_the_path(ErrorCode code) {
   return code == ErrorCode::kNotFound || code == ErrorCode::kPermission ||
          code == ErrorCode::kInvalidArgument;
@@ -46,7 +46,7 @@ wire::AttemptRefused refusal(const StartFailure& failure, const wire::JobSpec& j
     if (failure.step == StartStep::kWorkingDirectory) refused.missing = job.working_directory;
     if (failure.step == StartStep::kScript) {
       const std::string script = script_of(job);
-      refused.missing = script.contains('/') ? script : "./" + script;  // Python looks in no PATH
+      refused.missing = script.contains('/') ? script : "./" + script;  // Python does not search PATH
     }
     if (failure.step == StartStep::kProgram && !job.command.empty()) refused.missing = job.command.front();
   }

@@ -8,15 +8,15 @@ namespace muster::agent {
 
 namespace {
 
-// What each attempt is given anew, or has from a job around this one. Code before init() shall rather find
-// nothing than the first attempt's.
+// Variables that change from attempt to attempt, or that come from an outer job. Code before init() should
+// find them unset rather than with the first attempt's values.
 constexpr std::array<std::string_view, 9> kNotCommon = {
     "GROUP_RANK",      "LOCAL_WORLD_SIZE", "WORLD_SIZE",  "GROUP_WORLD_SIZE",
     "ROLE_WORLD_SIZE", "MASTER_ADDR",      "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT",
     "MUSTER_ATTEMPT"};
 
-// Found by watching getenv() while LibTorch 2.11 and 2.15 and their CUDA libraries load; LD_, GLIBC_ and
-// MALLOC_ are the loader's and the C library's, PYTHON the interpreter's.
+// Found by watching getenv() while LibTorch 2.11 and 2.15 and their CUDA libraries load. The loader reads
+// LD_, the C library GLIBC_ and MALLOC_, and the interpreter PYTHON.
 constexpr std::array<std::string_view, 20> kReadWhileLoading = {"OMP_",
                                                                 "GOMP_",
                                                                 "KMP_",

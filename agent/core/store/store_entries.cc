@@ -1,5 +1,5 @@
-// The keys of the store, who waits for them, and the room they take: what the commands in store.cc are made
-// of.
+// The keys of the store, the clients that wait for them, and the memory that they take. store.cc builds the
+// commands from these.
 #include <algorithm>
 
 #include "agent/core/store/store.h"
@@ -7,7 +7,7 @@
 namespace muster::agent {
 namespace {
 
-constexpr std::size_t kEntryBytes = 192;   // about what a key costs besides its bytes
+constexpr std::size_t kEntryBytes = 192;   // roughly what a key costs, without its own bytes
 constexpr std::size_t kWaitingBytes = 24;  // ... and one client's wait for one key
 
 }  // namespace
@@ -98,8 +98,8 @@ Status Store::wait(Client& client, StoreFields fields) {
   return {};
 }
 
-// The key counts who has come, also those that have left since. The last one releases all that wait for the
-// key; until then a client waits although the key has a value.
+// The key counts the clients that have arrived, including those that have left since. The last one releases
+// all that wait for the key; until then a client waits although the key has a value.
 Status Store::barrier(Client& client, StoreFields fields) {
   end_wait(client);
   const std::string_view key = fields.blob();

@@ -8,12 +8,12 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the protocol is little-endian and read in place");
 
-// Fields by command: 4 a u32, 8 an i64, k a key, v a value; after *, a u64 count of what follows it.
+// The fields of each command: 4 a u32, 8 an i64, k a key, v a value; * a u64 count of what follows it.
 constexpr std::array<std::string_view, 19> kFields = {
     "4", "kv", "kvv", "k", "k8", "*k", "*k", "", "k", "kv", "*k", "*kv", "", "4", "kv", "k", "k", "", "k8"};
 constexpr std::size_t kCountBytes = sizeof(std::uint64_t);
 
-// The number before a key or value, or that of the fields to come.
+// The length of a key or value, or the count of the fields that follow.
 Expected<std::uint64_t> bounded_number(char field, std::string_view bytes, const StoreLimits& limits) {
   const auto number = StoreFields(bytes).number<std::uint64_t>();
   if (field == 'k' && number > limits.key_bytes) {
@@ -61,7 +61,7 @@ Expected<std::size_t> StoreCommandScanner::scan(std::string_view bytes, const St
       if (field == '*') {
         repeated_ = fields_.substr(1);
         repeats_ = *number;
-        fields_ = "*";  // nothing but itself, which is left behind below
+        fields_ = "*";  // only the asterisk, which is removed below
       } else {
         size += *number;
       }

@@ -30,7 +30,7 @@ std::optional<GpuMemory> look_at_gpu(const Nvml& library, unsigned gpu) {
   GpuMemory seen{.used_bytes = memory.used, .processes = {}};
   std::vector<Nvml::Process> processes(kMostGpuProcesses);
   unsigned count = kMostGpuProcesses;
-  // Some drivers tell the sum alone.
+  // Some drivers report only the sum.
   if (library.processes == nullptr || library.processes(device, &count, processes.data()) != Nvml::kSuccess)
     count = 0;
   processes.resize(count);
@@ -48,7 +48,7 @@ std::string held_on(const Nvml& library, const std::map<unsigned, GpuMemory>& be
   std::string text;
   for (const auto& [gpu, pids] : killed) {
     const auto now = look_at_gpu(library, gpu);
-    if (!now) continue;  // a GPU that does not answer is not made better by waiting
+    if (!now) continue;  // waiting does not help if a GPU does not answer
     const auto was = before.find(gpu);
     const std::uint64_t held = held_bytes(was == before.end() ? std::nullopt : std::optional(was->second),
                                           *now, pids, process_lives);
@@ -113,7 +113,7 @@ void GpuMemoryWatch::watch(const std::shared_ptr<Shared>& shared) {
     }
   }
   std::unique_lock lock(shared->mutex);
-  // What was looked at too late may have been the workers' own.
+  // A reading that came too late may include the workers' own memory.
   if (shared->workers_started) before.clear();
   if (usable) log::info("GPU memory before the first attempt: read on {} GPUs", before.size());
   if (!usable) give_up(*shared);
@@ -124,7 +124,7 @@ void GpuMemoryWatch::watch(const std::shared_ptr<Shared>& shared) {
     lock.unlock();
     const std::string held = held_on(library, before, killed);
     lock.lock();
-    if (shared->killed != killed) continue;  // asked anew meanwhile
+    if (shared->killed != killed) continue;  // a new request has come meanwhile
     shared->held = held;
     if (held.empty()) shared->killed.clear();
     if (!held.empty()) shared->asked.wait_for(lock, kGpuLookPause, [&] { return shared->over; });

@@ -25,7 +25,7 @@ std::map<Rank, ProcessState> LocalVitals::look(const std::map<Rank, std::int32_t
 }
 
 std::vector<GpuFault> LocalVitals::take_gpu_faults() {
-  // Said now, when the workers run: with the first line the thread starts that writes the agent's log.
+  // Logged only now, when the workers run: the first line starts the thread that writes the agent's log.
   if (std::exchange(lacks_driver_, false))
     log::info("GPU faults are not watched: no NVIDIA driver is loaded");
   return gpus_ != nullptr ? gpus_->take() : std::vector<GpuFault>();

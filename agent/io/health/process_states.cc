@@ -26,8 +26,8 @@ std::map<Rank, ProcessState> ProcessStates::look(const std::map<Rank, pid_t>& pi
 ProcessState ProcessStates::look_at(pid_t pid, FrozenGroups& frozen) {
   const std::string directory = "/proc/" + std::to_string(pid);
   const auto stat = read_file(directory + "/stat", kMaxLineBytes);
-  if (!stat) return ProcessState::kLive;  // it has ended, or we are short of descriptors
-  // "PID (NAME) STATE ...": the name may hold anything.
+  if (!stat) return ProcessState::kLive;  // it has ended, or descriptors have run out
+  // "PID (NAME) STATE ...": the name may contain anything.
   const std::size_t end = stat->rfind(')');
   char state = 'R';
   std::uint64_t user = 0;
@@ -42,7 +42,7 @@ ProcessState ProcessStates::look_at(pid_t pid, FrozenGroups& frozen) {
   run_time_[pid] = user + system;
   if (!has_run && (state == 'S' || state == 'D') && in_frozen_group(directory, frozen))
     return ProcessState::kFrozen;
-  // The state is the main thread's; other threads may run meanwhile.
+  // This is the state of the main thread; other threads may be running.
   return state == 'D' ? ProcessState::kUninterruptible : ProcessState::kLive;
 }
 

@@ -21,7 +21,7 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 std::optional<ProcessUsage> usage_of(pid_t pid) {
   const auto stat = read_file(fmt::format("/proc/{}/stat", pid), kMaxUsageBytes);
   if (!stat) return std::nullopt;
-  // proc(5): behind the name, which may hold anything, the 3rd field comes first.
+  // proc(5): the 3rd field is the first one after the name, which may contain anything.
   const std::size_t name_end = stat->rfind(')');
   if (name_end == std::string::npos || name_end + 2 > stat->size()) return std::nullopt;
   const auto fields = split(std::string_view(*stat).substr(name_end + 2), ' ');

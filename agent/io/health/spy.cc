@@ -19,12 +19,12 @@ namespace {
 constexpr std::size_t kMaxProcessBytes = 4 << 20;
 constexpr int kDeathLimit = 1000;  // milliseconds
 
-// Of /proc/PID/cmdline and environ.
+// `file`: cmdline or environ.
 std::string read_words(pid_t pid, const char* file) {
   return read_file(fmt::format("/proc/{}/{}", pid, file), kMaxProcessBytes).value_or("");
 }
 
-// As it was called: of a virtual environment, in that.
+// The path with which the process was called: in a virtual environment, the one there.
 std::string called_as(pid_t pid) {
   const std::string words = read_words(pid, "cmdline");
   return words.substr(0, words.find('\0'));
@@ -48,14 +48,14 @@ bool runs_python(pid_t pid) {
   return std::filesystem::path(target_of(pid, "exe")).filename().string().starts_with("python");
 }
 
-// By a signal: whoever looks at its stacks would have to let it go on.
+// Whether a signal has stopped it: eu-stack would have to let it continue.
 bool is_stopped(pid_t pid) {
   const std::string stat = read_words(pid, "stat");
   const std::size_t end = stat.rfind(") ");
   return end != std::string::npos && stat.substr(end + 2).starts_with("T");
 }
 
-// Its own, but that eu-stack would look for names in the network.
+// The agent's environment, without the variable that makes eu-stack look up names over the network.
 std::vector<std::string> environment_of_spies() {
   std::vector<std::string> environment;
   for (const auto& [name, value] : own_environment()) {
@@ -77,7 +77,7 @@ Expected<Spy> Spy::start(pid_t pid, const std::string& output_path) {
     return failure(ErrorCode::kUnavailable,
                    "the program cannot write its own stacks, and {} is not installed to do it: {}", name,
                    python ? "pip install py-spy" : "it is in Debian's package elfutils");
-  // Whatever lies there now, it must neither block us nor lead elsewhere.
+  // Whatever is at that path now must neither block the agent nor redirect the output.
   unlink(output_path.c_str());
   const UniqueFd output(open(output_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!output) return system_failure("cannot write " + output_path, errno);
@@ -102,8 +102,7 @@ Expected<Spy> Spy::start(pid_t pid, const std::string& output_path) {
   return Spy(name, *std::move(process), std::move(target));
 }
 
-// A process that is looked at stands still by a SIGSTOP, which the kernel lets it have when who looks is
-// killed.
+// py-spy and eu-stack stop the process with a SIGSTOP. The kernel delivers that to it if they are killed.
 Spy::~Spy() {
   if (!process_.pidfd || has_ended()) return;
   syscall(SYS_pidfd_send_signal, process_.pidfd.get(), SIGKILL, nullptr, 0);

@@ -28,7 +28,7 @@ Stacks::Told Stacks::dump(const std::vector<WorkerTalk::Worker>& workers, TimePo
   std::set<Rank> asked;
   for (const WorkerTalk::Worker& worker : workers) {
     pids_[worker.rank] = worker.pid;
-    // The directory is made only while the workers run already.
+    // The directory may not exist yet, because it is only made while the workers run.
     const Status made = make_directories(rank_directory(job_, attempt_, worker.rank));
     if (!made) log::warning("{}", made.error().message());
     if (const auto reason = ask(worker)) {
@@ -117,7 +117,7 @@ wire::WorkerStacks Stacks::read(Rank rank) const {
 wire::WorkerStacks Stacks::write_kernels_view(Rank rank, const std::string& reason) const {
   std::string text = fmt::format("The kernel's view ({}):\n{}", reason, describe_threads(pids_.at(rank)));
   text.resize(std::min(text.size(), kMaxStackDumpBytes));
-  // Whatever lies there now, it must neither block us nor lead elsewhere.
+  // Whatever is at that path now must neither block the agent nor redirect the output.
   const std::string path = path_of(rank);
   unlink(path.c_str());
   const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));

@@ -25,7 +25,7 @@ wire::Mpi mpi_of_job(const wire::JobSpec& job) {
   return wire::mpi_of_program(reader_of(file));
 }
 
-// The place of the node whose first rank this is.
+// The place of the node that begins with this rank.
 std::size_t place_of(Rank first_rank, const std::vector<std::int32_t>& rank_counts) {
   std::size_t place = 0;
   for (std::int32_t before = 0; place < rank_counts.size() && before < first_rank.value(); ++place)
@@ -47,7 +47,7 @@ std::expected<void, StartFailure> LocalMpiHost::open(const wire::JobSpec& job, c
   attempt_ = attempt.attempt;
   plan_ = attempt.plan;
   setting_.guardian.guard_segments(setting_.incarnation);
-  // Without it the libraries take /dev/shm itself, or another way.
+  // Without it the libraries use /dev/shm itself, or another transport.
   if (auto segments = make_segments_directory(owner(), attempt.attempt))
     context_.segments = *std::move(segments);
   else
@@ -69,7 +69,7 @@ Status LocalMpiHost::serve_pmix(const wire::JobSpec& job, const OpenAttempt& att
   const auto loaded = Pmix::load();
   if (!loaded) return std::unexpected(loaded.error());
   pmix_ = *loaded;
-  if (run_directory_.empty()) return failure(ErrorCode::kInternal, "there is no directory for PMIx's files");
+  if (run_directory_.empty()) return failure(ErrorCode::kInternal, "PMIx has no directory for its files");
   const std::string directory = run_directory_ + "/pmix";
   std::error_code error;
   std::filesystem::create_directory(directory, error);
@@ -100,7 +100,7 @@ void LocalMpiHost::asked(wire::MpiAsked asked, std::optional<std::chrono::second
   });
 }
 
-// What the launcher has answered meanwhile it takes no notice of.
+// The launcher ignores this if it has answered meanwhile.
 void LocalMpiHost::withdraw_after(std::chrono::seconds limit, const wire::MpiAsked& fence) {
   asio::steady_timer& timer = limits_.emplace(fence.number, setting_.io).first->second;
   timer.expires_after(limit);

@@ -1,8 +1,8 @@
-// libmuster_pmix.so: the part of MPI that is the PMIx library's.
+// libmuster_pmix.so: the part of MPI support that needs the PMIx library.
 //
-// What a server must register so that Open MPI 4.1 starts is nowhere written down in one place: its
-// ess_pmi_module.c asks for the local and node rank, the job's size and the most processes, and the library's
-// own client for the maps of nodes and processes.
+// No document lists what a server must register so that Open MPI 4.1 starts. Open MPI's ess_pmi_module.c asks
+// for the local and node rank, the job's size and the highest number of processes; the library's own client
+// asks for the maps of nodes and processes.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -28,9 +28,9 @@ namespace muster::agent {
 
 namespace {
 
-// The library's thread needs microseconds for a request. The agent's only thread waits for it.
+// The library's thread needs microseconds for a request, and the agent's only thread waits for it.
 constexpr Duration kLibraryLimit = std::chrono::seconds(3);  // for all that an attempt needs
-std::atomic<int> pending = 0;                                // requests that have no answer yet
+std::atomic<int> pending = 0;                                // requests without an answer yet
 
 // A request to the library's thread, which reads `infos` until it answers, however late.
 struct Operation {
@@ -52,7 +52,7 @@ Status wait_for(const char* what, TimePoint deadline, std::unique_ptr<Operation>
   Operation* const lent = operation.release();
   const pmix_status_t begun =
       call(lent->infos, static_cast<pmix_op_cbfunc_t>(tell), static_cast<void*>(lent));
-  if (begun != PMIX_SUCCESS) {  // then nothing is told
+  if (begun != PMIX_SUCCESS) {  // then the callback is not called
     delete lent;
     return checked(begun, what);
   }
@@ -80,7 +80,7 @@ class PmixServer final : public Pmix {
   void close() override;
   void end() override;
 
-  // In PMIx's thread.
+  // Called on PMIx's thread.
   using Answered = std::function<void(bool ok, std::string text)>;
   void ask(wire::MpiAsked asked, Answered answered, std::optional<std::chrono::seconds> limit = {});
   struct Meeting {
@@ -109,21 +109,21 @@ class PmixServer final : public Pmix {
 
   bool started_ = false;
   Attempt attempt_;
-  std::mutex mutex_;                  // of what follows
-  PmixListener* listener_ = nullptr;  // of the attempt that is open
+  std::mutex mutex_;                  // guards the following fields
+  PmixListener* listener_ = nullptr;  // for the open attempt
   std::map<std::uint64_t, Answered> questions_;
   std::map<std::string, std::uint64_t> gathered_;  // how often each group of ranks has met
   std::map<pmix_rank_t, MpiLife> lives_;
   std::uint64_t last_number_ = 0;
 };
 
-// The library calls functions without an object.
+// The library calls plain functions, without an object, so the server is global.
 PmixServer& server() {
   static PmixServer server;
   return server;
 }
 
-// ---- What ranks ask for ----
+// ---- Requests of ranks ----
 
 pmix_status_t on_connected(const pmix_proc_t* proc, void*, pmix_info_t*, std::size_t, pmix_op_cbfunc_t done,
                            void* context) {
@@ -148,7 +148,7 @@ pmix_status_t on_abort(const pmix_proc_t* proc, void*, int status, const char* m
   return PMIX_SUCCESS;
 }
 
-// The data is ours to free.
+// This function owns the data and must free it.
 pmix_status_t on_fence(const pmix_proc_t* procs, std::size_t count, const pmix_info_t* infos,
                        std::size_t info_count, char* data, std::size_t size, pmix_modex_cbfunc_t done,
                        void* context) {
@@ -158,7 +158,7 @@ pmix_status_t on_fence(const pmix_proc_t* procs, std::size_t count, const pmix_i
   const bool has_limit = limit_in(infos, info_count).has_value();
   server().gather(meeting, std::move(text), [done, context, has_limit](bool ok, std::string all) {
     auto* const kept = new std::string(std::move(all));
-    // The launcher says no without a reason; this is the likely one.
+    // The launcher refuses without a reason; this is the likely one.
     const pmix_status_t why = has_limit ? PMIX_ERR_TIMEOUT : PMIX_ERR_OUT_OF_RESOURCE;
     done(ok ? PMIX_SUCCESS : why, kept->data(), kept->size(), context, release_text, kept);
   });
@@ -180,7 +180,7 @@ bool is_directive(const pmix_info_t& info) {
   return std::strncmp(info.key, "pmix.", 5) == 0;
 }
 
-// An upcall that returns an error leaves its client waiting: errors are answers.
+// If an upcall returns an error, its client keeps waiting; so errors are sent as answers.
 pmix_status_t on_publish(const pmix_proc_t*, const pmix_info_t* infos, std::size_t count,
                          pmix_op_cbfunc_t done, void* context) {
   bool once = false;
@@ -266,7 +266,7 @@ pmix_status_t on_disconnect(const pmix_proc_t* procs, std::size_t count, const p
   return meet({"disconnect", procs, count, infos, info_count}, done, context);
 }
 
-// The agents tell their ranks of no events, and take note of none: a rank that fails ends the attempt.
+// The agents neither report events to their ranks nor react to any: a rank that fails ends the attempt.
 pmix_status_t on_register_events(pmix_status_t*, std::size_t, const pmix_info_t*, std::size_t,
                                  pmix_op_cbfunc_t done, void* context) {
   if (done != nullptr) done(PMIX_SUCCESS, context);
@@ -309,19 +309,20 @@ void PmixServer::ask(wire::MpiAsked asked, Answered answered, std::optional<std:
   answered(false, "");
 }
 
-// All ranks of a group on this node have come; the other nodes of the group are waited for. The same group
-// may meet again before all nodes have heard of the last time. The library gives up by itself where a rank of
-// this node does not come: what other nodes hear of is a fence to which all of it have.
+// All ranks of a group on this node have arrived; now the other nodes of the group are waited for. The same
+// group may meet again before all nodes know that the last meeting is over, so meetings are numbered. If a
+// rank of this node does not arrive, the library gives up by itself: other nodes see only fences that all
+// ranks of this node have joined.
 void PmixServer::gather(const Meeting& meeting, std::string text, Answered answered) {
   wire::MpiAsked asked{
       .verb = wire::MpiVerb::kFence, .key = meeting.what, .text = wire::Bytes(std::move(text))};
-  // Of a connect the library keeps the time itself, until it is answered.
+  // The library itself keeps the time limit of a connect, until it is answered.
   const bool takes_limit = std::string_view(meeting.what) != "connect";
   std::string group;
   {
     const std::lock_guard lock(mutex_);
     std::set<std::size_t> nodes;
-    std::set<pmix_rank_t> ranks;  // each caller names them in an order of its own
+    std::set<pmix_rank_t> ranks;  // each caller lists them in a different order
     for (std::size_t i = 0; i < meeting.proc_count; ++i) {
       ranks.insert(meeting.procs[i].rank);
       nodes.insert(node_of(static_cast<std::int32_t>(meeting.procs[i].rank)));
@@ -344,8 +345,8 @@ void PmixServer::gather(const Meeting& meeting, std::string text, Answered answe
       takes_limit ? limit_in(meeting.infos, meeting.info_count) : std::nullopt);
 }
 
-// It counts as if it had not been: the nodes that did not come to it do not count it either. One that comes
-// later meets the next of these ranks.
+// Takes the failed meeting out of the count, as the nodes that never joined it did not count it either. A
+// rank that arrives late joins the next meeting of this group.
 void PmixServer::gave_up(const std::string& group) {
   const std::lock_guard lock(mutex_);
   if (const auto times = gathered_.find(group); times != gathered_.end() && times->second > 0)
@@ -370,7 +371,7 @@ void PmixServer::hear(const wire::MpiTold& told) {
       std::uint64_t number;
       NodeId node;
     };
-    // It is answered when the rank has told its data, which may be later.
+    // The callback may come later, when the rank has published its data.
     const auto tell = [](pmix_status_t status, char* data, std::size_t size, void* context) {
       const std::unique_ptr<Asked> asked(static_cast<Asked*>(context));
       const bool ok = status == PMIX_SUCCESS;
@@ -491,7 +492,7 @@ void PmixServer::add_sizes(Infos& infos) const {
   infos.add_text(PMIX_JOBID, attempt_.name);
   infos.add_text(PMIX_TMPDIR, attempt_.directory);
   infos.add_text(PMIX_NSDIR, attempt_.directory);
-  const bool cleans = true;  // whoever made the directory removes it
+  const bool cleans = true;  // the agent, which made the directory, removes it
   infos.add(PMIX_TDIR_RMCLEAN, &cleans, PMIX_BOOL);
 }
 

@@ -19,7 +19,7 @@ constexpr Duration kLogsPause = std::chrono::milliseconds(50);
 constexpr std::int64_t kMaxErrorFileBytes = 16 << 20;
 constexpr std::size_t kMaxReportedBytes = 64 << 10;
 
-// A worker's own file: neither a device nor a pipe may make the agent wait.
+// The worker owns the file: even if it is a device or a pipe, it must not block the agent.
 std::string read_error_file(const std::string& path) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
   struct stat status{};
@@ -30,8 +30,8 @@ std::string read_error_file(const std::string& path) {
   return text;
 }
 
-// Not while the last workers' programs are being loaded, and one at a time, so that other things have their
-// turn. A stream that had output or was closed meanwhile has its file.
+// Opens the files one at a time, so that other work runs in between, and not while the last workers load
+// their programs. A stream that had output or was closed meanwhile already has its file.
 awaitable<void> open_logs(std::vector<std::shared_ptr<Output>> outputs) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   boost::system::error_code cancelled;
@@ -46,15 +46,15 @@ awaitable<void> open_logs(std::vector<std::shared_ptr<Output>> outputs) {
 
 }  // namespace
 
-// Creating a rank's directory and files may take longer than starting it: ext4 passes over every inode that
-// was freed in the last minutes. The attempt's directory tells whether the disk can be used, the others come
-// when all workers run, or are needed.
+// Creating a rank's directory and files may take longer than starting the rank: ext4 skips every inode that
+// was freed in the last minutes. The attempt's directory shows whether the disk can be used; the others are
+// made when all workers run, or when they are needed.
 Status AttemptLogs::make_log_directories() const {
   const std::filesystem::path first = directory_of(LocalRank(0));
   if (Status made = make_directories(first.parent_path().string()); !made)
     return failure_within("cannot keep logs", std::move(made));
   if (!setting_.context.run_directory.empty()) return {};
-  // Then workers leave their error files among the logs.
+  // In this case workers write their error files next to the logs.
   for (LocalRank local_rank; local_rank.value() < setting_.plan.local_world_size;
        local_rank = local_rank.next()) {
     if (Status made = make_directories(directory_of(local_rank)); !made)
@@ -64,7 +64,7 @@ Status AttemptLogs::make_log_directories() const {
 }
 
 std::vector<std::string> AttemptLogs::low_disks() const {
-  if (setting_.plan.agent_on_host > 0) return {};  // another one has said it
+  if (setting_.plan.agent_on_host > 0) return {};  // another agent has reported it
   std::vector<std::string> found;
   const std::pair<const char*, const std::string&> directories[] = {
       {"the log directory", setting_.job.log_directory},
@@ -82,7 +82,8 @@ Expected<std::array<int, 2>> AttemptLogs::open_streams(LocalRank local_rank) {
   std::shared_ptr<net::LogBudget> budget;
   if (const std::int64_t limit = setting_.job.limits.log_limit_bytes; limit > 0)
     budget = std::make_shared<net::LogBudget>(static_cast<std::uint64_t>(limit));
-  // Under a limit the oldest parts of either stream go, and nothing could be put in order by counting.
+  // With a limit the oldest parts of either stream are removed, so counts of bytes could not restore the
+  // order.
   std::shared_ptr<LogOrder> order;
   if (!budget) {
     order = std::make_shared<LogOrder>(setting_.writer, directory_of(local_rank));
@@ -106,7 +107,7 @@ Expected<AttemptLogs::Stream> AttemptLogs::open_stream(LocalRank local_rank, int
   auto copy = std::make_shared<TerminalCopy>(
       setting_.link, TerminalCopy::Source{setting_.context.attempt, rank_of(local_rank), local_rank, stream},
       shown);
-  // Once an attempt: all logs are on one file system, and are full together.
+  // Once per attempt: all logs are on one file system, which is full for all of them.
   const auto tell = [&link = setting_.link, attempt = setting_.context.attempt,
                      told = disk_told_](const std::string& line) {
     if (!std::exchange(*told, true)) link.send(attempt, wire::AgentRemark{line});
@@ -136,7 +137,7 @@ Expected<AttemptLogs::Stream> AttemptLogs::open_stream(LocalRank local_rank, int
   return Stream{std::move(copy), *std::move(output)};
 }
 
-// One for all ranks; null if nothing is filtered.
+// One copy for all ranks; null without filters.
 std::shared_ptr<FilteredCopy> AttemptLogs::filtered_copy(int stream, const net::LogWriter::Trouble& remark) {
   const wire::JobSpec& job = setting_.job;
   const std::vector<std::string>& texts = stream == 1 ? job.stdout_filters : job.stderr_filters;

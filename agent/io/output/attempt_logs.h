@@ -42,7 +42,7 @@ class AttemptLogs {
   ~AttemptLogs();
 
   Attempt attempt() const { return setting_.context.attempt; }
-  // Makes the directories for logs; an error if neither place can be used.
+  // Makes the directories for logs; an error if that fails.
   Status make_log_directories() const;
   // One line for each file system that is nearly full.
   std::vector<std::string> low_disks() const;

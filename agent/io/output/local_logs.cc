@@ -23,7 +23,7 @@ bool sees_nonce(const wire::JobSpec& job) {
              .empty();
 }
 
-// Of the directory's entries "NAME_K", path and K.
+// The directory's entries "NAME_K", as pairs of path and K.
 std::vector<std::pair<std::filesystem::path, std::uint32_t>> numbered(const std::filesystem::path& directory,
                                                                       std::string_view name) {
   std::vector<std::pair<std::filesystem::path, std::uint32_t>> found;
@@ -58,13 +58,13 @@ LogPlace LocalLogs::place_for(const wire::JobSpec& job) {
   if (!place.shared && !courier_) {
     courier_ = std::make_shared<LogCourier>(setting_.link);
     setting_.tasks.spawn(courier_->run());
-    // Under a limit nobody knows any more which parts have been removed.
+    // With a limit it is not known which parts have been removed.
     if (setting_.started_again && job.limits.log_limit_bytes == 0) send_left_logs(place.directory);
   }
   return place;
 }
 
-// The launcher knows which of them are this node's, and how much of each it has.
+// The launcher knows which files are this node's, and how much it has of each.
 void LocalLogs::send_left_logs(const std::string& directory) {
   for (const auto& [attempt_directory, attempt] : numbered(directory, "attempt_")) {
     for (const auto& [rank_directory, rank] : numbered(attempt_directory, "rank_")) {
@@ -114,7 +114,7 @@ void LocalLogs::finish() {
 
 awaitable<void> LocalLogs::wait_until_written(std::shared_ptr<AttemptLogs> finished, Duration stall) {
   co_await writer_.written(stall, [this] { return hurried_; });
-  // What went wrong with a file has been heard of after the next turn.
+  // After the next turn all errors of files have been reported.
   co_await asio::post(setting_.executor, asio::use_awaitable);
   if (attempt_ == finished) listener_->logs_finished(finished->losses());
 }

@@ -31,7 +31,7 @@ void LogCourier::look() {
     each = look_at(each->second) ? entries_.erase(each) : std::next(each);
 }
 
-// Whether the file needs no more attention.
+// Whether the file is finished.
 bool LogCourier::look_at(Entry& entry) {
   const auto progress = entry.file->progress();
   const bool all = progress.closed || (entry.ended && !progress.waiting);

@@ -18,8 +18,8 @@ constexpr std::size_t kReadBytes = 256 << 10;
 constexpr Duration kFirstPause = std::chrono::milliseconds(1);
 constexpr Duration kLongestPause = std::chrono::milliseconds(32);
 constexpr Duration kLongWait = std::chrono::milliseconds(250);
-constexpr std::size_t kMuchBytes = 16 << 10;  // of a pipe's usual 64 KiB
-constexpr int kPipeBytes = 1 << 20;           // a worker that prints much waits less often
+constexpr std::size_t kMuchBytes = 16 << 10;  // of the usual 64 KiB of a pipe
+constexpr int kPipeBytes = 1 << 20;           // so that a worker that prints a lot waits less often
 
 }  // namespace
 
@@ -29,8 +29,8 @@ Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& exec
   if (pipe2(ends, O_CLOEXEC) < 0) return system_failure("cannot make a pipe", errno);
   UniqueFd pipe(ends[0]);
   UniqueFd worker_end(ends[1]);
-  // Keeps a descriptor for the log file. None of the pipe's: that would be a reader which outlives this
-  // object where a disk hangs.
+  // Reserves a descriptor for the log file. It must not be one of the pipe's: if the disk hangs, that would
+  // keep a reader of the pipe alive longer than this object.
   UniqueFd reserved(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   if (!reserved) return system_failure("cannot write " + log.path, errno);
   auto parts = std::make_unique<net::LogParts>(log.path, std::move(reserved), log.budget);
@@ -78,7 +78,7 @@ bool Output::must_wait() {
 awaitable<void> Output::read_all() {
   auto self = shared_from_this();
   const asio::any_io_executor executor = watched_.get_executor();
-  co_await asio::post(executor, asio::use_awaitable);  // when all workers that are to be started have been
+  co_await asio::post(executor, asio::use_awaitable);  // resumes when all workers have been started
   if (!pipe_) co_return;
   boost::system::error_code error;
   watched_.assign(pipe_.get(), error);
@@ -86,7 +86,7 @@ awaitable<void> Output::read_all() {
     const std::string line = fmt::format("cannot watch the output for {}: {}", log_path(), error.message());
     log::error("{}", line);
     listener_.remark(line);
-    co_return close();  // a worker whose pipe nobody empties would wait for ever
+    co_return close();  // a worker whose pipe is never read would wait forever
   }
   watched_.non_blocking(true);
   asio::steady_timer pause(executor);
@@ -110,7 +110,7 @@ bool Output::read_some(std::size_t limit_bytes) {
   if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
   const auto size = static_cast<std::size_t>(got);
   if (size >= kMuchBytes && !std::exchange(enlarged_, true)) {
-    // Refused beyond a user's share: the usual 64 KiB do as well.
+    // Refused beyond a user's share; the usual 64 KiB will do.
     fcntl(pipe_.get(), F_SETPIPE_SZ, kPipeBytes);
   }
   write_log({place, size});
@@ -123,7 +123,7 @@ bool Output::read_some(std::size_t limit_bytes) {
 }
 
 void Output::finish() {
-  // As much as is there now: a process that the worker left behind may go on writing for ever.
+  // Reads only what is there now: a process that the worker left behind may write forever.
   int waiting = 0;
   if (!pipe_ || ioctl(pipe_.get(), FIONREAD, &waiting) < 0) waiting = 0;
   while (waiting > 0 && read_some(static_cast<std::size_t>(waiting))) waiting -= static_cast<int>(kReadBytes);
@@ -159,7 +159,7 @@ void Output::write_log(std::string_view bytes) {
   }
 }
 
-// Where lines are missing in the log file it says so itself.
+// A line in the log file says where lines are missing.
 void Output::tell_gap() {
   const Lost gap = std::exchange(gap_, {});
   if (gap.bytes > 0)

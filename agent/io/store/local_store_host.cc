@@ -20,7 +20,7 @@ using boost::system::error_code;
 constexpr std::uint32_t kNonce = 0x4d757374;
 constexpr Duration kSilence = std::chrono::seconds(1);
 
-// A connection's first command, and one that is answered with its argument.
+// The first command of a connection, and a second one that the store answers with its argument.
 std::array<char, 10> validate_and_ping() {
   std::array<char, 10> bytes{};
   bytes[0] = static_cast<char>(StoreCommand::kValidate);
@@ -32,11 +32,12 @@ std::array<char, 10> validate_and_ping() {
 
 }  // namespace
 
-// One question to a store. A store that takes no call from here closes the connection: only an answer shows
-// that there is a way. Handlers hold the call.
+// One query to a store. A store that refuses this host closes the connection, so only an answer shows that it
+// can be reached. Handlers keep this object alive.
 class LocalStoreHost::Call : public std::enable_shared_from_this<Call> {
  public:
-  // Not `served`: nobody listens before rank 0 does, and a refusal of the host shows that there is a way.
+  // Not `served`: nothing listens before rank 0 does, and a refusal from the host shows that it can be
+  // reached.
   Call(asio::io_context& io, bool served, std::function<void(const Status&)> done)
       : socket_(io), served_(served), done_(std::move(done)) {}
 
@@ -70,8 +71,7 @@ class LocalStoreHost::Call : public std::enable_shared_from_this<Call> {
     if (!done) return;
     if (error == asio::error::eof || error == asio::error::connection_reset)
       return done(failure(ErrorCode::kUnavailable, "it closes connections from this host"));
-    // That a host does not answer takes seconds to know; what is said at once is said by this host or a
-    // router.
+    // A silent host is only known after seconds; an immediate error comes from this host or a router.
     const bool silent = error && Clock::now() - began_ >= kSilence;
     if (error)
       return done(failure(silent ? ErrorCode::kTimedOut : ErrorCode::kUnavailable, "{}", error.message()));

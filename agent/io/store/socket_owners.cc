@@ -18,7 +18,7 @@ struct OwnerQuestion {
   inet_diag_req_v2 request;
 };
 
-// Addresses and ports stay in the order of the network.
+// Addresses and ports stay in network byte order.
 void put_address(const sockaddr_storage& address, __be32 (&bytes)[4], __be16& port) {
   if (address.ss_family == AF_INET6) {
     const auto& six = reinterpret_cast<const sockaddr_in6&>(address);
@@ -68,14 +68,14 @@ std::optional<SocketOwners::Owner> SocketOwners::ask(const sockaddr_storage& own
   put_address(own, question.request.id.idiag_src, question.request.id.idiag_sport);
   put_address(other, question.request.id.idiag_dst, question.request.id.idiag_dport);
   if (send(netlink_.get(), &question, sizeof question, 0) != sizeof question) return std::nullopt;
-  // The kernel has answered when send() returns.
+  // The answer is there when send() returns.
   alignas(nlmsghdr) std::array<char, 1024> answer{};
   const ssize_t got = recv(netlink_.get(), answer.data(), answer.size(), 0);
   nlmsghdr header{};
   inet_diag_msg found{};
   if (got < static_cast<ssize_t>(NLMSG_HDRLEN + sizeof found)) return std::nullopt;
   std::memcpy(&header, answer.data(), sizeof header);
-  if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;  // an error: there is no such socket
+  if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;  // an error: no such socket
   std::memcpy(&found, answer.data() + NLMSG_HDRLEN, sizeof found);
   return Owner{found.idiag_uid, found.idiag_inode};
 }

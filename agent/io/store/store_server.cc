@@ -26,7 +26,7 @@ namespace {
 using boost::asio::posix::stream_descriptor;
 using boost::system::error_code;
 
-constexpr int kAcceptsAtOnce = 64;  // then the others have their turn
+constexpr int kAcceptsAtOnce = 64;  // then other events have their turn
 constexpr int kEventsAtOnce = 64;   // then the rest of the agent has its turn
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 constexpr int kWarningCount = 5;
@@ -35,8 +35,8 @@ constexpr StoreClientId kListener{0};
 
 struct Connection {
   UniqueFd socket;
-  std::string
-      unsent;  // while not empty, nothing is read: a client that does not read its answers may not ask more
+  // While this is not empty, nothing is read: a client that does not read its answers may not send more.
+  std::string unsent;
 };
 
 bool would_block(int error_number) {
@@ -50,9 +50,9 @@ bool out_of_descriptors(int error_number) {
 
 }  // namespace
 
-// The sockets are in an epoll set of their own, of which the io_context watches one descriptor: a message
-// costs one recv and one send, where a wait through Asio costs a third system call. Handlers hold the server,
-// so that those that are queued when it is stopped find it.
+// The sockets are in a separate epoll set, and the io_context watches only that set's descriptor: a message
+// then costs one recv and one send, while a wait through Asio would cost a third system call. Queued handlers
+// keep the server alive after it is stopped.
 class StoreServer::Server : public std::enable_shared_from_this<Server> {
  public:
   Server(boost::asio::io_context& io, StoreServerOptions options)
@@ -98,7 +98,8 @@ class StoreServer::Server : public std::enable_shared_from_this<Server> {
   std::uint16_t port_ = 0;
   StoreClientId next_id_ = kListener.next();
   std::unordered_map<StoreClientId, Connection> connections_;
-  std::map<StoreClientId, TimePoint> strangers_;  // those without a handshake, oldest first, until when
+  // connections without a handshake, oldest first, with their deadlines
+  std::map<StoreClientId, TimePoint> strangers_;
   std::size_t unsent_bytes_ = 0;
   int warning_count_ = 0;
   std::array<char, kReadBytes> buffer_;
@@ -115,8 +116,8 @@ Status StoreServer::Server::listen() {
   if (options_.address.is_loopback()) owners_.emplace(listener_.get());
   if (owners_ && !owners_->can_tell()) {
     log::warning(
-        "other users of this machine can reach the c10d store: the kernel does not tell which "
-        "user owns which socket");
+        "other users of this machine can reach the c10d store: "
+        "the kernel does not tell which user owns which socket");
     owners_.reset();
   }
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
@@ -164,7 +165,7 @@ void StoreServer::Server::serve_ready() {
       continue;
     }
     const auto found = connections_.find(id);
-    if (found == connections_.end()) continue;  // dropped just now
+    if (found == connections_.end()) continue;  // just dropped
     if (found->second.unsent.empty()) {
       read(id, found->second.socket.get());
     } else {
@@ -184,11 +185,11 @@ void StoreServer::Server::accept_waiting() {
       if (strangers_.empty()) return accept_later();
       drop(strangers_.begin()->first, "no descriptors are left");
     }
-    // Anything else is a connection that ended before it was taken.
+    // Any other error means that the connection ended before it was accepted.
   }
 }
 
-// The listening socket stays readable: watching it would spin until a descriptor is free.
+// The listening socket stays readable, so watching it would spin until a descriptor is free.
 void StoreServer::Server::accept_later() {
   watch(EPOLL_CTL_MOD, listener_.get(), kListener, 0);
   accept_timer_.expires_after(kAcceptPause);
@@ -220,8 +221,8 @@ boost::asio::ip::address StoreServer::Server::peer_of(int socket) {
   return peer.address();
 }
 
-// Workers run as the user of their agent; root may do what it likes anyway. Of a connection that was closed
-// at once nobody can tell whose it was, and it waits for no answer.
+// Workers run as the same user as their agent; root may do anything anyway. The owner of a connection that
+// was already closed cannot be found, but that connection does not wait for an answer.
 bool StoreServer::Server::may_enter(int socket) {
   if (!options_.peers.empty() && std::ranges::find(options_.peers, peer_of(socket)) == options_.peers.end())
     return false;
@@ -265,7 +266,7 @@ void StoreServer::Server::take(StoreClientId id, std::string_view bytes) {
 
 void StoreServer::Server::send(StoreClientId id, std::string_view bytes) {
   const auto found = connections_.find(id);
-  if (found == connections_.end()) return;  // dropped just now
+  if (found == connections_.end()) return;  // just dropped
   Connection& connection = found->second;
   if (connection.unsent.empty()) {
     const ssize_t size = ::send(connection.socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);

@@ -16,7 +16,7 @@ namespace muster::agent {
 
 namespace {
 
-// Of each stream its pipe and its file, the order of both, and the process.
+// For each stream a pipe and a file; one for their order; one for the process.
 constexpr rlim_t kDescriptorsPerRank = 6;
 
 std::unexpected<StartFailure> failed(StartStep step, Error error) {
@@ -69,7 +69,7 @@ Status AttemptRun::check_directory() const {
   return {};
 }
 
-// By the attempt's file (docs/checkpoint_layout.md).
+// Recognizes it by the attempt's file (docs/checkpoint_layout.md).
 std::string AttemptRun::other_checkpoints() const {
   const std::string& directory = setting_.job.checkpoint_directory;
   const Attempt attempt = setting_.context.attempt;

@@ -18,7 +18,7 @@ namespace muster::agent {
 
 namespace {
 
-// From one question to the next about a worker that has ended and that a debugger has not let go yet.
+// How often to try again to reap a worker that a debugger has not let go yet.
 constexpr std::chrono::milliseconds kDebuggerPause{20};
 
 }  // namespace
@@ -30,7 +30,8 @@ LocalProcesses::LocalProcesses(Setting setting)
             [this] {
               listener_->template_settled();
               reap_leftovers();
-              // reap_leftovers() stops at a template that has ended: ends behind it were not seen.
+              // reap_leftovers() stops at a template that has ended, so it has not seen the processes after
+              // that.
               listener_->leftovers_changed();
             }),
       exchange_({.slots = memory_slots_,
@@ -58,7 +59,7 @@ void LocalProcesses::open_worker_socket() {
   auto socket =
       WorkerSocket::open(setting_.io.get_executor(),
                          [this](const Report& report, const std::string& sender) { hear(report, sender); });
-  // A training goes on without the socket; heartbeats and progress are not heard.
+  // A training works without the socket; only heartbeats and progress are missing.
   if (!socket) return log::error("{}", socket.error().message());
   socket_ = *std::move(socket);
   setting_.guardian.guard_run_directory(socket_->directory());
@@ -94,7 +95,7 @@ std::expected<void, StartFailure> LocalProcesses::open(const OpenAttempt& attemp
   return {};
 }
 
-// Without neighbours the job goes on.
+// The job runs without neighbours too.
 void LocalProcesses::listen_for_neighbours() {
   neighbour_port_ = 0;
   if (plan_.neighbour_address.empty()) return;
@@ -143,7 +144,7 @@ std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank 
   setting_.mpi.rank_runs(local_rank);
   setting_.logs.worker_runs(local_rank);
   workers_.insert(started->process.pid);
-  // A template that is lost while it is asked to fork may have forked, and the rank must not run twice.
+  // A template that is lost while it forks may have forked, and the rank must not run twice.
   if (had_template && !warm_.has_template()) kill_leftovers();
   setting_.tasks.spawn(
       watch(local_rank, run_->rank_of(local_rank), std::move(started->process), started->facts.gpu));
@@ -171,7 +172,7 @@ void LocalProcesses::close_input() {
   if (const auto input = std::exchange(input_, nullptr)) input->close();
 }
 
-// A worker has ended when its pidfd says so; its pipes may be held open by other processes.
+// The pidfd shows that a worker has ended; other processes may still hold its pipes open.
 awaitable<void> LocalProcesses::watch(LocalRank local_rank, Rank rank, Process process,
                                       std::optional<std::uint32_t> gpu) {
   co_await asio::post(setting_.io, asio::use_awaitable);  // not before all workers have been started
@@ -201,7 +202,7 @@ awaitable<void> LocalProcesses::watch(LocalRank local_rank, Rank rank, Process p
 }
 
 void LocalProcesses::signal(std::int32_t pid, std::int32_t signal) {
-  if (workers_.contains(pid)) ::kill(-pid, signal);  // the number of one that was reaped may be another's
+  if (workers_.contains(pid)) ::kill(-pid, signal);  // once reaped, its pid may be another process's
 }
 
 void LocalProcesses::close() {
@@ -234,7 +235,7 @@ void LocalProcesses::end() {
   if (had_template) kill_leftovers();  // processes that the program started before init()
 }
 
-// Reaps leftovers in the order in which they ended, up to a worker or a template: others reap those.
+// Reaps leftovers in the order in which they ended, up to a worker or a template, which other code reaps.
 void LocalProcesses::reap_leftovers() {
   for (;;) {
     siginfo_t next{};
@@ -289,7 +290,7 @@ void LocalProcesses::give_memory(const Report& report, const std::string& addres
     log::warning("rank {} did not receive its memory for checkpoints", report.message.rank);
 }
 
-// All ranks have restored then.
+// By now all ranks have restored their state.
 void LocalProcesses::pass_to_neighbours(const wire::WorkerReported& held) {
   memory_slots_.forget_others();
   exchange_.saved(held.rank, static_cast<std::uint64_t>(held.step));
@@ -335,7 +336,7 @@ void LocalProcesses::dump_stacks(const std::vector<Worker>& workers) {
 
 void LocalProcesses::look_at_stacks() {
   if (!stacks_) return;
-  receive_waiting();  // an answer that is there is not late
+  receive_waiting();  // an answer that has already arrived is not late
   tell(stacks_->look(setting_.time.now()));
 }
 

@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::uint64_t kPartBytes = 1 << 20;
 constexpr std::uint64_t kPartsUnderWay = 2;
-// The other may just be hashing what it has got.
+// The neighbour may be busy computing digests.
 constexpr std::chrono::seconds kPartLimit(30);
 constexpr std::size_t kMostWanted = 256;
-constexpr int kMostOvertaken = 3;  // until the user is told
+constexpr int kMostOvertaken = 3;  // before the user is told
 
 wire::HeldSlot as_told(const Copy& copy) {
   return {copy.rank, copy.id.step, copy.id.attempt, copy.slot_bytes};
@@ -101,7 +101,8 @@ awaitable<void> MemoryConversation::hold(std::shared_ptr<MemoryConversation> sel
   self->setting_.on_fetched(self->setting_.neighbour.node);
 }
 
-// The neighbour closes the connection when its attempt is over, or it is lost, which the launcher tells.
+// The neighbour closes the connection when its attempt is over, or when it is lost, which the launcher
+// reports.
 void MemoryConversation::ended(const Error& why) {
   if (connection_->closed() || setting_.is_stopped()) return;
   if (why.code() == ErrorCode::kUnavailable)
@@ -109,7 +110,7 @@ void MemoryConversation::ended(const Error& why) {
   break_off(why.message());
 }
 
-// Its reader ends.
+// Closing makes hold() end.
 void MemoryConversation::break_off(std::string_view why) {
   setting_.on_remark(
       fmt::format("this node and node{} copy nothing more between their memories in this attempt: {}",
@@ -152,11 +153,11 @@ void MemoryConversation::consider(const Copy& offered, bool is_current) {
   switch (setting_.slots.use_of(offered, is_current)) {
     case CopyKeeping::Use::kNone: return;
     case CopyKeeping::Use::kNoRoom:
-      return setting_.on_remark(fmt::format(
-          "keeps no copy of what rank {} of node{} holds in memory: --memory-tier has no room for one "
-          "of {} MiB next to this node's own",
-          offered.rank, setting_.neighbour.node, offered.slot_bytes >> 20));
-    case CopyKeeping::Use::kKeep:  // one that is overtaken is not wanted any more
+      return setting_.on_remark(
+          fmt::format("keeps no copy of what rank {} of node{} holds in memory: "
+                      "--memory-tier has no room for one of {} MiB next to this node's own",
+                      offered.rank, setting_.neighbour.node, offered.slot_bytes >> 20));
+    case CopyKeeping::Use::kKeep:  // a step that was replaced by a newer one is no longer wanted
       std::erase_if(wanted_, [&](const Copy& each) { return each.rank == offered.rank; });
       break;
     case CopyKeeping::Use::kOwn: break;
@@ -210,7 +211,7 @@ void MemoryConversation::finish_pull() {
   drop_pull();
 }
 
-// A step that is copied too slowly is overwritten by the one after the next.
+// A step that is copied too slowly is overwritten by the step after the next.
 void MemoryConversation::overtaken() {
   log::debug("the copy of step {} of rank {} is dropped", pull_->copy().id.step, pull_->copy().rank);
   if (++overtaken_count_ == kMostOvertaken)
@@ -225,7 +226,7 @@ void MemoryConversation::drop_pull() {
   pull_next();
 }
 
-// The newest step first, and of that the lowest rank.
+// Takes the newest step first, and the lowest rank of that.
 void MemoryConversation::pull_next() {
   while (!pull_ && !wanted_.empty()) {
     const auto next = std::ranges::max_element(wanted_, [](const Copy& one, const Copy& other) {

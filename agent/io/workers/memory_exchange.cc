@@ -20,12 +20,12 @@ namespace muster::agent {
 
 namespace {
 
-constexpr int kNiceness = 10;  // a tenth of a processor's share beside a thread that computes
+constexpr int kNiceness = 10;  // a tenth of the processor time of a thread that computes
 constexpr Duration kNeighbourLimit = std::chrono::seconds(5);
 
 }  // namespace
 
-// All that the thread has. Attempts follow one another.
+// Everything that belongs to the thread. Attempts follow one another.
 class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
  public:
   Attempts(MemoryExchange& owner)
@@ -58,7 +58,7 @@ class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
     }
     if (const auto tls = net::Tls::load(); tls && listener_ && !callers_.empty()) accept(**tls);
     fetched_if_all();
-    // Nobody who has not called by then is waited for.
+    // Waits no longer for neighbours that have not connected by then.
     late_.expires_after(kNeighbourLimit);
     late_.async_wait([this, number = number_](const boost::system::error_code& error) {
       if (error || number != number_) return;
@@ -153,7 +153,7 @@ class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
     if (awaited_.erase(node) > 0) fetched_if_all();
   }
   void fetched_if_all() {
-    std::uint64_t own = number_;  // the next attempt's fetching is not this one's to end
+    std::uint64_t own = number_;  // so as not to end the next attempt's fetching
     if (!awaited_.empty() || !owner_.fetching_.compare_exchange_strong(own, 0)) return;
     setting_.slots.stop_fetching(attempt_);
     setting_.on_fetched();
@@ -164,12 +164,12 @@ class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
   net::TaskGroup tasks_;
   asio::steady_timer late_;
   std::shared_ptr<net::Listener> listener_;
-  std::vector<std::shared_ptr<net::Listener>> ended_listeners_;  // whose tasks may not have ended yet
+  std::vector<std::shared_ptr<net::Listener>> ended_listeners_;  // their tasks may not have ended yet
   Attempt attempt_;
-  std::uint64_t number_ = 0;  // of the begin; 0: ended
+  std::uint64_t number_ = 0;  // of the call of begin(); 0: ended
   std::map<std::string, Caller> callers_;
-  std::set<NodeId> awaited_;      // that have something of ours
-  std::map<Rank, Copy> current_;  // of this node's ranks, what they have saved last or go on from
+  std::set<NodeId> awaited_;      // neighbours that hold something of this node's ranks
+  std::map<Rank, Copy> current_;  // the slots that this node's ranks saved last, or resume from
   std::map<NodeId, std::shared_ptr<MemoryConversation>> talks_;
   bool has_remarked_ = false;
 };

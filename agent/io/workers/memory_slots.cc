@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-// Nobody to whom it is passed can change its size, so that who has mapped it never meets a hole.
+// The size is sealed, so that a process that has mapped the slot never meets missing pages.
 Expected<UniqueFd> make_slot(std::uint64_t bytes) {
   UniqueFd fd(memfd_create("muster-checkpoint", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
@@ -73,7 +73,8 @@ void MemorySlots::keep(Rank first, std::int32_t count) {
   drop(keeping_.shrink(room_for_copies()));
 }
 
-// The newest first. A slot that is not complete gives way, and one of another size is of no use.
+// Call with the newest copy first. Replaces an incomplete slot, but fails if a complete slot has another
+// size.
 bool MemorySlots::become_slot(const Copy& copy, UniqueFd fd) {
   const auto known = slots_.find(copy.rank);
   if (known == slots_.end() || known->second.slot_bytes != copy.slot_bytes) {

@@ -26,7 +26,8 @@ struct Held {
   SlotHeader header;
 };
 
-// Of which attempt it was held is in the name: what two attempts held of one step is never mixed.
+// The name contains the attempt that held the step, so that what two attempts held of one step is never
+// mixed.
 std::string path_of_contents(const std::string& directory, int rank, Attempt held) {
   return fmt::format("{}/rank-{:05}.attempt-{}.contents", directory, rank, held);
 }
@@ -35,7 +36,7 @@ class WriteOut {
  public:
   explicit WriteOut(const HeldMemory& memory) : memory_(memory), directory_(memory.directory) {}
 
-  // The step that is on the disk now; nothing if it has as new a one, or another agent commits.
+  // The step that is now on disk; nothing if the disk already has one as new, or if another agent commits.
   Expected<std::optional<std::uint64_t>> run() {
     const auto found = newer_than_disk();
     if (!found) return std::unexpected(found.error());
@@ -49,7 +50,7 @@ class WriteOut {
   std::uint64_t step() const { return step_; }
 
  private:
-  // Held by all ranks of this node, the newest first.
+  // The steps that all ranks of this node hold, newest first.
   Expected<std::vector<CheckpointId>> newer_than_disk() {
     std::vector<CheckpointId> ids;
     for (const UniqueFd& fd : memory_.slots) {
@@ -65,7 +66,8 @@ class WriteOut {
              memory_.local_world_size;
     });
     if (ids.empty()) return ids;
-    step_ = std::ranges::min_element(ids, is_newer)->step;  // which is lost if the directory is of no use
+    // reported as lost if the directory cannot be used
+    step_ = std::ranges::min_element(ids, is_newer)->step;
     if (Status mine = directory_.check_newest(memory_.attempt); !mine) return std::unexpected(mine.error());
     const auto entries = directory_.candidates(memory_.attempt);
     if (!entries) return std::unexpected(entries.error());
@@ -74,12 +76,12 @@ class WriteOut {
       return on_disk != entries->end() && (id.step <= on_disk->id.step || id.attempt < on_disk->id.attempt);
     });
     std::ranges::sort(ids, is_newer);
-    std::set<std::uint64_t> steps;  // one file of a rank and step
+    std::set<std::uint64_t> steps;  // only one file per rank and step
     std::erase_if(ids, [&steps](CheckpointId id) { return !steps.insert(id.step).second; });
     return ids;
   }
 
-  // As a checkpoint of the newest attempt, to which the chain leads.
+  // The id on disk: in the newest attempt, so that the chain leads to it.
   CheckpointId as_written(CheckpointId id) const { return {.step = id.step, .attempt = memory_.attempt}; }
 
   Status write(CheckpointId id) {
@@ -120,7 +122,7 @@ class WriteOut {
   }
 
   bool has_contents(CheckpointId id, int rank) const {
-    std::error_code error;  // of a file system that is away for a while
+    std::error_code error;  // ignored: the file system may be away for a while
     return std::filesystem::exists(path_of_contents(directory_.path_of(as_written(id)), rank, id.attempt),
                                    error);
   }
@@ -131,7 +133,8 @@ class WriteOut {
     return ranks;
   }
 
-  // Agents write the newest first, so that a rank which has the older one alone has no newer one.
+  // Agents write the newest step first, so a rank that has written only the older one does not hold the
+  // newer.
   Expected<std::optional<std::uint64_t>> commit_newest(const std::vector<CheckpointId>& ids) {
     const TimePoint until = Clock::now() + memory_.patience;
     for (std::size_t i = 0;;) {
@@ -180,7 +183,7 @@ class WriteOut {
     return directory_.check_newest(memory_.attempt);
   }
 
-  // The ranks of each node hold all that they have; of several the lowest rank's counts.
+  // The ranks of a node may all hold the same values and parts: keep those of the lowest rank.
   static void drop_known(Contents& contents, const Contents& known) {
     std::erase_if(contents.values, [&](const auto& value) { return known.values.contains(value.first); });
     for (auto& [name, tensor] : contents.tensors) {

@@ -22,13 +22,13 @@ namespace muster::agent {
 namespace {
 
 constexpr const char* kOomScore = "/proc/self/oom_score_adj";
-// A log file at its size limit is a failed write, not the agent's end.
+// Writing to a log file at its size limit must fail, and not kill the agent.
 constexpr int kIgnored[] = {SIGPIPE, SIGXFSZ};
-constexpr int kOwnOomScore = -900;  // an agent that eats all the memory itself may still be killed
+constexpr int kOwnOomScore = -900;  // an agent that uses up all the memory itself may still be killed
 
-// Descriptors below nearly all others of the agent's, on which streams are put for a worker, so that its own
-// table may end with them. A copy of the whole table for each worker, closed by exec, cost each of 256
-// workers 0.1 ms.
+// Descriptors with low numbers, where the agent puts a worker's streams, so that the child can give up its
+// part of the table from there on. When each of 256 workers copied the whole table, for exec to close, that
+// cost 0.1 ms per worker.
 struct Stage {
   int null;
   std::array<int, 3> streams;
@@ -48,19 +48,20 @@ void put_on_stage(const std::array<int, 3>& streams) {
   for (std::size_t i = 0; i < streams.size(); ++i) dup3(streams[i], stage().streams[i], O_CLOEXEC);
 }
 
-// For which the descriptor table has room from the start. Once there is a second thread the kernel waits each
-// time that it makes the table larger (at 64, 256, 512 ...) until no core looks at the old one: that cost a
-// start of 64 workers 20 ms.
+// The descriptor table gets this size at the start. Once there is a second thread, each time that the kernel
+// enlarges the table (at 64, 256, 512 ...) it waits until no core uses the old one: that added 20 ms to a
+// start of 64 workers.
 constexpr int kTableSize = 4096;
 
-// What a worker writes to its own score; empty when it is the agent's.
+// The OOM score that a worker sets for itself; empty if the agent's did not change.
 std::array<char, 16>& worker_oom_score() {
   static std::array<char, 16> text{};
   return text;
 }
 
 struct Child {
-  int shared_descriptors_from;  // of the agent's, that this one gives up; 0: it has a copy of all
+  // the first descriptor that the child gives up from the table it shares with the agent; 0: it has a copy
+  int shared_descriptors_from;
   Place place;
   const char* working_directory;
   rlimit descriptor_limit;
@@ -72,7 +73,7 @@ struct Child {
   int error = 0;
 };
 
-// What exec leaves as it is, as a program expects to find it. Null, or the name of what failed, with errno.
+// Resets what exec leaves unchanged. Returns null, or the name of the call that failed, with errno.
 const char* begin_anew(const Child& child) {
   for (const int signal : kIgnored) std::signal(signal, SIG_DFL);  // settle_signals() did the others
   sigset_t none;
@@ -82,7 +83,7 @@ const char* begin_anew(const Child& child) {
   if (setrlimit(RLIMIT_NOFILE, &child.descriptor_limit) < 0) return "set the limit of descriptors";
   close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   if (worker_oom_score()[0] != '\0') {
-    // Raising it is allowed to everyone.
+    // No privilege is needed to raise it.
     const int file = open(kOomScore, O_WRONLY | O_CLOEXEC);
     if (write(file, worker_oom_score().data(), std::strlen(worker_oom_score().data())) < 0)
       return "set its OOM score";
@@ -92,7 +93,7 @@ const char* begin_anew(const Child& child) {
   return nullptr;
 }
 
-// Runs in the agent's memory while the agent waits: touches nothing but `child`.
+// Runs in the agent's memory while the agent waits, so it must only touch `child`.
 int become(void* argument) {
   auto& child = *static_cast<Child*>(argument);
   if (child.shared_descriptors_from > 0 &&
@@ -139,7 +140,8 @@ void lower_oom_score() {
   const std::string before = read_file(kOomScore, 16).value_or("");
   const auto score = parse_number<int>(std::string_view(before).substr(0, before.find('\n')));
   if (!score) return;
-  // Below what it was set to by root needs CAP_SYS_RESOURCE; what we may is better than nothing.
+  // Going below the value that root has set needs CAP_SYS_RESOURCE; the lowest permitted value is better than
+  // nothing.
   for (const int wanted : {kOwnOomScore, 0}) {
     const UniqueFd file(open(kOomScore, O_WRONLY | O_CLOEXEC));
     if (*score <= wanted || !file || !write_all(file.get(), std::to_string(wanted), kOomScore)) continue;
@@ -161,8 +163,8 @@ Expected<Process> spawn(const Command& command) {
               command.program.c_str(),
               arguments.data(),
               environment.data()};
-  // The child shares the agent's memory, so it must not run a handler there: until begin_anew() it has every
-  // signal blocked.
+  // The child shares the agent's memory and must not run a handler there, so it has every signal blocked
+  // until begin_anew().
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -173,7 +175,7 @@ Expected<Process> spawn(const Command& command) {
   const int pid = clone(become, stack + sizeof stack, flags, &child, &pidfd);
   const int error = errno;
   sigprocmask(SIG_SETMASK, &before, nullptr);
-  // The worker's end of a pipe must not stay open here.
+  // The agent must not keep the worker's end of a pipe open.
   put_on_stage({stage().null, stage().null, stage().null});
   if (pid < 0)
     return failure(ErrorCode::kInternal, "cannot start a process{}: {}", nearest_process_limit(error),
@@ -181,12 +183,12 @@ Expected<Process> spawn(const Command& command) {
   Process process{pid, UniqueFd(pidfd)};
   if (child.failed == nullptr) return process;
   (void)reap(process.pidfd.get());
-  // A shell would run such a script itself.
+  // A shell would run such a script itself, hence the hint.
   const bool no_format = child.error == ENOEXEC;
   return failure(code_of(child), "cannot {} {}: {}{}", child.failed, command.program,
                  std::strerror(child.error),
-                 no_format ? " (a script's first line must be like #!/bin/sh; a program must be built for "
-                             "this kind of machine)"
+                 no_format ? " (a script's first line must be like #!/bin/sh; "
+                             "a program must be built for this kind of machine)"
                            : "");
 }
 
@@ -194,7 +196,7 @@ std::optional<Ending> reap(int pidfd) {
   siginfo_t info{};
   rusage usage{};
   long result = 0;
-  // The library's waitid() does not pass on what the process used.
+  // The library's waitid() does not return the process's resource usage.
   do result = syscall(SYS_waitid, P_PIDFD, pidfd, &info, WEXITED, &usage);
   while (result < 0 && errno == EINTR);
   if (result < 0 && errno == EAGAIN) return std::nullopt;

@@ -7,7 +7,7 @@
 
 #include "common/base/file.h"
 
-// A zip file (agent/CMakeLists.txt).
+// A zip file; agent/CMakeLists.txt makes it.
 extern const unsigned char muster_python_module[];
 extern const std::size_t muster_python_module_size;
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint16_t kAnyPort = 9;
 
-// The kernel chooses the address of a UDP socket when that is connected.
+// The kernel chooses the local address when a UDP socket is connected.
 std::string own_address_towards(const asio::ip::address& address) {
   boost::system::error_code failed;
   asio::io_context io;
@@ -33,7 +33,8 @@ std::string interface_to(const std::string& address) {
   const auto there = asio::ip::make_address(address, failed);
   if (failed || there.is_loopback()) return {};
   const std::vector<net::HostAddress> all = net::host_addresses();
-  // The way to an address of this host leads over loopback, but others come to it by its interface.
+  // The route to an address of this host uses loopback, but other hosts reach the address through its
+  // interface.
   for (const std::string& own : {there.to_string(), own_address_towards(there)}) {
     const auto found = std::ranges::find(all, own, &net::HostAddress::address);
     if (found != all.end()) return found->loopback ? "" : found->interface;

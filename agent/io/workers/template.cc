@@ -21,14 +21,14 @@ namespace {
 
 using Kind = TemplateAnswer::Kind;
 
-// A fork takes a millisecond, and 25 more for each GiB that was read before init().
+// A fork takes a millisecond, and 25 ms more for each GiB that was read before init().
 constexpr int kForkLimitMs = 2000;
-// Only a process that the kernel cannot kill takes so long.
+// Only a process that the kernel cannot kill takes this long.
 constexpr int kEndLimitMs = 2000;
-// From the end of its socket to the end of a process that exits.
+// The time between the end of its socket and the end of an exiting process.
 constexpr int kLastBreathMs = 200;
 
-// From the descriptor, and not from what the template says of it: signals will be sent to this pid.
+// Reads the pid from the descriptor instead of trusting the template, because signals will be sent to it.
 pid_t pid_of(int pidfd) {
   const auto info = read_file(fmt::format("/proc/self/fdinfo/{}", pidfd), 4096);
   constexpr std::string_view kField = "\nPid:\t";
@@ -122,7 +122,7 @@ Expected<Process> Template::fork(const std::vector<std::string>& changes, const 
     return failure(ErrorCode::kCorrupt, "its answer to an order is not a child of the agent's");
   const pid_t pid = pid_of(message->fds[0].get());
   if (pid <= 1) return failure(ErrorCode::kCorrupt, "its answer to an order is not a process id");
-  // It does so itself, but may not have run yet, and a signal to a group that is not there is lost.
+  // The child does the same, but may not have run yet, and a signal to a group that does not exist is lost.
   setpgid(pid, pid);
   return Process{pid, std::move(message->fds[0])};
 }

@@ -16,7 +16,8 @@ Expected<std::shared_ptr<WorkerInput>> WorkerInput::open(const asio::any_io_exec
   if (pipe2(ends, O_CLOEXEC) != 0) return system_failure("cannot make a pipe for the worker's stdin", errno);
   UniqueFd reading(ends[0]);
   UniqueFd writing(ends[1]);
-  // Only this end must not block. The kernel's usual size; where pages are large it would be more.
+  // Only this end must not block. The size is the kernel's default with small pages; with large pages the
+  // default is larger.
   fcntl(writing.get(), F_SETFL, O_NONBLOCK);
   fcntl(writing.get(), F_SETPIPE_SZ, static_cast<int>(wire::kInputWindowBytes));
   return std::shared_ptr<WorkerInput>(
@@ -43,7 +44,7 @@ void WorkerInput::write() {
     const ssize_t written =
         ::write(writing_.native_handle(), waiting_.data() + taken, waiting_.size() - taken);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) break;  // it is full
+    if (written < 0) break;  // the pipe is full
     taken += static_cast<std::size_t>(written);
   }
   waiting_.erase(0, taken);

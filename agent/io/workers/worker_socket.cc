@@ -19,13 +19,13 @@ namespace muster::agent {
 namespace {
 
 constexpr const char* kSocketName = "/agent.sock";
-constexpr int kDatagramsAtOnce = 256;  // then others have their turn
+constexpr int kDatagramsAtOnce = 256;  // then other work has its turn
 
 Expected<std::string> make_run_directory() {
   const char* chosen = std::getenv("TMPDIR");
   std::string pattern =
       std::string(chosen != nullptr && *chosen != '\0' ? chosen : "/tmp") + "/muster-XXXXXX";
-  // A socket's path has room for 107 bytes.
+  // A socket's path may have 107 bytes.
   if (pattern.size() + std::strlen(kSocketName) >= sizeof(sockaddr_un::sun_path))
     pattern = "/tmp/muster-XXXXXX";
   if (mkdtemp(pattern.data()) == nullptr)
@@ -34,11 +34,11 @@ Expected<std::string> make_run_directory() {
 }
 
 struct Datagram {
-  std::string_view text;  // empty if it was somebody else's or too large
+  std::string_view text;  // empty if it is from another user or too large
   std::string sender;     // an abstract name begins with a NUL
 };
 
-// The next one of this user. kUnavailable: none is waiting.
+// The next datagram of this user. kUnavailable: none is waiting.
 Expected<Datagram> receive_one(int socket, std::array<char, kMaxReportBytes>& buffer) {
   iovec part{buffer.data(), buffer.size()};
   sockaddr_un address{};
