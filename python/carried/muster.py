@@ -1,6 +1,6 @@
-"""Stands in for `muster` where the agent's copy is on PYTHONPATH, which Python searches before what is installed.
+"""Finds the right `muster` when the agent's copy is on PYTHONPATH, which Python searches before installed packages.
 
-A muster that is installed, or another project of that name, comes first; the copy beside this file comes last.
+An installed muster, or another project of that name, takes precedence; the copy next to this file comes last.
 """
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""What a training tells Muster's launcher, and hears from it.
+"""Reports a training's steps and checkpoints to Muster's launcher, and passes the launcher's notices to the training.
 
     start = muster.resume_step() or 0
     if start:
@@ -13,9 +13,9 @@
         if leave:
             raise muster.Preempted
 
-Where no launcher is, all of it does nothing. Nothing here blocks a training, or fails because the agent is gone; calls
-are safe from any thread. A process speaks for its rank if it was the first there to call any of this: what it forks or
-starts is silent. For frameworks: muster.lightning, muster.transformers, muster.accelerate, muster.dcp, muster.torch.
+Without a launcher every function does nothing. No function blocks a training, or fails because the agent is gone. Calls
+are safe from any thread. The first process that calls a function speaks for its rank; processes that it forks or starts
+report nothing. For frameworks: muster.lightning, muster.transformers, muster.accelerate, muster.dcp, muster.torch.
 """
 
 import contextlib
@@ -30,18 +30,17 @@ __all__ = ["Preempted", "committed", "idle", "preemption_noticed", "resume_step"
 def _step_number(number):
     step = operator.index(number)
     if step < 0:
-        raise ValueError(f"muster: {step} is no step: expected 0 or more")
+        raise ValueError(f"muster: {step} is not a step: expected 0 or more")
     return step
 
 
 def step(n=None, busy_ms=None, group="", loss=None, samples=None):
-    """So many steps are done; without `n`, one more. From the first call on the launcher misses steps that do not come.
+    """Reports that n steps are done; without `n`, one more. After the first call the launcher misses steps that do not come.
 
-    busy_ms: how long this rank's own work of the step took, without waiting for other ranks; where `waiting` was used
-    it is known.
-    group: the same word on all ranks of the process group that trains here, where several trainings go on side by side:
-    only they are compared when one hangs or is slow. Without one: all ranks of the job.
-    loss, samples: of this step, samples on this rank alone; for `launch top`.
+    busy_ms: the time of this rank's own work in the step, without waiting for other ranks. Not needed with `waiting`.
+    group: a word that is the same on all ranks of this training's process group, if several trainings run side by side.
+    The launcher then compares only these ranks when one hangs or is slow. Without a group it compares all ranks.
+    loss, samples: numbers of this step for `launch top`; samples on this rank alone.
     """
     if n is not None:
         n = _step_number(n)
@@ -50,7 +49,7 @@ def step(n=None, busy_ms=None, group="", loss=None, samples=None):
         if not math.isfinite(busy_ms):
             raise ValueError(f"muster: busy_ms is {busy_ms}: expected milliseconds")
     if not isinstance(group, (str, type(None))):
-        raise TypeError(f"muster: {group!r} is no group: expected a word, the same on all its ranks")
+        raise TypeError(f"muster: {group!r} is not a group: expected a word that is the same on all its ranks")
     rank = _rank.mine()
     if rank:
         rank.step(n, busy_ms, group or "", _told_numbers(loss, samples))
@@ -67,8 +66,8 @@ def _told_numbers(loss, samples):
 
 
 def committed(n, all=False):
-    """This rank has saved what belongs to the checkpoint of step n. The checkpoint counts when every rank has said so;
-    with all=True rank 0 speaks for all, and the others' word is not needed."""
+    """Reports that this rank has saved its part of the checkpoint of step n. The checkpoint counts when every rank has
+    reported. With all=True rank 0 reports for all ranks."""
     n = _step_number(n)
     rank = _rank.mine()
     if rank:
@@ -76,13 +75,13 @@ def committed(n, all=False):
 
 
 def resume_step():
-    """The newest step whose checkpoint counted when this attempt began, as the launcher knows; None: it knows of none."""
+    """Returns the newest step whose checkpoint counted when this attempt began; None if the launcher knows of none."""
     rank = _rank.mine()
     return rank.resume_step() if rank else None
 
 
 def resumed(n):
-    """This attempt goes on from step n, where that is not what resume_step() said."""
+    """Reports that this attempt resumed from step n; call it if that differs from resume_step()."""
     n = _step_number(n)
     rank = _rank.mine()
     if rank:
@@ -90,32 +89,32 @@ def resumed(n):
 
 
 def preemption_noticed():
-    """Whether this machine goes away soon, so that the rank should save and leave.
+    """Returns whether this machine goes away soon, so that the rank should save and leave.
 
-    Who asks can do so in time: only if every rank has asked before does the launcher give notice. Ranks hear of it at
-    different steps and must agree on one; muster.torch.Leave does that.
+    The launcher gives notice only if every rank has called this function before. Ranks see the notice at different
+    steps and must agree on one; muster.torch.Leave does that.
     """
     rank = _rank.mine()
     return rank.preemption_noticed() if rank else False
 
 
 def idle():
-    """No more steps follow for now: the next one is not missed."""
+    """Reports that no more steps follow for now, so the launcher does not miss the next one."""
     rank = _rank.mine()
     if rank:
         rank.idle()
 
 
 class Preempted(SystemExit):
-    """A checkpoint is committed, and this rank leaves on notice: raised, it ends the process with exit code 75."""
+    """Raise this after committing a checkpoint on notice: it ends the process with exit code 75."""
 
     def __init__(self):
         super().__init__(75)
 
 
 class section(contextlib.ContextDecorator):
-    """`with muster.section("eval"):`, or `@muster.section("eval")` on a function: something that takes long between two
-    steps. Its time is not the step's, and one that does not end within the limit learned for its name is a hang."""
+    """Marks long work between two steps: `with muster.section("eval"):`, or `@muster.section("eval")` on a function. Its
+    time is not the step's. A section that exceeds the limit learned for its name is a hang."""
 
     def __init__(self, name):
         self._name = str(name)
@@ -136,8 +135,8 @@ class section(contextlib.ContextDecorator):
 
 
 class waiting(section):
-    """Around what waits for other ranks, such as a barrier or an all-reduce: without that time a step is this rank's own
-    work, by which a straggler is found."""
+    """Marks code that waits for other ranks, such as a barrier or an all-reduce. The rest of a step is this rank's own
+    work; the launcher compares it to find stragglers."""
 
     def __init__(self):
         super().__init__("")

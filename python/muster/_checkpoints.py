@@ -1,8 +1,8 @@
-"""Checkpoints that a framework writes by itself: put in their place when they are whole and durable, and looked at before one is used.
+"""Makes a framework's checkpoints durable before they get their final name, and checks a checkpoint before it is used.
 
-A checkpoint is a directory or a file. The framework writes it beside its place, at beside(path). put_in_place() then syncs its files, writes the list
-of them, syncs the list and the directories, and only then renames it. It moves what was at the place to replaced(path) first, and removes that last:
-at any time one of the two is whole.
+A checkpoint is a directory or a file. The framework writes it next to its final place, at beside(path). put_in_place() then syncs its files, writes
+the list of them, syncs the list and the directories, and only then renames it. It first moves an old checkpoint at the final place to replaced(path),
+and removes that last: at any time one of the two is whole.
 """
 
 import errno
@@ -19,12 +19,12 @@ LIST = "muster-files.json"  # in a checkpoint: the size in bytes of each of its 
 
 
 def beside(path):
-    """Where the checkpoint that will be at the path is written."""
+    """The temporary path where the framework writes the checkpoint for `path`."""
     return _with_prefix(NEW, path)
 
 
 def replaced(path):
-    """Where the checkpoint that was at the path is while another one takes its place."""
+    """The temporary path of the old checkpoint while a new one replaces it."""
     return _with_prefix(OLD, path)
 
 
@@ -41,13 +41,13 @@ def remove(path):
 
 
 def sync_files(path):
-    """What is written in the file, or in the files of the directory, is on the disk."""
+    """Syncs the file, or all files of the directory, to the disk."""
     for each in _files_in(path) if os.path.isdir(path) else [path]:
         _sync(each)
 
 
 def seal(directory):
-    """Writes the list of the directory's files. All of it is on the disk then."""
+    """Writes the list of the directory's files, and syncs everything to the disk."""
     sync_files(directory)
     name = os.path.join(directory, LIST)
     with open(name + ".new", "w") as file:
@@ -59,14 +59,14 @@ def seal(directory):
 
 
 def unseal(directory):
-    """The directory's files are about to be written anew, one by one: it has no list any more, and that is on the disk."""
+    """Removes the list of the directory's files, and syncs that, because the files are about to be rewritten one by one."""
     if sealed(directory):
         os.remove(os.path.join(directory, LIST))
         _sync(directory)
 
 
 def put_in_place(path):
-    """One process makes what is written at beside(path) durable, and renames it to the path."""
+    """Syncs the checkpoint at beside(path), and renames it to the path. Call it in one process."""
     new, old = beside(path), replaced(path)
     if os.path.isdir(new):
         seal(new)
@@ -81,12 +81,12 @@ def put_in_place(path):
 
 
 def sealed(path):
-    """Whether put_in_place(), or seal(), was through with this directory."""
+    """Whether put_in_place() or seal() has completed for this directory."""
     return os.path.exists(os.path.join(path, LIST))
 
 
 def damage(path):
-    """The first file that is not as the directory's list says, in words; "" if all are, or there is no list."""
+    """Describes the first file that does not match the directory's list; "" if all match, or without a list."""
     if not sealed(path):
         return ""
     try:
@@ -99,13 +99,13 @@ def damage(path):
         if not os.path.isfile(found):
             return f"{name} is missing"
         if os.path.getsize(found) != size:
-            return f"{name} has {os.path.getsize(found)} bytes, and should have {size}"
+            return f"{name} has {os.path.getsize(found)} bytes, expected {size}"
     return ""
 
 
 def numbered(directory, pattern):
-    """[(step, path)] of what lies in the directory, by the step that the pattern's group finds in the whole name. Of what another one was about to
-    replace: its path is replaced(...)."""
+    """[(step, path)] of the checkpoints in the directory, sorted by step; the pattern's group finds the step in the whole name. A checkpoint that
+    another one was about to replace has the path replaced(...)."""
     names = os.listdir(directory) if os.path.isdir(directory) else []
     found = []
     for name in names:
@@ -117,9 +117,12 @@ def numbered(directory, pattern):
 
 
 def newest(checkpoints, is_whole=lambda path: True):
-    """Of [(step, path)] the one to go on from: what the launcher knows to be committed, and nothing newer while that or an older one is there; where it
-    knows of none, as in a new launch, the newest. One that is damaged is named in a warning and left out. One without a list of its files may have
-    been written in part: before those that have one it is taken only if the launcher knows it to be committed. None: none."""
+    """Chooses from [(step, path)] the checkpoint to resume from; None if there is none.
+
+    The committed checkpoint that the launcher knows comes first, then older ones, then newer ones. If the launcher knows of none, as in a new launch,
+    the newest comes first. A checkpoint without a list of its files may be incomplete, so it comes after those with a list, unless the launcher knows
+    it to be committed. A damaged checkpoint is skipped with a warning.
+    """
     known = muster.resume_step()
 
     def preference(checkpoint):
@@ -127,10 +130,10 @@ def newest(checkpoints, is_whole=lambda path: True):
         return step == known, known is None or step <= known, os.path.isfile(path) or sealed(path), step
 
     for step, path in sorted(checkpoints, key=preference, reverse=True):
-        why = damage(path) or ("" if is_whole(path) else "it is not whole")
+        why = damage(path) or ("" if is_whole(path) else "it is incomplete")
         if not why:
             return step, path
-        warnings.warn(f"muster: checkpoint {path} is left out: {why}", stacklevel=3)
+        warnings.warn(f"muster: skipping checkpoint {path}: {why}", stacklevel=3)
     return None
 
 
@@ -147,7 +150,7 @@ def _sync(path):
     try:
         os.fsync(opened)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that does not sync directories
+        if error.errno != errno.EINVAL:  # this file system cannot sync directories
             raise
     finally:
         os.close(opened)

@@ -1,7 +1,8 @@
-"""This process as a rank: its socket to the agent, and the thread that speaks and listens there (docs/protocol.md).
+"""This process as a rank: its socket to the agent, and the thread that sends and receives there (docs/protocol.md).
 
-A send wakes the agent, which takes tens of microseconds: of steps and sections the thread tells what is new ten times a
-second, and they are lost where the agent does not keep up. All else is sent at once, and kept until the agent takes it.
+A send wakes the agent, which takes tens of microseconds. So the thread sends new steps and sections only ten times a
+second, and drops them if the agent does not keep up. Other reports are sent at once, and kept until the agent takes
+them.
 """
 
 import atexit
@@ -17,7 +18,7 @@ import socket
 import threading
 import time
 
-_TICK = 0.1  # seconds; the agent tells the launcher no more often
+_TICK = 0.1  # seconds; the agent reports to the launcher at the same rate
 _TICKS_A_BEAT = 10
 _RETRY = 0.02
 _LAST_WORDS = 5.0
@@ -25,14 +26,14 @@ _MOST_KEPT = 256
 _MOST_NAME_LETTERS = 128
 _MAY_BE_TAKEN_LATER = (errno.EAGAIN, errno.EINTR, errno.ENOBUFS, errno.ENOMEM)
 
-# Locks are taken again by a signal's handler that says something in the middle of saying something.
+# Reentrant: a signal handler may report while the same thread is reporting.
 _lock = threading.RLock()
-_mine = None  # the Rank; False: this process speaks for none
-_CLAIM = "MUSTER_PYTHON_PROCESS"  # the process that speaks for the rank, and to whom
+_mine = None  # the Rank; False: this process does not speak for a rank
+_CLAIM = "MUSTER_PYTHON_PROCESS"  # the process that speaks for the rank, and its agent's socket
 
 
 def mine():
-    """The rank that this process speaks for, or something false."""
+    """The Rank that this process speaks for, or a false value."""
     rank = _mine
     return rank if rank is not None else _begin()
 
@@ -53,14 +54,14 @@ def _rank_of(environment):
         return None
     try:
         rank = Rank(path, environment)
-    except (OSError, KeyError, ValueError, RuntimeError):  # RuntimeError: no further thread can be started
+    except (OSError, KeyError, ValueError, RuntimeError):  # RuntimeError: cannot start another thread
         return None
     environment[_CLAIM] = claim
     return rank
 
 
 def _forked():
-    """A child of the rank is not the rank; the lock may have been held by a thread that it does not have."""
+    """A forked child is not the rank. It needs a new lock, because a thread that the child lacks may hold the old one."""
     global _mine, _lock
     _lock = threading.RLock()
     if _mine:
@@ -72,7 +73,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 class _Open:
-    """A section, or a wait for others (""), that has not ended."""
+    """A section, or a wait for other ranks (name ""), that has not ended."""
 
     __slots__ = ("name", "since")
 
@@ -89,16 +90,16 @@ class Rank:
         self._head = f'{{"v":1,"rank":{rank},"attempt":{attempt},"pid":{os.getpid()},"type":'
         self._lock = threading.RLock()
         self._newest = -1  # step
-        self._asked = False  # for the resume step, before the first step
+        self._asked = False  # whether the program asked for the resume step before its first step
         self._busy = None  # milliseconds, of the newest step
         self._numbers = {}  # loss and samples of the newest step
         self._group = ""  # of the newest step
         self._step_told = True
         self._step_ended = None
         self._open = []  # sections, the innermost last
-        self._told_open = []  # those of them of which the agent has been told
-        self._away = 0.0  # of this step: in sections, or waiting
-        self._away_in = None  # the outermost _Open of it
+        self._told_open = []  # the open sections that the agent knows
+        self._away = 0.0  # seconds of this step in sections or waiting
+        self._away_in = None  # the outermost _Open that counts into it
         self._waited = False
         self._offers_preemption = self._noticed = self._greeted = self._ended = False
         self._kept_lock = threading.RLock()
@@ -114,11 +115,11 @@ class Rank:
         self._heart.start()
         atexit.register(self._end)
 
-    # ---- What the program says
+    # ---- Reports of the program
 
     def step(self, number, busy_ms, group="", numbers=None):
         now = time.monotonic()
-        # The agent takes other letters for one and the same.
+        # The agent would treat all other letters as equal.
         group = group.encode("ascii", "backslashreplace").decode()[:_MOST_NAME_LETTERS]
         with self._lock:
             if number is None:
@@ -136,7 +137,7 @@ class Rank:
         return max(0.0, (now - self._step_ended - self._away) * 1000)
 
     def _resumed_before(self, first):
-        """A rank that asked from where to go on, and said nothing else, has gone on from there, if its first step says so."""
+        """Reports the resume step of a rank that only asked for it, judging by its first step."""
         if self._is_first and self._resume is not None:
             self._keep("resumed", step=self._resume if first > self._resume else max(first - 1, 0))
 
@@ -164,7 +165,7 @@ class Rank:
             self._keep("saving", step=number)
 
     def idle(self):
-        self._tell_progress()  # a step that is told afterwards would be one of those that follow
+        self._tell_progress()  # a step reported after idle would count as a following step
         self._keep("idle")
 
     def preemption_noticed(self):
@@ -197,7 +198,7 @@ class Rank:
     # ---- The socket
 
     def _try(self, datagram):
-        """Whether it was sent; whatever fails, a full socket or an agent that is gone, the training goes on."""
+        """Returns whether the datagram was sent. The training goes on after any error, such as a full socket or a lost agent."""
         try:
             self._socket.send(datagram.encode())
             return True
@@ -218,7 +219,7 @@ class Rank:
                 os.write(self._wake_in, b"!")
 
     def _hand_over(self):
-        """Whether nothing is left. An agent that is gone takes nothing more."""
+        """Sends kept reports; returns whether none is left. Drops them if the agent is gone."""
         with self._kept_lock:
             while self._kept:
                 try:
@@ -237,7 +238,7 @@ class Rank:
     # ---- The thread
 
     def _beat(self):
-        # The program's own signals are for its own threads.
+        # Only the program's own threads handle its signals.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
@@ -259,12 +260,12 @@ class Rank:
                     poll.unregister(self._socket)  # the agent is gone
 
     def _greet(self):
-        with self._lock:  # the newest hello counts, and two threads say it
+        with self._lock:  # two threads send hello, and the newest counts
             if not self._greeted:
                 self._greeted = self._tell("hello", text="stacks preemption" if self._offers_preemption else "stacks")
 
     def _tell_progress(self):
-        """What is new of steps and sections."""
+        """Reports new steps and sections."""
         with self._lock:
             open_now = [entry for entry in self._open if entry.name]
             for entry in reversed([entry for entry in self._told_open if entry not in open_now]):
@@ -280,7 +281,7 @@ class Rank:
                     self._tell("section", name=entry.name, state="enter")
             self._told_open = open_now
 
-    # Code of the program may keep the interpreter to itself for long: a heartbeat that is late is no hang.
+    # The program may hold the interpreter's lock for long, so a late heartbeat is not a hang.
     def _tell_heartbeat(self):
         with self._lock:
             name, ms = "", 0
@@ -290,7 +291,7 @@ class Rank:
             self._tell("heartbeat", step=self._newest, section=name, section_ms=ms, may_be_late=True)
 
     def _listen(self):
-        """Whether there was anything."""
+        """Handles the agent's orders; returns whether there were any."""
         heard = False
         while True:
             try:
@@ -327,7 +328,7 @@ class Rank:
         self._heart.join(_TICKS_A_BEAT * _TICK)
 
     def close_copy(self):
-        """In a child that was forked: its descriptors are copies."""
+        """Closes the copied descriptors in a forked child."""
         atexit.unregister(self._end)
         self._socket.close()
         os.close(self._wake_out)

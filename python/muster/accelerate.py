@@ -1,4 +1,4 @@
-"""For Accelerate: a training's progress and its checkpoints, which are Accelerate's own.
+"""For Accelerate: reports a training's progress, and saves and restores Accelerate's checkpoints.
 
     training = muster.accelerate.Training(accelerator, "checkpoints", every=100)
     for step in range(training.resume() + 1, steps + 1):
@@ -14,12 +14,12 @@ from muster import _checkpoints
 
 
 def newest(directory):
-    """(step, path) of the checkpoint to go on from; None: there is none."""
+    """(step, path) of the checkpoint to resume from; None if there is none."""
     return _checkpoints.newest(_checkpoints.numbered(directory, r"step-(\d+)"))
 
 
 class Training:
-    """directory: that all ranks share. every: steps from one save to the next; 0: save() is called by the program."""
+    """directory: shared by all ranks. every: steps between saves; 0: the program calls save() itself."""
 
     def __init__(self, accelerator, directory, every=0):
         self._accelerator = accelerator
@@ -38,7 +38,7 @@ class Training:
             self._own_work.go_on()
 
     def resume(self):
-        """Loads the checkpoint to go on from. Its step; 0: there is none. To be called behind accelerator.prepare()."""
+        """Loads the checkpoint to resume from, and returns its step; 0 if there is none. Call it after accelerator.prepare()."""
         found = newest(self._directory)
         if found:
             with muster.section("checkpoint restore"):
@@ -48,7 +48,7 @@ class Training:
         return found[0] if found else 0
 
     def step(self, step):
-        """So many steps are done. Saves when it is time, and leaves with exit code 75 on notice."""
+        """Reports that `step` steps are done. Saves when due, and leaves with exit code 75 on notice."""
         muster.step(step)
         leaves = self._leave.after(step)
         if leaves or (self._every and step % self._every == 0):
@@ -57,7 +57,7 @@ class Training:
             raise muster.Preempted
 
     def save(self, step):
-        """accelerator.save_state() into DIRECTORY/step-STEP: whole and durable, or not there. By all ranks."""
+        """accelerator.save_state() into DIRECTORY/step-STEP, which appears only when complete and durable. Call it on all ranks."""
         path = os.path.join(self._directory, f"step-{step}")
         new = _checkpoints.beside(path)
         accelerator = self._accelerator
@@ -69,7 +69,7 @@ class Training:
             accelerator.save_state(new)
             accelerator.wait_for_everyone()
             if accelerator.is_local_main_process:
-                _checkpoints.sync_files(new)  # what this machine has written
+                _checkpoints.sync_files(new)  # the files that this machine wrote
             accelerator.wait_for_everyone()
             if accelerator.is_main_process:
                 _checkpoints.put_in_place(path)
@@ -77,5 +77,5 @@ class Training:
             accelerator.wait_for_everyone()
 
     def end(self):
-        """No more steps follow."""
+        """Reports that no more steps follow."""
         muster.idle()

@@ -1,6 +1,6 @@
-"""torch.distributed.checkpoint, whose saves the launcher is told of.
+"""Saves and loads with torch.distributed.checkpoint, and reports the saves to the launcher.
 
-    step = muster.dcp.load_newest(state, "checkpoints")     # 0: there is none
+    step = muster.dcp.load_newest(state, "checkpoints")     # 0 without a checkpoint
     ...
     muster.dcp.save(state, "checkpoints", step)             # or async_save
 """
@@ -21,7 +21,7 @@ def path_of(directory, step):
 
 
 def save(state_dict, directory, step, **options):
-    """dcp.save() into DIRECTORY/step-STEP: whole and durable, or not there. It counts when all ranks are through."""
+    """dcp.save() into DIRECTORY/step-STEP, which appears only when complete and durable. It counts when all ranks have saved."""
     path = path_of(directory, step)
     _make_room(path, options)
     saved = dcp.save(state_dict, checkpoint_id=_checkpoints.beside(path), **options)
@@ -30,7 +30,7 @@ def save(state_dict, directory, step, **options):
 
 
 def async_save(state_dict, directory, step, **options):
-    """dcp.async_save() into DIRECTORY/step-STEP: the same once what it returns is done."""
+    """dcp.async_save() into DIRECTORY/step-STEP, like save(); it counts when the returned future is done."""
     path = path_of(directory, step)
     _make_room(path, options)
     saving = dcp.async_save(state_dict, checkpoint_id=_checkpoints.beside(path), **options)
@@ -40,7 +40,7 @@ def async_save(state_dict, directory, step, **options):
         try:
             saved = future.result()
             _end(path, step, options)
-        except BaseException as error:  # for whoever waits
+        except BaseException as error:  # passed on to the caller that waits
             in_place.set_exception(error)
         else:
             in_place.set_result(saved)
@@ -59,13 +59,13 @@ def _is_coordinator(options):
 
 
 def _make_room(path, options):
-    # Nobody writes there before dcp's collective on the plan, to which the coordinator comes after this.
+    # No rank writes there before dcp's collective on the plan; the coordinator joins it only after this.
     if _is_coordinator(options):
         _checkpoints.remove(_checkpoints.beside(path))
 
 
 def _end(path, step, options):
-    # dcp syncs each file of tensors. The coordinator writes the metadata when all ranks have written theirs.
+    # dcp syncs each file of tensors. The coordinator writes the metadata after all ranks have written their files.
     if _is_coordinator(options):
         _checkpoints.put_in_place(path)
     muster.committed(step)
@@ -76,12 +76,12 @@ def _has_metadata(path):
 
 
 def newest(directory):
-    """(step, path) of the checkpoint to go on from; None: there is none."""
+    """(step, path) of the checkpoint to resume from; None if there is none."""
     return _checkpoints.newest(_checkpoints.numbered(directory, r"step-(\d+)"), _has_metadata)
 
 
 def load_newest(state_dict, directory, **options):
-    """dcp.load() from that checkpoint. The step to go on from; 0: there is none."""
+    """dcp.load() from the newest() checkpoint. Returns its step; 0 if there is none."""
     found = newest(directory)
     if not found:
         return 0

@@ -1,4 +1,4 @@
-"""For Lightning: progress, hang limits, the notice to leave, and which of Lightning's checkpoints to go on from.
+"""For Lightning: reports progress, leaves on notice, and chooses which of Lightning's checkpoints to resume from.
 
     checkpoints = ModelCheckpoint(dirpath="checkpoints", every_n_train_steps=100, save_top_k=2, monitor="step", mode="max")
     trainer = Trainer(callbacks=[checkpoints, muster.lightning.MusterCallback()], ...)
@@ -22,19 +22,19 @@ from muster import _checkpoints
 
 
 def newest(directory):
-    """The checkpoint in the directory to go on from, for ckpt_path; None: there is none. The names have the step, as
-    Lightning's own do: epoch=1-step=200.ckpt."""
+    """The checkpoint in the directory to resume from, for ckpt_path; None if there is none. File names must contain the
+    step, as Lightning's do: epoch=1-step=200.ckpt."""
     found = _checkpoints.newest(_checkpoints.numbered(directory, r".*step=(\d+).*\.ckpt"), lambda path: os.path.isdir(path) or zipfile.is_zipfile(path))
     return found and found[1]
 
 
 def _is_remote(path):
-    """Of fsspec, s3://bucket/name: what is put there is whole or not there."""
+    """Whether fsspec writes the path, such as s3://bucket/name: such a store shows only complete files."""
     return "://" in os.fspath(path)
 
 
 class MusterCallback(Callback):
-    """directory: where the checkpoint is saved that is made on notice; by default that of the ModelCheckpoint."""
+    """directory: where to save the checkpoint made on notice; by default the ModelCheckpoint's directory."""
 
     def __init__(self, directory=None):
         self._directory = directory
@@ -43,7 +43,7 @@ class MusterCallback(Callback):
     def setup(self, trainer, pl_module, stage):
         if stage != "fit":
             return
-        # What rank 0 writes behind the training is saved when it is written; else when all have returned.
+        # An asynchronous checkpoint counts when rank 0 has written it, any other when all ranks have returned.
         outer = trainer.strategy.checkpoint_io
         if isinstance(outer, AsyncCheckpointIO):
             inner = outer.checkpoint_io
@@ -67,7 +67,7 @@ class MusterCallback(Callback):
                 _checkpoints.remove(new)
             trainer.strategy.barrier("muster: room for a checkpoint")
             save(new, weights_only, *arguments, **options)
-            if os.path.isdir(new):  # one of many files, which all ranks have written
+            if os.path.isdir(new):  # a checkpoint of many files, written by all ranks
                 if trainer.local_rank == 0:
                     _checkpoints.sync_files(new)
                 trainer.strategy.barrier("muster: a checkpoint is on the disk")
@@ -103,7 +103,7 @@ class MusterCallback(Callback):
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         if trainer.global_step == self._step:
-            return  # gradients are being accumulated
+            return  # the gradients are still accumulating
         self._step = trainer.global_step
         muster.step(self._step)
         if not self._leave.after(self._step):
@@ -112,7 +112,7 @@ class MusterCallback(Callback):
         directory = self._directory or getattr(checkpoints, "dirpath", None) or trainer.default_root_dir
         trainer.save_checkpoint(os.path.join(directory, f"epoch={trainer.current_epoch}-step={self._step}.ckpt"))
         if isinstance(trainer.strategy.checkpoint_io, AsyncCheckpointIO):
-            trainer.strategy.checkpoint_io.teardown()  # waits until it is written
+            trainer.strategy.checkpoint_io.teardown()  # waits until the checkpoint is written
         raise muster.Preempted
 
     def on_train_end(self, trainer, pl_module):

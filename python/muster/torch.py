@@ -1,4 +1,4 @@
-"""For trainings with torch.distributed."""
+"""Helpers for trainings with torch.distributed: leaving together, and a rank's own work."""
 
 import os
 
@@ -13,7 +13,7 @@ _instances = 0
 
 
 class Leave:
-    """How all ranks come to leave at one step, once this machine is to go away.
+    """Makes all ranks leave after the same step when this machine is about to go away.
 
         leave = muster.torch.Leave()
         for step in ...:
@@ -23,10 +23,10 @@ class Leave:
                 muster.committed(step)
                 raise muster.Preempted
 
-    All ranks make theirs in the same order, and ask after each step. Each posts in the attempt's store the step that it
-    has done when it hears of the notice; when all have posted, they leave two steps after the highest. A rank is at most
-    one step ahead of another, for each step waits for all, so every rank learns of it in time. Nobody waits, and until
-    there is notice nothing is sent.
+    All ranks create their Leave objects in the same order, and call after() after each step. When a rank sees the notice,
+    it posts its current step in the attempt's store. When all have posted, they leave two steps after the highest. Each
+    step waits for all ranks, so a rank is at most one step ahead of another, and every rank learns the step in time. No
+    rank waits for this, and before the notice a rank sends nothing.
     """
 
     def __init__(self):
@@ -34,16 +34,16 @@ class Leave:
         _instances += 1
         self._keys = f"muster/leave/{_instances}/"
         self._store = self._last = None
-        muster.preemption_noticed()  # from now on this rank can leave in time
+        muster.preemption_noticed()  # tells the launcher that this rank can leave on notice
 
     def after(self, step):
-        """Whether to save and leave now, after this step."""
+        """Returns whether to save and leave now, after this step."""
         if not muster.preemption_noticed():
             return False
         if self._last is None:
             try:
                 self._last = self._agreed(step)
-            except (RuntimeError, ValueError, KeyError):  # the store is gone, or was never there
+            except (RuntimeError, ValueError, KeyError):  # the store is gone, or never existed
                 return False
             if self._last is not None:
                 _rank.mine().saving(self._last)
@@ -53,7 +53,7 @@ class Leave:
         if not dist.is_initialized() or dist.get_world_size() == 1:
             return step
         if torch.cuda.is_initialized():
-            torch.cuda.synchronize()  # without it a rank may be many steps ahead
+            torch.cuda.synchronize()  # otherwise a rank may be many steps ahead
         if self._store is None:
             self._store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
             self._store.set(self._keys + str(dist.get_rank()), str(step))
@@ -64,8 +64,9 @@ class Leave:
 
 
 class OwnWork:
-    """Tells a rank's own work from its wait for others, so that stragglers are found: a backward pass waits for all, and
-    counts as waiting. For trainings on the CPU: on a GPU the program's time is not the GPU's, and nothing is told."""
+    """Separates a rank's own work from its wait for other ranks, so that the launcher can find stragglers. A backward pass
+    waits for all ranks, so it counts as waiting. Only on the CPU: on a GPU the program's time is not the GPU's, so it
+    reports nothing."""
 
     def __init__(self):
         self._waiting = None
@@ -73,19 +74,19 @@ class OwnWork:
         self._tells = dist.is_initialized() and dist.get_world_size() > 1 and not torch.cuda.is_initialized()
 
     def wait(self):
-        """A backward pass begins."""
+        """Call when a backward pass begins."""
         if self._tells and not self._waiting:
             self._waiting = muster.waiting()
             self._waiting.__enter__()
 
     def go_on(self):
-        """It has ended."""
+        """Call when the backward pass has ended."""
         if self._waiting:
             waiting, self._waiting = self._waiting, None
             waiting.__exit__()
 
     def watch(self, module):
-        """What lies between the module's forward pass and go_on(), or its next one, is waiting."""
+        """Counts the time from the module's forward pass to go_on(), or to its next forward pass, as waiting."""
         if self._tells:
             self._hooks += [
                 module.register_forward_pre_hook(lambda *_: self.go_on()),

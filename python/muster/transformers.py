@@ -1,4 +1,4 @@
-"""For Transformers' Trainer: progress, hang limits, the notice to leave, and which of its checkpoints to go on from.
+"""For Transformers' Trainer: reports progress, leaves on notice, and chooses which of its checkpoints to resume from.
 
     trainer = Trainer(..., callbacks=[muster.transformers.MusterCallback()])
     trainer.train(resume_from_checkpoint=muster.transformers.newest(arguments.output_dir))
@@ -19,8 +19,8 @@ def _checkpoints_in(output_dir):
 
 
 def newest(output_dir):
-    """The checkpoint in the directory to go on from, for resume_from_checkpoint; None: there is none. The Trainer's own
-    choice may be one that was being written when it was killed."""
+    """The checkpoint in the directory to resume from, for resume_from_checkpoint; None if there is none. The Trainer's own
+    choice may be a checkpoint that was incomplete when the Trainer was killed."""
     found = _checkpoints.newest(_checkpoints_in(output_dir), lambda path: os.path.exists(os.path.join(path, "trainer_state.json")))
     return found and found[1]
 
@@ -38,7 +38,7 @@ class MusterCallback(TrainerCallback):
         if state.global_step:
             muster.resumed(state.global_step)
         if state.is_world_process_zero:
-            # The Trainer will write over them file by file.
+            # The Trainer will overwrite these checkpoints file by file.
             for step, path in _checkpoints_in(args.output_dir):
                 if step > state.global_step:
                     _checkpoints.unseal(path)
@@ -59,7 +59,7 @@ class MusterCallback(TrainerCallback):
     def on_save(self, args, state, control, **_):
         path, ranks = os.path.join(args.output_dir, f"checkpoint-{state.global_step}"), PartialState()
         with muster.section("checkpoint sync"):
-            ranks.wait_for_everyone()  # all have written
+            ranks.wait_for_everyone()  # until all ranks have written
             if state.is_local_process_zero and os.path.isdir(path):
                 _checkpoints.sync_files(path)
             ranks.wait_for_everyone()

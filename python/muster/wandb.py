@@ -1,10 +1,10 @@
-"""Weights & Biases beside a training: what a muster::Logger writes to metrics.jsonl is passed on to W&B's own client.
+"""Sends the rows that a muster::Logger writes to metrics.jsonl to Weights & Biases, through W&B's own client.
 
-    python3 -m muster.wandb runs/1 --project mine            until it is ended (Ctrl-C, SIGTERM)
-    python3 -m muster.wandb runs/1 --project mine --once     what is there
+    python3 -m muster.wandb runs/1 --project mine            until Ctrl-C or SIGTERM
+    python3 -m muster.wandb runs/1 --project mine --once     only the rows that exist now
 
-W&B is offline unless WANDB_MODE says otherwise; `wandb sync` uploads its files later. The training neither waits for it nor knows of it. What
-is there of a step once is passed on once, though the file is cut and written again when a training goes on from a checkpoint.
+W&B is offline unless WANDB_MODE says otherwise; `wandb sync` uploads its files later. The training does not wait for this program. Each row is
+sent once, although a training that resumes from a checkpoint cuts the file and writes rows again.
 """
 
 import argparse
@@ -16,12 +16,12 @@ import threading
 
 
 class Tail:
-    """Whole lines of a file that grows and, now and then, gets shorter."""
+    """Reads whole lines of a file that grows, and sometimes gets shorter."""
 
     def __init__(self, path):
         self._path = path
         self._position = 0
-        self._last = b""  # what stands before the position, if the file is still the one that was read
+        self._last = b""  # the line before the position, to notice that the file was cut
 
     def read(self):
         try:
@@ -42,7 +42,7 @@ class Tail:
 
 
 class Passing:
-    """Each value of a tag with a step beyond those that were passed on."""
+    """Sends each value whose step is beyond the steps already sent for its tag."""
 
     def __init__(self, run):
         self._run = run
@@ -64,15 +64,15 @@ class Passing:
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="python3 -m muster.wandb", description="Passes a muster::Logger's rows on to Weights & Biases.")
-    parser.add_argument("directory", help="the logger's")
-    parser.add_argument("--project", help="W&B's project")
+    parser = argparse.ArgumentParser(prog="python3 -m muster.wandb", description="Sends a muster::Logger's rows to Weights & Biases.")
+    parser.add_argument("directory", help="the logger's directory")
+    parser.add_argument("--project", help="the W&B project")
     parser.add_argument("--name", help="the run's name (default: the directory's)")
-    parser.add_argument("--once", action="store_true", help="pass on what is there, and end")
+    parser.add_argument("--once", action="store_true", help="send the existing rows, and end")
     arguments = parser.parse_args()
     directory = os.path.abspath(arguments.directory)
     if not os.path.isdir(directory) and arguments.once:
-        parser.error(f"{arguments.directory}: there is no such directory")
+        parser.error(f"{arguments.directory}: no such directory")
     try:
         import wandb
     except ImportError:
