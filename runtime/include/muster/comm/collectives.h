@@ -1,17 +1,18 @@
-// What the members of a group do together with tensors and with objects: torch.distributed's functions, by
-// their names.
+// Operations of a group's members on tensors and objects: torch.distributed's functions, by their names.
 //
 //   muster::all_reduce(group, tensor);                    // in place: the sum over the members
-//   const auto parts = muster::all_gather(group, tensor); // of each member, its tensor
-//   muster::broadcast(job, tensor, 0);                    // a Job stands for its world
+//   const auto parts = muster::all_gather(group, tensor); // each member's tensor
+//   muster::broadcast(job, tensor, 0);                    // a Job means all its ranks
 //
-// Every member calls the same functions in the same order. `src` and `dst` are ranks of the job, as in
-// PyTorch; lists are in the order of group.ranks(). Tensors of the CPU go over Gloo, of a GPU over NCCL, then
-// in the current stream; they may be of any type and layout in memory where nothing is added up. Wrong
-// arguments throw std::invalid_argument, and a rank that is not a member std::logic_error; what the others
-// keep from ending throws std::runtime_error, which names the call, the group, and, on the CPU, the rank that
-// is in another call or, where groups have been made, gone. All but isend() and irecv() return when this
-// rank's part is done.
+// - All members must call the same functions in the same order. `src` and `dst` are ranks of the job, as in
+//   PyTorch; lists are in the order of group.ranks().
+// - CPU tensors use Gloo. CUDA tensors use NCCL, in the current stream. Functions that do not reduce accept
+//   any type and memory layout.
+// - Wrong arguments throw std::invalid_argument; a rank that is not a member gets std::logic_error.
+// - If other members prevent completion, a call throws std::runtime_error, which names the call and the
+//   group. On the CPU it also names the rank that is in another call, or, once the program has made groups,
+//   the rank that is gone.
+// - All functions but isend() and irecv() return when this rank's part is done.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,52 +25,53 @@
 
 namespace muster {
 
-// kAvg: of floating-point numbers; kBand, kBor and kBxor, bit by bit: of integers.
+// kAvg needs floating-point numbers; kBand, kBor and kBxor (bitwise) need integers.
 enum class ReduceOp { kSum, kMin, kMax, kProduct, kAvg, kBand, kBor, kBxor };
 
-// In place, the same on all members. On the CPU of what Gloo adds up: floating-point numbers of 16, 32 and 64
-// bits, signed integers of 8, 32 and 64, bytes, and bools, whose sum is "any" and whose product is "all".
+// In place; all members get the same result. On the CPU: floating-point numbers of 16, 32 and 64 bits, signed
+// integers of 8, 32 and 64 bits, uint8, and bool (its sum means "any", its product "all").
 void all_reduce(const Group& group, const at::Tensor& tensor, ReduceOp op = ReduceOp::kSum);
 
-// In place: what `src` has. Shape and type are the same on all.
+// In place: all get src's tensor. Shape and type must be the same on all members.
 void broadcast(const Group& group, const at::Tensor& tensor, int src);
 
-// Of each member its tensor. Shapes may differ, the type may not.
+// Returns each member's tensor. Shapes may differ, types must not.
 std::vector<at::Tensor> all_gather(const Group& group, const at::Tensor& tensor);
-// Of inputs of one shape, in one tensor, without a message about shapes: output is [size * n, ...] or
-// [size, n, ...] for inputs of [n, ...].
+// The same for inputs of one shape, into one tensor, without exchanging shapes: output is [size * n, ...] or
+// [size, n, ...] for inputs [n, ...].
 void all_gather_into_tensor(const Group& group, const at::Tensor& output, const at::Tensor& input);
 
-// The sum over the members of what each has for this one: inputs[p] is for the member at place p, and has one
-// shape on all members.
+// Returns the sum over the members of their parts for this member: inputs[p] is the part for the member at
+// place p, and has the same shape on all members.
 at::Tensor reduce_scatter(const Group& group, const std::vector<at::Tensor>& inputs,
                           ReduceOp op = ReduceOp::kSum);
-// The same of parts of one shape, in one tensor: the inverse of all_gather_into_tensor().
+// The same for parts of one shape, in one tensor: the inverse of all_gather_into_tensor().
 void reduce_scatter_tensor(const Group& group, const at::Tensor& output, const at::Tensor& input,
                            ReduceOp op = ReduceOp::kSum);
 
-// Of each member what it has for this one: inputs[p] goes to the member at place p. Shapes may differ.
+// Returns each member's part for this member: inputs[p] goes to the member at place p. Shapes may differ.
 std::vector<at::Tensor> all_to_all(const Group& group, const std::vector<at::Tensor>& inputs);
-// Of one tensor each, cut along its first dimension into parts of these sizes; none given: equal parts.
+// The same with one tensor each way, split along its first dimension into parts of these sizes; empty: equal
+// parts.
 void all_to_all_single(const Group& group, const at::Tensor& output, const at::Tensor& input,
                        const std::vector<std::int64_t>& output_split_sizes = {},
                        const std::vector<std::int64_t>& input_split_sizes = {});
 
-// On `dst` the tensor of each member, on the others nothing. Shapes may differ.
+// Returns each member's tensor on `dst`, and nothing on the others. Shapes may differ.
 std::vector<at::Tensor> gather(const Group& group, const at::Tensor& tensor, int dst);
-// Into `output`, which has its shape already: inputs[p] of `src`, which alone gives inputs.
+// Writes into `output`, which already has its shape, inputs[p] of `src`; only `src` passes inputs.
 void scatter(const Group& group, const at::Tensor& output, const std::vector<at::Tensor>& inputs, int src);
 
 // Returns when all members have entered it.
 void barrier(const Group& group);
 
-// Between two members. What one sends to another with one tag arrives in that order.
+// Between two members. Messages from one member to another with the same tag arrive in the order of sending.
 void send(const Group& group, const at::Tensor& tensor, int dst, int tag = 0);
-// Into the tensor, from `src`, or from any; the rank that sent it.
+// Receives into the tensor, from `src` or, if that is empty, from any member. Returns the sender's rank.
 int recv(const Group& group, const at::Tensor& tensor, std::optional<int> src = std::nullopt, int tag = 0);
 
-// Something that is under way: its tensor may not be used before wait() has returned, which comes once, and
-// before the group goes.
+// An operation in progress. Do not use its tensor before wait() returns. Call wait() exactly once, before the
+// group is destroyed.
 class [[nodiscard]] Work {
  public:
   struct State;
@@ -82,13 +84,14 @@ class [[nodiscard]] Work {
  private:
   std::unique_ptr<State> state_;
 };
-// Any number may be under way, in both directions, and both may receive before they send. Over NCCL tags mean
-// nothing, and the first message with another rank returns when that one comes to its first with this rank:
-// in a ring one rank begins with the next, and the others with the one before.
+// Any number of operations may be in progress, in both directions, and both members may receive before they
+// send. NCCL ignores tags. Over NCCL the first message between two ranks returns only when the other rank
+// reaches its first message with this one; so in a ring one rank must begin with the next rank, and all
+// others with the previous one.
 Work isend(const Group& group, const at::Tensor& tensor, int dst, int tag = 0);
 Work irecv(const Group& group, const at::Tensor& tensor, int src, int tag = 0);
 
-// Objects: strings of bytes, and values of nlohmann::json, which travel as CBOR. Over the CPU always.
+// Objects: byte strings, and nlohmann::json values, which are sent as CBOR. Always over the CPU.
 std::vector<std::string> all_gather_object(const Group& group, const std::string& object);
 std::vector<std::string> gather_object(const Group& group, const std::string& object, int dst);
 std::string broadcast_object(const Group& group, const std::string& object, int src);
@@ -98,7 +101,7 @@ std::string recv_object(const Group& group, int src, int tag = 0);
 
 namespace detail {
 
-// nlohmann::json, without its header, which a program that sends none need not have.
+// nlohmann::json, without including its header: programs that send no JSON need not have it.
 template <class Value>
 concept JsonValue = requires(const Value& value, const std::string& bytes) {
   Value::to_cbor(value);

@@ -1,11 +1,11 @@
-// A worker's view of its job: who it is, who the others are, and how to reach them.
+// A worker's view of its job: its rank, the other ranks, and how to reach them.
 //
-// init() comes first in main: it reads what the launcher (or torchrun) put into the environment, connects to
-// the store, makes the process group and starts the heartbeat. Without a launcher it gives a world of one, so
-// the same program runs alone. A Job is a handle: copies share one state, which leaves the world when the
-// last copy goes. Calls are safe from any thread; collectives must be entered by all ranks in the same order.
-// Wrong or missing settings throw std::invalid_argument, which names the setting; unreachable peers throw
-// std::runtime_error.
+// Call init() first in main. It reads the environment that the launcher (or torchrun) has set, connects to
+// the store, creates the process group and starts the heartbeat. Without a launcher it returns a world of one
+// rank, so the same program runs alone. A Job is a handle: copies share one state, which leaves the world
+// when the last copy is destroyed. Calls are safe from any thread. All ranks must enter collectives in the
+// same order. A wrong or missing setting throws std::invalid_argument, which names the setting; unreachable
+// peers throw std::runtime_error.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -24,19 +24,22 @@ namespace muster {
 
 struct InitOptions {
   // "env://" (torchrun's variables), "tcp://host:port" (rank 0 serves the store) or "file:///path" (a file
-  // all ranks see, which must not exist before the first rank starts). The last two need rank and world_size.
+  // that all ranks see and that must not exist before the first rank starts). The last two need rank and
+  // world_size.
   std::string init_method = "env://";
   int rank = -1;
   int world_size = -1;
-  // How long a collective or a wait on the store may take: 30 minutes, for NCCL 10, as in torch.
+  // Timeout of a collective or of a wait on the store; empty: 30 minutes, and 10 for NCCL, as in torch.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-  // What process groups are made of. "gloo": Gloo, for CPU tensors, and device() is the CPU. "nccl": NCCL for
-  // those of GPUs, which must be there, and Gloo for the others. "mpi": Open MPI for all, whose
-  // MPI_COMM_WORLD must be the job. "shm": memory that the ranks share, which must be on one host, for CPU
-  // tensors, and device() is the CPU. Empty: what MUSTER_BACKEND says, which `launch --backend` sets; else
-  // Gloo, and NCCL when a GPU is visible.
+  // The library behind process groups.
+  // - "gloo": for CPU tensors; device() is the CPU.
+  // - "nccl": NCCL for CUDA tensors, and Gloo for CPU tensors. Needs GPUs.
+  // - "mpi": Open MPI for all tensors. MPI_COMM_WORLD must be the job.
+  // - "shm": shared memory for CPU tensors; device() is the CPU. All ranks must be on one host.
+  // - Empty: MUSTER_BACKEND, which `launch --backend` sets; if that is not set, Gloo, and NCCL if a GPU is
+  //   visible.
   std::string backend{};
-  // Of all groups that are not given their own.
+  // For all groups that do not set their own.
   NcclOptions nccl{};
 };
 
@@ -56,21 +59,22 @@ class Job {
 
   // "cuda:<local_rank>" when a GPU is visible, else "cpu".
   c10::Device device() const;
-  // Of the job's backend; without one Gloo for CPU tensors, NCCL for CUDA tensors.
+  // The job's backend; by default Gloo for CPU tensors and NCCL for CUDA tensors.
   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const;
-  // Keys of this attempt only: whatever an earlier attempt wrote is not seen.
+  // Has only keys of this attempt, none of an earlier one.
   const c10::intrusive_ptr<c10d::Store>& store() const;
 
   const std::string& job_id() const;          // empty without a launcher
-  std::uint64_t attempt() const;              // the launcher's number of this start; 0 without one
+  std::uint64_t attempt() const;              // the launcher's number of this start; 0 without a launcher
   int restart_count() const;                  // restarts before this start
-  const std::string& checkpoint_dir() const;  // empty if the launcher names none
+  const std::string& checkpoint_dir() const;  // empty if the launcher has none
 
   Group world() const;  // all ranks
-  // A group of these ranks, in ascending order as in PyTorch. Collective over the job: every rank calls it,
-  // members or not, in the same order and with the same arguments; where one asks for something else, or for
-  // what cannot be, all throw std::invalid_argument with the same line. On a rank that is not among them the
-  // group has no place for it: is_member() is false.
+  // Creates a group of these ranks, in ascending order as in PyTorch.
+  // - Collective over the job: every rank, member or not, must call it in the same order and with the same
+  //   arguments.
+  // - If the arguments differ or are invalid, all ranks throw std::invalid_argument with the same message.
+  // - On a rank that is not in `ranks`, is_member() of the group is false.
   Group new_group(const std::vector<int>& ranks, const GroupOptions& options = {}) const;
 
   // Returns when all ranks have entered it.
@@ -83,11 +87,12 @@ class Job {
   std::shared_ptr<State> state_;
 };
 
-// Joins the world that the environment or the options describe, once in a process: std::logic_error the
-// second time. An exception that main does not catch afterwards is printed as "rank R: Type: text" (under a
-// launcher as "Type: text"), left in torchrun's error file, and ends the process with exit code 1.
-// For the whole process: stdout is written line by line, unless it has no buffer; SIGPIPE is ignored, unless
-// the program has set it; the C library keeps the memory that a step frees.
+// Joins the world that the environment or the options describe. Throws std::logic_error if the process calls
+// it a second time.
+// If main does not catch a later exception, the process prints it as "rank R: Type: text" (under a launcher
+// as "Type: text"), writes it to torchrun's error file, and ends with exit code 1.
+// For the whole process: makes stdout line-buffered unless it is unbuffered, ignores SIGPIPE unless the
+// program has set it, and makes the C library keep memory that a step frees.
 Job init(const InitOptions& options = {});
 
 }  // namespace muster

@@ -46,7 +46,7 @@ std::int64_t bytes_of_sample(const Value& value) {
   } else if constexpr (std::is_aggregate_v<Value>) {
     return std::apply(sum, fields(value));
   } else {
-    static_assert(kHidesItsTensors<Value>, "a sample has a part of this type, and its size is not known");
+    static_assert(kHidesItsTensors<Value>, "a sample has a part of this type, and its size is unknown");
   }
 }
 

@@ -29,7 +29,7 @@ struct ImageFolderOptions {
 
 class ImageFolder : public Dataset<> {
  public:
-  // Throws std::runtime_error for a folder that cannot be read, for a link to nothing, if there is no class,
+  // Throws std::runtime_error for a folder that cannot be read, for a link to nothing, without a class,
   // and for a class without images unless allow_empty.
   explicit ImageFolder(std::string root, ImageFolderOptions options = {});
 

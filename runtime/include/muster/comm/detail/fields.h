@@ -1,4 +1,4 @@
-// The fields of a struct without a name for each: what structured bindings find, and how many there are.
+// Access to the fields of a struct without their names: how many there are, and a reference to each.
 //
 // For plain aggregates of up to eight fields without base classes. Not for direct use.
 #pragma once
@@ -14,7 +14,7 @@ namespace muster::detail {
 
 struct AnyField {
   template <class Field>
-  operator Field() const;  // NOLINT: only ever asked for its type
+  operator Field() const;  // NOLINT: never defined, only its type is needed
 };
 
 template <class Struct, std::size_t... Index>
@@ -25,8 +25,8 @@ constexpr bool can_be_made_of(std::index_sequence<Index...>) {
 template <class Struct, std::size_t Count = 9>
 constexpr std::size_t field_count() {
   static_assert(Count > 0 && (Count < 9 || !can_be_made_of<Struct>(std::make_index_sequence<9>())),
-                "a sample must be a struct of one to eight fields, none of them an array: use structs within "
-                "it, std::tuple or std::vector");
+                "a sample must be a struct of one to eight fields, and none of them may be an array: "
+                "use structs inside it, std::tuple or std::vector");
   if constexpr (can_be_made_of<Struct>(std::make_index_sequence<Count>()))
     return Count;
   else

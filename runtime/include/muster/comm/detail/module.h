@@ -1,5 +1,5 @@
-// The module in what a program calls its model: a module, a holder as TORCH_MODULE makes it, a pointer to
-// one, or a DistributedDataParallel.
+// The torch::nn::Module in a model: a module, a holder as TORCH_MODULE makes it, a pointer to one, or a
+// DistributedDataParallel.
 //
 // Not for direct use.
 #pragma once

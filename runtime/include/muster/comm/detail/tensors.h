@@ -1,5 +1,4 @@
-// The tensors inside a value, however they are packed: a tensor, or containers, optionals, tuples and structs
-// of them.
+// The tensors inside a value: in a tensor itself, or in containers, optionals, tuples and structs.
 //
 // Not for direct use.
 #pragma once
@@ -21,7 +20,7 @@ constexpr bool kIsOptional = false;
 template <class Value>
 constexpr bool kIsOptional<std::optional<Value>> = true;
 
-// A class that says by itself which tensors are in it.
+// A class with a member function that lists its tensors.
 template <class Value>
 concept NamesItsTensors = requires(Value& value) {
   { value.tensors() } -> std::same_as<std::vector<at::Tensor*>>;
@@ -51,17 +50,17 @@ void collect_tensors(Value& value, std::vector<at::Tensor*>& tensors) {
   } else {
     static_assert(
         kHidesItsTensors<Value>,
-        "a batch or sample has a part of this type, and tensors in it would not be seen (and so not "
-        "be pinned, counted or moved to the device): use tensors, numbers, strings, enums, optionals, "
-        "containers, tuples and plain structs of them, or give the type a member function "
-        "std::vector<at::Tensor*> tensors() that says which it has");
+        "a batch or sample has a part of this type, and tensors in it cannot be found, "
+        "so they would not be pinned, counted or moved to the device: "
+        "use tensors, numbers, strings, enums, optionals, containers, tuples and plain structs of them, "
+        "or give the type a member function std::vector<at::Tensor*> tensors() that returns its tensors");
   }
 }
 
-// Tensors of one block of memory each that together are this one: itself, or the parts of a sparse one. Of a
-// layout that has neither: none.
+// The tensors, each a single block of memory, that make up this one: the tensor itself, or the parts of a
+// sparse one. Empty for a layout with neither.
 std::vector<at::Tensor> dense_parts(const at::Tensor& tensor);
-// Of a tensor of any layout; of an undefined one 0.
+// The bytes of a tensor of any layout; 0 if it is undefined.
 std::int64_t tensor_bytes(const at::Tensor& tensor);
 
 }  // namespace muster::detail
