@@ -11,14 +11,14 @@ namespace muster::launcher {
 
 namespace {
 
-// A deadline that is noticed so late means that the launcher itself was stopped or starved, and could hear
-// nobody meanwhile.
+// A deadline noticed this late means that the launcher itself was stopped or starved, and received nothing
+// meanwhile.
 constexpr Duration kOverslept = std::chrono::seconds(1);
 
-// A worker may print without a pause: who was heard so shortly ago need not be heard again for that.
+// A worker may print without a pause: output of an agent that was heard this recently is ignored.
 constexpr Duration kHeardJustNow = std::chrono::milliseconds(100);
 
-// Logs may come without a pause, beside Pongs. What they say to the job is that some come.
+// Logs may arrive without a pause. The job only needs to know that some arrive.
 constexpr Duration kLogPeriod = std::chrono::seconds(1);
 
 FleetLimits limits_of(const Plan& plan, std::string version) {
@@ -28,10 +28,10 @@ FleetLimits limits_of(const Plan& plan, std::string version) {
           .exclusion = {.window = plan.recovery.restart_window, .exclusion = plan.recovery.node_exclusion}};
 }
 
-// A step takes no longer: what is longer is not added up.
+// Longer times are cut to this, so that sums cannot overflow.
 constexpr Duration kLongestStep = std::chrono::days(12);
 
-// Whose message it is, of those that are about one rank.
+// The rank of messages that are about one rank.
 std::optional<Rank> rank_of(const wire::ToLauncher& message) {
   return std::visit(
       [](const auto& what) -> std::optional<Rank> {
@@ -50,8 +50,8 @@ bool is_due(const std::optional<TimePoint>& when, TimePoint now) {
 Controller::Controller(const Plan& plan, std::string version)
     : fleet_(limits_of(plan, std::move(version))), job_(plan, fleet_) {}
 
-// Output, pongs and logs are signs of life, which may give an agent more time: nothing is decided about
-// ranks, so that held reports go on being held when one comes.
+// Output, pongs and logs are signs of life, which may give an agent more time. They decide nothing about
+// ranks, so held reports stay held.
 Decisions Controller::on(const Event& event, TimePoint now) {
   Decisions all;
   const auto* const said = std::get_if<AgentSaid>(&event);
@@ -71,8 +71,8 @@ Decisions Controller::on(const Event& event, TimePoint now) {
       is_output || is_log || (said != nullptr && std::holds_alternative<wire::Pong>(said->message));
   const bool is_time = std::holds_alternative<TimePassed>(event);
   if (is_time && !is_due(next_deadline(), now)) return all;
-  // Only the held reports are told now. Other deadlines are for the next alarm: frames that wait in the
-  // channels may be read before it.
+  // Then only the held reports are passed on. Other deadlines wait for the next alarm, so that frames that
+  // wait in the channels are read first.
   const bool only_flush = is_time && is_due(held_.next_deadline(), now);
   if (!is_sign_of_life) {
     for (AgentSaid& each : held_.take()) add(all, std::move(each), now);
@@ -92,8 +92,8 @@ void Controller::add(Decisions& all, const Event& event, TimePoint now) {
   std::ranges::move(apply(event, now), std::back_inserter(all));
 }
 
-// Whether the message is about the attempt at hand, and about no rank but the agent's own, and its agent is
-// heard. The rank table, which people look at, then has it at once.
+// Whether the message is about the current attempt and one of the agent's own ranks, and its agent is
+// listened to. If so, updates the rank table at once.
 bool Controller::watch(const AgentSaid& said, TimePoint now) {
   const NodePlan* const node = job_.crew().find(said.agent.node);
   if (node == nullptr || said.attempt != job_.attempt() || said.attempt == Attempt() ||
@@ -109,7 +109,7 @@ Decisions Controller::relay(const AgentSaid& said, const wire::MpiAsked& asked) 
   if (std::exchange(mpi_of_, said.attempt) != said.attempt) mpi_.emplace();
   Decisions all;
   for (MpiExchange::Told& each : mpi_->on(said.agent.node, asked, job_.crew()))
-    all.push_back({Send{each.node, said.attempt, std::move(each.told)}, "MPI servers settle it"});
+    all.push_back({Send{each.node, said.attempt, std::move(each.told)}, "relayed between MPI servers"});
   return all;
 }
 
@@ -161,7 +161,7 @@ void Controller::handle(const Other& event, TimePoint now) {
   }
 }
 
-// What agents say that are not heard any more is dropped here, before fleet and job.
+// Drops messages of agents that the fleet does not listen to any more.
 void Controller::handle(const AgentSaid& event, TimePoint now) {
   if (!fleet_.listens_to(event.agent)) return;
   carry(fleet_.on(event, now), now);
@@ -175,8 +175,8 @@ void Controller::handle(const TimePassed& event, TimePoint now) {
   tell_job(event, now);
 }
 
-// A short stop of the launcher makes no deadline late enough for kOverslept, but one that falls just behind
-// the stop would count the stop as silence.
+// A short stop of the launcher does not delay a deadline by kOverslept. But a deadline just after the stop
+// would count the stop as silence.
 void Controller::handle(const SecondPassed& event, TimePoint now) {
   fleet_.slept(now - event.due);
 }

@@ -1,11 +1,11 @@
-// All that the launcher decides, behind one function: events come in with the time, actions go out, each with
+// All decisions of the launcher behind one function: events go in with the time, actions come out, each with
 // its reason.
 //
-// The fleet decides about agents, the job about attempts; the rank table keeps what people may ask for. What
-// the fleet makes of an event is told to the job in the same turn. Reports of progress are held
-// back for a while (held_reports.h) before fleet and job hear of them. What MPI servers ask of each other is
-// passed on (mpi_exchange.h), and neither hears of it. Who tells it of events asks fleet, job
-// and ranks for what they know, and changes neither. One thread; performs nothing, reads no clock.
+// The fleet decides about agents, the job about attempts; the rank table stores what users may ask for. The
+// job gets the fleet's news about an event within the same call. Reports of progress are held back for a
+// while (held_reports.h) before fleet and job get them. Requests between MPI servers are only relayed
+// (mpi_exchange.h). Callers may read fleet(), job() and ranks(), but change them only through events. One
+// thread; performs nothing, reads no clock.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ namespace muster::launcher {
 
 class Controller {
  public:
-  // `version`: of this Muster; an agent of another version cannot be used.
+  // `version`: of this Muster; agents of other versions are refused.
   Controller(const Plan& plan, std::string version);
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
@@ -33,7 +33,7 @@ class Controller {
   // Handles one event without holding it back. The same sequence of applied events always leads to the same
   // decisions: a journal keeps these events, and a replay applies them.
   Decisions apply(const Event& event, TimePoint now);
-  // Hears of each event that was applied, and of the decisions that it led to.
+  // Called with each applied event and the decisions that followed.
   using Witness = std::function<void(const Controller& self, const Event& event, TimePoint at,
                                      const Decisions& decisions)>;
   void set_witness(Witness witness) { witness_ = std::move(witness); }
@@ -44,8 +44,8 @@ class Controller {
   const Job& job() const { return job_; }
   const RankTable& ranks() const { return ranks_; }
 
-  // What a journal keeps of it (journal/state.h): all that decides. What people are shown, and reports that
-  // are held, are not among it.
+  // For the journal (journal/state.h): all state that decides. Leaves out the rank table and
+  // held reports.
   template <class Archive>
   void fields(Archive& archive) {
     archive(fleet_, job_);
@@ -71,13 +71,13 @@ class Controller {
   RankTable ranks_;
   HeldReports held_;
   Stragglers pace_;
-  std::map<Rank, std::string> parts_;  // of the model, of ranks that say which they have
+  std::map<Rank, std::string> parts_;  // of the model, by rank, if reported
   Attempt pace_of_;                    // the attempt that pace_ watches
-  std::optional<MpiExchange> mpi_;     // of an MPI job
-  Attempt mpi_of_;                     // the attempt of that
-  TimePoint next_log_;                 // pieces of logs before that are not told
+  std::optional<MpiExchange> mpi_;     // for an MPI job
+  Attempt mpi_of_;                     // the attempt of mpi_
+  TimePoint next_log_;                 // the job does not get log pieces before this time
   Witness witness_;
-  Decisions decisions_;  // of the event at hand
+  Decisions decisions_;  // of the current event
 };
 
 }  // namespace muster::launcher

@@ -227,7 +227,7 @@ TEST(LaunchVerdict, NamesTheExceptionOfAScriptThatOnlyPrintedItsTraceback) {
                  "echo 'RuntimeError: bad sample 17' >&2; exit 1"});
   EXPECT_EQ(run.exit_code(), 1);
   const std::string cause = "rank 0 (node0) failed with RuntimeError: bad sample 17 (train.py:6)";
-  EXPECT_THAT(run.err(), HasSubstr("launch: " + cause + "; it is tried again in 0.1 s"));
+  EXPECT_THAT(run.err(), HasSubstr("launch: " + cause + "; retrying in 0.1 s"));
   EXPECT_EQ(run.report().at("cause"), cause);
   EXPECT_EQ(run.report().at("culprit").at("exception"), "RuntimeError: bad sample 17 (train.py:6)");
 }

@@ -86,7 +86,7 @@ TEST_F(LaunchGrowth, GrowNowEndsTheAttemptAfterTheNextCommitAndSpendsNoRestart) 
   EXPECT_THAT(command({"nodes", "add", "h2", "--grow", "now"}), HasSubstr("0: node2 (h2) takes part"));
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_THAT(run.out(), HasSubstr("attempt 2 rank 2 of 3"));
-  EXPECT_THAT(run.err(), HasSubstr("is committed: the attempt ends, so that added nodes take part"));
+  EXPECT_THAT(run.err(), HasSubstr("is committed: ending the attempt so that added nodes take part"));
   EXPECT_THAT(run.err(), ContainsRegex("3 ranks succeeded in [0-9.]+ s; logs: "));
   const std::string directory = std::filesystem::directory_iterator(logs_)->path();
   std::ifstream report(directory + "/report.json");
@@ -98,7 +98,7 @@ TEST_F(LaunchGrowth, GrowNowEndsTheAttemptAfterTheNextCommitAndSpendsNoRestart) 
 TEST_F(LaunchGrowth, WhatCannotBeAddedIsRefusedInOneLine) {
   LaunchRun run(job("h0,h1", {"--nodes", "1:3", "sh", "-c", "echo here; exec sleep 1000"}));
   ASSERT_TRUE(run.printed("node1:1: here")) << run.err();
-  EXPECT_EQ(command({"nodes", "add", "h1"}), "2: launch: nodes add: h1 is there already, as node1\n");
+  EXPECT_EQ(command({"nodes", "add", "h1"}), "2: launch: nodes add: h1 is already in the job, as node1\n");
   EXPECT_THAT(command({"nodes", "add", "h2,h3"}),
               HasSubstr("2: launch: nodes add: the job has 2 of at most 3 nodes"));
   EXPECT_THAT(command({"nodes", "add", "-x"}), HasSubstr("2: launch: "));
@@ -122,7 +122,7 @@ TEST_F(LaunchGrowth, AJobOfAFixedSizeOrOfThisMachineTakesNoHosts) {
   LaunchRun local({"--log-dir", logs_, "--nodes", "1:2", "sh", "-c", "echo here; exec sleep 1000"});
   ASSERT_TRUE(local.printed("node1:1: here")) << local.err();
   EXPECT_THAT(command({"nodes", "add", "h2"}),
-              HasSubstr("has no hosts, all its nodes are on its launcher's machine"));
+              HasSubstr("has no hosts: all its nodes are on the launcher's machine"));
   EXPECT_THAT(command({"nodes"}), HasSubstr("takes part  -\n"));
   local.signal(SIGINT);
   EXPECT_EQ(local.exit_code(), 130);

@@ -99,7 +99,7 @@ TEST(LaunchRecovery, ARestartThatCannotBeginIsTriedAgainUntilItCan) {
   LaunchRun run(
       {"--max-restarts", "99", "--restart-delay", "0.05", "--checkpoint-dir", directory, "sh", "-c",
        fmt::format("[ $MUSTER_ATTEMPT != 1 ] || {{ mv {0} {1}; : > {0}; exit 3; }}", directory, away)});
-  ASSERT_TRUE(run.printed("it is tried again in"));
+  ASSERT_TRUE(run.printed("retrying in"));
   std::filesystem::remove(directory);
   std::filesystem::rename(away, directory);
   EXPECT_EQ(run.exit_code(), 0) << run.err();

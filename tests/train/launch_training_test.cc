@@ -427,7 +427,7 @@ TEST_F(LaunchTraining, CtrlCSavesTheStepThatAllRanksAgreeOn) {
   const int saved = report["attempts"][0]["committed_step"];
   EXPECT_EQ(saved, report["attempts"][0]["last_step"]);
   EXPECT_THAT(job.err(), HasSubstr(fmt::format("saving step {}; Ctrl-C again stops at once\n", saved)));
-  EXPECT_THAT(job.err(), HasSubstr(fmt::format("by SIGINT; step {} is saved, and none is lost", saved)));
+  EXPECT_THAT(job.err(), HasSubstr(fmt::format("by SIGINT; step {} is saved; no step is lost", saved)));
   LaunchRun next(command("c", saved + 1));
   EXPECT_EQ(next.exit_code(), 0) << next.err();
   EXPECT_THAT(next.out(), HasSubstr(fmt::format("resumed at step {}", saved)));

@@ -100,7 +100,7 @@ class Fleet {
   std::vector<NodeId> excluded(TimePoint now) const;
   std::optional<ConnectionId> connection_of(NodeId node) const { return at(node).connection; }
 
-  // What a journal keeps of it (journal/state.h).
+  // For the journal (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
     archive(nodes_, forgiven_, slept_, half_gone_, leftovers_, named_, left_behind_, releasing_);

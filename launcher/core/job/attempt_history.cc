@@ -18,7 +18,8 @@ std::optional<std::int64_t> saved_step(std::span<const AttemptHistory> history) 
   std::optional<std::int64_t> saved;
   for (const AttemptHistory& attempt : history) {
     if (attempt.offered_step) saved = attempt.offered_step;
-    if (attempt.resumed_step) saved = attempt.resumed_step;  // an older one, if the newest is damaged
+    if (attempt.resumed_step)
+      saved = attempt.resumed_step;  // an older step, if the newest checkpoint is damaged
     if (attempt.committed_step) raise_to(saved, *attempt.committed_step);
   }
   return saved;
@@ -35,7 +36,7 @@ std::string loss_text(std::span<const AttemptHistory> history) {
   const auto lost = lost_steps(history);
   const auto saved = saved_step(history);
   if (!lost || (*lost == 0 && !saved)) return {};
-  if (*lost == 0) return fmt::format("step {} is saved, and none is lost", *saved);
+  if (*lost == 0) return fmt::format("step {} is saved; no step is lost", *saved);
   return fmt::format("{} {} lost{}", count_of(*lost, "step"), *lost == 1 ? "is" : "are",
                      saved ? "" : ": no Muster checkpoint");
 }

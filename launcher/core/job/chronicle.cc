@@ -13,7 +13,7 @@ void Chronicle::begin(AttemptHistory attempt) {
 
 bool Chronicle::note(const wire::WorkerReported& reported) {
   using enum wire::ReportKind;
-  if (reported.step < 0) return false;  // a heartbeat may come before the first step
+  if (reported.step < 0) return false;  // a heartbeat may arrive before the first step
   switch (reported.kind) {
     case kStep:
     case kHeartbeat: note_step(reported.rank, reported.step); break;
@@ -28,14 +28,14 @@ bool Chronicle::note(const wire::WorkerReported& reported) {
   return false;
 }
 
-// A program that begins to train reports the step that it goes on from.
+// A program that begins to train first reports the step that it resumes from: that is not progress.
 void Chronicle::note_step(Rank rank, std::int64_t step) {
   steps_.made(rank, step);
   const AttemptHistory& current = history_.back();
   if (step > current.resumed_step.value_or(current.offered_step.value_or(0))) stepped_ = true;
 }
 
-// An attempt that ended before it trained hides no steps of those before it.
+// Skips attempts that ended before they trained: they must not hide the steps of earlier ones.
 void Chronicle::note_resume(const wire::WorkerReported& reported) {
   if (reported.rank != Rank(0)) return;
   AttemptHistory& current = history_.back();
@@ -45,7 +45,7 @@ void Chronicle::note_resume(const wire::WorkerReported& reported) {
   if (before) current.repeated_steps = std::max<std::int64_t>(0, *before - reported.step);
 }
 
-// Of each rank the newest time is kept.
+// Keeps the newest slowness of each rank.
 void Chronicle::note(const PaceChanged& change, NodeId node) {
   const Slowness now{change.rank, node, change.step, change.busy, change.usual};
   std::vector<Slowness>& known = history_.back().stragglers;

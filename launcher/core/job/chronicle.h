@@ -1,7 +1,7 @@
-// What is known of a training, attempt by attempt: how far the ranks are, what has been saved, who was slow,
-// how each attempt ended.
+// The chronicle of a training, attempt by attempt: the ranks' progress, checkpoints, stragglers, and how each
+// attempt ended.
 //
-// The one keeper of what workers report about their progress. Decides nothing. Plain values.
+// The only place for the workers' reports of progress. Decides nothing. Plain values.
 #pragma once
 
 #include <vector>
@@ -14,13 +14,13 @@ namespace muster::launcher {
 
 class Chronicle {
  public:
-  // A new attempt begins; `attempt` holds what is known of it so far.
+  // A new attempt begins; `attempt` has what is known about it so far.
   void begin(AttemptHistory attempt);
-  // A rank of the newest attempt has reported this. Returns whether a checkpoint is committed by that.
+  // A rank of the newest attempt has reported this. Returns whether that commits a checkpoint.
   bool note(const wire::WorkerReported& reported);
-  // A rank of this node has become slower than the others, or is no longer.
+  // A rank of this node is slower than the others from now on, or no longer.
   void note(const PaceChanged& change, NodeId node);
-  // What an attempt that has ended held in memory is a checkpoint now.
+  // The step that an ended attempt held in memory has become a checkpoint.
   void saved(std::int64_t step);
   // The newest attempt ends with this verdict; a second one is ignored.
   void end(const Verdict& verdict);
@@ -28,14 +28,14 @@ class Chronicle {
   const Steps& steps() const { return steps_; }
   const std::vector<AttemptHistory>& history() const { return history_; }
   bool empty() const { return history_.empty(); }
-  // Whether a rank of the newest attempt got beyond the step that it went on from.
+  // Whether a rank of the newest attempt got beyond the step that the attempt resumed from.
   bool stepped() const { return stepped_; }
-  // The step of the checkpoint that the newest attempt was offered; nothing: there was none.
+  // The step of the checkpoint offered to the newest attempt; nullopt: there was none.
   std::optional<std::uint64_t> resume_step() const;
   // Whether the newest attempt has another world size than the one before.
   bool has_another_size() const;
 
-  // What a journal keeps of it (journal/state.h).
+  // For the journal (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
     archive(steps_, stepped_, history_);

@@ -1,6 +1,6 @@
-// Numbers that stand in a journal's state, and go on being counted from there.
+// Checks counters that were read from a journal's state and will be incremented further.
 //
-// The state may be anybody's: what cannot have been counted must not be counted on. Plain function.
+// The state is untrusted: an impossible number must be rejected. Plain function.
 #pragma once
 
 #include <concepts>
@@ -8,7 +8,7 @@
 
 namespace muster::launcher {
 
-// Neither below zero nor so near to the number's end that it may be reached.
+// Not negative, and not so large that it may overflow.
 template <std::signed_integral Number>
 constexpr bool is_count(Number number) {
   return number >= 0 && number <= std::numeric_limits<Number>::max() / 2;

@@ -15,7 +15,7 @@ void Crew::place_members() {
   for (std::size_t i = 0; i < members_.size(); ++i) position_[members_[i].node] = i;
 }
 
-// By number, each with the ranks that follow those of the one before.
+// Members must be in the order of their numbers, with consecutive ranks.
 bool Crew::restored() {
   std::int32_t rank = 0;
   for (std::size_t i = 0; i < members_.size(); ++i) {

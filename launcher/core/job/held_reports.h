@@ -1,10 +1,10 @@
-// Reports of progress (steps and heartbeats) that are held back: the job hears of the newest of each rank
-// once a second, and of all that are held before it hears of anything but output, pongs and logs.
+// Holds back reports of progress (steps and heartbeats): the job gets the newest report of each rank once a
+// second, and all held reports before any other message except output, pongs and logs.
 //
-// So the job decides nothing without the newest step, and neither the job nor its journal is busy with steps
-// that decide nothing. The agent's Reports keep the newest of each rank too
-// (agent/core/health/worker_report.h), for a tenth of a second: what they save is frames, and people see
-// progress sooner than the job hears of it. Plain values; the time is passed in.
+// So the job always decides with the newest steps, but neither the job nor its journal is busy with steps
+// that decide nothing. The agent's Reports (agent/core/health/worker_report.h) also keep the newest of each
+// rank, for a tenth of a second: they save frames, and people see progress before the job does. Plain values;
+// the time is passed in.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,10 @@ class HeldReports {
  public:
   static constexpr Duration kInterval = std::chrono::seconds(1);
 
-  // Holds the message, which is of the attempt at hand, if it tells of progress; else returns false.
+  // Holds a message of the current attempt if it reports progress; otherwise returns false.
   bool hold(const AgentSaid& said, TimePoint now);
-  // All that is held, with the time at which it came (of a rank the newest report's), in the order in which
-  // each rank's first held report came.
+  // All held reports, each with the time of the rank's newest report, in the order of each rank's first held
+  // report.
   std::vector<AgentSaid> take();
   std::optional<TimePoint> next_deadline() const { return due_; }
 

@@ -1,8 +1,8 @@
-// The job's input on its way from the launcher's stdin to one rank: what may be read and sent, and what of it
-// is to be sent again in the next attempt.
+// The job's input on its way from the launcher's stdin to one rank: how much to read and send, and what to
+// send again in the next attempt.
 //
-// What the rank has not read, as far as is known, is kept, 128 KiB at most: a rank that is started again goes
-// on there. Carries bytes and decides nothing about the job. Plain; an agent's numbers may be any.
+// Keeps at most 128 KiB that the rank is not known to have read: a restarted rank continues there. Carries
+// bytes, decides nothing about the job. Plain values; tolerates any numbers from an agent.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@ class InputFeed {
   static constexpr std::size_t kPieceBytes = std::size_t{16} << 10;
   static constexpr std::size_t kMostKeptBytes = 2 * wire::kInputWindowBytes;
 
-  // The rank runs in this attempt, and has been sent nothing yet.
+  // The rank runs in this attempt; nothing was sent to it yet.
   void begin(Attempt attempt);
-  // The rank has ended: nothing is sent or read before it begins again.
+  // The rank has ended: sends and reads nothing until begin().
   void stop() { open_ = false; }
   void on(const wire::InputTaken& taken);
-  // So many bytes may be read now; zero: none before something has happened.
+  // How many bytes the caller may read from stdin now; 0: wait for another event.
   std::size_t wanted() const;
-  // What was read; nothing: the input has ended.
+  // Adds what was read; empty: the input has ended.
   void add(std::string_view text);
-  // The next message for the rank's agent, if there is one now.
+  // The next message for the rank's agent, if one can be sent now.
   std::optional<wire::Input> next();
   Attempt attempt() const { return attempt_; }
 
@@ -40,7 +40,7 @@ class InputFeed {
   bool open_ = false;
   bool ended_ = false;     // the input
   bool end_sent_ = false;  // in this attempt
-  std::string kept_;       // begins behind what the rank has read
+  std::string kept_;       // starts after the last byte that the rank has read
   // Bytes since the attempt began: read <= written <= sent.
   std::int64_t sent_ = 0;
   std::int64_t written_ = 0;  // to the rank's pipe

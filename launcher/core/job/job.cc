@@ -17,9 +17,9 @@ using Presence = Fleet::Presence;
 constexpr Duration kCulpritPatience = std::chrono::seconds(1);
 constexpr Duration kAnswerPatience = std::chrono::seconds(1);
 constexpr Duration kStacksLimit = std::chrono::seconds(2);
-// Beyond the workers' grace: for the agent to reap, read what was written, and tell.
+// After the workers' grace: time for the agent to reap them, read their last output, and report.
 constexpr Duration kStopMargin = std::chrono::seconds(5);
-// Of killed agents, for what they leave to end.
+// Time for the processes of killed agents to end.
 constexpr Duration kLastMargin = std::chrono::seconds(5);
 
 RestartLimits restart_limits(const Plan& plan) {
@@ -37,7 +37,8 @@ Refusal refusal_of(const AttemptDenied& denied) {
   const std::string& why = denied.why.message();
   switch (denied.by) {
     case By::kNewerLaunch:
-      return {Refusal::Kind::kFenced, std::nullopt, kExitInternal, why + "; nothing is restarted here"};
+      return {Refusal::Kind::kFenced, std::nullopt, kExitInternal,
+              why + "; this launch does not restart anything"};
     case By::kLivingLaunch:
       return {Refusal::Kind::kFenced, std::nullopt, kExitUsage, why + "; --take-over would stop it"};
     case By::kDisk: break;
@@ -102,8 +103,8 @@ void Job::handle(const CheckpointFound& event, TimePoint now) {
   advance(now);
 }
 
-// Schedulers say by TERM or USR1 that the machine is needed, a user says by INT that the job is to end. Each
-// is a notice if all workers have said that they can save and leave.
+// With TERM or USR1 a scheduler says that it needs the machine; with INT a user ends the job. Each signal is
+// a notice if all workers have reported that they can save and leave.
 void Job::handle(const Interrupted& event, TimePoint now) {
   const bool is_notice = event.signal == SIGTERM || event.signal == SIGUSR1 || event.signal == SIGINT;
   if (is_notice && can_save()) return notice({event.signal}, now + plan_.recovery.preemption_grace, now);
@@ -111,7 +112,7 @@ void Job::handle(const Interrupted& event, TimePoint now) {
   interrupt({event.signal}, now);
 }
 
-// `launch cancel`, however often it comes, never leaves without waiting: that takes a third signal.
+// Even a repeated `launch cancel` waits for the workers; only a third signal leaves at once.
 void Job::handle(const Cancelled& event, TimePoint now) {
   const StopWish wish{.signal = SIGINT, .cancelled = true};
   if (!event.now && can_save()) return notice(wish, now + plan_.recovery.preemption_grace, now);
@@ -121,7 +122,7 @@ void Job::handle(const Cancelled& event, TimePoint now) {
 }
 
 void Job::handle(const StacksWanted&, TimePoint) {
-  if (!living_ranks().empty()) send_to_workers(wire::DumpStacks{}, "the user wants to see them");
+  if (!living_ranks().empty()) send_to_workers(wire::DumpStacks{}, "the user wants the stacks");
 }
 
 void Job::handle(const TimePassed&, TimePoint now) {
@@ -141,7 +142,8 @@ void Job::check_time_limit(TimePoint now) {
   }
 }
 
-// Ranks that could not take it when it was due, such as those of an attempt that began later, may do so now.
+// Ranks that could not act on the notice when it was due, such as ranks of a later attempt, may be able to
+// now.
 void Job::give_time_notice(TimePoint now) {
   if (time_limit_.is_near() && can_save()) notice({}, time_limit_.end(), now);
 }
@@ -180,7 +182,7 @@ void Job::interrupt(const StopWish& wish, TimePoint now) {
   constexpr int kLeaveAtOnce = 3;
   if (phase_ == Phase::kDone) return;
   record("interrupted", name_of(wish));
-  // An attempt that is being stopped keeps the cause that it has.
+  // An attempt that is already being stopped keeps its cause.
   if (phase_ < Phase::kStopping) facts_.interrupted_by = wish;
   const bool stops_for_another_reason = phase_ == Phase::kStopping && !facts_.interrupted_by;
   if (++interrupt_count_ >= kLeaveAtOnce) {
@@ -189,13 +191,13 @@ void Job::interrupt(const StopWish& wish, TimePoint now) {
   }
   if (stops_for_another_reason && !recovery_.is_forbidden()) {
     recovery_.forbid(wish);
-    // Where no worker is left, it is log files that are waited for, which only the next wish to end ends.
+    // Without living workers the job waits for log files; only the next interrupt ends that.
     if (!no_rank_lives()) return tell_wait(now);
   }
   react(Occurrence::kInterrupted, now);
 }
 
-// A wish without a signal is the time limit's.
+// `wish` without a signal: the time limit.
 void Job::notice(const StopWish& wish, TimePoint until, TimePoint now) {
   react(Occurrence::kNoticed, now, [&] {
     preemption_.give(wish, until, chronicle_.steps());
@@ -207,9 +209,8 @@ void Job::pass_on(int signal) {
   const bool noticed = signal == SIGUSR1 && preemption_.given();
   if (phase_ == Phase::kDone || noticed) return;
   const bool anybody = phase_ < Phase::kStopping && !crew_.with_workers().empty();
-  decide(Tell{fmt::format(
-             "{} {}", signal_name(signal),
-             anybody ? "is passed on to the workers" : "is ignored: no worker runs that could take it")},
+  decide(Tell{fmt::format("{} {}", signal_name(signal),
+                          anybody ? "is passed on to the workers" : "is ignored: no worker is running")},
          "the user sent it");
   if (anybody) send_to_workers(wire::SignalWorkers{signal}, "the user sent it");
 }
@@ -229,12 +230,12 @@ void Job::follow(Reaction reaction, TimePoint now) {
   }
 }
 
-// Goes on to the next phase if all that this one waits for has come.
+// Enters the next phase if this one has nothing left to wait for.
 void Job::advance(TimePoint now) {
   switch (phase_) {
     case Phase::kGathering:
       if (cannot_gather()) return await_answers(now);
-      if (deadline_) return;  // a back-off passes
+      if (deadline_) return;  // in a back-off
       if (Placement placed = recruiter_.place(crew_, is_patient(), now); !placed.members.empty())
         begin_attempt(std::move(placed), now);
       return;
@@ -259,15 +260,14 @@ void Job::advance(TimePoint now) {
   }
 }
 
-// A rank that leaves main() closes its connections first, so that a rank that misses it may end before it
-// does. A stop now would hide how the culprit ends. The culprit's end, or the end of the patience, stops the
-// attempt.
+// A rank that leaves main() closes its connections first, so a rank that misses it may end before it does. A
+// stop now would hide how the culprit ends. The culprit's end stops the attempt, or else kCulpritPatience.
 void Job::await_culprit(TimePoint now) {
   if (!deadline_) deadline_ = {now + kCulpritPatience, Deadline::What::kCulprit};
   advance(now);
 }
 
-// All hosts that lack something are named at once.
+// Collects the answers, so that one message names all hosts that lack something.
 void Job::await_answers(TimePoint now) {
   const bool starting = phase_ == Phase::kGathering;
   const std::size_t answered = facts_.refusal->by_node.size() + crew_.prepared_count();
@@ -283,21 +283,21 @@ void Job::dump(TimePoint now) {
   deadline_ = {now + kStacksLimit, Deadline::What::kStacks};
   facts_.hangs = true;
   const Stall stall = facts_.hang.suspects(facts_.groups).front();
-  decide(Tell{fmt::format("{} {}: the workers are stopped when their stacks have been written",
+  decide(Tell{fmt::format("{} {}: stopping the workers once their stacks are written",
                           names_.of(stall.rank, stall.node), stall.what)},
          "a worker hangs");
   ask_for_stacks("a worker hangs");
 }
 
 void Job::preempt(TimePoint now) {
-  // A rank has failed, and the others cannot agree on a step any more: all are stopped in a moment.
+  // A rank has failed, and the others cannot agree on a step any more: all will be stopped in a moment.
   if (deadline_) return;
   phase_ = Phase::kPreempting;
   deadline_ = {preemption_.until(), Deadline::What::kNotice};
   const Duration grace = preemption_.until() - now;
   decide(Tell{fmt::format("{}: the workers are asked to save and leave within {:.3g} s{}", preemption_.why(),
                           in_seconds(grace), preemption_.how_to_end_now())},
-         "all of them can");
+         "all workers can");
   send_to_workers(wire::Preempt{std::chrono::nanoseconds(grace).count()}, preemption_.why());
 }
 
@@ -306,7 +306,7 @@ void Job::stop_workers(TimePoint now) {
   kill_from_ = now + plan_.job.limits.grace;
   deadline_ = {kill_from_ + kStopMargin, Deadline::What::kEnd};
   const bool stopped = facts_.hangs && facts_.hang.suspects(facts_.groups).front().stopped;
-  // A process that is stopped does not act on TERM before it is continued.
+  // A stopped process acts on TERM only after SIGCONT.
   if (stopped) send_to_workers(wire::SignalWorkers{SIGCONT}, "a worker is stopped");
   send_to_workers(wire::StopWorkers{SIGTERM, to_ns(plan_.job.limits.grace)},
                   "the attempt cannot succeed any more");
@@ -325,18 +325,18 @@ void Job::kill_remaining(TimePoint now) {
          "the user asked twice");
 }
 
-// ---- An attempt's way from its agents to its workers ----
+// ---- From gathering agents to starting workers ----
 
-// An agent that the attempt does not wait for is started only once the attempt's workers are: its start would
-// take time from theirs.
+// Agents that the attempt does not wait for are hired only after the workers were started: hiring them would
+// slow down the workers' start.
 void Job::gather(TimePoint now) {
   phase_ = Phase::kGathering;
-  if (deadline_) return;  // a back-off: an agent that cannot start would end it
+  if (deadline_) return;  // in a back-off: an agent that cannot start would end it
   advance(now);
   if (phase_ == Phase::kGathering) carry(recruiter_.hire_absent(now));
 }
 
-// The attempt's number comes from the checkpoint directory; without one, the job counts by itself.
+// The checkpoint directory gives the attempt its number; without one, the job counts by itself.
 void Job::begin_attempt(Placement placed, TimePoint now) {
   crew_ = Crew(std::move(placed.members));
   neighbours_ = {};
@@ -355,7 +355,7 @@ void Job::begin_attempt(Placement placed, TimePoint now) {
   if (plan_.job.checkpoint_directory.empty())
     return react(Occurrence::kBegun, now,
                  [&] { open_attempt({attempt_.next(), std::nullopt}, placed.reason, now); });
-  if (open_question_) return;  // a beginning that was cut short asked it: the answer is as good
+  if (open_question_) return;  // an interrupted beginning has asked already; its answer will do
   const bool take_over = plan_.take_over || newest_begun_ != Attempt();
   decide(BeginAttempt{ask(), newest_begun_, take_over}, std::move(placed.reason));
 }
@@ -432,10 +432,10 @@ void Job::start_workers(TimePoint now) {
   carry(recruiter_.hire_absent(now));
 }
 
-// ---- The end of an attempt, and what follows ----
+// ---- The end of an attempt, and the next step ----
 
-// Every rank has ended, and agents kill the leftovers, which takes milliseconds: an agent that is not done
-// when the deadline comes is as good as lost.
+// Every rank has ended, and agents kill the leftovers, which takes milliseconds: an agent that is not done by
+// the deadline counts as lost.
 void Job::clear_up(TimePoint now) {
   phase_ = Phase::kStopping;
   kill_from_ = now;
@@ -448,7 +448,7 @@ void Job::judge_attempt() {
   facts_.committed_on_notice = preemption_.has_committed(chronicle_.steps());
   facts_.told_preempted = preemption_.some_leave();
   if (facts_.world_size == 0) {
-    facts_.world_size = recruiter_.world_size();  // none has begun
+    facts_.world_size = recruiter_.world_size();  // no attempt has begun
   } else {
     facts_.steps = chronicle_.steps().by_rank();
     facts_.stepped = chronicle_.stepped();
@@ -460,11 +460,11 @@ void Job::judge_attempt() {
   record("attempt_ended", verdict_.cause, verdict_.node, verdict_.rank);
 }
 
-// No process of the attempt is left.
+// Call when no process of the attempt is left.
 void Job::conclude(TimePoint now) {
   if (!plan_.job.checkpoint_directory.empty() && preemption_.is_unclear(chronicle_.steps())) {
     if (!open_question_)
-      decide(LookForCheckpoint{ask(), attempt_}, "they left on notice, and told of no commit");
+      decide(LookForCheckpoint{ask(), attempt_}, "the ranks left on notice, and reported no commit");
     return;
   }
   if (leftovers_remain_) leave_leftovers_behind();
@@ -484,12 +484,12 @@ void Job::conclude(TimePoint now) {
   leave(now);
 }
 
-// An attempt with a worker that cannot be executed never ran; one that was fenced did.
+// An attempt whose program cannot be executed never ran; a fenced attempt did.
 bool Job::attempt_ran() const {
   return facts_.started && !(facts_.refusal && facts_.refusal->kind != Refusal::Kind::kFenced);
 }
 
-// Whether there is an address for the store that has not been tried.
+// Whether there is a store address that has not been tried.
 bool Job::has_another_network() const {
   const auto other = meet(crew_.members(), whereabouts_, plan_.job.interface, unreachable_);
   return other && !unreachable_.contains(other->store_address);
@@ -498,7 +498,7 @@ bool Job::has_another_network() const {
 void Job::restart(const RestartDecision& decision, TimePoint now) {
   crew_.disband();
   const bool another_network = facts_.refusal && facts_.refusal->kind == Refusal::Kind::kUnreachable;
-  if (!another_network) unreachable_.clear();  // what was cut may be whole again
+  if (!another_network) unreachable_.clear();  // a broken network may work again
   facts_ = {};
   preemption_ = {};
   deadline_.reset();
@@ -509,9 +509,9 @@ void Job::restart(const RestartDecision& decision, TimePoint now) {
          "for the record");
   if (decision.delay > Duration::zero()) {
     deadline_ = {now + decision.delay, Deadline::What::kBackOff};
-    decide(Tell{fmt::format("{}; it is tried again in {:.1f} s", verdict_.cause_and_step(),
-                            in_seconds(decision.delay))},
-           "nothing was gained since the last restart");
+    decide(
+        Tell{fmt::format("{}; retrying in {:.1f} s", verdict_.cause_and_step(), in_seconds(decision.delay))},
+        "nothing was gained since the last restart");
   }
   gather(now);
 }
@@ -547,8 +547,7 @@ void Job::abandon(TimePoint now, const std::string& reason) {
   decide(Finish{}, reason);
 }
 
-// Agents that are late are killed, and their guardians clear up. Processes that live on after that cannot be
-// killed.
+// Kills late agents, whose guardians clear up. Processes that survive that cannot be killed.
 void Job::give_up_on_late_nodes(TimePoint now) {
   deadline_ = {now + kLastMargin, Deadline::What::kLastWait};
   if (!facts_.unkillable.empty()) return abandon(now, "a worker cannot be killed");
@@ -571,11 +570,11 @@ void Job::lose(AgentLoss loss, TimePoint now) {
   crew_.lose(loss.node);
   awaits_leftovers_ = true;
   leftovers_remain_ = false;
-  if (phase_ >= Phase::kLeaving) return react(Occurrence::kLost, now);  // agents are meant to end
+  if (phase_ >= Phase::kLeaving) return react(Occurrence::kLost, now);  // agents are expected to end
   record("node_lost", loss.how, loss.node);
   const bool gathers = phase_ == Phase::kGathering;
   if (gathers && cannot_gather()) return await_answers(now);
-  // Agents are started again when a back-off is over, and not before.
+  // During a back-off no agent is hired again.
   const bool needed = gathers ? !deadline_ && recruiter_.too_few() : crew_.find(loss.node) != nullptr;
   if (needed) facts_.losses.push_back(std::move(loss));
   react(needed ? Occurrence::kLost : Occurrence::kSpareLost, now);

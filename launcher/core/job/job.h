@@ -1,10 +1,10 @@
-// One job: which attempt there is, what it is doing, what happens next.
+// One job: its current attempt and phase, and the decision what happens next.
 //
-// Decisions only: events come in with the time, and the actions that they lead to go out, each with its
-// reason. The fleet (fleet.h) knows the agents: the job asks it who is there, hires nodes and drops them.
-// Parts of the job decide by themselves: who takes part (placement.h), whose fault it was (verdict.h), what
-// follows (recovery.h), who hangs (hang.h), who can leave on notice (preemption.h). The chronicle knows how
-// far the training is (chronicle.h). One thread; performs nothing, reads no clock.
+// Only decides: callers pass events with the time, and get actions, each with its reason. The fleet (fleet.h)
+// knows the agents; the job asks it which agents are there, hires nodes and drops them. Parts of the job
+// decide on their own: which nodes take part (placement.h), what caused a failure (verdict.h), what follows
+// (recovery.h), which rank hangs (hang.h), whether ranks can leave on notice (preemption.h). The chronicle
+// knows the training's progress (chronicle.h). One thread; performs nothing, reads no clock.
 #pragma once
 
 #include <optional>
@@ -29,14 +29,14 @@
 
 namespace muster::launcher {
 
-// What a denied attempt means for the job: whether trying again may help, and the exit code if it does not.
+// The refusal that follows from a denied attempt: whether a retry may help, and the exit code if not.
 Refusal refusal_of(const AttemptDenied& denied);
 
 class Job {
  public:
-  // The job may use all nodes that the plan names. `fleet` outlives the job.
+  // The job may use all nodes of the plan. `fleet` must outlive the job.
   Job(Plan plan, Fleet& fleet);
-  // What is decided about an event of job_events.h, or about news of the fleet.
+  // Decides about an event of job_events.h, or about news of the fleet.
   template <class What>
   Decisions on(const What& event, TimePoint now) {
     handle(event, now);
@@ -46,23 +46,24 @@ class Job {
 
   Phase phase() const { return phase_; }
   Attempt attempt() const { return attempt_; }
-  std::int32_t restart_count() const { return recovery_.restart_count(); }  // growth is none
+  std::int32_t restart_count() const { return recovery_.restart_count(); }  // without attempts that only grew
   std::int32_t repeat_count() const { return recovery_.repeat_count(); }
-  // Whether a back-off passes, in which nobody is missed.
+  // Whether the job is in a back-off; missing nodes do not matter then.
   bool backs_off() const { return deadline_ && deadline_->what == Deadline::What::kBackOff; }
   const Crew& crew() const { return crew_; }
   const NodeNames& names() const { return names_; }
-  // Of the attempt, with their ranks.
+  // The nodes of the attempt, with their ranks.
   const std::vector<NodePlan>& members() const { return crew_.members(); }
   const Steps& steps() const { return chronicle_.steps(); }
   const std::vector<AttemptHistory>& history() const { return chronicle_.history(); }
-  const Verdict& verdict() const { return verdict_; }  // once leaving or done
-  // The hosts as nodes that can be added now, each with its slots; the error says why they cannot.
+  const Verdict& verdict() const { return verdict_; }  // valid once leaving or done
+  // The hosts as nodes to add now, each with its slots. Errors: why they cannot be added.
   Expected<std::vector<NodesAdded::Node>> addable(const std::vector<Host>& hosts) const;
-  std::vector<Rank> living_ranks() const;        // those that StacksWanted is passed on to
-  std::string waiting_for(TimePoint now) const;  // for a user who sees nothing happen yet
+  std::vector<Rank> living_ranks() const;  // the ranks that StacksWanted is sent to
+  std::string waiting_for(
+      TimePoint now) const;  // for a user who waits for the start; "" if nothing is awaited
 
-  // What a journal keeps of it (journal/state.h).
+  // For the journal (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
     archive(recruiter_, recovery_, time_limit_, start_wait_, chronicle_, phase_, deadline_, question_,
@@ -71,24 +72,24 @@ class Job {
             leftovers_remain_, kill_from_, interrupt_count_, grows_now_, told_executed_, logs_elsewhere_,
             verdict_, names_);
   }
-  // Whether these fields, which were read, can be its own, beside those of the fleet (job_state.cc).
+  // Whether these fields, after reading, are consistent with each other and with the fleet (job_state.cc).
   bool restored() const;
 
  private:
-  // What is due when the present phase has lasted too long.
+  // Due when the current phase has lasted too long.
   struct Deadline {
     enum class What {
-      kBackOff,  // the back-off is over: agents are gathered again
-      kCulprit,  // no culprit has shown: the rank that missed a peer is taken for it
-      kAnswers,  // a node cannot start workers: others that have not said whether they can are not waited for
-      kStacks,   // stacks that have not come by now are not waited for
-      kNotice,   // the workers were to save and leave, and are stopped
-      kEnd,      // agents that have not finished are killed
-      kLastWait,  // processes that live on are left behind
+      kBackOff,   // the back-off is over: gather agents again
+      kCulprit,   // no other culprit appeared: blame the rank that missed a peer
+      kAnswers,   // a node cannot start workers: stop waiting for the answers of others
+      kStacks,    // stop waiting for missing stacks
+      kNotice,    // the workers had time to save and leave: stop them
+      kEnd,       // kill agents that have not finished
+      kLastWait,  // leave behind processes that are still alive
     };
     TimePoint at;
     What what;
-    bool was_due = false;  // of kEnd (hear_first)
+    bool was_due = false;  // for kEnd: see hear_first()
   };
 
   bool has_its_nodes() const;
@@ -106,7 +107,7 @@ class Job {
   void handle(const Cancelled& event, TimePoint now);
   void handle(const NodesAdded& event, TimePoint now);
   Status check_addable(const std::vector<NodesAdded::Node>& nodes) const;
-  // After a commit: added nodes that are there, and are not to wait for a failure, take part.
+  // After a commit: ends the attempt if added nodes are there and shall take part at once.
   void grow_if_wanted(std::int64_t committed_step, TimePoint now);
   void handle(const StacksWanted& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
@@ -119,7 +120,7 @@ class Job {
   void pass_on(int signal);
   bool can_save() const;
 
-  // What agents say, and how they come and go (job_messages.cc).
+  // Messages of agents, and agents that join or are lost (job_messages.cc).
   void handle(const NodeJoined& event, TimePoint now);
   void handle(const NodeLost& event, TimePoint now);
   void handle(const AgentSaid& event, TimePoint now);
@@ -127,7 +128,7 @@ class Job {
   void hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now);
   void hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimePoint now);
   void refuse(NodeId id, const wire::AttemptRefused& refused, TimePoint now);
-  bool seems_cut_off(NodeId host) const;  // rank 0's: no other member reaches it
+  bool seems_cut_off(NodeId host) const;  // `host` is rank 0's: whether no other member reaches it
   void hear(NodeId id, const wire::WorkersStarted& started, TimePoint now);
   void hear(NodeId id, const wire::WorkerExited& exited, TimePoint now);
   void hear(NodeId id, const wire::WorkersGone& gone, TimePoint now);
@@ -141,12 +142,12 @@ class Job {
   void hear(NodeId id, const wire::LogPiece& piece, TimePoint now);
   void hear(NodeId id, const wire::Pong& pong, TimePoint now);
   template <class Other>
-  void hear(NodeId, const Other&, TimePoint) {}  // output decides nothing
+  void hear(NodeId, const Other&, TimePoint) {}  // such as output, which decides nothing
   void name_leftovers(const std::vector<Leftover>& left, std::optional<NodeId> node);
   void name_leftover(const std::string& what, std::optional<NodeId> node);
 
-  // Does what the table (reactions.h) says about the occurrence in this phase. `note` keeps what happened,
-  // unless the table says to ignore it.
+  // Does what the table (reactions.h) says about the occurrence in this phase. Calls `note`, which records
+  // the occurrence, unless the table says to ignore it.
   template <class Note>
   void react(Occurrence occurrence, TimePoint now, Note note) {
     const Reaction reaction =
@@ -167,7 +168,7 @@ class Job {
   void stop_workers(TimePoint now);
   void kill_remaining(TimePoint now);
 
-  // An attempt's way from its agents to its workers.
+  // An attempt from gathering agents to starting workers.
   void gather(TimePoint now);
   void begin_attempt(Placement placed, TimePoint now);
   Question ask();
@@ -178,7 +179,7 @@ class Job {
   std::string machine_of(NodeId id) const;
   void stand_by(NodeId id);
 
-  // The end of an attempt, and what follows.
+  // The end of an attempt, and the next step.
   void clear_up(TimePoint now);
   void judge_attempt();
   void leave_leftovers_behind();
@@ -187,7 +188,8 @@ class Job {
   void leave(TimePoint now);
   Duration leave_limit() const;
   void abandon(TimePoint now, const std::string& reason);
-  // A launcher that was stopped hears what came meanwhile before it kills who seems late.
+  // Gives a launcher that was itself stopped time to read waiting messages before it kills agents that seem
+  // late.
   void hear_first(TimePoint now) {
     deadline_ = {.at = now + std::chrono::milliseconds(200), .what = Deadline::What::kEnd, .was_due = true};
   }
@@ -196,10 +198,10 @@ class Job {
   void kill_node(NodeId id, const std::string& how, TimePoint now);
   void lose(AgentLoss loss, TimePoint now);
   bool no_rank_lives() const { return crew_.living_count() == 0; }
-  // Leftovers that remain are waited for only while they may be ranks of the attempt that is to be repeated.
+  // Waits for leftovers that remain only while they may be ranks of the attempt to be repeated.
   bool awaits_leftovers() const { return awaits_leftovers_ && !(leftovers_remain_ && crew_.all_ended()); }
   bool attempt_ran() const;
-  // A start that was refused leaves fewer than are needed.
+  // Whether a refused start leaves too few nodes.
   bool cannot_gather() const { return facts_.refusal && recruiter_.too_few(); }
   bool has_another_network() const;
 
@@ -232,7 +234,7 @@ class Job {
   }
 
   Plan plan_;
-  NodeNames names_;  // of the plan's nodes and of those that were added
+  NodeNames names_;  // of the plan's nodes and of added nodes
   Fleet& fleet_;
   Recruiter recruiter_;
   Recovery recovery_;
@@ -241,33 +243,33 @@ class Job {
   Chronicle chronicle_;
   Phase phase_ = Phase::kGathering;
   std::optional<Deadline> deadline_;
-  Question question_;                      // the newest that the lineage was asked
-  std::optional<Question> open_question_;  // question_, until the lineage has answered
+  Question question_;                      // the newest question to the lineage
+  std::optional<Question> open_question_;  // question_, until the answer arrives
 
   std::map<NodeId, Whereabouts> whereabouts_;  // of the newest agent of each node
-  std::set<std::string> unreachable_;          // addresses of stores, since the last failure of another kind
+  std::set<std::string> unreachable_;  // store addresses that failed since the last failure of another kind
 
-  // The attempt at hand.
+  // The current attempt.
   Attempt attempt_;
-  Attempt newest_begun_;  // in the checkpoint directory; never was attempt_ if its answer came too late
+  Attempt newest_begun_;  // in the checkpoint directory; differs from attempt_ if the answer came too late
   Crew crew_;
   AttemptFacts facts_;
   Preemption preemption_;
   std::string store_address_;
-  std::vector<std::string> store_peers_;  // who may call it; empty: the store knows by itself
-  std::int32_t store_port_ = 0;           // as its agent said
+  std::vector<std::string> store_peers_;  // addresses that may connect to it; empty: the store decides
+  std::int32_t store_port_ = 0;           // reported by its agent
   Neighbours neighbours_;                 // with --memory-tier
-  bool told_stall_ = false;               // the user was told that it may hang, and stacks were asked for
-  bool awaits_leftovers_ = false;         // until lost nodes have no processes any more
-  bool leftovers_remain_ = false;         // those that are awaited have been killed, and live on
-  TimePoint kill_from_;                   // while stopping: when the grace ends
-  std::int32_t interrupt_count_ = 0;      // of the job
+  bool told_stall_ = false;               // told the user that it may hang, and requested stacks
+  bool awaits_leftovers_ = false;         // until lost nodes have no processes left
+  bool leftovers_remain_ = false;         // awaited leftovers were killed, but are still alive
+  TimePoint kill_from_;                   // while stopping: the end of the grace
+  std::int32_t interrupt_count_ = 0;      // in the whole job
 
-  bool grows_now_ = false;       // NodesAdded::now, until an attempt has ended for it
-  bool told_executed_ = false;   // why ranks were not started warm
-  bool logs_elsewhere_ = false;  // some node's logs come as messages
+  bool grows_now_ = false;       // NodesAdded::now, until an attempt has ended because of it
+  bool told_executed_ = false;   // told the user why ranks were not forked
+  bool logs_elsewhere_ = false;  // a node sends its logs as messages
   Verdict verdict_;
-  Decisions decisions_;  // of the event at hand
+  Decisions decisions_;  // of the current event
 };
 
 }  // namespace muster::launcher

@@ -1,7 +1,7 @@
-// What can happen to a job, and what it can decide to do: plain values, in and out of job.h and controller.h.
+// The events of a job, and the actions that it can decide on: plain values, for job.h and controller.h.
 //
-// Events and actions of agents stand in fleet_events.h. Each answer of the lineage carries the number of its
-// question; the answer to any question but the newest is dropped.
+// fleet_events.h has the events and actions of agents. Each answer of the lineage carries the number of its
+// question; only the answer to the newest question counts.
 #pragma once
 
 #include <optional>
@@ -28,24 +28,24 @@ struct AttemptBegun {  // answers BeginAttempt
 };
 struct AttemptDenied {  // answers BeginAttempt
   enum class By {
-    kNewerLaunch,   // another launch has begun an attempt after this job's
-    kLivingLaunch,  // another launch uses the checkpoint directory, and may not be taken over from
+    kNewerLaunch,   // another launch has begun a newer attempt
+    kLivingLaunch,  // another launch uses the checkpoint directory, and --take-over is not given
     kDisk,          // the directory cannot be read or written
   } by = By::kDisk;
   Error why;
   Question question{};
 };
 struct CheckpointFound {               // answers LookForCheckpoint
-  std::optional<std::int64_t> step{};  // empty: the attempt has committed none, or it cannot be known
+  std::optional<std::int64_t> step{};  // empty: the attempt has committed none, or this is unknown
   Question question{};
 };
-struct PaceChanged {  // a rank of the attempt has become slower than the others, or is no longer
+struct PaceChanged {  // a rank of the attempt is slower than the others from now on, or no longer
   Rank rank;
   bool slower = false;
-  Duration busy{};        // that the rank's own work of a step takes
-  Duration usual{};       // that it takes the others
-  std::int64_t step = 0;  // at which that was seen
-  std::string part{};     // of the model that it has, if it says so
+  Duration busy{};        // time of the rank's own work in a step
+  Duration usual{};       // the same for the other ranks
+  std::int64_t step = 0;  // when this was noticed
+  std::string part{};     // the rank's part of the model, if reported
 };
 struct Interrupted {
   int signal = 0;
@@ -55,19 +55,19 @@ struct Cancelled {   // by `launch cancel`
 };
 struct NodesAdded {  // by `launch nodes add`: each gets the next number
   struct Node {
-    std::string host;  // as it was given
+    std::string host;  // as given
     std::int32_t slots = 1;
   };
   std::vector<Node> nodes;
-  bool now = false;  // the attempt at hand ends for them after its next commit
+  bool now = false;  // end the current attempt for them after its next commit
 };
-struct StacksWanted {};  // by `launch dump`: of all workers that live
-struct TimePassed {};    // next_deadline() has come
-struct SecondPassed {  // told once a second; as late as it comes, so long was the launcher stopped or starved
+struct StacksWanted {};  // by `launch dump`: the stacks of all living workers
+struct TimePassed {};    // next_deadline() has been reached
+struct SecondPassed {    // sent once a second; its delay is the time that the launcher was stopped or starved
   TimePoint due;
 };
 
-// Whatever comes from outside (controller.h).
+// Everything from outside (controller.h).
 using Event = std::variant<Began, AgentConnected, ConnectionClosed, ProcessEnded, AgentSaid, LeftoversSeen,
                            AttemptBegun, AttemptDenied, CheckpointFound, PaceChanged, Interrupted, Cancelled,
                            NodesAdded, StacksWanted, TimePassed, SecondPassed>;
@@ -75,33 +75,33 @@ using Event = std::variant<Began, AgentConnected, ConnectionClosed, ProcessEnded
 // ---- Actions ----
 struct BeginAttempt {  // take the next attempt's number in the checkpoint directory
   Question question;
-  Attempt last;            // that this job began; Attempt(): none
-  bool take_over = false;  // also from a launch that lives
+  Attempt last;            // begun by this job; Attempt(): none
+  bool take_over = false;  // also from a living launch
 };
-struct LookForCheckpoint {  // for the newest that `attempt` has committed
+struct LookForCheckpoint {  // the newest that `attempt` has committed
   Question question;
   Attempt attempt;
 };
 struct Send {
   NodeId node;
-  Attempt attempt;  // that was at hand when it was decided
+  Attempt attempt;  // the current attempt when this was decided
   wire::ToAgent message;
 };
 struct Tell {  // one line for the user
   std::string text;
 };
-struct Record {  // for events.jsonl: what happened, not what was decided
+struct Record {  // for events.jsonl: something that happened, not a decision
   std::string event;
   std::optional<Rank> rank{};
   std::optional<NodeId> node{};
-  std::string host{};  // of the node; empty on this machine
+  std::string host{};  // the node's host; empty on this machine
   std::string text{};
-  Attempt attempt{};              // that was at hand; none before the first
-  Duration wait{};                // of "restart": until it is tried again
-  std::int32_t worker_count = 0;  // of "workers_started": the node's ranks, from `rank` on
+  Attempt attempt{};              // the current attempt; none before the first
+  Duration wait{};                // for "restart": time until the retry
+  std::int32_t worker_count = 0;  // for "workers_started": the node's ranks, from `rank` on
 };
 struct Finish {
-  bool nothing_is_left = false;  // of the job; else guardians clear up
+  bool nothing_is_left = false;  // of the job; otherwise guardians clear up
 };
 struct Decision {
   std::variant<StartAgent, KillAgent, AcceptConnection, CloseConnection, LookForLeftovers, BeginAttempt,

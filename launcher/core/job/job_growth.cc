@@ -1,4 +1,4 @@
-// The part of Job that takes nodes which are added while it runs.
+// The part of Job that adds nodes while the job runs.
 #include <algorithm>
 #include <map>
 
@@ -7,15 +7,15 @@
 
 namespace muster::launcher {
 
-// An added node is like one that came too late for the attempt: its agent starts now, or with the workers,
-// and it takes part in the next.
+// An added node is like one that joined too late for the attempt: its agent starts now, or with the workers,
+// and it takes part in the next attempt.
 void Job::handle(const NodesAdded& event, TimePoint now) {
   if (!check_addable(event.nodes)) return;
   for (const NodesAdded::Node& each : event.nodes) {
     const NodeId node = recruiter_.add(each.slots);
     names_.add(node, each.host);
     record("node_added", each.host, node);
-    decide(Tell{fmt::format("{} is added, and takes part from the next attempt", names_.of(node))},
+    decide(Tell{fmt::format("{} was added, and takes part from the next attempt", names_.of(node))},
            "the user wants it");
   }
   grows_now_ = grows_now_ || event.now;
@@ -31,7 +31,7 @@ void Job::grow_if_wanted(std::int64_t committed_step, TimePoint now) {
   if (!grows_now_ || !there || phase_ != Phase::kRunning || deadline_) return;
   grows_now_ = false;
   facts_.grows = true;
-  decide(Tell{fmt::format("step {} is committed: the attempt ends, so that added nodes take part",
+  decide(Tell{fmt::format("step {} is committed: ending the attempt so that added nodes take part",
                           committed_step)},
          "the user wants it now");
   stop_workers(now);
@@ -40,14 +40,13 @@ void Job::grow_if_wanted(std::int64_t committed_step, TimePoint now) {
 Expected<std::vector<NodesAdded::Node>> Job::addable(const std::vector<Host>& hosts) const {
   if (plan_.hosts.empty())
     return failure(ErrorCode::kInvalidArgument,
-                   "{} has no hosts, all its nodes are on its launcher's machine: start it with --hosts",
+                   "{} has no hosts: all its nodes are on the launcher's machine; start the job with --hosts",
                    plan_.job.job_id);
   if (plan_.remote.bootstrap == BootstrapKind::kDocker)
-    return failure(
-        ErrorCode::kInvalidArgument,
-        "{} has containers of its launcher's machine for nodes: hosts can be added to a job that was "
-        "started with --hosts",
-        plan_.job.job_id);
+    return failure(ErrorCode::kInvalidArgument,
+                   "{} runs in containers on the launcher's machine: "
+                   "hosts can be added only to a job that was started with --hosts",
+                   plan_.job.job_id);
   std::vector<NodesAdded::Node> nodes;
   for (const Host& host : hosts)
     nodes.push_back({host.name, host.slots.value_or(plan_.nodes.front().worker_count)});
@@ -56,7 +55,7 @@ Expected<std::vector<NodesAdded::Node>> Job::addable(const std::vector<Host>& ho
 }
 
 Status Job::check_addable(const std::vector<NodesAdded::Node>& nodes) const {
-  if (phase_ >= Phase::kLeaving) return failure(ErrorCode::kUnavailable, "the job ends");
+  if (phase_ >= Phase::kLeaving) return failure(ErrorCode::kUnavailable, "the job is ending");
   if (!plan_.min_nodes)
     return failure(ErrorCode::kInvalidArgument,
                    "the job has a fixed number of nodes: start it with --nodes MIN:MAX");
@@ -64,20 +63,21 @@ Status Job::check_addable(const std::vector<NodesAdded::Node>& nodes) const {
   if (nodes.size() > room)
     return failure(ErrorCode::kInvalidArgument, "the job has {} of at most {} (--nodes MIN:MAX): {}",
                    recruiter_.place_count(), count_of(plan_.most_nodes(), "node"),
-                   room == 0 ? "it is full" : fmt::format("add {} at most", room));
+                   room == 0 ? "it is full" : fmt::format("add at most {}", room));
   std::int64_t worker_count = recruiter_.world_size();
   std::map<std::string, NodeId> present;
   for (const NodeId id : fleet_.nodes()) present.emplace(names_.host_of(id), id);
   for (const NodesAdded::Node& each : nodes) {
     if (const auto same = present.find(each.host); same != present.end())
-      return failure(ErrorCode::kInvalidArgument, "{} is there already, as node{}", each.host, same->second);
+      return failure(ErrorCode::kInvalidArgument, "{} is already in the job, as node{}", each.host,
+                     same->second);
     if (each.slots > kMostSlots)
-      return failure(ErrorCode::kInvalidArgument, "{}:{}: a host has {} slots at most", each.host, each.slots,
+      return failure(ErrorCode::kInvalidArgument, "{}:{}: a host has at most {} slots", each.host, each.slots,
                      kMostSlots);
     worker_count += each.slots;
   }
   if (worker_count <= kMostWorkers) return {};
-  return failure(ErrorCode::kInvalidArgument, "the job would have {} workers, and {} are the most",
+  return failure(ErrorCode::kInvalidArgument, "the job would have {} workers; the maximum is {}",
                  worker_count, kMostWorkers);
 }
 

@@ -1,4 +1,4 @@
-// The part of Job that hears what agents say.
+// The part of Job that handles messages of agents.
 #include <algorithm>
 #include <utility>
 
@@ -10,11 +10,11 @@ namespace muster::launcher {
 
 namespace {
 
-// An agent that still writes its ranks' log files is waited for so long.
+// How long to wait for an agent that is still writing its ranks' log files.
 constexpr Duration kWriteMargin = std::chrono::seconds(5);
 // An agent answers every second.
 constexpr Duration kSilent = std::chrono::milliseconds(2500);
-// Agents that have left nothing but logs to be sent are waited for so long after the last piece.
+// How long to wait, after the last piece, for agents that are still sending logs.
 constexpr Duration kLogsLimit = std::chrono::seconds(10);
 
 }  // namespace
@@ -28,7 +28,7 @@ void Job::handle(const NodeJoined& event, TimePoint now) {
   react(Occurrence::kJoined, now);
 }
 
-// The same for nodes of one machine, whatever names their hosts have.
+// Equal for nodes of one machine, even if their hosts have different names.
 std::string Job::machine_of(NodeId id) const {
   if (plan_.hosts.empty()) return "";
   const auto found = whereabouts_.find(id);
@@ -44,9 +44,9 @@ Neighbours Job::find_neighbours() const {
   return {members, plan_.job.interface};
 }
 
-// A spare, or a node that came too late, loads the program now, and need not when it takes part. Where GPUs
-// are given by number, it is the last agent of its machine, as spares are; it takes the place of a node of
-// this machine, or, with hosts, of another.
+// A spare, or a node that joined too late, loads the program now to save time later. If GPUs are assigned by
+// number, it counts as the last agent of its machine; it will replace a node of this machine, or, with hosts,
+// of another one.
 void Job::stand_by(NodeId id) {
   const bool workers_start = phase_ == Phase::kRunning || phase_ == Phase::kDumping;
   if (plan_.job.warm == wire::Warm::kOff || !workers_start || crew_.find(id) != nullptr ||
@@ -59,7 +59,7 @@ void Job::stand_by(NodeId id) {
          "it may be needed next");
 }
 
-// A first start that was refused would be refused again. Later, something has become wrong with the node.
+// A refused first start would be refused again. A later refusal means that something is wrong with the node.
 void Job::handle(const NodeLost& event, TimePoint now) {
   using Kind = Refusal::Kind;
   const bool starts = phase_ == Phase::kGathering || phase_ == Phase::kStopping;
@@ -73,8 +73,8 @@ void Job::handle(const NodeLost& event, TimePoint now) {
   lose({event.node, event.at, event.how, event.had_joined, event.end == AgentEnd::kOutOfMemory}, now);
 }
 
-// What belongs to an attempt is dropped unless that is the one at hand. So is a Pong, which tells of output
-// that waits in the attempt of its number.
+// Drops messages of other attempts than the current one. That includes Pong, which reports waiting output of
+// an attempt.
 void Job::handle(const AgentSaid& event, TimePoint now) {
   const bool of_attempt =
       wire::belongs_to_attempt(event.message) || std::holds_alternative<wire::Pong>(event.message);
@@ -85,8 +85,9 @@ void Job::handle(const AgentSaid& event, TimePoint now) {
 void Job::hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now) {
   if (!prepared.other_checkpoints.empty()) {
     const std::string text = fmt::format(
-        "--checkpoint-dir: {} {}: name a directory that all hosts and this one share (--sync copies "
-        "once, and does not help), or use one host",
+        "--checkpoint-dir: {} {}: "
+        "give a directory that this machine and all hosts share (--sync copies only once, "
+        "which is not enough), or use one host",
         plan_.job.checkpoint_directory, prepared.other_checkpoints);
     return refuse(id, {.exit_code = kExitUsage, .message = text}, now);
   }
@@ -97,31 +98,31 @@ void Job::hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now) 
   });
 }
 
-// A node that refuses a restart could start workers when the job began: something has become wrong with the
-// node, and another may do.
+// A node that refuses a restart was able to start workers before: something is wrong with it, and another
+// node may work.
 void Job::hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
   if (refused.unreachable) return hear_unreachable(id, refused, now);
   refuse(id, refused, now);
 }
 
-// By another network the same nodes may reach each other.
+// The same nodes may reach each other over another network.
 void Job::hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
   unreachable_.insert(store_address_);
   wire::AttemptRefused told = refused;
   if (!has_another_network()) {
-    told.message += "; --interface NAME|CIDR names a network by which all nodes reach each other";
+    told.message += "; choose a network that connects all nodes with --interface NAME|CIDR";
     return refuse(id, told, now);
   }
   react(Occurrence::kRefused, now, [&] {
     record("attempt_refused", told.message, id);
     if (facts_.refusal) return;
-    decide(Tell{fmt::format("{}: {}; another network is tried", names_.of(id), told.message)},
-           "the nodes have another one in common");
+    decide(Tell{fmt::format("{}: {}; trying another network", names_.of(id), told.message)},
+           "the nodes have another network in common");
     facts_.refusal = Refusal{Refusal::Kind::kUnreachable, id, told.exit_code, told.message};
   });
 }
 
-// One that reaches the store starts its workers at once, long before another has no answer.
+// A node that reaches the store starts its workers at once, long before another node's request times out.
 bool Job::seems_cut_off(NodeId host) const {
   return crew_.members().size() > 2 && std::ranges::none_of(crew_.members(), [&](const NodePlan& each) {
            return each.node != host && crew_.has_started(each.node);
@@ -155,7 +156,7 @@ void Job::hear(NodeId id, const wire::WorkersStarted& started, TimePoint now) {
   if (!started.executed_because.empty()) {
     text += "; executed because " + started.executed_because;
     if (!std::exchange(told_executed_, true))
-      decide(Tell{fmt::format("{} executes its ranks and does not fork them: {}", names_.of(id),
+      decide(Tell{fmt::format("{} executes its ranks instead of forking them: {}", names_.of(id),
                               started.executed_because)},
              "a warm start was wanted");
   }
@@ -185,7 +186,8 @@ void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {
   });
 }
 
-// An agent that does not hear its launcher stops its workers, and leaves: its loss, which follows, says why.
+// An agent that does not hear its launcher stops its workers and leaves. Its loss follows, and tells the
+// reason.
 void Job::hear(NodeId id, const wire::WorkersGone&, TimePoint now) {
   if (crew_.is_giving_up(id)) return;
   react(Occurrence::kNodeEmptied, now, [&] { crew_.emptied(id); });
@@ -203,17 +205,18 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
   if (reported.kind == kResumed && reported.text == "memory" && reported.rank == Rank(0))
     decide(Tell{fmt::format("attempt {} resumes from step {}, which was held in memory", attempt_,
                             reported.step)},
-           "more than the checkpoint directory has");
+           "the memory has a newer step than the checkpoint directory");
   if (reported.kind == kStep && !facts_.hangs) facts_.groups.trains_in(reported.rank, reported.group);
   if (reported.kind == kStep || reported.kind == kHeartbeat) {
-    // An attempt that hangs is judged by what was known when that was decided: a worker that was woken to act
-    // on the stop takes steps again.
+    // The verdict on a hang uses only what was known when the hang was decided: a worker that was continued
+    // to act on the stop makes steps again.
     if (!facts_.hangs) facts_.hang.moved(reported.rank, reported.step);
-    if (facts_.hang.stalls().empty()) told_stall_ = false;  // it was no hang: the next stall is told again
+    if (facts_.hang.stalls().empty())
+      told_stall_ = false;  // it did not hang: tell the user about the next stall again
   }
   if (reported.kind == kSaving && phase_ == Phase::kPreempting)
     decide(Tell{fmt::format("saving step {}{}", reported.step, preemption_.how_to_end_now())},
-           "all ranks agree on it");
+           "all ranks agree on this step");
   for (const wire::ReportKind kind : {kResumed, kCommitted, kSaving, kPreempted, kFenced}) {
     if (reported.kind == kind || (commits && kind == kCommitted))
       record(std::string(name_of(kind)), fmt::format("step {}", reported.step), id, reported.rank);
@@ -233,7 +236,7 @@ void Job::handle(const PaceChanged& change, TimePoint) {
                   change.slower ? "slower" : "no longer slower", in_milliseconds(change.busy),
                   in_milliseconds(change.usual), change.part.empty() ? "" : ", in " + change.part);
   decide(Tell{fmt::format("{} {}", names_.of(change.rank, node), text)},
-         "the others wait for it in every step");
+         "the other ranks wait for it in every step");
   record(change.slower ? "straggler" : "straggler_over", text, node, change.rank);
   chronicle_.note(change, node);
 }
@@ -250,8 +253,8 @@ void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {
                      .step = stalled.step,
                      .since = TimePoint(from_ns(stalled.since_ns))});
     record(stalled.hard ? "worker_hangs" : "worker_stalls", stalled.what, id, stalled.rank);
-    if (stalled.hard || told_stall_) return;  // one line is enough: the others wait for this one, as a rule
-    // Who waits for a node that is silent is not to blame: that node answers, or is lost, soon.
+    if (stalled.hard || told_stall_) return;  // one line is enough: usually the others wait for this rank
+    // A rank that waits for a silent node is not to blame: that node will soon answer or be lost.
     if (!fleet_.all_heard_since(now - kSilent)) return;
     decide(Tell{fmt::format("{} {}", names_.of(stalled.rank, id), stalled.what)}, "it may hang");
     ask_for_stacks("a worker may hang");
@@ -275,7 +278,7 @@ void Job::hear(NodeId id, const wire::WorkerUnkillable& unkillable, TimePoint) {
 }
 
 void Job::hear(NodeId id, const wire::LeftoversUnkillable& leftovers, TimePoint) {
-  if (leftovers.left.empty()) return name_leftover("it cannot be told whether processes are left", id);
+  if (leftovers.left.empty()) return name_leftover("unknown whether processes are left", id);
   name_leftovers(leftovers.left, id);
 }
 
@@ -305,27 +308,27 @@ void Job::hear(NodeId id, const wire::AgentRemark& remark, TimePoint) {
   record("agent_notice", remark.text, id);
 }
 
-// The user need not know: what is missing of the copies in the end is told then.
+// Tells the user nothing now: the end of the job reports copies that are missing.
 void Job::hear(NodeId id, const wire::LogsElsewhere& logs, TimePoint) {
   record("logs_elsewhere", logs.directory, id);
   logs_elsewhere_ = true;
 }
 
-// Of agents that are told to leave.
+// For agents that were told to leave.
 Duration Job::leave_limit() const {
-  // What workers held in memory is written to the disk.
+  // The agents write the checkpoints in memory to the disk.
   if (plan_.job.limits.memory_tier_bytes > 0) return std::chrono::seconds(60);
   return std::chrono::seconds(logs_elsewhere_ ? 10 : 5);
 }
 
-// The rest of the logs is waited for as long as some of it comes.
+// Waits for the rest of the logs as long as pieces arrive.
 void Job::hear(NodeId, const wire::LogPiece&, TimePoint now) {
   if (phase_ == Phase::kLeaving && deadline_ && deadline_->what == Deadline::What::kEnd)
     deadline_->at = std::max(deadline_->at, now + kLogsLimit);
 }
 
-// An agent may be slow to end its ranks' log files, which take what they printed slowly: it says so as long
-// as it waits for them.
+// An agent may take long to finish its ranks' log files if they accept output slowly. Its Pongs say so while
+// it waits.
 void Job::hear(NodeId id, const wire::Pong& pong, TimePoint now) {
   if (phase_ != Phase::kStopping || deadline_->what != Deadline::What::kEnd || !no_rank_lives()) return;
   if (pong.output_waits && crew_.with_workers().contains(id))

@@ -1,4 +1,4 @@
-// The part of Job that says whether fields which were read from a journal can be a job's.
+// The part of Job that checks fields which were read from a journal.
 #include <algorithm>
 
 #include "launcher/core/job/counts.h"
@@ -15,7 +15,7 @@ bool Job::restored() const {
          fit_a_message(store_address_, store_peers_) && neighbours_.are_among(crew_.members());
 }
 
-// The fleet's nodes are the plan's, the members are among them, and where each is is known.
+// Whether the fleet's nodes match the plan, and the members are among them, each with known whereabouts.
 bool Job::has_its_nodes() const {
   const std::vector<NodeId> nodes = fleet_.nodes();
   const std::int32_t count = recruiter_.node_count();
@@ -37,7 +37,7 @@ bool Job::has_its_nodes() const {
          });
 }
 
-// Something is due in each phase that waits for an end, and nothing else in any.
+// Whether the deadline is one that the phase can have.
 bool Job::has_its_deadline() const {
   using enum Deadline::What;
   const auto is = [this](Deadline::What what) { return deadline_ && deadline_->what == what; };

@@ -1,4 +1,4 @@
-// The part of Job that says to the user what it waits for, what it costs, and who lives.
+// The part of Job that words messages to the user: what it waits for, what was lost, which ranks live.
 #include <algorithm>
 #include <filesystem>
 
@@ -13,7 +13,7 @@ std::string Job::list_of(const std::vector<NodeId>& nodes) const {
   return list;
 }
 
-// For a user who has asked for the end and sees workers that take their time.
+// Tells a user who asked for the end that workers are still ending.
 void Job::tell_wait(TimePoint now) {
   if (crew_.living_count() == 0) return;
   decide(Tell{fmt::format("waiting for {} to end (grace {:g} s; Ctrl-C again to kill)",
@@ -22,8 +22,8 @@ void Job::tell_wait(TimePoint now) {
          "the user asked for the end");
 }
 
-// Who stops a job wants to know what that costs. What agents hold in memory, they make a checkpoint of as
-// they leave: the summary says it then.
+// Tells a user who stops a job which steps are lost. With --memory-tier agents write a checkpoint as they
+// leave, and the summary reports it.
 void Job::tell_loss() {
   if (plan_.job.limits.memory_tier_bytes > 0) return;
   const bool stopped = verdict_.kind == Verdict::Kind::kInterrupted ||
@@ -33,8 +33,8 @@ void Job::tell_loss() {
   if (!loss.empty()) verdict_.cause += "; " + loss;
 }
 
-// The runtime resumes from a checkpoint of its own, `on_disk`. Whether another program does from what it has
-// committed is not known. Empty: there is neither.
+// The runtime resumes from its own checkpoint (`on_disk`). Another program may or may not resume from what it
+// has committed. Empty if there is neither.
 std::string Job::offer_text(bool on_disk) const {
   const auto step = chronicle_.resume_step();
   return step ? fmt::format("{} from step {}", on_disk ? "resumes" : "can resume", *step) : "";
@@ -43,7 +43,7 @@ std::string Job::offer_text(bool on_disk) const {
 std::string Job::restart_text(bool on_disk, TimePoint now) const {
   const auto step = chronicle_.resume_step();
   std::string from = step ? offer_text(on_disk) : "begins; no Muster checkpoint";
-  // What the agents hold is known when the ranks have met.
+  // The steps in the agents' memory are known only after the ranks have met.
   if (plan_.job.limits.memory_tier_bytes > 0) from += step ? " or a newer one in memory" : " on the disk";
   std::string text = fmt::format("{}; attempt {} {} (restart {} of {})", recovery_.repeated()->cause,
                                  attempt_, from, recovery_.used(now), plan_.job.max_restarts);
@@ -59,16 +59,16 @@ std::string Job::too_few_text(TimePoint now) const {
   constexpr std::size_t kMostNamed = 5;
   const std::size_t more = missing.size() - std::min(missing.size(), kMostNamed);
   missing.resize(missing.size() - more);
-  return fmt::format("{} of at least {} nodes came within {:g} s; missing: {}{}", fleet_.there_count(), least,
-                     in_seconds(StartWait::kLimit), list_of(missing),
+  return fmt::format("{} of at least {} nodes joined within {:g} s; missing: {}{}", fleet_.there_count(),
+                     least, in_seconds(StartWait::kLimit), list_of(missing),
                      more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-// What helps where a host lacks something that this one has.
+// Advice if a host lacks something that this machine has.
 std::string Job::advice_for(const wire::AttemptRefused& refused) const {
   if (refused.missing.empty()) return "";
   if (plan_.remote.in_containers())
-    return " (it is not in the image; containers see the working directory, and what --mount shows)";
+    return " (it is not in the image; containers see only the working directory and the mounts of --mount)";
   const std::string& directory = plan_.job.working_directory;
   const bool is_path = refused.missing.contains('/');
   const std::string path = (std::filesystem::path(directory) / refused.missing).lexically_normal().string();

@@ -44,7 +44,7 @@ bool MpiExchange::has_room(const wire::MpiAsked& asked) const {
   return asked.text.view().size() <= kMostBytes - held_bytes_;
 }
 
-// All nodes that take part get what all of them have brought, in the order of the nodes.
+// Once all nodes of the fence have arrived, each gets the data of all, in the order of the nodes.
 void MpiExchange::fence(NodeId from, const wire::MpiAsked& asked, const Crew& crew) {
   if (!has_room(asked)) return answer({from, asked.number}, false);
   auto& parts = fences_[asked.key];
@@ -62,9 +62,9 @@ void MpiExchange::fence(NodeId from, const wire::MpiAsked& asked, const Crew& cr
   fences_.erase(asked.key);
 }
 
-// All of the nodes that have come to the fence go on without it. One that is over has been answered, and an
-// agent takes no notice of a second answer; of one that a launcher before this one was asked for it needs
-// this.
+// All nodes that wait at the fence continue without it. For a completed fence the agent has its answer
+// already, and ignores a second one; for a fence that was sent to an earlier launcher the agent needs this
+// answer.
 void MpiExchange::withdraw(NodeId from, const wire::MpiAsked& asked) {
   const auto fence = fences_.find(asked.key);
   if (fence == fences_.end()) return answer({from, asked.number}, false);

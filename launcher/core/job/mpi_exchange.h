@@ -1,8 +1,7 @@
-// What the MPI servers of one attempt's agents settle by way of the launcher: fences, one rank's data, and
-// published names.
+// Relays between the MPI servers of one attempt's agents: fences, one rank's data, and published names.
 //
-// Decides nothing about the job, and is not kept in its journal: an attempt's exchange ends with it. What is
-// held at a time has a limit, beyond which a question is answered with no. Pure; one thread.
+// Decides nothing about the job, and is not part of its journal: an exchange lives as long as its attempt.
+// Refuses requests that would exceed kMostBytes. Pure; one thread.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +16,13 @@ namespace muster::launcher {
 
 class MpiExchange {
  public:
-  static constexpr std::size_t kMostBytes = std::size_t{64} << 20;  // of all data that is held
+  static constexpr std::size_t kMostBytes = std::size_t{64} << 20;  // for all stored data
 
   struct Told {
     NodeId node;
     wire::MpiTold told;
   };
-  // What the question of this node, one of the attempt's, leads to.
+  // The messages that follow from a question of this node, which must be in the attempt.
   std::vector<Told> on(NodeId from, const wire::MpiAsked& asked, const Crew& crew);
 
  private:
@@ -37,7 +36,7 @@ class MpiExchange {
   };
   struct Name {
     std::string text;
-    bool once = false;  // who reads it first has it
+    bool once = false;  // the first reader removes it
   };
   void fence(NodeId from, const wire::MpiAsked& asked, const Crew& crew);
   void withdraw(NodeId from, const wire::MpiAsked& asked);
@@ -46,9 +45,9 @@ class MpiExchange {
   void answer(const Question& question, bool ok, std::string text = {});
   bool has_room(const wire::MpiAsked& asked) const;
 
-  std::map<std::string, std::map<NodeId, Part>> fences_;  // that not all nodes have reached
+  std::map<std::string, std::map<NodeId, Part>> fences_;  // not yet reached by all nodes
   std::map<std::string, Name> names_;
-  std::map<std::string, std::deque<Question>> waiting_;  // for names
+  std::map<std::string, std::deque<Question>> waiting_;  // questions that wait for a name
   std::size_t held_bytes_ = 0;
   std::vector<Told> told_;
 };

@@ -1,8 +1,8 @@
-// Which agents of an attempt copy what ranks hold in memory from one another.
+// Decides which agents of an attempt keep copies of each other's checkpoints in memory.
 //
-// In a ring, in which each keeps copies of the one before it, on another machine where there is one. An agent
-// that lacks something of its ranks, because another node had them, is told who has it. Between two agents
-// there is one connection. The keys are made elsewhere (launcher/io/launcher.cc). Pure.
+// The agents form a ring; each keeps copies of its predecessor's, on another machine if there is one. An
+// agent that lacks a checkpoint of its ranks, because another node had these ranks before, learns which agent
+// has it. Two agents share one connection. launcher/io/launcher.cc makes the keys. Pure.
 #pragma once
 
 #include <functional>
@@ -19,25 +19,25 @@ class Neighbours {
   struct Member {
     NodePlan plan;
     Whereabouts place;
-    std::string machine;  // the same for nodes of one machine
+    std::string machine;  // equal for nodes of one machine
   };
-  Neighbours() = default;  // nobody has any
-  // Fewer than two have none. `interface` as meet() takes it.
+  Neighbours() = default;  // no neighbours
+  // Fewer than two members have no neighbours. `interface`: as for meet().
   Neighbours(const std::vector<Member>& members, const std::string& interface);
 
-  // Where the node's agent is to listen; empty: nowhere.
+  // The address that the node's agent shall listen on; empty: none.
   std::string address_of(NodeId node) const;
   void prepared(NodeId node, const wire::AttemptPrepared& said);
-  // What each agent is told when workers start, without keys.
+  // The neighbours of each agent, as it learns them when workers start; without keys.
   std::map<NodeId, std::vector<wire::Neighbour>> told_to_each(
       const std::function<Incarnation(NodeId)>& incarnation_of) const;
 
-  // What a journal keeps of it (journal/state.h).
+  // For the journal (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
     archive(ring_);
   }
-  // Whether these are the attempt's nodes.
+  // Whether the ring's nodes are among the attempt's.
   bool are_among(const std::vector<NodePlan>& members) const;
 
  private:

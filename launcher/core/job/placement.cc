@@ -11,16 +11,16 @@ namespace {
 
 using Agent = NodeStatus::Agent;
 
-// At the beginning all are on their way, and who is there first must not decide about the ranks. A node
-// without an agent has been lost while others were waited for: it comes last of all.
+// At the beginning all nodes are on their way, and the order of arrival must not decide the ranks. A node
+// without an agent was lost during that wait: it comes last.
 auto preference(const NodeStatus& status, bool patient) {
   return std::tuple(status.agent == Agent::kAbsent, status.excluded,
                     !patient && status.agent != Agent::kThere, !patient && !status.member);
 }
 
-// Nodes that can take part together: by Hall's theorem, as long as no more of them have room for less than n
-// workers than there are places of less than n, whatever n is. Nodes that are taken one by one as they are
-// preferred are then the most preferred, as such sets are a matroid.
+// A set of nodes that can take part together. By Hall's theorem: for each n, at most as many nodes have room
+// for fewer than n workers as there are places for fewer than n. Such sets are a matroid, so taking nodes in
+// the order of preference yields the most preferred set.
 class Seating {
  public:
   explicit Seating(const JobSize& size) : most_(size.places.size()) {
@@ -30,7 +30,7 @@ class Seating {
     if (taken_ == most_) return false;
     std::size_t smaller_places = 0;
     std::size_t smaller_rooms = 0;
-    // A node with room for `workers` and no more counts for each larger place.
+    // A node with room for exactly `workers` counts for each larger place.
     for (const auto& [workers, count] : places_) {
       if (workers > room && smaller_rooms + 1 > smaller_places) return false;
       smaller_places += count;
@@ -46,17 +46,16 @@ class Seating {
  private:
   std::size_t most_;
   std::size_t taken_ = 0;
-  std::map<std::int32_t, std::size_t> places_;  // how many there are of each number of workers
-  std::map<std::int32_t, std::size_t>
-      rooms_;  // how many nodes there are whose largest possible place that is
+  std::map<std::int32_t, std::size_t> places_;  // number of places by their workers
+  std::map<std::int32_t, std::size_t> rooms_;   // number of nodes by the largest place that they fit
 };
 
 bool has_own_place(const JobSize& size, const NodeStatus& status) {
   return status.node.value() < size.max_nodes();
 }
 
-// A node whose own place it is has it; spares have what is left, the smallest of them first, so that each
-// gets one.
+// A node gets its own place. Spares get the remaining places, the smallest spare first, so that each gets
+// one.
 std::map<NodeId, std::int32_t> workers_of(const JobSize& size, std::vector<NodeStatus> chosen) {
   std::map<NodeId, std::int32_t> workers;
   std::multiset<std::int32_t> free(size.places.begin(), size.places.end());
@@ -117,7 +116,7 @@ Placement place(const JobSize& size, std::vector<NodeStatus> nodes, bool patient
   for (const NodeStatus& each : nodes) {
     if (usable(each)) rooms.push_back(each.room);
   }
-  // As many as there are, if that is enough; else as few as are needed.
+  // All usable nodes, if these are enough; else the fewest that are needed.
   const auto count = static_cast<std::size_t>(needed_count(size, placeable_count(size, rooms)));
   Seating seating(size);
   std::vector<NodeStatus> chosen;

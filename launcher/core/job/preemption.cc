@@ -21,7 +21,7 @@ void Preemption::give(const StopWish& wish, TimePoint until, const Steps& steps)
 }
 
 std::string Preemption::why() const {
-  return wish_.signal == 0 ? "the time limit comes near" : name_of(wish_);
+  return wish_.signal == 0 ? "the time limit is near" : name_of(wish_);
 }
 
 std::string Preemption::how_to_end_now() const {

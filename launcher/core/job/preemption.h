@@ -1,8 +1,9 @@
-// The notice that a job has to leave: who can save and leave by itself, who was told, who has done it.
+// The notice that a job must leave: which ranks can save and leave by themselves, whether they were told, and
+// which have done it.
 //
-// A notice comes from SIGTERM, SIGUSR1, SIGINT or `launch cancel`, or from the time limit. It is passed on
-// only if every rank can take it: one that cannot would keep the others from agreeing on a step. Plain
-// values; what follows is decided in job.h.
+// A notice comes from SIGTERM, SIGUSR1, SIGINT, `launch cancel` or the time limit. The job passes it on only
+// if every rank can act on it: a rank that cannot would keep the others from agreeing on a step. Plain
+// values; job.h decides.
 #pragma once
 
 #include <cstdint>
@@ -20,30 +21,30 @@ namespace muster::launcher {
 
 class Preemption {
  public:
-  // What a rank said of itself: words, of which "preemption" matters here.
+  // A rank's capabilities, separated by spaces; only "preemption" matters here.
   void hello(Rank rank, std::string_view capabilities);
   bool all_can(std::int32_t world_size) const {
     return capable_.size() == static_cast<std::size_t>(world_size);
   }
-  // The notice is given: the ranks have time until `until`. What `steps` has now was committed before.
+  // Gives the notice: the ranks have time until `until`. Commits that `steps` has now do not count.
   void give(const StopWish& wish, TimePoint until, const Steps& steps);
-  // Another wish for the end came after the notice: the end is called after this one.
+  // Another wish for the end came after the notice: replaces it as the reason.
   void want(const StopWish& wish) { wish_ = wish; }
   bool given() const { return given_; }
-  const StopWish& wish() const { return wish_; }  // signal 0: the time limit's
+  const StopWish& wish() const { return wish_; }  // signal 0: the time limit
   TimePoint until() const { return until_; }
   std::string why() const;             // "SIGTERM"
-  std::string how_to_end_now() const;  // for a user who waits, or ""; a scheduler knows
-  // The rank leaves, when its checkpoint was committed, which may be that of a group.
+  std::string how_to_end_now() const;  // for a user who waits; "" for a scheduler
+  // The rank leaves after its checkpoint, possibly that of a group, was committed.
   void leaves(Rank rank) { leaving_.insert(rank); }
   bool some_leave() const { return !leaving_.empty(); }
-  // The lineage has answered: the newest checkpoint of the attempt is of this step; nothing: none.
+  // The lineage's answer: the step of the attempt's newest checkpoint; nullopt: there is none.
   void found(std::optional<std::int64_t> step);
   bool has_committed(const Steps& steps) const;  // since the notice
-  // Whether only the lineage can tell if the ranks have saved: their reports may be lost with them.
+  // Whether the lineage must be asked if the ranks have saved: their reports may have been lost with them.
   bool is_unclear(const Steps& steps) const { return given_ && !has_committed(steps) && !looked_; }
 
-  // What a journal keeps of it (journal/state.h).
+  // For the journal (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
     archive(capable_, given_, wish_, until_, commits_before_, committed_before_, leaving_, looked_, found_);

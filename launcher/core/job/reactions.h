@@ -1,4 +1,4 @@
-// The job's state machine as a table: what each kind of occurrence leads to in each phase.
+// The job's state machine as a table: the reaction to each kind of occurrence in each phase.
 //
 // Job (job.h) notes what happened and then does what the table says. Constants; no state.
 #pragma once
@@ -9,55 +9,54 @@
 namespace muster::launcher {
 
 enum class Phase {
-  kGathering,  // agents come, or a back-off passes
+  kGathering,  // waits for agents, or for the end of a back-off
   kBeginning,  // the attempt gets its number from the lineage
   kPreparing,  // the attempt's agents prepare it
   kRunning,
-  kDumping,     // a worker hangs: the stacks of all are collected
+  kDumping,     // a worker hangs: collects the stacks of all workers
   kPreempting,  // the workers have been told to save and leave
   kStopping,
   kLeaving,
-  kDone,  // stays last: phases are compared
+  kDone,  // must stay last: code compares phases
 };
 constexpr std::size_t kPhaseCount = static_cast<std::size_t>(Phase::kDone) + 1;
 
-// What kinds of things happen to a job, and what each leads to in each phase. A test compares every cell with
-// the table in docs/architecture.md.
+// The kinds of occurrences. A test compares every cell of the table with the one in docs/architecture.md.
 enum class Occurrence {
   kJoined,
   kLost,       // a node that the attempt cannot do without
   kSpareLost,  // a node that takes no part in the attempt
   kLeftoversGone,
-  kTooFew,  // nodes have not come in time for the first attempt
+  kTooFew,  // too few nodes joined in time for the first attempt
   kBegun,
   kDenied,
   kPrepared,
   kRefused,
-  kUnfit,  // a node refuses a restart, and is given up for that
+  kUnfit,  // a node refuses a restart, and the job gives the node up
   kWorkerEnded,
   kWorkerFailed,
   kPeerMissed,  // a worker failed because it lost another one
   kNodeEmptied,
   kFenced,
   kInterrupted,
-  kNoticed,        // the workers are to save and leave, and all of them can
-  kNoticeExpired,  // the workers have not saved and left in time
-  kMayHang,        // a worker does not get on, which is worth telling
-  kStalled,        // a worker does not get on, and its limit has passed
-  kStacksEnded,    // the stacks of all have come, or had time to
+  kNoticed,        // the workers shall save and leave, and all can
+  kNoticeExpired,  // the workers did not save and leave in time
+  kMayHang,        // a worker makes no progress; tells the user
+  kStalled,        // a worker makes no progress, and its limit has passed
+  kStacksEnded,    // all stacks have arrived, or their time is over
   kTimeLimit,
-  kCount,  // no occurrence: the number of them
+  kCount,  // the number of occurrences
 };
 constexpr std::size_t kOccurrenceCount = static_cast<std::size_t>(Occurrence::kCount);
 enum class Reaction {
-  kUndecided,  // no reaction: a cell of the table was forgotten
+  kUndecided,  // a forgotten cell of the table
   kIgnore,
-  kNote,     // note the occurrence, and go on if it was the last thing waited for
-  kAwait,    // note it, and stop the workers once its cause is known, or has not shown for a while
-  kDump,     // note it, and ask for the stacks of all
+  kNote,     // note the occurrence, and enter the next phase if nothing else is awaited
+  kAwait,    // note it, and stop the workers once its cause is known, or after a while
+  kDump,     // note it, and request the stacks of all workers
   kPreempt,  // note it, and tell the workers to save and leave
   kStop,     // note it, and stop the workers
-  kKill,     // note it, and kill what does not stop by itself
+  kKill,     // note it, and kill the processes that do not stop by themselves
 };
 extern const std::array<std::array<Reaction, kPhaseCount>, kOccurrenceCount> kReactions;
 

@@ -14,9 +14,9 @@ bool is_cut_short(Verdict::Kind kind) {
 }  // namespace
 
 Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, TimePoint now) {
-  // Nothing has failed yet: it is no restart.
+  // Nothing has failed yet: does not count as a restart.
   if (attempt.another_network && verdict.kind == Verdict::Kind::kRefused && !forbidding(verdict, attempt))
-    return {std::move(verdict), RestartDecision{.reason = "another network is tried"}};
+    return {std::move(verdict), RestartDecision{.reason = "trying another network"}};
   if (verdict.kind == Verdict::Kind::kGrown) {
     auto instead = forbidding(verdict, attempt);
     if (instead) return {*std::move(instead)};
@@ -34,7 +34,7 @@ Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, Ti
         break;
       case RestartDecision::Kind::kRestart:
         auto instead = forbidding(verdict, attempt);
-        // What made the restart necessary, to which this one belongs, is still the cause.
+        // This failure belongs to the last restart, whose cause remains the cause.
         if (!instead && !decision.counted) return {std::move(verdict), std::move(decision)};
         if (!instead) {
           ++restart_count_;
@@ -47,8 +47,8 @@ Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, Ti
   return {std::move(verdict)};
 }
 
-// The reason for which a restart was refused may pass. If the first attempt was refused, its user is there to
-// put it right.
+// The reason for a refused restart may be temporary. If the first attempt was refused, the user is still
+// there to correct it.
 bool Recovery::may_help(const Verdict& verdict, const Circumstances& attempt) const {
   const bool may_start_later = verdict.kind == Verdict::Kind::kRefused && attempt.cannot_start;
   return verdict.restart_may_help() || (may_start_later && repeat_count() > 0);
@@ -62,7 +62,7 @@ std::optional<Verdict> Recovery::forbidding(const Verdict& failed, const Circums
 }
 
 Recovery::Next Recovery::repeat(Verdict verdict, RestartDecision decision) {
-  if (verdict.kind != Verdict::Kind::kRefused) {  // else what made the restart necessary is still the cause
+  if (verdict.kind != Verdict::Kind::kRefused) {  // for a refusal the cause of the restart remains the cause
     repeated_ = verdict;
     repeated_->cause = verdict.cause_and_step();
   }

@@ -1,7 +1,7 @@
-// What follows an attempt that has ended: another one, or the end of the job and its verdict.
+// Decides what follows an attempt that has ended: another attempt, or the end of the job and its verdict.
 //
-// Knows how often the job was restarted and why, and whether the user has forbidden another restart. Whether
-// and when an attempt is repeated is decided by the policy (restart_policy.h). Pure; the time is passed in.
+// Knows how often the job was restarted and why, and whether the user has forbidden another restart. The
+// policy (restart_policy.h) decides whether and when an attempt is repeated. Pure; the time is passed in.
 #pragma once
 
 #include <optional>
@@ -14,12 +14,12 @@ namespace muster::launcher {
 
 class Recovery {
  public:
-  // What matters of the attempt that has ended, beside its verdict.
+  // Facts about the ended attempt in addition to its verdict.
   struct Circumstances {
     bool ran = false;               // its workers were started
-    bool cannot_start = false;      // it was refused, for a reason that may pass, such as a full disk
-    bool another_network = false;   // by which the nodes, which do not reach each other, may
-    std::int64_t commit_count = 0;  // checkpoints that the whole job has committed until now
+    bool cannot_start = false;      // it was refused for a temporary reason, such as a full disk
+    bool another_network = false;   // the nodes did not reach each other, but may do so over another network
+    std::int64_t commit_count = 0;  // checkpoints that the whole job has committed so far
     std::optional<StopWish> notice{};
     bool committed_on_notice = false;
     bool time_is_up = false;
@@ -31,27 +31,27 @@ class Recovery {
   explicit Recovery(const RestartLimits& limits) : policy_(limits) {}
 
   Next after(Verdict verdict, const Circumstances& attempt, TimePoint now);
-  // The verdict of a job that is left at once.
+  // The verdict if the launcher leaves without waiting.
   Verdict abandoned(Verdict verdict) const;
-  // The user wants the end while a failed attempt is being stopped.
+  // The user asked for the end while a failed attempt is being stopped: allows no restart.
   void forbid(const StopWish& wish) { forbidden_by_ = forbidden_by_.value_or(wish); }
   bool is_forbidden() const { return forbidden_by_.has_value(); }
 
-  // Attempts that followed one which had failed, or could not be used.
+  // Attempts after one that failed or could not start.
   std::int32_t restart_count() const { return restart_count_; }
-  // The same, and those that followed one which was ended for added nodes.
+  // The same, and attempts after one that was ended to add nodes.
   std::int32_t repeat_count() const { return restart_count_ + growth_count_; }
-  // Restarts that count against --max-restarts now.
+  // Restarts that currently count towards --max-restarts.
   std::int32_t used(TimePoint now) const { return policy_.used(now); }
-  // The failure that the attempt at hand repeats; nothing: it is no restart.
+  // The failure that led to the current attempt; nullopt if it is not a restart.
   const std::optional<Verdict>& repeated() const { return repeated_; }
 
-  // What a journal keeps of it (journal/state.h).
+  // For the journal (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
     archive(policy_, restart_count_, growth_count_, commits_before_, repeated_, forbidden_by_);
   }
-  // Whether these fields, which were read, can be its own.
+  // Whether these fields, after reading, are consistent.
   bool restored() const { return is_count(restart_count_) && is_count(growth_count_); }
 
  private:
@@ -62,7 +62,7 @@ class Recovery {
   RestartPolicy policy_;
   std::int32_t restart_count_ = 0;
   std::int32_t growth_count_ = 0;
-  std::int64_t commits_before_ = 0;  // commit_count at the failure before
+  std::int64_t commits_before_ = 0;  // commit_count at the previous failure
   std::optional<Verdict> repeated_;
   std::optional<StopWish> forbidden_by_;
 };

@@ -25,7 +25,7 @@ void Recruiter::compare_rooms() {
   mixed_ = std::ranges::any_of(rooms_, [this](std::int32_t room) { return room != rooms_.front(); });
 }
 
-// Each place has a node with room for it.
+// Each place must have a node with room for it.
 bool Recruiter::restored() {
   if (size_.places.empty() || size_.places.size() > rooms_.size() || size_.min_nodes < 1 ||
       size_.min_nodes > size_.max_nodes())
@@ -66,7 +66,7 @@ std::vector<NodeId> Recruiter::missing(const Crew& last, bool patient, TimePoint
   return missing;
 }
 
-// A spare with too little room for any place that is free does not help.
+// A spare without room for any free place does not help.
 bool Recruiter::too_few(Presence least) const {
   const auto needed = static_cast<std::size_t>(size_.min_nodes);
   const std::size_t count = least == Presence::kThere ? fleet_.there_count() : fleet_.alive_count();
@@ -82,8 +82,8 @@ std::int32_t Recruiter::likely_workers(NodeId spare) const {
   return launcher::likely_workers(size_, room_of(spare));
 }
 
-// Who is on its way need not come, and nobody knows which hosts can be reached: only nodes that are there
-// make up for an excluded one. The placement still prefers the others.
+// Nodes on their way may never join: only nodes that are there make an excluded node unnecessary. The
+// placement still prefers other nodes to excluded ones.
 FleetDecisions Recruiter::hire_absent(TimePoint now) {
   FleetDecisions all;
   const std::set<NodeId> absent = fleet_.absent();
@@ -98,8 +98,8 @@ FleetDecisions Recruiter::hire_absent(TimePoint now) {
   return all;
 }
 
-// A placement costs some time per node, and is not worth asking for after each of ten thousand greetings. Of
-// nodes with different room it alone can say how many may take part.
+// A cheap check before a placement, which takes time for each node: ten thousand agents greet one by one. For
+// nodes with different rooms only the placement itself can tell.
 bool Recruiter::enough_may_be_there(bool patient, TimePoint now) const {
   if (mixed_) return fleet_.there_count() >= static_cast<std::size_t>(size_.min_nodes);
   std::size_t usable = patient ? fleet_.alive_count() : fleet_.there_count();

@@ -1,8 +1,8 @@
-// Gets a job its nodes: hires agents from the fleet where there are none, and says who takes part in the next
-// attempt as soon as enough are there.
+// Gets a job its nodes: hires agents for absent nodes, and chooses the nodes of the next attempt once enough
+// are there.
 //
-// The fleet knows who is there, the placement who is preferred (placement.h); the recruiter asks both, and
-// has the fleet hire. Performs nothing; the time is passed in.
+// The fleet knows which nodes are there, the placement (placement.h) which ones are preferred; the recruiter
+// asks both, and lets the fleet hire. Performs nothing; the time is passed in.
 #pragma once
 
 #include <vector>
@@ -15,32 +15,32 @@ namespace muster::launcher {
 
 class Recruiter {
  public:
-  // All nodes of the plan may be used. `fleet` outlives it.
+  // May use all nodes of the plan. `fleet` must outlive the recruiter.
   Recruiter(const Plan& plan, Fleet& fleet);
 
-  // Who takes part after `last`, which is empty at first; nobody while agents are missing. `patient`: nodes
-  // on their way are waited for, although fewer would do.
+  // The nodes that take part after `last`, which is empty at first; none while agents are missing. `patient`:
+  // waits for nodes on their way, even if fewer would be enough.
   Placement place(const Crew& last, bool patient, TimePoint now) const;
-  // The nodes for whose agents place() waits.
+  // The nodes whose agents place() waits for.
   std::vector<NodeId> missing(const Crew& last, bool patient, TimePoint now) const;
-  // One more node, without an agent, that has a place of its own from now on. Only where no node is a spare.
+  // Adds a node without an agent, with its own place. Only for jobs without spare nodes.
   NodeId add(std::int32_t slots);
   std::int32_t node_count() const { return static_cast<std::int32_t>(rooms_.size()); }
   std::int32_t place_count() const { return size_.max_nodes(); }
   std::int32_t world_size() const;  // at full size
-  // How many workers the spare node will have if it is needed.
+  // How many workers the spare node would run.
   std::int32_t likely_workers(NodeId spare) const;
-  // Hires agents for the absent nodes; for excluded ones only while fewer are there than an attempt needs.
+  // Hires agents for absent nodes; for excluded nodes only while too few nodes are there for an attempt.
   FleetDecisions hire_absent(TimePoint now);
-  // Whether fewer nodes than an attempt needs have an agent, be it on its way.
+  // Whether too few nodes for an attempt have an agent, including agents on their way.
   bool too_few() const { return too_few(Fleet::Presence::kComing); }
 
-  // What a journal keeps of it (journal/state.h).
+  // For the journal (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
     archive(size_, rooms_);
   }
-  // These fields were read: what follows from them follows. False if no recruiter has them.
+  // Call after reading the fields: derives the others. False if the fields are inconsistent.
   bool restored();
 
  private:
@@ -52,7 +52,7 @@ class Recruiter {
 
   JobSize size_;
   std::vector<std::int32_t> rooms_;  // by node
-  bool mixed_ = false;               // they differ
+  bool mixed_ = false;               // the rooms differ
   Fleet& fleet_;
 };
 

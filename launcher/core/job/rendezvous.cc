@@ -19,7 +19,7 @@ namespace {
 
 struct Network {
   bool six = false;
-  std::array<std::uint8_t, 16> bytes{};  // in the order of the network
+  std::array<std::uint8_t, 16> bytes{};  // in network byte order
   int bits = 0;
 
   bool contains(const Network& other) const {
@@ -54,7 +54,7 @@ struct Address {
   Network network;
 };
 
-// What is no address is left out: it came over the wire.
+// Skips malformed addresses: they come from the network.
 std::vector<Address> addresses_of(const Whereabouts& member) {
   std::vector<Address> all;
   for (const std::string& each : member.addresses) {

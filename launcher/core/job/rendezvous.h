@@ -1,6 +1,7 @@
-// Where the ranks of an attempt meet: the address of the store, on rank 0's node, and who may call it.
+// Where the ranks of an attempt meet: the address of the store, on rank 0's node, and the addresses that may
+// connect to it.
 //
-// From what agents said of their hosts' addresses; whether the address can be reached, each agent finds out.
+// Chosen from the hosts' addresses that agents reported; each agent tries whether it can reach the store.
 // Pure.
 #pragma once
 
@@ -15,11 +16,11 @@
 
 namespace muster::launcher {
 
-// Where an agent is, by its Hello.
+// Where an agent is, according to its Hello.
 struct Whereabouts {
-  std::string host;                    // its name for itself
+  std::string host;                    // the host's own name
   std::vector<std::string> addresses;  // "eth0 10.77.0.10/24"
-  std::string machine{};               // empty: not known
+  std::string machine{};               // empty: unknown
   template <class Archive>
   void fields(Archive& archive) {
     archive(host, addresses, machine);
@@ -31,21 +32,25 @@ struct Rendezvous {
   std::vector<std::string> peers;  // all addresses of the members; empty on loopback
 };
 
-// `members`: by rank, rank 0's first. All on one host, or addresses that nobody told: loopback. Else an
-// address of the first in a network in which each other member has one too, IPv4 before IPv6, as its host
-// lists them; where there is none, the first one that routers may know. One that two hosts have (docker0) is
-// not used while there is another. `interface`, if not empty, is the name of one of the first's interfaces or
-// a network (10.77.0.0/16): no other address is used; kInvalidArgument if the first has none there, or the
-// members have more addresses than fit into one message.
-// `unreachable`: addresses at which some member did not reach the store; another one in a common network is
-// taken, if there is any.
+// Chooses the address of the store on the first member's host.
+// - All members on one host, or unknown addresses: loopback.
+// - Otherwise an address in a network that all members share, IPv4 before IPv6, in the host's order; without
+// a
+//   shared network, the first address, which routers may know. Avoids addresses that two hosts have
+//   (docker0).
+// - `members`: by rank, rank 0's first.
+// - `interface`: if not empty, only addresses on this interface of the first host, or in this network
+//   (10.77.0.0/16).
+// - `unreachable`: addresses where a member did not reach the store; prefers another one in a shared network.
+// Errors: kInvalidArgument if the first host has no address on `interface`, or if the members have more
+// addresses than fit into one message.
 Expected<Rendezvous> meet(const std::vector<Whereabouts>& members, const std::string& interface,
                           const std::set<std::string>& unreachable = {});
 
-// Whether what an attempt is told of its store fits into one message.
+// Whether the store's address and peers fit into one message.
 bool fit_a_message(const std::string& store_address, const std::vector<std::string>& peers);
 
-// The same as meet() of an attempt's members.
+// The same for the members of an attempt.
 Expected<Rendezvous> meet(const std::vector<NodePlan>& members,
                           const std::map<NodeId, Whereabouts>& whereabouts, const std::string& interface,
                           const std::set<std::string>& unreachable);

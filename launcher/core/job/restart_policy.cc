@@ -12,7 +12,8 @@ namespace muster::launcher {
 
 namespace {
 
-// Nobody's repeated failure: somebody killed or stopped a worker, a node went away, or the machine refused.
+// Whether the cause is outside of the program: a worker was killed or stopped, a node was lost, or the
+// machine refused.
 bool is_from_outside(const Verdict& verdict) {
   switch (verdict.kind) {
     case Verdict::Kind::kNodeLost:
@@ -24,12 +25,13 @@ bool is_from_outside(const Verdict& verdict) {
   }
 }
 
-// The text by which two failures are compared; empty if the program has left none.
+// The text for comparing two failures; empty if the program left none.
 const std::string& text_of(const WorkerEnd& end) {
   return end.cause.empty() ? end.exception : end.cause;
 }
 
-// Who only misses a peer may do better the next time, and who says nothing may have failed of anything.
+// Empty for a rank that only missed a peer, as it may succeed next time, and for one without any text, as the
+// cause is unknown.
 std::string failure_at_start(const Verdict& verdict, const std::string& what) {
   const bool own = verdict.kind == Verdict::Kind::kExit || verdict.kind == Verdict::Kind::kSignal;
   if (!own || is_from_outside(verdict) || !verdict.at_start || verdict.lived >= RestartPolicy::kLongLife)
@@ -41,7 +43,7 @@ std::string failure_at_start(const Verdict& verdict, const std::string& what) {
 
 }  // namespace
 
-// Where all ranks fail alike, it is by chance which of them is first: the rank does not count.
+// Ignores the rank: if all ranks fail alike, which one is first is chance.
 Failure as_failure(const Verdict& verdict, bool committed) {
   Failure failure{.from_outside = is_from_outside(verdict),
                   .what = std::string(name_of(verdict.kind)),
@@ -134,7 +136,7 @@ Duration RestartPolicy::delay_after(const Failure& failure) {
   return fruitless_failures_ < 2 ? Duration{} : back_off(fruitless_failures_ - 2);
 }
 
-// A quarter more or less, so that jobs which failed together do not come back together.
+// Adds a jitter of 25 %, so that jobs that failed together do not restart together.
 Duration RestartPolicy::back_off(std::int32_t doublings) {
   const double most = in_seconds(kMostDelay);
   const double doubled = std::min(in_seconds(limits_.delay) * std::exp2(doublings), most);

@@ -1,8 +1,7 @@
-// How long a job waits, before its first attempt, for nodes that have not come.
+// How long a job waits for missing nodes before its first attempt.
 //
-// All are waited for, until `timeout` after the last that came: then those that are there will do, if they
-// are enough. Enough must have come within kLimit, after which nobody is waited for. Pure; the time is passed
-// in.
+// It waits for all nodes until `timeout` after the latest node joined; then it starts with those that are
+// there, if they are enough. Enough nodes must join within kLimit. Pure; the time is passed in.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +17,7 @@ class StartWait {
 
   explicit StartWait(Duration timeout) : timeout_(timeout) {}
   void begin(TimePoint now) { limit_ = now + kLimit; }
-  // A node came, and others may be close behind.
+  // A node joined; others may follow soon.
   void arrived(TimePoint now) {
     until_ = now + timeout_;
     over_ = false;
@@ -33,16 +32,16 @@ class StartWait {
     over_ = true;
     until_.reset();
   }
-  // Nobody is waited for any more if those that are there are enough.
+  // The wait is over: the job starts if enough nodes are there.
   bool is_over() const { return over_; }
-  // Who has not come by now does not come.
+  // Nodes that have not joined by now count as missing for good.
   bool is_hopeless(TimePoint now) const { return limit_ && *limit_ <= now; }
   std::optional<TimePoint> next() const {
     if (!until_ || !limit_) return until_ ? until_ : limit_;
     return std::min(*until_, *limit_);
   }
 
-  // What a journal keeps of it (journal/state.h).
+  // For the journal (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
     archive(until_, limit_, over_);

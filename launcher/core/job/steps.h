@@ -1,7 +1,8 @@
-// How far a training is: the newest step of each rank of the attempt at hand, and what has been committed.
+// The progress of a training: the newest step of each rank of the current attempt, and the committed
+// checkpoints.
 //
-// The one keeper of these facts. The history of an attempt that has ended keeps its last ones
-// (attempt_history.h). Plain values.
+// The only place for these facts; the history of an ended attempt keeps its last ones (attempt_history.h).
+// Plain values.
 #pragma once
 
 #include <algorithm>
@@ -26,14 +27,14 @@ class Steps {
     std::int64_t& newest = newest_.try_emplace(rank, step).first->second;
     newest = std::max(newest, step);
   }
-  // The rank has its part of the checkpoint of this step. Returns whether that was the last of so many
-  // ranks', so that it is committed.
+  // The rank has saved its part of the checkpoint of this step. Returns whether all ranks have, which commits
+  // the checkpoint.
   bool saved(Rank rank, std::int64_t step, std::int32_t world_size) {
     std::set<Rank>& ranks = saved_[step];
     ranks.insert(rank);
     const bool is_whole = ranks.size() == static_cast<std::size_t>(world_size);
     if (is_whole) {
-      saved_.erase(saved_.begin(), saved_.upper_bound(step));  // ranks say it in order: no older one follows
+      saved_.erase(saved_.begin(), saved_.upper_bound(step));  // ranks report in order: no older step follows
       committed(step);
     } else if (saved_.size() > kMostUnfinished) {
       saved_.erase(saved_.begin());
@@ -56,18 +57,18 @@ class Steps {
     for (const auto& [rank, newest] : newest_) step = std::max(step, std::optional(newest));
     return step;
   }
-  std::optional<std::int64_t> committed() const { return committed_; }  // in the attempt at hand
+  std::optional<std::int64_t> committed() const { return committed_; }  // in the current attempt
   std::optional<std::int64_t> committed_ever() const { return committed_ever_; }
-  // Checkpoints that the whole job has committed: a caller that remembers the number can tell later whether
-  // there was another.
+  // Number of checkpoints that the whole job has committed. Compare two values to see whether there was
+  // another.
   std::int64_t commit_count() const { return commit_count_; }
 
-  // What a journal keeps of it (journal/state.h).
+  // For the journal (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
     archive(newest_, saved_, committed_, committed_ever_, commit_count_);
   }
-  // Whether these fields, which were read, can be its own.
+  // Whether these fields, after reading, are consistent.
   bool restored() const {
     return is_count(commit_count_) && committed_.value_or(0) >= 0 && committed_ever_.value_or(0) >= 0 &&
            std::ranges::all_of(newest_, [](const auto& each) { return each.second >= 0; }) &&
@@ -79,7 +80,7 @@ class Steps {
   static constexpr std::size_t kMostUnfinished = 64;
 
   std::map<Rank, std::int64_t> newest_;
-  std::map<std::int64_t, std::set<Rank>> saved_;  // not by all ranks yet
+  std::map<std::int64_t, std::set<Rank>> saved_;  // incomplete checkpoints: the ranks that have saved
   std::optional<std::int64_t> committed_;
   std::optional<std::int64_t> committed_ever_;
   std::int64_t commit_count_ = 0;

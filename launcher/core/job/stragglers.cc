@@ -12,7 +12,7 @@ namespace {
 constexpr double kRatio = 1.2;
 constexpr double kRatioOfTwo = 1.5;
 constexpr double kSigmas = 3;
-constexpr double kSigmaOfDeviation = 1.4826;  // of a normal distribution, from its median absolute deviation
+constexpr double kSigmaOfDeviation = 1.4826;  // sigma of a normal distribution per median absolute deviation
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -23,7 +23,7 @@ double median(std::vector<double> values) {
 
 struct Limit {
   double usual = 0;
-  double highest = 0;  // that is not slow
+  double highest = 0;  // a mean above this is slow
 };
 
 Limit limit_of(const std::vector<double>& means) {
@@ -70,8 +70,7 @@ std::vector<Stragglers::Change> Stragglers::stepped(Rank rank, const std::string
   }
   Group& mates = groups_.at(entry.group);
   if (busy <= Duration::zero() || mates.ranks.size() < 2) return {};
-  // A full window waits for the others': of fast steps not all are reported, and not the same ones of each
-  // rank.
+  // A full window waits for the others: ranks do not report all fast steps, and not the same ones.
   if (entry.count < kWindowSteps) {
     entry.sum += busy;
     entry.longest = std::max(entry.longest, busy);

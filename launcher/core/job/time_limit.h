@@ -1,4 +1,4 @@
-// A job's time limit: when the notice of it is due, and when the time is up. Each is told once.
+// A job's time limit: when the notice is due, and when the time is up. Reports each once.
 //
 // Pure; the time is passed in.
 #pragma once
@@ -33,9 +33,9 @@ class TimeLimit {
   }
   bool is_near() const { return told_ == Due::kNotice; }
   bool is_up() const { return told_ == Due::kEnd; }
-  TimePoint end() const { return began_ + *limit_; }  // of a job that has a limit
+  TimePoint end() const { return began_ + *limit_; }  // only if there is a limit
 
-  // What a journal keeps of it (journal/state.h).
+  // For the journal (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
     archive(began_, told_);

@@ -200,7 +200,7 @@ TEST(Refusal, IsDecidedByWhatTheLineageSays) {
   const Refusal newer = refusal(By::kNewerLaunch, ErrorCode::kFenced);
   EXPECT_EQ(newer.kind, Refusal::Kind::kFenced);
   EXPECT_EQ(newer.exit_code, kExitInternal);
-  EXPECT_EQ(newer.message, "attempt 7 of job x; nothing is restarted here");
+  EXPECT_EQ(newer.message, "attempt 7 of job x; this launch does not restart anything");
   const Refusal living = refusal(By::kLivingLaunch, ErrorCode::kFenced);
   EXPECT_EQ(living.kind, Refusal::Kind::kFenced);
   EXPECT_EQ(living.exit_code, kExitUsage);

@@ -83,7 +83,7 @@ TEST_F(PreemptionTest, CtrlCAndCancelSaveAsTermDoesAndAreNoPreemption) {
     EXPECT_EQ(job.verdict().exit_code, 130);
     EXPECT_EQ(job.verdict().origin, "user");
     EXPECT_EQ(job.verdict().cause, std::string("stopped by ") + (cancelled ? "`launch cancel`" : "SIGINT") +
-                                       "; step 104 is saved, and none is lost");
+                                       "; step 104 is saved; no step is lost");
   }
 }
 
@@ -182,7 +182,7 @@ TEST_F(PreemptionTest, UserSignalsArePassedOnAsTheyAre) {
 TEST_F(PreemptionTest, UserSignalsDoNothingWhileNoWorkerRuns) {
   gather();
   happen(Interrupted{SIGUSR1});
-  EXPECT_THAT(told(), HasSubstr("SIGUSR1 is ignored: no worker runs"));
+  EXPECT_THAT(told(), HasSubstr("SIGUSR1 is ignored: no worker is running"));
   EXPECT_EQ(job.phase(), Phase::kPreparing);
 }
 

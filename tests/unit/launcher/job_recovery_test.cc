@@ -159,7 +159,7 @@ TEST_F(GrowingTest, AnAddedNodeComesAtOnceAndTakesPartInTheNextAttempt) {
   run();
   happen(NodesAdded{{{"h2", 3}}});
   EXPECT_EQ(decided<StartAgent>().size(), 1U);
-  EXPECT_EQ(told(), "node2 (h2) is added, and takes part from the next attempt\n");
+  EXPECT_EQ(told(), "node2 (h2) was added, and takes part from the next attempt\n");
   EXPECT_THAT(decided<Record>(), testing::ElementsAre(testing::Field(&Record::host, "h2")));
   greet(2);
   EXPECT_EQ(sent<wire::Welcome>().size(), 1U);
@@ -183,7 +183,7 @@ TEST_F(GrowingTest, GrowsAfterACommitWithoutSpendingARestart) {
   EXPECT_TRUE(sent<wire::StopWorkers>().empty()) << "nothing is committed since";
   reported(0, "committed", 10);
   EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
-  EXPECT_EQ(told(), "step 10 is committed: the attempt ends, so that added nodes take part\n");
+  EXPECT_EQ(told(), "step 10 is committed: ending the attempt so that added nodes take part\n");
   end_attempt();
   happen(AttemptBegun{Attempt(2), 10});
   EXPECT_EQ(prepared().size(), 3U);
@@ -219,7 +219,7 @@ TEST_F(GrowingTest, OnlyAnElasticJobWithRoomTakesNodes) {
   EXPECT_THAT(refusal_of("h2"), HasSubstr("a fixed number of nodes"));
   plan.remote.bootstrap = BootstrapKind::kDocker;
   anew(plan);
-  EXPECT_THAT(refusal_of("h2"), HasSubstr("has containers of its launcher's machine for nodes"));
+  EXPECT_THAT(refusal_of("h2"), HasSubstr("runs in containers on the launcher's machine"));
   anew(two_nodes_with(1, 0));
   EXPECT_THAT(refusal_of("h2"), HasSubstr("has no hosts"));
 }
@@ -234,9 +234,9 @@ TEST_F(GrowingTest, AHostThatIsAddedHasAsManySlotsAsTheFirstUnlessItsNumberIsGiv
 
 TEST_F(GrowingTest, AHostIsAddedOnceAndWithNoMoreWorkersThanAJobMayHave) {
   run();
-  EXPECT_EQ(refusal_of("h1"), "h1 is there already, as node1");
+  EXPECT_EQ(refusal_of("h1"), "h1 is already in the job, as node1");
   happen(NodesAdded{{{"h2", 2}}});
-  EXPECT_EQ(refusal_of("h2"), "h2 is there already, as node2");
+  EXPECT_EQ(refusal_of("h2"), "h2 is already in the job, as node2");
   happen(NodesAdded{{{"h2", 2}}});
   EXPECT_TRUE(decided<StartAgent>().empty());
   happen(NodesAdded{{{"h3", kMostSlots + 1}}});
@@ -245,7 +245,7 @@ TEST_F(GrowingTest, AHostIsAddedOnceAndWithNoMoreWorkersThanAJobMayHave) {
   anew(plan);
   run();
   EXPECT_TRUE(job.addable(hosts("n[1-24]:4096")));
-  EXPECT_EQ(refusal_of("n[1-25]:4096"), "the job would have 102404 workers, and 100000 are the most");
+  EXPECT_EQ(refusal_of("n[1-25]:4096"), "the job would have 102404 workers; the maximum is 100000");
 }
 
 TEST_F(ElasticTest, WaitsWhenFewerThanItsMinimumLive) {
@@ -292,7 +292,7 @@ TEST_F(PatientTest, RestartsAtOnceAtFirstAndLaterThen) {
   worker_exits(2, 4);
   empty_all();
   EXPECT_EQ(job.phase(), Phase::kGathering);
-  EXPECT_THAT(told(), HasSubstr("it is tried again in "));
+  EXPECT_THAT(told(), HasSubstr("retrying in "));
   ASSERT_TRUE(next_deadline());
   pass(1300ms);
   EXPECT_EQ(job.phase(), Phase::kBeginning);
@@ -347,7 +347,7 @@ TEST_F(PatientTest, ARestartThatCannotBeginIsTriedAgainUntilItCan) {
   for (int attempt = 0; attempt < 3; ++attempt) {
     happen(full);
     ASSERT_EQ(job.phase(), Phase::kGathering) << attempt;
-    EXPECT_THAT(told(), HasSubstr("no space left; it is tried again in "));
+    EXPECT_THAT(told(), HasSubstr("no space left; retrying in "));
     pass(20s);
     ASSERT_EQ(job.phase(), Phase::kBeginning) << attempt;
   }

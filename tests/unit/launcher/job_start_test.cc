@@ -127,7 +127,7 @@ TEST_F(StartTest, TooFewAfterTenMinutesEndTheJob) {
   wait(1ms);
   EXPECT_EQ(job.phase(), Phase::kLeaving);
   EXPECT_EQ(job.verdict().exit_code, kExitNodesMissing);
-  EXPECT_EQ(job.verdict().cause, "1 of at least 2 nodes came within 600 s; missing: node0 (h0)");
+  EXPECT_EQ(job.verdict().cause, "1 of at least 2 nodes joined within 600 s; missing: node0 (h0)");
   EXPECT_EQ(job.restart_count(), 0);
 }
 
@@ -392,7 +392,7 @@ TEST_F(HostsOfNoUse, AreNotTriedAgainAtOnce) {
 TEST_F(HostsOfNoUse, CutNoBackOffShort) {
   lose(1, false);
   happen(LeftoversSeen{});
-  EXPECT_THAT(told(), HasSubstr("node1 (h1) could not be started: no h1; it is tried again in"));
+  EXPECT_THAT(told(), HasSubstr("node1 (h1) could not be started: no h1; retrying in"));
   const std::int32_t before = job.restart_count();
   lose(2, false);
   EXPECT_EQ(job.phase(), Phase::kGathering);

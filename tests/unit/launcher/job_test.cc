@@ -45,7 +45,7 @@ TEST_F(JobTest, SaysOnceWhyRanksAreNotStartedWarm) {
   EXPECT_TRUE(decided<Tell>().empty());
   said(1, wire::WorkersStarted{{1, 2}, 0, "it has 2 threads"});
   ASSERT_EQ(decided<Tell>().size(), 1U);
-  EXPECT_EQ(decided<Tell>()[0].text, "node1 executes its ranks and does not fork them: it has 2 threads");
+  EXPECT_EQ(decided<Tell>()[0].text, "node1 executes its ranks instead of forking them: it has 2 threads");
   said(0, wire::WorkersStarted{{1, 2}, 0, "it has 2 threads"});
   EXPECT_TRUE(decided<Tell>().empty());
 }

@@ -133,7 +133,7 @@ TEST_F(JobRendezvous, AnotherNetworkIsTriedAndThatIsNoRestart) {
   said(1, unreachable("10.77.0.10"));
   EXPECT_THAT(told(),
               HasSubstr("node1 (h2): the store at 10.77.0.10 port 4711 cannot be reached: no answer within "
-                        "5 s; another network is tried"));
+                        "5 s; trying another network"));
   EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
   empty(1);
   empty(0);
@@ -160,7 +160,7 @@ TEST_F(JobRendezvous, WhereNoNetworkIsLeftTheAttemptIsRefused) {
   EXPECT_EQ(job.verdict().exit_code, 125);
   EXPECT_EQ(job.verdict().cause,
             "h2: the store at 192.168.3.1 port 4711 cannot be reached: no answer within 5 s; "
-            "--interface NAME|CIDR names a network by which all nodes reach each other");
+            "choose a network that connects all nodes with --interface NAME|CIDR");
 }
 
 TEST_F(JobRendezvous, AnotherNetworkIsNotTriedForAUserWhoWantsTheEnd) {

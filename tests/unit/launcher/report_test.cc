@@ -85,7 +85,7 @@ TEST_F(Report, TellsHowManyStepsAreLost) {
   attempts[1].last_step = 81;
   EXPECT_THAT(summary(outcome(failed)), HasSubstr("; 1 step is lost\n"));
   attempts[1].committed_step = 81;
-  EXPECT_THAT(summary(outcome(failed)), HasSubstr("; step 81 is saved, and none is lost\n"));
+  EXPECT_THAT(summary(outcome(failed)), HasSubstr("; step 81 is saved; no step is lost\n"));
   attempts[1].last_step = 45;
   attempts[1].committed_step.reset();
   EXPECT_EQ(lost(), 17) << "the attempt before was at step 57, and the next begins at 40";
