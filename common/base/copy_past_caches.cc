@@ -13,13 +13,13 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kPagesAtOnce = 4;  // so that several banks of the memory are at work
+constexpr std::size_t kPagesAtOnce = 4;  // so that several memory banks work in parallel
 constexpr std::size_t kBlock = kPagesAtOnce * kPage;
 constexpr std::size_t kLine = 64;
 
 #ifdef __x86_64__
 
-// The stores of so many bytes wait in the processor while the next ones are looked at.
+// The stores of this many bytes wait in the processor while `look` reads the next ones.
 constexpr std::size_t kLook = 1024;
 
 void copy_line(std::byte* to, const std::byte* from) {
@@ -35,7 +35,7 @@ void copy_line(std::byte* to, const std::byte* from) {
   _mm_stream_si128(target + 3, fourth);
 }
 
-// What lies `ahead` of them comes into the cache meanwhile; it need not be memory.
+// Meanwhile prefetches the bytes `ahead` of these into the cache; that address need not exist.
 template <class Look>
 void copy_block(std::byte* to, const std::byte* from, Look look, std::size_t ahead) {
   std::size_t line = 0;
@@ -57,7 +57,7 @@ void copy(std::byte* to, const std::byte* from, std::size_t size_bytes, Look loo
     std::memcpy(to, from, size_bytes);
     return;
   }
-  // What a stream of stores writes begins at a line.
+  // Streaming stores start at a cache line.
   std::size_t at = (kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine;
   look(from, at);
   std::memcpy(to, from, at);

@@ -17,15 +17,15 @@ namespace muster {
 
 namespace {
 
-// A process that was killed may have left one, and the next one may have its number: in a container it always
-// has.
+// A random name: a process that was killed may have left a file, and the next one may have the same pid. In a
+// container it always has.
 std::string temporary_beside(const std::string& path) {
   std::uint64_t number = 0;
   CHECK(getrandom(&number, sizeof number, 0) == sizeof number, "getrandom: {}", std::strerror(errno));
   return fmt::format("{}.tmp-{:016x}", path, number);
 }
 
-// A new file with these bytes, on the disk; nothing is left of it on failure.
+// Writes a new file with these bytes and syncs it; leaves nothing behind on failure.
 Status write_new_file(const std::string& path, std::string_view bytes) {
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!fd) return system_failure("cannot create " + path, errno);
@@ -35,8 +35,8 @@ Status write_new_file(const std::string& path, std::string_view bytes) {
   return written;
 }
 
-// `expected_bytes` is only a first guess: /proc and pipes have no size. What lies in /proc/sys is told to the
-// first read alone.
+// `expected_bytes` is only a first guess: /proc and pipes have no size. Files in /proc/sys return their
+// content only to the first read, so it must be large enough.
 Expected<std::string> read_all(int fd, const std::string& path, std::uint64_t limit_bytes,
                                std::uint64_t expected_bytes) {
   std::string bytes;
@@ -147,7 +147,8 @@ Status make_directories_durably(const std::string& path) {
        at = at.parent_path())
     ++missing_count;
   if (Status made = make_directories(path); !made) return made;
-  // A user may have made a moment ago those that were there. Not everybody may read what lies above them.
+  // The user may have made the existing directories a moment ago, so sync them too. Errors are ignored for
+  // these: not every user may read the upper ones.
   std::size_t count = 0;
   for (auto at = whole; at.has_relative_path(); at = at.parent_path()) {
     if (Status synced = sync_directory_above(at.string()); !synced && count < missing_count) return synced;

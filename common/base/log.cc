@@ -56,7 +56,7 @@ std::shared_ptr<spdlog::logger> make(std::string name, Level level) {
   return logger;
 }
 
-// Made when first used: a program that says nothing pays nothing for it.
+// Created at first use, so that a program without messages does not pay for it.
 std::shared_ptr<spdlog::logger>& logger() {
   static std::shared_ptr<spdlog::logger> instance = make("muster", Level::kInfo);
   return instance;

@@ -28,24 +28,24 @@ namespace muster {
 
 namespace {
 
-// The kernel's sched_attr in its first size, which the C library has from 2.41 on.
+// The kernel's sched_attr in its first size; the C library has it from 2.41 on.
 struct SchedulingAttributes {
   std::uint32_t size = 48;
   std::uint32_t policy = 0;
   std::uint64_t flags = 0;
   std::int32_t nice = 0;
   std::uint32_t priority = 0;
-  std::uint64_t runtime_ns = 0;  // under SCHED_OTHER the wanted slice
+  std::uint64_t runtime_ns = 0;  // for SCHED_OTHER: the wanted time slice
   std::uint64_t deadline_ns = 0;
   std::uint64_t period_ns = 0;
 };
 static_assert(sizeof(SchedulingAttributes) == 48);
 
 constexpr std::uint64_t kResetOnFork = 1;
-constexpr auto kShortSlice = std::chrono::microseconds(100);  // the least that the kernel takes
+constexpr auto kShortSlice = std::chrono::microseconds(100);  // the least that the kernel accepts
 
-// From /proc/self/task/TID/children. A child that ends while the list is read may hide another, but one stays
-// there until it is reaped, which nobody does meanwhile.
+// Reads /proc/self/task/TID/children. A child that ends while the list is read may hide another, but a child
+// stays in the list until it is reaped, which does not happen meanwhile.
 std::optional<std::vector<pid_t>> children_of_threads() {
   DIR* threads = opendir("/proc/self/task");
   if (threads == nullptr) return std::nullopt;
@@ -64,7 +64,7 @@ std::optional<std::vector<pid_t>> children_of_threads() {
   return children;
 }
 
-// Of /proc/PID/stat, "PID (NAME) STATE PPID ...", what stands behind the name: NAME may hold anything, so the
+// The rest of /proc/PID/stat, "PID (NAME) STATE PPID ...", after the name. NAME may contain anything, so the
 // last bracket counts.
 Expected<std::string> stat_behind_name(pid_t pid) {
   auto text = read_file(fmt::format("/proc/{}/stat", pid), 4096);
@@ -72,8 +72,8 @@ Expected<std::string> stat_behind_name(pid_t pid) {
   return text;
 }
 
-// Field 22 of /proc/PID/stat. 0 if the process is gone, also when its parent has not asked for its end yet.
-// Nothing if nobody knows: of other users' processes /proc may tell nothing (its option hidepid).
+// Field 22 of /proc/PID/stat. 0 if the process is gone or a zombie. Nothing if unknown: /proc may hide other
+// users' processes (its option hidepid).
 std::optional<std::int64_t> start_ticks_of(pid_t pid) {
   const auto text = stat_behind_name(pid);
   if (!text) return kill(pid, 0) != 0 && errno == ESRCH ? std::optional<std::int64_t>(0) : std::nullopt;
@@ -100,7 +100,7 @@ ProcessIdentity own_identity() {
 }
 
 std::optional<bool> is_alive(const ProcessIdentity& process) {
-  static const ProcessIdentity self = own_identity();  // asked for each of many jobs
+  static const ProcessIdentity self = own_identity();  // kept, because it is needed for each of many jobs
   if (process.pid == 0 || process.host != self.host) return std::nullopt;
   if (process.boot_id != self.boot_id) return false;
   if (process.pid_namespace != self.pid_namespace) return std::nullopt;
@@ -118,7 +118,7 @@ void become_subreaper() {
 void ask_for_short_slices() {
   SchedulingAttributes own;
   if (syscall(SYS_sched_getattr, 0, &own, sizeof own, 0) < 0) return;
-  // That the children start afresh would take from them what the user has asked for.
+  // Resetting these for the children would take away what the user has asked for.
   if (own.policy != SCHED_OTHER || own.nice < 0) return;
   own.flags |= kResetOnFork;
   own.runtime_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(kShortSlice).count());
@@ -142,7 +142,8 @@ pid_t parent_of(pid_t pid) {
 }
 
 Expected<std::vector<pid_t>> list_children() {
-  // Every process's entry in /proc costs 20 us; not every kernel is built with the lists, though.
+  // Reading every process's entry in /proc costs 20 us each, but not every kernel is built with the lists of
+  // children.
   if (auto children = children_of_threads()) return *std::move(children);
   std::vector<pid_t> children;
   DIR* processes = opendir("/proc");
@@ -169,7 +170,7 @@ bool was_executed_with(pid_t pid, std::string_view entry) {
   return false;
 }
 
-// The owner of /proc/PID would be root for every process that may not be dumped.
+// The owner of the directory /proc/PID is root for every process that must not be dumped, so read the file.
 std::optional<uid_t> user_of(pid_t pid) {
   const auto status = read_file(fmt::format("/proc/{}/status", pid), 64 << 10);
   unsigned uid = 0;
@@ -209,14 +210,15 @@ rlimit raise_descriptor_limit() {
   rlimit before{};
   CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0, "getrlimit: {}", std::strerror(errno));
   const rlimit most{before.rlim_max, before.rlim_max};
-  setrlimit(RLIMIT_NOFILE, &most);  // cannot fail in a way that matters: the limit then stays as it is
+  setrlimit(RLIMIT_NOFILE, &most);  // a failure does not matter: the limit then stays as it is
   return before;
 }
 
 void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 8 << 20);
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
-  mallopt(M_ARENA_MAX, 1);  // the thread that writes log files needs little, and its own takes 0.1 ms to make
+  // the thread that writes log files needs little; a separate arena would take 0.1 ms to make
+  mallopt(M_ARENA_MAX, 1);
 }
 
 std::map<std::string, std::string, std::less<>> own_environment() {

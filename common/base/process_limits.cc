@@ -15,7 +15,8 @@ namespace muster {
 
 namespace {
 
-// Of more, a process or thread is refused for another reason: the ends of others may just have freed a few.
+// With more than this left, the limit is not the reason for a refusal, although other processes may just have
+// ended.
 constexpr std::uint64_t kNear = 1000;
 
 std::optional<std::uint64_t> number_in(const std::string& path) {
@@ -25,8 +26,8 @@ std::optional<std::uint64_t> number_in(const std::string& path) {
   return parse_number<std::uint64_t>(*text);
 }
 
-// Of this process's control group and those above it, v2 or v1's pids controller. "max" is no number, and no
-// limit.
+// The limits of this process's control group and its parents: version 2, or the pids controller of version 1.
+// "max" means no limit.
 void add_cgroup_limits(std::vector<ProcessLimit>& limits) {
   const std::string groups = read_file("/proc/self/cgroup", 1 << 16).value_or("");
   for (const std::string_view line : split(groups, '\n')) {
@@ -43,7 +44,7 @@ void add_cgroup_limits(std::vector<ProcessLimit>& limits) {
   }
 }
 
-// The number that follows "KEY:" in /proc/PID/status.
+// The number after "KEY:" in /proc/PID/status.
 std::optional<std::uint64_t> status_number(std::string_view status, std::string_view key) {
   for (const std::string_view line : split(status, '\n')) {
     if (!line.starts_with(key)) continue;
@@ -54,7 +55,7 @@ std::optional<std::uint64_t> status_number(std::string_view status, std::string_
   return std::nullopt;
 }
 
-// In this namespace of processes: the kernel counts those of others, too.
+// Counts only this PID namespace; the kernel's count also includes others.
 std::uint64_t count_threads_of(uid_t user) {
   std::uint64_t count = 0;
   std::error_code error;
@@ -69,7 +70,7 @@ std::uint64_t count_threads_of(uid_t user) {
   return count;
 }
 
-// "0.20 0.18 0.12 1/80 11206": all threads are 80.
+// "0.20 0.18 0.12 1/80 11206": the machine has 80 threads.
 std::uint64_t count_all_threads() {
   const std::string load = read_file("/proc/loadavg", 256).value_or("");
   const auto fields = split(load, ' ');

@@ -12,7 +12,7 @@ namespace muster {
 
 namespace {
 
-// While it lives, this thread, and so each that it starts, takes no signal.
+// While this object lives, all signals are blocked in this thread, and so in each thread that it starts.
 class [[nodiscard]] BlockSignals {
  public:
   BlockSignals() {

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMaxFds = 3;
 constexpr std::string_view kOrder = "fork";
 
-// By TemplateAnswer::Kind.
+// Indexed by TemplateAnswer::Kind.
 constexpr std::array<std::string_view, 4> kKinds = {"ready", "refused", "forked", "failed"};
 
 struct Message {

@@ -37,7 +37,7 @@ void append_text(std::string& text, std::string_view name) {
   text += '"';
 }
 
-// Microseconds, as the format has them.
+// In microseconds, the format's unit.
 void append_time(std::string& text, std::int64_t ns) {
   const std::uint64_t size = ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
   fmt::format_to(std::back_inserter(text), "{}{}.{:03}", ns < 0 ? "-" : "", size / 1000, size % 1000);
@@ -85,7 +85,7 @@ void append_trace_name(std::string& text, std::int64_t process, std::int64_t tra
   fmt::format_to(std::back_inserter(text), R"("sort_index":{}}}}})", place);
 }
 
-// A process that the same rank started before may have left a line torn.
+// An earlier process of the same rank may have left an incomplete line.
 Expected<std::unique_ptr<TraceFile>> TraceFile::open(const std::string& path, int rank,
                                                      std::uint64_t limit_bytes) {
   if (Status made = make_directories(std::filesystem::path(path).parent_path().string()); !made)
@@ -145,7 +145,7 @@ void TraceFile::add(TraceTrack track, std::string_view name, TimePoint begin, Ti
   put(line);
 }
 
-// Makes no memory under the lock: who handles an exception flushes.
+// Does not allocate memory under the lock, because an exception handler may call flush().
 void TraceFile::put(std::string_view line) {
   bool much = false;
   {

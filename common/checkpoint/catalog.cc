@@ -19,7 +19,7 @@ std::string index_path(const CheckpointDirectory& directory) {
   return directory.path() + "/index.json";
 }
 
-// By which a manifest is known again; nothing if there is none.
+// A value that identifies this version of the manifest; nothing without a manifest.
 std::optional<nlohmann::json> mark_of(const std::string& manifest_path) {
   struct stat status{};
   if (stat(manifest_path.c_str(), &status) != 0) return std::nullopt;
@@ -35,7 +35,7 @@ nlohmann::json read_index(const CheckpointDirectory& directory) {
     auto document = parse_shallow_json(*text, Fractions::kTaken);
     if (document.at("format") == kIndexFormat && document.at("checkpoints").is_object())
       return document.at("checkpoints");
-  } catch (const nlohmann::json::exception&) {  // it is made anew
+  } catch (const nlohmann::json::exception&) {  // the index is then made again
   }
   return nlohmann::json::object();
 }
@@ -45,7 +45,7 @@ void write_index(const CheckpointDirectory& directory, nlohmann::json checkpoint
   const std::string temporary = fmt::format("{}.tmp-{}", path, getpid());
   const nlohmann::json document{{"format", kIndexFormat}, {"checkpoints", std::move(checkpoints)}};
   UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  // A hint needs no sync, and one that cannot be written is done without.
+  // The index is a hint: it needs no sync, and if it cannot be written, it is left out.
   if (!fd) return;
   const bool written = write_all(fd.get(), document.dump(), temporary).has_value();
   if (!written || rename(temporary.c_str(), path.c_str()) != 0) unlink(temporary.c_str());
@@ -64,7 +64,7 @@ nlohmann::json to_json(const CatalogEntry& entry, const nlohmann::json& mark) {
   return document;
 }
 
-// False, and the entry is as before, if it is not what to_json gave for this mark.
+// False, with the entry unchanged, unless the document is what to_json returned for this mark.
 bool take_json(const nlohmann::json& document, const nlohmann::json& mark, CatalogEntry& known) {
   try {
     if (document.at("manifest") != mark) return false;
@@ -88,7 +88,7 @@ void take_manifest(const CheckpointManifest& manifest, std::int64_t mtime, Catal
   entry.format = manifest.format;
   entry.job = manifest.job;
   entry.world_size = manifest.world_size;
-  entry.written_at = manifest.written_at != 0 ? manifest.written_at : mtime;  // the first format says no time
+  entry.written_at = manifest.written_at != 0 ? manifest.written_at : mtime;  // format 1 has no time
   for (const ManifestFile& file : manifest.files) entry.size_bytes += file.size_bytes;
   entry.known.metrics = manifest.metrics;
   entry.best_by = manifest.best_by;
@@ -141,7 +141,7 @@ Expected<CheckpointId> latest_of(const std::vector<CatalogEntry>& catalog) {
     const CheckpointId id = entry.known.id;
     if (entry.known.usable && entry.known.counts && (!latest || is_newer(id, *latest))) latest = id;
   }
-  if (!latest) return failure(ErrorCode::kNotFound, "there is no checkpoint that can be used");
+  if (!latest) return failure(ErrorCode::kNotFound, "found no usable checkpoint");
   return *latest;
 }
 

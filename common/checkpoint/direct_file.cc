@@ -27,7 +27,7 @@ char* Buffer::with_room(std::uint64_t bytes) {
 }
 
 Expected<UniqueFd> open_file(const std::string& path, std::optional<std::uint64_t> size_bytes, int flags) {
-  // Never waits for what is no file.
+  // O_NONBLOCK: never waits, for example if the path is a pipe.
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
   if (!fd && flags != 0 && errno == EINVAL) return open_file(path, size_bytes);
   struct stat status{};
@@ -74,14 +74,14 @@ Status DirectFile::read_chunk(std::uint64_t chunk, char* to) {
   const std::uint64_t room = is_direct_ ? (size + kPage - 1) / kPage * kPage : 0;
   Status read = read_fully(fd_.get(), to, size, at, path_, room);
   if (read || !is_direct_) return read;
-  is_direct_ = false;  // some file systems open it so, and read it not
+  is_direct_ = false;  // some file systems allow O_DIRECT for open, but not for reads
   auto fd = open_file(path_, file_.size_bytes);
   if (!fd) return std::unexpected(fd.error());
   fd_ = *std::move(fd);
   return read_fully(fd_.get(), to, size, at, path_);
 }
 
-// From where a huge page can begin on, so that the file's huge pages are mapped as such.
+// Maps the file at an address where a huge page can begin, so that its huge pages are mapped as such.
 Expected<FileMapping> FileMapping::of(const std::string& path, std::uint64_t size_bytes) {
   const auto fd = open_file(path, size_bytes);
   if (!fd) return std::unexpected(fd.error());

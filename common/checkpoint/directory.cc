@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kAttemptFileLimit = 1 << 16;
 constexpr std::uint64_t kManifestLimit = 1 << 30;
 constexpr const char* kPin = "/pinned";
-constexpr int kClaimTries = 1000;  // each lost try is another process's success
+constexpr int kClaimTries = 1000;  // each failed try means that another process succeeded
 constexpr int kLockTries = 200;
 constexpr auto kLockPause = std::chrono::milliseconds(5);
 
@@ -37,7 +37,7 @@ bool take_word(std::string_view& text, std::string_view word) {
   return true;
 }
 
-// The names in a directory; none if it does not exist.
+// The names in a directory; empty if it does not exist.
 Expected<std::vector<std::string>> names_in(const std::string& path) {
   std::vector<std::string> names;
   std::error_code error;
@@ -50,12 +50,12 @@ Expected<std::vector<std::string>> names_in(const std::string& path) {
   return names;
 }
 
-// What parse_manifest() says of it; all other damage may be passed over.
+// Recognizes this error of parse_manifest(). Checkpoints with any other damage may be skipped.
 bool is_newer_format(const Error& damage) {
   return damage.code() == ErrorCode::kInvalidArgument;
 }
 
-// Those of `ids`, which are sorted, to which the chain leads from this attempt, the newest first.
+// Filters `ids`, which are sorted, by whether the chain from this attempt leads to them. Newest first.
 std::vector<CheckpointId> on_chain(const std::vector<AttemptRecord>& records, Attempt from,
                                    const std::vector<CheckpointId>& ids) {
   std::vector<CheckpointId> chain;
@@ -74,8 +74,9 @@ std::vector<CheckpointId> on_chain(const std::vector<AttemptRecord>& records, At
   return chain;
 }
 
-// Whoever looks at the newest attempt and then claims the next number does so alone. A file system without
-// locks, or a holder that is stopped, holds nobody up: the numbers are right all the same.
+// Takes a lock, so that only one process at a time looks at the newest attempt and then claims the next
+// number. Gives up if the file system has no locks or the holder is stopped: the numbers are right even
+// without the lock.
 UniqueFd locked(const std::string& directory) {
   UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   for (int tries = 0; fd && flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++tries) {
@@ -105,7 +106,7 @@ std::optional<CheckpointId> parse_directory_name(std::string_view name) {
   }
   const CheckpointId id{.step = step, .attempt = Attempt(attempt)};
   return directory_name(id) == name ? std::optional(id)
-                                    : std::nullopt;  // no second spelling such as step-007
+                                    : std::nullopt;  // rejects another spelling such as step-007
 }
 
 std::string CheckpointDirectory::path_of(CheckpointId id) const {
@@ -149,8 +150,7 @@ Expected<std::vector<Attempt>> CheckpointDirectory::numbers_with(std::string_vie
     const bool numbered = rest.size() >= 6 && take_number(rest, number);
     const std::string_view found = rest.starts_with(".json") ? ".json" : ".claim";
     const bool known = numbered && take_word(rest, found);
-    // What a crash leaves of create_file_exclusively, and what NFS leaves of a removed file, is nobody's
-    // attempt.
+    // Not an attempt: what a crash leaves of create_file_exclusively, or NFS of a removed file.
     if ((known && rest.starts_with(".tmp-")) || name.starts_with('.')) continue;
     if (!known || !rest.empty()) {
       return failure(ErrorCode::kCorrupt, "{}/{} is not a file of Muster: move it away", attempts_path(),
@@ -281,7 +281,7 @@ Expected<std::optional<CheckpointId>> CheckpointDirectory::newest_from(
   if (records.empty()) return std::nullopt;
   const auto ids = step_directories();
   if (!ids) return std::unexpected(ids.error());
-  // One manifest is read, where it is good: they may be large.
+  // Manifests may be large: reads only one if that is good.
   for (const CheckpointId id : on_chain(records, records.back().attempt, *ids)) {
     if (id == known) return id;
     const auto damage = read_entry(id).damage;
@@ -300,8 +300,7 @@ Expected<Attempt> CheckpointDirectory::newest_number() const {
                   records->empty() ? Attempt(0) : records->back());
 }
 
-// After all attempt files and all step directories: a directory whose attempt file is lost must not get a
-// second owner.
+// Also looks at the step directories: if an attempt file is lost, its number must not be used again.
 Expected<Attempt> CheckpointDirectory::unused_number() const {
   auto newest = newest_number();
   if (!newest) return std::unexpected(newest.error());
@@ -324,7 +323,7 @@ Expected<Attempt> CheckpointDirectory::claim_number(const std::string& job) cons
   return failure(ErrorCode::kUnavailable, "other launches keep taking {} over", path_);
 }
 
-// Where nobody uses the directory.
+// Claims a number only if no living process uses the directory.
 Expected<Attempt> CheckpointDirectory::claim_unused(const std::string& job) const {
   const UniqueFd lock = locked(attempts_path());
   const auto last = newest();
@@ -335,7 +334,7 @@ Expected<Attempt> CheckpointDirectory::claim_unused(const std::string& job) cons
 
 Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& job, bool take_over) const {
   if (Status made = make_directories_durably(attempts_path()); !made) return std::unexpected(made.error());
-  // A directory that cannot be taken over must not be taken from its owner either.
+  // First checks that the directory can be taken over: otherwise the claim would only fence its owner.
   const auto readable = attempts();
   if (!readable) return std::unexpected(readable.error());
   const auto known = newest_from(*readable);
@@ -344,15 +343,16 @@ Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& jo
   if (!number && number.error().code() == ErrorCode::kFenced) return std::unexpected(number.error());
   if (!number) return failure_within("cannot begin an attempt", std::move(number));
   auto begun = record_claimed(job, *number, *known);
-  // Else it would be taken for that of a newer owner, by this launch itself too.
+  // Otherwise the claim would look like a newer owner, even to this launch.
   if (!begun) unlink(claim_path(*number).c_str());
   return begun;
 }
 
 Expected<AttemptRecord> CheckpointDirectory::record_claimed(const std::string& job, Attempt number,
                                                             const std::optional<CheckpointId>& known) const {
-  // A writer commits, then looks for a newer number; we claim ours, then look for the newest commit. So a
-  // commit that raced with us is either seen here, or its writer learns that it came too late.
+  // A writer commits and then looks for a newer number; this code claims its number and then looks for the
+  // newest commit. So it either sees a concurrent commit, or that commit's writer learns that it came too
+  // late.
   auto before = attempts();
   if (!before) return std::unexpected(before.error());
   std::erase_if(*before, [&](const AttemptRecord& record) { return record.attempt > number; });
@@ -367,7 +367,7 @@ Expected<AttemptRecord> CheckpointDirectory::record_claimed(const std::string& j
 Expected<AttemptRecord> CheckpointDirectory::read_begun(Attempt attempt) const {
   auto record = read_attempt(attempt);
   if (record) return record;
-  // It may have claimed the number this moment.
+  // The attempt may have just claimed the number and not written its record yet.
   auto claim = read_record(claim_path(attempt), attempt);
   return claim ? std::move(claim) : std::move(record);
 }
@@ -383,7 +383,7 @@ Status CheckpointDirectory::check_newest(Attempt mine) const {
   auto newest = newest_number();
   if (!newest) return failure_within("cannot look for a newer attempt", std::move(newest));
   if (*newest <= mine) return {};
-  // The number is the proof; the file only says whose it is.
+  // The number is the proof; the file only says which job has it.
   const auto taker = read_begun(*newest);
   return failure(ErrorCode::kFenced, "attempt {}{} has taken over checkpoint directory {} from attempt {}",
                  *newest,
@@ -400,7 +400,7 @@ Status CheckpointDirectory::pin(CheckpointId id) const {
   if (access(manifest_path(id).c_str(), F_OK) != 0)
     return system_failure("cannot pin " + path_of(id) + ": its manifest", errno);
   if (Status written = write_file_durably(path_of(id) + kPin, ""); !written) return written;
-  // The writer of the checkpoint may have been killed before it had synced this.
+  // The checkpoint's writer may have been killed before it synced the directory.
   return sync_directory(path_);
 }
 

@@ -140,10 +140,11 @@ Expected<CheckpointManifest> manifest_of(const nlohmann::json& body) {
   const auto format = whole_number<std::int32_t>(body.at("format"));
   if (format > kManifestFormat)
     return failure(ErrorCode::kInvalidArgument,
-                   "it has format {}, and this version of Muster reads up to {}: use the version that wrote "
-                   "it, or a newer one",
+                   "it has format {}, and this version of Muster reads up to {}: "
+                   "use the version that wrote it, or a newer one",
                    format, kManifestFormat);
-  if (format < kFormatOfWholeFiles) return failure(ErrorCode::kCorrupt, "there is no format {}", format);
+  if (format < kFormatOfWholeFiles)
+    return failure(ErrorCode::kCorrupt, "it has the unknown format {}", format);
   auto files = parse_files(body.at("files"), format);
   if (!files) return std::unexpected(files.error());
   CheckpointManifest manifest{.format = format,
@@ -178,7 +179,7 @@ Status check_file(const ManifestFile& file) {
   return {};
 }
 
-// Its parts' bytes are in the files, and the parts cover it.
+// Checks that the parts' bytes are in the files, and that the parts cover the tensor.
 Status check_tensor(const SavedTensor& tensor, const std::vector<ManifestFile>& files) {
   if (Status covered = check_parts(tensor); !covered) return covered;
   for (const StoredPart& part : tensor.parts) {
@@ -223,7 +224,7 @@ std::string signed_text(const nlohmann::json& body) {
   return fmt::format("{}{}{}{}{}", kBegin, text, kMiddle, xxh3_digest(text), kEnd);
 }
 
-// The text of the body, if its digest is right.
+// Returns the text of the body if its digest is right.
 Expected<std::string_view> signed_body(std::string_view text) {
   const std::size_t around = kBegin.size() + kMiddle.size() + kDigestDigits + kEnd.size();
   const std::size_t body_size = text.size() < around ? 0 : text.size() - around;
@@ -273,7 +274,7 @@ Expected<CheckpointManifest> parse_manifest(std::string_view text) {
   auto manifest = without_exceptions<CheckpointManifest>(
       "not a manifest", [&] { return manifest_of(parse_shallow_json(*body, Fractions::kTaken)); });
   if (!manifest) return manifest;
-  // What the digest cannot see of the first format: white space, repeated keys, fields that are not known.
+  // In format 1 the digest does not cover white space, repeated keys and unknown fields.
   if (manifest->format == kFormatOfWholeFiles && encode_manifest(*manifest) != text)
     return failure(ErrorCode::kCorrupt, "it has fields that no manifest has");
   if (Status checked = check_manifest(*manifest); !checked) return std::unexpected(checked.error());

@@ -19,13 +19,13 @@ namespace muster {
 
 namespace {
 
-// What one thread reads before it takes the next piece of work.
+// How many bytes a thread reads before it takes the next piece of work.
 constexpr std::uint64_t kWorkBytes = 32 << 20;
 
-// One file, from which bytes are copied; finish() says whether all of them were those that were written.
+// Copies bytes from one file; finish() says whether they were all as written.
 class ChunkCopier {
  public:
-  // `buffer` outlives it.
+  // `buffer` must outlive this object.
   ChunkCopier(std::string path, const ManifestFile& file, Buffer& buffer, UniqueFd fd)
       : path_(std::move(path)), file_(file), buffer_(buffer), fd_(std::move(fd)) {}
   ChunkCopier(std::string path, const ManifestFile& file, Buffer& buffer, DirectFile direct)
@@ -33,7 +33,7 @@ class ChunkCopier {
   ChunkCopier(std::string path, const ManifestFile& file, Buffer& buffer, FileMapping mapping)
       : path_(std::move(path)), file_(file), buffer_(buffer), mapping_(std::move(mapping)) {}
 
-  // Forward in the file is fastest: a chunk that is needed again right after is not read again.
+  // Fastest if `from` increases: a chunk is not read again if it is needed again right afterwards.
   Status copy(std::uint64_t from, std::byte* to, std::uint64_t count, std::string_view tensor) {
     while (count > 0) {
       const std::uint64_t chunk = from / file_.chunk_bytes;
@@ -65,10 +65,10 @@ class ChunkCopier {
   }
 
  private:
-  // A piece that was just read is still in the processor's cache when it is hashed.
+  // A piece that has just been read is still in the processor's cache when it is hashed.
   static constexpr std::uint64_t kPieceBytes = 128 << 10;
 
-  // The bytes of a mapping are hashed and copied at once. A chunk is known to be right when the next begins.
+  // Hashes and copies a mapping's bytes in one pass. A chunk has been verified when the next one begins.
   Status copy_mapped(std::uint64_t chunk, std::uint64_t from, std::byte* to, std::uint64_t count,
                      std::string_view tensor) {
     if (chunk != loaded_) {
@@ -133,14 +133,15 @@ class ChunkCopier {
   std::optional<DirectFile> direct_;
   std::optional<FileMapping> mapping_;
   std::optional<std::uint64_t> loaded_;
-  const std::byte* kept_ = nullptr;  // the chunk that is loaded
-  // Of a mapping, in the chunk that is loaded.
+  const std::byte* kept_ = nullptr;  // the loaded chunk
+  // For a mapping, in the loaded chunk.
   std::unique_ptr<Digest> digest_;
   std::uint64_t hashed_until_ = 0;
-  std::string_view tensor_;  // that was copied last
+  std::string_view tensor_;  // the last one copied
 };
 
-// Calls work(i, buffer) for each i below `count`, in so many threads, this one among them; each has a buffer.
+// Calls work(i, buffer) for each i below `count`, in that many threads including this one; each has its own
+// buffer.
 template <class Work>
 void in_threads(int threads, std::size_t count, Work work) {
   std::atomic<std::size_t> next = 0;
@@ -153,7 +154,7 @@ void in_threads(int threads, std::size_t count, Work work) {
     try {
       others.push_back(start_quiet_thread("muster-read", [&](const std::stop_token&) { run(); }));
     } catch (const std::system_error&) {
-      break;  // as many as there are
+      break;  // uses the threads that could be started
     }
   }
   run();
@@ -163,7 +164,7 @@ std::uint64_t work_bytes(const ManifestFile& file) {
   return std::max(kWorkBytes / file.chunk_bytes, std::uint64_t{1}) * file.chunk_bytes;
 }
 
-// One run of bytes may be cut, where a thread's work ends.
+// Splits one run of bytes where a thread's work ends.
 void add_in_pieces(std::vector<PartRequest>& pieces, PartRequest request, std::uint64_t piece) {
   while (request.copy.loops.empty()) {
     const std::uint64_t first = piece - request.copy.file_begin % piece;
@@ -178,7 +179,8 @@ void add_in_pieces(std::vector<PartRequest>& pieces, PartRequest request, std::u
   pieces.push_back(std::move(request));
 }
 
-// Work for one thread each: what lies in the same place of a file, so that no chunk is read by two.
+// Divides the work among threads: each gets the pieces in one range of a file, so that no chunk is read
+// twice.
 std::vector<std::span<const PartRequest>> shares_of(std::span<const PartRequest> pieces,
                                                     std::span<const ManifestFile> files) {
   const auto place_of = [&](const PartRequest& piece) {
@@ -236,7 +238,7 @@ Status read_share(const std::string& directory, std::span<const ManifestFile> fi
   return copier->finish();
 }
 
-// What the first format says of a tensor's rank.
+// Keys in format 1 for a tensor of one rank, for a value, and for a digest.
 constexpr std::string_view kOfRankKey = "rank.";
 constexpr std::string_view kValueKey = "value:";
 constexpr std::string_view kDigestKey = "xxh3:";
@@ -254,7 +256,7 @@ void add_header(CheckpointManifest& manifest, std::uint32_t file, const Safetens
     if (key.starts_with(kValueKey)) manifest.shared.values[key.substr(kValueKey.size())] = value;
 }
 
-// The digests of its chunks, if the whole file has the digest that the manifest says.
+// Computes the digests of the file's chunks, if the digest of the whole file matches the manifest.
 Status find_chunks(const std::string& path, ManifestFile& file) {
   const auto fd = open_file(path, file.size_bytes);
   if (!fd) return std::unexpected(fd.error());
@@ -276,7 +278,7 @@ Status find_chunks(const std::string& path, ManifestFile& file) {
   return {};
 }
 
-// Of a file of the first format whose digest is wrong: the tensors whose own digests, in the header, are.
+// For a file of format 1 with a wrong digest: finds the tensors whose own digests, in the header, are wrong.
 std::vector<Damage> find_damaged_tensors(const std::string& path, const ManifestFile& file) {
   std::vector<Damage> found;
   const auto header = read_header(path);
@@ -299,7 +301,7 @@ std::vector<Damage> find_damaged_tensors(const std::string& path, const Manifest
   return found;
 }
 
-// Where which tensor lies in a file.
+// The range of a tensor in a file.
 struct Place {
   std::uint64_t begin_bytes;
   std::uint64_t end_bytes;
@@ -318,7 +320,7 @@ class Places {
   }
 
   const std::vector<Place>& of_file(std::size_t file) const { return of_file_[file]; }
-  // The first ones that lie there, with the byte of the file from which on they do.
+  // The first tensors in this range, each with the byte of the file where it begins.
   std::vector<std::string> in(std::size_t file, std::uint64_t begin, std::uint64_t end) const {
     constexpr std::size_t kMost = 4;
     std::vector<std::string> names;
@@ -376,7 +378,7 @@ class Verification {
     });
     std::vector<Damage> damages;
     for (Found& found : found_) {
-      // One that cannot be opened or read is told once.
+      // Reports a file that cannot be opened or read only once.
       if (!damages.empty() && damages.back().text == found.damage.text) continue;
       damages.push_back(std::move(found.damage));
     }
@@ -384,7 +386,7 @@ class Verification {
   }
 
  private:
-  // Other tools go by the header: it says the same as the manifest, of types, shapes and places.
+  // Other tools use the header, so its types, shapes and places must be those of the manifest.
   void look_at_header(std::size_t index) {
     const std::string path = directory_ + "/" + manifest_.files[index].name;
     const auto header = read_header(path);

@@ -13,7 +13,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
-constexpr std::uint64_t kHeaderLimit = 100'000'000;  // the reference implementation's
+constexpr std::uint64_t kHeaderLimit = 100'000'000;  // the limit of the reference implementation
 constexpr std::string_view kMetadata = "__metadata__";
 
 Expected<HeaderTensor> parse_header_tensor(const std::string& name, const nlohmann::json& value) {
@@ -38,7 +38,8 @@ Expected<HeaderTensor> parse_header_tensor(const std::string& name, const nlohma
   return tensor;
 }
 
-// The tensors cover the data without hole or overlap; from here on they say where in the file they lie.
+// Checks that the tensors cover the data without gaps or overlap, and makes their offsets relative to the
+// file.
 Status place_in_file(std::vector<HeaderTensor>& tensors, std::uint64_t data_begin, std::uint64_t file_bytes) {
   std::ranges::sort(tensors, {}, [](const HeaderTensor& tensor) {
     return std::tie(tensor.begin_bytes, tensor.size_bytes, tensor.name);

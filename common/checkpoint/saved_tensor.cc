@@ -14,7 +14,7 @@ struct DtypeRow {
   std::string_view name;
   unsigned bits;
 };
-// In the order of the enumerators.
+// Indexed by Dtype.
 constexpr std::array<DtypeRow, 22> kDtypes = {{
     {"BOOL", 8},    {"U8", 8},      {"I8", 8},      {"U16", 16},        {"I16", 16},        {"U32", 32},
     {"I32", 32},    {"U64", 64},    {"I64", 64},    {"F4", 4},          {"F6_E2M3", 6},     {"F6_E3M2", 6},
@@ -23,10 +23,10 @@ constexpr std::array<DtypeRow, 22> kDtypes = {{
 }};
 static_assert(kDtypes[static_cast<std::size_t>(Dtype::kC64)].name == "C64");
 
-// In bits, which are at most 2^63 - 1.
+// The size in bits, at most 2^63 - 1.
 std::optional<std::uint64_t> bits_of(Dtype dtype, const Extents& shape) {
   std::int64_t bits = bits_of(dtype);
-  // An extent of 0 makes it 0, but torch multiplies the others all the same.
+  // An extent of 0 makes the size 0, but torch still multiplies the others.
   for (const std::int64_t extent : shape) {
     if (extent < 0 || (extent > 0 && __builtin_mul_overflow(bits, extent, &bits))) return std::nullopt;
   }
@@ -47,7 +47,7 @@ std::int64_t end_of(const Slice& slice, std::size_t d) {
   return slice.offsets[d] + slice.sizes[d];
 }
 
-// What two slices of one tensor have in common; nothing if that has no elements.
+// The common part of two slices of one tensor; nothing if it has no elements.
 std::optional<Slice> common_of(const Slice& left, const Slice& right) {
   Slice common;
   for (std::size_t d = 0; d < left.sizes.size(); ++d) {
@@ -60,7 +60,7 @@ std::optional<Slice> common_of(const Slice& left, const Slice& right) {
   return common;
 }
 
-// Of one that lies anywhere too.
+// Works for any slice, even one outside its tensor.
 std::string text_of(const Slice& slice) {
   std::string text;
   for (std::size_t d = 0; d < std::min(slice.offsets.size(), slice.sizes.size()); ++d) {
@@ -72,8 +72,7 @@ std::string text_of(const Slice& slice) {
   return text + (slice.sizes.empty() ? "[]" : "]");
 }
 
-// The dimension along which the parts lie beside each other, if there is one: where most of them begin at
-// different places.
+// The dimension along which the parts are split: the one with the most different offsets.
 std::size_t dimension_of_cuts(const SavedTensor& tensor) {
   std::size_t chosen = 0;
   std::size_t most = 0;
@@ -104,7 +103,7 @@ Status check_overlap(const SavedTensor& tensor) {
   return {};
 }
 
-// For each dimension the distance in bits of two neighbours in it.
+// For each dimension, the distance in bits between neighbours along it.
 std::vector<std::uint64_t> strides_of(std::uint64_t element_bits, const Extents& sizes) {
   std::vector<std::uint64_t> strides(sizes.size());
   for (std::size_t d = sizes.size(); d-- > 0; element_bits *= static_cast<std::uint64_t>(sizes[d]))
@@ -119,7 +118,7 @@ struct BitCopy {
   std::vector<PartCopy::Loop> loops;
 };
 
-// All in bits.
+// All numbers are in bits.
 BitCopy plan_part(const Slice& part, const Slice& wanted, const Slice& common, std::uint64_t element) {
   BitCopy copy{.part_begin = 0, .target_begin = 0, .run = element, .loops = {}};
   const auto part_strides = strides_of(element, part.sizes);
@@ -139,7 +138,7 @@ BitCopy plan_part(const Slice& part, const Slice& wanted, const Slice& common, s
   return copy;
 }
 
-// Nothing if it cuts a byte.
+// Nothing if the copy would split a byte.
 std::optional<PartCopy> in_bytes(const BitCopy& bits, const StoredPart& part) {
   std::uint64_t odd = bits.part_begin | bits.target_begin | bits.run;
   PartCopy copy{.file = part.file,
@@ -194,8 +193,8 @@ Status check_parts(const SavedTensor& tensor) {
       return failure(ErrorCode::kCorrupt, "its part {} does not fill whole bytes", text_of(part.slice));
     covered += *part_bits;
   }
-  // Without overlap each part is counted once, so that the sum says whether something is missing. It cannot
-  // be wrong by overflow: parts that lie within and do not overlap are no more than the tensor.
+  // Without overlap each part is counted once, so the sum shows whether any part is missing. The sum cannot
+  // overflow, because parts within the tensor that do not overlap cannot be larger than the tensor.
   if (*bits != 0) {
     if (Status apart = check_overlap(tensor); !apart) return apart;
   }

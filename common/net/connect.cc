@@ -18,25 +18,25 @@ using Connected = Expected<std::shared_ptr<Connection>>;
 constexpr Duration kPauseWhenTurnedAway = std::chrono::milliseconds(100);
 constexpr Duration kHeadStart = std::chrono::milliseconds(50);
 
-// What the callers of several listeners share.
+// Shared by the callers of several listeners.
 struct Race {
   Race(const asio::any_io_executor& executor, Duration limit, std::size_t count)
       : over(executor, limit), head_start(executor), failures(count), running(count) {}
 
   asio::steady_timer over;  // cancelled when the race is decided
-  // Until then only the first that is connected to shakes hands: mostly all are one launcher, and handshakes
-  // take longer than all else that an agent does before it is ready.
+  // Until then only the first listener that was reached gets a handshake: usually all addresses are those of
+  // one launcher, and a handshake takes longer than anything else that an agent does before it is ready.
   asio::steady_timer head_start;
   bool has_first = false;
   std::vector<std::string> failures;  // by listener
   std::size_t running;
-  bool won = false;  // one has begun to prove itself: no other may
+  bool won = false;  // one has begun to prove itself: no other may do so
   std::shared_ptr<Connection> winner;
   std::vector<std::shared_ptr<tcp::socket>> sockets;
   std::vector<std::weak_ptr<Connection>> connections;
 };
 
-// Ends the head start with its own life.
+// Ends the head start when it is destroyed.
 class HeadStart {
  public:
   explicit HeadStart(std::shared_ptr<Race> race) : race_(std::move(race)) {}
@@ -50,12 +50,12 @@ class HeadStart {
   std::shared_ptr<Race> race_;
 };
 
-// Whether a listener that was reached turned the caller away because too many others were proving themselves.
+// Whether a listener refused the caller because too many others were proving themselves.
 struct Turn {
   bool away = false;
 };
 
-// `race` is null for one that runs alone.
+// `race` is null for a single listener.
 awaitable<Connected> call_once(Endpoint listener, std::string identity, Key key, Duration limit,
                                std::shared_ptr<Race> race, std::shared_ptr<Turn> turn) {
   const auto executor = co_await asio::this_coro::executor;
@@ -96,7 +96,7 @@ awaitable<Connected> call_once(Endpoint listener, std::string identity, Key key,
   co_return connection;
 }
 
-// Again and again while it is turned away.
+// Tries again as long as the listener refuses it.
 awaitable<Connected> call(Endpoint listener, std::string identity, Key key, Duration limit,
                           std::shared_ptr<Race> race) {
   const TimePoint deadline = Clock::now() + limit;

@@ -40,8 +40,8 @@ Connection::Connection(Socket socket, std::unique_ptr<TlsSession> tls)
 awaitable<Status> Connection::handshake(Duration limit, std::function<bool()> may_prove) {
   if (tls_ == nullptr) co_return Status{};
   may_prove_ = std::move(may_prove);
-  auto self = shared_from_this();  // the caller may drop us while we wait
-  // Shared, because a timer that has expired may be heard of only after this coroutine is gone.
+  auto self = shared_from_this();  // the caller may drop its pointer while this waits
+  // Shared, because the timer's handler may run after this coroutine is gone.
   struct Progress {
     bool expired = false;
     bool done = false;
@@ -81,11 +81,11 @@ void Connection::start(OnFrame on_frame, OnClosed on_closed) {
   on_frame_ = std::move(on_frame);
   on_closed_ = std::move(on_closed);
   asio::co_spawn(socket_.get_executor(), read_all(shared_from_this()), [](const std::exception_ptr& thrown) {
-    if (thrown) std::rethrow_exception(thrown);  // a bug: ends the program, with its text
+    if (thrown) std::rethrow_exception(thrown);  // a bug: ends the program, with the exception's text
   });
 }
 
-// Begins when the executor comes to it: nobody else may have the connection then.
+// Starts at the executor's next turn, so that the caller can finish with the connection.
 awaitable<void> Connection::read_all(std::shared_ptr<Connection> self) {
   for (;;) {
     auto frame = co_await self->receive();
@@ -99,7 +99,7 @@ awaitable<void> Connection::read_all(std::shared_ptr<Connection> self) {
   }
 }
 
-// Reads once and takes apart what came.
+// Reads once and splits the bytes into frames.
 awaitable<Status> Connection::read_more() {
   boost::system::error_code error;
   const std::span<char> place =
@@ -115,11 +115,11 @@ awaitable<Status> Connection::read_more() {
     std::string plain;
     const Status decrypted = tls_->receive({cipher_.get(), got}, plain);
     if (decrypted && may_prove_ && tls_->established() && !std::exchange(may_prove_, {})()) {
-      break_off();  // the proof is made already, and must not be sent
+      break_off();  // its answer already contains the proof, and must not be sent
       co_return failure(ErrorCode::kUnavailable, "another connection is used");
     }
     flush();                               // handshake answers and alerts
-    status = reader_.feed(plain, frames);  // what came before that which cannot be decrypted
+    status = reader_.feed(plain, frames);  // the bytes before those that cannot be decrypted
     if (status) status = decrypted;
   }
   for (wire::Frame& frame : frames) frames_.push_back(std::move(frame));
@@ -129,11 +129,11 @@ awaitable<Status> Connection::read_more() {
 void Connection::send(std::string_view frames, std::string_view more) {
   if (closed() || nobody_reads_) return;
   if (tls_ != nullptr) {
-    if (!broken_) return;  // a session that has failed encrypts nothing
+    if (!broken_) return;  // a session that has failed cannot encrypt
     if (!tls_->send(frames) || (!more.empty() && !tls_->send(more))) return break_off();
     return flush();
   }
-  if (queue_.empty()) {  // from where they are
+  if (queue_.empty()) {  // written without a copy
     const std::size_t put = write_what_fits(frames, more);
     const std::size_t of_first = std::min(put, frames.size());
     frames.remove_prefix(of_first);
@@ -164,8 +164,8 @@ void Connection::write_later() {
   });
 }
 
-// Without waiting, and at once: a frame should not wait for the event loop's next turn. A failure is not
-// reported here: the reader sees the closed connection as well.
+// Writes at once and without waiting, so that a frame does not wait for the event loop's next turn. Does not
+// report errors: the reader notices the closed connection too.
 std::size_t Connection::write_what_fits(std::string_view first, std::string_view second) {
   iovec parts[] = {{const_cast<char*>(first.data()), first.size()},
                    {const_cast<char*>(second.data()), second.size()}};
@@ -182,7 +182,7 @@ const std::string& Connection::identity() const {
   return tls_->identity();
 }
 
-// The reader is told, as if the peer had closed the connection.
+// The reader sees this as if the peer had closed the connection.
 void Connection::break_off() {
   nobody_reads_ = true;
   queue_.clear();
@@ -191,7 +191,7 @@ void Connection::break_off() {
 }
 
 void Connection::close() {
-  flush();  // what waits for the event loop, and need not
+  flush();  // writes what would otherwise wait for the event loop
   boost::system::error_code ignored;
   socket_.close(ignored);
 }

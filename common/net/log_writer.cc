@@ -15,13 +15,13 @@ namespace muster::net {
 
 namespace {
 
-// Written at once; after each the file system is known to live.
+// Bytes per write; each completed write shows that the file system responds.
 constexpr std::size_t kPieceBytes = 256 << 10;
-// A queue that gets this much at once gets room for what may come before it is written.
+// A queue that gets this much at once is enlarged, to hold what may arrive before it is written.
 constexpr std::size_t kMuchBytes = 32 << 10;
 constexpr std::size_t kRoomyBytes = 768 << 10;
-constexpr std::size_t kSpareBytes = 16 << 20;  // of memory that is kept for queues
-// When the program ends.
+constexpr std::size_t kSpareBytes = 16 << 20;  // of memory that is kept for reuse by queues
+// Limits for the end of the program.
 constexpr Duration kLastStall = std::chrono::milliseconds(200);
 constexpr Duration kLastLimit = std::chrono::seconds(1);
 constexpr Duration kLookAgain = std::chrono::milliseconds(20);
@@ -31,18 +31,18 @@ constexpr Duration kLookAgain = std::chrono::milliseconds(20);
 struct LogWriter::Shared : std::enable_shared_from_this<Shared> {
   explicit Shared(asio::any_io_executor its_executor) : executor(std::move(its_executor)) {}
 
-  // Has the thread look at the list when the executor's turn is over. Under the lock.
+  // Makes the thread look at the list after the executor's current turn. Call under the lock.
   void call_later();
   void call();
   Status start();
   void run();
-  // Does what is to be done for the file at the head of the list; the lock is given up meanwhile.
+  // Does the work for the first file of the list; releases the lock meanwhile.
   void serve(std::unique_lock<std::mutex>& lock);
-  // Answers the question at the head of its list; the lock is given up meanwhile.
+  // Answers the first read request; releases the lock meanwhile.
   void answer(std::unique_lock<std::mutex>& lock);
   void write(File& file, std::string_view bytes);
   void tell(File& file, const Error& error);
-  // While there is something to write.
+  // Whether the file system still responds; for use while there is something to write.
   bool lives(TimePoint end) const {
     const TimePoint now = Clock::now();
     return now < end && now < TimePoint(from_ns(alive_ns)) + kLastStall;
@@ -53,15 +53,15 @@ struct LogWriter::Shared : std::enable_shared_from_this<Shared> {
   std::condition_variable wake;
   std::condition_variable emptied;
   std::deque<std::shared_ptr<File>> listed;
-  std::deque<std::shared_ptr<File>> asked;  // to be read, when nothing is listed
-  std::vector<std::string> spares;  // memory of queues that were written, the last still in the caches
+  std::deque<std::shared_ptr<File>> asked;  // files to read back, when `listed` is empty
+  std::vector<std::string> spares;          // memory of written queues; the last is still in the caches
   std::size_t spare_bytes = 0;
   bool busy = false;
-  bool ended = false;  // the executor is gone, or will be
+  bool ended = false;  // the executor is gone, or soon will be
   std::atomic<std::int64_t> alive_ns = 0;
   std::shared_ptr<asio::steady_timer> waiter;  // in written()
-  bool called = false;                         // or will be after the executor's turn
-  bool started = false;                        // the executor's thread's
+  bool called = false;                         // or will be, after the executor's turn
+  bool started = false;                        // only for the executor's thread
 };
 
 Status LogWriter::start() {
@@ -74,7 +74,7 @@ LogWriter::LogWriter(asio::any_io_executor executor)
 LogWriter::~LogWriter() {
   const TimePoint end = Clock::now() + kLastLimit;
   std::unique_lock lock(shared_->mutex);
-  if (shared_->called) {  // the executor has not come to it
+  if (shared_->called) {  // the executor has not run it yet
     shared_->alive_ns = to_ns(Clock::now());
     lock.unlock();
     shared_->call();
@@ -85,7 +85,7 @@ LogWriter::~LogWriter() {
   shared_->ended = true;
   shared_->listed.clear();
   shared_->asked.clear();
-  shared_->waiter.reset();  // a thread that hangs may outlive the timer's io_context
+  shared_->waiter.reset();  // a hanging thread may outlive the timer's io_context
   lock.unlock();
   shared_->wake.notify_one();
 }
@@ -101,14 +101,14 @@ std::shared_ptr<LogWriter::File> LogWriter::add(std::unique_ptr<LogParts> parts,
   return file;
 }
 
-// Once for all files of a turn: waking a thread, or starting it, takes longer than most of what is written,
-// and a thread that runs wants the lock.
+// Once for all files of a turn: waking or starting a thread takes longer than most writes, and a running
+// thread competes for the lock.
 void LogWriter::Shared::call_later() {
   if (ended || std::exchange(called, true)) return;
   asio::post(executor, [shared = shared_from_this()] { shared->call(); });
 }
 
-// Nobody waits for the thread's end: it may hang.
+// The thread is detached, because it may hang.
 void LogWriter::Shared::call() {
   {
     const std::scoped_lock lock(mutex);
@@ -116,7 +116,7 @@ void LogWriter::Shared::call() {
     if (ended) return;
   }
   if (started) return wake.notify_one();
-  (void)start();  // an owner to whom it matters has called it
+  (void)start();  // an owner that needs the error has called start() itself
 }
 
 Status LogWriter::Shared::start() {
@@ -187,7 +187,7 @@ void LogWriter::Shared::write(File& file, std::string_view bytes) {
   lives();
   while (!bytes.empty()) {
     std::string_view piece = bytes.substr(0, kPieceBytes);
-    // Several agents may append to one file: lines should stay whole.
+    // Several agents may append to one file, so keep lines whole.
     if (piece.size() < bytes.size()) piece = piece.substr(0, piece.rfind('\n') + 1);
     if (piece.empty()) piece = bytes.substr(0, kPieceBytes);
     bytes.remove_prefix(piece.size());

@@ -65,8 +65,8 @@ void MovingChannel::peer_left() {
   hear(*next_);
 }
 
-// Where the peer has said its last word on the first stream, that one's end is expected. If our own last word
-// was lost with it, the peer closes both.
+// After the peer's last frame on the first stream, its end is expected. If this side's last frame was lost
+// with it, the peer closes both streams.
 void MovingChannel::ended(const Error& why, bool first) {
   if (closed_ || (first && peer_has_left_)) return;
   close();

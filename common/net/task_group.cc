@@ -9,7 +9,7 @@ namespace muster::net {
 
 namespace {
 
-// What Asio throws into a task that was cancelled and waits for something else then.
+// The exception that Asio throws in a cancelled task at its next wait.
 bool was_cancelled(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
@@ -32,13 +32,13 @@ void TaskGroup::spawn(awaitable<void> task) {
       executor_, std::move(task),
       asio::bind_cancellation_slot(place->slot(), [this, place](const std::exception_ptr& thrown) {
         if (thrown && !was_cancelled(thrown))
-          std::rethrow_exception(thrown);  // out of io_context::run: ends the program, with its text
+          std::rethrow_exception(thrown);  // leaves io_context::run and ends the program, with its text
         cancellations_->erase(place);
       }));
 }
 
-// Within run(): from outside, Asio would keep each signal's address until then, and a task that ends before
-// its turn takes the signal with it.
+// Dispatched, so that it runs within run(): from outside, Asio would keep each signal's address until then,
+// and a task that ends earlier destroys its signal.
 void TaskGroup::cancel() {
   asio::dispatch(executor_, [tasks = cancellations_] {
     // A cancelled task may end inside emit() and erase its place.

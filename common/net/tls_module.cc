@@ -1,4 +1,4 @@
-// libmuster_tls.so: the part of TLS that is OpenSSL's.
+// libmuster_tls.so: the part of TLS that needs OpenSSL.
 #include <cstdint>
 #include <openssl/err.h>
 #include <openssl/hmac.h>
@@ -11,8 +11,7 @@ namespace muster::net {
 
 namespace {
 
-constexpr unsigned char kCipher[] = {0x13,
-                                     0x01};  // TLS_AES_128_GCM_SHA256, the one with the hash of external keys
+constexpr unsigned char kCipher[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256: uses the hash of external keys
 
 std::string openssl_text() {
   const unsigned long code = ERR_get_error();
@@ -21,7 +20,8 @@ std::string openssl_text() {
   return reason == nullptr ? "protocol error" : reason;
 }
 
-// A TLS 1.3 session that carries the external key; OpenSSL's form of a pre-shared key. Caller owns it.
+// A TLS 1.3 session that carries the external key, which is how OpenSSL represents a pre-shared key. The
+// caller owns it.
 SSL_SESSION* session_for(SSL* ssl, const Key& key) {
   SSL_SESSION* session = SSL_SESSION_new();
   CHECK(session != nullptr);
@@ -53,12 +53,12 @@ class OpenSslSession : public TlsSession {
   }
 
   SSL* ssl_;
-  BIO* from_peer_;  // owned by ssl_, as is the next
+  BIO* from_peer_;  // ssl_ owns this and the next
   BIO* to_peer_;
   std::string identity_;
 };
 
-// What sessions share. Making one costs as much as a handshake.
+// The settings that all sessions share. Making them costs as much as a handshake.
 SSL_CTX* make_context(const SSL_METHOD* method) {
   SSL_CTX* const context = SSL_CTX_new(method);
   CHECK(context != nullptr);
@@ -89,7 +89,7 @@ OpenSslSession::OpenSslSession(SSL_CTX* context) : ssl_(SSL_new(context)) {
 Status OpenSslSession::receive(std::string_view encrypted, std::string& plain) {
   CHECK(BIO_write(from_peer_, encrypted.data(), static_cast<int>(encrypted.size())) ==
         static_cast<int>(encrypted.size()));
-  const bool was_established = established();  // an error ends that
+  const bool was_established = established();  // an error would reset it
   char buffer[16384];
   for (;;) {
     const int got = SSL_read(ssl_, buffer, sizeof buffer);
@@ -136,7 +136,8 @@ class ServerSession final : public OpenSslSession {
       self.identity_ = name;
       *session = session_for(ssl, *key);
     }
-    return 1;  // without a session the handshake fails for want of a certificate: what a stranger gets
+    // without a session the handshake fails for lack of a certificate; strangers get the same error
+    return 1;
   }
 
   FindKey find_key_;
@@ -147,7 +148,7 @@ class ClientSession final : public OpenSslSession {
   ClientSession(std::string identity, const Key& key) : OpenSslSession(client_context()), key_(key) {
     identity_ = std::move(identity);
     SSL_set_psk_use_session_callback(ssl_, use_session);
-    // No certificate is trusted, so that a server which shows one instead of using the key is refused.
+    // Trusts no certificate, so that a server is refused if it presents one instead of using the key.
     SSL_set_verify(ssl_, SSL_VERIFY_PEER, nullptr);
     SSL_set_connect_state(ssl_);
     SSL_do_handshake(ssl_);  // writes the first message; the rest comes with receive()
@@ -202,8 +203,8 @@ class OpenSslTls final : public Tls {
 }  // namespace muster::net
 
 extern "C" const muster::net::Tls* muster_tls() {
-  // What these sessions do not need is not made ready: the machine's configuration, all algorithms by name.
-  // It would take as long as a handshake.
+  // Leaves out what these sessions do not need: the machine's configuration, all algorithms by name. That
+  // would take as long as a handshake.
   constexpr std::uint64_t kLittle = OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ADD_ALL_CIPHERS |
                                     OPENSSL_INIT_NO_ADD_ALL_DIGESTS | OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS |
                                     OPENSSL_INIT_NO_ATEXIT;

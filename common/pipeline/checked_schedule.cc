@@ -8,7 +8,7 @@ namespace muster {
 
 namespace {
 
-// An operation on a microbatch in a stage.
+// The operations that are done, each with stage and microbatch.
 using Done = std::set<std::tuple<Op, int, int>>;
 
 bool is_communication(Op op) {
@@ -43,7 +43,7 @@ class Checker {
                    text_of(instruction), why);
   }
 
-  // Numbers, and that a stage lies on one rank.
+  // Checks the numbers, and that each stage is on one rank.
   Status check_places() const {
     for (std::size_t rank = 0; rank < schedule_.ranks.size(); ++rank) {
       const auto& order = schedule_.ranks[rank];
@@ -65,7 +65,7 @@ class Checker {
     return {};
   }
 
-  // What a rank can know by itself: order and number within a stage, and its memory.
+  // Checks each rank separately: order and number of instructions within a stage, and memory.
   Status check_each_rank() const {
     for (std::size_t rank = 0; rank < schedule_.ranks.size(); ++rank) {
       const auto& order = schedule_.ranks[rank];
@@ -86,7 +86,7 @@ class Checker {
     return {};
   }
 
-  // Why it may not come after these.
+  // Why the instruction may not follow these, or "".
   std::string why_not(const Done& done, const Instruction& each) const {
     const auto has = [&](Op op) { return done.contains({op, each.stage, each.microbatch}); };
     const bool has_gradient = has(Op::kBackward) || has(Op::kBackwardInput);
@@ -130,7 +130,7 @@ class Checker {
     }));
   }
 
-  // Every stage does everything.
+  // Checks that every stage does everything.
   Status check_wholeness() const {
     Done done;
     for (const auto& order : schedule_.ranks)
@@ -154,7 +154,7 @@ class Checker {
     return {};
   }
 
-  // What is sent from one rank to another, and what the other receives, is the same in the same order.
+  // Checks that for each pair of ranks the sends of one match the receives of the other, in the same order.
   Status check_messages() const {
     if (!communicates_) return {};
     struct Message {
@@ -174,8 +174,7 @@ class Checker {
         const bool sends = each.op == Op::kSendForward || each.op == Op::kSendBackward;
         const bool up = each.op == Op::kSendForward || each.op == Op::kReceiveBackward;
         const int other = each.stage + (up ? 1 : -1);
-        if (other < 0 || other >= schedule_.stages)
-          return wrong(rank, i, each, "there is no stage at its other end");
+        if (other < 0 || other >= schedule_.stages) return wrong(rank, i, each, "its other end has no stage");
         const int peer = rank_of_[static_cast<std::size_t>(other)];
         if (peer == static_cast<int>(rank)) return wrong(rank, i, each, "both ends are on this rank");
         const bool forward = each.op == Op::kSendForward || each.op == Op::kReceiveForward;
@@ -213,7 +212,7 @@ class Checker {
     return wrong(static_cast<std::size_t>(rank), place, at(rank, place), why);
   }
 
-  // Runs it without a clock: no rank waits for ever.
+  // Executes the schedule without a clock, to check that no rank waits forever.
   Status check_progress() const {
     std::vector<std::size_t> next(schedule_.ranks.size());
     Done done;
@@ -231,7 +230,8 @@ class Checker {
       const auto& order = schedule_.ranks[rank];
       if (next[rank] == order.size()) continue;
       const Instruction& each = order[next[rank]];
-      const bool own = !has_input(done, each);  // else that of the one that runs with it
+      // otherwise the instruction that runs together with it lacks its input
+      const bool own = !has_input(done, each);
       return wrong(rank, next[rank], each,
                    fmt::format("deadlock: it waits for {}, which never comes",
                                text_of(*awaited(own ? each : order[next[rank] + 1]))));
@@ -239,7 +239,7 @@ class Checker {
     return {};
   }
 
-  // What an instruction waits for, if for anything. One that runs together with another waits for both.
+  // The instruction that this one waits for, if any. Two that run together wait for both.
   std::optional<Instruction> awaited(const Instruction& each) const {
     switch (each.op) {
       case Op::kReceiveForward:

@@ -12,10 +12,10 @@ namespace muster {
 
 namespace {
 
-// What one rank does. Each stage takes its microbatches in the order of their numbers.
+// The instructions of one rank. Each stage takes its microbatches in the order of their numbers.
 class RankOrder {
  public:
-  // Microbatches from `limit` on are left out.
+  // Leaves out microbatches from `limit` on.
   explicit RankOrder(int limit) : limit_(limit) {}
 
   void forward(int stage) { add(Op::kForward, stage, of(stage).forwards++); }
@@ -26,7 +26,7 @@ class RankOrder {
     owed_.push_back({stage, microbatch});
     add(Op::kBackwardInput, stage, microbatch);
   }
-  // The one that is owed for longest, of the stage or of any.
+  // Adds the weight gradient that has been owed longest, of the stage or of any.
   void backward_weight(std::optional<int> stage = {}) {
     const auto owed =
         std::ranges::find_if(owed_, [stage](const Owed& each) { return !stage || each.stage == *stage; });
@@ -84,7 +84,7 @@ void gpipe(const Shape& shape, int rank, RankOrder& order) {
   repeat(shape.m, [&] { order.backward(rank); });
 }
 
-// As few forwards ahead as keep the ranks behind busy.
+// Keeps only as many forwards ahead as the later ranks need to stay busy.
 void one_forward_one_backward(const Shape& shape, int rank, RankOrder& order) {
   const int ahead = std::min(shape.p - 1 - rank, shape.m);
   repeat(ahead, [&] { order.forward(rank); });
@@ -98,20 +98,20 @@ void one_forward_one_backward(const Shape& shape, int rank, RankOrder& order) {
 void looped_breadth_first(const Shape& shape, int rank, RankOrder& order) {
   for (int chunk = 0; chunk < shape.v; ++chunk)
     repeat(shape.m, [&] { order.forward(rank + chunk * shape.p); });
-  // The newest activations first.
+  // Starts with the newest activations.
   for (int chunk = shape.v - 1; chunk >= 0; --chunk) {
     for (int microbatch = shape.m - 1; microbatch >= 0; --microbatch)
       order.backward_of(rank + chunk * shape.p, microbatch);
   }
 }
 
-// Rounds of about p microbatches go through the chunks one after the other.
+// Rounds of about p microbatches pass through one chunk after the other.
 int round_of(const Shape& shape) {
   return shape.m / std::max(1, shape.m / shape.p);
 }
 
-// `hop`: how many forwards a rank is ahead of the one after it. With `late_weights`, gradients of weights
-// begin to be computed so many backwards later.
+// `hop`: how many forwards a rank is ahead of the next one. `late_weights`: by how many backwards the
+// gradients of weights are delayed.
 void interleaved(const Shape& shape, int rank, int hop, std::optional<int> late_weights, RankOrder& order) {
   const int round = round_of(shape);
   const int all = shape.m * shape.v;
@@ -139,7 +139,7 @@ void zbv(const Shape& shape, int rank, RankOrder& order) {
     order.backward_input(stage);
     order.backward_weight(stage);
   };
-  const int m = std::max(2 * shape.p - 1, shape.m);  // those that are too many are left out
+  const int m = std::max(2 * shape.p - 1, shape.m);  // the surplus is left out
   repeat(2 * (shape.p - rank) - 1, [&] { order.forward(down); });
   repeat(rank, [&] {
     order.forward(up);
@@ -170,7 +170,7 @@ void zbv(const Shape& shape, int rank, RankOrder& order) {
 void dual_pipe_v(const Shape& shape, int rank, RankOrder& order) {
   const int down = rank;
   const int up = 2 * shape.p - 1 - rank;
-  const int behind = shape.p - 1 - rank;  // ranks
+  const int behind = shape.p - 1 - rank;  // number of later ranks
   repeat(2 * behind, [&] { order.forward(down); });
   repeat(rank + 1, [&] {
     order.forward(down);
@@ -182,7 +182,7 @@ void dual_pipe_v(const Shape& shape, int rank, RankOrder& order) {
     order.forward(up);
   });
   for (int i = 0; i < shape.m - 2 * shape.p + rank + 1; ++i) {
-    // Apart, the last rank's first two leave a smaller bubble.
+    // On the last rank the bubble is smaller if the first two do not run together.
     if (i == 0 && behind == 0) {
       order.forward(down);
       order.backward(up);
@@ -195,7 +195,7 @@ void dual_pipe_v(const Shape& shape, int rank, RankOrder& order) {
     order.backward(up);
     order.together(up, down);
   });
-  // From the middle on gradients of weights wait until there is nothing else to do.
+  // From the middle on, gradients of weights are delayed until there is nothing else to do.
   const int backwards = 2 * (rank + 1);
   const int whole = (rank + 1) / 2 * 2 + (rank % 2 == 0 ? 1 : 0);
   for (int i = 0; i < backwards; ++i) {
@@ -227,7 +227,7 @@ struct Named {
   std::string_view name;
   Kind kind;
   int least_chunks;
-  int most_chunks;  // kAny: as many as one likes
+  int most_chunks;  // kAny: unlimited
   int usual_chunks;
 };
 constexpr int kAny = 1 << 10;
@@ -294,7 +294,7 @@ std::vector<Instruction> order_of(Kind kind, const Shape& shape, int rank) {
   return order.take();
 }
 
-// What has been computed, or has come, on each rank.
+// The results that each rank has computed or received.
 class Arrivals {
  public:
   void add(int rank, Op op, int stage, int microbatch) { there_.emplace(rank, op, stage, microbatch); }
@@ -331,7 +331,7 @@ class Communication {
   }
 
  private:
-  // One instruction of the rank, or two that run together, if what they need is there.
+  // Performs the rank's next instruction, or two that run together, if their inputs are there.
   bool advance(std::size_t rank) {
     const auto& order = schedule_.ranks[rank];
     const std::size_t begin = next_[rank];
@@ -370,7 +370,7 @@ class Communication {
          .microbatch = each.microbatch});
   }
 
-  // A stage's reduction follows its last gradient, and what is sent then; the steps come at the end.
+  // Puts a stage's reduction after its last gradient and the sends that follow it, and the steps at the end.
   void finish(std::size_t rank) {
     auto& order = result_.ranks[rank];
     const auto is_send = [](const Instruction& each) {
@@ -413,7 +413,7 @@ std::optional<std::string_view> find_schedule_name(std::string_view name) {
 Expected<Schedule> make_schedule(std::string_view name, const ScheduleRequest& request) {
   const auto known = find_schedule_name(name);
   if (!known)
-    return failure(ErrorCode::kInvalidArgument, "there is no schedule {}: use one of {}", name,
+    return failure(ErrorCode::kInvalidArgument, "unknown schedule {}: use one of {}", name,
                    fmt::join(kNames, ", "));
   const Named& named = *std::ranges::find(kSchedules, *known, &Named::name);
   CHECK(request.ranks >= 1 && request.microbatches >= 1);

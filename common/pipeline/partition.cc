@@ -15,12 +15,12 @@ namespace muster {
 namespace {
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
-// How many beginnings of a cut are gone on with: as many as can be looked at within a second, for few layers
-// all.
+// How many beginnings of a split the search keeps: as many as can be processed in a second; all of them for
+// few layers.
 constexpr std::size_t kFewestBeginnings = 16;
 constexpr std::size_t kMostSteps = 1 << 18;
 
-// How many microbatches' activations of each of its stages a rank holds at one time.
+// How many microbatches' activations a rank holds for each of its stages at one time.
 struct Holding {
   int rank = 0;
   std::map<int, int> held;  // by stage
@@ -31,7 +31,8 @@ bool holds_no_more(const Holding& one, const Holding& other) {
                              [&](const auto& each) { return each.second <= other.held.at(each.first); });
 }
 
-// The times at which a rank holds most: of the others one of these holds as much of each stage.
+// The times at which a rank holds the most: at any other time it holds, for each stage, at most as much as at
+// one of these.
 std::vector<Holding> fullest_times(const Schedule& schedule) {
   std::vector<Holding> all;
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
@@ -53,7 +54,7 @@ std::vector<Holding> fullest_times(const Schedule& schedule) {
   return all;
 }
 
-// Layers from `first` on and before `last` as one stage.
+// Costs of the layers from `first` up to, but not including, `last`, as one stage.
 class Sums {
  public:
   Sums(std::span<const LayerCost> layers, PartitionBy by, double parameter_copies)
@@ -76,7 +77,7 @@ class Sums {
            held *
                (activations_[last] - activations_[first] + static_cast<double>(layers_[first].input_bytes));
   }
-  // No stage behind this layer takes more.
+  // An upper bound for any stage from this layer on.
   double most_memory(std::size_t first, int held) const {
     return copies_ * (parameters_.back() - parameters_[first]) +
            held * (activations_.back() - activations_[first] + most_input_);
@@ -92,8 +93,8 @@ class Sums {
 enum class Goal { kSlowest, kSquares, kMemory };
 
 struct Bounds {
-  double load = kUnbounded;    // of a stage
-  double memory = kUnbounded;  // of a rank
+  double load = kUnbounded;    // per stage
+  double memory = kUnbounded;  // per rank
 };
 
 struct Found {
@@ -101,7 +102,7 @@ struct Found {
   Partition partition;
 };
 
-// Stage after stage, the best beginnings that end with each layer.
+// Goes stage by stage and keeps, for each layer, the best beginnings that end there.
 class Search {
  public:
   Search(const Sums& sums, int stages, const std::vector<Holding>& holdings, Goal goal, Bounds bounds)
@@ -134,7 +135,7 @@ class Search {
  private:
   struct Beginning {
     double cost = 0;
-    std::vector<double> memory;  // by holding, of ranks that have stages to come; 0 where it cannot matter
+    std::vector<double> memory;  // by holding, for ranks with later stages; 0 if it cannot matter
     Partition partition;
   };
 
@@ -170,7 +171,7 @@ class Search {
     return one.cost >= other.cost && std::ranges::equal(one.memory, other.memory, std::greater_equal<>());
   }
 
-  // Whatever the rank's stages to come take of the layers that are left.
+  // True if the limit holds whichever of the remaining layers the rank's later stages take.
   bool cannot_matter(const Holding& holding, std::size_t stage, std::size_t layer, double memory) const {
     const auto next = holding.held.upper_bound(static_cast<int>(stage));
     if (next == holding.held.end()) return true;
@@ -205,7 +206,7 @@ Partition uniform_partition(std::size_t layers, int stages) {
   return partition;
 }
 
-// Under a limit of memory: first among stages that are not much slower than without one, which are few.
+// With a limit of memory: first searches among the few stages that are not much slower than without a limit.
 std::optional<Found> find_slowest(const Sums& sums, int stages, const std::vector<Holding>& holdings,
                                   Bounds bounds) {
   const auto any = Search(sums, stages, {}, Goal::kSlowest, {}).run();
@@ -234,13 +235,13 @@ std::size_t end_of(const Partition& partition, std::size_t stage, std::size_t la
   return stage + 1 < partition.size() ? static_cast<std::size_t>(partition[stage + 1]) : layers;
 }
 
-// Layers that move from one stage to the next.
+// Moves layers from one stage to the next.
 class Moves {
  public:
   Moves(std::span<const LayerCost> layers, const Schedule& schedule, const PartitionLimits& limits)
       : layers_(layers), schedule_(schedule), limits_(limits) {}
 
-  // Until none helps. Returns the makespan.
+  // Repeats until no move helps. Returns the makespan.
   double improve(Partition& partition) const {
     double least = makespan(partition);
     for (bool moved = true; moved;) {
@@ -343,11 +344,10 @@ Status check_partition(const Partition& partition, int layers, int stages) {
   for (std::size_t stage = 0; stage < partition.size(); ++stage) {
     const bool wrong = stage == 0 ? partition[0] != 0 : partition[stage] <= partition[stage - 1];
     if (wrong || partition[stage] >= layers)
-      return failure(
-          ErrorCode::kInvalidArgument,
-          "stage {} cannot begin with layer {}: the first stage begins with layer 0, and each later "
-          "stage after the one before it, at layer {} at most",
-          stage, partition[stage], layers - 1);
+      return failure(ErrorCode::kInvalidArgument,
+                     "stage {} cannot begin with layer {}: the first stage begins with layer 0, "
+                     "and each later stage after the one before it, at layer {} at most",
+                     stage, partition[stage], layers - 1);
   }
   return {};
 }

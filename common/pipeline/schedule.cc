@@ -16,7 +16,7 @@ struct OpName {
   Op op;
   std::string_view name;
 };
-// Where one name begins with another, the longer one stands first.
+// If one name is the prefix of another, the longer one comes first.
 constexpr std::array kOpNames{
     OpName{Op::kReduceGrad, "REDUCE_GRAD"},
     OpName{Op::kReceiveForward, "RECV_F"},
@@ -41,7 +41,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// Takes the number that the text begins with.
+// Removes the number at the beginning of the text and returns it.
 std::optional<int> take_number(std::string_view& text, int below) {
   const std::size_t size = std::min(text.find_first_not_of("0123456789"), text.size());
   const auto number = parse_number<int>(text.substr(0, size));
@@ -66,7 +66,7 @@ std::optional<Instruction> parse_instruction(std::string_view text) {
   return text.empty() ? std::optional(instruction) : std::nullopt;
 }
 
-// One, or two that run together; nothing in an idle cell.
+// One instruction, or two that run together; none in an idle cell.
 std::optional<std::vector<Instruction>> parse_cell(std::string_view text) {
   if (text.empty()) return std::vector<Instruction>();
   if (text.front() != '(') {

@@ -24,7 +24,7 @@ class Picture {
           const PictureOptions& options)
       : ranks_(ranks), one_stage_(one_stage_a_rank), color_(options.color) {
     double makespan = 0;
-    std::size_t width = 0;  // of the longest name, and a blank
+    std::size_t width = 0;  // of the longest name and a blank
     for (const auto& rank : ranks) {
       for (const TimedInstruction& each : rank) {
         const double duration = each.end - each.begin;
@@ -33,7 +33,8 @@ class Picture {
         width = std::max(width, name_of(each.instruction).size() + 1);
       }
     }
-    constexpr double kMostColumns = 4000;  // what is much shorter than the rest has no room then
+    // instructions that are much shorter than the rest then get no room
+    constexpr double kMostColumns = 4000;
     shortest_ = std::max(shortest_, makespan / kMostColumns);
     if (shortest_ == 0) shortest_ = 1;
     columns_a_time_ = static_cast<double>(width) / shortest_;
@@ -61,7 +62,7 @@ class Picture {
     for (const TimedInstruction& each : ranks_[rank]) {
       const std::size_t begin = place_of(each.begin);
       const std::size_t end = place_of(each.end);
-      if (end <= at) continue;  // it has no room
+      if (end <= at) continue;  // it gets no room
       text += std::string(std::max(begin, at) - at, ' ');
       std::string label = name_of(each.instruction);
       label.resize(std::max(end - std::max(begin, at), std::size_t{1}),

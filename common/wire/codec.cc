@@ -10,7 +10,7 @@
 
 namespace muster::wire {
 
-// A word travels as its name.
+// Writes the word's name.
 template <class Word>
 static void write_word(nlohmann::json& out, Word word) {
   out = name_of(word);
@@ -123,8 +123,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SlotWanted, slot, number, offset
 
 using nlohmann::json;
 
-// (to_json and from_json are found by the namespace of their argument.) Messages without fields are an empty
-// map, so that fields can be added to them later.
+// (to_json and from_json are found by the namespace of their argument.) A message without fields is an empty
+// map, so that fields can be added later.
 static void to_json(json& out, const Leave&) {
   out = json::object();
 }
@@ -202,7 +202,7 @@ static void from_json(const json& in, SlotPart& part) {
   in.at("number").get_to(part.number);
   part.text = bytes_of(in.at("text"));
 }
-// Output and logs are the bulk of the traffic.
+// Output and logs are most of the traffic.
 static void to_json(json& out, const Output& output) {
   out = {{"rank", output.rank},
          {"local_rank", output.local_rank},
@@ -220,8 +220,8 @@ static void from_json(const json& in, Output& output) {
 
 namespace {
 
-// The fields without which a message means nothing, or something else; the others have their defaults when a
-// peer does not send them.
+// The required fields: without them a message means nothing, or something else. Other fields get their
+// defaults if a peer does not send them.
 template <class Message>
 constexpr std::initializer_list<const char*> kRequired{};
 template <>
@@ -328,8 +328,8 @@ constexpr std::uint8_t type_of(std::uint8_t first) {
   return static_cast<std::uint8_t>(first + Messages(Message{}).index());
 }
 
-// nlohmann reads a byte string byte by byte, and the text of Output and LogPiece is nearly all that ever
-// comes: the text stays where it is, and a body without it is parsed.
+// nlohmann reads a byte string byte by byte, but the text of Output and LogPiece is nearly all of the
+// traffic. So the text stays where it is, and the body is parsed without it.
 template <class Message>
 Message decode_with_text(const Bytes& bytes) {
   const std::string_view body = bytes.view();
@@ -349,17 +349,17 @@ std::string encode_before(FrameHeader header, std::uint8_t first, const Message&
   header.type = type_of<Messages, Message>(first);
   std::string body;
   json::to_cbor(json(message), body);
-  // Keys are sorted, so that the text is the last.
+  // Keys are sorted, so the text is last.
   CHECK(body.ends_with("dtext\x40"), "type {}", header.type);
-  body.back() = '\x5a';  // a byte string; four bytes are its size
+  body.back() = '\x5a';  // a byte string whose size is in the next four bytes
   for (int shift = 24; shift >= 0; shift -= 8) body.push_back(static_cast<char>(text.size() >> shift));
   std::string bytes;
   append_header(bytes, header, body.size() + text.size());
   return bytes + body;
 }
 
-// A message has all of its fields when it is encoded again, as for a journal: those that were left out must
-// have room in its frame.
+// When a message is encoded again, as for a journal, it has all of its fields: those that the sender left out
+// must fit into the frame too.
 constexpr std::size_t kRoomForDefaults = std::size_t{4} << 10;
 
 template <class Messages>
@@ -389,15 +389,15 @@ Expected<Messages> decode_as(Frame frame, std::uint8_t first) {
 template <class Message, class... Some>
 constexpr bool kIsOneOf = (std::is_same_v<Message, Some> || ...);
 
-// Whether the alternative of All that has this place is one of Some.
+// Whether the alternative of All at this index is one of Some.
 template <class... Some, class... All>
 bool is_one_of(std::size_t index, const std::variant<All...>*) {
   constexpr std::array kIsSome{kIsOneOf<All, Some...>...};
   return index < kIsSome.size() && kIsSome.at(index);
 }
 
-// The list of messages that belong to no attempt, each with its direction. Output and logs of an attempt that
-// is over are still taken; the others belong to the connection.
+// The messages that do not belong to an attempt, by direction. Output and logs of a past attempt are still
+// accepted; the others belong to the connection.
 bool is_free_to_agent(std::size_t index) {
   return is_one_of<Welcome, Leave, Ping, OutputTaken, LogTaken>(index, static_cast<ToAgent*>(nullptr));
 }

@@ -1,5 +1,5 @@
-// XXH3 with 256-bit vectors. Compiled for processors that have them: it may include nothing whose code others
-// could get by linking.
+// XXH3 with 256-bit vectors, compiled for processors that have them. Must not include headers with inline
+// functions that the linker could share with other files.
 #include "common/wire/digest_avx2.h"
 
 #include <xxhash.h>

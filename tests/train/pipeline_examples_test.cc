@@ -156,7 +156,7 @@ TEST_F(PipelineExamples, WhatCannotBeIsRefusedInOneLine) {
   };
   refused(2, "--stages 3", "2 ranks are not a multiple of --stages 3");
   refused(1, "--microbatches 3", "--batch-size 8 is not a multiple of --microbatches 3");
-  refused(1, "--schedule 2F2B", "split_layers: there is no schedule 2F2B: there are GPipe, ");
+  refused(1, "--schedule 2F2B", "split_layers: unknown schedule 2F2B: use one of GPipe, ");
   refused(2, "--schedule DualPipeV", "split_layers: DualPipeV has 2 chunks a rank, not 1");
 }
 

@@ -183,7 +183,7 @@ TEST(Schedules, ThatDoNotExistAreRefusedInOneLine) {
     return schedule ? "(no error)" : schedule.error().message();
   };
   EXPECT_EQ(error("2F2B", {}),
-            "there is no schedule 2F2B: there are GPipe, 1F1B, Interleaved1F1B, LoopedBFS, ZBH1, "
+            "unknown schedule 2F2B: use one of GPipe, 1F1B, Interleaved1F1B, LoopedBFS, ZBH1, "
             "InterleavedZeroBubble, ZBVZeroBubble, DualPipeV");
   EXPECT_EQ(error("GPipe", {.chunks = 2}), "GPipe has one stage a rank, not 2");
   EXPECT_EQ(error("ZBV", {.chunks = 3}), "ZBVZeroBubble has 2 chunks a rank, not 3");
@@ -245,7 +245,7 @@ TEST(ScheduleCheck, FindsEveryMistake) {
       {"reduction_before_last_gradient", "comes before the stage's last gradient"},
       {"reduction_missing", "comes before the reduction"},
       {"send_before_forward", "comes before the forward"},
-      {"send_from_last_stage", "there is no stage at its other end"},
+      {"send_from_last_stage", "its other end has no stage"},
       {"send_missing", "does not send it"},
       {"stage_missing", "stage 1 lacks the forward of microbatch 0"},
       {"stage_on_two_ranks", "stage 0 is on rank 0"},

@@ -450,7 +450,7 @@ TEST(Pipeline, WrongUseIsRefusedInOneLineOnAllRanks) {
     const auto make = [&](const std::string& name, std::vector<PipelineStage> stages, int count) {
       return PipelineSchedule(name, std::move(stages), count, mean_square);
     };
-    require_refused("there is no schedule 1F1Bx", [&] { make("1F1Bx", {stage(rank, 2)}, 4); });
+    require_refused("unknown schedule 1F1Bx", [&] { make("1F1Bx", {stage(rank, 2)}, 4); });
     require_refused("number of microbatches", [&] { make("GPipe", {stage(rank, 2)}, 4 + rank); });
     require_refused("n_microbatches is 0", [&] { make("GPipe", {stage(rank, 2)}, 0); });
     require_refused("rank 0 has the stages [1]; by GPipe of 2 stages on 2 ranks it has [0]",
