@@ -52,10 +52,10 @@ std::vector<std::string> lines_of_record(const std::string& json) {
       const auto& status = record.at("pg_status").at(fmt::format("{}", group));
       const std::int64_t ended =
           std::atoll(status.at("last_completed_collective").get<std::string>().c_str());
-      lines.push_back(fmt::format("collective {} of the group '{}', which has ended {}: {}",
-                                  entry->at("collective_seq_id").get<std::int64_t>(),
-                                  name_of_group(entry->at("process_group")), std::max<std::int64_t>(ended, 0),
-                                  text_of_entry(*entry)));
+      lines.push_back(fmt::format("newest collective in group '{}': #{} {}, finished up to #{}",
+                                  name_of_group(entry->at("process_group")),
+                                  entry->at("collective_seq_id").get<std::int64_t>(), text_of_entry(*entry),
+                                  std::max<std::int64_t>(ended, 0)));
     }
   } catch (const nlohmann::json::exception&) {
     return {};  // another version of torch writes it otherwise

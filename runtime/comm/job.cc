@@ -163,7 +163,7 @@ namespace {
 std::shared_ptr<Job::State> current_state(std::string_view function) {
   auto state = newest_job_state();
   if (state == nullptr)
-    throw std::logic_error(fmt::format("muster::{}: there is no Job: init() comes first", function));
+    throw std::logic_error(fmt::format("muster::{}: there is no Job yet: call init() first", function));
   return state;
 }
 
@@ -197,7 +197,7 @@ void meet(c10d::Store& store, int world_size) {
     store.wait({"all_joined"});
   } catch (const c10::Error&) {
     throw std::runtime_error(
-        fmt::format("{} of {} ranks have come to muster::init()", store.add("joined", 0), world_size));
+        fmt::format("{} of {} ranks have reached muster::init()", store.add("joined", 0), world_size));
   }
 }
 
@@ -244,7 +244,7 @@ Job init(const InitOptions& options) {
   // A second group would take the addresses and counters that the first has left in the store.
   if (done)
     throw std::logic_error(
-        "muster::init: called a second time in this process; keep the first Job, copies are handles on it");
+        "muster::init: called a second time in this process; keep the first Job, whose copies share its state");
   if (warm::serve_as_template()) draw_seed_unless_chosen();
   const char* rank = std::getenv("RANK");
   handle_uncaught_exceptions(rank != nullptr ? rank : std::to_string(std::max(options.rank, 0)));

@@ -1,19 +1,19 @@
-// What the training thread is at within a step, for what is said of a hang and of a slow rank: each
+// The training thread's current activity within a step, for the reports of hangs and slow ranks. Each
 // microbatch may set it.
 //
-// Process-wide, as sections are; unlike them it has no limit of its own, and is not told by itself. Safe from
-// any thread.
+// Process-wide, as sections are. Unlike a section, an activity has no time limit, and no report is sent when
+// it changes. Safe from any thread.
 #pragma once
 
 #include <string>
 
 namespace muster {
 
-// Of the model, which of its parts this rank has: "stage 1". For all that follows.
+// This rank's part of the model: "stage 1". Prefixes all later activities.
 void set_model_part(std::string part);
 std::string model_part();
 
-// "stage 1: forward of microbatch 3"; "": nothing that is known.
+// "stage 1: forward of microbatch 3"; "": unknown.
 void set_activity(std::string what);
 std::string activity();
 

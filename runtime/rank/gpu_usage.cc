@@ -7,7 +7,7 @@
 namespace muster {
 
 std::vector<GpuUsage> gpu_usage() {
-  // Loaded once, and never unloaded: NVML's own threads may run.
+  // Loaded once and never unloaded: NVML's own threads may run.
   static const Nvml library = may_have_nvidia_driver() ? Nvml::load() : Nvml();
   static const bool usable = library.begin();
   std::vector<GpuUsage> all;

@@ -8,7 +8,7 @@ namespace muster {
 
 bool reuse_step_memory() {
 #ifdef __GLIBC__
-  constexpr int kMmapThreshold = 32 << 20;  // the largest that glibc takes
+  constexpr int kMmapThreshold = 32 << 20;  // the largest value that glibc accepts
   constexpr int kTrimThreshold = 1 << 30;
   const char* const chosen[] = {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_",
                                 "GLIBC_TUNABLES"};

@@ -8,7 +8,7 @@
 #include "runtime/rank/uncaught.h"
 #include "runtime/torch_versions.h"
 
-// libtorch_cpu has this function in all versions that Muster compiles with; AOTInductor's compiled models
+// All versions of libtorch_cpu that Muster compiles with have this function; AOTInductor's compiled models
 // call it.
 extern "C" std::uint64_t aoti_torch_abi_version();
 
@@ -20,13 +20,13 @@ std::string file_of(void* symbol) {
   return dladdr(symbol, &found) != 0 && found.dli_fname != nullptr ? found.dli_fname : "?";
 }
 
-// Before constructors of other objects: they may call functions that the loaded LibTorch does not have.
+// Runs before the constructors of other objects: they may call functions that the loaded LibTorch lacks.
 [[gnu::constructor(101)]] void refuse_another_torch() {
   const TorchVersions versions{.built = compat::kTorchVersion, .other = aoti_torch_abi_version()};
   if (fit(versions)) return;
   const std::string message = fmt::format(
-      "this program was built with LibTorch {0}, and has loaded LibTorch {1} from {2}: make "
-      "LD_LIBRARY_PATH lead to {0}, or build Muster and this program with {1}",
+      "this program was built with LibTorch {0}, but has loaded LibTorch {1} from {2}: "
+      "point LD_LIBRARY_PATH to {0}, or build Muster and this program with {1}",
       text_of_torch(versions.built), text_of_torch(versions.other), path_of_torch());
   std::fprintf(stderr, "muster: %s\n", message.c_str());
   write_error_file(message, {.final = true});
@@ -49,13 +49,13 @@ std::string path_of_torch() {
 }
 
 Module load_module(const char* name) {
-  // Open MPI's own modules need its symbols, and LibTorch finds CUDA's.
+  // RTLD_GLOBAL: Open MPI's own modules need its symbols, and LibTorch needs CUDA's.
   Module loaded{.handle = dlopen(name, RTLD_NOW | RTLD_GLOBAL), .error = {}};
   if (loaded.handle == nullptr) {
     loaded.error = dlerror();
     if (loaded.error.contains("undefined symbol"))
       loaded.error += fmt::format(
-          " (it belongs to another Muster or LibTorch than this program, which was built with LibTorch {})",
+          " (its Muster or LibTorch differs from this program's, which was built with LibTorch {})",
           text_of_torch(compat::kTorchVersion));
     return loaded;
   }
@@ -65,11 +65,10 @@ Module load_module(const char* name) {
   const TorchVersions versions{.built = compat::kTorchVersion, .other = built_with()};
   if (!fit(versions))
     return {.handle = nullptr,
-            .error = fmt::format(
-                "{} was built with LibTorch {}, and this program with {}: they must come from one "
-                "installation of Muster",
-                file_of(reinterpret_cast<void*>(built_with)), text_of_torch(versions.other),
-                text_of_torch(versions.built))};
+            .error = fmt::format("{} was built with LibTorch {}, but this program with {}: "
+                                 "use both from the same installation of Muster",
+                                 file_of(reinterpret_cast<void*>(built_with)), text_of_torch(versions.other),
+                                 text_of_torch(versions.built))};
   return loaded;
 }
 

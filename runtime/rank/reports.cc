@@ -27,15 +27,15 @@ namespace {
 
 constexpr std::chrono::seconds kHeartbeatInterval{1};
 constexpr int kHeartbeatsPerProfile = 10;
-// Of a step that was not sent the agent learns by the next heartbeat only, and a worker that is killed sends
-// none: so slow steps are always sent.
+// The agent learns of an unsent step only with the next heartbeat, and a killed worker sends no more
+// heartbeats. So slow steps are always sent.
 constexpr std::chrono::milliseconds kStepInterval{10};
 constexpr std::chrono::milliseconds kStepBurst = 100 * kStepInterval;
 constexpr std::chrono::milliseconds kRetryInterval{20};
-constexpr std::chrono::seconds kLastWordsLimit{5};  // within any grace that is worth its name
-constexpr std::size_t kMostKept = 256;              // many saves later, an agent that does not read is lost
-constexpr std::size_t kReportTextBytes = 512;       // at most 3 KiB when escaped
-constexpr std::chrono::milliseconds kAnswerLimit{1000};  // then the question is asked again
+constexpr std::chrono::seconds kLastWordsLimit{5};  // shorter than any usable grace period
+constexpr std::size_t kMostKept = 256;         // after this many saves, an agent that does not read is lost
+constexpr std::size_t kReportTextBytes = 512;  // at most 3 KiB when escaped
+constexpr std::chrono::milliseconds kAnswerLimit{1000};  // then the question is sent again
 constexpr int kQuestions = 10;
 constexpr std::size_t kMostSlots = 253;                  // descriptors in one datagram
 constexpr std::chrono::milliseconds kStacksLimit{1000};  // the agent waits for 1.5 s
@@ -47,14 +47,14 @@ UniqueFd connect_to(const std::string& path) {
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return {};
-  // Any address, for the agent's orders; without one there are none.
+  // Any own address, so the agent can send orders; without an address it cannot.
   const sockaddr own{AF_UNIX, {}};
   [[maybe_unused]] const int bound = bind(fd.get(), &own, sizeof own.sa_family);
   if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return {};
   return fd;
 }
 
-// What came, with its descriptors; empty if nothing did.
+// A datagram and its descriptors; empty if none arrived.
 std::string receive_with_fds(int socket, std::vector<UniqueFd>& fds) {
   char bytes[8 << 10];
   iovec part{bytes, sizeof bytes};
@@ -119,7 +119,7 @@ void Reports::step(std::int64_t step) {
   paid_until_.store(paid.count(), std::memory_order_relaxed);
   nlohmann::json fields{{"step", step}, {"text", model_part()}};
   if (std::string group = step_time().group(); !group.empty()) fields["group"] = std::move(group);
-  if (loss) fields["loss"] = *loss;  // null where it is no number
+  if (loss) fields["loss"] = *loss;  // null if it is NaN or infinite
   if (samples > 0) fields["samples"] = samples;
   if (busy) fields["busy_ms"] = std::chrono::duration<double, std::milli>(*busy).count();
   transmit("step", fields);
@@ -137,12 +137,12 @@ void Reports::send(std::string_view type, std::int64_t step, std::string_view te
     if (kept_.size() == kMostKept) kept_.pop_front();
     kept_.push_back(datagram(type, {{"step", step}, {"text", text.substr(0, kReportTextBytes)}}));
   }
-  // Once there is notice, a commit may be the last thing that this process does.
+  // After a notice, a commit may be the last thing that this process does.
   if (type == "preempted" || (type == "committed" && noticed_)) return hand_over_within(kLastWordsLimit);
   if (!hand_over_kept()) eventfd_write(wake_.get(), 1);
 }
 
-// Over a socket of its own, so that the answer is nobody else's.
+// Uses its own socket, so that nobody else reads the answer.
 Expected<std::vector<Reports::MemorySlot>> Reports::memory_slots(std::uint64_t slot_bytes) const {
   if (socket_path_.empty())
     return failure(ErrorCode::kUnavailable, "the program was not started by launch --memory-tier");
@@ -159,7 +159,7 @@ Expected<std::vector<Reports::MemorySlot>> Reports::memory_slots(std::uint64_t s
     if (poll(&source, 1, static_cast<int>(kAnswerLimit.count())) <= 0) continue;
     said = nlohmann::json::parse(receive_with_fds(socket.get(), fds), nullptr, false);
     if (!said.is_object() || !said.contains("later")) continue;
-    // The agent is getting it from another one, and answers when it has.
+    // The agent is fetching the slots from another agent, and answers when it has them.
     said = nullptr;
     asks = false;
     left = kQuestions;
@@ -186,20 +186,21 @@ std::string Reports::datagram(std::string_view type, const nlohmann::json& field
   return message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// False if it was not sent; whatever fails here, a full buffer or an agent that is gone, training goes on.
+// Returns false if the datagram was not sent. Training continues whatever fails here, a full buffer or an
+// agent that is gone.
 bool Reports::transmit(std::string_view type, const nlohmann::json& fields) {
   if (!socket_) return false;
   const std::string bytes = datagram(type, fields);
   return ::send(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
-// False if it may be taken later. An agent that is gone takes nothing more.
+// Returns false if a later attempt may succeed. An agent that is gone takes nothing more: true.
 bool Reports::hand_over(const std::string& bytes) {
   if (::send(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
   return errno != EAGAIN && errno != EINTR && errno != ENOBUFS && errno != ENOMEM;
 }
 
-// Whether nothing is left.
+// Returns true if nothing is left.
 bool Reports::hand_over_kept() {
   const std::lock_guard lock(kept_mutex_);
   while (!kept_.empty() && hand_over(kept_.front())) kept_.pop_front();
@@ -231,7 +232,7 @@ void Reports::beat(const std::stop_token& stop) {
   }
 }
 
-// Until it has been sent: many ranks that start at once overflow the agent's socket.
+// Repeated until it is sent: many ranks that start at once overflow the agent's socket.
 void Reports::say_hello() {
   if (greeted_.exchange(true)) return;
   std::string capabilities = writes_stacks_ ? "stacks" : "";
@@ -264,7 +265,7 @@ void Reports::listen(std::chrono::milliseconds limit) {
   ssize_t size = 0;
   while ((size = recv(socket_.get(), datagram, sizeof datagram, MSG_DONTWAIT)) > 0)
     obey({datagram, static_cast<std::size_t>(size)});
-  // An agent that is gone leaves the socket readable for ever.
+  // If the agent is gone, the socket stays readable for ever.
   if ((sources[1].revents & (POLLERR | POLLHUP)) != 0) poll(sources, 1, static_cast<int>(limit.count()));
 }
 
@@ -278,7 +279,7 @@ void Reports::obey(std::string_view datagram) {
 
 namespace {
 
-// Under another name first: the agent may be reading an older one.
+// Writes under another name first: the agent may be reading an older file.
 bool write_anew(const std::string& path, const std::string& text) {
   const std::string unfinished = path + ".new";
   UniqueFd file(

@@ -1,12 +1,13 @@
-// What a worker tells its agent, and what the agent orders, as JSON datagrams on the socket that
-// MUSTER_SOCKET names (docs/protocol.md).
+// A worker's reports to its agent, and the agent's orders, as JSON datagrams on the socket that MUSTER_SOCKET
+// names (docs/protocol.md).
 //
-// One object a datagram: {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":"..."}; 4 KiB at most.
-// Sending never fails the caller, and does not block but at the worker's end. A full socket loses what the
-// next report makes up for (steps, heartbeats, sections, profiles); all else is kept until the agent takes
-// it. A thread ("muster-heart"), from construction to destruction, says hello, sends a heartbeat with the
-// newest step and section every second and a profile every ten, sends again what was kept, and obeys: it
-// writes all threads' stacks, and notes a notice of preemption. Safe from any thread.
+// Each datagram has one object: {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":"..."}, at most
+// 4 KiB. Sending never fails the caller, and blocks only at the worker's end. If the socket is full, reports
+// that a later one replaces (steps, heartbeats, sections, profiles) are dropped; all others are kept until
+// the agent takes them. A thread ("muster-heart") runs from construction to destruction. It sends hello, a
+// heartbeat with the newest step and section every second, and a profile every ten seconds; sends kept
+// reports again; and obeys orders: it writes all threads' stacks, and records a notice of preemption. Safe
+// from any thread.
 #pragma once
 
 #include <atomic>
@@ -29,42 +30,44 @@ namespace muster {
 
 struct FlightRecord {
   std::string backend;  // "gloo"
-  std::string json;     // as torch writes it, for its own tools
-  // For each group what its newest collective is: "collective 41 of the group 'world', which has ended 40:
-  // all_reduce of Float [4]". Groups that the program has made have their number: 'trainers (group 1)'.
+  std::string json;     // in torch's own format, for torch's tools
+  // The newest collective of each group: "newest collective in group 'world': #41 all_reduce of Float [4],
+  // finished up to #40". Groups that the program has made have their number: 'trainers (group 1)'.
   std::vector<std::string> lines;
 };
 
 class Reports {
  public:
-  // Without a socket that can be reached nothing is ever sent. The thread calls `flight_records` each time
-  // that it writes the stacks; empty: there are none.
+  // Never sends anything without a socket that can be reached. The thread calls `flight_records` each time it
+  // writes the stacks; empty: no records.
   Reports(const std::string& socket_path, int rank, std::uint64_t attempt,
           std::function<std::vector<FlightRecord>()> flight_records = {});
   Reports(const Reports&) = delete;
   Reports& operator=(const Reports&) = delete;
   ~Reports();
 
-  // A "step", up to 100 at once and 100 a second: of faster steps the heartbeat brings the newest.
+  // Sends a "step", at most 100 at once and 100 per second; beyond that the heartbeat reports the newest
+  // step.
   void step(std::int64_t step);
-  // The next step's loss, and its samples on this rank (0: not said).
+  // Sets the next step's loss, and its samples on this rank (0: unknown).
   void describe_step(std::optional<double> loss, std::int64_t samples);
-  // What decides about the job, or is told once. A worker that has sent "preempted", or on notice
-  // "committed", leaves next: that waits for some seconds until the agent has taken all.
+  // Sends a report that decides about the job, or is sent only once. A worker leaves after it has sent
+  // "preempted", or, after a notice, "committed": then this waits for some seconds until the agent has taken
+  // all reports.
   void send(std::string_view type, std::int64_t step, std::string_view text = {});
-  // Where the time of the steps so far went; nothing before the first.
+  // Sends where the time of the steps so far went; nothing before the first step.
   void send_profile();
   struct MemorySlot {
     int rank;
     UniqueFd fd;
   };
-  // Asks the agent for memory that outlives this process: two files of so many bytes for this rank, in place
-  // of those that it has of another size; 0: none are made. All that the agent has, of this node's ranks.
-  // kUnavailable says why there is none.
+  // Asks the agent for memory that outlives this process: two files of slot_bytes for this rank, which
+  // replace files of another size; with 0 the agent creates none. Returns all slots that the agent has for
+  // this node's ranks. kUnavailable: the message says why there are none.
   Expected<std::vector<MemorySlot>> memory_slots(std::uint64_t slot_bytes) const;
-  // The program can save and leave in time when it gets notice.
+  // Declares that the program can save and leave in time when it gets a notice.
   void offer_preemption();
-  // The agent has given notice: this machine goes away.
+  // True once the agent has given notice: this machine is about to go away.
   bool preemption_noticed() const { return noticed_.load(std::memory_order_relaxed); }
   // The newest step reported; -1 before the first.
   std::int64_t newest_step() const { return step_.load(std::memory_order_relaxed); }
@@ -85,7 +88,7 @@ class Reports {
 
   std::string socket_path_;
   UniqueFd socket_;
-  UniqueFd wake_;  // of the heart: an eventfd
+  UniqueFd wake_;  // an eventfd that wakes the heart
   int rank_;
   std::uint64_t attempt_;
   std::function<std::vector<FlightRecord>()> flight_records_;
@@ -96,7 +99,7 @@ class Reports {
   std::atomic<std::int64_t> step_{-1};
   std::atomic<std::chrono::steady_clock::rep> paid_until_{0};  // each step sent moves it on by 10 ms
   std::mutex numbers_mutex_;
-  std::optional<double> loss_;  // of the next step
+  std::optional<double> loss_;  // for the next step
   std::int64_t samples_ = 0;
   std::mutex kept_mutex_;
   std::deque<std::string> kept_;  // datagrams that the socket had no room for, in order

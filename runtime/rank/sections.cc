@@ -29,7 +29,7 @@ struct Sections {
   std::uint64_t last_id = 0;
   const void* owner = nullptr;
   SectionListener listener;
-  TimePoint paid_until;  // each one told moves it on
+  TimePoint paid_until;  // each report moves it forward
 };
 
 Sections& sections() {
@@ -57,7 +57,7 @@ std::uint64_t enter_section(std::string_view name) {
   const TimePoint now = Clock::now();
   const std::scoped_lock lock(all.mutex);
   Open& section = all.open.emplace_back(++all.last_id, std::string(name), now, step_time().begin(name, now));
-  // Of sections that come too fast the heartbeat tells, if they last.
+  // If sections follow too fast to be reported, the heartbeat reports those that last.
   const TimePoint paid = std::max(now, all.paid_until) + kInterval;
   if (all.listener && paid - now <= kBurst && all.listener({section.name, true})) {
     all.paid_until = paid;

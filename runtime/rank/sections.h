@@ -1,8 +1,8 @@
-// The named sections that this process is in, and who is told when one begins or ends.
+// The named sections that this process is in, and the listener for their begins and ends.
 //
-// Process-wide: muster::section() needs no Job, and sections before the first or after the last are nothing.
-// The innermost is the newest one that is open. Safe from any thread; a listener is called under the lock, so
-// that it hears things in their order.
+// Process-wide: muster::section() works without a Job; a section outside the time of a Job has no effect. The
+// innermost section is the newest open one. Safe from any thread. The listener is called under the lock, so
+// it sees the changes in order.
 #pragma once
 
 #include <chrono>
@@ -18,15 +18,15 @@ struct SectionChange {
   bool entered = false;
 };
 
-// One at a time; the newest counts. Null: nobody any more.
-using SectionListener = std::function<bool(const SectionChange&)>;  // false: could not be told
+// There is one listener; a new one replaces it. Null: no listener.
+using SectionListener = std::function<bool(const SectionChange&)>;  // false: the report was not sent
 void listen_to_sections(const void* owner, SectionListener listener);
 void stop_listening_to_sections(const void* owner);
 
 std::uint64_t enter_section(std::string_view name);
 void leave_section(std::uint64_t id);
 
-// The innermost, "" for none, and the time in it so far; `use` is called under the lock.
+// Calls `use`, under the lock, with the innermost section ("" for none) and the time in it so far.
 void with_innermost_section(
     const std::function<void(const std::string& name, std::chrono::milliseconds)>& use);
 

@@ -41,7 +41,7 @@ struct StackRequest {
 StackRequest request;
 int stack_signal = 0;  // 0: not prepared, or given up
 
-// A thread that comes late, or twice, finds its request closed and touches nothing.
+// A thread that answers late, or twice, finds its request closed and touches nothing.
 void note_frames(int, siginfo_t* info, void*) {
   const int saved_error = errno;
   auto number = reinterpret_cast<std::uintptr_t>(info->si_value.sival_ptr);
@@ -103,7 +103,8 @@ std::string demangled(const char* name) {
   return text ? text.get() : name;
 }
 
-// Where the program itself lies, if its functions have no names here: it was linked without -rdynamic.
+// The load address of the program itself if its functions have no names here, because it was linked without
+// -rdynamic.
 const void* nameless_program() {
   static const void* const base = [] {
     Dl_info info{};
@@ -124,7 +125,7 @@ std::string describe_frame(void* address) {
   return where + (info.dli_fbase == nameless_program() ? "  (no name: link the program with -rdynamic)" : "");
 }
 
-// "(NAME): STATE" and where in the kernel it waits.
+// "(NAME): STATE" and the kernel function that it waits in.
 std::string describe_thread(const std::string& directory, std::string_view id) {
   const std::string stat = read_line(directory + "/stat");
   const std::size_t state = stat.rfind(") ");
@@ -134,7 +135,7 @@ std::string describe_thread(const std::string& directory, std::string_view id) {
 }
 
 std::string frames_of(pid_t thread, const std::string& directory, TimePoint deadline) {
-  // For a moment every thread may: one that still returns from the handler, for instance.
+  // Every thread may block it for a moment, for instance while it returns from the handler.
   if (blocks_signal(directory)) {
     std::this_thread::sleep_for(kMoment);
     if (blocks_signal(directory)) return "    (takes no signals)\n";
@@ -143,7 +144,7 @@ std::string frames_of(pid_t thread, const std::string& directory, TimePoint dead
     case Answer::kNone: return "    (did not answer)\n";
     case Answer::kStuck:
       stack_signal = 0;  // its handler may still write to `request`
-      return "    (is stuck while it notes its stack; no others are asked)\n";
+      return "    (is stuck while it records its stack; other threads are not asked)\n";
     case Answer::kFrames: break;
   }
   std::string text;
@@ -156,7 +157,7 @@ std::string frames_of(pid_t thread, const std::string& directory, TimePoint dead
 
 bool prepare_stacks() {
   if (stack_signal != 0) return true;
-  // The first use loads libgcc, which takes locks and memory.
+  // The first call loads libgcc, which takes locks and memory.
   std::array<void*, 4> ignored;
   backtrace(ignored.data(), static_cast<int>(ignored.size()));
   struct sigaction ours{};

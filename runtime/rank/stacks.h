@@ -1,9 +1,9 @@
-// The stacks of all threads of this process, while it lives: also when its main thread is in a deadlock.
+// The stacks of all threads of this running process, even if its main thread is in a deadlock.
 //
-// A signal makes each thread, one after the other, note where it is; only addresses, so that the handler
-// needs no lock and no memory. The asking thread, which is not shown, makes text of them. A thread that
-// blocks the signal or does not answer is shown as the kernel sees it. One signal and one handler per
-// process; functions are called from one thread.
+// A signal makes one thread after the other record where it is: only addresses, so the handler needs no lock
+// and no memory. The calling thread, which is not shown, turns them into text. If a thread blocks the signal
+// or does not answer, its state in the kernel is shown instead. One signal and one handler per process; call
+// all functions from one thread.
 #pragma once
 
 #include <chrono>
@@ -11,12 +11,12 @@
 
 namespace muster {
 
-// Takes a real-time signal that the program has no handler for, and loads what unwinding needs. False if none
-// is left. Calling it again keeps the first.
+// Chooses a real-time signal without a handler, and loads the code that unwinding needs. Returns false if no
+// signal is free. A second call keeps the first signal.
 bool prepare_stacks();
 
-// At most `limit`, whatever the threads do. After prepare_stacks(). Interrupts system calls of the program
-// that a handler interrupts (SA_RESTART is set).
+// Takes at most `limit`, whatever the threads do. Call prepare_stacks() first. The handler interrupts system
+// calls of the program (SA_RESTART is set).
 std::string describe_stacks(std::chrono::milliseconds limit);
 
 }  // namespace muster

@@ -14,7 +14,7 @@ constexpr std::string_view kOtherPart = "other sections";
 
 }  // namespace
 
-// Of names that are new each time only the first few are told apart.
+// If names are new each time, only the first few have parts of their own.
 void StepTime::add(Parts& parts, std::string_view part, Duration time) {
   part = part.substr(0, kMaxNameBytes);
   auto found = std::ranges::find(parts, part, &Parts::value_type::first);
@@ -109,7 +109,7 @@ RankSteps StepTime::total() const {
 }
 
 StepTime& step_time() {
-  static auto* time = new StepTime;  // for a Job in static storage, which may go after all static objects
+  static auto* time = new StepTime;  // never destroyed: a Job in static storage may outlive it otherwise
   return *time;
 }
 

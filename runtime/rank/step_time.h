@@ -1,10 +1,10 @@
 // Where the time of this rank's steps goes: reading data, waiting for other ranks, checkpoints, the user's
-// sections; what is left is computing.
+// sections; the rest is computing.
 //
-// Process-wide, as sections are. Who reads or waits says so; of parts inside a part the outer one counts. The
-// first step that is counted begins where one before it ended, or where a Checkpointer has restored: what a
-// program does before is no step. Costs some 100 ns a part. Safe from any thread, meant for the training
-// thread; the class reads no clock.
+// Process-wide, as sections are. The code that reads or waits marks its part; of nested parts only the
+// outermost counts. The first counted step begins where the previous step ended, or where a Checkpointer
+// restored: work before that is not part of a step. A part costs some 100 ns. Safe from any thread, meant for
+// the training thread; the class reads no clock.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace muster {
 constexpr std::string_view kDataPart = "data";                // waiting for a batch, or reading it
 constexpr std::string_view kComputePart = "compute";          // the rest
 constexpr std::string_view kCommunicatePart = "communicate";  // waiting for other ranks
-constexpr std::string_view kCheckpointPart = "checkpoint";    // training stands still for one
+constexpr std::string_view kCheckpointPart = "checkpoint";    // the training waits for a checkpoint
 
 class StepTime {
  public:
@@ -33,27 +33,26 @@ class StepTime {
     std::string part;
     TimePoint since;
   };
-  // Ends what has begun inside of it, too. Nothing if the step has ended since: that part was around steps.
+  // Also ends the parts that began inside it. Empty if the step has ended since: the part was around steps.
   std::optional<Ended> end(Token token, TimePoint now);
   using Parts = std::vector<std::pair<std::string, Duration>>;
-  // Of what a part that has ended took in this step these others get theirs, in this order, as far as it
-  // goes.
+  // Reassigns time of an ended part of this step to these other parts, in this order, as far as it lasts.
   void divide(std::string_view part, const Parts& others);
-  // How long this rank's own work took, computing and reading data; nothing if nobody waited for other ranks,
-  // so that it may be any, or somebody still does: an error ended it.
+  // Returns how long this rank's own work took: computing and reading data. Empty if no part waited for other
+  // ranks, because then it may contain waiting; or if such a part is still open, because an error ended it.
   std::optional<Duration> step_ended(TimePoint now);
 
-  // This step meets the others of a group, by its word; "": the world.
+  // Records that this step communicates within a group, named by its key; "": the world.
   void meets(std::string_view group);
-  // With whom this rank trains: the group that its newest step has met which has met any, "" where that were
-  // several. Of a step that meets nobody the one before it tells.
+  // The group that this rank trains with: the group of the newest step that communicated, or "" if that step
+  // used several groups. Steps without communication do not change it.
   std::string group() const;
 
-  // When the last step ended, one that is not counted included.
+  // When the last step ended, even if it does not count.
   std::optional<TimePoint> step_began() const;
-  // Since when a part of this name lasts.
+  // When the open part with this name began.
   std::optional<TimePoint> open_since(std::string_view part) const;
-  // Of the steps that have ended; the rank is 0.
+  // Over the completed steps; the rank is 0.
   RankSteps total() const;
 
  private:
@@ -61,7 +60,7 @@ class StepTime {
     Token token = 0;
     std::string part;
     TimePoint since;
-    Parts before;  // of this step
+    Parts before;  // the parts of this step when it began
   };
   static void add(Parts& parts, std::string_view part, Duration time);
 
@@ -69,7 +68,7 @@ class StepTime {
   Token last_token_ = 0;
   std::vector<Open> open_;
   std::optional<TimePoint> step_began_;
-  std::optional<std::string> met_;  // in this step
+  std::optional<std::string> met_;  // group of this step
   std::string group_;
   Parts step_;
   Parts total_;
@@ -78,10 +77,10 @@ class StepTime {
 
 StepTime& step_time();
 
-// Ends a part of step_time() now, and has it in the trace. False if the step has ended since.
+// Ends a part of step_time() now, and adds it to the trace. Returns false if the step has ended since.
 bool end_step_part(StepTime::Token token);
 
-// Begins a part of step_time() now, and ends it as it goes.
+// Begins a part of step_time() now; its destructor ends it.
 class InStepPart {
  public:
   explicit InStepPart(std::string_view part) : token_(step_time().begin(part, Clock::now())) {}

@@ -7,13 +7,13 @@
 
 namespace muster {
 
-// Never destroyed: a Job may be in static storage.
+// The file is never destroyed: a Job may be in static storage.
 void start_trace(const std::string& path, int rank) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (path.empty() || trace_file() != nullptr) return;
   auto file = TraceFile::open(path, rank);
-  if (!file) return log::warning("rank {} leaves no trace: {}", rank, file.error().message());
+  if (!file) return log::warning("rank {} writes no trace: {}", rank, file.error().message());
   detail::current_trace.store(file->release(), std::memory_order_release);
   std::atexit(flush_trace);
 }

@@ -1,6 +1,6 @@
 // The trace of this process: what the runtime does on this rank and when, for `launch trace`.
 //
-// Process-wide, as step_time() is. Where no trace is wanted, as a rule, all of it costs a look at a pointer.
+// Process-wide, as step_time() is. Without a trace, the usual case, all of it costs one check of a pointer.
 // Safe from any thread.
 #pragma once
 
@@ -17,15 +17,15 @@ namespace muster {
 namespace detail {
 inline std::atomic<TraceFile*> current_trace = nullptr;
 }
-// Null where no trace is wanted.
+// Null without a trace.
 inline TraceFile* trace_file() {
   return detail::current_trace.load(std::memory_order_acquire);
 }
 
-// From now on there is one, in the file of this path, if that can be written: else a warning says why not.
-// Nothing if the path is empty, or there is one.
+// Starts the trace in this file; warns with the reason if the file cannot be written. Does nothing if the
+// path is empty, or if a trace was started before.
 void start_trace(const std::string& path, int rank);
-// What is in the trace so far is in its file. Never throws.
+// Writes the trace so far to its file. Never throws.
 void flush_trace() noexcept;
 
 // The inside of a JSON object for an event: "step":3.
@@ -33,7 +33,7 @@ inline std::string trace_argument(std::string_view name, std::int64_t value) {
   return fmt::format("\"{}\":{}", name, value);
 }
 
-// Puts into the trace how long it has lived. The name must outlive it.
+// Adds its own lifetime to the trace. The name must outlive it.
 class Traced {
  public:
   Traced(TraceTrack track, std::string_view name) : file_(trace_file()), track_(track), name_(name) {

@@ -24,7 +24,7 @@ struct Listeners {
   std::map<const void*, std::function<void(const TrainingLoop&)>> of;
 };
 Listeners& listeners() {
-  static auto* all = new Listeners;  // for models that are gone only after all static objects
+  static auto* all = new Listeners;  // never destroyed: models may outlive all static objects
   return *all;
 }
 

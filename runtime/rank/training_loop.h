@@ -1,8 +1,8 @@
-// Which loop over a DataLoader the calling thread is in, and with which batch.
+// The DataLoader loop that the calling thread is in, and its current batch.
 //
-// For an error in the body of a loop that says nothing of data (a sample of a wrong shape is often seen by
-// the model first), and for who must know that a rank has come to the end of its data. For loaders; each
-// thread has its own. Nothing is formatted unless somebody asks.
+// Used by errors in the body of a loop that do not mention data (often the model is the first to see a sample
+// of a wrong shape), and to tell other ranks that this one has reached the end of its data. Called by
+// loaders; each thread has its own loop. Nothing is formatted until a caller asks.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace muster {
 
-// Over what is left of a loader's epochs up to `end`. No loader: none. `rank` of `world_size`: its part of
-// the data, as it was made with.
+// A loop over the rest of a loader's epochs up to `end`. loader == 0: no loop. `rank` and `world_size` are
+// the loader's.
 struct TrainingLoop {
   std::uint64_t loader = 0;
   std::int64_t end = 0;
@@ -22,25 +22,26 @@ struct TrainingLoop {
   bool operator==(const TrainingLoop&) const = default;
 };
 
-// A number that no other has had in this process.
+// A number that is unique in this process.
 std::uint64_t new_loader_number();
-// Until the loader says otherwise; `describe` must be callable until then. `memory`: where its tensors lie.
+// Sets the current batch, until the loader replaces it; `describe` must be callable until then. `memory`: the
+// addresses of its tensors.
 void take_batch(const TrainingLoop& loop, std::function<std::string()> describe,
                 std::vector<const void*> memory = {});
 void put_batch_back(std::uint64_t loader);
-// The loader goes. If an exception is the reason, what it would say now stays to be asked for.
+// Called when a loader is destroyed. If an exception is the reason, keeps the description of its batch.
 void forget_batch(std::uint64_t loader);
-// Whether a loader of this process has ever given one, in any thread.
+// True if a loader of this process, in any thread, has returned a batch.
 bool batch_was_taken();
-// All its batches have been taken.
+// Records that all batches of this loop have been taken.
 void end_loop(const TrainingLoop& loop);
 
-// Empty if there is none.
+// Empty without a current batch.
 std::string batch_in_hand();
-// Whether a tensor of that batch lies there.
+// True if a tensor of that batch is at this address.
 bool is_in_hand(const void* memory);
 TrainingLoop current_loop();
-// Called by end_loop(), until the same owner stops it, which waits for one that runs.
+// end_loop() calls the listener until its owner stops it; stopping waits for a call in progress.
 void listen_to_loop_ends(const void* owner, std::function<void(const TrainingLoop&)> listener);
 void stop_listening_to_loop_ends(const void* owner);
 

@@ -25,17 +25,17 @@ namespace muster {
 namespace {
 
 constexpr int kExitPreempted = 75;  // EX_TEMPFAIL: start it again
-// A program with a loop and data of its own may train for hours and report no step.
+// A program with its own loop and data may train for hours and never report a step.
 constexpr std::chrono::seconds kWrongUseLimit{30};
 
-// Process-wide, as the handler that the C++ runtime calls without arguments, and never destroyed: a static
-// object's destructor may throw.
+// Process-wide, because the C++ runtime calls the handler without arguments. Never destroyed, because a
+// static object's destructor may throw.
 std::string& who() {
   static auto* text = new std::string;
   return *text;
 }
 
-// Set by the training thread, asked by any.
+// The training thread sets them; any thread may read them.
 struct Explanation {
   std::mutex mutex;
   Explain of_model;
@@ -46,7 +46,7 @@ Explanation& explanation() {
   return *one;
 }
 
-// Of an exception that another is nested in, its own.
+// For an exception with another one nested in it, returns the type of the outer one.
 std::string current_exception_type() {
   int status = 0;
   const std::type_info* type = abi::__cxa_current_exception_type();
@@ -67,7 +67,7 @@ TimePoint& began() {
   return when;
 }
 
-// And not of communication.
+// True for a torch error, except one of communication.
 bool is_of_torch() {
   try {
     throw;
@@ -80,7 +80,7 @@ bool is_of_torch() {
   }
 }
 
-// Wrong use of a function, such as of an option, before anything that looks like training.
+// True for wrong use of a function, such as a wrong option, before anything that looks like training.
 bool is_wrong_use() {
   const std::type_info* type = abi::__cxa_current_exception_type();
   const bool wrong =
@@ -98,7 +98,7 @@ OnAllRanks nature_of_current_exception() {
   }
 }
 
-// What a Preempted says; nothing of any other.
+// The message of a Preempted; empty for any other exception.
 std::optional<std::string> preemption() {
   try {
     throw;
@@ -111,7 +111,7 @@ std::optional<std::string> preemption() {
 
 [[noreturn]] void on_terminate() {
   static std::atomic_flag entered;
-  if (entered.test_and_set()) pause();  // another thread is at it
+  if (entered.test_and_set()) pause();  // another thread is already ending the process
   if (std::current_exception() == nullptr) {
     const std::string message = "std::terminate was called without an exception";
     std::fprintf(stderr, "%s%s\n", who().c_str(), message.c_str());
@@ -120,7 +120,7 @@ std::optional<std::string> preemption() {
     std::abort();
   }
   if (const auto message = preemption()) {
-    // Expected: a line for the user, and no failure.
+    // Expected: print a line for the user, and do not report a failure.
     std::fprintf(stderr, "%s%s\n", who().c_str(), message->c_str());
     std::fflush(nullptr);
     flush_trace();
@@ -190,7 +190,7 @@ std::string describe_current_exception() {
     of_model = explanation().of_model;
     of_call = explanation().of_call;
   }
-  // Of both, where both know something: a rank at the end of its data may be in a collective of another kind.
+  // Ask both: a rank at the end of its data may also be in a different collective than the others.
   const std::string explained = (of_call ? of_call(text) : "") + (of_model ? of_model(text) : "");
   if (!explained.empty() || !is_of_torch()) return text + explained;
   const std::string batch = batch_in_hand();
@@ -213,7 +213,7 @@ std::string cause_of_current_exception() {
 
 void handle_uncaught_exceptions(const std::string& rank, TimePoint now) {
   began() = now;
-  // A launcher says whose line it is, and tells one that several ranks print once.
+  // A launcher prefixes the rank, and prints a line that several ranks share only once.
   who() = std::getenv("MUSTER_JOB_ID") == nullptr ? "rank " + rank + ": " : "";
   std::set_terminate(on_terminate);
 }

@@ -1,13 +1,13 @@
-// The seed of a rank that was forked: as random as that of one that was executed, unless the program has
-// chosen one.
+// The random seed of a forked rank: as random as that of an executed rank, unless the program has chosen a
+// seed.
 //
-// Process-wide, like torch's generator. Once, right after the fork.
+// Process-wide, like torch's generator. Call it once, right after the fork.
 #pragma once
 
 namespace muster {
 
-// torch draws the CPU generator's seed when it is first touched, which happened before main here: all forks
-// of a template have that one. Draws another, if it is still the one from before main.
+// torch draws the CPU generator's seed at first use, which happened before main here, so all forks of a
+// template share it. If it still has that seed, this draws another one.
 void draw_seed_unless_chosen();
 
 }  // namespace muster

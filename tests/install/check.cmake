@@ -47,6 +47,6 @@ file(WRITE ${other}/include/torch/headeronly/version.h
 refused("was built with LibTorch 2\\.[0-9.]+, and LibTorch 2.99.0 was found in .*: name a LibTorch 2\\.[0-9]+ with"
   ${CMAKE_COMMAND} -G Ninja -S ${SOURCE} -B ${SCRATCH}/refused -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix
   -DMUSTER_TORCH_DIR=${other})
-refused("^muster: this program was built with LibTorch 2\\.[0-9.]+, and has loaded LibTorch 2.99.0 from [^ ]*libother_torch.so: "
+refused("^muster: this program was built with LibTorch 2\\.[0-9.]+, but has loaded LibTorch 2.99.0 from [^ ]*libother_torch.so: "
   ${CMAKE_COMMAND} -E env LD_PRELOAD=${BUILD}/tests/libother_torch.so ${SCRATCH}/build/outside)
 file(REMOVE_RECURSE ${SCRATCH})

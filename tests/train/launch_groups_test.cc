@@ -69,7 +69,7 @@ TEST(LaunchGroups, OfARankThatHangsTheOtherGroupIsNotAccused) {
     else if (!text.starts_with("rank 2:") && !text.starts_with("rank 3:"))
       others.push_back(text);
   }
-  EXPECT_THAT(missing, HasSubstr(" of the group 'right (group 1)': "));
+  EXPECT_THAT(missing, HasSubstr(" of group 'right (group 1)': "));
   EXPECT_THAT(others, testing::IsEmpty());
 }
 

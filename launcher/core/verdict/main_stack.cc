@@ -11,21 +11,20 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr std::string_view kCollective = "collective ";
+constexpr std::string_view kCollective = "newest collective in group '";
 
-// "41 of the group 'world', which has ended 40: all_reduce of Float [4]".
+// Reads the rest of the line: world': #41 all_reduce of Float [4], finished up to #40. The group's name may
+// contain anything.
 void read_collective(std::string_view line, std::map<std::string, MainStack::Collective>& into) {
-  constexpr std::string_view kOfGroup = " of the group '";
-  constexpr std::string_view kEnded = "', which has ended ";
-  const std::size_t group = line.find(kOfGroup);
-  const std::size_t ended = line.rfind(kEnded);
-  const std::size_t text = ended == std::string_view::npos ? ended : line.find(": ", ended);
-  if (group == std::string_view::npos || text == std::string_view::npos || ended < group + kOfGroup.size())
-    return;
-  const auto number = parse_number<std::int64_t>(line.substr(0, group));
-  if (!number) return;
-  const std::size_t name = group + kOfGroup.size();
-  into[std::string(line.substr(name, ended - name))] = {*number, std::string(line.substr(text + 2))};
+  constexpr std::string_view kNumber = "': #";
+  const std::string_view described = line.substr(0, line.rfind(", finished up to #"));
+  const std::size_t name_end = described.rfind(kNumber);
+  if (described.size() == line.size() || name_end == std::string_view::npos) return;
+  const std::string_view numbered = described.substr(name_end + kNumber.size());
+  const std::size_t space = numbered.find(' ');
+  const auto number = parse_number<std::int64_t>(numbered.substr(0, space));
+  if (!number || space == std::string_view::npos) return;
+  into[std::string(line.substr(0, name_end))] = {*number, std::string(numbered.substr(space + 1))};
 }
 
 std::string_view trimmed(std::string_view line) {

@@ -22,7 +22,7 @@ namespace {
 constexpr int kOmpPauseHard = 2;
 constexpr int kMemoryDevices = 1;  // major number of null, zero, full, random, urandom
 constexpr std::uint64_t kMaxBytes = 64 << 20;
-// An OpenMP pool's threads are told to end, and need a moment for it.
+// The OpenMP pool's threads need a moment to end.
 constexpr int kTries = 50;
 constexpr useconds_t kTryUs = 1000;
 
@@ -74,7 +74,7 @@ bool is_locked(int fd) {
   return info && info->find("\nlock:") != std::string::npos;
 }
 
-// Empty if a fork may share it or reopen it.
+// Empty if a fork may share the descriptor or reopen it.
 std::string descriptor(int fd, std::vector<int>& files) {
   struct stat status{};
   if (fstat(fd, &status) < 0 || S_ISDIR(status.st_mode)) return "";
@@ -82,7 +82,7 @@ std::string descriptor(int fd, std::vector<int>& files) {
   if (!S_ISREG(status.st_mode)) return fmt::format("it has {} open", target_of(fd));
   const bool writable = (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY;
   if (status.st_nlink == 0 && writable)
-    return fmt::format("it has {} open for writing, which is unlinked", target_of(fd));
+    return fmt::format("it has a deleted file open for writing, {}", target_of(fd));
   if (is_locked(fd)) return fmt::format("it holds a lock on {}", target_of(fd));
   if (!reopen(fd)) return fmt::format("{} cannot be opened again: {}", target_of(fd), std::strerror(errno));
   files.push_back(fd);

@@ -25,12 +25,12 @@ namespace {
 
 using Kind = TemplateAnswer::Kind;
 constexpr int kExitNotSettled = 127;
-constexpr std::size_t kNameBytes = 16;  // of a thread, the kernel's limit
+constexpr std::size_t kNameBytes = 16;  // the kernel's limit for a thread's name
 
 struct Template {
   int socket;
   pid_t agent;
-  std::array<char, kNameBytes> name{};  // as it was executed
+  std::array<char, kNameBytes> name{};  // as when it was executed
   std::vector<int> files;
   ForkHooks hooks;
 };
@@ -40,17 +40,17 @@ struct Template {
   _exit(0);
 }
 
-// Who made the socket's other end. 0: this is no such socket.
+// The process that created the socket's other end. 0: not such a socket.
 pid_t peer_of(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
   return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
 }
 
-// fork(), but the child's parent is this process's own, which glibc's cannot do. What that does besides: the
-// thread's cached id is set by the kernel here; the locks of malloc and stdio are free, since there is one
-// thread; pthread_atfork's handlers do not run. clone3 would refuse SIGCHLD with CLONE_PARENT, and without it
-// a debugger takes the child for a thread.
+// fork(), except that the child's parent is this process's own parent, which glibc cannot do. glibc's other
+// work is not needed: the kernel sets the thread's cached id here; malloc's and stdio's locks are free,
+// because there is only one thread; pthread_atfork's handlers do not run. clone3 rejects SIGCHLD with
+// CLONE_PARENT, and without SIGCHLD a debugger takes the child for a thread.
 pid_t fork_sibling(int& pidfd) {
   int* tid = nullptr;
   void* robust = nullptr;
@@ -94,7 +94,7 @@ void become_worker(const Template& self, const ForkOrder& order, const std::vect
   prctl(PR_SET_NAME, self.name.data());
 }
 
-// True in the worker.
+// Returns true in the worker.
 bool fork_one(const Template& self, const TemplateMessage& message) {
   const auto order = decode_fork_order(message.text);
   if (!order || message.fds.size() != std::size_t{3}) _exit(1);
@@ -117,12 +117,12 @@ bool fork_one(const Template& self, const TemplateMessage& message) {
   return false;
 }
 
-// This process, if it is what the agent executed.
+// Describes this process, if it is the one that the agent executed.
 Template recognise(int socket, const ForkHooks& hooks) {
   const pid_t agent = peer_of(socket);
   if (agent == 0) {
-    // Not a template, and not a rank either: training here would be a second one beside the workers.
-    std::fprintf(stderr, "muster: %s is set, but there is no agent at it\n", kTemplateVariable);
+    // Neither a template nor a rank: a training here would run in addition to the workers.
+    std::fprintf(stderr, "muster: %s is set, but no agent uses its socket\n", kTemplateVariable);
     _exit(0);
   }
   if (getppid() != agent) refuse(socket, "init() was called in a child of the program");
@@ -138,8 +138,8 @@ bool serve_as_template(const ForkHooks& hooks) {
   if (variable == nullptr) return false;
   Template self = recognise(parse_number<int>(variable).value_or(-1), hooks);
   unsetenv(kTemplateVariable);
-  open_standard_streams();  // a worker's own must not land there while they are on their way
-  std::fflush(nullptr);     // else each worker would print what is buffered
+  open_standard_streams();  // a worker's own files must not get these numbers while they are sent
+  std::fflush(nullptr);     // otherwise each worker would print the buffered text
   std::cout.flush();
   std::clog.flush();
   ForkSafety safety = check_fork_safety(self.socket);
@@ -147,7 +147,7 @@ bool serve_as_template(const ForkHooks& hooks) {
   self.files = std::move(safety.files);
   if (!send_template_message(self.socket, encode(TemplateAnswer{Kind::kReady, kTemplateVersion}), {}))
     _exit(0);
-  prctl(PR_SET_NAME, "muster-template");  // who sees the name knows that it is ready
+  prctl(PR_SET_NAME, "muster-template");  // this name tells observers that it is ready
   for (;;) {
     const auto message = receive_template_message(self.socket, -1);
     if (!message) _exit(0);

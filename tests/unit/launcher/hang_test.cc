@@ -248,9 +248,9 @@ TEST(Hang, SaysWhichRankHasNotComeToACollective) {
   hang.add(stall(1, 4));
   hang.add_stacks(
       Rank(0), NodeId(0),
-      "collective 9 of the group 'world', which has ended 8: broadcast of Long [2]\nall_reduce\nmain\n");
+      "newest collective in group 'world': #9 broadcast of Long [2], finished up to #8\nall_reduce\nmain\n");
   hang.add_stacks(Rank(1), NodeId(0),
-                  "collective 8 of the group 'world', which has ended 8: barrier\nread\nmain\n");
+                  "newest collective in group 'world': #8 barrier, finished up to #8\nread\nmain\n");
   EXPECT_THAT(hang.evidence(),
               ElementsAre("rank 1: read", "rank 1: main",
                           "rank 1 has not entered collective 9 of group 'world': broadcast of Long [2]",

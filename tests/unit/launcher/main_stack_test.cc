@@ -109,18 +109,20 @@ TEST(MainStack, BeginsWithWhatTheRankIsAtIfThatIsSaid) {
 
 TEST(MainStack, SaysWhoHasNotComeToTheNewestCollectiveOfAGroup) {
   const auto in_collective = [](std::int64_t number, std::int64_t ended) {
-    return main_stack_of(
-        fmt::format("collective 7 of the group 'left, which has ended 3: ', which has ended 7: barrier\n"
-                    "collective {} of the group 'world', which has ended {}: all_reduce of Float [4]\n{}",
-                    number, ended, waits(1)));
+    return main_stack_of(fmt::format(
+        "newest collective in group 'left': #3 a, finished up to #3': #7 barrier, finished up to #7\n"
+        "newest collective in group 'world': #{} all_reduce of Float [4], finished up to #{}\n{}",
+        number, ended, waits(1)));
   };
   const std::map<Rank, MainStack> stacks{{Rank(0), in_collective(41, 40)}, {Rank(1), in_collective(40, 40)}};
   EXPECT_EQ(stacks.at(Rank(0)).frames, main_stack_of(waits(1)).frames);
-  EXPECT_EQ(stacks.at(Rank(0)).collectives.at("left, which has ended 3: ").number, 7);
+  EXPECT_EQ(stacks.at(Rank(0)).collectives.at("left': #3 a, finished up to #3").number, 7);
   EXPECT_THAT(missing_in_collectives(stacks),
               ElementsAre("rank 1 has not entered collective 41 of group 'world': all_reduce of Float [4]"));
   EXPECT_THAT(
-      main_stack_of("collective x of the group 'a', which has ended 1: b\ncollective 3\n").collectives,
+      main_stack_of(
+          "newest collective in group 'a': #x b, finished up to #1\nnewest collective in group 'a': #3\n")
+          .collectives,
       IsEmpty());
 }
 

@@ -187,7 +187,7 @@ TEST(Job, SaysHowManyRanksHaveCome) {
     try {
       init({.timeout = std::chrono::seconds(1)});
     } catch (const std::runtime_error& error) {
-      require(error.what() == std::string("1 of 3 ranks have come to muster::init()"), error.what());
+      require(error.what() == std::string("1 of 3 ranks have reached muster::init()"), error.what());
       return;
     }
     throw std::runtime_error("init() did not throw");
@@ -344,7 +344,7 @@ TEST(Job, TellsItsAgentWhatItDoes) {
 
 TEST(Job, MustBeThereBeforeItIsAskedAndTold) {
   EXPECT_THAT([] { muster::step(1); },
-              ThrowsMessage<std::logic_error>("muster::step: there is no Job: init() comes first"));
+              ThrowsMessage<std::logic_error>("muster::step: there is no Job yet: call init() first"));
   EXPECT_THROW(committed(1), std::logic_error);
   EXPECT_THROW(resume_step(), std::logic_error);
   EXPECT_THROW(preemption_noticed(), std::logic_error);
