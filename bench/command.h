@@ -1,4 +1,4 @@
-// Starting what the benchmarks measure, with its output out of the way, and waiting for its end.
+// Starts the programs that the benchmarks measure, hides their output, and waits for their end.
 #pragma once
 
 #include <csignal>
@@ -23,8 +23,8 @@ namespace muster::bench {
 
 using Command = std::vector<std::string>;
 
-// A program of the Python that the benchmarks' LibTorch belongs to, such as "torchrun": its path, or nothing
-// if that LibTorch came without Python.
+// The path of a program, such as "torchrun", of the Python that the benchmarks' LibTorch belongs to. Empty if
+// that LibTorch came without Python.
 inline std::string torch_program(const std::string& name) {
   const std::filesystem::path python = MUSTER_TORCH_PYTHON;
   return python.empty() ? "" : (python.parent_path() / name).string();
@@ -51,8 +51,8 @@ inline bool runs_well(const Command& command) {
   return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-// Runs the command with `file` as its last argument, and gives the JSON that it writes there; null if it
-// failed.
+// Runs the command with `file` as its last argument, and returns the JSON that the command writes there; null
+// if it failed.
 inline nlohmann::json figures_of(Command command, const std::filesystem::path& file) {
   std::filesystem::remove(file);
   command.push_back(file);
@@ -60,14 +60,14 @@ inline nlohmann::json figures_of(Command command, const std::filesystem::path& f
   return nlohmann::json::parse(read_file(file, 4096).value_or(""), nullptr, false);
 }
 
-// Whether a child of ours has ended; waits for that as long as it may. It is not reaped.
+// Waits up to the limit for a child of ours to end, and returns whether it has ended. Does not reap it.
 inline bool ends_within(pid_t pid, int milliseconds) {
   const UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   pollfd waiting{pidfd.get(), POLLIN, 0};
   return poll(&waiting, 1, milliseconds) > 0;
 }
 
-// The status, as waitpid() gives it, of a child of ours that ends in time; one that does not is ended.
+// Returns the waitpid() status of a child of ours if it ends in time; otherwise kills it.
 inline std::optional<int> status_within(pid_t pid, int milliseconds) {
   const bool hung = !ends_within(pid, milliseconds);
   if (hung) kill(pid, SIGTERM);
@@ -77,7 +77,7 @@ inline std::optional<int> status_within(pid_t pid, int milliseconds) {
   return hung ? std::nullopt : std::optional(status);
 }
 
-// A child of ours becomes the command, with these variables on top of its own; what it prints goes to a file.
+// Starts the command as a child, with these variables added to the environment. Its output goes to a file.
 [[noreturn]] inline void become(const Command& command, const std::map<std::string, std::string>& environment,
                                 const std::string& output) {
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);

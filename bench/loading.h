@@ -1,5 +1,5 @@
-// What the programs that measure loading share: a way of loading is a function that gives one batch after the
-// other, and is timed in a process of its own.
+// Shared by the programs that measure loading. A way of loading is a function that returns one batch after
+// the other; each is timed in its own process.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,16 @@
 
 namespace muster::bench {
 
-// The number of samples in the next batch. Never ends: one epoch follows the other.
+// Returns the number of samples in the next batch. Never ends: one epoch follows the other.
 using NextBatch = std::function<std::int64_t()>;
-// Makes a loader with so many workers: the clock runs.
+// Makes a loader with this number of workers; the clock runs.
 using Open = std::function<NextBatch(int workers)>;
-// Opens the dataset at this path: the clock does not run yet.
+// Opens the dataset at this path; the clock does not run yet.
 using Prepare = std::function<Open(const std::string& data)>;
 using Forms = std::map<std::string, Prepare>;
 
-// The batches of a muster::DataLoader over `dataset`, which it keeps; `count` tells how many samples one has.
+// The batches of a muster::DataLoader over `dataset`, which it keeps. `count` returns a batch's number of
+// samples.
 template <class Loader, class Dataset, class Count>
 NextBatch batches_of(std::shared_ptr<const Dataset> dataset, std::shared_ptr<Loader> loader, Count count) {
   static constexpr std::int64_t kForEver = std::int64_t{1} << 40;
@@ -37,7 +38,7 @@ NextBatch batches_of(std::shared_ptr<const Dataset> dataset, std::shared_ptr<Loa
   };
 }
 
-// A resident or peak memory of this process: "VmRSS", "VmHWM".
+// The resident ("VmRSS") or peak ("VmHWM") memory of this process.
 inline double memory_mib(const std::string& name) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -58,7 +59,7 @@ inline double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// Figures of one run, which lasts `seconds` after a warm-up of a tenth of a second.
+// The figures of one run of `seconds`, after a warm-up of a tenth of a second.
 inline nlohmann::json measure(const Open& open, int workers, double seconds) {
   const std::int64_t opened = now_ns();
   const NextBatch next = open(workers);

@@ -1,5 +1,5 @@
-// What the benchmarks share: monotonic time, medians, and a table of contenders measured in turn (A B A B
-// ...) with ratios to the first of them. Prints a table, or JSON for machines.
+// Shared by the benchmarks: monotonic time, medians, and a table of contenders measured in turn (A B A B ...)
+// with ratios to the first contender. Prints a table, or JSON for machines.
 #pragma once
 
 #include <algorithm>
@@ -37,8 +37,8 @@ struct Interval {
   double high = 0;
 };
 
-// Where the ratio of the medians lies with 95 % confidence: a bootstrap of the pairs (a[i], b[i]), which were
-// measured beside each other. The same each time it is asked.
+// The 95 % confidence interval of the ratio of the medians: a bootstrap of the pairs (a[i], b[i]), which were
+// measured one after the other. Deterministic.
 inline Interval ratio_interval(const std::vector<double>& a, const std::vector<double>& b) {
   CHECK(!a.empty() && a.size() == b.size());
   std::mt19937_64 random(1);
@@ -55,14 +55,14 @@ inline Interval ratio_interval(const std::vector<double>& a, const std::vector<d
   return {percentile(ratios, 0.025), percentile(ratios, 0.975)};
 }
 
-// One contender's measured values in one case ("4 ranks").
+// One contender's values in one case ("4 ranks").
 struct Series {
   std::string contender;
   std::vector<double> values;
-  std::string note;  // what was wrong, or why there are no values
+  std::string note;  // the problem, or the reason for missing values
 };
 
-// Rows in the order given; ratios are medians to the first row's median.
+// Keeps the order of the rows. A ratio is a row's median divided by the first row's.
 inline void print_table(const std::string& title, const std::string& unit, const std::vector<Series>& rows) {
   fmt::print("{}\n  {:<28}{:>10}{:>10}{:>10}{:>6}{:>9}\n", title, "", "median", "min", "max", "n", "ratio");
   const double base = rows.empty() || rows[0].values.empty() ? 0 : median(rows[0].values);
@@ -90,7 +90,7 @@ inline nlohmann::json to_json(const std::string& title, const std::string& unit,
   return out;
 }
 
-// Tables as they are measured or, with --json, an array of them at the end.
+// Prints each table when it is measured or, with --json, an array of all tables at the end.
 class Report {
  public:
   explicit Report(bool json) : json_(json) {}

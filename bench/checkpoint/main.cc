@@ -1,6 +1,6 @@
-// Saving and restoring a large state: how long training is held up, how long until the checkpoint is
-// committed, and how long a restore takes, beside torch.save, torch.distributed.checkpoint, memcpy and raw
-// direct reads and writes, in one run.
+// Saving and restoring a large state: how long training waits, how long until the checkpoint is committed,
+// and how long a restore takes. Compared in one run with torch.save, torch.distributed.checkpoint, memcpy and
+// raw direct reads and writes.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -36,11 +36,11 @@ Series row(const std::string& contender, const json& result, const std::string& 
 struct Table {
   std::string title;
   std::string unit;
-  std::vector<Series> rows;  // ratios are to the first
+  std::vector<Series> rows;  // ratios are to the first row
 };
 
 std::vector<Table> tables_of(const json& ours, const json& memory, const json& theirs) {
-  return {{"training is held up",
+  return {{"training waits",
            "ms, the slowest rank",
            {row("memcpy of the share", ours, "memcpy"), row("Muster, first save", ours, "first blocked"),
             row("Muster", ours, "blocked"), row("Muster, in memory, first two", memory, "first blocked"),
@@ -69,18 +69,18 @@ std::vector<Table> tables_of(const json& ours, const json& memory, const json& t
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Checkpoints of a large state, beside PyTorch's");
+  CLI::App app("Checkpoints of a large state, compared with PyTorch's");
   std::string directory = "/tmp/muster-bench-checkpoint";
   std::string python = torch_program("python3");
   std::int64_t mib = 2048;
   int ranks = 2, rounds = 5;
   bool as_json = false;
-  app.add_option("--directory", directory, "where to write; its disk is what is measured")
+  app.add_option("--directory", directory, "where to write; the benchmark measures its disk")
       ->capture_default_str();
   app.add_option("--mib", mib, "size of the state")->capture_default_str();
   app.add_option("--ranks", ranks)->capture_default_str();
   app.add_option("--rounds", rounds)->capture_default_str();
-  app.add_option("--python", python, "one that has torch; none: Muster alone")->capture_default_str();
+  app.add_option("--python", python, "a Python with torch; empty: only Muster")->capture_default_str();
   app.add_flag("--json", as_json);
   CLI11_PARSE(app, argc, argv);
   fs::create_directories(directory);

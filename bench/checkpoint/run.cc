@@ -1,6 +1,6 @@
-// The ranks of the benchmark of checkpoints: saves and restores with Muster, beside memcpy, raw direct writes
-// and raw direct reads of the same bytes. Leaves what rank 0 has measured as JSON. With --memory, under
-// launch --memory-tier: saves to the agent's memory, and restores from there.
+// The ranks of the benchmark of checkpoints: saves and restores with Muster, and memcpy, raw direct writes
+// and raw direct reads of the same bytes. Writes rank 0's measurements as JSON. With --memory, under launch
+// --memory-tier: saves to the agent's memory, and restores from there.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
@@ -54,7 +54,7 @@ double seconds_since(std::int64_t begin_ns) {
   return static_cast<double>(now_ns() - begin_ns) * 1e-9;
 }
 
-// What the slowest rank took.
+// The time of the slowest rank.
 template <class Work>
 double together(Job& job, Work work) {
   job.barrier();
@@ -78,7 +78,7 @@ struct Memory {
   std::size_t size;
 };
 
-// Nothing of these files is in memory any more.
+// Removes these files from the page cache.
 void drop_caches(const std::string& directory) {
   sync();
   std::ofstream("/proc/sys/vm/drop_caches") << "1";
@@ -111,7 +111,7 @@ std::int64_t status_kib(const std::string& name) {
   return 0;
 }
 
-// Arithmetic that stays in the processor's caches; about 20 ms.
+// Arithmetic within the processor's caches; takes about 20 ms.
 double compute_step() {
   static const at::Tensor left = at::rand({256, 256});
   static at::Tensor sum = at::zeros({256, 256});
@@ -144,7 +144,7 @@ class Bench {
   std::string raw_path() const { return fmt::format("{}/raw-{}", plan_.directory, job_.rank()); }
   std::string checkpoints() const { return plan_.directory + "/checkpoints"; }
 
-  // Raw work and ours take turns: disks have better and worse times.
+  // Alternates raw work and ours, because a disk's speed varies over time.
   void saves() {
     torch::optim::SGD optimizer(net_.parameters(), torch::optim::SGDOptions(0.1));
     const Nothing dataset;
@@ -190,8 +190,8 @@ class Bench {
     result_["peak MiB of saving"] = {static_cast<double>(status_kib("VmHWM:")) / 1024};
   }
 
-  // A rank restores all of the state, of which each has saved its share. A memcpy of as many bytes takes
-  // turns with it.
+  // Each rank has saved its share; a rank restores the whole state. Alternates with a memcpy of as many
+  // bytes.
   void in_memory() {
     torch::optim::SGD optimizer(net_.parameters(), torch::optim::SGDOptions(0.1));
     const Nothing dataset;
@@ -201,10 +201,10 @@ class Bench {
     checkpoints.restore(state);
     for (int round = 0; round < plan_.rounds + 2; ++round) {
       checkpoints.step(state);
-      std::this_thread::sleep_for(std::chrono::seconds(1));  // the first one gets the memory
+      std::this_thread::sleep_for(std::chrono::seconds(1));  // the first save allocates the memory
       const double blocked = together(job_, [&] { checkpoints.step(state); });
       result_[round < 2 ? "first blocked" : "blocked"].push_back(blocked);
-      std::this_thread::sleep_for(std::chrono::seconds(1));  // and this one is hashed
+      std::this_thread::sleep_for(std::chrono::seconds(1));  // and hashing of this save ends
     }
     const auto bytes = static_cast<std::size_t>(plan_.mib) << 20;
     const Memory memory(bytes);

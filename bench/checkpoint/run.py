@@ -1,6 +1,6 @@
 """torch.save, torch.distributed.checkpoint and its async_save, for the benchmark of checkpoints.
 
-    run.py DIRECTORY MIB RANKS ROUNDS      leaves DIRECTORY/torch.json
+    run.py DIRECTORY MIB RANKS ROUNDS      writes DIRECTORY/torch.json
 """
 
 import json
@@ -41,7 +41,7 @@ def together(work):
 def run(rank, directory, mib, ranks, rounds, port):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
-    beside = dist.new_group()  # async_save's collectives run in a thread, beside those of together()
+    beside = dist.new_group()  # async_save runs collectives in a thread, at the same time as together()
     state = {f"weight{i}": torch.full((mib * (1 << 18) // 64 // 1024, 1024), 0.5) for i in range(64)}
     results = {}
     add = lambda name, value: results.setdefault(name, []).append(value)

@@ -1,9 +1,9 @@
-// An all-reduce, and a message there and back, of ranks on this host: over each backend, by a plain MPI
-// program beside them, and as floors, each rank's copying its tensor into shared memory and out of it again,
-// without waiting for anybody, and torch's operator over a backend that does nothing.
+// An all-reduce, and a message there and back, between ranks on this host, over each backend and in a plain
+// MPI program. There are two floors: each rank copies its tensor into shared memory and back without waiting
+// for another rank; and torch's operator over a backend that does nothing.
 //
-// Contenders are measured in turn, some calls at a time; a value is the mean of those calls on rank 0. The
-// backends' ranks are one job of `launch`, plain MPI's another one, which rests while it is not its turn.
+// Contenders are measured in turn, some calls at a time; a value is the mean of these calls on rank 0. The
+// backends' ranks are one job of `launch`; plain MPI's ranks are another, which sleeps until its turn.
 //
 //   collectives [--ranks 2,4] [--rounds 9] [--least 4] [--most 268435456] [--backends gloo,shm,mpi]
 //   [--no-plain] [--json]
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr int kLimitMilliseconds = 3'600'000;
 
-// The median of `over` divided by that of `under`.
+// The median of `over` divided by the median of `under`.
 struct Goal {
   const char* what;
   const char* over;
@@ -93,7 +93,7 @@ pid_t start(const Command& command, const std::string& output) {
   return pid;
 }
 
-// The tables of a job of so many ranks.
+// Runs a job of this number of ranks, and returns its tables.
 nlohmann::json measure(const Settings& settings, int ranks, const std::string& directory) {
   const fs::path self = fs::read_symlink("/proc/self/exe");
   const bool has_mpi = std::ranges::find(settings.backends, "mpi") != settings.backends.end();
@@ -121,17 +121,17 @@ nlohmann::json measure(const Settings& settings, int ranks, const std::string& d
   std::vector<pid_t> pids{start(backends, directory + "/backends.out")};
   if (settings.plain) pids.push_back(start(plain, directory + "/plain.out"));
   const auto status = status_within(pids.front(), kLimitMilliseconds);
-  // Whoever did not get as far as plain MPI has left it waiting.
+  // A rank that failed before plain MPI's turn has left plain MPI waiting.
   if (settings.plain) status_within(pids.back(), status == 0 ? kLimitMilliseconds : 0);
   auto report = read_file(directory + "/" + kReport, 1 << 26);
-  CHECK(status == 0 && report, "the ranks have not measured: {}",
+  CHECK(status == 0 && report, "the ranks did not report: {}",
         read_file(directory + "/backends.out", 1 << 20).value_or(""));
   return nlohmann::json::parse(*report);
 }
 
 int run(int argc, char** argv) {
   Settings settings;
-  if (*PLAIN_PROGRAM == '\0') std::erase(settings.backends, "mpi");  // neither can have been built
+  if (*PLAIN_PROGRAM == '\0') std::erase(settings.backends, "mpi");  // without Open MPI, neither was built
   bool no_plain = false;
   bool json = false;
   CLI::App app("Collectives of ranks on one host");
@@ -139,18 +139,17 @@ int run(int argc, char** argv) {
   app.add_option("--least", settings.least_bytes, "The smallest tensor, in bytes");
   app.add_option("--most", settings.most_bytes, "The largest tensor, in bytes");
   app.add_option("--rounds", settings.rounds, "Turns of each contender")->check(CLI::Range(1, 1000));
-  app.add_option("--backends", settings.backends, "Contenders, the first of which is the measure")
-      ->delimiter(',');
-  app.add_flag("--no-plain", no_plain, "Without plain MPI");
+  app.add_option("--backends", settings.backends, "Contenders; ratios are to the first one")->delimiter(',');
+  app.add_flag("--no-plain", no_plain, "Leave out plain MPI");
   app.add_flag("--json", json, "Print JSON");
-  app.add_option("--rank-in", settings.directory)->group("");  // for our own ranks
+  app.add_option("--rank-in", settings.directory)->group("");  // only for our own ranks
   CLI11_PARSE(app, argc, argv);
   settings.plain = !no_plain && *PLAIN_PROGRAM != '\0';
   if (!settings.directory.empty()) {
     measure_as_rank(settings);
     return 0;
   }
-  // As the backend has it: where there is other work as well, ranks that only look are worth nothing.
+  // The plain program yields as the backend does: polling ranks would waste the cores of other work.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1);
   nlohmann::json tables = nlohmann::json::array();
   for (const int ranks : settings.ranks) {

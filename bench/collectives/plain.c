@@ -1,6 +1,6 @@
-/* Plain MPI beside the backends: plain DIRECTORY BYTES. Each rank takes orders from the fifo DIRECTORY/orders.RANK, which are all the
-   same: how many bytes, and how many calls of MPI_Iallreduce, at most BYTES each. Rank 0 answers with the microseconds of a call, in
-   the fifo DIRECTORY/answers. Between orders the ranks sleep, and at the end of their fifos they leave. */
+/* The plain MPI program of bench/collectives: plain DIRECTORY BYTES. Each rank reads the same orders from its fifo
+   DIRECTORY/orders.RANK: a number of bytes, at most BYTES, and a number of calls of MPI_Iallreduce. Rank 0 writes the microseconds
+   per call to the fifo DIRECTORY/answers. Ranks sleep between orders, and exit at the end of their fifos. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdint.h>

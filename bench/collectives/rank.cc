@@ -23,10 +23,11 @@ constexpr std::size_t kBytesPerTurn = std::size_t{8} << 20;
 constexpr int kMostCalls = 200;
 
 struct Contender {
-  // So many calls, on every rank, of a tensor of floats: microseconds a call, of which rank 0's count.
+  // Makes `calls` calls on every rank with a tensor of floats; returns microseconds per call. Rank 0's
+  // counts.
   using Turn = std::function<double(const at::Tensor&, int calls)>;
   std::string name;
-  // Null: it does not do this.
+  // Null: the contender does not have this call.
   Turn all_reduce;
   Turn there_and_back;
 };
@@ -74,9 +75,8 @@ Contender floor_of_memory() {
   return {"floor: memcpy", timed(copy), nullptr};
 }
 
-// What each call of c10d::ProcessGroup takes before a backend hears of it, and a Work to come back: that much
-// no backend can save. A program's own calls and DDP's go this way; Muster's functions ask the backend
-// itself.
+// The floor of a call of c10d::ProcessGroup: torch's operator and a Work, over a backend that does nothing.
+// DDP and a program's own calls pay for it; Muster's functions call the backend directly.
 Contender floor_of_torch(const Job& job) {
   struct Done : c10d::Work {
     Done() { finish(); }
@@ -102,7 +102,8 @@ Contender floor_of_torch(const Job& job) {
   return {"floor: torch's operator", timed(call), nullptr};
 }
 
-// The end to which one writes is opened when somebody reads: a job that does not start is not waited for.
+// Opening a fifo for writing fails until the other job reads, so this does not wait for a job that never
+// starts.
 UniqueFd open_for_orders(const std::string& path) {
   constexpr std::int64_t kLimitNs = 60'000'000'000;
   for (const std::int64_t began = now_ns(); now_ns() - began < kLimitNs;) {
@@ -110,10 +111,10 @@ UniqueFd open_for_orders(const std::string& path) {
     CHECK(errno == ENXIO, "{}: {}", path, std::strerror(errno));
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  throw std::runtime_error("the ranks of plain MPI do not come: see the files beside " + path);
+  throw std::runtime_error("the ranks of plain MPI did not start: see the files next to " + path);
 }
 
-// Of rank 0; for the other ranks of this job it is a time of rest.
+// Rank 0 measures plain MPI; the other ranks of this job sleep.
 Contender of_plain_mpi(const Job& job, const std::string& directory) {
   struct Fifos {
     std::vector<UniqueFd> orders;
@@ -145,7 +146,7 @@ std::string size_text(std::size_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
-// On rank 0, the rows; elsewhere nothing that counts.
+// Returns the rows on rank 0; the other ranks' result is meaningless.
 std::vector<Series> compare(const Job& job, const std::vector<Contender>& all,
                             Contender::Turn Contender::* does, std::size_t bytes, int rounds) {
   const at::Tensor tensor = at::zeros({static_cast<std::int64_t>(bytes / sizeof(float))});
@@ -159,7 +160,7 @@ std::vector<Series> compare(const Job& job, const std::vector<Contender>& all,
       if (!(each.*does)) continue;
       barrier(job);
       const double value = (each.*does)(tensor, calls);
-      if (round > 0) rows[row].values.push_back(value);  // the first one warms up
+      if (round > 0) rows[row].values.push_back(value);  // the first round warms up
       ++row;
     }
   }

@@ -1,5 +1,4 @@
-// What a rank of bench/collectives does: measures all contenders in turn, one of which is another job, of
-// plain MPI.
+// A rank of bench/collectives: measures all contenders in turn. The contender plain MPI is another job.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +15,12 @@ struct Settings {
   std::size_t least_bytes = 4;
   std::size_t most_bytes = std::size_t{256} << 20;
   int rounds = 9;
-  std::vector<std::string> backends{"gloo", "shm", "mpi"};  // the first one is the measure
+  std::vector<std::string> backends{"gloo", "shm", "mpi"};  // ratios are to the first one
   bool plain = true;
-  std::string directory;  // of the rank: its fifos lie there (plain.c), and the report of rank 0 comes there
+  std::string directory;  // for the fifos to plain MPI (plain.c) and rank 0's report
 };
 
-// As one rank of a job. The report has a table for each size: title, unit, bytes, ranks, all_reduce, rows.
+// Runs one rank of a job. The report has a table per size: title, unit, bytes, ranks, all_reduce, rows.
 void measure_as_rank(const Settings& settings);
 
 }  // namespace muster::bench

@@ -1,5 +1,5 @@
-// The step time of a training on two ranks over Gloo, beside Python's DistributedDataParallel of the same
-// LibTorch, and how much of the reduction happens during the backward pass.
+// The step time of a training on two ranks over Gloo, compared with Python's DistributedDataParallel of the
+// same LibTorch, and how much of the reduction happens during the backward pass.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -25,7 +25,7 @@ struct Case {
   std::string title;
 };
 
-// What a run left in this file.
+// Reads the result of a run from this file.
 void add_run(const Command& command, const fs::path& file, Series& row) {
   fs::remove(file);
   fs::remove(file.string() + ".store");
@@ -54,12 +54,12 @@ std::vector<Series> compare(const std::vector<Contender>& all, const Case& train
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Step time of DistributedDataParallel, beside Python's");
+  CLI::App app("Step time of DistributedDataParallel, compared with Python's");
   int runs = 9;
   bool json = false, trace = true;
   std::string python = torch_program("python3");
   app.add_option("--runs", runs, "Runs of each contender, in turn")->check(CLI::Range(1, 1000));
-  app.add_option("--python", python, "A Python with torch; left out when it does not exist");
+  app.add_option("--python", python, "A Python with torch; skipped if it does not exist");
   app.add_flag("--trace,!--no-trace", trace, "Print the times of one backward pass");
   app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);

@@ -1,6 +1,6 @@
 // Two ranks that train with muster's DistributedDataParallel:
 //
-//   ddp_step cnn|tiny STEPS FILE   leaves the median milliseconds of a step on rank 0 in FILE
+//   ddp_step cnn|tiny STEPS FILE   writes the median milliseconds of a step on rank 0 to FILE
 //   ddp_step trace                 prints when each bucket was ready and reduced in one backward pass
 #include "bench/ddp/step.h"
 
@@ -45,7 +45,7 @@ struct BucketTimes {
   std::int64_t reduced_ns = 0;
 };
 
-// Reduces as the Reducer does by itself, and notes when.
+// Reduces as the Reducer does without a hook, and records the times.
 class Tracing : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
  public:
   Tracing(const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::vector<BucketTimes>& times,
@@ -79,7 +79,7 @@ void trace(const Job& job) {
   DistributedDataParallel model(Wide::make(), job, {.bucket_cap_mb = 4});
   model.register_comm_hook(std::make_unique<Tracing>(job.process_group(), times, mutex));
   std::int64_t began = 0, ended = 0;
-  for (int step = 0; step < 10; ++step) {  // the last counts
+  for (int step = 0; step < 10; ++step) {  // the last step counts
     model.zero_grad();
     const auto loss = torch::nn::functional::cross_entropy(model(inputs), classes);
     job.barrier();
@@ -97,7 +97,7 @@ void trace(const Job& job) {
   const auto early =
       std::ranges::count_if(times, [&](const BucketTimes& each) { return each.reduced_ns < computed; });
   fmt::print(
-      "  the last gradient was there at {:.2f}, when {} of {} buckets had been reduced; backward() ended at "
+      "  the last gradient was ready at {:.2f}, when {} of {} buckets had been reduced; backward() ended at "
       "{:.2f}\n",
       milliseconds(began, computed), early, times.size(), milliseconds(began, ended));
 }
@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
     const auto run = what == "cnn" ? bench::time_steps<bench::Cnn> : bench::time_steps<bench::Tiny>;
     spawn([&](Job& job) { run(job, std::atoi(argv[2]), argv[3]); }, bench::kRanks);
   } else {
-    fmt::print(stderr, "ddp_step cnn|tiny STEPS FILE, or ddp_step trace\n");
+    fmt::print(stderr, "usage: ddp_step cnn|tiny STEPS FILE, or ddp_step trace\n");
     return 2;
   }
   return 0;

@@ -1,6 +1,6 @@
-// The nets that bench/ddp trains; step.py has the same.
+// The nets that bench/ddp trains; step.py has the same nets.
 //
-// Each makes a batch of its own for a rank: inputs and classes.
+// Each net makes a batch (inputs and classes) for a rank.
 #pragma once
 
 #include <torch/torch.h>
@@ -12,12 +12,12 @@ namespace muster::bench {
 
 using Batch = std::pair<torch::Tensor, torch::Tensor>;
 
-struct Cnn {  // of the demonstration
+struct Cnn {  // the net of ./dev demo
   static std::shared_ptr<NetImpl> make() { return std::make_shared<NetImpl>(); }
   static Batch batch() { return {torch::randn({64, 1, 28, 28}), torch::randint(10, {64})}; }
 };
 
-// Many layers with little to do: what counts is what a layer costs besides.
+// Many tiny layers, to measure the overhead of a layer.
 struct Tiny {
   static std::shared_ptr<torch::nn::SequentialImpl> make() {
     auto net = std::make_shared<torch::nn::SequentialImpl>();
@@ -30,7 +30,7 @@ struct Tiny {
   static Batch batch() { return {torch::randn({16, 32}), torch::randint(32, {16})}; }
 };
 
-// Layers of 4 MiB, with a bucket for each.
+// Layers of 4 MiB, each with its own bucket.
 struct Wide {
   static std::shared_ptr<torch::nn::SequentialImpl> make() {
     auto net = std::make_shared<torch::nn::SequentialImpl>();

@@ -1,4 +1,4 @@
-"""What step.cc times, for Python: step.py cnn|tiny STEPS FILE leaves the median milliseconds of a step on rank 0 in FILE."""
+"""The Python version of step.cc: step.py cnn|tiny STEPS FILE writes the median milliseconds of a step on rank 0 to FILE."""
 
 import os
 import statistics

@@ -1,5 +1,5 @@
-// The whole command of a training job, from its start to its end: launch with the Fashion-MNIST example, one
-// epoch on two ranks with checkpoints and the test at the end, beside torchrun with the same in Python.
+// The time of a whole training command: launch with the Fashion-MNIST example, one epoch on two ranks with
+// checkpoints and a final test, compared with torchrun and the same training in Python.
 //
 //   end_to_end [--runs 5] [--workers 0,1] [--data-dir DIR] [--torchrun PATH] [--json]
 #include <CLI/CLI.hpp>
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 struct Settings {
   int runs = 5;
-  std::vector<int> workers = {0, 1};  // threads or processes that load, per rank
+  std::vector<int> workers = {0, 1};  // loader threads or processes per rank
   std::string data_dir = "/usr/share/datasets/fashion-mnist";
   std::string torchrun;
   bool json = false;
@@ -51,7 +51,7 @@ double cpu_seconds() {
          static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
 }
 
-// Each run begins without checkpoints, or it would go on from the one before.
+// Removes checkpoints, so that a run does not resume from the previous one.
 void add_run(const Contender& contender, const fs::path& scratch, Series& wall, Series& cpu) {
   fs::remove_all(scratch / "checkpoints");
   const double used = cpu_seconds();
@@ -94,13 +94,13 @@ int measure(const fs::path& bin, const Settings& settings, const fs::path& scrat
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("A whole training job beside torchrun and Python");
+  CLI::App app("A whole training job, compared with torchrun and Python");
   Settings settings;
   settings.torchrun = torch_program("torchrun");
   app.add_option("--runs", settings.runs, "Runs of each contender, in turn")->check(CLI::Range(1, 1000));
-  app.add_option("--workers", settings.workers, "Threads or processes that load, per rank")->delimiter(',');
+  app.add_option("--workers", settings.workers, "Loader threads or processes per rank")->delimiter(',');
   app.add_option("--data-dir", settings.data_dir, "Folder of the IDX files")->check(CLI::ExistingDirectory);
-  app.add_option("--torchrun", settings.torchrun, "Its torchrun program; left out when it does not exist");
+  app.add_option("--torchrun", settings.torchrun, "The torchrun program; skipped if it does not exist");
   app.add_flag("--json", settings.json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
   if (!fs::exists(settings.torchrun)) settings.torchrun.clear();

@@ -1,7 +1,7 @@
-"""What examples/fashion_mnist does, for Python: train.py DATA_DIR LOADER_PROCESSES CHECKPOINT, under torchrun.
+"""The Python version of examples/fashion_mnist: train.py DATA_DIR LOADER_PROCESSES CHECKPOINT, under torchrun.
 
-The same net, images, batches, optimizer and test. Batches are gathered at once (__getitems__), as somebody would who wants a
-loader without a cost.
+It has the same net, images, batches, optimizer and test. It gathers each batch at once (__getitems__), for the fastest
+loader.
 """
 
 import gzip
@@ -88,7 +88,7 @@ def main(folder, workers, checkpoint):
     if rank == 0:
         print(f"loss {mean_loss:.4f} test accuracy {accuracy:.4f}")
     dist.barrier()
-    del model  # which keeps the group: its threads would still run when the interpreter ends, and it aborts now and then
+    del model  # the model keeps the group, and its running threads sometimes abort the interpreter's exit
     dist.destroy_process_group()
 
 

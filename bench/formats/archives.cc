@@ -53,8 +53,8 @@ Open muster_jpegs(const std::string& folder) {
   };
 }
 
-// Decodes files that lie in memory already. It keeps one structure for all pictures and asks for all rows of
-// a picture at once, as libjpeg-turbo's own tjDecompress2() does.
+// Decodes files in memory. It reuses one structure for all pictures and requests all rows of a picture at
+// once, as libjpeg-turbo's own tjDecompress2() does.
 class Decompressor {
  public:
   Decompressor() {
@@ -123,7 +123,7 @@ Open muster_members(const std::string& folder) {
   };
 }
 
-// Runs a shell command, with the archives in place of {}, which reads so many samples.
+// Runs a shell command that reads `samples` samples; the archives replace {}.
 Prepare shell(std::string command, std::int64_t samples) {
   return [command = std::move(command), samples](const std::string& folder) -> Open {
     const std::string line = fmt::format(fmt::runtime(command), fmt::join(archives_in(folder), " "));

@@ -1,4 +1,4 @@
-"""Samples out of tar archives: what the Python package webdataset makes of them, and Pillow's decoding alone."""
+"""Samples from tar archives, read by the Python package webdataset, and Pillow's decoding only."""
 
 import io
 import itertools
@@ -20,7 +20,7 @@ def for_ever(loader):
 
 
 def loader_over(dataset, workers):
-    """The two functions that measure() takes, for a stream of pairs: a sample's bytes or picture, and its class."""
+    """Returns the two functions for measure(), for a stream of pairs: a sample's bytes or picture, and its class."""
     return lambda: for_ever(DataLoader(dataset, batch_size=BATCH, num_workers=workers, persistent_workers=workers > 0)), lambda batch: len(batch[1])
 
 

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kSide = 224;
-constexpr std::int64_t kPictures = 64, kPicturesOfArchive = 256;  // drawn, and put into each archive
+constexpr std::int64_t kPictures = 64, kPicturesOfArchive = 256;  // generated, and written into each archive
 constexpr std::int64_t kSampleBytes = 17 << 10;
 
 using Random = std::mt19937_64;
@@ -26,7 +26,7 @@ using Plane = std::vector<float>;
 
 // ---- Pictures
 
-// Adds noise with details of one size: random values on a coarse grid, interpolated between its points.
+// Adds noise of one detail size: random values on a coarse grid, interpolated between grid points.
 void add_detail(Random& random, int size, float weight, Plane& to) {
   const int points = kSide / size + 2;
   std::normal_distribution<float> normal;
@@ -116,7 +116,7 @@ void add_file(std::ofstream& archive, const std::string& name, const std::string
 void end_archive(std::ofstream& archive) {
   archive << std::string(1024, '\0');
   archive.close();
-  CHECK(archive.good(), "an archive cannot be written");
+  CHECK(archive.good(), "cannot write an archive");
 }
 
 std::string random_bytes(Random& random, std::int64_t count) {
@@ -132,7 +132,7 @@ std::string archive_name(const std::string& folder, std::int64_t number) {
   return fmt::format("{}/{:03}.tar", folder, number);
 }
 
-// Samples of a file and a class; `contents` gives file number i of an archive.
+// Writes samples of a file and a class; `contents` returns file number i of an archive.
 void make_archives(const std::string& folder, const std::string& part, std::int64_t count,
                    const std::function<std::string(std::int64_t)>& contents) {
   for (std::int64_t number = 0; number < kArchives; ++number) {
@@ -185,7 +185,7 @@ void put(std::ofstream& file, Number number) {
   file.write(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-// Documents of one length.
+// All documents have the same length.
 void make_megatron(const std::string& folder) {
   Random random(1);
   std::ofstream(tokens_in(folder) + ".bin", std::ios::binary) << random_bytes(random, kTokens * 2);
@@ -220,7 +220,7 @@ void make_data(const std::string& name, const std::string& folder) {
                                                                       {"members", make_members},
                                                                       {"npy", make_npy},
                                                                       {"megatron", make_megatron}};
-  CHECK(makers.contains(name), "no case {}", name);
+  CHECK(makers.contains(name), "unknown case {}", name);
   makers.at(name)(folder);
 }
 

@@ -1,7 +1,7 @@
-// Measures how fast Muster reads the formats of data sets, beside programs that only read or decode the same
-// bytes, and beside Python's libraries for these formats.
+// Measures how fast Muster reads the formats of data sets, compared with programs that only read or decode
+// the same bytes, and with Python's libraries for these formats.
 //
-// A case's contenders run in turn, each run in a process of its own. Ratios are to the first contender.
+// A case's contenders run in turn, each run in its own process. Ratios are to the first contender.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -29,9 +29,9 @@ struct Case {
   std::string name;
   std::string title;
   std::string unit;
-  double unit_samples;  // how many samples are one of the unit
+  double unit_samples;  // the number of samples in one unit
   std::vector<Contender> contenders;
-  std::string made_by = "";  // a module of Python; else formats_run makes the data
+  std::string made_by = "";  // a Python module that makes the data; empty: formats_run makes it
 };
 
 struct Setting {
@@ -42,7 +42,7 @@ struct Setting {
   fs::path scratch;
 };
 
-// One contender's figures by their names, with a value for each run.
+// One contender's figures by name, with a value per run.
 using Figures = std::map<std::string, std::vector<double>>;
 
 const Contender kCat{"cat FILE > /dev/null", false, "cat"};
@@ -71,45 +71,45 @@ std::vector<Case> cases() {
                 1e6 / kTokensOfSample,
                 {{"plain gather", false, "plain"}, {"Muster, get_batch", false, "muster"}}};
   };
-  return {
-      {"jpegs",
-       "JPEGs of 224 x 224 out of tar, uint8 batches of 64",
-       "pictures a second",
-       1,
-       {{"libjpeg-turbo, decoding alone", false, "libjpeg"},
-        {"Muster", false, "muster"},
-        {"Muster, 2 workers", false, "muster", 2},
-        {"Pillow, decoding alone", true, "pillow", 0, "PIL"},
-        {"webdataset, Pillow", true, "webdataset", 0, "webdataset"},
-        {"webdataset, Pillow, 2 workers", true, "webdataset", 2, "webdataset"}}},
-      {"samples",
-       "17 KB and a class out of tar, batches of 64, not decoded",
-       "thousand samples a second",
-       1e3,
-       {kCat,
-        {"Muster", false, "muster"},
-        {"Muster, 2 workers", false, "muster", 2},
-        {"webdataset", true, "webdataset", 0, "webdataset"},
-        {"webdataset, 2 workers", true, "webdataset", 2, "webdataset"}}},
-      {"members",
-       "members of 1 MiB out of tar",
-       "MiB a second",
-       1,
-       {kCat, {"cat FILE | cat > /dev/null", false, "cat_cat"}, {"Muster", false, "muster"}}},
-      tokens("npy", "tokens of uint16 in .npy, 16 samples of 1024 and what follows each, in random order"),
-      tokens("megatron", "the same in Megatron's .idx and .bin"),
-      parquet()};
+  return {{"jpegs",
+           "JPEGs of 224 x 224 from tar, uint8 batches of 64",
+           "pictures a second",
+           1,
+           {{"libjpeg-turbo, decoding only", false, "libjpeg"},
+            {"Muster", false, "muster"},
+            {"Muster, 2 workers", false, "muster", 2},
+            {"Pillow, decoding only", true, "pillow", 0, "PIL"},
+            {"webdataset, Pillow", true, "webdataset", 0, "webdataset"},
+            {"webdataset, Pillow, 2 workers", true, "webdataset", 2, "webdataset"}}},
+          {"samples",
+           "17 KB and a class from tar, batches of 64, not decoded",
+           "thousand samples a second",
+           1e3,
+           {kCat,
+            {"Muster", false, "muster"},
+            {"Muster, 2 workers", false, "muster", 2},
+            {"webdataset", true, "webdataset", 0, "webdataset"},
+            {"webdataset, 2 workers", true, "webdataset", 2, "webdataset"}}},
+          {"members",
+           "members of 1 MiB from tar",
+           "MiB a second",
+           1,
+           {kCat, {"cat FILE | cat > /dev/null", false, "cat_cat"}, {"Muster", false, "muster"}}},
+          tokens("npy",
+                 "tokens of uint16 in .npy, 16 samples of 1024 with their shifted targets, in random order"),
+          tokens("megatron", "the same in Megatron's .idx and .bin"),
+          parquet()};
 }
 
-// Whether Python can import the module. Prints one line about each module that is missing.
+// Returns whether Python can import the module. Prints one line per missing module.
 bool has_module(const std::string& module, const Setting& setting) {
   static std::map<std::string, bool> known;
   const auto [place, is_new] = known.try_emplace(module, false);
   if (is_new) {
     place->second = runs_well({setting.python, "-c", "import torch, " + module});
     if (!place->second)
-      fmt::print(stderr, "formats: {} is left out: {} cannot import it; --python names another Python\n",
-                 module, setting.python.empty() ? "no Python" : setting.python);
+      fmt::print(stderr, "formats: skipping {}: {} cannot import it; --python names another Python\n", module,
+                 setting.python.empty() ? "no Python" : setting.python);
   }
   return place->second;
 }
@@ -137,7 +137,7 @@ void print(const Case& what, const std::vector<Figures>& all) {
     fmt::print("  {:<34}", what.contenders[i].name);
     const auto found = all[i].find("rate");
     if (found == all[i].end()) {
-      fmt::print("  no run ended well\n");
+      fmt::print("  every run failed\n");
       continue;
     }
     const std::vector<double>& rates = found->second;
@@ -189,7 +189,7 @@ void compare(Case what, const Setting& setting, bool json, nlohmann::json& repor
 
 int run(int argc, char** argv) {
   CLI::App app(
-      "How fast Muster reads the formats of data sets, beside programs that only read or decode them");
+      "How fast Muster reads the formats of data sets, compared with programs that only read or decode them");
   Setting setting;
   bool json = false;
   std::string only;
@@ -199,9 +199,9 @@ int run(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--case", only, "Only this one: jpegs, samples, members, npy, megatron or parquet")
       ->check(CLI::IsMember({"jpegs", "samples", "members", "npy", "megatron", "parquet"}));
-  app.add_option("--python", setting.python,
-                 "A Python with torch. Comparisons with Pillow, webdataset, pyarrow or datasets are left out "
-                 "where it lacks them");
+  app.add_option(
+      "--python", setting.python,
+      "A Python with torch. Comparisons with Pillow, webdataset, pyarrow or datasets are skipped if it lacks them");
   app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
 

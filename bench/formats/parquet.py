@@ -1,4 +1,4 @@
-"""Rows of 2048 int32 in Parquet: what pyarrow and Hugging Face's datasets make of them."""
+"""Rows of 2048 int32 in Parquet, read by pyarrow and by Hugging Face's datasets."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ BATCH, COLUMNS, FILES, ROWS, GROUP = 64, 2048, 8, 2500, 500  # rows of each file
 
 
 def make(folder):
-    """Larger tokens are rarer, as those of a tokenizer are."""
+    """Draws tokens; larger tokens are rarer, as with a tokenizer."""
     import numpy
     import pyarrow
     import pyarrow.parquet
@@ -44,7 +44,7 @@ def parquet_pyarrow(folder, workers):
 
 
 def dataset_of(folder, streaming):
-    """datasets keeps its caches in the folder of this case."""
+    """Makes datasets keep its caches in the folder of this case."""
     os.environ.update(HF_HOME=f"{folder}/huggingface", HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")
     import datasets
 

@@ -1,7 +1,7 @@
-"""What run.cc measures, for libraries of Python: run.py CASE FORM WORKERS SECONDS FOLDER FILE leaves the figures as JSON in FILE, and
+"""The Python version of run.cc, for Python's libraries: run.py CASE FORM WORKERS SECONDS FOLDER FILE writes the figures as JSON to FILE;
 run.py make CASE FOLDER makes the data.
 
-CASE_FORM(folder, workers), in a module beside this file, returns the two functions that loader_run's measure() takes: one opens the batches, the
+CASE_FORM(folder, workers), in a module next to this file, returns the two functions for loader_run's measure(): one opens the batches, the
 other counts the samples of a batch.
 """
 

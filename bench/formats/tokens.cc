@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kTokenBatch = 16, kContext = 1024;
 
-// Batches of all samples in a random order, over and over.
+// Endless batches of all samples in a random order.
 class Order {
  public:
   explicit Order(std::int64_t size) : order_(static_cast<std::size_t>(size)) {
@@ -40,7 +40,7 @@ Open muster_tokens(const std::string& path) {
   };
 }
 
-// The same loops over the same mapped tokens, into the same two arrays for each batch.
+// The floor: the same loops over the same mapped tokens, reusing two arrays for all batches.
 Open plain(const std::string& path) {
   const auto file = std::make_shared<const TokenFile>(open_token_file(path, std::nullopt).value());
   return [file](int) -> NextBatch {

@@ -1,8 +1,9 @@
-// How long containers with one rank each take: from the start of the command until the last rank is in
-// main(), and until all is over and nothing is left. `launch --image` beside as many `docker run --rm` at
-// once, which is the limit, the same in a network that is made before and removed after, as `launch` does it
-// without --network, and docker-compose.
-// In turn, in one run, on an engine of the benchmark's own. Root only.
+// The time that containers with one rank each take: from the start of the command until the last rank is in
+// main(), and until all have ended and nothing is left. Compares `launch --image` with:
+//   as many `docker run --rm` at once, which is the limit;
+//   the same with a network that is made first and removed last, as `launch` does without --network;
+//   docker-compose.
+// The contenders run in turn, in one run, on the benchmark's own engine. Root only.
 //
 //   launch_containers [--nodes 1,4,8] [--runs 15] [--json]
 #include <CLI/CLI.hpp>
@@ -94,7 +95,7 @@ std::vector<Contender> contenders(const Ground& ground, int count) {
   return all;
 }
 
-// The folder is the working directory, which `launch` mounts into its containers.
+// The folder is the working directory; `launch` mounts it into its containers.
 pid_t spawn_on_host(const Ground& ground, const Command& command, const std::string& output) {
   const pid_t pid = ground.lab.host.fork();
   if (pid != 0) return pid;
@@ -102,7 +103,7 @@ pid_t spawn_on_host(const Ground& ground, const Command& command, const std::str
   become(command, ground.lab.environment(), output);
 }
 
-// The last rank's; 0 if there were not as many as expected.
+// The last rank's stamp; 0 if fewer ranks than expected have one.
 std::int64_t last_stamp(const Ground& ground, int count) {
   std::ifstream file(ground.stamps());
   std::int64_t last = 0;
@@ -126,8 +127,8 @@ Expected<Times> measure(const Ground& ground, const Contender& contender, int co
   return failure(ErrorCode::kUnavailable, "{}: {}",
                  !status        ? "did not end"
                  : *status != 0 ? "failed"
-                 : last == 0    ? "not as many ranks ran as were started"
-                                : "left something",
+                 : last == 0    ? "fewer ranks ran than were started"
+                                : "left something behind",
                  said);
 }
 
@@ -143,7 +144,7 @@ Result compare(const Ground& ground, int count, int runs) {
     result.over.push_back({contender.name, {}, {}});
   }
   std::vector<int> failed(all.size());
-  for (int run = -1; run < runs; ++run) {  // the first round warms caches, and is not counted
+  for (int run = -1; run < runs; ++run) {  // the first round only warms caches
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (failed[i] == kMaxFailedTries) continue;
       const auto times = measure(ground, all[i], count);
@@ -177,10 +178,10 @@ nlohmann::json measure_all(const std::vector<int>& counts, int runs, bool json) 
   for (const int count : counts) {
     const Result result = compare(ground, count, runs);
     const std::pair<const char*, const std::vector<Series>&> tables[] = {
-        {"until the last rank is in main()", result.started}, {"until all is over", result.over}};
+        {"until the last rank is in main()", result.started}, {"until all have ended", result.over}};
     for (const auto& [unit, rows] : tables) {
       const std::string title = fmt::format("{} containers, {}", count, unit);
-      if (!json) print_table(title, "milliseconds; the interval is that of the ratio, 95 %", rows);
+      if (!json) print_table(title, "milliseconds; 95 % interval of the ratio", rows);
       report.push_back(to_json(title, "milliseconds", rows));
     }
     std::fflush(stdout);
@@ -189,7 +190,7 @@ nlohmann::json measure_all(const std::vector<int>& counts, int runs, bool json) 
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Start and end of containers by launch, beside docker run and docker-compose");
+  CLI::App app("Start and end of containers with launch, compared with docker run and docker-compose");
   std::vector<int> counts = {1, 4, 8};
   int runs = 15;
   bool json = false;

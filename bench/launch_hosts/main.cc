@@ -1,10 +1,10 @@
-// How long from starting a launcher on one host until the last of its ranks is in main() on others: Muster
-// beside Open MPI's mpirun, MPICH's mpiexec.hydra and pdsh, in turn, in one run, over the same hosts in
-// namespaces of this machine. Over a plain channel (a program that enters a host) and over ssh. With --silent
-// also Muster over ssh with one more host, which drops packets. Root only.
+// The time from starting a launcher on one host until its last rank is in main() on other hosts. Compares
+// Muster with Open MPI's mpirun, MPICH's mpiexec.hydra and pdsh, in turn, in one run, over the same hosts in
+// namespaces of this machine. Uses a plain channel (a program that enters a host) and ssh. With --silent,
+// Muster also runs over ssh with one more host, which drops packets. Root only.
 //
-// The hosts' files lie in memory: on ext4 whoever makes a file passes over every inode that was freed in the
-// last minutes, so that each run would make the next one slower.
+// The hosts' files are in memory: on ext4, making a file skips every inode freed in the last minutes, so each
+// run would slow down the next one.
 //
 //   launch_hosts [--hosts 1,2,4,8,16] [--runs 15] [--channels plain,ssh] [--silent] [--json]
 #include <CLI/CLI.hpp>
@@ -41,15 +41,15 @@ struct Contender {
   std::string name;
   Command command;
   bool ours = false;
-  std::string beside{};  // what it is compared with, if not the best of the others
+  std::string beside{};  // the contender to compare with; empty: the best of the others
 };
 
-// What all of them start, where, and what stands beside it.
+// The program that all contenders start, its hosts, and the surroundings.
 struct Ground {
   const hosts::Lab& lab;
   std::string bin, probe, remote_shell, logs;
-  std::vector<std::string> names{};  // of the hosts
-  std::string silent{};              // one more, which drops packets; or empty
+  std::vector<std::string> names{};  // the hosts' names
+  std::string silent{};              // one more host, which drops packets; or empty
 
   std::string stamps_on(std::size_t host) const {
     return lab.temporary(static_cast<int>(host)) + fs::path(kStamps).filename().string();
@@ -61,7 +61,8 @@ struct Ground {
   }
 };
 
-// What mpirun and mpiexec.hydra take for rsh: [OPTION...] HOST COMMAND..., which a shell reads there.
+// Writes the rsh of mpirun and mpiexec.hydra: [OPTION...] HOST COMMAND...; a shell on the host runs the
+// command.
 std::string make_remote_shell(const hosts::Lab& lab) {
   const std::string path = lab.shared() + "/rsh";
   std::ofstream(path)
@@ -84,7 +85,7 @@ std::vector<Contender> contenders(const Ground& ground, bool plain) {
                  "--log-dir",
                  ground.logs,
                  "--quiet"};
-    // The others' daemons are installed on each host too, at a path that is known here.
+    // The other launchers' daemons are installed on each host too, at the same path.
     if (plain)
       ours.insert(ours.end(), {"--exec", ground.lab.enter_program() + " {host}", "--remote-agent",
                                ground.bin + "/agent"});
@@ -96,7 +97,7 @@ std::vector<Contender> contenders(const Ground& ground, bool plain) {
     Command ours = all.front().command;
     ours[2] = ground.silent + "," + ours[2];
     const std::string nodes = fmt::format("{}:{}", count, ground.names.size() + 1);
-    // It need not be waited for: what is measured is whether it is in the way.
+    // Muster need not wait for the silent host; this measures whether it delays the start.
     ours.insert(ours.begin() + 1, {"--nodes", nodes, "--start-timeout", "0"});
     all.push_back({"launch, tcp, and a silent host", ours, true, all.front().name});
   }
@@ -116,8 +117,8 @@ std::vector<Contender> contenders(const Ground& ground, bool plain) {
   return all;
 }
 
-// When the last rank was in main; nothing if there was not one on every host. A host has its own /tmp, so a
-// rank that ran elsewhere is missed.
+// The time at which the last rank was in main; empty unless every host had exactly one. A host has its own
+// /tmp, so a rank on the wrong host counts as missing.
 std::optional<std::int64_t> last_of(const Ground& ground) {
   std::int64_t last = 0;
   for (std::size_t i = 1; i <= ground.names.size(); ++i) {
@@ -128,7 +129,7 @@ std::optional<std::int64_t> last_of(const Ground& ground) {
   return last;
 }
 
-// Milliseconds, or what was wrong.
+// Milliseconds, or the problem.
 Expected<double> measure(const Ground& ground, const Contender& contender) {
   for (int i = 0; i < ground.lab.size(); ++i) fs::remove(ground.stamps_on(static_cast<std::size_t>(i)));
   const std::string output = ground.lab.shared() + "/output";
@@ -142,14 +143,14 @@ Expected<double> measure(const Ground& ground, const Contender& contender) {
   while (!said.empty() && said.back() == '\n') said.pop_back();
   const std::string why = !status        ? "did not end"
                           : *status != 0 ? "failed"
-                                         : "no rank, or more than one, ran on some host";
+                                         : "some host did not run exactly one rank";
   return failure(ErrorCode::kUnavailable, "{}{}", why,
                  said.empty() ? "" : ": " + said.substr(said.rfind('\n') + 1));
 }
 
 struct Result {
   std::vector<Series> rows;
-  std::map<std::string, Interval> to_best;  // of each of ours: its ratio to the best of the others
+  std::map<std::string, Interval> to_best;  // for each of our contenders: its ratio to the best of the others
   std::string best;
 };
 
@@ -158,7 +159,7 @@ Result compare(const Ground& ground, bool plain, int runs) {
   Result result;
   for (const Contender& contender : all) result.rows.push_back({contender.name, {}, {}});
   std::vector<int> failed(all.size());
-  for (int run = -1; run < runs; ++run) {  // the first round warms caches, brings agents, and is not counted
+  for (int run = -1; run < runs; ++run) {  // the first round only warms caches and copies agents
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (failed[i] == kMaxFailedTries) continue;
       const auto milliseconds = measure(ground, all[i]);
@@ -190,7 +191,7 @@ Result compare(const Ground& ground, bool plain, int runs) {
   return result;
 }
 
-// Of this process and its children, for whom alone the mount is there.
+// Mounts a tmpfs that only this process and its children see.
 void keep_files_in_memory(const std::string& directory) {
   CHECK(unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
             mount("muster", directory.c_str(), "tmpfs", 0, nullptr) == 0,
@@ -207,7 +208,7 @@ struct Options {
 };
 
 nlohmann::json measure_all(const Options& options) {
-  // The head is a host of its own, so that all contenders reach every rank in the same way.
+  // The head is a separate host, so that all contenders reach every rank in the same way.
   const int most = *std::ranges::max_element(options.hosts);
   hosts::Lab lab(most + (options.silent ? 2 : 1));
   if (options.silent) lab.drop_packets_to(most + 1);
@@ -234,7 +235,7 @@ nlohmann::json measure_all(const Options& options) {
 
 int run(int argc, char** argv) {
   CLI::App app(
-      "Launcher start to the last rank's main() on other hosts, beside mpirun, mpiexec.hydra and pdsh");
+      "Launcher start to the last rank's main() on other hosts, compared with mpirun, mpiexec.hydra and pdsh");
   Options options;
   app.add_option("--hosts", options.hosts, "Numbers of hosts")->delimiter(',')->check(CLI::Range(1, 150));
   app.add_option("--channels", options.channels, "plain, ssh, or both")

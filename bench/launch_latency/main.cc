@@ -1,6 +1,6 @@
-// How long from starting a launcher until the last of its ranks is in main(): Muster beside bare posix_spawn,
-// MPICH's mpiexec.hydra, Open MPI's mpirun and torchrun, in turn, in one run. One that does not end in 20 s
-// is stopped, and after three such tries left out; that is said.
+// The time from starting a launcher until its last rank is in main(): Muster, bare posix_spawn, MPICH's
+// mpiexec.hydra, Open MPI's mpirun and torchrun, in turn, in one run. A launcher that does not end in 20 s is
+// stopped; after three such tries it is left out, with a note.
 //
 //   launch_latency [--ranks 4,16] [--runs 21] [--torchrun PATH] [--json]
 #include <CLI/CLI.hpp>
@@ -27,11 +27,11 @@ constexpr int kMaxHungTries = 3;
 
 struct Launch {
   std::optional<double> milliseconds;  // from before the spawn to the last rank's stamp, if all ranks ran
-  bool hung = false;                   // had to be stopped, be it after that
+  bool hung = false;                   // had to be stopped, even after all ranks ran
   bool failed = false;
 };
 
-// When the last rank was in main; nothing if not all have been.
+// The time at which the last rank was in main; empty unless all ranks were.
 std::optional<std::int64_t> last_stamp(const std::string& stamps, int ranks) {
   const std::string text = read_file(stamps, 1 << 20).value_or("");
   std::int64_t last = 0;
@@ -66,7 +66,7 @@ Launch measure(const std::vector<Command>& commands, int ranks, const std::strin
 struct Contender {
   std::string name;
   std::function<std::vector<Command>(int ranks)> commands;
-  int one_run_of;  // slow contenders run in every so many rounds only
+  int one_run_of;  // slow contenders run only in every nth round
 };
 
 std::vector<Contender> contenders(const fs::path& bin, const std::string& probe, const std::string& stamps,
@@ -119,7 +119,7 @@ std::vector<Series> compare(const std::vector<Contender>& all, int ranks, int ru
     int hung = 0;
   };
   std::vector<Tries> tries(all.size());
-  for (int run = -1; run < runs; ++run) {  // the first round warms the page cache and is not counted
+  for (int run = -1; run < runs; ++run) {  // the first round only warms the page cache
     for (std::size_t i = 0; i < all.size(); ++i) {
       if ((run >= 0 && run % all[i].one_run_of != 0) || tries[i].hung == kMaxHungTries) continue;
       const Launch launch = measure(all[i].commands(ranks), ranks, stamps);
@@ -138,19 +138,19 @@ std::vector<Series> compare(const std::vector<Contender>& all, int ranks, int ru
 
 int run(int argc, char** argv) {
   CLI::App app(
-      "Launcher start to the last rank's main(), beside posix_spawn, mpiexec.hydra, mpirun and torchrun");
+      "Launcher start to the last rank's main(), compared with posix_spawn, mpiexec.hydra, mpirun and torchrun");
   std::vector<int> ranks = {4, 16};
   int runs = 21;
   bool json = false;
   std::string torchrun = torch_program("torchrun");
   app.add_option("--ranks", ranks, "Numbers of ranks")->delimiter(',');
   app.add_option("--runs", runs, "Counted runs of each contender")->check(CLI::Range(1, 1000));
-  app.add_option("--torchrun", torchrun, "Its torchrun program; left out when it does not exist");
+  app.add_option("--torchrun", torchrun, "The torchrun program; skipped if it does not exist");
   app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
   if (!fs::exists(torchrun)) torchrun.clear();
 
-  // In memory: ext4 passes over every inode that was freed in the last minutes, and a run frees thousands.
+  // In memory: ext4 skips every inode freed in the last minutes, and a run frees thousands.
   if (access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 0);
   std::string directory = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
   CHECK(mkdtemp(directory.data()) != nullptr, "{}", directory);

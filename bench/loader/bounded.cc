@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-// Every sample has a MiB.
+// Every sample has 1 MiB.
 class Large : public Dataset<at::Tensor> {
  public:
   std::int64_t size() const override { return 1 << 20; }
@@ -24,7 +24,7 @@ class Large : public Dataset<at::Tensor> {
   mutable std::atomic<std::int64_t> batches = 0;
 };
 
-// Until the workers have found no more to do for a while.
+// Waits until the workers have stopped loading for 0.1 s.
 void wait_until_full(const Large& dataset) {
   for (std::int64_t before = -1; before != dataset.batches;) {
     before = dataset.batches;
@@ -47,7 +47,7 @@ nlohmann::json bound() {
     DataLoader<at::Tensor>::Iterator place(&loader, 1);
     for (int step = 0; step < 200; ++step) ++place;
     wait_until_full(dataset);
-    // The first of all and these 200 were taken.
+    // The loop has used the first batch and these 200.
     rows.push_back({{"limit_mib", limit},
                     {"loaded_ahead_mib", (dataset.batches - 201) * kBatch},
                     {"resident_mib", memory_mib("VmRSS") - before}});

@@ -1,4 +1,4 @@
-"""Fashion-MNIST as a dataset of Python: a sample at a time, or a batch at once."""
+"""Fashion-MNIST as a Python dataset: one sample at a time, or a batch at once."""
 
 import gzip
 

@@ -11,7 +11,7 @@ constexpr std::int64_t kImageBatch = 64, kPhotoSize = 224;
 
 using transforms::Compose;
 
-// Images with what is done to them.
+// Images with their transforms.
 struct Prepared {
   Prepared(const std::string& folder, Compose steps)
       : images(folder), transformed(images, std::move(steps)) {}

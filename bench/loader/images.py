@@ -1,4 +1,4 @@
-"""Folders of JPEG files as a dataset of Python, decoded by Pillow: what torchvision.datasets.ImageFolder does, without torchvision."""
+"""Folders of JPEG files as a Python dataset, decoded by Pillow, like torchvision.datasets.ImageFolder but without torchvision."""
 
 import math
 import random

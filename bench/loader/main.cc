@@ -1,5 +1,5 @@
-// How fast data is loaded, beside Python's DataLoader of the same LibTorch and C++ torch::data: samples a
-// second, CPU seconds per million samples, peak memory, and the time to the first batch.
+// The speed of loading, compared with Python's DataLoader of the same LibTorch and C++ torch::data: samples
+// per second, CPU seconds per million samples, peak memory, and the time to the first batch.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -41,7 +41,7 @@ struct Setting {
   fs::path scratch;
 };
 
-// Of one contender: a value for each run, by the figure's name.
+// One contender's figures by name, with a value per run.
 using Figures = std::map<std::string, std::vector<double>>;
 
 const std::vector<std::pair<std::string, std::string>> kColumns = {{"samples_per_second", "samples/s"},
@@ -62,7 +62,7 @@ std::vector<Contender> after(std::vector<Contender> first, const std::vector<Con
   return first;
 }
 
-// 64 MiB of tokens, as good as random.
+// 64 MiB of pseudo-random tokens.
 std::string token_file(const fs::path& folder) {
   std::vector<std::uint16_t> tokens(std::size_t{32} << 20);
   std::uint64_t state = 1;
@@ -76,7 +76,7 @@ std::string token_file(const fs::path& folder) {
   return folder / "tokens.bin";
 }
 
-// JPEG files of 28 x 28 pixels as Fashion-MNIST has them, or as large as photographs are stored.
+// JPEG files of 28 x 28 pixels, Fashion-MNIST's size, or of the size of stored photographs.
 std::string jpeg_folder(const Setting& setting, const std::string& name, const Command& arguments) {
   const fs::path folder = setting.scratch / name;
   Command command{(setting.bin / "fashion_mnist_jpegs").string(),
@@ -95,7 +95,7 @@ bool can_run(const Contender& contender, const Setting& setting) {
   if (!contender.python) return true;
   if (!fs::exists(setting.python)) return false;
   if (contender.needs.empty() || runs_well({setting.python, "-c", "import " + contender.needs})) return true;
-  fmt::print(stderr, "loader: {} is left out: {} has no module {}\n", contender.name, setting.python,
+  fmt::print(stderr, "loader: skipping {}: {} has no module {}\n", contender.name, setting.python,
              contender.needs);
   return false;
 }
@@ -109,7 +109,7 @@ void add_run(const Contender& contender, const Command& arguments, const Setting
     if (left.is_object()) figures[name].push_back(left.value(name, 0.0));
 }
 
-// How many times as fast as `other` Muster is: the median over runs that follow each other.
+// Muster's speed divided by the speed of `other`: the median over pairs of successive runs.
 std::string times_as_fast(const Figures& muster, const Figures& other) {
   const auto ours = muster.find("samples_per_second"), theirs = other.find("samples_per_second");
   if (ours == muster.end() || theirs == other.end() || ours->second.size() != theirs->second.size())
@@ -127,7 +127,7 @@ void print(const Case& what, int workers, const std::vector<Figures>& all) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     fmt::print("  {:<22}", what.contenders[i].name);
     if (all[i].empty()) {
-      fmt::print("  no run ended well\n");
+      fmt::print("  every run failed\n");
       continue;
     }
     for (const auto& [name, title] : kColumns) {
@@ -173,7 +173,7 @@ std::vector<Case> cases(const Setting& setting) {
   };
   return {{"fashion_mnist", "Fashion-MNIST, batches of 64, normalized", [&] { return setting.fashion_mnist; },
            kAlike},
-          {"tokens", "tokens, 16 samples of 2048 and what follows each",
+          {"tokens", "tokens, 16 samples of 2048 with their shifted targets",
            [&] { return token_file(setting.scratch); },
            after({{"plain gather, 1 thread", false, "plain"}}, kAlike)},
           {"images", "JPEG files of 28 x 28, batches of 64, normalized", jpegs("images", {"--train", "4000"}),
@@ -183,7 +183,7 @@ std::vector<Case> cases(const Setting& setting) {
 }
 
 constexpr const char* kBoundTitle =
-    "loaded ahead by 2 workers while training takes nothing, batches of 4 MiB";
+    "loaded ahead by 2 workers while training uses no batch, batches of 4 MiB";
 
 void print_bound(const nlohmann::json& rows) {
   fmt::print("{}\n  {:>20}{:>20}{:>24}\n", kBoundTitle, "prefetch_bytes MiB", "loaded ahead MiB",
@@ -194,7 +194,7 @@ void print_bound(const nlohmann::json& rows) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("How fast data is loaded, beside Python's DataLoader and torch::data");
+  CLI::App app("The speed of loading, compared with Python's DataLoader and torch::data");
   Setting setting;
   bool json = false;
   std::string only;
@@ -204,7 +204,7 @@ int run(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--workers", setting.workers, "Numbers of workers")->check(CLI::Range(0, 64));
   app.add_option("--case", only, "Only this one: fashion_mnist, tokens, images, photos or bound");
-  app.add_option("--python", setting.python, "A Python with torch; left out when it does not exist");
+  app.add_option("--python", setting.python, "A Python with torch; skipped if it does not exist");
   app.add_option("--fashion-mnist", setting.fashion_mnist, "The folder with its files");
   app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);

@@ -1,4 +1,4 @@
-"""The same with augmentation, as images of ImageNet's size are read for training."""
+"""Like images.py with augmentation, as a training reads images of ImageNet's size."""
 
 from loader_images import ImageFolder, augmented
 

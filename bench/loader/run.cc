@@ -1,7 +1,7 @@
-// Measures one way of loading data, in a process of its own, and leaves the figures as JSON in FILE:
+// Measures one way of loading data, in its own process, and writes the figures as JSON to FILE:
 //
 //   loader_run CASE FORM WORKERS SECONDS DATA FILE
-//   loader_run bound FILE                           how much is loaded ahead
+//   loader_run bound FILE                           measures how much is loaded ahead
 #include "bench/loader/run.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (argc != 7 || !cases.contains(argv[1]) || !cases.at(argv[1])().contains(argv[2])) {
-    fmt::print(stderr, "loader_run CASE FORM WORKERS SECONDS DATA FILE, or loader_run bound FILE\n");
+    fmt::print(stderr, "usage: loader_run CASE FORM WORKERS SECONDS DATA FILE, or loader_run bound FILE\n");
     return 2;
   }
   const Open open = cases.at(argv[1])().at(argv[2])(argv[5]);

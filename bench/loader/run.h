@@ -1,7 +1,7 @@
-// What loader_run measures: cases, each with the forms of reading it that are compared.
+// The cases that loader_run measures, each with forms: the ways of reading it.
 //
-// A case has a file of its own here, with a function that gives its forms, and one named alike for Python;
-// run.cc lists the first kind, main.cc says what is compared with what.
+// Each case has a C++ file with a function that returns its forms, and a Python file of the same name. run.cc
+// lists the C++ cases; main.cc lists the forms that it compares.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ Forms images();
 Forms photos();
 Forms tokens();
 
-// How many bytes are loaded ahead while training takes nothing, for several limits.
+// The bytes loaded ahead while training uses no batch, for several limits.
 nlohmann::json bound();
 
-// A muster::DataLoader that shuffles; `count` tells how many samples a batch has.
+// A muster::DataLoader that shuffles; `count` returns the number of samples in a batch.
 template <class Sample, class Count>
 Open muster_loader(std::shared_ptr<const Dataset<Sample>> dataset, std::int64_t batch_size,
                    const Count& count) {
@@ -33,7 +33,7 @@ Open muster_loader(std::shared_ptr<const Dataset<Sample>> dataset, std::int64_t 
   };
 }
 
-// The same for a loader of torch::data.
+// The same with a loader of torch::data.
 template <class Loader, class Count>
 NextBatch torch_loader(std::shared_ptr<Loader> loader, const Count& count) {
   using Place = decltype(loader->begin());

@@ -1,6 +1,6 @@
-"""What run.cc measures, for Python's DataLoader: run.py CASE FORM WORKERS SECONDS DATA FILE leaves the figures as JSON in FILE.
+"""The Python version of run.cc, for Python's DataLoader: run.py CASE FORM WORKERS SECONDS DATA FILE writes the figures as JSON to FILE.
 
-A case is a module loader_CASE beside this file; its make(form, data) gives the dataset and what the DataLoader is told besides.
+A case is a module loader_CASE next to this file; its make(form, data) returns the dataset and the DataLoader's other arguments.
 """
 
 import importlib
@@ -19,7 +19,7 @@ def workers_of(process):
 
 
 def cpu_seconds():
-    """Of this process and its workers, which are not reaped yet."""
+    """The CPU time of this process and its workers, which are not reaped yet."""
     total = time.process_time()
     for pid in workers_of(os.getpid()):
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -32,7 +32,7 @@ def kilobytes(path, name):
 
 
 def peak_mib():
-    """This process's peak, and what its workers do not share."""
+    """This process's peak memory plus its workers' private memory."""
     own = kilobytes("/proc/self/status", "VmHWM:")
     return (own + sum(kilobytes(f"/proc/{pid}/smaps_rollup", "Private_") for pid in workers_of(os.getpid()))) / 1024
 
@@ -43,7 +43,7 @@ def for_ever(loader):
 
 
 def measure(open_batches, count, seconds):
-    """Iterates over the endless batches that open_batches() gives; count(batch) is the number of samples of a batch."""
+    """Measures the endless batches of open_batches(); count(batch) is the number of samples in a batch."""
     opened = time.perf_counter()
     batches = open_batches()
     next(batches)

@@ -48,7 +48,7 @@ Open torch_tokens(const std::string& data) {
   };
 }
 
-// What is left when all that a loader does is taken away: one thread, one batch's memory, the same loops.
+// The floor, without a loader: one thread, the memory of one batch, the same loops.
 Open plain_form(const std::string& data) {
   return [file = Tokens(data)](int) -> NextBatch {
     const at::Tensor order = torch::randperm(static_cast<std::int64_t>(*file.size()));

@@ -1,4 +1,4 @@
-"""A file of tokens as a dataset of Python: numpy.memmap, a sample at a time or a batch at once."""
+"""A file of tokens as a Python dataset: numpy.memmap, one sample at a time or a batch at once."""
 
 import numpy
 import torch

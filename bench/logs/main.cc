@@ -1,6 +1,6 @@
-// Lines per second from ranks that print as fast as they can to one merged output, with a prefix on each
-// line: Muster beside plain cat (no prefix) and Open MPI's mpirun, in turn, in one run. The output goes to a
-// file in memory; afterwards every line is checked: none lost, none damaged.
+// Lines per second from ranks that print as fast as they can into one merged output with a prefix on each
+// line. Compares Muster with plain cat (no prefix) and Open MPI's mpirun, in turn, in one run. The output
+// goes to a file in memory; afterwards the benchmark checks that no line is lost or damaged.
 //
 //   logs [--ranks 8] [--lines 200000] [--runs 3] [--json]
 #include <CLI/CLI.hpp>
@@ -31,7 +31,7 @@ struct Setting {
 
 struct Contender {
   std::string name;
-  Command command;  // of a shell
+  Command command;  // run by a shell
 };
 
 std::vector<Contender> contenders(const Setting& setting, const std::string& buffering) {
@@ -51,7 +51,7 @@ std::vector<Contender> contenders(const Setting& setting, const std::string& buf
                              setting.ranks, writer))}};
 }
 
-// How many of the lines came whole.
+// The number of lines that arrived whole.
 struct Check {
   int whole = 0;
   int damaged = 0;
@@ -88,7 +88,7 @@ double seconds(const timeval& time) {
 
 struct Measured {
   double lines_per_second = 0;
-  double cpu_seconds = 0;  // but for the ranks' own
+  double cpu_seconds = 0;  // without the ranks' own
   std::string wrong;
 };
 
@@ -142,12 +142,12 @@ std::vector<Table> compare(const Setting& setting, const std::string& buffering,
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Lines per second with a prefix, beside cat and mpirun");
+  CLI::App app("Lines per second with a prefix, compared with cat and mpirun");
   Setting setting;
   int runs = 3;
   bool json = false;
   app.add_option("--ranks", setting.ranks, "Ranks that print")->check(CLI::Range(1, 4096));
-  app.add_option("--lines", setting.lines, "Lines of each")->check(CLI::Range(1, 100'000'000));
+  app.add_option("--lines", setting.lines, "Lines per rank")->check(CLI::Range(1, 100'000'000));
   app.add_option("--runs", runs, "Runs of each contender")->check(CLI::Range(1, 1000));
   app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);

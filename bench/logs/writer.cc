@@ -1,5 +1,5 @@
-// A rank that prints numbered lines as fast as it can: "#RANK NUMBER xxx...", of which each can be checked.
-// Appends the CPU seconds that it took to a file.
+// A rank that prints numbered lines, "#RANK NUMBER xxx...", as fast as it can, so that the benchmark can
+// check each line. Appends its CPU seconds to a file.
 //
 //   logs_writer LINES buffered|lines CPU_FILE [RANK]
 #include <cstdio>
@@ -34,10 +34,10 @@ int main(int argc, char** argv) {
   const int rank = own_rank(argc, argv);
   const int lines = std::atoi(argv[1]);
   const bool by_line = std::strcmp(argv[2], "lines") == 0;
-  static char buffer[64 << 10];  // without one, glibc takes 4 KiB whatever is asked for
+  static char buffer[64 << 10];  // without a buffer, glibc uses 4 KiB whatever the size argument says
   std::setvbuf(stdout, buffer, by_line ? _IOLBF : _IOFBF, sizeof buffer);
   for (int i = 0; i < lines; ++i) {
-    // As long as a line of a training script's: 40 to 71 characters.
+    // Lines as long as a training script's: 40 to 71 characters.
     std::printf("#%d %d loss=0.%06d %.*s\n", rank, i, i, 25 + i % 32,
                 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
   }

@@ -1,10 +1,10 @@
-// The launcher with many agents, without their processes: time until all ranks are started, memory for each
-// agent (its channel included), cost of one event beside that of a small job.
+// The launcher with many agents, without agent processes: the time until all ranks are started, the memory
+// per agent (with its channel), and the cost of one event compared with a small job.
 //
 //   many_agents [--agents 10000] [--json]
 //
-// The launcher is the production one, over channels that only count and a clock that stands still; what the
-// agents would say is said by this program.
+// It runs the production launcher over channels that only count, and a clock that stands still. This program
+// sends the agents' messages.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -66,7 +66,7 @@ class Crowd final : public launcher::Bootstrap, public launcher::Lineage, public
             .time = time_, .bootstrap = *this, .lineage = *this, .view = *this, .finished = [] {}});
   }
 
-  // From nothing until every rank has been told to start, and has.
+  // Starts the job, until every rank has its order to start and reports that it has started.
   void start_all() {
     launcher_->begin();
     for (std::size_t i = 0; i < started_.size(); ++i) connect(started_[i]);
@@ -84,7 +84,7 @@ class Crowd final : public launcher::Bootstrap, public launcher::Lineage, public
       say(agent.node, wire::WorkersStarted{.pids = {agent.node.value() + 1}});
   }
 
-  // Of so many reports, each of another agent than the one before: nanoseconds each.
+  // Nanoseconds per report, over `count` reports; each comes from another agent than the previous one.
   double event_ns(int count) {
     wire::WorkerReported report;
     report.kind = wire::ReportKind::kHeartbeat;
@@ -164,14 +164,14 @@ class Crowd final : public launcher::Bootstrap, public launcher::Lineage, public
 constexpr int kEvents = 200'000;
 constexpr std::int32_t kFew = 100;
 
-// The quickest of some runs: what else the machine does is not the launcher's.
+// The quickest of some runs, to exclude the machine's other work.
 double quickest_event_ns(Crowd& crowd) {
   double quickest = crowd.event_ns(kEvents);
   for (int run = 0; run < 4; ++run) quickest = std::min(quickest, crowd.event_ns(kEvents));
   return quickest;
 }
 
-// Of the heap, blocks with a mapping of their own included.
+// Bytes in use on the heap, including mapped blocks.
 std::size_t allocated_bytes() {
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
@@ -210,11 +210,11 @@ int run(std::int32_t agents, bool json) {
 }  // namespace muster::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("The launcher with many agents, without their processes", "many_agents");
+  CLI::App app("The launcher with many agents, without agent processes", "many_agents");
   std::int32_t agents = 10'000;
   bool json = false;
   app.add_option("--agents", agents, "How many")->check(CLI::Range(1, 1'000'000));
-  app.add_flag("--json", json, "The result as one JSON document");
+  app.add_flag("--json", json, "Print the result as one JSON document");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

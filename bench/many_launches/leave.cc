@@ -1,4 +1,5 @@
-// A rank that leaves at once: with the code of the first argument if its RANK is the second, else with 0.
+// A rank that exits at once: with the code in its first argument if RANK equals its second argument, else
+// with 0.
 #include <cstdlib>
 #include <cstring>
 

@@ -1,5 +1,5 @@
-// Launches of many ranks that leave at once, one after the other: none may hang, every exit code must be
-// right. In every third launch one rank fails. Ends with 1 if anything was wrong.
+// Launches of many ranks that exit at once, one launch after the other: no launch may hang, and every exit
+// code must be right. In every third launch one rank fails. Exits with 1 if anything was wrong.
 //
 //   many_launches [--launches 50] [--ranks 256] [--limit SECONDS] [--json]
 #include <CLI/CLI.hpp>
@@ -22,7 +22,7 @@ struct Counts {
   int hung = 0;
 };
 
-// Its exit code, 128 + its signal, or -1 if it had to be killed.
+// Returns the exit code, 128 + the signal, or -1 if the launch had to be killed.
 int run_one(const Command& command, int limit_seconds) {
   const pid_t pid = spawn(command);
   CHECK(pid > 0, "cannot execute {}", command[0]);
@@ -35,13 +35,13 @@ int run_one(const Command& command, int limit_seconds) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Launches of many ranks that leave at once: none hangs, every exit code is right");
+  CLI::App app("Launches of many ranks that exit at once: no launch hangs, every exit code is right");
   int launches = 50;
   int ranks = 256;
   int limit_seconds = 60;
   bool json = false;
   app.add_option("--launches", launches, "How many")->check(CLI::Range(1, 1'000'000));
-  app.add_option("--ranks", ranks, "Ranks of each")->check(CLI::Range(1, 4096));
+  app.add_option("--ranks", ranks, "Ranks per launch")->check(CLI::Range(1, 4096));
   app.add_option("--limit", limit_seconds, "Seconds after which a launch counts as hung");
   app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
@@ -67,7 +67,7 @@ int run(int argc, char** argv) {
   fs::remove_all(scratch);
 
   const std::string title =
-      fmt::format("{} launches of {} ranks that leave at once: {} right, {} wrong, {} hung", launches, ranks,
+      fmt::format("{} launches of {} ranks that exit at once: {} right, {} wrong, {} hung", launches, ranks,
                   counts.right, counts.wrong, counts.hung);
   const std::string unit = "milliseconds from the start of the launcher to its end";
   if (json) {

@@ -1,5 +1,5 @@
-/* A rank of an MPI program: hello FILE. Adds the ranks up, so that all are in one world, and appends to the file when it was back from
-   MPI_Init, with the size of the world. */
+/* A rank of an MPI program: hello FILE. Sums the ranks, to check that all are in one world, and appends to FILE the time at which
+   MPI_Init returned, and the size of the world. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-// How long from starting a launcher until the last rank of an MPI program is back from MPI_Init, and until
-// the launcher has ended: `launch`, whose agents are four nodes on this host, beside Open MPI's mpirun and
-// MPICH's mpiexec.hydra, each with a program of its library, all in turn in one run.
+// The time from starting a launcher until MPI_Init has returned in the last rank of an MPI program, and until
+// the launcher has ended. Compares `launch`, with agents as four nodes on this host, with Open MPI's mpirun
+// and MPICH's mpiexec.hydra, each with a program of its library, all in turn in one run.
 //
 //   mpi_start [--ranks 4,16] [--runs 15] [--json]
 #include <CLI/CLI.hpp>
@@ -25,16 +25,16 @@ constexpr const char* kUnit = "milliseconds from the start of the launcher";
 
 struct Contender {
   std::string name;
-  std::string program;  // "": it has not been built
-  Command launcher;     // what stands before it
+  std::string program;  // empty: not built
+  Command launcher;     // the words before the program
 };
 
 struct Milliseconds {
-  double ready = 0;  // the last rank was back from MPI_Init
-  double ended = 0;  // and the launcher
+  double ready = 0;  // MPI_Init had returned in the last rank
+  double ended = 0;  // the launcher had ended
 };
 
-// Nothing if not all ranks have been in one world.
+// Empty unless all ranks were in one world.
 std::optional<std::int64_t> last_stamp(const std::string& stamps, int ranks) {
   std::istringstream lines(read_file(stamps, 1 << 20).value_or(""));
   std::int64_t last = 0;
@@ -60,7 +60,7 @@ std::optional<Milliseconds> measure(const Contender& contender, int ranks, const
   return Milliseconds{static_cast<double>(*last - begin) / 1e6, static_cast<double>(end - begin) / 1e6};
 }
 
-// Of one library; the first one is ours.
+// The contenders for one MPI library; the first is ours.
 std::vector<Contender> contenders(bool openmpi, int ranks, const std::string& directory) {
   const std::string launch = fs::read_symlink("/proc/self/exe").parent_path() / "launch";
   const std::string program = openmpi ? OPENMPI_PROGRAM : MPICH_PROGRAM;
@@ -93,14 +93,14 @@ struct Rows {
   std::vector<Series> ready, ended;
 };
 
-// Each row of all of them, in turn.
+// Measures all contenders, in turn.
 Rows compare(const std::vector<Contender>& all, int ranks, int runs, const std::string& stamps) {
   Rows rows;
   for (const Contender& each : all) {
-    rows.ready.push_back({each.name, {}, each.program.empty() ? "its library is not here" : ""});
+    rows.ready.push_back({each.name, {}, each.program.empty() ? "its library is not installed" : ""});
     rows.ended.push_back(rows.ready.back());
   }
-  for (int run = -1; run < runs; ++run) {  // the first round warms the page cache and is not counted
+  for (int run = -1; run < runs; ++run) {  // the first round only warms the page cache
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i].program.empty()) continue;
       const auto taken = measure(all[i], ranks, stamps);
@@ -114,7 +114,7 @@ Rows compare(const std::vector<Contender>& all, int ranks, int runs, const std::
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Launcher start to MPI_Init, beside mpirun and mpiexec.hydra");
+  CLI::App app("Launcher start to MPI_Init, compared with mpirun and mpiexec.hydra");
   std::vector<int> ranks = {4, 16};
   int runs = 15;
   bool json = false;
@@ -122,13 +122,13 @@ int run(int argc, char** argv) {
   app.add_option("--runs", runs, "Counted runs of each contender")->check(CLI::Range(1, 1000));
   app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
-  // In memory: ext4 passes over every inode that was freed in the last minutes, and a run frees thousands.
+  // In memory: ext4 skips every inode freed in the last minutes, and a run frees thousands.
   if (access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 0);
   std::string directory = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
   CHECK(mkdtemp(directory.data()) != nullptr, "{}", directory);
   Report report(json);
   for (const int count : ranks) {
-    CHECK(count % kNodes == 0, "{} ranks do not go into {} nodes", count, kNodes);
+    CHECK(count % kNodes == 0, "--ranks {}: not a multiple of {} nodes", count, kNodes);
     std::vector<Contender> all = contenders(/*openmpi=*/true, count, directory);
     const std::size_t of_openmpi = all.size();
     for (Contender& each : contenders(/*openmpi=*/false, count, directory)) all.push_back(std::move(each));
@@ -140,7 +140,7 @@ int run(int argc, char** argv) {
         const std::vector<Series> some(openmpi ? both.begin() : middle, openmpi ? middle : both.end());
         const std::string title =
             fmt::format("{} ranks of {}, until {}", count, openmpi ? "Open MPI" : "MPICH",
-                        ready ? "the last is back from MPI_Init" : "the launcher has ended");
+                        ready ? "MPI_Init has returned in the last" : "the launcher has ended");
         report.add(title, kUnit, some);
       }
     }

@@ -1,6 +1,6 @@
-// A step of fused AdamW beside LibTorch's loop and Python's fused one, over the parameters of ResNet-50 and
-// of a transformer with 100 million; the state that a rank holds with ZeroRedundancyOptimizer beside the
-// formula; and what a logger and a progress bar add to a step.
+// A step of fused AdamW, compared with LibTorch's loop and Python's fused AdamW, over the parameters of
+// ResNet-50 and of a transformer with 100 million; a rank's state with ZeroRedundancyOptimizer, compared with
+// the formula; and the time that a logger and a progress bar add to a step.
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -57,9 +57,9 @@ std::vector<Series> steps_of(const std::string& model, const Settings& settings)
   return rows;
 }
 
-// A share for each rank, and one more for its largest parameter: shares are of whole parameters.
+// The limit is an equal share plus the largest parameter, because shares consist of whole parameters.
 void print_zero(const std::string& model, const Settings& settings) {
-  fmt::print("{}: MiB of AdamW's state a rank with ZeroRedundancyOptimizer\n", model);
+  fmt::print("{}: MiB of AdamW's state per rank with ZeroRedundancyOptimizer\n", model);
   for (const int ranks : {1, 2, 4}) {
     const std::string file = settings.scratch / "zero";
     if (!ended_well({settings.bin / "optimizers_step", "zero", model, std::to_string(ranks), file})) {
@@ -88,14 +88,14 @@ void print_log(const Settings& settings) {
   std::vector<double> added;
   std::ifstream pairs(file);
   for (double plain = 0, logged = 0; pairs >> plain >> logged;) added.push_back((logged - plain) / 1e3);
-  // Of the median: the values at the ranks that a binomial distribution gives.
+  // The interval of the median: the values at the ranks of a binomial distribution.
   const double half = 0.98 / std::sqrt(static_cast<double>(added.size()));
   fmt::print(
       "logger (three files) and progress bar add {:.1f} us to a step, 95 % interval {:.1f} to {:.1f}\n",
       median(added), percentile(added, 0.5 - half), percentile(added, 0.5 + half));
 }
 
-// Where they are as fast as each other, a median alone says which was luckier.
+// If two contenders are about equally fast, the medians alone only show which was luckier.
 void print_ratio(const std::vector<Series>& rows) {
   const auto &python = rows.front().values, &fused = rows.back().values;
   if (rows.size() != 3 || python.empty() || python.size() != fused.size()) return;
@@ -105,14 +105,14 @@ void print_ratio(const std::vector<Series>& rows) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("A step of fused optimizers, the state of shared ones, and what logging costs");
+  CLI::App app("A step of fused optimizers, the state of sharded optimizers, and the cost of logging");
   Settings settings;
   bool json = false;
   settings.python = torch_program("python3");
   app.add_option("--runs", settings.runs, "Runs of each contender, in turn")->check(CLI::Range(1, 1000));
   app.add_option("--steps", settings.steps, "Steps of a run")->check(CLI::Range(1, 100000));
   app.add_option("--log-steps", settings.log_steps, "Steps with a logger")->check(CLI::Range(100, 1000000));
-  app.add_option("--python", settings.python, "A Python with torch; left out when it does not exist");
+  app.add_option("--python", settings.python, "A Python with torch; skipped if it does not exist");
   app.add_flag("--json", json, "Print the steps as JSON, and nothing else");
   CLI11_PARSE(app, argc, argv);
   settings.bin = fs::read_symlink("/proc/self/exe").parent_path();

@@ -1,7 +1,7 @@
-// One contender of the benchmark of optimizers, in a process of its own:
+// One contender of the benchmark of optimizers, in its own process:
 //
 //   optimizers_step loop|fused MODEL STEPS FILE   the median milliseconds of a step of AdamW
-//   optimizers_step zero MODEL RANKS FILE         for each rank the bytes of its state, and of all of it
+//   optimizers_step zero MODEL RANKS FILE         the bytes of each rank's state, and of the whole state
 //   optimizers_step log - STEPS FILE              pairs of nanoseconds: a step without and with log and bar
 #include <cstdio>
 #include <cstdlib>
@@ -79,7 +79,7 @@ void measure_zero(const std::string& model, int ranks, const std::string& file) 
       ranks);
 }
 
-// A step that takes a while, beside the same with what logger and bar add to it, in turn.
+// Alternates a slow step with the same step plus logger and progress bar.
 void measure_log(int steps, const std::string& file) {
   torch::set_num_threads(1);
   const Job job = init();

@@ -1,6 +1,6 @@
-// A step of every pipeline schedule on two ranks over Gloo or shared memory, one thread each: beside what the
-// schedule takes by the stages' own times, torch.distributed.pipelining, and a single process; and the memory
-// it takes, beside its formula.
+// A step of every pipeline schedule on two ranks over Gloo or shared memory, one thread each. Compares its
+// time with the schedule's time from the stages' own times, with torch.distributed.pipelining and with a
+// single process; and its memory with the formula.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -39,7 +39,7 @@ void add(Series& row, const Json& result, const std::string& schedule, const std
     row.values.push_back(median(result[schedule][what].get<std::vector<double>>()));
 }
 
-// Of one schedule: what is measured, by its name. A value a run, which is the median of its steps.
+// The measurements of one schedule. Each run adds one value: the median of its steps.
 struct Rows {
   std::string schedule;
   Series simulated{"simulated", {}, {}}, without_bubble{"without bubble", {}, {}}, muster{"Muster", {}, {}},
@@ -73,7 +73,7 @@ std::string cell(const Series& row) {
 }
 std::string ratio(const Series& row, const Series& to) {
   if (row.values.size() != to.values.size() || row.values.empty()) return "-";
-  std::vector<double> ratios;  // of what was measured beside each other
+  std::vector<double> ratios;  // of values measured in the same run
   for (std::size_t i = 0; i < row.values.size(); ++i) ratios.push_back(row.values[i] / to.values[i]);
   return fmt::format("{:.3f}", median(ratios));
 }
@@ -89,7 +89,7 @@ void print_steps(const std::string& title, const std::vector<Rows>& all) {
 }
 
 void print_memory(const Json& memory) {
-  fmt::print("memory that a step takes at its peak, wide net, MiB\n  {:<22}", "");
+  fmt::print("peak memory of a step, wide net, MiB\n  {:<22}", "");
   for (int rank = 0; rank < 2; ++rank)
     fmt::print("{:>16}{:>10}{:>8}", fmt::format("rank {}: formula", rank), "peak", "ratio");
   for (const std::string& each : kSchedules) {
@@ -103,7 +103,7 @@ void print_memory(const Json& memory) {
   fmt::print("\n");
 }
 
-// Of each model and each way to cut it.
+// Measures each model with each way to cut it.
 Json measure_splits(int rounds, const Command& ours, const fs::path& file) {
   Command command = ours;
   command.insert(command.end(), {"split", std::to_string(rounds)});
@@ -117,8 +117,8 @@ double median_ratio(const Json& of, const Json& to) {
 }
 
 void print_splits(const Json& all) {
-  fmt::print("what a split says of a GPipe step before it, milliseconds\n  {:<16}{:>10}{:>11}{:>10}{:>9}\n",
-             "", "cut", "predicted", "step", "ratio");
+  fmt::print("a split's prediction of a GPipe step, milliseconds\n  {:<16}{:>10}{:>11}{:>10}{:>9}\n", "",
+             "cut", "predicted", "step", "ratio");
   for (const auto& [model, ways] : all.items()) {
     for (const auto& [by, times] : ways.items())
       fmt::print("  {:<16}{:>10}{:>11.1f}{:>10.1f}{:>9.3f}\n", model, by,
@@ -132,15 +132,15 @@ void print_splits(const Json& all) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Steps of pipelines, beside Python's and what their schedules say");
+  CLI::App app("Steps of pipelines, compared with Python's and with their schedules' predictions");
   int runs = 5, steps = 5;
   bool json = false;
   std::string backend = "gloo";
   std::string python = torch_program("python3");
   app.add_option("--runs", runs, "Runs of each contender, in turn")->check(CLI::Range(1, 1000));
   app.add_option("--steps", steps, "Steps of each schedule in a run")->check(CLI::Range(1, 1000));
-  app.add_option("--backend", backend, "What our ranks send by")->check(CLI::IsMember({"gloo", "shm"}));
-  app.add_option("--python", python, "A Python with torch; left out when it does not exist");
+  app.add_option("--backend", backend, "The backend of our ranks")->check(CLI::IsMember({"gloo", "shm"}));
+  app.add_option("--python", python, "A Python with torch; skipped if it does not exist");
   app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
 
@@ -171,10 +171,11 @@ int run(int argc, char** argv) {
     if (!json) print_steps(each.title, all);
   }
   const Json splits = measure_splits(2 * runs, ours, file);
-  report.push_back({{"title", "what a split says of a step"}, {"unit", "milliseconds"}, {"models", splits}});
+  report.push_back(
+      {{"title", "a split's prediction of a step"}, {"unit", "milliseconds"}, {"models", splits}});
   if (!json) print_splits(splits);
   const Json memory = result_of({ours.front(), "memory"}, file);
-  report.push_back({{"title", "memory that a step takes at its peak"}, {"unit", "MiB"}, {"ranks", memory}});
+  report.push_back({{"title", "peak memory of a step"}, {"unit", "MiB"}, {"ranks", memory}});
   fs::remove_all(scratch);
   if (json)
     fmt::print("{}\n", report.dump(2));

@@ -23,7 +23,7 @@ Replay::Replay(const Schedule& schedule, const std::vector<PipelineStage>& stage
   }
 }
 
-// What came from another rank is in memory of its own.
+// Inputs from another rank are in separate memory, so this copies.
 at::Tensor Replay::inputs_of(int stage) const {
   return stage == 0 ? input_ : input_.clone();
 }

@@ -1,8 +1,8 @@
-// What one rank of a pipeline computes in a step, without the others: the same instructions in the same
-// order, on tensors that are there already.
+// Replays the computation of one rank of a pipeline in a step, without the other ranks: the same instructions
+// in the same order, on tensors that exist already.
 //
-// Of it come the times of which a schedule is simulated, and the memory that a microbatch takes. All ranks
-// replay at once, so that a stage is measured while the others are busy.
+// It measures the times for simulating a schedule, and the memory of a microbatch. All ranks replay at once,
+// so that a stage is measured while the others are busy.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ namespace muster::bench {
 
 class Replay {
  public:
-  // `input`, `target`: of one microbatch.
+  // `input` and `target` are one microbatch.
   Replay(const Schedule& schedule, const std::vector<PipelineStage>& stages, const PipelineLoss& loss,
          const at::Tensor& input, const at::Tensor& target);
 
@@ -28,7 +28,7 @@ class Replay {
   };
   Times run();
 
-  // By what `bytes_now` grows when a stage's forward has been computed.
+  // The growth of `bytes_now` by each stage's forward.
   template <class Bytes>
   std::map<int, double> bytes_of_microbatch(Bytes bytes_now) {
     std::map<int, double> bytes;

@@ -1,11 +1,10 @@
 // The ranks of the benchmark of pipelines, for every schedule in turn:
 //
-//   pipeline_run wide|tiny STEPS FILE   milliseconds of each step, and what they are compared with
-//   pipeline_run memory FILE            MiB that a step takes at its peak, by rank, and by the formula
-//   pipeline_run split ROUNDS FILE      milliseconds of a step of models that were cut, and what was
-//   predicted
+//   pipeline_run wide|tiny STEPS FILE   milliseconds of each step, and the values to compare with
+//   pipeline_run memory FILE            peak MiB of a step by rank, and by the formula
+//   pipeline_run split ROUNDS FILE      milliseconds of a step of split models, and the prediction
 //
-// leaves JSON in FILE. run.py has the same nets and schedules.
+// Writes JSON to FILE. run.py has the same nets and schedules.
 #include <fmt/format.h>
 #include <fstream>
 #include <muster/muster.h>
@@ -51,7 +50,7 @@ at::Tensor loss_of(const at::Tensor& output, const at::Tensor& target) {
   return torch::nn::functional::mse_loss(output, target);
 }
 
-// Under the names that they have in the undivided model.
+// The layers, under their names in the undivided model.
 torch::nn::Sequential layers_of(const Net& net, int first, int count) {
   torch::nn::Sequential layers;
   for (int layer = first; layer < first + count; ++layer) {
@@ -89,7 +88,7 @@ struct Pipeline {
   std::optional<Replay> replay;
 };
 
-// From the moment when all begin until the last has ended.
+// Milliseconds from the common start of all ranks to the end of the last rank.
 template <class Work>
 double together(const Job& job, Work work) {
   job.barrier();
@@ -98,7 +97,7 @@ double together(const Job& job, Work work) {
   return all_reduce(job, static_cast<double>(now_ns() - began) / 1e6, ReduceOp::kMax);
 }
 
-// What the schedule takes by the times of the stages, and what the busiest rank does when it never waits.
+// The schedule's time from the stages' times, and the busiest rank's time if it never waits.
 struct Predicted {
   double simulated;
   double without_bubble;
@@ -136,7 +135,7 @@ Json times_of(const Job& job, const Net& net, const Chosen& chosen, int steps) {
   return times;
 }
 
-// The same in one process.
+// The same training in one process.
 Json single_times(const Net& net, int steps) {
   auto model = layers_of(net, 0, net.layers);
   const auto inputs = at::randn({net.rows * net.microbatches, net.width});
@@ -160,7 +159,7 @@ Json memory_of(const Job& job, const Chosen& chosen) {
   const c10::DebugInfoGuard counting(c10::DebugInfoKind::PROFILER_STATE, counted);
   Pipeline pipeline(job, kWide, chosen);
   pipeline.step();
-  pipeline.zero_grad(/*set_to_none=*/false);  // gradients are there before and after
+  pipeline.zero_grad(/*set_to_none=*/false);  // so that gradients exist before and after the step
   const auto bytes =
       pipeline.replay->bytes_of_microbatch([&] { return static_cast<double>(counted->now()); });
   const auto step = std::make_shared<AllocatedBytes>();
@@ -171,7 +170,7 @@ Json memory_of(const Job& job, const Chosen& chosen) {
   const auto peak = static_cast<double>(step->peak());
   double of_stages = 0;
   for (const auto& [stage, each] : bytes) of_stages += each;
-  // In a V the two stages of a rank count as one.
+  // In a V, the two stages of a rank count as one.
   const bool is_v = pipeline.stages.size() == 2 && ranks_of_stages(pipeline.plan).back() == 0;
   const double unit = is_v ? of_stages : of_stages / static_cast<double>(bytes.size());
   const std::vector<StageTimes> equal(static_cast<std::size_t>(pipeline.plan.stages));

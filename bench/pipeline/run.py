@@ -1,4 +1,4 @@
-"""What run.cc times, for torch.distributed.pipelining: run.py wide|tiny STEPS FILE leaves the milliseconds of each step in FILE, as JSON."""
+"""The Python version of run.cc, for torch.distributed.pipelining: run.py wide|tiny STEPS FILE writes the milliseconds of each step to FILE, as JSON."""
 
 import collections
 import json
@@ -25,7 +25,7 @@ OTHER_NAMES = {"ZBH1": "InterleavedZeroBubble"}
 
 class Stage(pipelining.PipelineStage):
     def _get_init_p2p_neighbors_ops(self):
-        # What connects ranks before the first step. Gloo's are connected, and cannot send to themselves, which these would where two stages of a V meet.
+        # torch connects ranks here before the first step. Gloo's ranks are connected already, and cannot send to themselves, as the two stages in the middle of a V would.
         return []
 
 

@@ -23,7 +23,7 @@ struct Model {
 
 Model linear_layers() {
   Model model{"Linear layers", PipelineLayers(1), at::randn({128, kLinearWidth}), 16};
-  // Not all alike, so that there is something to cut.
+  // The layers differ, so that the cut matters.
   for (int i = 0; i < 24; ++i) {
     const std::int64_t inner = i < 8 ? 3 * kLinearWidth : kLinearWidth;
     model.layers.add(fmt::format("block{}", i), [inner] {
@@ -39,7 +39,7 @@ Model resnet50() {
           8};
 }
 
-// What the split says, and then a step's median.
+// The split's prediction, then the median of a step.
 std::pair<double, double> predicted_and_measured(const Job& job, const Model& model,
                                                  const std::vector<LayerProfile>& profile,
                                                  const std::string& by) {
@@ -66,7 +66,7 @@ std::pair<double, double> predicted_and_measured(const Job& job, const Model& mo
 
 }  // namespace
 
-// A machine that others use too changes its speed: in each round layers are measured, and then steps.
+// A shared machine changes its speed, so each round measures layers and then steps.
 Json split_times(const Job& job, int rounds) {
   Json all;
   const std::vector<Model> models{linear_layers(), resnet50()};

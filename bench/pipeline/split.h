@@ -1,4 +1,4 @@
-// Models that are cut by what their layers take: what the split says of a step beforehand, and what it takes.
+// Models split by the measured times of their layers: the predicted and the measured time of a step.
 #pragma once
 
 #include <muster/comm/job.h>
@@ -6,8 +6,8 @@
 
 namespace muster::bench {
 
-// By model, "Linear layers" and "ResNet-50", and by how it is cut, "uniform" and "profile": "predicted" and
-// "step", milliseconds, a number a round. Collective.
+// Returns, by model ("Linear layers", "ResNet-50") and by cut ("uniform", "profile"), "predicted" and "step"
+// in milliseconds, one number per round. Collective.
 nlohmann::json split_times(const Job& job, int rounds);
 
 }  // namespace muster::bench

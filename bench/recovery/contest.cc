@@ -21,7 +21,7 @@ constexpr std::int64_t kMillisecond = 1'000'000;
 constexpr std::int64_t kLimit = 30'000 * kMillisecond;
 
 struct Stamp {
-  char what;  // M in main, T told to stop
+  char what;  // M: in main, T: got SIGTERM
   int again;  // 1 after the kill
   pid_t pid;
   std::int64_t at_ns;
@@ -36,7 +36,7 @@ std::vector<Stamp> read_stamps(const std::string& path, char what, int again) {
   return stamps;
 }
 
-// Whether these children of ours have all ended; they are not reaped.
+// Returns whether these children of ours have all ended. Does not reap them.
 bool all_ended(const std::vector<pid_t>& pids) {
   return std::ranges::all_of(pids, [](pid_t pid) {
     siginfo_t end{};
@@ -45,7 +45,8 @@ bool all_ended(const std::vector<pid_t>& pids) {
   });
 }
 
-// Until all ranks of this attempt are in main; fewer if they do not come in time, or their launchers end.
+// Waits until all ranks of this attempt are in main. Returns fewer if the time is over or their launchers
+// end.
 std::vector<Stamp> wait_for_ranks(const std::string& path, int again, int ranks,
                                   const std::vector<pid_t>& launchers) {
   const std::int64_t end = now_ns() + kLimit;
@@ -59,7 +60,7 @@ std::vector<Stamp> wait_for_ranks(const std::string& path, int again, int ranks,
   return stamps;
 }
 
-// When the last of these processes ended.
+// Waits for all of these processes; returns when the last one ended.
 std::int64_t wait_for_ends(const std::vector<UniqueFd>& pidfds) {
   std::vector<pollfd> waiting;
   for (const UniqueFd& pidfd : pidfds) waiting.push_back({pidfd.get(), POLLIN, 0});
@@ -73,7 +74,7 @@ std::int64_t wait_for_ends(const std::vector<UniqueFd>& pidfds) {
   return at;
 }
 
-// Of the ranks and the template that they were forked from, if there is one.
+// The memory of the ranks and of the template that they were forked from, if any.
 double memory_mb(const std::vector<Stamp>& ranks) {
   const auto parent_of = [](const std::string& process) {
     const std::string status = read_file(process + "/status", 1 << 16).value_or("");
@@ -102,7 +103,7 @@ std::optional<Times> kill_one(const std::string& stamps, int ranks, std::int64_t
   };
   const std::vector<Stamp> first = wait_for_ranks(stamps, 0, ranks, launchers);
   if (static_cast<int>(first.size()) < ranks) return std::nullopt;
-  poll(nullptr, 0, 100);  // what a start leaves to do is done
+  poll(nullptr, 0, 100);  // the work that follows a start is done
   const double memory = memory_mb(first);
   std::vector<UniqueFd> pidfds;
   for (const Stamp& each : first) pidfds.emplace_back(static_cast<int>(syscall(SYS_pidfd_open, each.pid, 0)));
@@ -146,7 +147,7 @@ std::vector<Table> compare(const std::vector<Contender>& all, const std::vector<
     tables.push_back({fmt::format("{} {}", ranks, column.title), column.unit, {}});
     for (const Contender& contender : all) tables.back().rows.push_back({contender.name, {}, {}});
   }
-  for (int run = -1; run < runs; ++run) {  // the first round is not counted
+  for (int run = -1; run < runs; ++run) {  // the first round does not count
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (run >= 0 && run % all[i].one_run_of != 0) continue;
       const auto times = measure(all[i].commands, ranks, stamps);

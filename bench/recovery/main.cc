@@ -1,4 +1,4 @@
-// How long a job stands still when it loses a rank: Muster beside bare posix_spawn and torchrun, in turn, in
+// How long a job stops when it loses a rank: Muster, compared with bare posix_spawn and torchrun, in turn, in
 // one run.
 //
 //   recovery [--of plain,torch] [--ranks 4,16] [--runs 9] [--torchrun PATH] [--json]
@@ -18,7 +18,7 @@ int run(int argc, char** argv) {
   const fs::path self = fs::read_symlink("/proc/self/exe");
   if (argc == 5 && std::string_view(argv[1]) == "--bare")
     return run_bare(std::atoi(argv[2]), argv[3], argv[4]);
-  CLI::App app("A rank's death to the next attempt, beside posix_spawn and torchrun");
+  CLI::App app("A rank's death to the next attempt, compared with posix_spawn and torchrun");
   std::vector<int> ranks = {4, 16};
   int runs = 9;
   bool json = false;
@@ -27,7 +27,7 @@ int run(int argc, char** argv) {
   app.add_option("--of", kinds, "Kinds of ranks")->delimiter(',')->check(CLI::IsMember({"plain", "torch"}));
   app.add_option("--ranks", ranks, "Numbers of ranks, even")->delimiter(',');
   app.add_option("--runs", runs, "Counted runs of each contender")->check(CLI::Range(1, 1000));
-  app.add_option("--torchrun", torchrun, "Its torchrun program; left out when it does not exist");
+  app.add_option("--torchrun", torchrun, "The torchrun program; skipped if it does not exist");
   app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
   if (!fs::exists(torchrun)) torchrun.clear();

@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Command torchrun(const Programs& programs, int ranks, std::vector<std::string> nodes, const Command& probe) {
-  // It looks for dead ranks ten times a second, as often as it can be told to without keeping a core busy.
+  // torchrun looks for dead ranks ten times a second, the highest rate that does not keep a core busy.
   Command command = {programs.torchrun,
                      "--nproc-per-node",
                      std::to_string(ranks),

@@ -1,5 +1,5 @@
-// A plain rank that obeys TERM: its stamp says when it came to main. The first attempt then waits for its
-// end, later ones are done at once.
+// A plain rank that obeys SIGTERM. Its stamp is the time at which it reached main. The first attempt then
+// waits for a signal; later attempts exit at once.
 #include <unistd.h>
 
 #include "bench/recovery/stamp.h"

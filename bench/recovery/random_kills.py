@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""What kills cost a job that reports nothing: a Python DDP script with snapshots of its own, of which a random
-rank gets SIGKILL again and again.
+"""The cost of kills in a job that reports nothing to its launcher: a Python DDP script with its own snapshots. Random
+ranks get SIGKILL again and again.
 
   random_kills.py [--interval 7,15] [--seeds 5 | --seed 3] [--mode executed,warm] [--json]
 
-Kills come after exponentially distributed times of INTERVAL seconds on average, drawn from the seed as the victims are. Cost of
-a kill: the time that the job took longer than an undisturbed one in the same mode, less the steps that were repeated
-and less the starts that were repeated (from a process's begin to its first step, at most as long as the undisturbed one took, in
-attempts that were killed before as long as they lived), over the number of kills.
+The times between kills are exponentially distributed with a mean of INTERVAL seconds. The seed determines these times and the ranks.
+
+Cost of a kill: the extra time over an undisturbed job in the same mode, minus the time of repeated steps and of repeated starts,
+divided by the number of kills. A start lasts from the process's beginning to its first step, at most as long as the undisturbed one.
+In an attempt killed before its first step it is the attempt's whole life.
 """
 
 import argparse
@@ -41,7 +42,7 @@ def is_ours(pid, mark):
 
 
 class Job:
-    """One launch, in a directory of its own."""
+    """One launch, in its own directory."""
 
     def __init__(self, options, mode, directory):
         self.options, self.directory, self.logs = options, directory, os.path.join(directory, "logs")
@@ -57,7 +58,7 @@ class Job:
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(os.path.join(directory, "err"), "w"))
 
     def wait(self, seconds):
-        """Whether it has ended within that time."""
+        """Returns whether the launch ended within that time."""
         try:
             self.process.wait(max(0, seconds))
             return True
@@ -83,7 +84,7 @@ class Job:
             due = now() + draw.expovariate(1 / interval)
 
     def stamps(self):
-        """Attempts that came to rank 0's training: when its process began, and its steps with their times."""
+        """The attempts in which rank 0 started: the start of its process, and its steps with their times."""
         attempts = []
         with open(os.path.join(self.directory, "stamps")) as file:
             for line in file:
@@ -127,7 +128,7 @@ def measure(options, mode, interval, seed, undisturbed):
     steps = [step for _, done in attempts for step, _ in done]
     first = undisturbed["start"]
     starts = sum(min(first, done[0][1] - began) for began, done in attempts if done)
-    # Of attempts that did not come to a step: as long as they lived, which their rank 0 has not stamped.
+    # Attempts without a step: rank 0 left no stamp, so their whole life counts.
     for index, began in enumerate(started):
         until = started[index + 1] if index + 1 < len(started) else None
         deaths = [at for at in ended if at >= began and (until is None or at < until)]
@@ -143,7 +144,7 @@ def measure(options, mode, interval, seed, undisturbed):
 
 
 def stepped(attempts, began, died):
-    """Whether rank 0 made a step between these times, which are seconds since 1970."""
+    """Returns whether rank 0 made a step between these times (seconds since 1970)."""
     offset = time.time() - now()
     return any(began <= at + offset <= died for _, done in attempts for _, at in done)
 
@@ -157,17 +158,17 @@ def read_options():
         version = re.search(r"^torch_version=(\S+)", script.read(), re.MULTILINE)[1]
     python = os.path.expanduser(f"~/.cache/muster/torch-{version}/bin/python")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--interval", type=numbers(float), default=[7, 15], metavar="SECONDS", help="mean time between kills; several with commas (7,15)")
+    parser.add_argument("--interval", type=numbers(float), default=[7, 15], metavar="SECONDS", help="mean time between kills; separate several with commas (7,15)")
     parser.add_argument("--seeds", type=int, default=5, help="the seeds 1 to SEEDS (5)")
-    parser.add_argument("--seed", type=int, help="this one alone")
-    parser.add_argument("--mode", type=lambda text: text.split(","), default=["executed", "warm"], help="executed, warm, or both with a comma")
+    parser.add_argument("--seed", type=int, help="only this seed")
+    parser.add_argument("--mode", type=lambda text: text.split(","), default=["executed", "warm"], help="executed, warm, or both, separated by a comma")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--step-seconds", type=float, default=0.1)
     parser.add_argument("--snapshot-every", type=int, default=10, metavar="STEPS")
     parser.add_argument("--launch", default=os.path.join(ROOT, "build/release/bin/launch"))
     parser.add_argument("--python", default=python if os.path.exists(python) else sys.executable)
-    parser.add_argument("--json", action="store_true", help="print every run and no table")
+    parser.add_argument("--json", action="store_true", help="print every run as JSON, and no table")
     options = parser.parse_args()
     if unknown := set(options.mode) - {"executed", "warm"}:
         parser.error(f"--mode {', '.join(unknown)} is unknown: give executed, warm or executed,warm")

@@ -1,4 +1,4 @@
-"""An ordinary DDP script with snapshots of its own, as most are: it reports nothing to whoever launched it.
+"""An ordinary DDP script with its own snapshots: it reports nothing to its launcher.
 
 usage: snapshot_job.py DIRECTORY STEPS STEP_SECONDS SNAPSHOT_EVERY
 Rank 0 stamps in DIRECTORY/stamps: `A` when its process began, `S STEP` after each step; seconds since boot.
@@ -39,7 +39,7 @@ def main():
         model.module.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         first = state["step"]
-    dist.barrier()  # nobody saves before all have read
+    dist.barrier()  # no rank saves before all have read
     stamp("A", began())
     for step in range(first, STEPS):
         begin = time.monotonic()

@@ -1,7 +1,7 @@
-// How a rank of the benchmark says where it is: lines "WHAT AGAIN PID NANOSECONDS", appended to one file.
+// The stamps of the benchmark's ranks: lines "WHAT AGAIN PID NANOSECONDS", appended to one file.
 //
-// WHAT is M when it has started and T when it was told to stop; AGAIN is 1 after the kill, which the file
-// "<stamps>.killed" tells of. Process-wide, for a signal handler's sake.
+// WHAT is M when the rank has started, and T when it gets SIGTERM. AGAIN is 1 after the kill, when the file
+// "<stamps>.killed" exists. State is process-wide, because a signal handler uses it.
 #pragma once
 
 #include <csignal>

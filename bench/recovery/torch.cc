@@ -30,8 +30,9 @@ std::vector<Contender> torch_contenders(const Programs& programs, int ranks, con
   if (programs.torchrun.empty()) return all;
   const std::string python = (fs::path(programs.torchrun).parent_path() / "python3").string();
   all.push_back({"launch, warm Python", {launch("--warm", {python, "-u", programs.torch_probe})}, 3});
-  // With its defaults torchrun 2.11 does not recover ranks with Gloo: the next attempt gets the same store,
-  // and finds the addresses of the dead in it. Only this variable, under c10d rendezvous, gives it a new one.
+  // By default torchrun 2.11 does not recover ranks with Gloo: the next attempt gets the same store, and
+  // finds the addresses of the dead ranks in it. Only this variable, under c10d rendezvous, gives it a new
+  // store.
   all.push_back({"torchrun, Python",
                  {{"env", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1", programs.torchrun, "--standalone",
                    "--nproc-per-node", std::to_string(ranks), "--max-restarts", "1", "--monitor-interval",

@@ -1,5 +1,5 @@
-// LibTorch ranks, of which one is killed: how long until init() has returned in all of the next attempt, how
-// long the first start takes and what memory the ranks hold, forked and executed.
+// Kills one of several LibTorch ranks. Measures the time until init() has returned in all ranks of the next
+// attempt, the time of the first start, and the ranks' memory, for forked and executed ranks.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace muster::bench {
 
-// Three tables for one number of ranks.
+// Makes three tables for one number of ranks.
 std::vector<Table> compare_torch(const Programs& programs, int ranks, int runs);
 
 }  // namespace muster::bench

@@ -1,5 +1,5 @@
-// A LibTorch rank that obeys TERM: like probe.cc, but its stamp says when init() has returned. It can be
-// forked from a template.
+// A LibTorch rank that obeys SIGTERM: like probe.cc, but its stamp is the time at which init() returned. A
+// template can fork it.
 #include <csignal>
 #include <muster/comm/job.h>
 #include <unistd.h>

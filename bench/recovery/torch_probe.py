@@ -1,4 +1,4 @@
-"""What torch_probe.cc is, for Python: stamps when its process group is there, obeys TERM, waits in the first attempt."""
+"""The Python version of torch_probe.cc: stamps when its process group exists, obeys SIGTERM, waits in the first attempt."""
 
 import os
 import signal

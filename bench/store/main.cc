@@ -1,9 +1,9 @@
-// The agent's c10d store beside torch's own server, in turn, in one run: time to be ready, 64 clients to a
-// barrier, set+get latency.
+// The agent's c10d store and torch's own server, in turn, in one run: the time until ready, the time of 64
+// clients to a barrier, and set+get latency.
 //
 //   store [--clients 64] [--runs 9] [--python PATH] [--json]
 //
-// Each run starts a fresh process of each server; the clients are the same (store_client.h) and run as
+// Each run starts a fresh process of each server. The clients are the same for both (store_client.h), and are
 // threads of this program.
 #include <CLI/CLI.hpp>
 #include <barrier>
@@ -27,9 +27,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using Command = std::vector<std::string>;
-using Figures = std::map<std::string, double>;  // what was measured, "case|unit" -> value
+using Figures = std::map<std::string, double>;  // "case|unit" -> measured value
 
-// A server that prints its port and the microseconds that opening the store took, and ends with its stdin.
+// A server process. It prints its port and the microseconds of opening the store, and ends with its stdin.
 class ServerProcess {
  public:
   explicit ServerProcess(const Command& command) {
@@ -64,8 +64,8 @@ class ServerProcess {
   ServerProcess& operator=(const ServerProcess&) = delete;
 
   std::uint16_t port() const { return port_; }
-  // Processor time of all its threads so far: other than latency, it does not depend on what else the machine
-  // does.
+  // Processor time of all its threads so far. Unlike latency, it does not depend on the machine's other
+  // work.
   double cpu_us() const {
     double total = 0;
     for (const auto& thread : fs::directory_iterator(fmt::format("/proc/{}/task", pid_))) {
@@ -91,7 +91,7 @@ void arrive(StoreClient& client, int clients, int round) {
   client.wait(go);
 }
 
-// Clients connect at once and meet; then, connected, they meet again and again.
+// Clients connect at the same time and meet at a barrier; then the connected clients meet again and again.
 void measure_barriers(std::uint16_t port, int clients, Figures& figures) {
   constexpr int kRounds = 30;
   std::int64_t begin = 0;
@@ -174,7 +174,7 @@ sys.stdin.read()
 )";
 
 int run(int argc, char** argv) {
-  CLI::App app("The agent's c10d store beside torch's own server");
+  CLI::App app("The agent's c10d store, compared with torch's own server");
   int clients = 64;
   int runs = 9;
   bool json = false;

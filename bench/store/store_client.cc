@@ -32,7 +32,7 @@ StoreClient::StoreClient(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_ST
   send();
   std::uint32_t answer = 0;
   receive(&answer, sizeof answer);
-  CHECK(answer == nonce, "the ping came back as {}", answer);
+  CHECK(answer == nonce, "the ping returned {}", answer);
 }
 
 void StoreClient::set(std::string_view key, std::string_view value) {
@@ -49,7 +49,7 @@ std::string StoreClient::get(std::string_view key) {
   send();
   std::uint64_t size = 0;
   receive(&size, sizeof size);
-  CHECK(size <= agent::StoreLimits{}.value_bytes, "a value of {} bytes", size);
+  CHECK(size <= agent::StoreLimits{}.value_bytes, "got a value of {} bytes", size);
   std::string value(size, '\0');
   receive(value.data(), size);
   return value;

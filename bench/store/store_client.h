@@ -1,6 +1,6 @@
-// A client of a c10d store that sends and receives exactly what the wheel's C++ client does, call by call,
-// and nothing else: the time it measures is the server's and the kernel's. One blocking socket, one thread.
-// Anything unexpected ends the benchmark.
+// A client of a c10d store. It sends and receives exactly what the wheel's C++ client does, call by call, and
+// does nothing else, so that it measures the time of the server and the kernel. One blocking socket, one
+// thread. Anything unexpected ends the benchmark.
 #pragma once
 
 #include <cstdint>
