@@ -5,10 +5,11 @@
 
 A block runs if its info string says so. The word after `run` names what the block needs besides the programs in DIR:
 
-    ```sh run           nothing
-    ```sh run torch     an installed Muster with its runtime, a compiler, and a python3 that has torch
-    ```sh run hosts     hosts h0, h1, ... and /shared, as tests/hosts makes them
-    ```sh run docker    a Docker engine with images, as tests/docker makes them
+    ```sh run           nothing                                      (test `pages`)
+    ```sh run torch     an installed Muster with its runtime, a compiler,
+                        and a python3 that has torch                 (test `installed_package`)
+    ```sh run hosts     hosts h0, h1, ... and /shared                (test `clusters_page_test`)
+    ```sh run docker    a Docker engine with images                  (test `docker_page_test`)
 
 Only blocks of one WHERE run; without --where those that need nothing. Two more kinds of blocks take part:
 

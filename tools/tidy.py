@@ -3,7 +3,7 @@
 
     tools/tidy.py [ROOT]
 
-Checks who may include whom, sizes, header comments, file names, relative links in documents, and words and calls that may
+Checks who may include whom, sizes, header comments, file names, relative links in documents, that the index names all of them, words and calls that may
 not stay, and that the patches of tests/mutants apply. Prints `file:line: error: ...` or `... warning: ...`; exits with 1 if there was an error.
 """
 
@@ -90,6 +90,7 @@ ALLOWED_WAITS = {
     "agent/io/health/gpu_memory_watch.cc": "a thread of its own waits for work",
     "agent/io/workers/memory_exchange.cc": "the thread was told to end, and waits for nothing",
 }
+INDEX = "docs/index.md"
 # The one file that asks which version of LibTorch it is compiled with.
 TORCH_VERSIONS = "runtime/torch_versions.h"
 TORCH_VERSION = re.compile(r"\bTORCH_(?:ABI_)?VERSION(?:_\w+)?\b")
@@ -206,19 +207,34 @@ def heading_anchors(markdown):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def check_links(root, path, text, report):
-    prose = re.sub(r"^```.*?^```|`[^`\n]*`", lambda m: re.sub(r"[^\n]", " ", m.group(0)), text, flags=re.M | re.S)
+def links_of(markdown):
+    """(place, text) of the target of each link of a document that leads to a file of this repository, or to a heading."""
+    prose = re.sub(r"^ *```.*?^ *```|`[^`\n]*`", lambda m: re.sub(r"[^\n]", " ", m.group(0)), markdown, flags=re.M | re.S)
     for match in re.finditer(r"\[[^\]]*\]\(<?([^)\s>]+)>?[^)]*\)|^\[[^\]]+\]:\s*(\S+)", prose, flags=re.M):
-        target = match.group(1) or match.group(2)
-        if re.match(r"[a-z]+:", target):
-            continue
-        line = prose.count("\n", 0, match.start()) + 1
+        group = 1 if match.group(1) else 2
+        if not re.match(r"[a-z]+:", match.group(group)):
+            yield match.start(group), match.group(group)
+
+
+def check_links(root, path, text, report):
+    for place, target in links_of(text):
+        line = text.count("\n", 0, place) + 1
         name, _, anchor = target.partition("#")
         linked = (root / path).parent / name if name else root / path
         if not linked.exists():
             report.error(path, line, f"dead link: {target}")
         elif anchor and linked.suffix == ".md" and anchor not in heading_anchors(linked.read_text()):
             report.error(path, line, f"dead link: no heading for {target}")
+
+
+def check_index(root, files, report):
+    """Every document has a line in the index, from which the site's table of contents is made."""
+    if INDEX not in files:
+        return
+    named = {os.path.normpath(f"docs/{target.partition('#')[0]}") for _, target in links_of((root / INDEX).read_text())}
+    for path in files:
+        if path.startswith("docs/") and path.endswith(".md") and path != INDEX and path not in named:
+            report.error(INDEX, 1, f"does not name {path}: add a line that says for whom it is")
 
 
 def check_words(path, text, report):
@@ -274,6 +290,7 @@ def check(root):
             check_header(path, text, report)
         if path.endswith(".md"):
             check_links(root, path, text, report)
+    check_index(root, files, report)
     for key in sorted(key for key in ALLOWED_SIZES.keys() - report.allowed_used if key.split(":")[0] in files):
         report.error(key, 1, "is listed in ALLOWED_SIZES and no longer over a limit: take it out")
     return files, report

@@ -196,6 +196,11 @@ class Documents(Tidy):
         self.assert_error(tree(a_dot_md="[b](#nothing)\n"), "no heading")
         self.assert_error(tree(a_dot_md="# A\n\n[b]: missing.md\n"), "a.md:3:")
 
+    def test_the_index_names_every_document(self):
+        pages = {"docs__a_dot_md": "# A\n", "docs__b__c_dot_md": "# C\n"}
+        self.assert_clean(tree(docs__index_dot_md="[a](a.md), [c](b/c.md#c)\n", **pages))
+        self.assert_error(tree(docs__index_dot_md="[a](a.md)\n", **pages), "docs/index.md:1: error: does not name docs/b/c.md")
+
     def test_code_is_not_a_link(self):
         self.assert_clean(tree(a_dot_md="`[x](y)`\n```\n[x](y)\n# no heading\n```\n"))
 
