@@ -230,7 +230,7 @@ Expected<std::vector<PartCopy>> plan_slice(const SavedTensor& tensor, const Slic
     if (!common) continue;
     auto copy = in_bytes(plan_part(part.slice, wanted, *common, bits_of(tensor.dtype)), part);
     if (!copy)
-      return failure(ErrorCode::kInvalidArgument, "{} cuts a byte of {}", text_of(wanted),
+      return failure(ErrorCode::kInvalidArgument, "{} splits a byte of {}", text_of(wanted),
                      name_of(tensor.dtype));
     copies.push_back(*std::move(copy));
   }

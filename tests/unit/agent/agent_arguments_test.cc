@@ -64,7 +64,7 @@ TEST(ParseArguments, TakesAnOrderToSweep) {
   EXPECT_TRUE(older->sweep->kill);
 }
 
-TEST(ParseArguments, NamesWhatIsWrong) {
+TEST(ParseArguments, NamesTheWrongArgument) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{}, "--node"},
       {{"--node", "-1", "--control-fd", "3"}, "--node"},

@@ -1,5 +1,5 @@
-// What an Agent performs Node over, as small fakes: nothing happens by itself, and everything that was asked
-// for is noted in one list, in order.
+// Small fakes of an Agent's parts: nothing happens by itself, and every call is recorded in one list, in
+// order.
 #pragma once
 
 #include <fmt/format.h>

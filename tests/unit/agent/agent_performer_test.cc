@@ -17,7 +17,7 @@ using testing::Not;
 constexpr NodeId kNode{3};
 constexpr Attempt kFirst{1};
 
-// An agent, the launcher's end of its channel, and everything else in the hands of the test.
+// An agent, and the launcher's end of its channel; the test plays everything else.
 class AgentPerformerTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -30,7 +30,7 @@ class AgentPerformerTest : public testing::Test {
     say(Attempt(), wire::Welcome{kNode, job});
   }
   void say(Attempt attempt, const wire::ToAgent& message) { channel_->say(kNode, attempt, message); }
-  // Two workers: ranks 4 and 5 of pids 100 and 101.
+  // Two workers: ranks 4 and 5 with pids 100 and 101.
   void prepare(Attempt attempt) {
     wire::PrepareAttempt plan;
     plan.first_rank = Rank(4);
@@ -132,7 +132,7 @@ TEST_F(MpiAgentTest, RefusesAnAttemptThatCannotBeServed) {
   EXPECT_THAT(asked_, Contains("close MPI"));
 }
 
-TEST_F(AgentPerformerTest, AsksNothingOfMpiInAJobWithout) {
+TEST_F(AgentPerformerTest, DoesNotCallTheMpiHostInAJobWithoutMpi) {
   run(kFirst);
   end_workers();
   logs_.listener->logs_finished({});
@@ -143,14 +143,14 @@ TEST_F(AgentPerformerTest, OpensAnAttemptAndStartsItsWorkers) {
   prepare(kFirst);
   ASSERT_EQ(sent<wire::AttemptPrepared>().size(), 1U);
   EXPECT_EQ(sent<wire::AttemptPrepared>()[0].store_port, 1234);
-  EXPECT_EQ(sent<wire::AttemptPrepared>()[0].other_checkpoints, "") << "nobody has asked";
+  EXPECT_EQ(sent<wire::AttemptPrepared>()[0].other_checkpoints, "") << "the launcher has not asked";
   say(kFirst, wire::StartWorkers{});
   EXPECT_THAT(asked_, ElementsAre("open 1", "open logs", "start 0", "start 1"));
   ASSERT_EQ(sent<wire::WorkersStarted>().size(), 1U);
   EXPECT_THAT(sent<wire::WorkersStarted>()[0].pids, ElementsAre(100, 101));
 }
 
-TEST_F(AgentPerformerTest, AsksTheStoreOfAnotherHostForAnAnswerBeforeItStartsWorkers) {
+TEST_F(AgentPerformerTest, WaitsForTheStoreOnAnotherHostBeforeItStartsWorkers) {
   prepare(kFirst);
   say(kFirst, wire::StartWorkers{"10.77.0.10", 4711, {}});
   EXPECT_THAT(asked_, ElementsAre("open 1", "open logs", "reach 10.77.0.10 port 4711"));
@@ -159,7 +159,7 @@ TEST_F(AgentPerformerTest, AsksTheStoreOfAnotherHostForAnAnswerBeforeItStartsWor
   EXPECT_EQ(sent<wire::WorkersStarted>().size(), 1U);
 }
 
-TEST_F(AgentPerformerTest, AProgramThatIsNotThereRefusesTheAttemptAndClosesIt) {
+TEST_F(AgentPerformerTest, AMissingProgramRefusesTheAttemptAndClosesIt) {
   processes_.failure = {StartStep::kProgram, Error(ErrorCode::kNotFound, "no such program")};
   prepare(kFirst);
   ASSERT_EQ(sent<wire::AttemptRefused>().size(), 1U);
@@ -168,14 +168,14 @@ TEST_F(AgentPerformerTest, AProgramThatIsNotThereRefusesTheAttemptAndClosesIt) {
   EXPECT_THAT(asked_, ElementsAre("open 1", "close workers", "close logs", "close store"));
 }
 
-TEST_F(AgentPerformerTest, ADirectoryForLogsThatCannotBeMadeRefusesTheAttempt) {
+TEST_F(AgentPerformerTest, ALogDirectoryThatCannotBeMadeRefusesTheAttempt) {
   logs_.opened = failure(ErrorCode::kPermission, "cannot keep logs");
   prepare(kFirst);
   ASSERT_EQ(sent<wire::AttemptRefused>().size(), 1U);
   EXPECT_EQ(sent<wire::AttemptRefused>()[0].exit_code, 2);
 }
 
-TEST_F(AgentPerformerTest, ADiskThatIsNearlyFullIsSaidOnlyIfTheAttemptOpens) {
+TEST_F(AgentPerformerTest, ANearlyFullDiskIsReportedOnlyIfTheAttemptOpens) {
   logs_.opened = std::vector<std::string>{"the log directory has 3 MiB left"};
   store_.port = failure(ErrorCode::kUnavailable, "the port is taken");
   prepare(kFirst);
@@ -185,7 +185,7 @@ TEST_F(AgentPerformerTest, ADiskThatIsNearlyFullIsSaidOnlyIfTheAttemptOpens) {
   EXPECT_EQ(sent<wire::AgentRemark>().size(), 1U);
 }
 
-TEST_F(AgentPerformerTest, InputGoesToTheAttemptAtHandAndAPingAsksWhatWasRead) {
+TEST_F(AgentPerformerTest, InputGoesToTheCurrentAttemptAndAPingChecksHowMuchWasRead) {
   run(kFirst);
   say(kFirst, wire::Input{wire::Bytes("a"), false});
   say(kFirst, wire::Input{wire::Bytes("b"), true});
@@ -200,7 +200,7 @@ TEST_F(AgentPerformerTest, InputGoesToTheAttemptAtHandAndAPingAsksWhatWasRead) {
   EXPECT_THAT(asked_, IsEmpty());
 }
 
-TEST_F(AgentPerformerTest, LogsAreFinishedBeforeTheNodeIsSaidToBeEmpty) {
+TEST_F(AgentPerformerTest, LogsAreFinishedBeforeTheNodeIsReportedEmpty) {
   run(kFirst);
   end_workers();
   EXPECT_THAT(asked_, ElementsAre("finish logs"));
@@ -215,7 +215,7 @@ TEST_F(AgentPerformerTest, LogsAreFinishedBeforeTheNodeIsSaidToBeEmpty) {
   EXPECT_THAT(asked_, ElementsAre("finish logs", "close workers", "close logs", "keep store"));
 }
 
-TEST_F(AgentPerformerTest, WhatALogDidNotTakeIsNotSaidOfAnAttemptThatIsOver) {
+TEST_F(AgentPerformerTest, LinesThatALogLacksAreNotReportedForAPastAttempt) {
   run(kFirst);
   end_workers();
   logs_.listener->logs_finished({});
@@ -243,7 +243,7 @@ TEST_F(AgentPerformerTest, LeftoversAreLeftAloneWhileWorkersRun) {
   EXPECT_THAT(asked_, IsEmpty());
 }
 
-TEST_F(AgentPerformerTest, ALeftoverThatCannotBeKilledIsNamedOnceAndNeverWaitedForAgain) {
+TEST_F(AgentPerformerTest, AnUnkillableLeftoverIsNamedOnceAndNeverWaitedForAgain) {
   run(kFirst);
   leftovers_.left = {200};
   end_workers();
@@ -260,7 +260,7 @@ TEST_F(AgentPerformerTest, ALeftoverThatCannotBeKilledIsNamedOnceAndNeverWaitedF
   EXPECT_THAT(sent<wire::LeftoversUnkillable>(), IsEmpty());
 }
 
-TEST_F(AgentPerformerTest, AProcessWithThePidOfANamedOneThatHasEndedIsALeftover) {
+TEST_F(AgentPerformerTest, AProcessThatReusesTheEndedNamedOnesPidIsALeftover) {
   run(kFirst);
   leftovers_.left = {200};
   end_workers();
@@ -272,7 +272,7 @@ TEST_F(AgentPerformerTest, AProcessWithThePidOfANamedOneThatHasEndedIsALeftover)
   EXPECT_THAT(asked_, ElementsAre("kill 200"));
 }
 
-TEST_F(AgentPerformerTest, WhereNobodyCanTellWhatIsLeftItIsWaitedForAsLongAsForAnUnkillableOne) {
+TEST_F(AgentPerformerTest, UnknownLeftoversAreWaitedForAsLongAsUnkillableOnes) {
   run(kFirst);
   leftovers_.left.reset();
   end_workers();
@@ -284,14 +284,14 @@ TEST_F(AgentPerformerTest, WhereNobodyCanTellWhatIsLeftItIsWaitedForAsLongAsForA
   EXPECT_THAT(sent<wire::WorkersGone>(), IsEmpty());
   logs_.listener->logs_finished({});
   EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
-  // The next attempt's workers, and what they start, are no leftovers.
+  // The next attempt's workers, and the processes that they start, are not leftovers.
   run(Attempt(2));
   leftovers_.left = {200};
   processes_.listener->leftovers_changed();
   EXPECT_THAT(asked_, IsEmpty());
 }
 
-TEST_F(AgentPerformerTest, WhatNobodyCouldTellOfIsLeftToTheGuardian) {
+TEST_F(AgentPerformerTest, UnknownLeftoversAreLeftToTheGuardian) {
   run(kFirst);
   leftovers_.left.reset();
   end_workers();
@@ -302,7 +302,7 @@ TEST_F(AgentPerformerTest, WhatNobodyCouldTellOfIsLeftToTheGuardian) {
   EXPECT_TRUE(quit_->leaves_processes);
 }
 
-TEST_F(AgentPerformerTest, AMessageThatCannotBeUnderstoodIsToldWithTheFieldAndEndsTheConversation) {
+TEST_F(AgentPerformerTest, AnInvalidMessageIsReportedWithItsFieldAndEndsTheConversation) {
   std::string told;
   log::divert([&told](std::string_view line) { told += line; });
   wire::Frame frame;
@@ -318,7 +318,7 @@ TEST_F(AgentPerformerTest, AMessageThatCannotBeUnderstoodIsToldWithTheFieldAndEn
   EXPECT_TRUE(channel_->closed());
 }
 
-TEST_F(AgentPerformerTest, ALeftoverThatComesUpWhileLogsAreFinishedIsWaitedFor) {
+TEST_F(AgentPerformerTest, ALeftoverThatAppearsWhileLogsAreFinishedIsWaitedFor) {
   run(kFirst);
   end_workers();
   EXPECT_THAT(asked_, ElementsAre("finish logs"));
@@ -334,7 +334,7 @@ TEST_F(AgentPerformerTest, ALeftoverThatComesUpWhileLogsAreFinishedIsWaitedFor) 
   EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
 }
 
-TEST_F(AgentPerformerTest, OutputIsHurriedOnceWhenTheWorkersAreToEnd) {
+TEST_F(AgentPerformerTest, OutputIsHurriedOnceWhenTheWorkersAreStopped) {
   run(kFirst);
   say(kFirst, wire::SignalWorkers{SIGUSR1});
   EXPECT_THAT(asked_, Not(Contains("hurry")));
@@ -357,7 +357,7 @@ TEST_F(AgentPerformerTest, LogFilesAreHurriedOnceTheLauncherIsGone) {
   EXPECT_EQ(quit_->exit_code, 1);
 }
 
-TEST_F(AgentPerformerTest, WhoKeepsLogsElsewhereSaysSoAndLeavesWhenTheLauncherHasThem) {
+TEST_F(AgentPerformerTest, AnAgentWithItsOwnLogDirectorySaysSoAndLeavesWhenTheLauncherHasTheLogs) {
   EXPECT_TRUE(sent<wire::LogsElsewhere>().empty());
   logs_.place = LogPlace{.directory = "/own", .shared = false};
   logs_.all_sent = false;
@@ -372,7 +372,7 @@ TEST_F(AgentPerformerTest, WhoKeepsLogsElsewhereSaysSoAndLeavesWhenTheLauncherHa
   EXPECT_TRUE(channel_->closed());
 }
 
-TEST_F(AgentPerformerTest, WhoHoldsMemoryOfFailedWorkersLeavesWhenItIsWritten) {
+TEST_F(AgentPerformerTest, AnAgentThatHoldsMemoryOfFailedWorkersLeavesWhenItIsWritten) {
   wire::Welcome welcome{kNode, {}};
   welcome.job.limits.memory_tier_bytes = 1;
   say(Attempt(), welcome);
@@ -388,7 +388,7 @@ TEST_F(AgentPerformerTest, WhoHoldsMemoryOfFailedWorkersLeavesWhenItIsWritten) {
   EXPECT_TRUE(channel_->closed());
 }
 
-TEST_F(AgentPerformerTest, WhoLeavesEndsTheTemplateAndTheStoreAndThenTheChannel) {
+TEST_F(AgentPerformerTest, LeavingEndsTheTemplateAndTheStoreAndThenTheChannel) {
   agent_.leave("the agent got signal 15");
   EXPECT_THAT(asked_, ElementsAre("end template", "close store"));
   EXPECT_TRUE(channel_->closed());
@@ -397,7 +397,7 @@ TEST_F(AgentPerformerTest, WhoLeavesEndsTheTemplateAndTheStoreAndThenTheChannel)
   EXPECT_FALSE(quit_->leaves_processes);
 }
 
-TEST_F(AgentPerformerTest, WhoLeavesAWorkerThatCannotBeKilledServesItsStoreNoMore) {
+TEST_F(AgentPerformerTest, AnAgentThatLeavesAnUnkillableWorkerStopsServingItsStore) {
   run(kFirst);
   agent_.leave("the agent got signal 15");
   time_.advance(3s + Node::kUnkillableLimit);
@@ -412,7 +412,7 @@ TEST_F(AgentPerformerTest, WhoLeavesAWorkerThatCannotBeKilledServesItsStoreNoMor
   EXPECT_THAT(asked_, IsEmpty());
 }
 
-TEST_F(AgentPerformerTest, AWorkersLastReportsGoBeforeItsEnd) {
+TEST_F(AgentPerformerTest, AWorkersLastReportsAreSentBeforeItsEnd) {
   run(kFirst);
   talk_.waiting = [this] { report(kFirst, Rank(4), "step", R"(,"step":7)"); };
   report(kFirst, Rank(4), "step", R"(,"step":6)");
@@ -438,7 +438,7 @@ TEST_F(AgentPerformerTest, ReportsOfOtherAttemptsAndOtherNodesRanksAreDropped) {
   EXPECT_EQ(sent<wire::WorkerReported>().size(), 1U);
 }
 
-TEST_F(AgentPerformerTest, WhoIsMadeToWaitForItsOutputIsNotSlow) {
+TEST_F(AgentPerformerTest, ARankThatWaitsForItsOutputIsNotSlow) {
   run(kFirst);
   report(kFirst, Rank(4), "step", R"(,"step":1,"busy_ms":5)");
   say(Attempt(), wire::Ping{.output_waits = true});
@@ -448,7 +448,7 @@ TEST_F(AgentPerformerTest, WhoIsMadeToWaitForItsOutputIsNotSlow) {
   EXPECT_EQ(sent<wire::WorkerReported>()[1].busy_ns, 0);
 }
 
-TEST_F(AgentPerformerTest, WhileTheLauncherIsNotHeardOutputMayWaitElsewhere) {
+TEST_F(AgentPerformerTest, WhileTheLauncherIsSilentOutputMayWaitElsewhere) {
   run(kFirst);
   say(Attempt(), wire::Ping{});
   report(kFirst, Rank(4), "step", R"(,"step":1,"busy_ms":5)");
@@ -459,14 +459,14 @@ TEST_F(AgentPerformerTest, WhileTheLauncherIsNotHeardOutputMayWaitElsewhere) {
   EXPECT_EQ(sent<wire::WorkerReported>()[1].busy_ns, 0);
 }
 
-TEST_F(AgentPerformerTest, APongSaysWhatItsWorkersUseIfThatWasAsked) {
+TEST_F(AgentPerformerTest, APongReportsWhatItsWorkersUseIfAsked) {
   say(Attempt(), wire::Ping{.usage = true});
   run(kFirst);
   say(Attempt(), wire::Ping{});
   say(Attempt(), wire::Ping{.usage = true});
   const auto pongs = sent<wire::Pong>();
   ASSERT_EQ(pongs.size(), 2U);
-  EXPECT_TRUE(pongs[0].usage.empty()) << "nobody has asked";
+  EXPECT_TRUE(pongs[0].usage.empty()) << "the launcher has not asked";
   ASSERT_EQ(pongs[1].usage.size(), 2U);
   EXPECT_EQ(pongs[1].usage[0].rank, Rank(4));
   EXPECT_EQ(pongs[1].usage[0].memory_bytes, 100) << "of the process";
@@ -474,7 +474,7 @@ TEST_F(AgentPerformerTest, APongSaysWhatItsWorkersUseIfThatWasAsked) {
   EXPECT_EQ(pongs[1].usage[1].memory_bytes, 101);
 }
 
-TEST_F(AgentPerformerTest, AWorkerThatIsStoppedIsToldOfOnce) {
+TEST_F(AgentPerformerTest, AStoppedWorkerIsReportedOnce) {
   run(kFirst);
   vitals_.states = {{Rank(5), ProcessState::kStopped}};
   time_.advance(20s);
@@ -483,7 +483,7 @@ TEST_F(AgentPerformerTest, AWorkerThatIsStoppedIsToldOfOnce) {
   EXPECT_TRUE(sent<wire::WorkerStalled>()[0].hard);
 }
 
-TEST_F(AgentPerformerTest, AGpuThatIsLostIsToldOfAndKeptForTheWorkersEnd) {
+TEST_F(AgentPerformerTest, ALostGpuIsReportedAndRememberedForTheWorkersEnd) {
   run(kFirst);
   vitals_.faults = {{.gpu = 1, .xid = describe_xid(79)}};
   time_.advance(1s);
@@ -494,7 +494,7 @@ TEST_F(AgentPerformerTest, AGpuThatIsLostIsToldOfAndKeptForTheWorkersEnd) {
   EXPECT_THAT(sent<wire::WorkerExited>().at(0).gpu_fault, testing::HasSubstr("(GPU 1)"));
 }
 
-TEST_F(AgentPerformerTest, AGpuThatEndsTheLastWorkerIsToldOfAsAFaultAndNotAsAStall) {
+TEST_F(AgentPerformerTest, AGpuThatEndsTheLastWorkerIsReportedAsAFaultAndNotAsAStall) {
   run(kFirst);
   end_worker(LocalRank(0), SIGKILL);
   vitals_.faults = {{.gpu = 1, .xid = describe_xid(79)}};
@@ -514,14 +514,14 @@ TEST_F(AgentPerformerTest, ATemplateThatLoadsIsWaitedForAndGivenUpAfterItsLimit)
   EXPECT_THAT(asked_, Contains("start 1"));
 }
 
-TEST_F(AgentPerformerTest, ASpareLoadsTheTemplateForTheAttemptThatMayCome) {
+TEST_F(AgentPerformerTest, ASpareLoadsTheTemplateForAPossibleAttempt) {
   wire::StandBy likely;
   likely.local_world_size = 2;
   say(Attempt(), likely);
   EXPECT_THAT(asked_, ElementsAre("load template for 2"));
 }
 
-TEST_F(AgentPerformerTest, GpuMemoryOfKilledWorkersIsWaitedForAndTheUserToldSo) {
+TEST_F(AgentPerformerTest, WaitsForGpuMemoryOfKilledWorkersAndTellsTheUser) {
   vitals_.held = "GPU 1: 70 GiB";
   prepare(kFirst);
   say(kFirst, wire::StartWorkers{});
@@ -534,7 +534,7 @@ TEST_F(AgentPerformerTest, GpuMemoryOfKilledWorkersIsWaitedForAndTheUserToldSo) 
   EXPECT_THAT(asked_, Contains("start 1"));
 }
 
-TEST_F(AgentPerformerTest, OnlyWorkersThatCanAreAskedForStacksAndGetTheNotice) {
+TEST_F(AgentPerformerTest, OnlyCapableWorkersAreAskedForStacksAndGetTheNotice) {
   run(kFirst);
   report(kFirst, Rank(4), "hello", R"(,"text":"stacks")");
   report(kFirst, Rank(5), "hello", R"(,"text":"preemption")");

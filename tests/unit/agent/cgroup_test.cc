@@ -62,7 +62,7 @@ TEST(NumberOf, FindsTheWholeKey) {
   EXPECT_EQ(number_of("", "oom_kill"), std::nullopt);
 }
 
-TEST(OomKills, AreThoseOfTheGroupItselfAndNotOfGroupsBelow) {
+TEST(OomKills, CountTheGroupItselfAndNotItsChildGroups) {
   std::map<std::string, std::string> files{{"/v2/memory.events", "oom 9\noom_kill 7\n"},
                                            {"/v2/memory.events.local", "oom 1\noom_kill 2\n"},
                                            {"/v1/memory.oom_control", "under_oom 0\noom_kill 5\n"}};
@@ -70,13 +70,13 @@ TEST(OomKills, AreThoseOfTheGroupItselfAndNotOfGroupsBelow) {
   EXPECT_EQ(oom_kills_in({"/v2", true}, read), 2);
   EXPECT_EQ(oom_kills_in({"/v1", false}, read), 5);
   files.erase("/v2/memory.events.local");
-  EXPECT_EQ(oom_kills_in({"/v2", true}, read), 7) << "an older kernel tells no more";
+  EXPECT_EQ(oom_kills_in({"/v2", true}, read), 7) << "an older kernel has only this file";
   EXPECT_EQ(oom_kills_in({"/gone", true}, read), std::nullopt);
   EXPECT_EQ(oom_kills_in({"/gone", false}, read), std::nullopt);
 }
 
-// As Debian 12 has them for a service whose slice is limited.
-TEST(MemoryLimit, OfVersionTwoIsTheLeastOnTheWayUp) {
+// The files that Debian 12 has for a service in a limited slice.
+TEST(MemoryLimit, InVersionTwoIsTheLowestOfAllParents) {
   std::map<std::string, std::string> files{{"/sys/fs/cgroup/jobs.slice/memory.max", "8589934592\n"},
                                            {"/sys/fs/cgroup/jobs.slice/train.service/memory.max", "max\n"}};
   const auto read = [&files](const std::string& path) { return files[path]; };
@@ -90,7 +90,7 @@ TEST(MemoryLimit, OfVersionTwoIsTheLeastOnTheWayUp) {
   EXPECT_EQ(memory_limit_of({"/sys/fs/cgroup", true}, read), 0) << "the root has no such file";
 }
 
-TEST(MemoryLimit, OfVersionOneIsTheOneThatTheKernelWorkedOut) {
+TEST(MemoryLimit, InVersionOneIsTheOneThatTheKernelHasComputed) {
   std::map<std::string, std::string> files{
       {"/v1/memory.stat", "cache 1\nhierarchical_memory_limit 268435456\ntotal_cache 1\n"}};
   const auto read = [&files](const std::string& path) { return files[path]; };
@@ -99,7 +99,7 @@ TEST(MemoryLimit, OfVersionOneIsTheOneThatTheKernelWorkedOut) {
   EXPECT_EQ(memory_limit_of({"/v1", false}, read), 0);
 }
 
-// The tests' own groups, on machines of either version.
+// The groups of this test's own process, on machines of either version.
 TEST(CgroupHierarchy, IsFoundWhereverTheControllerIs) {
   const ScratchDirectory root;
   const std::string place = root.path().string();

@@ -1,4 +1,4 @@
-// Which copies of a neighbour's memory are taken, and which go for them.
+// CopyKeeping decides which copies of a neighbour's slots to fetch, and which to drop for them.
 #include "agent/core/memory/copy_keeping.h"
 
 #include <gmock/gmock.h>
@@ -25,20 +25,20 @@ class CopyKeepingTest : public testing::Test {
   CopyKeeping keeping_;
 };
 
-TEST_F(CopyKeepingTest, TakesTheNeighboursOfThisAttemptAlone) {
+TEST_F(CopyKeepingTest, TakesOnlyTheNeighboursCopiesOfThisAttempt) {
   EXPECT_EQ(keeping_.use_of(copy(2, 10), true, kAmple), kKeep);
-  EXPECT_EQ(keeping_.use_of(copy(4, 10), true, kAmple), kNone) << "another node's";
+  EXPECT_EQ(keeping_.use_of(copy(4, 10), true, kAmple), kNone) << "it is another node's rank";
   keeping_.begin(Attempt(2), {}, {Rank(2), 2});
-  EXPECT_EQ(keeping_.use_of(copy(2, 12), false, kAmple), kNone) << "the attempt before has left it";
-  EXPECT_EQ(keeping_.use_of(copy(2, 12), true, kAmple), kKeep) << "its rank goes on from there";
-  EXPECT_EQ(keeping_.use_of(copy(2, 12, 3), true, kAmple), kNone) << "of one that has not begun here";
+  EXPECT_EQ(keeping_.use_of(copy(2, 12), false, kAmple), kNone) << "it is from the attempt before";
+  EXPECT_EQ(keeping_.use_of(copy(2, 12), true, kAmple), kKeep) << "its rank resumes from it";
+  EXPECT_EQ(keeping_.use_of(copy(2, 12, 3), true, kAmple), kNone) << "that attempt has not begun here";
 }
 
-// Other nodes' ranks may not have the newest yet when this one is lost.
-TEST_F(CopyKeepingTest, AStepGoesWhenTheNextIsWholeAndTheOneAfterIsSaved) {
+// When this node is lost, other nodes' ranks may not have the newest step yet.
+TEST_F(CopyKeepingTest, AStepIsDroppedWhenTheNextIsCompleteAndTheOneAfterIsSaved) {
   for (const int rank : {2, 3}) keeping_.add_fetched(copy(rank, 10));
-  EXPECT_EQ(keeping_.use_of(copy(2, 10), true, kAmple), kNone) << "it is here";
-  EXPECT_EQ(keeping_.use_of(copy(2, 8), true, kAmple), kKeep) << "ranks have gone back to it";
+  EXPECT_EQ(keeping_.use_of(copy(2, 10), true, kAmple), kNone) << "it is here already";
+  EXPECT_EQ(keeping_.use_of(copy(2, 8), true, kAmple), kKeep) << "ranks have resumed from it";
   EXPECT_THAT(keeping_.make_way(copy(2, 12)), IsEmpty());
   for (const int rank : {2, 3}) keeping_.add_fetched(copy(rank, 12));
   EXPECT_THAT(keeping_.copies(), SizeIs(4));
@@ -46,7 +46,7 @@ TEST_F(CopyKeepingTest, AStepGoesWhenTheNextIsWholeAndTheOneAfterIsSaved) {
   EXPECT_THAT(keeping_.copies(), ElementsAre(copy(2, 12), copy(3, 12)));
 }
 
-TEST_F(CopyKeepingTest, WhatWasOvertakenBeforeItWasWholeGoes) {
+TEST_F(CopyKeepingTest, AStepThatWasReplacedBeforeItWasCompleteIsDropped) {
   for (const int rank : {2, 3}) keeping_.add_fetched(copy(rank, 10));
   keeping_.add_fetched(copy(2, 12));
   EXPECT_THAT(keeping_.make_way(copy(3, 14)), ElementsAre(copy(2, 12)));
@@ -57,17 +57,18 @@ TEST_F(CopyKeepingTest, TheCopiesOfTheAttemptBeforeStayUntilThisOneHasSome) {
   for (const int rank : {2, 3}) keeping_.add_fetched(copy(rank, 10));
   keeping_.begin(Attempt(2), {}, {Rank(2), 2});
   EXPECT_THAT(keeping_.forget_others(), IsEmpty());
-  EXPECT_EQ(keeping_.use_of(copy(2, 6, 2), true, kAmple), kKeep) << "it began anew at step 4";
+  EXPECT_EQ(keeping_.use_of(copy(2, 6, 2), true, kAmple), kKeep) << "it resumed from step 4";
   EXPECT_THAT(keeping_.make_way(copy(2, 6, 2)), IsEmpty());
   for (const int rank : {2, 3}) keeping_.add_fetched(copy(rank, 6, 2));
   EXPECT_THAT(keeping_.make_way(copy(2, 8, 2)), ElementsAre(copy(2, 10), copy(3, 10)));
 }
 
-TEST_F(CopyKeepingTest, OneForWhichThereIsNoRoomIsNotTaken) {
+TEST_F(CopyKeepingTest, ACopyThatDoesNotFitIsNotTaken) {
   EXPECT_EQ(keeping_.use_of(copy(2, 10), true, kSlot), kKeep);
   EXPECT_EQ(keeping_.use_of(copy(2, 10), true, kSlot - 1), kNoRoom);
   for (const int rank : {2, 3}) keeping_.add_fetched(copy(rank, 10));
-  EXPECT_EQ(keeping_.use_of(copy(2, 12), true, 3 * kSlot - 1), kNoRoom) << "step 10 may not go for it";
+  EXPECT_EQ(keeping_.use_of(copy(2, 12), true, 3 * kSlot - 1), kNoRoom)
+      << "step 10 must not be dropped for it";
   EXPECT_EQ(keeping_.use_of(copy(2, 12), true, 3 * kSlot), kKeep);
 }
 
@@ -82,7 +83,7 @@ TEST_F(CopyKeepingTest, GivesWayToSlotsTheLeastUsefulFirst) {
   EXPECT_THAT(keeping_.shrink(kSlot - 1), ElementsAre(copy(0, 10, 2)));
 }
 
-TEST_F(CopyKeepingTest, WhatOwnRanksLackIsGotWhateverAttemptItIsOf) {
+TEST_F(CopyKeepingTest, CopiesForOwnRanksAreFetchedFromAnyAttempt) {
   keeping_.begin(Attempt(4), {Rank(0)}, {Rank(2), 2});
   EXPECT_EQ(keeping_.use_of(copy(0, 10), true, kAmple), kOwn);
   EXPECT_EQ(keeping_.use_of(copy(1, 10), true, kAmple), kNone);
@@ -92,7 +93,7 @@ TEST_F(CopyKeepingTest, WhatOwnRanksLackIsGotWhateverAttemptItIsOf) {
   EXPECT_EQ(keeping_.use_of(copy(0, 10), true, kAmple), kNone);
 }
 
-TEST_F(CopyKeepingTest, WhatOtherNodesMayWantStaysUntilRanksHaveSaved) {
+TEST_F(CopyKeepingTest, CopiesThatOtherNodesMayNeedStayUntilRanksHaveSaved) {
   for (const int rank : {2, 3, 7}) keeping_.add_former_slot(copy(rank, 10));
   keeping_.begin(Attempt(2), {}, {Rank(2), 2});
   EXPECT_THAT(keeping_.copies(), SizeIs(3));

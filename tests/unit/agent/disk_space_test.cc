@@ -8,12 +8,12 @@ namespace {
 constexpr std::uint64_t kMib = 1 << 20;
 constexpr std::uint64_t kGib = 1 << 30;
 
-TEST(LowSpace, IsSaidInOneLine) {
+TEST(LowSpace, IsReportedInOneLine) {
   EXPECT_EQ(low_space("the log directory", "/x", {300 * kMib, 10 * kGib}),
             "the log directory /x has 300 MiB left (3 %)");
 }
 
-TEST(LowSpace, IsLessThanAGibOrALittleOfADiskThatIsNotLarge) {
+TEST(LowSpace, IsLessThanAGibOrASmallShareOfADiskThatIsNotLarge) {
   const auto low = [](std::uint64_t free, std::uint64_t total) {
     return low_space("the log directory", "/x", {free, total}).has_value();
   };
@@ -23,7 +23,7 @@ TEST(LowSpace, IsLessThanAGibOrALittleOfADiskThatIsNotLarge) {
   EXPECT_TRUE(low(4 * kGib, 100 * kGib));
   EXPECT_FALSE(low(6 * kGib, 100 * kGib));
   EXPECT_FALSE(low(50 * kGib, 10'000 * kGib));
-  EXPECT_FALSE(low(0, 0)) << "it does not count";
+  EXPECT_FALSE(low(0, 0)) << "the file system does not count its blocks";
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ TEST(ElfNote, IsFoundAmongOthers) {
   EXPECT_TRUE(found(program(note("GNU", 3, "0123456789") + note("", 1, "") + warm_note())));
 }
 
-TEST(ElfNote, IsNoneOfAnotherOwnerTypeVersionOrSegment) {
+TEST(ElfNote, HasTheRightOwnerTypeVersionAndSegment) {
   EXPECT_FALSE(found(program("")));
   EXPECT_FALSE(found(program(note("Must", 1, kVersion + std::string(3, '\0')))));
   EXPECT_FALSE(found(program(note("Muster", 2, kVersion + std::string(3, '\0')))));
@@ -48,13 +48,13 @@ TEST(ElfNote, IsNoneOfAnotherOwnerTypeVersionOrSegment) {
   EXPECT_FALSE(found(program(warm_note(), PT_LOAD)));
 }
 
-TEST(ElfNote, NoTornFileHasIt) {
+TEST(ElfNote, IsNotInATruncatedFile) {
   const std::string whole = program(note("GNU", 3, "abc") + warm_note());
   for (std::size_t size = 0; size < whole.size(); ++size)
     EXPECT_FALSE(found(whole.substr(0, size))) << size << " bytes";
 }
 
-TEST(ElfNote, NoDamagedByteMakesTheReaderReadBeyondTheFile) {
+TEST(ElfNote, ADamagedByteDoesNotMakeTheReaderReadBeyondTheFile) {
   const std::string whole = program(note("GNU", 3, "abc") + warm_note());
   for (std::size_t at = 0; at < whole.size(); ++at) {
     for (const char damage : {'\0', '\x7f', '\xff'}) {
@@ -65,7 +65,7 @@ TEST(ElfNote, NoDamagedByteMakesTheReaderReadBeyondTheFile) {
   }
 }
 
-TEST(ElfNote, AskingForMuchIsRefused) {
+TEST(ElfNote, AHugeSizeIsRefused) {
   std::string file = program(warm_note());
   Elf64_Ehdr header;
   std::memcpy(&header, file.data(), sizeof header);

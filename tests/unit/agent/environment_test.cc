@@ -29,7 +29,7 @@ struct Given {
   }
 };
 
-TEST(EnvironmentOfAWorker, TakesTheLaunchersOverTheAgentsAndTheUsersOverBoth) {
+TEST(EnvironmentOfAWorker, PrefersTheLaunchersToTheAgentsAndTheUsersToBoth) {
   Given given;
   given.node.inherited["A"] = given.node.inherited["B"] = given.node.inherited["C"] = "agent";
   given.job.inherited = {{"B", "launcher"}, {"C", "launcher"}};
@@ -40,7 +40,7 @@ TEST(EnvironmentOfAWorker, TakesTheLaunchersOverTheAgentsAndTheUsersOverBoth) {
   EXPECT_EQ(environment.at("C"), "user");
 }
 
-TEST(ErrorFile, IsInTheLogDirectoryWhereTheAgentHasNoDirectoryOfItsOwn) {
+TEST(ErrorFile, IsInTheLogDirectoryIfTheAgentHasNoRunDirectory) {
   Given given;
   given.node.run_directory = "";
   EXPECT_EQ(error_file(given.node, given.job, Rank(3)), "/logs/attempt_5/rank_3/error.json");
@@ -66,7 +66,7 @@ TEST(EnvironmentOfAWorker, NamesTheInterfaceTowardsTheStoreUnlessOneIsSet) {
   EXPECT_THAT(given.of(0), Contains(Pair("NCCL_SOCKET_IFNAME", "ib1")));
 }
 
-TEST(EnvironmentOfAWorker, HasWhatOpenMpiNeeds) {
+TEST(EnvironmentOfAWorker, HasTheVariablesThatOpenMpiNeeds) {
   Given given;
   given.node.mpi = {wire::Mpi::kPmix, "/dev/shm/muster-j1"};
   given.node.interface = "eth1";
@@ -88,7 +88,7 @@ TEST(EnvironmentOfAWorker, HasWhatOpenMpiNeeds) {
   EXPECT_EQ(environment.at("OMPI_MCA_btl_vader_backing_directory"), "/tmp") << "the user's";
 }
 
-TEST(EnvironmentOfAWorker, HasWhatMpichNeeds) {
+TEST(EnvironmentOfAWorker, HasTheVariablesThatMpichNeeds) {
   Given given;
   given.node.mpi = {wire::Mpi::kPmi, "/dev/shm/muster-j1"};
   const Environment environment = given.of(1);
@@ -127,7 +127,7 @@ TEST(EnvironmentOfAWorker, IsTorchrunsAndMustersAndNothingElse) {
   EXPECT_EQ(Given().of(1), expected);
 }
 
-TEST(EnvironmentOfAWorker, NamesTheTraceOfAJobThatIsTracedAndOfNoOther) {
+TEST(EnvironmentOfAWorker, NamesTheTraceOnlyInAJobWithTracing) {
   Given given;
   given.node.inherited["MUSTER_TRACE_FILE"] = "/outer/job/trace.json";
   EXPECT_THAT(given.of(1), Not(Contains(testing::Key("MUSTER_TRACE_FILE"))));
@@ -135,7 +135,7 @@ TEST(EnvironmentOfAWorker, NamesTheTraceOfAJobThatIsTracedAndOfNoOther) {
   EXPECT_THAT(given.of(1), Contains(Pair("MUSTER_TRACE_FILE", "/logs/attempt_5/rank_3/trace.json")));
 }
 
-TEST(EnvironmentOfAWorker, KeepsWhatTheUserHasSet) {
+TEST(EnvironmentOfAWorker, KeepsTheUsersSettings) {
   Given given;
   given.node.inherited["OMP_NUM_THREADS"] = "5";
   given.node.inherited["HOME"] = "/elsewhere";
@@ -147,7 +147,7 @@ TEST(EnvironmentOfAWorker, KeepsWhatTheUserHasSet) {
   EXPECT_THAT(environment, Contains(Pair("RANK", "2")));
 }
 
-TEST(EnvironmentOfAWorker, SaysWithGpusWhatHasBeenChosenForNcclAndNotByTheUser) {
+TEST(EnvironmentOfAWorker, NamesTheNcclVariablesThatTheAgentHasChosenInAJobWithGpus) {
   Given given;
   given.node.inherited["MUSTER_CHOSEN"] = "of an outer job";
   EXPECT_THAT(given.of(0), Not(Contains(testing::Key("MUSTER_CHOSEN"))));
@@ -187,7 +187,7 @@ TEST(EnvironmentOfAWorker, LetsTheWorkerHostTheStoreWhenTheAgentDoesNot) {
   EXPECT_THAT(given.of(0), Contains(Pair("TORCHELASTIC_USE_AGENT_STORE", "False")));
 }
 
-TEST(EnvironmentOfAWorker, DoesNotPassOnWhatAnOuterJobHasSet) {
+TEST(EnvironmentOfAWorker, DoesNotPassOnTheVariablesOfAnOuterJob) {
   Given given;
   given.node.inherited["MUSTER_CHECKPOINT_DIR"] = "/outer";
   given.node.inherited["MUSTER_RESUME_STEP"] = "9";
@@ -199,7 +199,7 @@ TEST(EnvironmentOfAWorker, DoesNotPassOnWhatAnOuterJobHasSet) {
   EXPECT_THAT(given.of(0), Contains(Pair("MUSTER_RESUME_STEP", "400")));
 }
 
-TEST(EnvironmentOfAWorker, OfAnMpiJobHasNothingOfTheMpiLauncherAround) {
+TEST(EnvironmentOfAWorker, InAnMpiJobHasNoVariablesOfAnOuterMpiLauncher) {
   for (const wire::Mpi kind : {wire::Mpi::kPmix, wire::Mpi::kPmi, wire::Mpi::kNone}) {
     Given given;
     given.node.mpi.kind = kind;
@@ -232,7 +232,7 @@ TEST(EnvironmentOfAWorker, GivesAgentsOfOneMachineDisjointGpus) {
   EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "4,GPU-a")));
 }
 
-TEST(EnvironmentOfAWorker, HasThePythonModuleBehindTheUsersOwnPlaces) {
+TEST(EnvironmentOfAWorker, HasThePythonModuleAfterTheUsersOwnPaths) {
   Given given;
   EXPECT_THAT(given.of(0), Not(Contains(testing::Key("PYTHONPATH"))));
   given.node.python_module = "/run/python.zip";
@@ -250,7 +250,7 @@ TEST(EnvironmentOfAWorker, HasTheRunIdThatWasGiven) {
   EXPECT_THAT(given.of(0), Contains(Pair("MUSTER_JOB_ID", "j1")));
 }
 
-TEST(EnvironmentOfAWorker, ShowsOneGpuOfRocmsListWhereLocalRanksAreVirtual) {
+TEST(EnvironmentOfAWorker, ShowsOneGpuOfRocmsListIfLocalRanksAreVirtual) {
   Given given;
   given.job.virtual_local_rank = true;
   given.node.inherited["CUDA_VISIBLE_DEVICES"] = "4,5";
@@ -271,7 +271,7 @@ TEST(EnvironmentOfAWorker, ShowsOneGpuOfRocmsListWhereLocalRanksAreVirtual) {
   EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "5")));
 }
 
-TEST(EnvironmentOfAWorker, ShowsOneGpuAsTheFirstWhereLocalRanksAreVirtual) {
+TEST(EnvironmentOfAWorker, ShowsOneGpuAsTheFirstIfLocalRanksAreVirtual) {
   Given given;
   given.job.virtual_local_rank = true;
   EXPECT_THAT(given.of(1), Contains(Pair("LOCAL_RANK", "0")));

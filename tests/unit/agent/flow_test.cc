@@ -33,7 +33,7 @@ TEST(Flow, WaitsAsLongAsAnythingIsTaken) {
   }
 }
 
-TEST(Flow, DropsOnceNothingWasTakenForTheStallAndUntilItHasBeenCaughtUp) {
+TEST(Flow, DropsWhenNothingWasTakenForTheStallUntilTheTakerHasCaughtUp) {
   Flow flow(kHigh, kStall);
   EXPECT_TRUE(flow.hold(kHigh + 1, at(0), at(0)));
   EXPECT_TRUE(flow.hold(kHigh + 1, at(0), at(29'999)));
@@ -46,7 +46,7 @@ TEST(Flow, DropsOnceNothingWasTakenForTheStallAndUntilItHasBeenCaughtUp) {
   EXPECT_TRUE(flow.hold(kHigh + 1, at(40'001), at(40'002)));
 }
 
-TEST(Flow, InAHurryWaitsOnlyForWhoTakesMuchInAMoment) {
+TEST(Flow, InAHurryWaitsOnlyForAFastTaker) {
   Flow flow(kHigh, kStall);
   flow.set_hurry(true);
   std::size_t backlog = kHigh + Flow::kProgressBytes;

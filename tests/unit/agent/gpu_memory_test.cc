@@ -26,18 +26,18 @@ TEST(GpuMemory, IsHeldAsLongAsMoreIsInUseThanBeforeTheJob) {
   EXPECT_EQ(held_bytes(memory(2), {2 * kGiB + kGpuMemorySlack, {}}, kKilledPids, all_live), 0U);
 }
 
-TEST(GpuMemory, OfTheKilledIsHeldThoughTheDriverStillListsThem) {
+TEST(GpuMemory, OfTheKilledIsHeldWhileTheDriverStillListsThem) {
   EXPECT_EQ(held_bytes(memory(2), memory(10, {{100, 8 * kGiB}}), kKilledPids, all_live), 8 * kGiB);
 }
 
-TEST(GpuMemory, OfOthersWhoCameSinceIsTheirs) {
+TEST(GpuMemory, OfProcessesThatStartedSinceIsTheirs) {
   EXPECT_EQ(held_bytes(memory(2), memory(10, {{200, 8 * kGiB}}), kKilledPids, all_live), 0U);
   EXPECT_EQ(held_bytes(memory(2), memory(10, {{200, 3 * kGiB}}), kKilledPids, all_live), 5 * kGiB);
   EXPECT_EQ(held_bytes(memory(2), memory(10, {{200, std::nullopt}}), kKilledPids, all_live), 0U)
-      << "there is no telling how much of it is theirs";
+      << "the driver does not say how much of it is theirs";
 }
 
-TEST(GpuMemory, OfOthersWhoWereThereBeforeCountsOnce) {
+TEST(GpuMemory, OfProcessesThatRanBeforeCountsOnce) {
   EXPECT_EQ(held_bytes(memory(2, {{200, 2 * kGiB}}), memory(10, {{200, 2 * kGiB}}), kKilledPids, all_live),
             8 * kGiB);
 }
@@ -46,7 +46,7 @@ TEST(GpuMemory, OfADeadProcessIsNotAnotherJobs) {
   EXPECT_EQ(held_bytes(memory(2), memory(10, {{200, 8 * kGiB}}), kKilledPids, none_lives), 8 * kGiB);
 }
 
-TEST(GpuMemory, WithoutALookBeforeTheJobIsHeldByTheKilledAlone) {
+TEST(GpuMemory, WithoutAReadingBeforeTheJobIsHeldOnlyByTheKilled) {
   EXPECT_EQ(held_bytes(std::nullopt, memory(10, {{100, 3 * kGiB}, {200, kGiB}}), kKilledPids, all_live),
             3 * kGiB);
   EXPECT_EQ(held_bytes(std::nullopt, memory(10), kKilledPids, all_live), 0U);

@@ -1,4 +1,4 @@
-// The limits of hangs that docs/operations.md states are those that are kept.
+// The limits on hangs in docs/operations.md are the ones that HangWatch applies.
 #include <fmt/format.h>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The numbers that stand in the document where `pattern` has (\d+); none if it has no such words.
+// The numbers in the document at the (\d+) of `pattern`; empty if the document has no such text.
 std::vector<int> stated(const std::string& pattern) {
   std::ostringstream text;
   text << std::ifstream(OPERATIONS_DOCUMENT).rdbuf();
@@ -31,7 +31,7 @@ UsualTime usual(Duration longest, int count = 3) {
   return time;
 }
 
-TEST(HangLimits, ThatAreLearnedAreThoseOfTheDocument) {
+TEST(HangLimits, ThatAreLearnedEqualTheDocument) {
   const auto numbers = stated(
       R"(\| the same, afterwards \| (\d+) times the longest seen, at least (\d+) s \| (\d+) times the longest seen, at least (\d+) s )");
   const auto most =
@@ -47,7 +47,7 @@ TEST(HangLimits, ThatAreLearnedAreThoseOfTheDocument) {
   EXPECT_EQ(usual(50s).hard(100s), most[0] * Duration(50s));
 }
 
-TEST(HangLimits, UntilTheUsualTimeIsKnownAreThoseOfTheDocument) {
+TEST(HangLimits, UntilTheUsualTimeIsKnownEqualTheDocument) {
   EXPECT_TRUE(
       !stated(R"(until three have been seen \| half of `--hang-limit` \| `--hang-limit` \((\d+) s\) \|)")
            .empty());
@@ -56,7 +56,7 @@ TEST(HangLimits, UntilTheUsualTimeIsKnownAreThoseOfTheDocument) {
   EXPECT_NE(usual(1s, 3).hard(600s), 600s);
 }
 
-// The seconds after its first look at which rank 0 is told, without and with the end of the attempt.
+// How many seconds after its first look HangWatch reports rank 0: as a soft stall, and as a hard one.
 std::pair<int, int> told(ProcessState state, bool heartbeat, Duration heartbeat_limit) {
   TimePoint now{1000s};
   HangWatch watch({.heartbeat = heartbeat_limit, .hang = 0s});
@@ -71,14 +71,14 @@ std::pair<int, int> told(ProcessState state, bool heartbeat, Duration heartbeat_
   return seconds;
 }
 
-TEST(HangLimits, OfStoppedAndSilentWorkersAreThoseOfTheDocument) {
+TEST(HangLimits, OfStoppedAndSilentWorkersEqualTheDocument) {
   const auto stop =
       stated(R"(\| stopped \(SIGSTOP; not by a debugger\), or frozen with its cgroup \| \| (\d+) s \|)");
   ASSERT_EQ(stop.size(), 1U);
   EXPECT_EQ(told(ProcessState::kStopped, false, 0s), std::pair(0, stop[0] + 1))
-      << "from the look that sees it";
+      << "counted from the look that notices it";
   EXPECT_EQ(told(ProcessState::kFrozen, false, 0s), std::pair(0, stop[0]))
-      << "which comes late for the freezer";
+      << "that look notices the freezer late";
   const auto silence = stated(R"(a third of `--heartbeat-limit` \| `--heartbeat-limit` \((\d+) s\) \|)");
   ASSERT_EQ(silence.size(), 1U);
   EXPECT_EQ(told(ProcessState::kLive, true, std::chrono::seconds(silence[0])),

@@ -14,7 +14,7 @@ using testing::IsEmpty;
 constexpr TimePoint kStart{1000s};
 constexpr HangWatch::Limits kDefaults{.heartbeat = 30s, .hang = 600s};
 
-// Two ranks, looked at every second of a time that the test moves on.
+// Two ranks; the test moves the clock, and a look follows every second.
 class Hang : public testing::Test {
  protected:
   void begin(HangWatch::Limits limits) {
@@ -32,8 +32,8 @@ class Hang : public testing::Test {
   void section(std::int32_t rank, const std::string& name, const std::string& state) {
     say(rank, fmt::format(R"("type":"section","name":"{}","state":"{}")", name, state));
   }
-  // Until `end`, seconds after the start; `each_second` first, then the look. What was told: "61 rank 1
-  // hard".
+  // Runs until `end`, in seconds after the start: each second first `each_second`, then a look. Records the
+  // reports: "61 rank 1 hard".
   void run_to(int end, const std::function<void()>& each_second = [] {}) {
     while (now < kStart + std::chrono::seconds(end)) {
       now += 1s;
@@ -58,7 +58,7 @@ class Hang : public testing::Test {
   wire::WorkerStalled last;
 };
 
-TEST_F(Hang, DoesNotTakeTheStepsAndSectionsOfAnotherGroupForUsual) {
+TEST_F(Hang, DoesNotLearnFromTheStepsAndSectionsOfAnotherGroup) {
   begin(kDefaults);
   const auto fast = [this] {
     alive();
@@ -70,7 +70,7 @@ TEST_F(Hang, DoesNotTakeTheStepsAndSectionsOfAnotherGroupForUsual) {
   say(1, R"("type":"step","step":0,"group":"slow")");
   run_to(200, fast);
   say(1, R"("type":"step","step":1,"group":"slow")");
-  EXPECT_THAT(told, IsEmpty()) << "a step of 200 s is nothing by itself";
+  EXPECT_THAT(told, IsEmpty()) << "a step of 200 s alone is not suspicious";
   section(1, "eval", "enter");
   run_to(400, fast);
   EXPECT_THAT(told, IsEmpty());
@@ -92,10 +92,11 @@ TEST_F(Hang, DoesNotMissAHeartbeatThatMayBeLate) {
   beat(0);
   say(0, R"("type":"heartbeat","may_be_late":true)");
   run_to(131);
-  EXPECT_THAT(told, ElementsAre("110 rank 0 soft", "130 rank 0 hard")) << "once it has sent one that may not";
+  EXPECT_THAT(told, ElementsAre("110 rank 0 soft", "130 rank 0 hard"))
+      << "once it has sent one whose successor may not be late";
 }
 
-TEST_F(Hang, TellsAStoppedProcessAfterThreeSecondsAndOnce) {
+TEST_F(Hang, ReportsAStoppedProcessOnceAfterThreeSeconds) {
   begin(kDefaults);
   run_to(10);
   states[Rank(1)] = ProcessState::kStopped;
@@ -105,7 +106,7 @@ TEST_F(Hang, TellsAStoppedProcessAfterThreeSecondsAndOnce) {
   EXPECT_EQ(last.since_ns, to_ns(kStart + 11s));
 }
 
-TEST_F(Hang, TellsAProcessInUninterruptibleSleepWhenTheUserLimitsThat) {
+TEST_F(Hang, ReportsAProcessInUninterruptibleSleepIfTheUserLimitsThat) {
   begin({.uninterruptible = 20s});
   run_to(10);
   states[Rank(1)] = ProcessState::kUninterruptible;
@@ -115,7 +116,7 @@ TEST_F(Hang, TellsAProcessInUninterruptibleSleepWhenTheUserLimitsThat) {
   EXPECT_EQ(last.since_ns, to_ns(kStart + 11s));
 }
 
-TEST_F(Hang, LeavesAProcessAloneThatWakesFromUninterruptibleSleepBetween) {
+TEST_F(Hang, IgnoresUninterruptibleSleepIfTheProcessWakesInBetween) {
   begin({.uninterruptible = 20s});
   run_to(100, [this] {
     states[Rank(1)] = now == kStart + 15s ? ProcessState::kLive : ProcessState::kUninterruptible;
@@ -133,7 +134,7 @@ TEST_F(Hang, MissesTheHeartbeatsOfAProcessInUninterruptibleSleep) {
   EXPECT_THAT(watch.stopped(now), IsEmpty());
 }
 
-TEST_F(Hang, TellsWhatTheRankIsAtWithinItsStep) {
+TEST_F(Hang, ReportsWhatTheRankDoesWithinItsStep) {
   begin({.heartbeat = 30s, .hang = 4s});
   step = 7;
   make_step(0);
@@ -160,7 +161,7 @@ TEST_F(Hang, ForgetsAProcessThatWasStoppedForAMoment) {
   EXPECT_THAT(told, IsEmpty());
 }
 
-TEST_F(Hang, KnowsWhoIsStoppedForAMomentWhenAsked) {
+TEST_F(Hang, KnowsWhichRanksAreStoppedForAMomentWhenAsked) {
   begin(kDefaults);
   run_to(10);
   EXPECT_THAT(watch.stopped(now), IsEmpty());
@@ -172,11 +173,11 @@ TEST_F(Hang, KnowsWhoIsStoppedForAMomentWhenAsked) {
   EXPECT_TRUE(stopped[0].stopped);
   EXPECT_FALSE(stopped[0].hard);
   EXPECT_EQ(stopped[0].since_ns, to_ns(kStart + 11s));
-  run_to(14);  // told by the look
+  run_to(14);  // the look reports it
   EXPECT_THAT(watch.stopped(now), IsEmpty());
 }
 
-TEST_F(Hang, TellsAFrozenProcess) {
+TEST_F(Hang, ReportsAFrozenProcess) {
   begin(kDefaults);
   states[Rank(0)] = ProcessState::kFrozen;
   run_to(4);
@@ -184,7 +185,7 @@ TEST_F(Hang, TellsAFrozenProcess) {
   EXPECT_THAT(last.what, HasSubstr("frozen"));
 }
 
-TEST_F(Hang, MissesHeartbeatsOnlyOfWhoHadThem) {
+TEST_F(Hang, MissesHeartbeatsOnlyOfRanksThatHadThem) {
   begin(kDefaults);
   beat(0);
   run_to(300);
@@ -204,7 +205,7 @@ TEST_F(Hang, TheTimeThatAWaitingOutputHoldsUpWorkersDoesNotCount) {
   EXPECT_THAT(told, ElementsAre("2005 rank 0 soft", "2025 rank 0 hard"));
 }
 
-TEST_F(Hang, TellsASecondSilenceAgain) {
+TEST_F(Hang, ReportsASecondSilenceAgain) {
   begin(kDefaults);
   beat(0);
   run_to(12);
@@ -269,7 +270,7 @@ TEST_F(Hang, NeverGoesBeyondASmallHangLimit) {
   EXPECT_THAT(told, ElementsAre("10 rank 0 soft", "12 rank 0 hard"));
 }
 
-TEST_F(Hang, TakesTimeInASectionForTheSectionsOwn) {
+TEST_F(Hang, CountsTimeInASectionForTheSectionOnly) {
   begin({.heartbeat = 30s, .hang = 20s});
   step = 0;
   make_step(0);
@@ -363,8 +364,8 @@ TEST_F(Hang, WatchesNothingWithLimitsOfZeroButStoppedProcesses) {
   EXPECT_THAT(told, ElementsAre("10004 rank 0 hard stopped"));
 }
 
-// Stopped itself, or its machine: it cannot say what its workers did meanwhile.
-TEST_F(Hang, StartsAfreshWithEveryoneWhenItHasOverslept) {
+// The agent or its machine was stopped: it cannot know what its workers did meanwhile.
+TEST_F(Hang, RestartsAllClocksAfterItHasOverslept) {
   begin({.heartbeat = 10s, .hang = 30s});
   step = 1;
   beat(0);
@@ -381,7 +382,7 @@ TEST_F(Hang, StartsAfreshWithEveryoneWhenItHasOverslept) {
   EXPECT_THAT(told, ElementsAre("118 rank 0 soft", "118 rank 1 soft", "133 rank 0 hard", "133 rank 1 hard"));
 }
 
-TEST_F(Hang, ForgetsStoppedTimeWhenItHasOverslept) {
+TEST_F(Hang, ForgetsStoppedTimeAfterItHasOverslept) {
   begin(kDefaults);
   states[Rank(1)] = ProcessState::kStopped;
   run_to(2);

@@ -24,7 +24,7 @@ class LogCourierTest : public testing::Test {
     io_.restart();
     while (!holds()) io_.run_one();
   }
-  // What an earlier agent of this node has left; returns its path.
+  // Makes a file as an earlier agent of this node has left it; returns its path.
   std::string leave(LogFile file, const std::string& text) {
     const std::string path = folder_ / std::string(name_of(file));
     EXPECT_TRUE(write_file_durably(path, text));
@@ -59,7 +59,7 @@ TEST_F(LogCourierTest, ALeftFileThatCannotBeReadIsLeftOutAndTheOthersAreSent) {
   EXPECT_EQ(channel_->sent.size(), 1U);
 }
 
-TEST_F(LogCourierTest, OfALeftFileThatTheLauncherDoesNotWantNoMoreIsSent) {
+TEST_F(LogCourierTest, StopsSendingALeftFileThatTheLauncherDoesNotWant) {
   leave(LogFile::kStdout, std::string(3 * LogSending::kPieceBytes, 'x'));
   tasks_.spawn(courier_->run());
   run_until([this] { return !channel_->sent.empty(); });

@@ -14,7 +14,7 @@ struct Case {
   bool shared;
 };
 
-TEST(LogPlace, IsTheJobsWhereverThatCanBeUsed) {
+TEST(LogPlace, IsTheJobsDirectoryIfThatCanBeUsed) {
   const Case cases[] = {
       {"beside the launcher", false, true, false, {}, "/job", true},
       {"a shared directory", true, true, true, {}, "/job", true},
@@ -32,7 +32,7 @@ TEST(LogPlace, IsTheJobsWhereverThatCanBeUsed) {
   }
 }
 
-TEST(LogPlace, OfAHostWithoutOneOfItsOwnIsTheJobs) {
+TEST(LogPlace, IsTheJobsDirectoryOnAHostWithoutItsOwn) {
   const auto place =
       choose_log_place({"/job", "", true, true, false}, [](const std::string&) { return false; });
   EXPECT_EQ(place.directory, "/job");

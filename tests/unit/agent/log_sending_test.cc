@@ -11,7 +11,7 @@ constexpr std::size_t kPiece = LogSending::kPieceBytes;
 
 class LogSendingTest : public testing::Test {
  protected:
-  // As much of it as may go now; how much that was.
+  // Sends as much of it as is allowed now, and returns how much that was.
   std::size_t send_all(std::uint64_t written) {
     std::size_t sent = 0;
     while (const auto next = sending_.next()) {
@@ -29,7 +29,7 @@ class LogSendingTest : public testing::Test {
   std::uint64_t sent_to_ = 0;
 };
 
-TEST_F(LogSendingTest, SendsWhatHasBeenWrittenInOrderAndTheEndOnce) {
+TEST_F(LogSendingTest, SendsTheBytesInOrderAndTheEndOnce) {
   const auto file = sending_.add();
   EXPECT_FALSE(sending_.next());
   EXPECT_TRUE(sending_.done());
@@ -65,7 +65,7 @@ TEST_F(LogSendingTest, AnEmptyFileIsSentOnce) {
   EXPECT_TRUE(sending_.forget(file));
 }
 
-TEST_F(LogSendingTest, NoMoreIsOnItsWayThanTheWindowWhichFollowsHowFastItIsTaken) {
+TEST_F(LogSendingTest, SendsNoMoreThanTheWindowAndTheWindowFollowsTheSpeed) {
   constexpr std::uint64_t kMuch = 1 << 30;
   const auto file = sending_.add();
   sending_.written(file, kMuch, false);
@@ -102,7 +102,7 @@ TEST_F(LogSendingTest, NoFileWaitsUntilAnotherIsComplete) {
   EXPECT_EQ(order, (std::vector{one, other, one, other}));
 }
 
-TEST_F(LogSendingTest, WhatTheLauncherHasAlreadyIsNotSentAgain) {
+TEST_F(LogSendingTest, BytesThatTheLauncherHasAreNotSentAgain) {
   const auto file = sending_.add();
   sending_.written(file, 100, true);
   sending_.taken(file, 60, now_);
@@ -111,7 +111,7 @@ TEST_F(LogSendingTest, WhatTheLauncherHasAlreadyIsNotSentAgain) {
   EXPECT_EQ(sending_.left_bytes(), 40U);
 }
 
-TEST_F(LogSendingTest, AFileThatIsNotWantedAnyMoreCountsAsLeftAndIsNotWaitedFor) {
+TEST_F(LogSendingTest, AFileThatIsNoLongerWantedCountsAsLeftAndIsNotWaitedFor) {
   const auto file = sending_.add();
   sending_.written(file, 100, true);
   EXPECT_FALSE(sending_.stop(file));
@@ -121,7 +121,7 @@ TEST_F(LogSendingTest, AFileThatIsNotWantedAnyMoreCountsAsLeftAndIsNotWaitedFor)
   EXPECT_FALSE(sending_.forget(file));
 }
 
-TEST_F(LogSendingTest, AFileThatMayNotBeWantedCountsAsLeftOnceItIs) {
+TEST_F(LogSendingTest, AFileThatMayBeUnwantedCountsAsLeftOnlyOnceItIsWanted) {
   const auto wanted = sending_.add(LogSending::Wanted::kAsked);
   const auto unwanted = sending_.add(LogSending::Wanted::kAsked);
   for (const auto file : {wanted, unwanted}) sending_.written(file, kPiece + 10, true);
@@ -144,7 +144,7 @@ TEST_F(LogSendingTest, AFileThatMayNotBeWantedCountsAsLeftOnceItIs) {
   EXPECT_EQ(sending_.left_bytes(), 0U);
 }
 
-TEST_F(LogSendingTest, NobodyWaitsForWhatIsOnItsWayOfAForgottenFile) {
+TEST_F(LogSendingTest, BytesOfAForgottenFileAreNotWaitedFor) {
   const auto file = sending_.add(LogSending::Wanted::kAsked);
   sending_.written(file, kPiece + 10, true);
   sending_.sent(file, 0, kPiece, now_);

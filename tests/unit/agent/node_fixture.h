@@ -1,6 +1,6 @@
-// What tests of Node share: a node, a clock that is moved by hand, and what was decided.
+// For tests of Node: a node, a clock that the test moves, and the node's decisions.
 //
-// Only what the last event brought about is kept. One of each test; one thread.
+// Keeps only the decisions of the last event. Each test has its own; one thread.
 #pragma once
 
 #include <csignal>
@@ -34,14 +34,14 @@ class NodeTest : public testing::Test {
   }
 
   void on(const Event& event) { decided_ = node_.on(event, now_); }
-  // Moves the clock; the alarm rings if its time has come.
+  // Moves the clock; the alarm rings if it is due.
   void advance(Duration step) {
     now_ += step;
     decided_.clear();
     const auto deadline = node_.next_deadline();
     if (deadline && *deadline <= now_) on(TimePassed{});
   }
-  // Attempt `attempt` with `count` running workers of pids 100, 101, ...
+  // Attempt `attempt` with `count` running workers, whose pids are 100, 101, ...
   void run_attempt(std::uint64_t attempt, std::int32_t count) {
     on(Welcomed{job()});
     on(AttemptRequested{Attempt(attempt), plan(count)});

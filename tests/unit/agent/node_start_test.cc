@@ -1,4 +1,4 @@
-// What the start of an attempt waits for: the template, GPU memory, the store.
+// The start of an attempt waits for the template, for GPU memory, and for the store.
 #include <gmock/gmock.h>
 
 #include "tests/unit/agent/node_fixture.h"
@@ -23,7 +23,7 @@ TEST_F(NodeTest, LoadsTheTemplateWhileItStandsBy) {
   on(AttemptRequested{Attempt(2), plan(3)});
   on(AttemptOpened{.store_port = 1});
   on(StandByRequested{{3}});
-  EXPECT_THAT(decided_, IsEmpty()) << "it takes part by now";
+  EXPECT_THAT(decided_, IsEmpty()) << "it takes part in an attempt by now";
 }
 
 TEST_F(NodeTest, GivesUpATemplateThatLoadsTooLongWhileItStandsBy) {
@@ -39,7 +39,7 @@ TEST_F(NodeTest, GivesUpATemplateThatLoadsTooLongWhileItStandsBy) {
   EXPECT_EQ(decided<GiveUpTemplate>().size(), 1U);
 }
 
-TEST_F(NodeTest, WaitsWithTheStartUntilTheTemplateIsReady) {
+TEST_F(NodeTest, DelaysTheStartUntilTheTemplateIsReady) {
   on(Welcomed{job()});
   on(AttemptRequested{Attempt(1), plan(2)});
   on(AttemptOpened{.store_port = 1, .template_loads = true});
@@ -95,7 +95,7 @@ TEST_F(NodeTest, AStartThatWaitsForATemplateCanBeStopped) {
   EXPECT_THAT(decided_, IsEmpty());
 }
 
-TEST_F(NodeTest, WaitsWithTheStartUntilTheGpuMemoryOfKilledWorkersIsBackAndSaysSo) {
+TEST_F(NodeTest, DelaysTheStartUntilGpuMemoryOfKilledWorkersIsFreeAndSaysSo) {
   on(Welcomed{job()});
   on(AttemptRequested{Attempt(2), plan(1)});
   on(AttemptOpened{.store_port = 1, .gpus_may_be_full = true});
@@ -108,14 +108,14 @@ TEST_F(NodeTest, WaitsWithTheStartUntilTheGpuMemoryOfKilledWorkersIsBackAndSaysS
   advance(20ms);
   EXPECT_EQ(decided<LookAtGpus>().size(), 1U);
   on(GpusLookedAt{"2.0 GiB of GPU 1"});
-  EXPECT_THAT(decided_, IsEmpty()) << "it is said once";
+  EXPECT_THAT(decided_, IsEmpty()) << "it is reported once";
   advance(20ms);
   on(GpusLookedAt{""});
   EXPECT_EQ(sent<wire::AgentRemark>().size(), 1U);
   EXPECT_EQ(decided<StartWorker>().size(), 1U);
 }
 
-TEST_F(NodeTest, SaysNothingOfGpuMemoryThatIsFreeAtOnce) {
+TEST_F(NodeTest, SaysNothingAboutGpuMemoryThatIsFreeAtOnce) {
   on(Welcomed{job()});
   on(AttemptRequested{Attempt(2), plan(1)});
   on(AttemptOpened{.store_port = 1, .gpus_may_be_full = true});
@@ -162,7 +162,7 @@ TEST_F(NodeTest, LeavesAlthoughATemplateStillLoads) {
   EXPECT_EQ(decided<Quit>().size(), 1U);
 }
 
-// At an address of another host.
+// With a store on another host.
 class NodeAndStore : public NodeTest {
  protected:
   void order_start() {
@@ -205,7 +205,8 @@ TEST_F(NodeAndStore, AStoreHasFiveSecondsForItsAnswer) {
   advance(1ms);
   ASSERT_EQ(sent<wire::AttemptRefused>().size(), 1U);
   EXPECT_THAT(sent<wire::AttemptRefused>()[0].message, testing::HasSubstr("no answer within 5 s"));
-  EXPECT_TRUE(sent<wire::AttemptRefused>()[0].no_answer) << "the store's host may be the one that is cut off";
+  EXPECT_TRUE(sent<wire::AttemptRefused>()[0].no_answer)
+      << "the network of the store's host may be the cause";
   on(StoreAnswered{});
   EXPECT_THAT(decided<StartWorker>(), IsEmpty()) << "the attempt is over here";
 }

@@ -43,7 +43,7 @@ TEST_F(NodeTest, SaysGoneOnlyWhenTheLastLeftoverIsGone) {
   EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
 }
 
-TEST_F(NodeTest, WhatIsSaidOfAnAttemptCarriesItsNumberAlsoWhenTheNextOneWaits) {
+TEST_F(NodeTest, MessagesCarryTheirAttemptsNumberEvenWhileTheNextOneWaits) {
   run_attempt(1, 1);
   on(AttemptRequested{Attempt(2), plan(1)});
   on(WorkerEnded{LocalRank(0), {}});
@@ -90,7 +90,7 @@ TEST_F(NodeTest, AStopWithoutGraceKillsAtOnce) {
   EXPECT_THAT(signals(), ElementsAre("100:9", "101:9"));
 }
 
-TEST_F(NodeTest, AnswersAStopThatFindsNothingToStop) {
+TEST_F(NodeTest, AnswersAStopAlthoughNothingRuns) {
   on(Welcomed{job()});
   on(stop(0, 1s));
   EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
@@ -120,14 +120,14 @@ TEST_F(NodeTest, ARefusedAttemptIsClosedAndTheNextOneCanStart) {
   EXPECT_EQ(decided<OpenAttempt>().size(), 1U);
 }
 
-TEST_F(NodeTest, RefusesANumberOfWorkersThatCannotBe) {
+TEST_F(NodeTest, RefusesAnImpossibleNumberOfWorkers) {
   on(Welcomed{job()});
   on(AttemptRequested{Attempt(1), plan(0)});
   EXPECT_THAT(decided<OpenAttempt>(), IsEmpty());
   EXPECT_EQ(sent<wire::AttemptRefused>().size(), 1U);
 }
 
-TEST_F(NodeTest, AWorkerThatCannotBeExecutedRefusesTheAttemptAndKillsThoseBeforeIt) {
+TEST_F(NodeTest, AWorkerThatCannotBeExecutedRefusesTheAttemptAndKillsTheEarlierOnes) {
   on(Welcomed{job()});
   on(AttemptRequested{Attempt(1), plan(3)});
   on(AttemptOpened{});
@@ -181,7 +181,7 @@ TEST_F(NodeTest, LeavesWhenTheLauncherHasTheLogs) {
   EXPECT_EQ(decided<Quit>().size(), 1U);
 }
 
-TEST_F(NodeTest, LeavesWithoutItsLogsWhereTheLauncherIsGoneOrSilentOrASignalSaysSo) {
+TEST_F(NodeTest, LeavesWithoutSendingLogsIfTheLauncherIsGoneOrSilentOrASignalComes) {
   for (const int end : {0, 1, 2}) {
     node_ = Node(now_);
     on(Welcomed{job()});
@@ -206,7 +206,7 @@ class NodeWithHeldMemory : public NodeTest {
     exited.exit_code = exit_code;
     on(WorkerEnded{LocalRank(0), exited});
   }
-  // An attempt whose worker ends so.
+  // Runs an attempt whose worker ends with this exit code.
   void run_until(std::int32_t exit_code) {
     run_attempt(1, 1);
     on(Welcomed{job()});
@@ -215,7 +215,7 @@ class NodeWithHeldMemory : public NodeTest {
   }
 };
 
-TEST_F(NodeWithHeldMemory, WhatFailedWorkersHeldIsWrittenBeforeItLeaves) {
+TEST_F(NodeWithHeldMemory, MemoryOfFailedWorkersIsWrittenBeforeTheNodeLeaves) {
   run_until(1);
   EXPECT_THAT(decided<WriteMemoryOut>(), IsEmpty()) << "another attempt may restore it";
   on(LeaveRequested{"the job is over", /*launcher_waits=*/true});
@@ -230,7 +230,7 @@ TEST_F(NodeWithHeldMemory, WhatFailedWorkersHeldIsWrittenBeforeItLeaves) {
   EXPECT_EQ(decided<Quit>().size(), 1U);
 }
 
-TEST_F(NodeWithHeldMemory, IsWrittenToWhereTheNextAttemptsWorkerCannotBeExecuted) {
+TEST_F(NodeWithHeldMemory, IsAlsoWrittenIfTheNextAttemptsWorkerCannotBeExecuted) {
   run_until(1);
   on(AttemptRequested{Attempt(2), plan(1)});
   on(AttemptOpened{});
@@ -254,7 +254,7 @@ TEST_F(NodeWithHeldMemory, NothingIsWrittenWhileWorkersMayStillWriteIt) {
   EXPECT_THAT(decided<Quit>(), IsEmpty());
 }
 
-TEST_F(NodeWithHeldMemory, NothingIsWrittenWhereWorkersCameToTheirEnd) {
+TEST_F(NodeWithHeldMemory, NothingIsWrittenIfTheWorkersFinished) {
   run_until(0);
   on(LeaveRequested{"the job is over", /*launcher_waits=*/true});
   on(LogsSent{});
@@ -262,8 +262,8 @@ TEST_F(NodeWithHeldMemory, NothingIsWrittenWhereWorkersCameToTheirEnd) {
   EXPECT_EQ(decided<Quit>().size(), 1U);
 }
 
-// The write goes on while the process ends.
-TEST_F(NodeWithHeldMemory, WhereTheLauncherIsGoneItLeavesWithoutWaiting) {
+// Writing continues while the process ends.
+TEST_F(NodeWithHeldMemory, LeavesWithoutWaitingIfTheLauncherIsGone) {
   run_until(1);
   on(LauncherClosed{});
   EXPECT_EQ(decided<WriteMemoryOut>().size(), 1U);
@@ -335,13 +335,13 @@ TEST_F(NodeTest, NamesAWorkerThatSurvivesBeingKilled) {
   EXPECT_EQ(sent<wire::WorkerUnkillable>()[0].rank, Rank(5));
   EXPECT_EQ(sent<wire::WorkerUnkillable>()[0].pid, 101);
   advance(10s);
-  EXPECT_THAT(sent<wire::WorkerUnkillable>(), IsEmpty()) << "it is said once";
+  EXPECT_THAT(sent<wire::WorkerUnkillable>(), IsEmpty()) << "it is reported once";
   on(WorkerEnded{LocalRank(1), {}});
   on(LeftoversGone{});
   EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U) << "it could be killed after all";
 }
 
-TEST_F(NodeTest, NamesWhatSurvivesBeingKilledAfterTheWorkersAndDoesNotWaitForIt) {
+TEST_F(NodeTest, NamesLeftoversThatSurviveBeingKilledAndDoesNotWaitForThem) {
   run_attempt(1, 1);
   on(WorkerEnded{LocalRank(0), {}});
   EXPECT_EQ(decided<KillLeftovers>().size(), 1U);
@@ -356,7 +356,7 @@ TEST_F(NodeTest, NamesWhatSurvivesBeingKilledAfterTheWorkersAndDoesNotWaitForIt)
   on(LeftoversNamed{{{.pid = 4711, .name = "sudo", .uid = 0, .error = EPERM}}});
   ASSERT_EQ(sent<wire::LeftoversUnkillable>().size(), 1U);
   EXPECT_EQ(sent<wire::LeftoversUnkillable>()[0].left.at(0).pid, 4711);
-  EXPECT_EQ(decided<KillLeftovers>().size(), 1U) << "for what is not named";
+  EXPECT_EQ(decided<KillLeftovers>().size(), 1U) << "for leftovers that are not named yet";
   EXPECT_THAT(sent<wire::WorkersGone>(), IsEmpty()) << "log files are still written";
   on(LeftoversGone{});
   EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
@@ -374,10 +374,10 @@ TEST_F(NodeTest, ANodeThatLeavesDoesNotWaitForAWorkerThatSurvivesBeingKilled) {
   advance(3s);
   EXPECT_EQ(sent<wire::WorkerUnkillable>().size(), 1U);
   ASSERT_EQ(decided<Quit>().size(), 1U);
-  EXPECT_TRUE(decided<Quit>()[0].leaves_processes) << "of other ranks, that have ended";
+  EXPECT_TRUE(decided<Quit>()[0].leaves_processes) << "the other ranks, which have ended, may have left some";
 }
 
-TEST_F(NodeTest, WritesTheLogsWhereNobodyCanTellWhatIsLeft) {
+TEST_F(NodeTest, WritesTheLogsEvenIfLeftoversAreUnknown) {
   run_attempt(1, 1);
   on(WorkerEnded{LocalRank(0), {}});
   on(LauncherHeard{});
@@ -390,7 +390,7 @@ TEST_F(NodeTest, WritesTheLogsWhereNobodyCanTellWhatIsLeft) {
   EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
 }
 
-TEST_F(NodeTest, ANewerAttemptTakesThePlaceOfOneThatHasNotStarted) {
+TEST_F(NodeTest, ANewerAttemptReplacesOneThatHasNotStarted) {
   for (const bool warming : {false, true}) {
     node_ = Node(now_);
     on(Welcomed{job()});

@@ -19,7 +19,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// The agent's end of the pipe that `worker_end` is the other end of.
+// The agent's end of the pipe whose other end is `worker_end`.
 int agent_end(int worker_end) {
   struct stat wanted{};
   CHECK(fstat(worker_end, &wanted) == 0);
@@ -43,7 +43,7 @@ class OutputTest : public testing::Test {
     io_.restart();
     io_.run();
   }
-  // Until the log file has what it was given.
+  // Runs until everything is in the log file.
   void run_until_written() {
     tasks_.spawn(writer_.written(std::chrono::seconds(30), [] { return false; }));
     run();
@@ -64,7 +64,7 @@ class OutputTest : public testing::Test {
           .value();
 };
 
-TEST_F(OutputTest, TakesAllOfAWorkerThatEndedBeforeItWasWatched) {
+TEST_F(OutputTest, ReadsAllOutputOfAWorkerThatEndedBeforeItWasWatched) {
   tasks_.spawn(output_->read_all());
   ASSERT_EQ(write(output_->worker_end(), "last words", 10), 10);
   output_->worker_has_its_end();
@@ -75,7 +75,7 @@ TEST_F(OutputTest, TakesAllOfAWorkerThatEndedBeforeItWasWatched) {
   EXPECT_THAT(remarks_, ElementsAre());
 }
 
-TEST_F(OutputTest, GivesItsDescriptorsBackWhenItGoesAfterThePipesEnd) {
+TEST_F(OutputTest, ClosesItsDescriptorsWhenDestroyedAfterThePipesEnd) {
   const int fd = agent_end(output_->worker_end());
   tasks_.spawn(output_->read_all());
   ASSERT_EQ(write(output_->worker_end(), "line\n", 5), 5);
@@ -86,8 +86,8 @@ TEST_F(OutputTest, GivesItsDescriptorsBackWhenItGoesAfterThePipesEnd) {
   EXPECT_EQ(fcntl(fd, F_GETFD), -1);
 }
 
-// It cannot be watched twice by one io_context; the kernel's limit of watched files has the same effect.
-TEST_F(OutputTest, APipeThatCannotBeWatchedIsClosedAndItIsSaid) {
+// One io_context cannot watch a pipe twice; the kernel's limit on watched files has the same effect.
+TEST_F(OutputTest, APipeThatCannotBeWatchedIsClosedWithARemark) {
   asio::posix::stream_descriptor taken(io_, agent_end(output_->worker_end()));
   tasks_.spawn(output_->read_all());
   EXPECT_TRUE(has_reader(output_->worker_end()));
@@ -98,8 +98,8 @@ TEST_F(OutputTest, APipeThatCannotBeWatchedIsClosedAndItIsSaid) {
   EXPECT_THAT(remarks_, ElementsAre(HasSubstr("cannot watch the output for " + log_)));
 }
 
-// A pipe that nobody reads lies in the file's place: to open it blocks.
-TEST_F(OutputTest, WhatALogFileDoesNotTakeIsCountedAndTheLinesArePassedOn) {
+// The log file's path is a pipe without a reader, so that opening it blocks.
+TEST_F(OutputTest, LinesThatALogFileDoesNotTakeAreCountedAndPassedOn) {
   std::filesystem::create_directories(folder_ / "rank_0");
   ASSERT_EQ(mkfifo(log_.c_str(), 0600), 0);
   tasks_.spawn(output_->read_all());
@@ -118,7 +118,7 @@ TEST_F(OutputTest, WhatALogFileDoesNotTakeIsCountedAndTheLinesArePassedOn) {
   EXPECT_EQ(8 * lost.lines, lost.bytes);
   EXPECT_EQ(lost.bytes + lost.waiting_bytes, std::size_t{8 * kLines});
   EXPECT_THAT(remarks_, ElementsAre(HasSubstr(log_ + " cannot keep up with the output")));
-  // Somebody reads, after all: then the file says where lines are missing.
+  // Now there is a reader: the file then says where lines are missing.
   const UniqueFd reader(open(log_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   output_->close();
   std::string taken;

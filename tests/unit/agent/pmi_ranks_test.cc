@@ -31,7 +31,7 @@ std::vector<std::string> replies(const PmiRanks::Effects& effects) {
 const LocalRank kFirst(0);
 const LocalRank kSecond(1);
 
-TEST(PmiRanks, SaysWhatTheWorldIs) {
+TEST(PmiRanks, ReportsTheWorld) {
   PmiRanks ranks(plan_of({2, 2, 1}));
   EXPECT_THAT(replies(ranks.on_line(kSecond, "cmd=init pmi_version=1 pmi_subversion=1")),
               ElementsAre("1 cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0"));
@@ -45,7 +45,7 @@ TEST(PmiRanks, SaysWhatTheWorldIs) {
   EXPECT_THAT(replies(ranks.on_line(kFirst, "")), ElementsAre(HasSubstr("rc=-1")));
 }
 
-TEST(PmiRanks, OfOneNodeNeedNobodyElse) {
+TEST(PmiRanks, OnOneNodeNeedNoOtherNode) {
   PmiRanks ranks(plan_of({2}));
   ranks.on_line(kFirst, "cmd=put kvsname=muster key=card value=a=b c");
   EXPECT_THAT(ranks.on_line(kFirst, "cmd=barrier_in").replies, IsEmpty());
@@ -56,7 +56,7 @@ TEST(PmiRanks, OfOneNodeNeedNobodyElse) {
               ElementsAre("1 cmd=get_result rc=0 msg=success value=a=b c"));
 }
 
-TEST(PmiRanks, OfSeveralNodesKnowOfTheOthersBehindABarrier) {
+TEST(PmiRanks, OnSeveralNodesSeeEachOthersValuesAfterABarrier) {
   PmiRanks ranks(plan_of({2, 1}));
   ranks.on_line(kFirst, "cmd=put kvsname=muster key=a value=1");
   ranks.on_line(kFirst, "cmd=barrier_in");
@@ -65,7 +65,7 @@ TEST(PmiRanks, OfSeveralNodesKnowOfTheOthersBehindABarrier) {
   ASSERT_EQ(last.asked.size(), 1U);
   EXPECT_EQ(last.asked[0].count, 2);
   EXPECT_EQ(last.asked[0].text.view(), "4.\na=1\n");
-  EXPECT_THAT(ranks.on_told({.number = 77, .ok = true}).replies, IsEmpty()) << "nobody has asked that";
+  EXPECT_THAT(ranks.on_told({.number = 77, .ok = true}).replies, IsEmpty()) << "no rank has asked that";
   const wire::MpiTold told{
       .number = last.asked[0].number, .ok = true, .text = wire::Bytes("4.\na=1\n6.\nb=2=3\n")};
   EXPECT_THAT(replies(ranks.on_told(told)), ElementsAre("0 cmd=barrier_out", "1 cmd=barrier_out"));
@@ -78,10 +78,10 @@ TEST(PmiRanks, OfSeveralNodesKnowOfTheOthersBehindABarrier) {
   EXPECT_NE(next.asked[0].key, last.asked[0].key);
 }
 
-// Two nodes of a rank each, whose fences are answered here as a launcher does.
+// Two nodes with a rank each; the test answers their fences as a launcher does.
 class PmiNodes {
  public:
-  // Until both are through their barrier: how many fences that took.
+  // Runs until both have passed their barrier; returns how many fences that took.
   int pass_barrier() {
     int fences = 0;
     auto first = nodes_[0].on_line(kFirst, "cmd=barrier_in");
@@ -112,10 +112,10 @@ class PmiNodes {
   PmiRanks nodes_[2] = {PmiRanks(plan_of({1, 1})), PmiRanks(plan_of({1, 1}))};
 };
 
-TEST(PmiRanks, BringMoreThanOneMessageHoldsInSeveral) {
+TEST(PmiRanks, ExchangeInSeveralMessagesWhatDoesNotFitIntoOne) {
   PmiNodes nodes;
   const std::string value(1000, 'v');
-  const int count = static_cast<int>(wire::kMostMpiBytes / value.size()) + 100;  // of one node
+  const int count = static_cast<int>(wire::kMostMpiBytes / value.size()) + 100;  // per node
   for (int key = 0; key < count; ++key) nodes.put(1, key, fmt::format("{}{}", value, key));
   nodes.put(0, count, "of the other");
   EXPECT_EQ(nodes.pass_barrier(), 3) << "one node has half of a message";
@@ -127,7 +127,7 @@ TEST(PmiRanks, BringMoreThanOneMessageHoldsInSeveral) {
   EXPECT_THAT(nodes.get(1, 0), HasSubstr("value=new"));
 }
 
-TEST(PmiRanks, RefuseWhatIsMoreThanTheyMayPut) {
+TEST(PmiRanks, RefuseToPutMoreThanTheLimit) {
   PmiRanks ranks(plan_of({1}));
   const std::string half =
       "cmd=put kvsname=muster key=k value=" + std::string(PmiRanks::kMostPutBytes / 2, 'v');
@@ -136,7 +136,7 @@ TEST(PmiRanks, RefuseWhatIsMoreThanTheyMayPut) {
   EXPECT_THAT(ranks.on_line(kFirst, "cmd=get kvsname=muster key=k").replies.at(0).line, HasSubstr("rc=0"));
 }
 
-TEST(PmiRanks, SayThatWhatIsToldIsNoAnswer) {
+TEST(PmiRanks, ReportAnInvalidAnswer) {
   for (const char* const text : {"", "4.", "x.\n", "9.\na=1\n0.\n", "0.\n", "0.\n0.\n0.\n"}) {
     PmiRanks ranks(plan_of({1, 1}));
     const auto asked = ranks.on_line(kFirst, "cmd=barrier_in");
@@ -148,7 +148,7 @@ TEST(PmiRanks, SayThatWhatIsToldIsNoAnswer) {
   }
 }
 
-TEST(PmiRanks, PublishNamesByTheLauncher) {
+TEST(PmiRanks, PublishNamesThroughTheLauncher) {
   PmiRanks ranks(plan_of({1, 1}));
   const auto published = ranks.on_line(kFirst, "cmd=publish_name service=here port=p:1");
   ASSERT_EQ(published.asked.size(), 1U);
@@ -163,7 +163,7 @@ TEST(PmiRanks, PublishNamesByTheLauncher) {
       ElementsAre("0 cmd=lookup_result rc=0 msg=success port=p:1"));
 }
 
-TEST(PmiRanks, ASpawnIsRefusedOnceAndTold) {
+TEST(PmiRanks, ASpawnIsRefusedAndReportedOnce) {
   PmiRanks ranks(plan_of({1}));
   EXPECT_THAT(ranks.on_line(kFirst, "mcmd=spawn").replies, IsEmpty());
   EXPECT_THAT(ranks.on_line(kFirst, "nprocs=1").replies, IsEmpty());
@@ -172,10 +172,10 @@ TEST(PmiRanks, ASpawnIsRefusedOnceAndTold) {
   EXPECT_THAT(last.remarks, ElementsAre(HasSubstr("MPI_Comm_spawn")));
 }
 
-TEST(PmiRanks, KnowWhoAbortedAndWhoLeftTooEarly) {
+TEST(PmiRanks, KnowWhichRanksAbortedAndWhichLeftTooEarly) {
   PmiRanks ranks(plan_of({2}));
   wire::WorkerExited well;
-  EXPECT_EQ(ranks.fault_of(kFirst, well), "") << "it is no MPI program";
+  EXPECT_EQ(ranks.fault_of(kFirst, well), "") << "it is not an MPI program";
   ranks.on_line(kFirst, "cmd=init");
   EXPECT_THAT(ranks.fault_of(kFirst, well), HasSubstr("without MPI_Finalize"));
   wire::WorkerExited killed;

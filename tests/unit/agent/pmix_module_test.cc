@@ -43,8 +43,8 @@ class PmixModule : public testing::Test {
   Pmix* pmix_ = nullptr;
 };
 
-// The library is made busy by an event that it tells this process of.
-TEST_F(PmixModule, ALibraryThatDoesNotAnswerCostsTheAttemptAndNotTheAgent) {
+// Keeps the library busy with an event that it reports to this process.
+TEST_F(PmixModule, ALibraryThatDoesNotAnswerFailsTheAttemptAndNotTheAgent) {
   ASSERT_TRUE(open());
   pmix_status_t code = PMIX_ERR_JOB_TERMINATED;
   ASSERT_GE(PMIx_Register_event_handler(&code, 1, nullptr, 0, stay_in_the_librarys_thread, nullptr, nullptr),
@@ -59,10 +59,10 @@ TEST_F(PmixModule, ALibraryThatDoesNotAnswerCostsTheAttemptAndNotTheAgent) {
   EXPECT_EQ(opened.error().message(), "PMIx: registering the job: the library does not answer");
   pmix_->close();
   pmix_->end();
-  released.release();  // what it had been asked is still there
+  released.release();  // the library still has the request
   ASSERT_EQ(PMIx_Notify_event(code, nullptr, PMIX_RANGE_PROC_LOCAL, nullptr, 0, nullptr, nullptr),
             PMIX_SUCCESS);
-  ASSERT_TRUE(stuck.try_acquire_for(20s)) << "it comes behind all of that";
+  ASSERT_TRUE(stuck.try_acquire_for(20s)) << "the library handles it after all of that";
   released.release();
 }
 

@@ -20,7 +20,7 @@ class Segments : public testing::Test {
   SegmentsOwner owner(int node, std::uint32_t incarnation) const {
     return {.job = job_, .node = NodeId(node), .incarnation = Incarnation(incarnation)};
   }
-  // With a file in it, as a library leaves it.
+  // A directory with a file in it, as an MPI library would leave it.
   std::string made(const SegmentsOwner& owner, std::uint64_t attempt) {
     auto path = make_segments_directory(owner, Attempt(attempt));
     EXPECT_TRUE(path) << path.error().message();
@@ -29,7 +29,7 @@ class Segments : public testing::Test {
     return *path;
   }
 
-  // No other test's, nor that of one beside this.
+  // A unique name, so that other tests, and this one run in parallel, use others.
   const std::string job_ = fmt::format("segments-test-{}", getpid());
 };
 
@@ -55,7 +55,7 @@ TEST_F(Segments, OfAnEarlierAttemptAreRemovedByTheNext) {
   EXPECT_TRUE(fs::exists(other));
 }
 
-TEST_F(Segments, OfAgentsThatAreGoneAreRemovedByTheirIncarnation) {
+TEST_F(Segments, OfDeadAgentsAreRemovedByTheirIncarnation) {
   const std::string first = made(owner(1, 9), 1);
   const std::string second = made(owner(1, 10), 1);
   const std::string third = made(owner(1, 11), 1);

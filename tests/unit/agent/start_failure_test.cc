@@ -11,13 +11,13 @@ int exit_code(StartStep step, ErrorCode code, std::int32_t master_port = 0) {
   return exit_code_of(step, code, job);
 }
 
-TEST(StartFailure, AProgramHasTheExitCodesThatAShellHasForIt) {
+TEST(StartFailure, AProgramHasTheExitCodesThatAShellUses) {
   EXPECT_EQ(exit_code(StartStep::kProgram, ErrorCode::kNotFound), 127);
   EXPECT_EQ(exit_code(StartStep::kProgram, ErrorCode::kPermission), 126);
   EXPECT_EQ(exit_code(StartStep::kProgram, ErrorCode::kInternal), 125);
 }
 
-TEST(StartFailure, ADirectoryIsTheUsersMistakeIfAnotherPathWouldDo) {
+TEST(StartFailure, ADirectoryIsTheUsersMistakeIfAnotherPathWouldHelp) {
   for (const StartStep step : {StartStep::kWorkingDirectory, StartStep::kLogDirectory}) {
     for (const ErrorCode code : {ErrorCode::kNotFound, ErrorCode::kPermission, ErrorCode::kInvalidArgument})
       EXPECT_EQ(exit_code(step, code), 2);
@@ -31,7 +31,7 @@ TEST(StartFailure, APortIsTheUsersMistakeIfTheUserChoseIt) {
   EXPECT_EQ(exit_code(StartStep::kStore, ErrorCode::kUnavailable), 125);
 }
 
-TEST(StartFailure, WantOfDescriptorsIsNobodysMistake) {
+TEST(StartFailure, ALackOfDescriptorsIsNotTheUsersMistake) {
   for (const ErrorCode code : {ErrorCode::kNotFound, ErrorCode::kPermission, ErrorCode::kInternal})
     EXPECT_EQ(exit_code(StartStep::kResources, code), 125);
 }
@@ -43,7 +43,7 @@ TEST(StartFailure, ARefusalHasTheErrorsText) {
   EXPECT_EQ(refused.message, "cannot find the program 'x' in PATH");
 }
 
-TEST(StartFailure, ARefusalNamesTheDirectoryOrProgramThatIsNotThere) {
+TEST(StartFailure, ARefusalNamesTheMissingDirectoryOrProgram) {
   wire::JobSpec job;
   job.working_directory = "/work";
   job.command = {"./train", "--lr"};

@@ -32,7 +32,7 @@ class StoreHostTest : public testing::Test {
     return port.value_or(0);
   }
 
-  // What is said of the store at a port of this host; empty: it answers.
+  // Why the store at a port of this host cannot be reached; "" if it answers.
   std::string reach(std::int32_t port, bool store_on_agent = true, const char* address = "127.0.0.1") {
     std::optional<Status> reached;
     wire::JobSpec job;
@@ -74,7 +74,7 @@ TEST_F(StoreHostTest, AStoreIsReachedWhereItAnswers) {
   EXPECT_EQ(reach(*port, true, "h1"), "Invalid argument");
 }
 
-TEST_F(StoreHostTest, AStoreThatTakesNoCallsFromHereIsNotReached) {
+TEST_F(StoreHostTest, AStoreThatRefusesThisHostIsNotReached) {
   wire::PrepareAttempt others = plan(true);
   others.peers = {"10.77.0.11"};
   const auto port = host_.open({}, others);
@@ -82,7 +82,7 @@ TEST_F(StoreHostTest, AStoreThatTakesNoCallsFromHereIsNotReached) {
   EXPECT_EQ(reach(*port), "it closes connections from this host");
 }
 
-TEST_F(StoreHostTest, WhereRankZeroServesTheStoreItsHostIsReached) {
+TEST_F(StoreHostTest, ItsHostIsReachedIfRankZeroServesTheStore) {
   wire::JobSpec job;
   job.store_on_agent = false;
   const auto port = host_.open(job, plan(true));
@@ -90,7 +90,7 @@ TEST_F(StoreHostTest, WhereRankZeroServesTheStoreItsHostIsReached) {
   EXPECT_EQ(reach(*port, /*store_on_agent=*/false), "");
 }
 
-TEST_F(StoreHostTest, NothingIsSaidOfAStoreAfterTheEndOfTheAttempt) {
+TEST_F(StoreHostTest, NothingIsReportedAboutAStoreAfterTheAttempt) {
   const auto port = host_.open({}, plan(true));
   ASSERT_TRUE(port);
   LocalStoreHost caller(io_);

@@ -1,4 +1,4 @@
-// Commands of a c10d client as bytes, and what a store answers to them, for tests.
+// Commands of a c10d client as bytes, and the answers of a store, for tests.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline std::string blob(std::string_view bytes) {
   return raw<std::uint64_t>(bytes.size()) + std::string(bytes);
 }
 
-// The command and, as they are, its fields; keys and values among them as blobs.
+// The command and its fields, unchanged; keys and values among them as blobs.
 inline std::string command(StoreCommand name, std::initializer_list<std::string_view> blobs = {}) {
   std::string bytes(1, static_cast<char>(name));
   for (const std::string_view bytes_of_one : blobs) bytes += blob(bytes_of_one);

@@ -11,7 +11,7 @@ namespace {
 
 using enum StoreCommand;
 
-// Random commands of clients that come and go, in a store with little room, cut anywhere.
+// Random commands, split anywhere, from clients that come and go, in a small store.
 class RandomRun {
  public:
   explicit RandomRun(std::uint32_t seed) : random_(seed) {}
@@ -30,7 +30,7 @@ class RandomRun {
     while (!clients_.empty()) disconnect(clients_.begin()->first);
   }
 
-  // Deletes what is left and returns what the store still counts.
+  // Deletes all keys that are left and returns the bytes that the store still counts.
   std::size_t bytes_left() {
     connect();
     const StoreClientId client = clients_.begin()->first;
@@ -98,11 +98,11 @@ class RandomRun {
   Store store_{
       {.value_bytes = 110, .command_bytes = 300, .reply_bytes = 600, .key_count = 5, .total_bytes = 2500}};
   StoreOutput output_;
-  std::map<StoreClientId, std::string> clients_;  // with the bytes that are to follow
+  std::map<StoreClientId, std::string> clients_;  // with the bytes still to be sent
   std::uint64_t next_ = 1;
 };
 
-TEST(StoreUnderRandomCommands, HoldsNothingWhenAllIsDeleted) {
+TEST(StoreUnderRandomCommands, IsEmptyWhenAllIsDeleted) {
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
     RandomRun run(seed);
     run.run();

@@ -30,8 +30,8 @@ using testing::HasSubstr;
 
 constexpr auto kPatience = std::chrono::seconds(20);
 
-// A server on loopback and raw clients of it, all on this thread: run_until lets the server work until what
-// is expected is so.
+// A server on loopback and raw clients of it, all on this thread: run_until() lets the server work until a
+// condition holds.
 class StoreServerTest : public testing::Test {
  protected:
   void open(const StoreServerOptions& options = {}) {
@@ -48,7 +48,7 @@ class StoreServerTest : public testing::Test {
     }
     return true;
   }
-  // From this loopback address; nullptr: any.
+  // Connects from this loopback address; nullptr: from any.
   int connect(std::string_view first_bytes = {}, const char* from = nullptr) {
     UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
@@ -68,7 +68,7 @@ class StoreServerTest : public testing::Test {
   static void send(int fd, std::string_view bytes) {
     EXPECT_EQ(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   }
-  // Reads what has come; false at the end of the connection.
+  // Reads what has arrived; false at the end of the connection.
   static bool receive(int fd, std::string& received) {
     char buffer[65536];
     while (true) {
@@ -112,7 +112,7 @@ TEST_F(StoreServerTest, AHandshakeThatTakesTooLongIsDroppedAndAClientIsNot) {
   EXPECT_TRUE(dropped(connect())) << "the timer is armed again";
 }
 
-TEST_F(StoreServerTest, AThousandIdleConnectionsKeepNobodyOut) {
+TEST_F(StoreServerTest, AThousandIdleConnectionsDoNotKeepClientsOut) {
   open({.stranger_count = 50});
   const int early = connect(validate());
   for (int count = 0; count < 1000; ++count) {
@@ -143,7 +143,7 @@ TEST_F(StoreServerTest, WhenDescriptorsRunOutStrangersGoAndClientsStay) {
   open();
   const int client = connect(validate());
   ASSERT_TRUE(answers(client, ping(1), raw(1u)));
-  // The clients' sockets of this test are made first: only accepting them may fail.
+  // The test makes the clients' sockets first, so that only accepting them can fail.
   for (int count = 0; count < 30; ++count) connect();
   const int late = connect(validate());
   const int newest = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -219,10 +219,10 @@ TEST_F(StoreServerTest, ItMayBeDestroyedWithHandlersUnderWay) {
   connect(validate());
   server_.reset();
   io_.restart();
-  io_.run();  // ends: nothing of the server is left
+  io_.run();  // returns: no handler of the server is left
 }
 
-TEST_F(StoreServerTest, AnAddressThatIsNotOursAndAPortThatIsTakenAreErrors) {
+TEST_F(StoreServerTest, AForeignAddressAndATakenPortAreErrors) {
   open();
   const auto taken = StoreServer::open(io_, {.port = server_->port()});
   ASSERT_FALSE(taken);
@@ -235,7 +235,7 @@ class StoreUsersTest : public StoreServerTest {
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "only root can be two users";
   }
-  // What a client of this user gets: "answer", "end", or why there is no such client.
+  // The result for a client of this user: "answer", "end", or why there cannot be such a client.
   std::string answer_to(uid_t user) {
     int ends[2];
     EXPECT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
@@ -262,13 +262,13 @@ class StoreUsersTest : public StoreServerTest {
   }
 };
 
-TEST_F(StoreUsersTest, OnLoopbackOnlyTheAgentsOwnUserIsLetIn) {
+TEST_F(StoreUsersTest, OnLoopbackOnlyTheAgentsOwnUserIsAccepted) {
   open();
   EXPECT_EQ(answer_to(65534), "end");
   EXPECT_EQ(answer_to(0), "answer");
 }
 
-// Each namespace has a loopback, and answers, of its own.
+// Each namespace has its own loopback, and answers for itself.
 TEST_F(StoreUsersTest, InsideANetworkNamespaceToo) {
   const pid_t inside = fork();
   if (inside == 0) {
@@ -288,8 +288,8 @@ TEST_F(StoreUsersTest, InsideANetworkNamespaceToo) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-// Whoever sends a command and closes at once leaves a socket that nobody owns.
-TEST_F(StoreServerTest, OnlyPeersAreLetInWhereTheyAreNamed) {
+// A client that sends a command and closes at once leaves a socket without an owner.
+TEST_F(StoreServerTest, OnlyPeersAreAcceptedIfTheyAreNamed) {
   open({.peers = {boost::asio::ip::make_address("127.0.0.2"), boost::asio::ip::make_address("fd00::2")}});
   const int stranger = connect(validate(), "127.0.0.3");
   const int peer = connect(validate(), "127.0.0.2");
@@ -297,7 +297,7 @@ TEST_F(StoreServerTest, OnlyPeersAreLetInWhereTheyAreNamed) {
   EXPECT_TRUE(answers(peer, ping(7), raw(7u)));
 }
 
-TEST_F(StoreServerTest, AConnectionThatNobodyHoldsAnyMoreIsNotObeyed) {
+TEST_F(StoreServerTest, AConnectionWithoutAnOwnerIsNotObeyed) {
   open();
   connect(validate() + set("key", "value"));
   fds_.clear();

@@ -40,7 +40,7 @@ class StoreTest : public testing::Test {
     EXPECT_TRUE(done) << done.error().message();
     return output_.reply;
   }
-  // What the error says; the client is gone after it, as its server makes it.
+  // The error's text; the client is then disconnected, as the server would do.
   std::string refused(int client, std::string_view bytes) {
     const Status done = store_->feed(id(client), bytes, output_);
     EXPECT_FALSE(done);
@@ -56,7 +56,7 @@ TEST_F(StoreTest, AnswersAPingWithItsNumber) {
   EXPECT_EQ(say(1, ping(0x12345678)), raw(0x12345678u));
 }
 
-TEST_F(StoreTest, ReturnsWhatWasSetLast) {
+TEST_F(StoreTest, ReturnsTheLastValueSet) {
   EXPECT_EQ(say(1, set("k", "old")), "");
   EXPECT_EQ(say(1, set("k", "new")), "");
   EXPECT_EQ(say(2, get("k")), blob("new"));
@@ -79,7 +79,7 @@ TEST_F(StoreTest, AddCountsFromZeroAndLeavesText) {
   EXPECT_EQ(say(1, get("n")), blob("-2"));
 }
 
-TEST_F(StoreTest, AddReadsTheNumberThatTextBeginsWith) {
+TEST_F(StoreTest, AddReadsTheNumberAtTheBeginningOfAText) {
   say(1, set("n", " 12abc"));
   EXPECT_EQ(say(1, add("n", 1)), raw<std::int64_t>(13));
 }
@@ -97,7 +97,7 @@ TEST_F(StoreTest, AddToTextOrToTooLargeANumberDropsTheClientAndKeepsTheValue) {
   EXPECT_EQ(say(1, get("text")), blob("abc"));
 }
 
-TEST_F(StoreTest, CompareSetSetsOnlyOverWhatIsExpected) {
+TEST_F(StoreTest, CompareSetSetsOnlyOverTheExpectedValue) {
   say(1, set("k", "a"));
   EXPECT_EQ(say(1, command(kCompareSet, {"k", "x", "b"})), blob("a"));
   EXPECT_EQ(say(1, command(kCompareSet, {"k", "", "b"})), blob("a"));
@@ -112,7 +112,7 @@ TEST_F(StoreTest, CompareSetOfAMissingKeySetsItOnlyOverNothing) {
   EXPECT_EQ(say(1, get("k")), blob("b"));
 }
 
-TEST_F(StoreTest, CompareSetReleasesWhenItSetsAndNotWhenItDoesNot) {
+TEST_F(StoreTest, CompareSetReleasesOnlyWhenItSets) {
   say(2, wait({"k"}));
   say(1, command(kCompareSet, {"k", "x", "b"}));
   EXPECT_THAT(output_.released, IsEmpty());
@@ -128,13 +128,13 @@ TEST_F(StoreTest, CheckWantsEveryKeyAndCountsQueues) {
   EXPECT_EQ(say(1, check({})), kReady);
 }
 
-TEST_F(StoreTest, WaitEndsAtOnceWhenAllIsThere) {
+TEST_F(StoreTest, WaitEndsAtOnceWhenAllKeysExist) {
   say(1, set("a", "1") + push("q", "1"));
   EXPECT_EQ(say(2, wait({"a", "q"})), kStop);
   EXPECT_EQ(say(2, wait({})), kStop);
 }
 
-TEST_F(StoreTest, EveryCommandThatSetsReleasesWhoWaits) {
+TEST_F(StoreTest, EveryCommandThatSetsReleasesWaitingClients) {
   for (const std::string& setting :
        {set("k", "1"), add("k", 1), command(kAppend, {"k", "1"}), command(kCompareSet, {"k", "", "1"}),
         counted(kMultiSet, {"other", "1", "k", "1"}, 2), push("k", "1")}) {
@@ -165,7 +165,7 @@ TEST_F(StoreTest, AKeyThatArrivedCountsForAWaitEvenWhenItIsDeleted) {
   EXPECT_THAT(output_.released, ElementsAre(id(2)));
 }
 
-TEST_F(StoreTest, AClientThatSetsWhatItWaitsForIsReleasedInOrder) {
+TEST_F(StoreTest, AClientThatSetsItsAwaitedKeyIsReleasedInOrder) {
   EXPECT_EQ(say(1, wait({"a"}) + ping(7) + set("a", "1") + ping(8)), raw(7u) + kStop + raw(8u));
   EXPECT_THAT(output_.released, IsEmpty());
 }
@@ -198,7 +198,7 @@ TEST_F(StoreTest, AClientThatLeftIsNotReleasedAndLeavesNothing) {
   EXPECT_THAT(output_.released, IsEmpty());
 }
 
-TEST_F(StoreTest, DeleteTakesValuesAndNotQueues) {
+TEST_F(StoreTest, DeleteRemovesValuesAndNotQueues) {
   const std::size_t before = store_->total_bytes();
   say(1, set("a", "1"));
   EXPECT_EQ(say(1, command(kDeleteKey, {"a"})), raw<std::int64_t>(1));
@@ -221,7 +221,7 @@ TEST_F(StoreTest, CountsAndListsKeysWithValuesOnly) {
       testing::Contains(list));
 }
 
-TEST_F(StoreTest, AppendsToWhatIsThere) {
+TEST_F(StoreTest, AppendsToTheExistingValue) {
   say(1, command(kAppend, {"k", "a"}) + command(kAppend, {"k", "bc"}));
   EXPECT_EQ(say(1, get("k")), blob("abc"));
 }
@@ -253,7 +253,7 @@ TEST_F(StoreTest, APushReleasesOneWaitingClientTheFirst) {
   EXPECT_THAT(output_.released, IsEmpty());
 }
 
-TEST_F(StoreTest, AQueueAndAValueOfOneKeyAreApart) {
+TEST_F(StoreTest, AQueueAndAValueOfOneKeyAreSeparate) {
   say(1, set("k", "value") + push("k", "queued"));
   EXPECT_EQ(say(1, get("k")), blob("value"));
   EXPECT_EQ(say(1, command(kDeleteKey, {"k"}) + check({"k"}) + pop("k")),
@@ -261,7 +261,7 @@ TEST_F(StoreTest, AQueueAndAValueOfOneKeyAreApart) {
   EXPECT_EQ(say(1, check({"k"})), kNotReady);
 }
 
-TEST_F(StoreTest, ABarrierEndsForAllWhenTheLastOneComes) {
+TEST_F(StoreTest, ABarrierEndsForAllWhenTheLastOneArrives) {
   EXPECT_EQ(say(1, barrier("k", 3)), "");
   EXPECT_EQ(say(2, barrier("k", 3)), "");
   EXPECT_THAT(output_.released, IsEmpty());
@@ -269,7 +269,7 @@ TEST_F(StoreTest, ABarrierEndsForAllWhenTheLastOneComes) {
   EXPECT_THAT(output_.released, ElementsAre(id(1), id(2)));
 }
 
-TEST_F(StoreTest, ABarriersKeyHoldsHowManyHaveComeAndLetsLaterOnesPass) {
+TEST_F(StoreTest, ABarriersKeyCountsArrivalsAndLetsLaterOnesPass) {
   EXPECT_EQ(say(1, barrier("k", 1)), kStop);
   EXPECT_EQ(say(2, get("k")), blob("1"));
   EXPECT_EQ(say(2, barrier("k", 2)), kStop);
@@ -277,7 +277,7 @@ TEST_F(StoreTest, ABarriersKeyHoldsHowManyHaveComeAndLetsLaterOnesPass) {
   EXPECT_EQ(say(2, add("k", 0)), raw<std::int64_t>(3));
 }
 
-TEST_F(StoreTest, WhoLeavesABarrierHasComeAllTheSame) {
+TEST_F(StoreTest, AClientThatLeavesABarrierStillCountsAsArrived) {
   say(1, barrier("k", 3));
   EXPECT_EQ(say(1, command(kCancelWait)), kCanceled);
   say(2, barrier("k", 3));
@@ -304,7 +304,7 @@ TEST_F(StoreTest, EveryCommandThatSetsTheKeyOfABarrierEndsIt) {
   }
 }
 
-TEST_F(StoreTest, ABarrierAtATextIsRefused) {
+TEST_F(StoreTest, ABarrierAtATextValueIsRefused) {
   say(1, set("k", "text"));
   EXPECT_THAT(refused(2, barrier("k", 2)), HasSubstr("no number"));
   EXPECT_EQ(say(1, get("k")), blob("text"));
@@ -420,7 +420,7 @@ TEST_F(StoreTest, RepliesMayNotPileUp) {
   restart({.reply_bytes = 1000});
   say(1, set("k", std::string(900, 'x')));
   EXPECT_THAT(refused(2, get("k") + get("k")), HasSubstr("replies of more than 1000 bytes"));
-  EXPECT_GE(output_.reply.size(), 908u) << "what was done before is answered";
+  EXPECT_GE(output_.reply.size(), 908u) << "earlier commands are answered";
   EXPECT_THAT(refused(3, command(kAppend, {"k", std::string(101, 'x')})), HasSubstr("1000 bytes"));
 }
 

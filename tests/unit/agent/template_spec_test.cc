@@ -40,7 +40,7 @@ class TemplateSpecTest : public testing::Test {
   ProgramFacts program_;
 };
 
-TEST_F(TemplateSpecTest, IsWantedByTheNoteOrByTheUser) {
+TEST_F(TemplateSpecTest, IsUsedForTheNoteOrTheUsersWish) {
   EXPECT_TRUE(wanted());
   program_.has_note = false;
   EXPECT_EQ(wanted().error(), "");
@@ -51,9 +51,9 @@ TEST_F(TemplateSpecTest, IsWantedByTheNoteOrByTheUser) {
   EXPECT_EQ(wanted().error(), "");
 }
 
-TEST_F(TemplateSpecTest, HasWhatTheRanksHaveInCommonAndNothingOfOneRankOrAttempt) {
+TEST_F(TemplateSpecTest, HasOnlyWhatAllRanksAndAttemptsShare) {
   job_.environment["OWN"] = "value";
-  node_.inherited["RANK"] = "17";  // of a job around this one
+  node_.inherited["RANK"] = "17";  // from an outer job
   const auto spec = wanted();
   ASSERT_TRUE(spec);
   EXPECT_EQ(spec->environment.at("OWN"), "value");
@@ -71,13 +71,13 @@ TEST_F(TemplateSpecTest, StaysTheSameOverAttemptsUntilTheNumberOfWorkersChanges)
   plan_.first_rank = Rank(8);
   EXPECT_EQ(*wanted(), *first);
   plan_.local_world_size = 2;
-  EXPECT_NE(*wanted(), *first) << "OMP_NUM_THREADS is another one";
+  EXPECT_NE(*wanted(), *first) << "OMP_NUM_THREADS differs";
   plan_.local_world_size = 4;
   program_.file.modified_ns = 1;
   EXPECT_NE(*wanted(), *first);
 }
 
-TEST_F(TemplateSpecTest, EachRanksEnvironmentIsTheTemplatesWithItsChanges) {
+TEST_F(TemplateSpecTest, EachRanksEnvironmentIsTheTemplatesPlusItsChanges) {
   node_.inherited = {{"PATH", "/bin"}, {"RANK", "17"}};
   const auto spec = wanted();
   ASSERT_TRUE(spec);
@@ -97,7 +97,7 @@ TEST_F(TemplateSpecTest, EachRanksEnvironmentIsTheTemplatesWithItsChanges) {
   }
 }
 
-TEST_F(TemplateSpecTest, ARankThatDiffersInWhatIsReadWhileLoadingIsExecuted) {
+TEST_F(TemplateSpecTest, ARankThatDiffersInAVariableReadWhileLoadingIsExecuted) {
   job_.environment["DNNL_VERBOSE"] = "1";
   const auto spec = wanted();
   Environment environment = environment_of(1);
@@ -129,7 +129,7 @@ TEST_F(TemplateSpecTest, PythonGetsItsRunnerAndOneThreadOfOpenBlas) {
   EXPECT_EQ(spec->environment.at("OPENBLAS_NUM_THREADS"), "1");
   const auto changes = changes_for(*spec, job_.command, environment_of(0));
   ASSERT_TRUE(changes) << changes.error();
-  EXPECT_THAT(*changes, testing::Contains("OPENBLAS_NUM_THREADS")) << "the rank shall not see it";
+  EXPECT_THAT(*changes, testing::Contains("OPENBLAS_NUM_THREADS")) << "the rank must not see it";
 }
 
 TEST_F(TemplateSpecTest, PythonWithoutRunnerOrScriptIsExecutedWithAReason) {

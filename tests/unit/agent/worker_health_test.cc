@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Ranks 0 and 1 on GPUs 6 and 7, and a clock that is moved by hand.
+// Ranks 0 and 1 on GPUs 6 and 7, and a clock that the test moves.
 class WorkerHealthTest : public testing::Test {
  protected:
   WorkerHealthTest() {
@@ -52,7 +52,7 @@ class WorkerHealthTest : public testing::Test {
   WorkerHealth health_{job_};
 };
 
-TEST_F(WorkerHealthTest, AProgramsOwnFaultOnItsGpuIsToldAndExplainsNoEnd) {
+TEST_F(WorkerHealthTest, AProgramsOwnGpuFaultIsReportedAndDoesNotExplainAnEnd) {
   EXPECT_THAT(told(health_.on({fault(7, XidClass::kProgram)}, now_)),
               ElementsAre("notice: rank 1: XID 1: it broke (GPU 7)"));
   wire::WorkerExited exited;
@@ -68,17 +68,17 @@ TEST_F(WorkerHealthTest, TheFirstFaultOfAGpuExplainsItsWorkersEnd) {
   EXPECT_EQ(exited.gpu_fault, "XID 1: it broke (GPU 6)");
 }
 
-TEST_F(WorkerHealthTest, AGpuThatIsLostStopsTheAttempt) {
+TEST_F(WorkerHealthTest, ALostGpuStopsTheAttempt) {
   EXPECT_THAT(told(health_.on({fault(6, XidClass::kLost)}, now_)),
               ElementsAre("notice: rank 0: XID 1: it broke (GPU 6)",
                           "stalled 0: has lost its GPU: XID 1: it broke (GPU 6)"));
 }
 
-TEST_F(WorkerHealthTest, AFaultOfAGpuThatNobodyHereUsesIsNobodysBusiness) {
+TEST_F(WorkerHealthTest, AFaultOfAnUnusedGpuIsIgnored) {
   EXPECT_THAT(health_.on({fault(5, XidClass::kLost)}, now_), IsEmpty());
 }
 
-TEST_F(WorkerHealthTest, AWorkerCanWhatItsNewestHelloSaysAndIsWhereItLastSpokeFrom) {
+TEST_F(WorkerHealthTest, AWorkersAbilitiesAndAddressAreThoseOfItsNewestReport) {
   health_.on(hello(Rank(0), "stacks preemption"), "first", now_);
   EXPECT_TRUE(health_.workers().at(Rank(0)).writes_stacks);
   EXPECT_TRUE(health_.workers().at(Rank(0)).can_be_preempted);
@@ -89,14 +89,14 @@ TEST_F(WorkerHealthTest, AWorkerCanWhatItsNewestHelloSaysAndIsWhereItLastSpokeFr
   EXPECT_EQ(health_.workers().at(Rank(0)).address, "second");
 }
 
-TEST_F(WorkerHealthTest, WhatARankSaysThatHasEndedChangesNothing) {
+TEST_F(WorkerHealthTest, AReportOfAnEndedRankChangesNothing) {
   wire::WorkerExited exited;
   health_.ended(Rank(0), exited);
   health_.on(hello(Rank(0), "stacks"), "late", now_);
   EXPECT_THAT(health_.pids(), ElementsAre(std::pair(Rank(1), 101)));
 }
 
-TEST_F(WorkerHealthTest, TimeInWhichOutputWaitsIsNoSilence) {
+TEST_F(WorkerHealthTest, TimeWhileOutputWaitsDoesNotCountAsSilence) {
   Report beat = hello(Rank(0), "");
   beat.message.kind = wire::ReportKind::kHeartbeat;
   health_.on(beat, "", now_);
@@ -107,7 +107,7 @@ TEST_F(WorkerHealthTest, TimeInWhichOutputWaitsIsNoSilence) {
               ElementsAre("stalled 0: sent no heartbeat for 2 s", "stalled 0: sent no heartbeat for 6 s"));
 }
 
-TEST_F(WorkerHealthTest, WhoIsToldToStopNeedNotGetOn) {
+TEST_F(WorkerHealthTest, AWorkerThatIsToldToStopNeedNotMakeProgress) {
   states_ = {{Rank(0), ProcessState::kStopped}, {Rank(1), ProcessState::kStopped}};
   health_.told_to_stop(Rank(0));
   std::vector<std::string> told;

@@ -48,7 +48,7 @@ TEST(ParseReport, KnowsEveryKindByItsName) {
   }
 }
 
-TEST(ParseReport, TakesAnyNumberForTheTimeThatAStepTook) {
+TEST(ParseReport, AcceptsAnyNumberForTheTimeOfAStep) {
   const auto busy = [](const std::string& value) {
     const auto report = parse_report(R"({"v":1,"type":"step","rank":0,"attempt":1,"busy_ms":)" + value + "}");
     return report ? report->message.busy_ns : -1;
@@ -61,7 +61,7 @@ TEST(ParseReport, TakesAnyNumberForTheTimeThatAStepTook) {
   for (const char* wrong : {R"("100")", "true", "null", "[1]", "1e999"}) EXPECT_EQ(busy(wrong), -1) << wrong;
 }
 
-TEST(ParseReport, TakesTheGroupOfAStep) {
+TEST(ParseReport, ReadsTheGroupOfAStep) {
   const auto group = [](const std::string& fields) {
     const auto report = parse_report(R"({"v":1,"rank":0,"attempt":1,)" + fields + "}");
     return report ? report->message.group : "no report";
@@ -74,7 +74,7 @@ TEST(ParseReport, TakesTheGroupOfAStep) {
   EXPECT_EQ(group(R"("type":"heartbeat","step":3,"group":"left")"), "");
 }
 
-TEST(ParseReport, TakesWhereTheTimeOfStepsWent) {
+TEST(ParseReport, ReadsHowStepsSpentTheirTime) {
   const auto parse = [](const std::string& fields) {
     return parse_report(R"({"v":1,"type":"profile","rank":0,"attempt":1,)" + fields + "}");
   };
@@ -136,7 +136,7 @@ TEST(Reports, DoesNotLetOneRankWaitForAnother) {
   EXPECT_THAT(words(reports.on(step(1, 1), now + 1ms)), ElementsAre("1 step 1"));
 }
 
-TEST(Reports, PassesEventsOnAtOnceAfterWhatWasHeldBack) {
+TEST(Reports, PassesEventsOnAtOnceAfterHeldBackProgress) {
   Reports reports;
   const TimePoint now{1000s};
   reports.on(step(0, 1), now);
@@ -145,7 +145,7 @@ TEST(Reports, PassesEventsOnAtOnceAfterWhatWasHeldBack) {
               ElementsAre("0 step 2", "0 committed 2"));
 }
 
-TEST(Reports, DropsAndCountsWhatALauncherDoesNotReadButNotWhatDecidesAboutTheJob) {
+TEST(Reports, DropsAndCountsReportsForASlowLauncherExceptDecisiveOnes) {
   Reports reports;
   EXPECT_TRUE(reports.admit(step(0, 3), false));
   EXPECT_FALSE(reports.admit(step(0, 4), true));
@@ -158,7 +158,7 @@ TEST(Reports, DropsAndCountsWhatALauncherDoesNotReadButNotWhatDecidesAboutTheJob
   EXPECT_EQ(reports.dropped_count(), 2U);
 }
 
-TEST(Reports, ARankThatFloodsTheLauncherIsDroppedInTheEndWhateverItSays) {
+TEST(Reports, ReportsOfARankThatFloodsTheLauncherAreDroppedInTheEnd) {
   Reports reports;
   int admitted = 0;
   for (int i = 0; i < 10 * Reports::kMostInSpite; ++i)
@@ -167,7 +167,7 @@ TEST(Reports, ARankThatFloodsTheLauncherIsDroppedInTheEndWhateverItSays) {
   EXPECT_TRUE(reports.admit({Rank(1), ReportKind::kCommitted, 1, ""}, true));
 }
 
-TEST(Reports, GivesUpWhatIsHeldBackWhenTheWorkerEnds) {
+TEST(Reports, ReturnsHeldBackProgressWhenTheWorkerEnds) {
   Reports reports;
   const TimePoint now{1000s};
   reports.on(step(0, 1), now);

@@ -22,7 +22,7 @@ TEST(WorkerTable, DecidesEveryOrderOfTheLauncherInEveryState) {
   }
 }
 
-TEST(WorkerTable, StartsOnlyOnceAndEndsOnlyWhatRuns) {
+TEST(WorkerTable, StartsAWorkerOnceAndEndsOnlyARunningOne) {
   for (const WorkerState state : kStates) {
     EXPECT_EQ(cell(state, kStarted).possible, state == kReady);
     EXPECT_EQ(cell(state, kNotStarted).possible, state == kReady);

@@ -16,7 +16,7 @@ std::string take_all(ByteQueue& queue, std::size_t at_once) {
   return all;
 }
 
-TEST(ByteQueue, GivesBackWhatWasAddedInItsOrder) {
+TEST(ByteQueue, ReturnsBytesInTheirOrder) {
   std::mt19937 random(1);
   for (const std::size_t at_once : {1000UL, 100'000UL, 1'000'000UL}) {
     ByteQueue queue;

@@ -1,4 +1,4 @@
-// That a copy past the caches is one, of every length, from and to every place of a cache line.
+// A copy past the caches copies exactly the bytes, for every length and every offset in a cache line.
 #include "common/base/copy_past_caches.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ std::vector<std::byte> random_bytes(std::size_t size) {
   return bytes;
 }
 
-// Copies `size` bytes to that place of a line, in both ways.
+// Copies `size` bytes to that offset in a line, with both functions.
 void try_copy(const std::vector<std::byte>& from, std::size_t size, std::size_t place) {
   const std::byte* const source = from.data() + (7 * place + size) % kLine;
   std::vector<std::byte> to(from.size()), expected(from.size()), seen;
@@ -31,11 +31,11 @@ void try_copy(const std::vector<std::byte>& from, std::size_t size, std::size_t 
   copy_past_caches(to.data() + place, source, size, [&](std::span<const std::byte> bytes) {
     seen.insert(seen.end(), bytes.begin(), bytes.end());
   });
-  ASSERT_TRUE(to == expected) << size << " bytes that are looked at to " << place;
+  ASSERT_TRUE(to == expected) << size << " bytes, passed to `look`, to " << place;
   ASSERT_TRUE(std::ranges::equal(seen, std::span(source, size))) << size << " bytes to " << place;
 }
 
-TEST(CopyPastCaches, CopiesTheseBytesAndNothingBesideThem) {
+TEST(CopyPastCaches, CopiesTheseBytesAndNoOthers) {
   constexpr std::size_t kMostBytes = kPage + 5 * kLine;
   const auto from = random_bytes(kMostBytes + 2 * kLine);
   for (std::size_t size = 0; size <= kMostBytes; size += size == 2 * kLine ? kPage - 3 * kLine

@@ -38,19 +38,19 @@ TEST(Elf, NamesTheLibrariesOfThisProgram) {
                             {.d_tag = DT_STRTAB, .d_un = {.d_ptr = 1 << 20}}};
   const std::string bytes(reinterpret_cast<const char*>(torn), sizeof torn);
   EXPECT_THAT(elf_needs(reader_of(elf_image(PT_DYNAMIC, bytes, bytes.size()))), IsEmpty())
-      << "names are nowhere";
+      << "the names are missing";
 }
 
-TEST(Elf, IsNothingElse) {
+TEST(Elf, IsRecognizedOnlyInElfFiles) {
   EXPECT_THAT(elf_segments(reader_of("#!/bin/sh\n")), IsEmpty());
   std::string other = program("/lib/ld.so", 11);
   other[EI_CLASS] = ELFCLASS32;
   EXPECT_EQ(elf_loader(reader_of(other)), "");
-  EXPECT_EQ(elf_loader(reader_of(program("/lib/ld.so", 1 << 20))), "") << "no path is so long";
-  EXPECT_EQ(elf_loader(reader_of(program("/lib/ld.so", 1000))), "") << "there are no more bytes";
+  EXPECT_EQ(elf_loader(reader_of(program("/lib/ld.so", 1 << 20))), "") << "a path cannot be that long";
+  EXPECT_EQ(elf_loader(reader_of(program("/lib/ld.so", 1000))), "") << "the file ends before";
 }
 
-TEST(Elf, NoTornOrDamagedFileMakesTheReaderReadBeyondIt) {
+TEST(Elf, ATruncatedOrDamagedFileDoesNotMakeTheReaderReadBeyondIt) {
   const std::string whole = program("/lib/ld.so", 11);
   for (std::size_t at = 0; at < whole.size(); ++at) {
     EXPECT_THAT(elf_loader(reader_of(whole.substr(0, at))), testing::AnyOf("", "/lib/ld.so")) << at;

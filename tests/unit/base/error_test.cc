@@ -13,7 +13,7 @@ TEST(Error, MessageGrowsOnItsWayUp) {
   EXPECT_EQ(higher.error().code(), ErrorCode::kNotFound);
 }
 
-TEST(Error, SystemFailureTellsWhatTheKernelSaid) {
+TEST(Error, SystemFailureHasTheKernelsText) {
   const Error error = system_failure("cannot open x", ENOENT).error();
   EXPECT_EQ(error.message(), "cannot open x: No such file or directory");
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);

@@ -16,7 +16,7 @@ int entries(const ScratchDirectory& directory) {
   return count;
 }
 
-TEST(File, DurableWriteReplacesTheContentAndLeavesNothingElse) {
+TEST(File, DurableWriteReplacesTheContentAndLeavesNoOtherFile) {
   ScratchDirectory directory;
   const std::string path = directory / "x";
   ASSERT_TRUE(write_file_durably(path, "old"));
@@ -25,7 +25,7 @@ TEST(File, DurableWriteReplacesTheContentAndLeavesNothingElse) {
   EXPECT_EQ(entries(directory), 1);
 }
 
-TEST(File, IsReplacedByWhatWasWrittenWholeAndElseAsItWas) {
+TEST(File, IsReplacedOnlyByACompleteFile) {
   ScratchDirectory directory;
   const std::string path = directory / "x";
   const auto replace = [&](const std::string& bytes, bool fails) {
@@ -43,7 +43,7 @@ TEST(File, IsReplacedByWhatWasWrittenWholeAndElseAsItWas) {
   EXPECT_EQ(entries(directory), 1);
 }
 
-TEST(File, ADirectoryIsNotReplacedAndTheNewContentGoes) {
+TEST(File, ADirectoryIsNotReplacedAndTheNewFileIsRemoved) {
   ScratchDirectory directory;
   const std::string path = directory / "x";
   ASSERT_TRUE(make_directories(path));
@@ -62,7 +62,7 @@ TEST(ProgramFile, APathIsWrittenWithoutADotAtItsBeginning) {
   EXPECT_EQ(path_from("", "./train"), "./train");
 }
 
-TEST(File, ASettingOfTheKernelsIsReadWhole) {
+TEST(File, AKernelSettingIsReadCompletely) {
   std::string line;
   std::getline(std::ifstream("/proc/sys/kernel/pid_max"), line);
   EXPECT_EQ(read_file("/proc/sys/kernel/pid_max", 64).value(), line + "\n");
@@ -79,8 +79,8 @@ TEST(File, ExclusiveCreationRefusesAnExistingFileAndKeepsIt) {
   EXPECT_EQ(entries(directory), 1);
 }
 
-// As a process left them that had this one's number, in a container the usual case, and was killed.
-TEST(File, WhatAKilledProcessHasLeftStopsNobody) {
+// Files left by a killed process that had the same pid, which is usual in a container.
+TEST(File, FilesOfAKilledProcessDoNotDisturb) {
   ScratchDirectory directory;
   for (int count = 0; count < 100; ++count) {
     for (const char* name : {"x", "y"})
@@ -104,7 +104,7 @@ TEST(File, ReadsFilesWithoutASize) {
   EXPECT_FALSE(read_file("/proc/self/status", 1 << 20).value().empty());
 }
 
-TEST(File, ARegularFileIsReadAndNothingElseIsWaitedFor) {
+TEST(File, OnlyARegularFileIsRead) {
   ScratchDirectory directory;
   const std::string pipe = directory / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -114,7 +114,7 @@ TEST(File, ARegularFileIsReadAndNothingElseIsWaitedFor) {
   EXPECT_EQ(read_regular_file(directory.path(), 100).error().code(), ErrorCode::kCorrupt);
 }
 
-TEST(File, DirectoriesAreMadeDurablyWhereMissing) {
+TEST(File, MissingDirectoriesAreMadeDurably) {
   ScratchDirectory directory;
   const std::string path = directory / "a/b/c";
   ASSERT_TRUE(make_directories_durably(path));

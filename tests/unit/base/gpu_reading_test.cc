@@ -1,4 +1,4 @@
-// What is made of a driver's answers, and of those that it does not give.
+// How a driver's answers, and missing ones, become a reading.
 #include "common/base/gpu_reading.h"
 
 #include <cstring>
@@ -10,7 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Two GPUs, of which the second one is lost.
+// Two GPUs; the second one is lost.
 Nvml driver() {
   Nvml nvml;
   nvml.count = [](unsigned* count) {
@@ -21,7 +21,7 @@ Nvml driver() {
   return nvml;
 }
 
-TEST(GpuReading, HoldsWhatADriverTells) {
+TEST(GpuReading, HoldsTheDriversAnswers) {
   Nvml nvml = driver();
   nvml.name = [](Nvml::Device, char* name, unsigned size) {
     std::strncpy(name, "NVIDIA H100", size);
@@ -48,7 +48,7 @@ TEST(GpuReading, HoldsWhatADriverTells) {
     return 0;
   };
   nvml.throttle_reasons = [](Nvml::Device, unsigned long long* reasons) {
-    *reasons = 0x1 | 0x4 | 0x40;  // idle is no reason
+    *reasons = 0x1 | 0x4 | 0x40;  // idle does not count as a reason
     return 0;
   };
   nvml.processes = [](Nvml::Device, unsigned* count, Nvml::Process* processes) {
@@ -74,7 +74,7 @@ TEST(GpuReading, HoldsWhatADriverTells) {
   EXPECT_EQ(gpu.processes[1].memory_bytes, std::nullopt);
 }
 
-TEST(GpuReading, IsEmptyWhereADriverIsOldOrRefuses) {
+TEST(GpuReading, IsEmptyIfTheDriverIsOldOrRefuses) {
   Nvml nvml = driver();
   nvml.power = [](Nvml::Device, unsigned*) { return 3; };
   const auto readings = read_gpus(nvml);

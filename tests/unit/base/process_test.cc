@@ -27,7 +27,7 @@ pid_t fork_waiting() {
   return pid;
 }
 
-TEST(ListChildren, FindsThoseOfEveryThreadUntilTheyAreReaped) {
+TEST(ListChildren, FindsTheChildrenOfEveryThreadUntilTheyAreReaped) {
   const pid_t own = fork_waiting();
   pid_t others = 0;
   std::vector<pid_t> children;
@@ -48,7 +48,7 @@ TEST(ListChildren, FindsThoseOfEveryThreadUntilTheyAreReaped) {
   waitpid(others, nullptr, 0);
 }
 
-TEST(IsExiting, OfOneThatWasKilledBeforeItIsReaped) {
+TEST(IsExiting, IsTrueForAKilledProcessBeforeItIsReaped) {
   const pid_t child = fork_waiting();
   EXPECT_FALSE(is_exiting(child));
   kill(child, SIGKILL);
@@ -75,8 +75,8 @@ TEST(ProcessIdentity, IsAliveUntilItsEndAndUnknownElsewhere) {
   EXPECT_EQ(is_alive(ProcessIdentity{.host = own_identity().host}), std::nullopt);
 }
 
-// As another user where /proc shows each user his own processes alone.
-TEST(ProcessIdentity, IsUnknownWhereItIsHidden) {
+// Runs as another user, with a /proc that shows each user only that user's processes.
+TEST(ProcessIdentity, IsUnknownIfProcHidesIt) {
   if (getuid() != 0) GTEST_SKIP() << "needs root";
   const ProcessIdentity parent = own_identity();
   ProcessIdentity gone = parent;
@@ -98,11 +98,11 @@ TEST(ProcessIdentity, IsUnknownWhereItIsHidden) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "no /proc of its own can be mounted here";
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "cannot mount a separate /proc here";
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(ProcessIdentity, HasEndedThoughItsParentHasNotAskedYet) {
+TEST(ProcessIdentity, HasEndedAlthoughItsParentHasNotReapedIt) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const pid_t child = fork();

@@ -14,7 +14,7 @@ bool blocks(int signal) {
   return sigismember(&blocked, signal) == 1;
 }
 
-TEST(QuietThread, TakesNoSignalAndLeavesItsStartersMaskAsItWas) {
+TEST(QuietThread, BlocksSignalsAndKeepsItsStartersMask) {
   sigset_t one{};
   sigset_t before{};
   sigemptyset(&one);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
 
-TEST(StepShares, AreTheMeansOfARanksStepsOverTheRanks) {
+TEST(StepShares, AreMeansOverStepsAndRanks) {
   const StepShares all = shares_of({{0, 10, {{"compute", 60 * kMs}, {"communicate", 40 * kMs}}},
                                     {1, 20, {{"compute", 200 * kMs}, {"eval", 40 * kMs}}},
                                     {2, 0, {}}});
@@ -20,13 +20,13 @@ TEST(StepShares, AreTheMeansOfARanksStepsOverTheRanks) {
   EXPECT_DOUBLE_EQ(all.shares[0].most_ms, 10);
   EXPECT_EQ(all.shares[0].most_rank, 1);
   EXPECT_EQ(all.shares[1].part, "communicate");
-  EXPECT_DOUBLE_EQ(all.shares[1].mean_ms, 2) << "rank 1 has waited for nobody";
+  EXPECT_DOUBLE_EQ(all.shares[1].mean_ms, 2) << "rank 1 has not waited for others";
   EXPECT_EQ(all.shares[1].most_rank, 0);
   EXPECT_EQ(all.shares[2].part, "eval");
   EXPECT_DOUBLE_EQ(all.shares[2].share, 1.0 / 11);
 }
 
-TEST(StepShares, SayTheLargestFirstInOneLineAndLeaveOutWhatIsLittle) {
+TEST(StepShares, ListTheLargestFirstInOneLineAndLeaveOutSmallOnes) {
   const StepShares all = shares_of(
       {{0,
         1,
@@ -34,7 +34,7 @@ TEST(StepShares, SayTheLargestFirstInOneLineAndLeaveOutWhatIsLittle) {
   EXPECT_EQ(to_line(all), "100 ms a step: compute 80 %, communicate 15 %, data 5 %");
 }
 
-TEST(StepShares, OfOneRankMakeATableWithoutRanks) {
+TEST(StepShares, OfOneRankGiveATableWithoutRanks) {
   const StepShares all = shares_of({{0, 2, {{"data", 5 * kMs}, {"compute", 15 * kMs}}}});
   EXPECT_EQ(to_table(all, "  "),
             "  step time          ms    share\n"

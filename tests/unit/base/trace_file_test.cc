@@ -29,7 +29,7 @@ class TraceFileTest : public testing::Test {
     return *std::move(file);
   }
   std::string text() const { return read_file(path_, 1 << 28).value_or("(none)"); }
-  // But for names of processes and tracks.
+  // All events except names of processes and tracks.
   std::vector<nlohmann::json> events() const {
     std::vector<nlohmann::json> found;
     for (std::string_view line : split(text(), '\n')) {
@@ -62,16 +62,16 @@ TEST_F(TraceFileTest, IsAnArrayOfEventsWithoutItsEnd) {
   }
 }
 
-TEST_F(TraceFileTest, HasWhatWasAddedWithoutBeingClosed) {
+TEST_F(TraceFileTest, HasItsEventsWithoutBeingClosed) {
   const auto file = open();
   file->add(TraceTrack::kData, "load", kStart, kStart + 1ms);
   file->flush();
   EXPECT_EQ(events().size(), 1U);
   file->add(TraceTrack::kData, "load", kStart + 1ms, kStart + 2ms);
-  while (events().size() < 2) std::this_thread::yield();  // by itself
+  while (events().size() < 2) std::this_thread::yield();  // without flush()
 }
 
-TEST_F(TraceFileTest, NamesAreJsonWhateverStandsInThem) {
+TEST_F(TraceFileTest, NamesAreValidJsonWhateverTheyContain) {
   const std::string names[] = {"a \"b\" \\ \n\t\x01", "größer", "broken \xc3", std::string(1000, 'x'),
                                std::string(199, 'x') + "ß"};
   {
@@ -84,10 +84,10 @@ TEST_F(TraceFileTest, NamesAreJsonWhateverStandsInThem) {
   EXPECT_EQ(found[1]["name"], names[1]);
   EXPECT_EQ(found[2]["name"], "broken ?");
   EXPECT_EQ(found[3]["name"], std::string(200, 'x'));
-  EXPECT_EQ(found[4]["name"], std::string(199, 'x')) << "no letter is cut in two";
+  EXPECT_EQ(found[4]["name"], std::string(199, 'x')) << "a character is not split";
 }
 
-TEST_F(TraceFileTest, GoesOnBehindALineThatAnotherProcessLeftTorn) {
+TEST_F(TraceFileTest, ContinuesAfterAnIncompleteLineOfAnotherProcess) {
   open()->add(TraceTrack::kStep, "first", kStart, kStart);
   std::ofstream(path_, std::ios::app) << R"({"ph":"X","pid":3,"tid":1,"na)";
   open()->add(TraceTrack::kStep, "second", kStart + 1s, kStart + 1s);
@@ -114,7 +114,7 @@ TEST_F(TraceFileTest, EndsAtItsLimitAndSaysSo) {
   EXPECT_EQ(std::filesystem::file_size(path_), size);
 }
 
-TEST_F(TraceFileTest, HasTheEventsOfAllThreadsEachWhole) {
+TEST_F(TraceFileTest, HasTheCompleteEventsOfAllThreads) {
   {
     const auto file = open();
     std::vector<std::jthread> threads;

@@ -31,7 +31,7 @@ class Catalog : public testing::Test {
   CheckpointDirectory directory_{scratch_.path().string()};
 };
 
-TEST_F(Catalog, SaysWhatIsThere) {
+TEST_F(Catalog, ListsTheCheckpoints) {
   EXPECT_TRUE(catalog().empty());
   const Attempt first = directory_.begin_attempt("job").value().attempt;
   const CheckpointId good = commit(100, first, 0.5);
@@ -52,24 +52,24 @@ TEST_F(Catalog, SaysWhatIsThere) {
   EXPECT_EQ(latest_of(all).value(), good);
 }
 
-TEST_F(Catalog, TheIndexIsAHintOnly) {
+TEST_F(Catalog, TheIndexIsOnlyAHint) {
   const Attempt first = directory_.begin_attempt("job").value().attempt;
   commit(100, first, 0.5);
   const CheckpointId best = commit(200, first, 0.75);
   EXPECT_EQ(best_of(catalog(), BestBy{"accuracy", true}).value(), best);
   const std::string good = index();
   EXPECT_THAT(good, HasSubstr("0.75"));
-  // What it says is believed, as long as the manifest is the same file.
+  // The catalog believes the index as long as the manifest is the same file.
   std::string other = good;
   other.replace(other.find("0.75"), 4, "0.25");
   std::ofstream(scratch_ / "index.json") << other;
   EXPECT_EQ(best_of(catalog(), BestBy{"accuracy", true}).value().step, 100u);
-  // Written anew, it is another one.
+  // A manifest that is written again is a different file.
   ASSERT_TRUE(directory_.remove(best));
   commit(200, first, 0.125);
   EXPECT_EQ(best_of(catalog(), BestBy{"accuracy", true}).value().step, 100u);
   EXPECT_THAT(index(), HasSubstr("0.125"));
-  // A mark that fits, and the last that is taken is no such thing.
+  // The mark matches, but the last field that is read does not exist.
   std::string half = index();
   ASSERT_NE(half.find("\"metrics\":"), std::string::npos);
   half.replace(half.rfind("\"metrics\":"), 10, "\"other\":");
@@ -85,7 +85,7 @@ TEST_F(Catalog, TheIndexIsAHintOnly) {
   }
 }
 
-TEST_F(Catalog, SaysWhyOneCannotBeUsed) {
+TEST_F(Catalog, SaysWhyACheckpointCannotBeUsed) {
   const Attempt first = directory_.begin_attempt("job").value().attempt;
   commit(100, first, 0.5);
   std::ofstream(scratch_ / "step-100.attempt-1/manifest.json") << "?";
@@ -110,7 +110,7 @@ TEST_F(Catalog, APinnedCheckpointIsNotRemoved) {
   EXPECT_TRUE(directory_.read_manifest(id));
   ASSERT_TRUE(directory_.unpin(id));
   EXPECT_TRUE(directory_.remove(id));
-  EXPECT_FALSE(directory_.pin(id)) << "there is none";
+  EXPECT_FALSE(directory_.pin(id)) << "it does not exist";
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ using testing::HasSubstr;
 
 class CheckpointDirectoryTest : public testing::Test {
  protected:
-  // What a writer of this attempt leaves behind when it commits this step.
+  // Leaves what a writer of this attempt leaves when it commits this step.
   void commit(std::uint64_t step, Attempt attempt) {
     const CheckpointId id{.step = step, .attempt = attempt};
     ASSERT_TRUE(make_directories(directory_.path_of(id)));
@@ -64,11 +64,11 @@ TEST_F(CheckpointDirectoryTest, TheNewestAttemptSaysWhichProcessBeganIt) {
   ASSERT_EQ(directory_.newest(), second);
   EXPECT_EQ(second.owner, own_identity());
   write("attempts/000003.claim", R"({"format":1,"attempt":3,"job":"j","host":"far","resume":null})");
-  EXPECT_EQ(directory_.newest()->owner.host, "far") << "one that has only claimed its number";
+  EXPECT_EQ(directory_.newest()->owner.host, "far") << "it has only claimed its number";
 }
 
-// Each in a process of its own that lives until all have tried.
-TEST_F(CheckpointDirectoryTest, OfSeveralProcessesAtOnceThatTakeNothingOverOneBegins) {
+// Each caller is a process that lives until all have tried.
+TEST_F(CheckpointDirectoryTest, OneOfSeveralConcurrentProcessesBeginsWithoutTakingOver) {
   constexpr int kProcesses = 8;
   int go[2];
   int answers[2];
@@ -83,7 +83,7 @@ TEST_F(CheckpointDirectoryTest, OfSeveralProcessesAtOnceThatTakeNothingOverOneBe
     (void)!read(go[0], &byte, 1);
     const auto begun = directory_.begin_attempt("job", /*take_over=*/false);
     const bool refused = !begun && begun.error().code() == ErrorCode::kFenced &&
-                         begun.error().message().find("is used by job job (process ") != std::string::npos;
+                         begun.error().message().find("is in use by job job (process ") != std::string::npos;
     (void)!::write(answers[1], begun ? "b" : refused ? "r" : "?", 1);
     (void)!read(stay[0], &byte, 1);
     _exit(0);
@@ -186,7 +186,7 @@ TEST_F(CheckpointDirectoryTest, ForeignAndUnreadableAttemptFilesAreNamed) {
               HasSubstr("attempts/notes.txt is not a file of Muster"));
 }
 
-// Deep enough to run out of stack when it is copied or written.
+// Nested so deeply that copying or writing it would exhaust the stack.
 TEST_F(CheckpointDirectoryTest, DeepNestingIsRefused) {
   const std::string deep = std::string(300000, '[') + std::string(300000, ']');
   EXPECT_THAT(
@@ -223,7 +223,7 @@ TEST_F(CheckpointDirectoryTest, LeftoversOfACrashAreIgnored) {
   EXPECT_EQ(begin(), Attempt(2));
 }
 
-TEST_F(CheckpointDirectoryTest, NumberOfALostAttemptFileIsNotGivenAgainAndItsCheckpointsAreOrphans) {
+TEST_F(CheckpointDirectoryTest, TheNumberOfALostAttemptFileIsNotReusedAndItsCheckpointsAreOrphans) {
   begin();
   commit(100, Attempt(5));
   EXPECT_EQ(begin(), Attempt(6));
@@ -259,7 +259,7 @@ TEST_F(CheckpointDirectoryTest, FenceNamesAnOwnerThatHasOnlyClaimedItsNumber) {
   EXPECT_THAT(directory_.check_newest(mine).error().message(), HasSubstr("attempt 2 of job 'other' on host"));
 }
 
-// A launcher that claimed a number and died: older attempts are fenced, nothing they had reported is lost.
+// A launcher claimed a number and died: older attempts are fenced, and everything that they reported is kept.
 TEST_F(CheckpointDirectoryTest, AClaimWithoutARecordIsSkippedByTheChain) {
   const Attempt first = begin();
   commit(100, first);
@@ -277,7 +277,7 @@ TEST_F(CheckpointDirectoryTest, ADirectoryThatCannotBeTakenOverIsNotTakenFromIts
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "attempts/000003.claim"));
 }
 
-TEST_F(CheckpointDirectoryTest, WhereTheNewestIsOfANewerFormatNobodyBeginsAndNothingIsTaken) {
+TEST_F(CheckpointDirectoryTest, ANewestCheckpointOfANewerFormatPreventsAnAttempt) {
   const Attempt mine = begin();
   commit(1, mine);
   commit(2, mine);
@@ -286,27 +286,28 @@ TEST_F(CheckpointDirectoryTest, WhereTheNewestIsOfANewerFormatNobodyBeginsAndNot
         fmt::format(R"({{"body":{},"xxh3":"{}"}})", body, xxh3_digest(body)));
   const auto begun = directory_.begin_attempt("job");
   ASSERT_FALSE(begun);
-  EXPECT_THAT(begun.error().message(), HasSubstr("step-2.attempt-1/manifest.json: it has format 3, and this "
-                                                 "version of Muster reads up to 2: use the version"));
+  EXPECT_THAT(begun.error().message(),
+              HasSubstr("step-2.attempt-1/manifest.json: it has format 3, "
+                        "and this version of Muster reads up to 2: use the version"));
   EXPECT_EQ(begun.error().code(), ErrorCode::kInvalidArgument);
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "attempts/000002.claim"));
   EXPECT_FALSE(check_formats(directory_.candidates().value()));
-  commit(3, mine);  // by a version that was used meanwhile
+  commit(3, mine);  // by another version, used meanwhile
   EXPECT_TRUE(check_formats(directory_.candidates().value()));
   EXPECT_EQ(directory_.begin_attempt("job").value().resume, (CheckpointId{.step = 3, .attempt = mine}));
 }
 
-TEST_F(CheckpointDirectoryTest, AnAttemptForWhichThereIsNoRoomLeavesNoClaim) {
+TEST_F(CheckpointDirectoryTest, AnAttemptOnAFullDiskLeavesNoClaim) {
   bool mounted = false;
-  std::thread([&] {  // which has mounts of its own
-    // Room for this directory, that of attempts, the claim and the record of one attempt, and one more claim,
-    // with the name under which it is made.
+  std::thread([&] {  // this thread has its own mounts
+    // Room for this directory, the directory of attempts, the claim and the record of one attempt, and the
+    // temporary name of one more claim.
     mounted = unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
               mount("none", scratch_.path().c_str(), "tmpfs", 0, "nr_inodes=6") == 0;
     if (!mounted) return;
     EXPECT_EQ(begin(), Attempt(1));
     EXPECT_THAT(directory_.begin_attempt("job").error().message(), HasSubstr("No space left on device"));
-    EXPECT_TRUE(directory_.check_newest(Attempt(1))) << "the first one goes on";
+    EXPECT_TRUE(directory_.check_newest(Attempt(1))) << "the first attempt continues";
     ASSERT_EQ(mount("none", scratch_.path().c_str(), "tmpfs", MS_REMOUNT, "nr_inodes=100"), 0);
     EXPECT_EQ(begin(), Attempt(2));
   })
@@ -314,7 +315,7 @@ TEST_F(CheckpointDirectoryTest, AnAttemptForWhichThereIsNoRoomLeavesNoClaim) {
   if (!mounted) GTEST_SKIP() << "this user may not mount";
 }
 
-TEST_F(CheckpointDirectoryTest, ManyAtOnceGetDifferentNumbers) {
+TEST_F(CheckpointDirectoryTest, ConcurrentAttemptsGetDifferentNumbers) {
   std::vector<Attempt> numbers(16);
   std::vector<std::thread> threads;
   for (Attempt& number : numbers) threads.emplace_back([&] { number = begin(); });
@@ -324,9 +325,9 @@ TEST_F(CheckpointDirectoryTest, ManyAtOnceGetDifferentNumbers) {
   EXPECT_EQ(directory_.attempts().value().size(), 16u);
 }
 
-// Whatever the interleaving: a commit whose writer saw no newer attempt afterwards is in the chain of the
-// attempt that raced.
-TEST_F(CheckpointDirectoryTest, ACommitThatRacesWithATakeoverIsTakenUpOrFenced) {
+// Holds for every interleaving: if a commit's writer saw no newer attempt afterwards, the concurrent attempt
+// has the commit in its chain.
+TEST_F(CheckpointDirectoryTest, ACommitDuringATakeoverIsResumedOrFenced) {
   Attempt mine = begin();
   for (std::uint64_t step = 1; step <= 50; ++step) {
     bool fenced = false;

@@ -19,7 +19,7 @@ ManifestFile file_of(const std::string& name, std::uint64_t bytes) {
   return file;
 }
 
-// Two ranks: one matrix cut by columns, one vector that rank 1 holds alone, a generator each.
+// Two ranks: one matrix split by columns, one vector that only rank 1 holds, and a generator for each rank.
 CheckpointManifest example() {
   const auto generator = [](std::uint32_t file) {
     return Contents{.tensors = {{"rng.cpu", {Dtype::kU8, {8}, {{file, 56, whole_of({8})}}}}},
@@ -47,7 +47,7 @@ std::string signed_text(const nlohmann::json& body) {
   return nlohmann::json{{"body", body}, {"xxh3", xxh3_digest(body.dump())}}.dump();
 }
 
-// What is said of a manifest whose writer had other ideas of it.
+// The error for a manifest with this change.
 template <class Change>
 std::string refusal(Change change, const CheckpointManifest& manifest = example()) {
   auto body = nlohmann::json::parse(encode_manifest(manifest)).at("body");
@@ -56,7 +56,7 @@ std::string refusal(Change change, const CheckpointManifest& manifest = example(
   return parsed ? "taken" : parsed.error().message();
 }
 
-TEST(Manifest, SaysTheSameWhenItIsRead) {
+TEST(Manifest, IsUnchangedWhenItIsRead) {
   const CheckpointManifest manifest = example();
   const auto parsed = parse_manifest(encode_manifest(manifest));
   ASSERT_TRUE(parsed) << parsed.error().message();
@@ -64,7 +64,7 @@ TEST(Manifest, SaysTheSameWhenItIsRead) {
   EXPECT_EQ(encode_manifest(*parsed), encode_manifest(manifest));
 }
 
-TEST(Manifest, EveryOneBitErrorAndEveryTruncationIsSeen) {
+TEST(Manifest, DetectsEveryOneBitErrorAndEveryTruncation) {
   CheckpointManifest first_format{.format = 1,
                                   .id = {.step = 7, .attempt = Attempt(3)},
                                   .job = "job",
@@ -83,7 +83,7 @@ TEST(Manifest, EveryOneBitErrorAndEveryTruncationIsSeen) {
   }
 }
 
-TEST(Manifest, OfTheFirstFormatIsRefusedUnlessWhatItSaysIsWrittenTheSame) {
+TEST(Manifest, OfTheFirstFormatIsRefusedUnlessItIsWrittenTheSame) {
   const auto said = [](const char* size, const char* name, const char* step, const char* world_size,
                        const char* more) {
     const auto manifest = parse_manifest(signed_text(nlohmann::json::parse(fmt::format(
@@ -108,11 +108,11 @@ TEST(Manifest, OfANewerFormatSaysWhatToDo) {
                                                  "use the version that wrote it, or a newer one"));
 }
 
-TEST(Manifest, WhatThisVersionDoesNotKnowIsPassedOver) {
+TEST(Manifest, UnknownFieldsAreIgnored) {
   EXPECT_EQ(refusal([](auto& body) { body["compression"] = {{"kind", "none"}}; }), "taken");
 }
 
-TEST(Manifest, PartsThatDoNotMakeUpTheirTensorAreRefused) {
+TEST(Manifest, PartsThatDoNotCoverTheirTensorAreRefused) {
   const auto with_parts = [](const char* parts) {
     return refusal([&](auto& body) { body["tensors"]["model.w"]["parts"] = nlohmann::json::parse(parts); });
   };
@@ -139,7 +139,7 @@ TEST(Manifest, PartsThatDoNotMakeUpTheirTensorAreRefused) {
   EXPECT_THAT(with_parts("[[0,16.5]]"), HasSubstr("not a whole number, or too large"));
 }
 
-TEST(Manifest, WhatCannotBeTrueIsRefused) {
+TEST(Manifest, ImpossibleValuesAreRefused) {
   EXPECT_THAT(refusal([](auto& body) { body["tensors"]["model.w"]["dtype"] = "F33"; }),
               HasSubstr("tensor model.w: it has the unknown type F33"));
   EXPECT_THAT(refusal([](auto& body) { body["tensors"]["model.w"]["shape"] = {-2, -3}; }),
@@ -162,7 +162,7 @@ TEST(Manifest, WhatCannotBeTrueIsRefused) {
   EXPECT_EQ(refusal([](auto& body) { body["own"] = nlohmann::json::array(); }), "taken");
 }
 
-TEST(Manifest, IsPutTogetherOfWhatTheRanksHaveWritten) {
+TEST(Manifest, IsAssembledFromTheRanksContents) {
   const CheckpointManifest whole = example();
   CheckpointManifest manifest = whole;
   manifest.files.clear();
@@ -190,7 +190,7 @@ TEST(Manifest, IsPutTogetherOfWhatTheRanksHaveWritten) {
   EXPECT_EQ(manifest, whole);
 }
 
-TEST(Manifest, RanksThatDoNotAgreeAreNamedByWhatTheySay) {
+TEST(Manifest, DisagreementsBetweenRanksAreNamed) {
   const auto telling = [](const Contents& shared) {
     CheckpointManifest manifest = example();
     const Status added = add_rank(manifest, 1, {.files = {}, .shared = shared, .own = {}});
@@ -203,15 +203,15 @@ TEST(Manifest, RanksThatDoNotAgreeAreNamedByWhatTheySay) {
   EXPECT_THAT(parse_rank_contents("{}").error().message(), HasSubstr("not the contents of a rank"));
 }
 
-TEST(Manifest, OfAnInfiniteMetricIsRefusedBeforeItIsWritten) {
+TEST(Manifest, WithAnInfiniteMetricIsRefusedBeforeItIsWritten) {
   CheckpointManifest manifest = example();
   manifest.metrics["loss"] = std::numeric_limits<double>::infinity();
   EXPECT_EQ(check_manifest(manifest).error().message(), "metric loss is not a finite number");
 }
 
-// Each tensor is cut into one part for each of 64 ranks. Eight times as many take 0.6 s where all is
-// optimised, and this test is not.
-TEST(Manifest, OfALargeStateIsReadAtOnce) {
+// Each tensor is split into one part for each of 64 ranks. With 512 ranks this takes 0.6 s in an optimised
+// build; this test is not optimised.
+TEST(Manifest, OfALargeStateIsReadFast) {
   constexpr std::int64_t kRanks = 64;
   constexpr std::int64_t kTensors = 1250;
   CheckpointManifest manifest{.id = {.step = 1, .attempt = Attempt(1)}, .job = "job", .world_size = kRanks};
@@ -227,14 +227,14 @@ TEST(Manifest, OfALargeStateIsReadAtOnce) {
                               .slice = {{rank * 8, 0}, {8, 1024}}});
     manifest.shared.tensors[fmt::format("model.layers.{}.weight", i)] = std::move(tensor);
   }
-  const std::clock_t begin = std::clock();  // of the processor, which other tests want too
+  const std::clock_t begin = std::clock();  // processor time, since other tests run too
   const std::string text = encode_manifest(manifest);
   const std::clock_t encoded = std::clock();
   const auto parsed = parse_manifest(text);
   const std::clock_t read = std::clock();
   ASSERT_TRUE(parsed) << parsed.error().message();
   EXPECT_TRUE(*parsed == manifest);
-  EXPECT_LT(read - encoded, 20 * (encoded - begin)) << "parts are not compared each with each";
+  EXPECT_LT(read - encoded, 20 * (encoded - begin)) << "each part is not compared with all others";
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ class CheckpointReader : public testing::Test {
  protected:
   CheckpointReader() { manifest_ = write_checkpoint(directory_, kId, checkpoint_); }
 
-  // By the manifest that is on the disk.
+  // Reads with the manifest on disk.
   Expected<std::string> read(const std::string& name, const Slice& slice, int threads = 1,
                              ReadBy by = ReadBy::kCache) {
     const SavedTensor& tensor = manifest_.shared.tensors.at(name);
@@ -49,18 +49,18 @@ std::string content_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
-// As a new file: ext4 waits for the disk where one is cut short and written anew.
+// Writes a new file, because ext4 waits for the disk when a file is truncated and rewritten.
 void write(const std::string& path, const std::string& content) {
   std::filesystem::remove(path);
   std::ofstream(path, std::ios::binary) << content;
 }
 
-TEST_F(CheckpointReader, GivesEveryTensorAsItWasWritten) {
+TEST_F(CheckpointReader, ReadsEveryTensorAsItWasWritten) {
   for (const auto& [name, tensor] : checkpoint_.tensors)
     EXPECT_EQ(read(name, whole_of(tensor.shape)), tensor.bytes) << name;
 }
 
-TEST_F(CheckpointReader, GivesASliceOverThePartsOfSeveralRanks) {
+TEST_F(CheckpointReader, ReadsASliceAcrossThePartsOfSeveralRanks) {
   const std::string& whole = checkpoint_.tensors.at("model.linear.weight").bytes;
   std::string columns;
   for (std::size_t row = 3; row < 13; ++row) columns += whole.substr((row * 9 + 2) * 4, 5 * 4);
@@ -70,7 +70,7 @@ TEST_F(CheckpointReader, GivesASliceOverThePartsOfSeveralRanks) {
 }
 
 TEST_F(CheckpointReader, ReadsOnlyTheChunksThatItNeeds) {
-  // The end of rank 1's file belongs to another tensor: what is damaged there is not read.
+  // The end of rank 1's file belongs to another tensor: damage there is not read.
   const std::string path = step_ + "/rank-00001.safetensors";
   std::string bytes = content_of(path);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
@@ -91,8 +91,8 @@ TEST_F(CheckpointReader, DamageIsNamedByFileBytesAndTensor) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt);
   EXPECT_EQ(refused.error().message(),
-            fmt::format("cannot use {}: its bytes {} to {} are not those that were written; they belong "
-                        "to tensor model.linear.weight",
+            fmt::format("cannot use {}: its bytes {} to {} are not those that were written; "
+                        "they belong to tensor model.linear.weight",
                         path, chunk, chunk + 256));
   const auto past_cache = read("model.linear.weight", whole_of({16, 9}), 1, ReadBy::kDirect);
   ASSERT_FALSE(past_cache);
@@ -116,18 +116,20 @@ TEST_F(CheckpointReader, AMissingFileAndAPipeInItsPlaceAreNamed) {
   EXPECT_THAT(damages(), testing::ElementsAre(HasSubstr(path + ": it is not a regular file")));
 }
 
-// As a writer with a fault in it would leave it: every digest is right.
-TEST_F(CheckpointReader, AHeaderThatSaysSomethingElseThanTheManifestIsDamage) {
+// The result of a faulty writer: all digests are right.
+TEST_F(CheckpointReader, AHeaderThatContradictsTheManifestIsDamage) {
   SavedTensor& tensor = manifest_.shared.tensors.at("model.linear.bias");
   tensor.dtype = Dtype::kI32;
   ASSERT_TRUE(write_file_durably(directory_.manifest_path(kId), encode_manifest(manifest_)));
-  EXPECT_THAT(damages(), testing::ElementsAre(HasSubstr("rank-00000.safetensors: its header and the manifest "
-                                                        "disagree about tensor model.linear.bias[0:8]"),
-                                              HasSubstr("model.linear.bias[8:16]")));
+  EXPECT_THAT(damages(),
+              testing::ElementsAre(
+                  HasSubstr("rank-00000.safetensors: "
+                            "its header and the manifest disagree about tensor model.linear.bias[0:8]"),
+                  HasSubstr("model.linear.bias[8:16]")));
 }
 
-// A tensor of several pieces of work, in one run and in columns.
-TEST_F(CheckpointReader, SeveralThreadsGiveTheSame) {
+// A tensor that is split among several threads, by rows and by columns.
+TEST_F(CheckpointReader, SeveralThreadsReadTheSame) {
   const Extents shape{2500, 5000};
   checkpoint_.tensors = {{"large", written_tensor(Dtype::kF64, shape, 9)}};
   checkpoint_.chunk_bytes = 1 << 20;
@@ -147,8 +149,8 @@ TEST_F(CheckpointReader, SeveralThreadsGiveTheSame) {
   EXPECT_EQ(seen, manifest_.files[0].size_bytes + manifest_.files[1].size_bytes);
 }
 
-// The damage may lie before, in or behind what is read of its chunk.
-TEST_F(CheckpointReader, AFlippedBitIsFoundByWhoeverReadsOfItsChunk) {
+// The damage may be before, in or after the bytes that are read from its chunk.
+TEST_F(CheckpointReader, AFlippedBitIsFoundByEveryReadOfItsChunk) {
   const Extents shape{250, 500};
   constexpr std::uint64_t kRowBytes = 500 * 8;
   checkpoint_.tensors = {{"large", written_tensor(Dtype::kF64, shape, 9)}};
@@ -176,8 +178,8 @@ TEST_F(CheckpointReader, AFlippedBitIsFoundByWhoeverReadsOfItsChunk) {
   EXPECT_LT(found, kTries);
 }
 
-// Bits flipped, files cut short or made longer, exchanged, copied over another, zeroed in places.
-TEST_F(CheckpointReader, NoRandomDamageIsTakenForWhole) {
+// Flips bits; truncates, extends, exchanges, copies and partly zeroes files.
+TEST_F(CheckpointReader, RandomDamageIsAlwaysFound) {
   ASSERT_TRUE(damages().empty());
   const std::vector<std::string> names{"rank-00000.safetensors", "rank-00001.safetensors", "manifest.json"};
   std::vector<std::string> good;
@@ -211,7 +213,7 @@ TEST_F(CheckpointReader, NoRandomDamageIsTakenForWhole) {
   EXPECT_TRUE(damages().empty());
 }
 
-// Written by the version before, by two ranks: a network of four layers after six steps of Adam.
+// Written by the previous version, by two ranks: a network of four layers after six steps of Adam.
 class FirstFormat : public testing::Test {
  protected:
   FirstFormat() {
@@ -230,7 +232,7 @@ class FirstFormat : public testing::Test {
   std::string step_ = directory_.path_of(kId);
 };
 
-TEST_F(FirstFormat, IsReadWithAllThatItHas) {
+TEST_F(FirstFormat, IsReadCompletely) {
   EXPECT_THAT(directory_.resumable().value(), testing::ElementsAre(kId));
   const auto manifest = contents();
   ASSERT_TRUE(manifest) << manifest.error().message();
@@ -238,7 +240,7 @@ TEST_F(FirstFormat, IsReadWithAllThatItHas) {
   EXPECT_EQ(manifest->shared.values.at("optimizer.lr.0"), "double:0.01");
   for (const Contents& own : manifest->own) EXPECT_EQ(own.tensors.at("rng.cpu").shape, Extents{5056});
   EXPECT_EQ(manifest->shared.tensors.at("optimizer.linear4.bias.exp_avg").shape, Extents{5});
-  // What the training itself said of its parameters and buffers at the end.
+  // The values that the training itself printed for its parameters and buffers at the end.
   std::string bytes;
   const auto append = [&](const std::string& name) {
     const SavedTensor& tensor = manifest->shared.tensors.at("model." + name);

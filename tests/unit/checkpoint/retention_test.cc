@@ -32,49 +32,50 @@ TEST(Retention, KeepsTheLast) {
   const std::vector<KnownCheckpoint> known{good(id(100)), good(id(200)), good(id(300)), good(id(400))};
   EXPECT_THAT(steps_removed(known, {.last = 3}), ElementsAre(100));
   EXPECT_THAT(steps_removed(known, {.last = 1}), ElementsAre(100, 200, 300));
-  EXPECT_THAT(steps_removed(known, {.last = 0}), ElementsAre(100, 200, 300)) << "never the newest good one";
+  EXPECT_THAT(steps_removed(known, {.last = 0}), ElementsAre(100, 200, 300))
+      << "never removes the newest good one";
   EXPECT_THAT(steps_removed(known, {.last = 9}), IsEmpty());
 }
 
-TEST(Retention, KeepsEveryNthAndTheBestBeside) {
+TEST(Retention, AlsoKeepsEveryNthAndTheBest) {
   const std::vector<KnownCheckpoint> known{good(id(100), 0.9), good(id(200), 0.5), good(id(300), 0.95),
                                            good(id(400)),      good(id(500), 0.9), good(id(600), 0.1)};
   EXPECT_THAT(steps_removed(known, {.last = 1, .every = 200}), ElementsAre(100, 300, 500));
   EXPECT_THAT(steps_removed(known, {.last = 1, .best = 2, .best_by = BestBy{"accuracy", true}}),
               ElementsAre(100, 200, 400))
-      << "of two equal ones the later";
+      << "keeps the later of two equal ones";
   EXPECT_THAT(steps_removed(known, {.last = 1, .best = 2, .best_by = BestBy{"accuracy", false}}),
               ElementsAre(100, 300, 400, 500));
   EXPECT_THAT(steps_removed(known, {.last = 1, .best = 2, .best_by = BestBy{"loss", false}}),
               ElementsAre(100, 200, 300, 400, 500));
 }
 
-TEST(Retention, NeverRemovesWhatIsPinned) {
+TEST(Retention, NeverRemovesPinnedOnes) {
   std::vector<KnownCheckpoint> known{good(id(100)), good(id(200)), good(id(300))};
   known[0].pinned = true;
   EXPECT_THAT(steps_removed(known, {.last = 1}), ElementsAre(200));
 }
 
-TEST(Retention, NeverRemovesWhatTheNewestAttemptBeganWith) {
+TEST(Retention, NeverRemovesTheOneThatTheNewestAttemptResumedFrom) {
   const std::vector<KnownCheckpoint> known{good(id(100)), good(id(200)), good(id(300, 2)), good(id(400, 2))};
   EXPECT_THAT(steps_removed(known, {.last = 1}, {attempt(1), attempt(2, id(200))}), ElementsAre(100, 300));
 }
 
-TEST(Retention, WhatIsNotSurelyOursStays) {
+TEST(Retention, KeepsCheckpointsThatMayBelongToOthers) {
   std::vector<KnownCheckpoint> known{good(id(100, 7)), good(id(200)), good(id(300))};
   known[0].counts = false;
   EXPECT_THAT(steps_removed(known, {.last = 1}), ElementsAre(200));
 }
 
-TEST(Retention, WhatMayBeWrittenAtThisMomentStays) {
+TEST(Retention, KeepsCheckpointsThatMayBeBeingWritten) {
   const std::vector<KnownCheckpoint> known{
       good(id(200)), {.id = id(300)}, {.id = id(250)}, {.id = id(100, 2)}};
   EXPECT_THAT(steps_removed(known, {.last = 1}, {attempt(1), attempt(2)}), IsEmpty());
   EXPECT_THAT(steps_removed(known, {.newest = id(300), .last = 1}), ElementsAre(250))
-      << "one that was never committed, before the newest";
+      << "removes one that was never committed, before the newest";
 }
 
-TEST(Retention, OfATakenOverAttemptWhatDoesNotCountGoes) {
+TEST(Retention, RemovesCheckpointsOfAnOvertakenAttemptThatDoNotCount) {
   std::vector<KnownCheckpoint> known{good(id(100)), good(id(200)), good(id(150, 2))};
   known[1].counts = false;  // committed after the takeover
   EXPECT_THAT(steps_removed(known, {.last = 2}, {attempt(1), attempt(2, id(100))}), ElementsAre(200));
@@ -84,17 +85,17 @@ TEST(Retention, DamagedOnesAreNotCountedAsKept) {
   std::vector<KnownCheckpoint> known{good(id(100)), good(id(200)), good(id(300)), good(id(400))};
   known[0].usable = known[2].usable = false;
   EXPECT_THAT(steps_removed(known, {.last = 2}), ElementsAre(100))
-      << "200 and 400 stay as the last two, 300 between them for whoever may mend it";
+      << "200 and 400 stay as the last two; 300, between them, because it might be repaired";
 }
 
-TEST(Retention, WithNothingGoodNothingIsRemoved) {
+TEST(Retention, RemovesNothingWithoutAUsableCheckpoint) {
   std::vector<KnownCheckpoint> known{good(id(100)), good(id(200))};
   known[0].usable = known[1].usable = false;
   EXPECT_THAT(steps_removed(known, {.last = 1}), IsEmpty());
 }
 
-// Whatever the directory and the plan.
-TEST(Retention, NeverBreaksWhatItPromises) {
+// For random directories and plans.
+TEST(Retention, NeverBreaksItsPromises) {
   std::mt19937 random(5);
   const auto below = [&](int count) {
     return static_cast<std::uint64_t>(std::uniform_int_distribution(0, count - 1)(random));

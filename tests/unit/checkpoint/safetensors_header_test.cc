@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What a file with this header, as others would have written it, and so many bytes of data is.
+// Parses a file with this header, as other programs may write it, and that many bytes of data.
 Expected<SafetensorsHeader> parsed(const std::string& header, std::uint64_t data_bytes) {
   return parse_header(header, kHeaderLengthBytes + header.size() + data_bytes);
 }
@@ -48,7 +48,7 @@ TEST(SafetensorsHeader, IsReadAsItWasLaidOut) {
   }
 }
 
-TEST(SafetensorsHeader, WithoutTensorsIsAFile) {
+TEST(SafetensorsHeader, WithoutTensorsIsValid) {
   std::vector<HeaderTensor> none;
   const auto head = lay_out(none, {});
   ASSERT_TRUE(head);
@@ -56,7 +56,7 @@ TEST(SafetensorsHeader, WithoutTensorsIsAFile) {
   EXPECT_TRUE(parse_header("{}      ", 16).value().tensors.empty());
 }
 
-TEST(SafetensorsHeader, WhatNoFileCanHoldIsNotLaidOut) {
+TEST(SafetensorsHeader, ImpossibleTensorsAreNotLaidOut) {
   const auto said = [](std::vector<HeaderTensor> tensors) {
     const auto head = lay_out(tensors, {{"format", "pt"}});
     return head ? "taken" : head.error().message();
@@ -71,8 +71,8 @@ TEST(SafetensorsHeader, WhatNoFileCanHoldIsNotLaidOut) {
   EXPECT_THAT(said({{.name = "\xff", .dtype = Dtype::kF32, .shape = {2}}}), HasSubstr("not UTF-8"));
 }
 
-TEST(SafetensorsHeader, OfOthersIsTaken) {
-  // Spaces, no metadata, an order of its own, a type of 4 bits, one without elements, a scalar.
+TEST(SafetensorsHeader, OfOtherProgramsIsAccepted) {
+  // Spaces, no metadata, a different order, a type of 4 bits, a tensor without elements, a scalar.
   const auto header = parsed(R"( {"b": {"data_offsets": [6, 10], "dtype": "F4", "shape": [2, 4]},
     "a": {"dtype": "BF16", "shape": [1, 3], "data_offsets": [0, 6]},
     "none": {"dtype": "F64", "shape": [4, 0, 9], "data_offsets": [6, 6]},
@@ -84,7 +84,7 @@ TEST(SafetensorsHeader, OfOthersIsTaken) {
   EXPECT_THAT(names, testing::ElementsAre("a", "none", "b", "scalar"));
 }
 
-TEST(SafetensorsHeader, MetadataThatAreNullAreNone) {
+TEST(SafetensorsHeader, NullMetadataIsEmpty) {
   const auto header =
       parsed(R"({"__metadata__":null,"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1);
   ASSERT_TRUE(header) << header.error().message();
@@ -92,14 +92,14 @@ TEST(SafetensorsHeader, MetadataThatAreNullAreNone) {
   EXPECT_EQ(header->tensors.size(), 1u);
 }
 
-TEST(SafetensorsHeader, BytesBehindTheTextAreRefused) {
+TEST(SafetensorsHeader, BytesAfterTheTextAreRefused) {
   const std::string text = one_tensor("U8", "[1]", "[0,1]");
   EXPECT_EQ(refusal(text + "  ", 1), "taken");
   EXPECT_THAT(refusal(text + std::string(2, '\0'), 1), HasSubstr("a byte 0 in the text"));
   EXPECT_THAT(refusal(text + "{}", 1), HasSubstr("not a safetensors header"));
 }
 
-TEST(SafetensorsHeader, WhatDoesNotFitIsRefused) {
+TEST(SafetensorsHeader, InconsistentHeadersAreRefused) {
   EXPECT_EQ(refusal(one_tensor("F32", "[2]", "[0,8]"), 8), "taken");
   EXPECT_THAT(refusal(one_tensor("F32", "[2]", "[0,8]"), 9), HasSubstr("9 bytes of data, 8 are described"));
   EXPECT_THAT(refusal(one_tensor("F32", "[2]", "[4,12]"), 12), HasSubstr("begins at byte 4, not at 0"));
@@ -121,7 +121,7 @@ TEST(SafetensorsHeader, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(unknown.error().message(), "tensor w has the unknown type F12?");
 }
 
-TEST(SafetensorsHeader, ALengthThatIsNoneIsRefused) {
+TEST(SafetensorsHeader, AnInvalidLengthIsRefused) {
   const auto length = [](std::uint64_t bytes, std::uint64_t file_bytes) {
     return header_bytes({reinterpret_cast<const char*>(&bytes), 8}, file_bytes);
   };

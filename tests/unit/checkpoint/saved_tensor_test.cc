@@ -21,7 +21,7 @@ class Random {
   std::mt19937 engine_;
 };
 
-// Cut at random places along random dimensions, piece by piece.
+// Splits at random places along random dimensions, piece by piece.
 std::vector<Slice> cut(Random& random, const Extents& shape) {
   std::vector<Slice> pieces{whole_of(shape)};
   for (std::int64_t cuts = random.up_to(8); cuts > 0 && !shape.empty(); --cuts) {
@@ -54,7 +54,7 @@ void for_each_element(const Slice& slice, Each each) {
   }
 }
 
-// An element tells where it stands in the tensor.
+// The value of an element shows its place in the tensor.
 std::uint32_t number_of(const Extents& shape, const Extents& index) {
   std::uint32_t number = 7;
   for (std::size_t d = 0; d < shape.size(); ++d)
@@ -72,7 +72,7 @@ std::string content_of(const Extents& shape, const Slice& slice) {
   return content;
 }
 
-// As a reader does it.
+// Reads as a reader does.
 std::string read(const std::vector<std::string>& files, const std::vector<PartCopy>& copies,
                  std::size_t bytes) {
   std::string content(bytes, '?');
@@ -80,7 +80,7 @@ std::string read(const std::vector<std::string>& files, const std::vector<PartCo
     std::uint64_t last = 0;
     std::uint64_t copied = 0;
     for_each_run(copy, [&](std::uint64_t from, std::uint64_t to, std::uint64_t count) {
-      EXPECT_GE(from, last) << "the runs go forward in the file";
+      EXPECT_GE(from, last) << "the runs are in the order of the file";
       last = from + count;
       copied += count;
       EXPECT_LE(to + count, content.size());
@@ -94,7 +94,7 @@ std::string read(const std::vector<std::string>& files, const std::vector<PartCo
 }
 
 // Random tensors of 0 to 4 dimensions, in random parts over random files, and random slices of them.
-TEST(SavedTensor, EverySliceIsMadeOfTheRightBytes) {
+TEST(SavedTensor, EverySliceHasTheRightBytes) {
   Random random(20260501);
   for (int tensors = 0; tensors < 400; ++tensors) {
     Extents shape;
@@ -122,7 +122,7 @@ TEST(SavedTensor, EverySliceIsMadeOfTheRightBytes) {
   }
 }
 
-TEST(SavedTensor, OnePartTooManyOrTooFewIsSeen) {
+TEST(SavedTensor, OnePartTooManyOrTooFewIsDetected) {
   Random random(1);
   for (int tries = 0; tries < 300; ++tries) {
     const Extents shape{1 + random.up_to(5), 1 + random.up_to(5), 1 + random.up_to(5)};
@@ -144,7 +144,7 @@ TEST(SavedTensor, OnePartTooManyOrTooFewIsSeen) {
   }
 }
 
-TEST(SavedTensor, RowsThatLieTogetherAreOneRun) {
+TEST(SavedTensor, AdjacentRowsAreOneRun) {
   const SavedTensor tensor{
       .dtype = Dtype::kF32, .shape = {100, 8, 8}, .parts = {{0, 1000, whole_of({100, 8, 8})}}};
   const auto rows = plan_slice(tensor, {{10, 0, 0}, {20, 8, 8}}).value();
@@ -157,7 +157,7 @@ TEST(SavedTensor, RowsThatLieTogetherAreOneRun) {
   EXPECT_EQ(columns[0].run_bytes, 12u);
 }
 
-TEST(SavedTensor, ASliceThatIsNotInTheTensorIsRefused) {
+TEST(SavedTensor, ASliceOutsideTheTensorIsRefused) {
   const SavedTensor tensor{.dtype = Dtype::kF32, .shape = {4, 4}, .parts = {{0, 0, whole_of({4, 4})}}};
   EXPECT_EQ(plan_slice(tensor, {{0, 1}, {4, 4}}).error().message(),
             "[0:4,1:5] is not within the shape [4, 4]");
@@ -166,12 +166,12 @@ TEST(SavedTensor, ASliceThatIsNotInTheTensorIsRefused) {
   EXPECT_TRUE(plan_slice(tensor, {{4, 0}, {0, 4}}).value().empty());
 }
 
-TEST(SavedTensor, ElementsOfFourBitsAreCutAtBytes) {
+TEST(SavedTensor, ElementsOfFourBitsAreSplitOnlyAtBytes) {
   const SavedTensor tensor{.dtype = Dtype::kF4, .shape = {4, 6}, .parts = {{0, 0, whole_of({4, 6})}}};
   EXPECT_EQ(plan_slice(tensor, {{1, 0}, {2, 6}}).value()[0].run_bytes, 6u);
   EXPECT_EQ(plan_slice(tensor, {{1, 2}, {2, 2}}).value()[0].run_bytes, 1u);
-  EXPECT_THAT(plan_slice(tensor, {{1, 1}, {2, 2}}).error().message(), HasSubstr("cuts a byte of F4"));
-  EXPECT_THAT(plan_slice(tensor, {{1, 0}, {2, 3}}).error().message(), HasSubstr("cuts a byte of F4"));
+  EXPECT_THAT(plan_slice(tensor, {{1, 1}, {2, 2}}).error().message(), HasSubstr("splits a byte of F4"));
+  EXPECT_THAT(plan_slice(tensor, {{1, 0}, {2, 3}}).error().message(), HasSubstr("splits a byte of F4"));
 }
 
 TEST(SavedTensor, TypesAreFoundByTheirNames) {

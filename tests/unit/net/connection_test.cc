@@ -23,7 +23,7 @@ std::string frame_bytes(std::uint64_t sequence, std::size_t payload_bytes = 1) {
   return bytes;
 }
 
-// What one side received until its connection ended.
+// The frames that one side received until its connection ended.
 struct Received {
   std::vector<std::uint64_t> sequences;
   std::optional<Error> end;
@@ -64,13 +64,13 @@ TEST(Connection, FramesArriveInOrderAndAClosedPeerIsNoticed) {
   EXPECT_EQ(received.end->code(), ErrorCode::kUnavailable);
 }
 
-TEST(Connection, SendingNeverWaitsAndTellsItsBacklog) {
+TEST(Connection, SendingNeverWaitsAndReportsItsBacklog) {
   asio::io_context context;
   TaskGroup tasks(context.get_executor());
   auto [left, right] = socket_pair(context);
   constexpr std::size_t kFrames = 64;
   for (std::uint64_t i = 1; i <= kFrames; ++i)
-    left->send(frame_bytes(i, 100000));  // more than a socket holds; nobody reads
+    left->send(frame_bytes(i, 100000));  // more than a socket holds; nothing reads it
   EXPECT_GT(left->backlog_bytes(), std::size_t{1} << 20);
   Received received;
   tasks.spawn(receive_all(right, received));
@@ -80,7 +80,7 @@ TEST(Connection, SendingNeverWaitsAndTellsItsBacklog) {
   context.run();
 }
 
-TEST(Connection, WhatTheSocketTakesIsWrittenBeforeItIsClosed) {
+TEST(Connection, BytesThatFitIntoTheSocketAreWrittenBeforeItIsClosed) {
   asio::io_context context;
   int fds[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
@@ -100,7 +100,7 @@ TEST(Connection, WhatTheSocketTakesIsWrittenBeforeItIsClosed) {
   EXPECT_EQ(read_all(), waiting);
 }
 
-TEST(Connection, AFrameInTwoPartsArrivesWholeHoweverMuchIsQueued) {
+TEST(Connection, AFrameInTwoPartsArrivesCompleteHoweverMuchIsQueued) {
   asio::io_context context;
   TaskGroup tasks(context.get_executor());
   auto [left, right] = socket_pair(context);
@@ -119,7 +119,7 @@ TEST(Connection, AFrameInTwoPartsArrivesWholeHoweverMuchIsQueued) {
   context.run();
 }
 
-TEST(Connection, WhatIsSentAfterThePeerIsGoneIsNotKept) {
+TEST(Connection, BytesSentAfterThePeerIsGoneAreNotKept) {
   asio::io_context context;
   auto [left, right] = socket_pair(context);
   for (std::uint64_t i = 1; i <= 20; ++i) left->send(frame_bytes(i, 100'000));
@@ -130,7 +130,7 @@ TEST(Connection, WhatIsSentAfterThePeerIsGoneIsNotKept) {
   EXPECT_EQ(left->backlog_bytes(), 0u);
 }
 
-TEST(Connection, ThatGoesBeforeItIsReadTellsNothing) {
+TEST(Connection, DestroyedBeforeItIsReadCallsNoHandler) {
   asio::io_context context;
   auto [left, right] = socket_pair(context);
   right->send(frame_bytes(1));
@@ -142,7 +142,7 @@ TEST(Connection, ThatGoesBeforeItIsReadTellsNothing) {
   EXPECT_EQ(told, 0);
 }
 
-TEST(Connection, WhatIsNoFrameEndsIt) {
+TEST(Connection, BytesThatAreNotAFrameEndIt) {
   asio::io_context context;
   TaskGroup tasks(context.get_executor());
   auto [left, right] = socket_pair(context);
@@ -153,7 +153,7 @@ TEST(Connection, WhatIsNoFrameEndsIt) {
   EXPECT_EQ(received.end->code(), ErrorCode::kCorrupt);
 }
 
-TEST(Connection, FramesBeforeWhatIsNoneAreTold) {
+TEST(Connection, FramesBeforeGarbageAreDelivered) {
   asio::io_context context;
   TaskGroup tasks(context.get_executor());
   auto [left, right] = socket_pair(context);
@@ -170,7 +170,7 @@ awaitable<void> complete_handshake(std::shared_ptr<Connection> connection, Durat
   result = co_await connection->handshake(limit);
 }
 
-// Reads what is there from the peer, and writes the answer.
+// Reads the bytes that have arrived from the peer, and writes the answer.
 void answer(int fd, TlsSession& session) {
   std::string bytes(16384, '\0');
   const ssize_t got = recv(fd, bytes.data(), bytes.size(), 0);
@@ -180,7 +180,7 @@ void answer(int fd, TlsSession& session) {
   ASSERT_TRUE(write_all(fd, session.take_output(), "socket"));
 }
 
-TEST(Connection, AHandshakeThatSucceedsAsItsTimeEndsHasSucceeded) {
+TEST(Connection, AHandshakeThatSucceedsAtItsTimeoutHasSucceeded) {
   constexpr Duration kLimit = 20ms;
   asio::io_context context;
   TaskGroup tasks(context.get_executor());
@@ -198,7 +198,7 @@ TEST(Connection, AHandshakeThatSucceedsAsItsTimeEndsHasSucceeded) {
   answer(peer.get(), *server);
   while (Clock::now() <= limit) {
   }
-  // The answer and the end of the time are both there now, and the answer is heard first.
+  // The answer and the time-out are both ready now, and the answer is handled first.
   context.poll();
   ASSERT_TRUE(result);
   EXPECT_TRUE(*result);
@@ -206,7 +206,7 @@ TEST(Connection, AHandshakeThatSucceedsAsItsTimeEndsHasSucceeded) {
   connection->close();
 }
 
-TEST(Connection, FramesBeforeWhatCannotBeDecryptedAreToldAndNotAnswered) {
+TEST(Connection, FramesBeforeUndecryptableBytesAreDeliveredAndNotAnswered) {
   asio::io_context context;
   TaskGroup tasks(context.get_executor());
   int fds[2];
@@ -236,12 +236,12 @@ TEST(Connection, FramesBeforeWhatCannotBeDecryptedAreToldAndNotAnswered) {
   ASSERT_TRUE(write_all(peer.get(), server->take_output() + std::string(64, 'x'), "socket"));
   context.restart();
   context.poll();
-  EXPECT_EQ(told, 1) << "it came before what cannot be decrypted";
+  EXPECT_EQ(told, 1) << "it came before the bytes that cannot be decrypted";
   ASSERT_TRUE(end);
   EXPECT_EQ(end->code(), ErrorCode::kCorrupt);
 }
 
-// A listener with its keys, and what came of the connections made to it.
+// A listener with its keys, and the results of connections to it.
 class Server {
  public:
   explicit Server(asio::io_context& context, Listener::Limits limits = {}) : tasks_(context.get_executor()) {
@@ -285,7 +285,7 @@ Result connect_now(asio::io_context& context, Server& server, const std::string&
   return result;
 }
 
-TEST(Listener, AnAgentWithItsKeyIsHandedOverUnderItsName) {
+TEST(Listener, AnAgentWithItsKeyIsAcceptedUnderItsName) {
   asio::io_context context;
   Server server(context);
   Result client = connect_now(context, server, "job/worker/node1", server.key_of("job/worker/node1"));
@@ -319,7 +319,7 @@ awaitable<void> call_any(std::vector<Endpoint> listeners, Key key, Duration limi
   done = true;
 }
 
-TEST(ConnectToAny, ProvesItselfToOneOnlyAlthoughAllAnswer) {
+TEST(ConnectToAny, ProvesItselfToOnlyOneAlthoughAllAnswer) {
   asio::io_context context;
   Server first(context);
   Server second(context);
@@ -327,7 +327,7 @@ TEST(ConnectToAny, ProvesItselfToOneOnlyAlthoughAllAnswer) {
   Result result;
   bool done = false;
   const Endpoint place{"127.0.0.1", first.port()};
-  // The second is another launcher's, with other keys.
+  // The second listener is another launcher's, with other keys.
   first.tasks().spawn(call_any({{"127.0.0.1", second.port()}, place, place, place}, key, 5s, result, done));
   while (!done) context.run_one();
   ASSERT_TRUE(result) << result.error().message();
@@ -343,7 +343,7 @@ TEST(ConnectToAny, ProvesItselfToOneOnlyAlthoughAllAnswer) {
   context.run();
 }
 
-TEST(ConnectToAny, NamesEachThatWasNotReachedWhenTheTimeIsUp) {
+TEST(ConnectToAny, NamesEachUnreachedAddressAfterTheTimeout) {
   asio::io_context context;
   Server server(context);
   asio::ip::tcp::acceptor silent(context, {asio::ip::address_v4::loopback(), 0});
@@ -361,7 +361,7 @@ TEST(ConnectToAny, NamesEachThatWasNotReachedWhenTheTimeIsUp) {
   context.run();
 }
 
-TEST(Listener, IdleStrangersAreDroppedAndKeepNobodyOut) {
+TEST(Listener, IdleStrangersAreDroppedAndDoNotKeepOthersOut) {
   asio::io_context context;
   Server server(context, {.handshake = 10s, .unproven_count = 16});
   std::vector<asio::ip::tcp::socket> idle;
@@ -372,7 +372,7 @@ TEST(Listener, IdleStrangersAreDroppedAndKeepNobodyOut) {
   }
   const Result client = connect_now(context, server, "job/worker/node1", server.key_of("job/worker/node1"));
   EXPECT_TRUE(client);
-  // The first stranger was dropped long before its handshake's time was up.
+  // The first stranger was dropped long before its handshake's time-out.
   char byte = 0;
   boost::system::error_code error;
   idle.front().read_some(asio::buffer(&byte, 1), error);
@@ -382,7 +382,7 @@ TEST(Listener, IdleStrangersAreDroppedAndKeepNobodyOut) {
   context.run();
 }
 
-TEST(Listener, StrangersOfOneAddressAreTurnedAwayAndTheOldestStay) {
+TEST(Listener, NewStrangersFromOneAddressAreRefusedAndTheOldestStay) {
   asio::io_context context;
   Server server(context, {.handshake = 10s, .unproven_count = 256, .unproven_of_an_address = 16});
   std::vector<asio::ip::tcp::socket> idle;
@@ -409,7 +409,7 @@ TEST(Listener, StrangersOfOneAddressAreTurnedAwayAndTheOldestStay) {
   context.run();
 }
 
-TEST(Listener, WhoIsTurnedAwayCallsAgainUntilThereIsRoom) {
+TEST(Listener, ARefusedCallerTriesAgainUntilThereIsRoom) {
   asio::io_context context;
   Server server(context, {.handshake = 300ms, .unproven_of_an_address = 1});
   asio::ip::tcp::socket stranger(context);

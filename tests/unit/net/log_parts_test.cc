@@ -34,13 +34,13 @@ class LogPartsTest : public testing::Test {
   const std::shared_ptr<LogBudget> budget_ = std::make_shared<LogBudget>(kLimitBytes);
 };
 
-TEST_F(LogPartsTest, AFileWithoutABudgetIsOne) {
+TEST_F(LogPartsTest, AFileWithoutABudgetIsNotSplit) {
   LogParts log(scratch_ / "deep/down/stdout.log", UniqueFd(), nullptr);
   write(log, std::string(100'000, 'x'));
   EXPECT_EQ(text("deep/down/stdout.log").size(), 100'000U);
 }
 
-TEST_F(LogPartsTest, AFileIsCutAtTheEndOfALineAndThePartsAreNumberedFromTheOldest) {
+TEST_F(LogPartsTest, AFileIsSplitAtTheEndOfALineAndThePartsAreNumberedFromTheOldest) {
   LogParts log = make("stdout.log");
   std::string all;
   for (int i = 0; i < 60; ++i) all += fmt::format("line {:02} {}\n", i, std::string(41, 'x'));  // 50 bytes
@@ -55,7 +55,7 @@ TEST_F(LogPartsTest, AFileIsCutAtTheEndOfALineAndThePartsAreNumberedFromTheOldes
   EXPECT_EQ(kept, all);
 }
 
-TEST_F(LogPartsTest, TwoStreamsNeverTakeMoreThanTheirBudgetAndKeepTheNewest) {
+TEST_F(LogPartsTest, TwoStreamsNeverExceedTheirBudgetAndKeepTheNewest) {
   LogParts out = make("stdout.log");
   LogParts err = make("stderr.log");
   for (int i = 0; i < 3000; ++i) {
@@ -69,7 +69,7 @@ TEST_F(LogPartsTest, TwoStreamsNeverTakeMoreThanTheirBudgetAndKeepTheNewest) {
   EXPECT_EQ(text("stdout.1.log"), "(none)");
 }
 
-TEST_F(LogPartsTest, APartWithoutASuccessorIsEmptiedAndGoesWithTheNext) {
+TEST_F(LogPartsTest, APartWithoutASuccessorIsEmptiedAndRemovedWithTheNext) {
   LogParts out = make("stdout.log");
   LogParts err = make("stderr.log");
   write(out, std::string(1000, 'a') + "\nmore\n");
@@ -90,7 +90,7 @@ TEST_F(LogPartsTest, ALineLongerThanAPartIsKeptInSeveral) {
   EXPECT_EQ(text("stdout.log").size(), 501U);
 }
 
-TEST_F(LogPartsTest, WhatJustFitsIsNotCut) {
+TEST_F(LogPartsTest, AFileThatJustFitsIsNotSplit) {
   LogParts log = make("stdout.log");
   const std::string all = "line\n" + std::string(995, 'x');
   write(log, all);
@@ -98,17 +98,17 @@ TEST_F(LogPartsTest, WhatJustFitsIsNotCut) {
   EXPECT_EQ(text("stdout.1.log"), "(none)");
 }
 
-TEST_F(LogPartsTest, APartIsNeverWrittenOver) {
+TEST_F(LogPartsTest, APartIsNeverOverwritten) {
   LogParts first = make("stdout.log");
   write(first, std::string(1000, 'a') + "\n");
-  LogParts second = make("stdout.log");  // somebody else, who knows of no part
+  LogParts second = make("stdout.log");  // another writer, which knows no parts
   const std::string much = std::string(1000, 'b') + "\nmore\n";
   std::string_view bytes = much;
   EXPECT_FALSE(second.write(bytes));
   EXPECT_EQ(text("stdout.1.log"), std::string(1000, 'a'));
 }
 
-TEST_F(LogPartsTest, WhatCouldNotBeOpenedIsTriedAgain) {
+TEST_F(LogPartsTest, AFileThatCouldNotBeOpenedIsTriedAgain) {
   fs::create_directory(scratch_ / "stdout.log");
   LogParts log = make("stdout.log");
   std::string_view bytes = "one\n";
@@ -119,8 +119,8 @@ TEST_F(LogPartsTest, WhatCouldNotBeOpenedIsTriedAgain) {
   EXPECT_EQ(text("stdout.log"), "one\n");
 }
 
-// As the agent does for a launcher that sees another directory.
-TEST_F(LogPartsTest, WhatWasWrittenIsReadBackOverAllPartsAndWhatWasRemovedIsLeftOut) {
+// The agent does this for a launcher with another log directory.
+TEST_F(LogPartsTest, ReadsBackAllPartsWithoutTheRemovedOnes) {
   LogParts log = make("stdout.log");
   std::string all;
   for (int i = 0; i < 600; ++i) all += fmt::format("line {:03} {}\n", i, std::string(40, 'x'));  // 50 bytes
@@ -141,12 +141,12 @@ TEST_F(LogPartsTest, WhatWasWrittenIsReadBackOverAllPartsAndWhatWasRemovedIsLeft
   write(log, all.substr(5000));
   EXPECT_EQ(log.written_bytes(), all.size());
   const std::string rest = read_from(5000);
-  EXPECT_TRUE(rest.starts_with('[')) << "the limit has had them removed";
+  EXPECT_TRUE(rest.starts_with('[')) << "they were removed because of the limit";
   EXPECT_TRUE(all.ends_with(rest.substr(rest.find(']') + 1)));
   EXPECT_EQ(read_from(all.size()), "");
 }
 
-TEST_F(LogPartsTest, AFileThatIsToBeNewIsNeverWrittenToIfItIsThere) {
+TEST_F(LogPartsTest, AFileThatMustBeNewIsNotWrittenToIfItExists) {
   ASSERT_TRUE(write_file_durably(scratch_ / "stdout.log", "somebody else's"));
   LogParts log = make("stdout.log");
   log.set_new();

@@ -8,8 +8,8 @@
 namespace muster::net {
 namespace {
 
-// A file in a directory that is there again after the first piece.
-TEST(LogWriter, AFileThatStopsAfterTroubleTakesNothingMore) {
+// The file's directory is missing for the first piece and then exists again.
+TEST(LogWriter, AFileThatStopsAfterAnErrorAcceptsNothingMore) {
   for (const auto after : {LogWriter::AfterTrouble::kGoOn, LogWriter::AfterTrouble::kStop}) {
     std::string directory = (std::filesystem::temp_directory_path() / "muster-log-XXXXXX").string();
     ASSERT_NE(mkdtemp(directory.data()), nullptr);
@@ -37,8 +37,8 @@ TEST(LogWriter, AFileThatStopsAfterTroubleTakesNothingMore) {
   }
 }
 
-// As the driver's threads do in the agent's own log.
-TEST(LogWriter, TakesWhatAnotherThreadPuts) {
+// The threads that call the driver do this with the agent's own log.
+TEST(LogWriter, AcceptsBytesFromAnotherThread) {
   constexpr int kLines = 1000;
   std::string name = (std::filesystem::temp_directory_path() / "muster-log-XXXXXX").string();
   const UniqueFd made(mkstemp(name.data()));

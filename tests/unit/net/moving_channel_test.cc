@@ -92,7 +92,8 @@ TEST_F(MovingChannelTest, TheAgentsSideMovesWhenTheLaunchersHas) {
   agent_.channel->follow_to(agent_.next);
   agent_.channel->send(numbered(1));
   run();
-  EXPECT_EQ(launcher_.heard, up_to(1)) << "by the first stream: the launcher may not take the call";
+  EXPECT_EQ(launcher_.heard, up_to(1))
+      << "on the first stream, because the launcher may refuse the connection";
   launcher_.channel->move_to(launcher_.next);
   run();
   EXPECT_TRUE(agent_.channel->moved());
@@ -108,7 +109,7 @@ TEST_F(MovingChannelTest, TheLaunchersSideMayMoveBeforeTheAgentsIsReady) {
   EXPECT_EQ(agent_.heard, up_to(1));
 }
 
-TEST_F(MovingChannelTest, TheEndOfTheStreamThatWasLeftMeansNothing) {
+TEST_F(MovingChannelTest, TheEndOfTheLeftStreamIsIgnored) {
   move();
   launcher_.first->close();
   run();

@@ -54,9 +54,8 @@ TEST_F(TaskGroupOutsideOfRun, CancelsTasks) {
   run_to_the_end();
 }
 
-// The first to be cancelled has ended when its cancellation's turn comes; the other keeps the context running
-// until then.
-TEST_F(TaskGroupOutsideOfRun, CancelsTasksSomeOfWhichEndByThemselvesMeanwhile) {
+// The first task ends before its cancellation's turn comes; the other keeps the context running until then.
+TEST_F(TaskGroupOutsideOfRun, CancelsTasksAlthoughSomeEndByThemselvesMeanwhile) {
   first_.close();
   tasks_.cancel();
   run_to_the_end();
@@ -70,7 +69,7 @@ TEST_F(TaskGroupOutsideOfRun, CancelsTasksWhoseContextIsRunAfterTheyHaveEndedOth
   context_.poll();
 }
 
-TEST(TaskGroup, EndsATaskThatGoesOnWaitingAfterItWasCancelled) {
+TEST(TaskGroup, EndsATaskThatWaitsAgainAfterItWasCancelled) {
   asio::io_context context(1);
   TaskGroup tasks(context.get_executor());
   Socket socket(context);

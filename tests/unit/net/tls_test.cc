@@ -16,7 +16,7 @@ struct Pair {
   std::unique_ptr<TlsSession> client;
   std::string to_server_plain, to_client_plain;
 
-  // Moves bytes both ways until there are none left, or one side has had enough.
+  // Moves bytes both ways until there are none left, or one side fails.
   Status pump() {
     for (;;) {
       const std::string up = client->take_output();
@@ -36,7 +36,7 @@ Pair pair_with(const Key& secret, const Key& client_key, std::string identity = 
   return {loaded_tls().server(find), loaded_tls().client(std::move(identity), client_key), {}, {}};
 }
 
-TEST(Tls, BothSidesAreEstablishedAndTheServerKnowsWhoItIs) {
+TEST(Tls, BothSidesAreEstablishedAndTheServerKnowsTheIdentity) {
   const Key secret = make_key();
   Pair pair = pair_with(secret, loaded_tls().derive_key(secret, kName));
   ASSERT_TRUE(pair.pump());
@@ -51,7 +51,7 @@ TEST(Tls, BothSidesAreEstablishedAndTheServerKnowsWhoItIs) {
   EXPECT_EQ(pair.to_client_plain, "answer");
 }
 
-TEST(Tls, TwoAgentsShareAKeyThatIsOnlyTheirs) {
+TEST(Tls, TwoAgentsShareTheirOwnKey) {
   const Key secret = make_key();
   const auto key_of = [&secret](AgentId one, AgentId other) {
     return loaded_tls().derive_key(secret, wire::peer_identity("job", one, other));
@@ -110,7 +110,7 @@ TEST(Tls, NothingCanBeReadOnTheWire) {
   EXPECT_EQ(pair.client->take_output().find("secret"), std::string::npos);
 }
 
-TEST(Key, HexComesBackAndOtherTextDoesNot) {
+TEST(Key, HexIsParsedAndOtherTextIsNot) {
   const Key key = make_key();
   EXPECT_EQ(key_from_hex(to_hex(key)), key);
   EXPECT_NE(make_key(), key);

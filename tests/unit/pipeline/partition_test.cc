@@ -1,5 +1,5 @@
-// Layers cut into stages: no cut is better, whatever the schedule holds in memory, and what cannot be is
-// refused.
+// Splits of layers into stages: none is better, whatever the schedule holds in memory; and impossible
+// requests are refused.
 #include "common/pipeline/partition.h"
 
 #include <gmock/gmock.h>
@@ -56,7 +56,7 @@ void for_each_partition(int layers, int stages, const Use& use, Partition so_far
   }
 }
 
-// What a rank holds at most, instruction after instruction.
+// The most that each rank holds, found by replaying its instructions.
 std::vector<double> held_by_replay(const std::vector<LayerCost>& layers, const Partition& partition,
                                    const Schedule& schedule) {
   std::vector<double> activations;
@@ -89,7 +89,7 @@ std::vector<double> held_by_replay(const std::vector<LayerCost>& layers, const P
   return most;
 }
 
-TEST(Partition, ByProfileIsTheBestOfAll) {
+TEST(Partition, ByProfileIsTheBestOfAllSplits) {
   std::mt19937 random(7);
   int bound = 0;
   int refused = 0;
@@ -132,11 +132,11 @@ TEST(Partition, ByProfileIsTheBestOfAll) {
     EXPECT_DOUBLE_EQ(slowest(layers, partition_layers(PartitionBy::kProfile, layers, schedule).value()),
                      best_without);
   }
-  EXPECT_GT(bound, 20) << "cuts for which the limit mattered";
+  EXPECT_GT(bound, 20) << "splits for which the limit mattered";
   EXPECT_GT(refused, 20);
 }
 
-TEST(Partition, KnowsWhatEachRankHoldsAtMost) {
+TEST(Partition, KnowsTheMostThatEachRankHolds) {
   std::mt19937 random(3);
   for (const auto& [name, chunks] : {std::pair{"GPipe", 1},
                                      {"1F1B", 1},
@@ -152,7 +152,7 @@ TEST(Partition, KnowsWhatEachRankHoldsAtMost) {
       EXPECT_EQ(memory_of_ranks(layers, partition, schedule, 4), held_by_replay(layers, partition, schedule))
           << name;
     }
-    // Of equal layers: as many microbatches' activations as the simulator counts.
+    // With equal layers: as many microbatches' activations as the simulator counts.
     std::vector<LayerCost> equal(static_cast<std::size_t>(schedule.stages), {.activation_bytes = 1});
     const auto partition = partition_layers(PartitionBy::kUniform, equal, schedule).value();
     auto peaks = simulate_schedule(schedule, times_of_stages(equal, partition)).peak_activations;
@@ -172,7 +172,7 @@ TEST(Partition, ByProfileTakesLessTimeThanUniform) {
   EXPECT_LT(makespan(PartitionBy::kProfile), 0.85 * makespan(PartitionBy::kUniform));
 }
 
-TEST(Partition, WithTheShortestStepIsNoLongerThanTheOthersAndNearlyTheBestOfAll) {
+TEST(Partition, WithTheShortestStepIsNearlyTheBestOfAll) {
   std::mt19937 random(11);
   const std::vector<Schedule> schedules{schedule_of("1F1B", 2, 8), schedule_of("1F1B", 4, 6),
                                         schedule_of("ZBH1", 3, 6), schedule_of("Interleaved1F1B", 2, 4, 2),
@@ -233,11 +233,11 @@ TEST(Partition, ByNumberOrByParametersIsEven) {
   layers[4].parameter_bytes = 30;
   layers[5].parameter_bytes = 30;
   EXPECT_THAT(cut(PartitionBy::kParameters, layers).at(2), 5);
-  // Of cuts with equally slow stages that with the evenest others.
+  // If the slowest stages of several splits are equal, the split with the most even other stages wins.
   EXPECT_THAT(cut(PartitionBy::kProfile, layers_of({10, 1, 1, 1, 1})), ElementsAre(0, 1, 3));
 }
 
-TEST(Partition, OfManyLayersUnderALimitIsFoundSoon) {
+TEST(Partition, OfManyLayersWithALimitIsFoundFast) {
   std::mt19937 random(5);
   const auto layers = any_layers(80, random);
   const Schedule schedule = schedule_of("Interleaved1F1B", 4, 8, 2);
@@ -251,7 +251,7 @@ TEST(Partition, OfManyLayersUnderALimitIsFoundSoon) {
   EXPECT_FALSE(partition_layers(PartitionBy::kProfile, layers, schedule, {.memory_bytes = 100}));
 }
 
-TEST(Partition, ThatCannotBeIsRefusedInOneLine) {
+TEST(Partition, ThatIsImpossibleIsRefusedInOneLine) {
   const Schedule schedule = schedule_of("1F1B", 3, 4);
   auto layers = layers_of({1, 1});
   const auto refusal = [&](PartitionBy by, std::optional<std::int64_t> memory = {}) {

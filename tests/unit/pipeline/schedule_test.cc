@@ -1,5 +1,5 @@
-// Pipeline schedules on paper: that they are torch's, come to their end, cost what their papers say, and that
-// mistakes in them are found.
+// Pipeline schedules, without running them: they equal torch's, do not deadlock, cost what their papers say,
+// and mistakes in them are found.
 #include "common/pipeline/schedule.h"
 
 #include <cmath>
@@ -44,7 +44,7 @@ SimulatedSchedule simulated(const Schedule& schedule, const StageTimes& times = 
                            std::vector<StageTimes>(static_cast<std::size_t>(schedule.stages), times));
 }
 
-TEST(Schedules, AreThoseOfTorch) {
+TEST(Schedules, EqualThoseOfTorch) {
   std::ifstream file(TORCH_ORDERS);
   int count = 0;
   std::string name;
@@ -60,8 +60,8 @@ TEST(Schedules, AreThoseOfTorch) {
   EXPECT_EQ(count, 519);
 }
 
-// Those that a schedule has no form for are refused, and no others.
-TEST(Schedules, ComeToTheirEndForEveryNumberOfRanksMicrobatchesAndChunks) {
+// Shapes that a schedule has no form for are refused, and only those.
+TEST(Schedules, DoNotDeadlockForAnyNumberOfRanksMicrobatchesAndChunks) {
   int accepted = 0;
   std::map<std::string_view, int> refused;
   for (const std::string_view name : schedule_names()) {
@@ -83,7 +83,7 @@ TEST(Schedules, ComeToTheirEndForEveryNumberOfRanksMicrobatchesAndChunks) {
       }
     }
   }
-  // Of 1,024 each: three numbers of chunks that are wrong, and microbatches that are no whole rounds.
+  // Out of 1,024 each: three wrong numbers of chunks, and microbatches that do not divide into rounds.
   int no_whole_rounds = 0;
   int too_few = 0;
   for (int ranks = 1; ranks <= 8; ++ranks) {
@@ -130,8 +130,8 @@ TEST(Schedules, HaveTheBubblesOfTheirPapers) {
   }
 }
 
-// Its ranks begin one after the other, and have nothing to wait for between their first and their last.
-TEST(Schedules, OfZeroBubbleInAVHasNoneBetweenTheFirstAndTheLast) {
+// Its ranks begin one after the other, and never wait between their first and their last instruction.
+TEST(Schedules, WithZeroBubbleInAVHaveNoneBetweenTheirFirstAndLastInstruction) {
   for (int p = 1; p <= 8; ++p) {
     for (int m = 2 * p; m <= 32; ++m) {
       const SimulatedSchedule run = simulated(made("ZBV", p, m));
@@ -167,7 +167,7 @@ TEST(Schedules, HoldAsManyActivationsAsTheirPapersSay) {
   }
 }
 
-TEST(Schedules, AreFoundByTheirNamesHoweverTheseAreWritten) {
+TEST(Schedules, AreFoundByTheirNamesInAnySpelling) {
   EXPECT_EQ(find_schedule_name("Schedule1F1B"), "1F1B");
   EXPECT_EQ(find_schedule_name("gpipe"), "GPipe");
   EXPECT_EQ(find_schedule_name("interleaved_1f1b"), "Interleaved1F1B");
@@ -204,13 +204,13 @@ TEST(ScheduleFile, IsReadAsItWasWritten) {
       EXPECT_EQ(*read, each) << name;
     }
   }
-  // As Python's csv module writes it, with idle cells.
+  // The format of Python's csv module, with idle cells.
   const auto read = parse_schedule("0F0,,0B0\r\n,\"1F0\",1I0,1W0\r\n");
   ASSERT_TRUE(read) << read.error().message();
   EXPECT_EQ(schedule_as_csv(*read), "0F0,0B0\n1F0,1I0,1W0\n");
 }
 
-TEST(ScheduleFile, ThatIsNoneIsNamedByLineAndCell) {
+TEST(ScheduleFile, MistakesAreNamedByLineAndCell) {
   const auto error = [](std::string_view csv) {
     const auto schedule = parse_schedule(csv);
     return schedule ? "(no error)" : schedule.error().message();
@@ -226,7 +226,7 @@ TEST(ScheduleFile, ThatIsNoneIsNamedByLineAndCell) {
   EXPECT_EQ(error("0F0\x1b[2J").find('\x1b'), std::string::npos);
 }
 
-// Each file holds one mistake; who finds another one that is not seen adds it.
+// Each file has one mistake. Add a file for any mistake that is not found yet.
 TEST(ScheduleCheck, FindsEveryMistake) {
   const std::map<std::string, std::string> causes{
       {"backward_before_forward", "rank 0, instruction 3 (0B1): comes before the forward"},
@@ -276,17 +276,17 @@ TEST(ScheduleCheck, FindsARankThatHoldsMoreThanItMay) {
             "rank 0, instruction 5 (0F4): it holds the activations of 5 microbatches, 4 are allowed");
 }
 
-// A slow stage sets the pace, and a link delays what comes over it.
-TEST(SimulatedSchedule, KnowsStagesOfSeveralTimesAndLinks) {
+// A slow stage sets the pace, and a link delays what is sent over it.
+TEST(SimulatedSchedule, HandlesStagesWithDifferentTimesAndLinks) {
   const Schedule schedule = made("1F1B", 2, 4);
   const std::vector<StageTimes> times{{.forward = 1, .input = 1, .weight = 1},
                                       {.forward = 2, .input = 2, .weight = 2}};
-  // The second rank is busy from 1 on, for 4 x 6; then rank 0 has its last backward.
+  // The second rank is busy from time 1 on, for 4 x 6; then rank 0 has its last backward.
   EXPECT_DOUBLE_EQ(simulate_schedule(schedule, times).makespan, 1 + 4 * 6 + 2);
   EXPECT_DOUBLE_EQ(simulate_schedule(schedule, times, 0.25).makespan, 1.25 + 4 * 6 + 2.25);
 }
 
-TEST(LostTime, IsOfTheBubbleOfUnequalStagesAndOfTheLink) {
+TEST(LostTime, IsDividedIntoBubbleImbalanceAndLink) {
   const Schedule schedule = make_schedule("1F1B", {.ranks = 4, .microbatches = 8, .chunks = {}}).value();
   const std::vector<StageTimes> equal(4, {.forward = 1, .input = 1, .weight = 1});
   const auto ideal = lost_time(schedule, equal, simulate_schedule(schedule, equal).ranks);

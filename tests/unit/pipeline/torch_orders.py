@@ -48,7 +48,7 @@ def orders(name, ranks, microbatches, chunks):
         return [schedule._calculate_single_rank_operations(rank) for rank in range(ranks)]
     order = schedule._get_pipeline_order()
     if name == "1F1B":
-        # What torch prints of the last rank names the forwards from 1 on; it runs them from 0 on.
+        # When torch prints the last rank, it numbers the forwards from 1, although it runs them from 0.
         order[ranks - 1] = [
             action._replace(microbatch_index=action.microbatch_index - 1)
             if action is not None and action.computation_type == torch_schedules.FORWARD

@@ -35,7 +35,7 @@ std::uint8_t type_of(const ToAgent& message) {
   return frame_of(encode(FrameHeader{}, message)).header.type;
 }
 
-// How many fields an aggregate has: as many as it can be made of.
+// Counts the fields of an aggregate: it can be initialized with that many values.
 struct Anything {
   template <class T>
   operator T() const {  // NOLINT(google-explicit-constructor)
@@ -64,7 +64,7 @@ Expected<ToNeighbour> decoded(const Frame& frame, const ToNeighbour*) {
   return decode_for_neighbour(frame);
 }
 
-// What a field of such a value may be besides, one of which its type takes.
+// Other values that this field might have; its type accepts one of them.
 std::vector<nlohmann::json> other_values(const nlohmann::json& value) {
   using nlohmann::json;
   if (value.is_boolean()) return {json(!value.get<bool>())};
@@ -194,7 +194,7 @@ TEST(Codec, TheEndAndTheProfileOfAWorkerReachTheLauncher) {
   EXPECT_EQ(std::get<WorkerReported>(told.value()).parts_ns, profile.parts_ns);
 }
 
-TEST(Codec, ARefusalSaysWhetherAnotherAddressMayDo) {
+TEST(Codec, ARefusalSaysWhetherAnotherAddressMayHelp) {
   const AttemptRefused refused{
       .exit_code = 125, .message = "no way", .unreachable = false, .no_answer = true};
   const auto said = decode_for_launcher(frame_of(encode(FrameHeader{}, ToLauncher(refused))));
@@ -212,7 +212,7 @@ TEST(Codec, InputTravelsByteForByte) {
   EXPECT_EQ(std::get<InputTaken>(*taken).read_bytes, 5);
 }
 
-TEST(Codec, APartOfASlotIsSentFromWhereItIs) {
+TEST(Codec, APartOfASlotIsSentWithoutACopy) {
   const std::string bytes("\0\xff\1", 3);
   const std::string head = encode_before_text(FrameHeader{}, SlotPart{.number = 7, .text = {}}, bytes);
   const auto back = decode_for_neighbour(frame_of(head + bytes));
@@ -231,7 +231,7 @@ TEST(Codec, AddressesTravelBothWays) {
   EXPECT_EQ(std::get<PrepareAttempt>(told.value()).peers, plan.peers);
 }
 
-TEST(Codec, EveryWordTravelsByItsName) {
+TEST(Codec, EveryWordIsSentByItsName) {
   for (const auto& [kind, name] : Words<ReportKind>::kAll) {
     const Frame frame = frame_of(encode(FrameHeader{}, ToLauncher(WorkerReported{Rank(1), kind, 7, ""})));
     EXPECT_EQ(nlohmann::json::from_cbor(frame.body.view()).at("kind"), name);
@@ -279,7 +279,7 @@ TEST(Codec, OutputCarriesAnyBytes) {
   EXPECT_EQ(std::get<Output>(back.value()).text.view(), text);
 }
 
-TEST(Codec, APieceOfALogCarriesAnyBytesFromWhereTheyAre) {
+TEST(Codec, APieceOfALogCarriesAnyBytesWithoutACopy) {
   const LogPiece about{.rank = Rank(3),
                        .file = LogFile::kOrder,
                        .offset = 1ULL << 40,
@@ -304,7 +304,7 @@ TEST(Codec, APieceOfALogCarriesAnyBytesFromWhereTheyAre) {
   }
 }
 
-TEST(Codec, OutputsTextMayBeSentFromWhereItIs) {
+TEST(Codec, OutputsTextMayBeSentWithoutACopy) {
   const Output about{
       .rank = Rank(3), .local_rank = LocalRank(1), .stream = 2, .text = {}, .dropped_line_count = 70'000};
   for (const std::size_t size : {0UL, 1UL, 70'000UL}) {
@@ -319,7 +319,7 @@ TEST(Codec, OutputsTextMayBeSentFromWhereItIs) {
   }
 }
 
-// The same message from a peer that does not know this field, a JSON pointer, and knows one of its own.
+// The same message from a peer that lacks this field, given as a JSON pointer, and has an unknown one.
 Frame without(Frame frame, const std::string& pointer) {
   auto body = nlohmann::json::from_cbor(frame.body.view());
   const nlohmann::json::json_pointer field(pointer);
@@ -379,7 +379,7 @@ TEST(Codec, WrongTypesAndMissingFieldsAreRefusedWithTheReason) {
   EXPECT_FALSE(decode_for_launcher(frame_of(encode(FrameHeader{}, ToAgent(Ping{1})))));
 }
 
-TEST(Codec, WhatIsDecodedCanBeEncodedAgain) {
+TEST(Codec, DecodedMessagesCanBeEncodedAgain) {
   Frame frame = frame_of(encode(FrameHeader{}, ToLauncher(AgentRemark{"x"})));
   frame.body = body_of({{"text", std::string(kMaxBodyBytes - 16, 'x')}});
   ASSERT_LE(frame.body.view().size(), kMaxBodyBytes);
@@ -401,7 +401,7 @@ TEST(Dispatcher, DropsFramesForAnotherNode) {
   other.destination = NodeId(5);
   EXPECT_EQ(dispatcher.judge(other), Dispatcher::Result::kOtherNode);
   EXPECT_EQ(dispatcher.judge(header(2, 0, 8)), Dispatcher::Result::kOtherNode);
-  EXPECT_EQ(dispatcher.judge(mine), Dispatcher::Result::kDeliver) << "nothing was learnt from the others";
+  EXPECT_EQ(dispatcher.judge(mine), Dispatcher::Result::kDeliver) << "the dropped frames have no effect";
 }
 
 TEST(Dispatcher, DropsRepeatedFrames) {
@@ -418,31 +418,31 @@ FrameHeader from(NodeId source, std::uint64_t term, std::uint64_t sequence) {
   return made;
 }
 
-TEST(Dispatcher, CountsTheFramesOfEachTermByThemselves) {
+TEST(Dispatcher, CountsTheFramesOfEachTermSeparately) {
   Dispatcher dispatcher(kLauncher, NodeId(3));
   EXPECT_EQ(dispatcher.judge(from(NodeId(3), 1, 9)), Dispatcher::Result::kDeliver);
   EXPECT_EQ(dispatcher.judge(from(NodeId(3), 1, 2)), Dispatcher::Result::kRepeated);
   EXPECT_EQ(dispatcher.judge(from(NodeId(3), 2, 1)), Dispatcher::Result::kDeliver);
 }
 
-TEST(Dispatcher, DropsWhatItsPeerSaysInAnothersName) {
+TEST(Dispatcher, DropsFramesThatItsPeerSendsInAnothersName) {
   Dispatcher dispatcher(kLauncher, NodeId(3));
   EXPECT_EQ(dispatcher.judge(from(NodeId(4), 2, 1)), Dispatcher::Result::kStranger);
   EXPECT_EQ(dispatcher.judge(from(kLauncher, 2, 1)), Dispatcher::Result::kStranger);
   EXPECT_EQ(dispatcher.judge(from(NodeId(3), 1, 1)), Dispatcher::Result::kDeliver)
-      << "nothing was learnt from the others";
+      << "the dropped frames have no effect";
 }
 
 TEST(Dispatcher, ObeysTheHighestTermItHasSeen) {
   Dispatcher dispatcher(kLauncher, NodeId(3));
   EXPECT_EQ(dispatcher.judge(header(1, 0, 50)), Dispatcher::Result::kDeliver);
   EXPECT_EQ(dispatcher.judge(header(2, 0, 1)), Dispatcher::Result::kDeliver)
-      << "a new term counts its frames anew";
+      << "a new term counts its frames from the start";
   EXPECT_EQ(dispatcher.judge(header(1, 0, 51)), Dispatcher::Result::kStaleTerm);
   EXPECT_EQ(dispatcher.term(), Term(2));
 }
 
-TEST(Dispatcher, DropsWhatBelongsToAnEarlierAttemptButNotItsLastWords) {
+TEST(Dispatcher, DropsFramesOfAnEarlierAttemptExceptItsOutputAndLogs) {
   Dispatcher dispatcher(kLauncher, NodeId(3));
   dispatcher.advance_to(Attempt(5));
   EXPECT_EQ(dispatcher.judge(header(1, 4, 1, type_of(ToLauncher(WorkerExited{})))),

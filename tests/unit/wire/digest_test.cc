@@ -1,4 +1,4 @@
-// The digest of checkpoints: one number for the same bytes, whatever the processor computes it with.
+// The digest of checkpoints: equal for equal bytes, whatever instructions the processor has.
 #include "common/wire/digest.h"
 
 #include <gtest/gtest.h>
@@ -8,13 +8,13 @@
 namespace muster {
 namespace {
 
-// As this program computes it without the processor's widest registers.
+// Computed without the processor's widest registers.
 std::string plain_digest(std::string_view bytes) {
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
   return text_of(Digest128{.high = hash.high64, .low = hash.low64});
 }
 
-TEST(Digest, IsTheSameAtOnceAndInPiecesForEveryLengthAndPlace) {
+TEST(Digest, IsTheSameAtOnceAndInPiecesForEveryLengthAndOffset) {
   std::mt19937 random(1);
   std::string bytes((1 << 20) + 64, '\0');
   for (char& byte : bytes) byte = static_cast<char>(random());

@@ -21,7 +21,7 @@ std::string some_frame(std::string_view body) {
   return bytes;
 }
 
-TEST(Frame, HeaderAndBodyComeBackAsTheyWere) {
+TEST(Frame, HeaderAndBodyArriveUnchanged) {
   const std::string body = cbor({{"a", 1}});
   FrameReader reader;
   std::vector<Frame> frames;
@@ -48,7 +48,7 @@ TEST(Frame, SplitAtEveryByteGivesTheSameFrames) {
   }
 }
 
-TEST(Frame, WhatIsReadIntoTheReadersRoomGivesTheSameFrames) {
+TEST(Frame, BytesReadIntoTheReadersRoomGiveTheSameFrames) {
   std::string bytes;
   for (std::size_t size = 1; size < 2'000'000; size = size * 3 + 1)
     bytes += some_frame(cbor(std::string(size, 'x')));
@@ -82,26 +82,26 @@ std::string refusal_of(std::string_view bytes) {
   return status ? "" : status.error().message();
 }
 
-TEST(Frame, OtherVersionIsRefusedByItsFirstSixBytesInALineThatNamesTheOlderSide) {
-  // Version 1 of an agent's WorkersGone, and of a launcher's Leave: 36 bytes of header.
+TEST(Frame, AnotherVersionIsRefusedAfterSixBytesAndTheLineNamesTheOlderSide) {
+  // Version 1 of an agent's WorkersGone, and of a launcher's Leave: headers of 36 bytes.
   const std::string from_agent = std::string("\x21\0\0\0\1\x45", 6) + std::string(30, '\0') + "\xa0";
   const std::string from_launcher = std::string("\x21\0\0\0\1\5", 6) + std::string(30, '\0') + "\xa0";
   const std::string older =
-      "the agent is older than this launcher (it speaks version 1 of the protocol, not 2): install the same "
-      "Muster on all nodes";
+      "the agent is older than this launcher (it speaks version 1 of the protocol, not 2): "
+      "install the same Muster on all nodes";
   EXPECT_EQ(refusal_of(from_agent), older);
-  EXPECT_EQ(refusal_of(from_agent.substr(0, 6)), older) << "the rest is not waited for";
+  EXPECT_EQ(refusal_of(from_agent.substr(0, 6)), older) << "it is refused without waiting for the rest";
   EXPECT_EQ(refusal_of(from_launcher),
-            "the launcher is older than this agent (it speaks version 1 of the protocol, not 2): install the "
-            "same Muster on all nodes");
+            "the launcher is older than this agent (it speaks version 1 of the protocol, not 2): "
+            "install the same Muster on all nodes");
   std::string newer = some_frame(cbor(1));
   newer[4] = 3;
   EXPECT_EQ(refusal_of(newer),
-            "the agent is newer than this launcher (it speaks version 3 of the protocol, not 2): install the "
-            "same Muster on all nodes");
+            "the agent is newer than this launcher (it speaks version 3 of the protocol, not 2): "
+            "install the same Muster on all nodes");
 }
 
-TEST(Frame, LengthThatHoldsNoHeaderIsRefused) {
+TEST(Frame, ALengthTooShortForAHeaderIsRefused) {
   EXPECT_EQ(refusal_of(std::string("\x23\0\0\0\2\1", 6)), "frame of 35 bytes (allowed: 36 to 4194340)");
 }
 
@@ -112,7 +112,7 @@ TEST(Frame, NestingBombIsRefusedBeforeAParserSeesIt) {
   EXPECT_TRUE(frames.empty());
 }
 
-TEST(CheckCbor, NestingIsAllowedToTheLimitAndNotBeyond) {
+TEST(CheckCbor, NestingIsAllowedUpToTheLimit) {
   for (const bool map : {false, true}) {
     json nested = 1;
     for (int depth = 0; depth < kMaxDepth; ++depth)
@@ -122,7 +122,7 @@ TEST(CheckCbor, NestingIsAllowedToTheLimitAndNotBeyond) {
   }
 }
 
-TEST(CheckCbor, TakesWhatTheEncoderMakes) {
+TEST(CheckCbor, AcceptsTheEncodersOutput) {
   const json value = {{"null", nullptr},
                       {"yes", true},
                       {"big", UINT64_MAX},
@@ -133,13 +133,13 @@ TEST(CheckCbor, TakesWhatTheEncoderMakes) {
   EXPECT_TRUE(check_cbor(cbor(value)));
 }
 
-TEST(CheckCbor, RefusesWhatAParserShouldNotSee) {
+TEST(CheckCbor, RefusesInputThatAParserShouldNotSee) {
   using namespace std::string_literals;
   for (const std::string& bytes : {
            ""s,                                      // nothing
            "\x01\x01"s,                              // two items
            "\x9f\xff"s,                              // indefinite length
-           "\x9b\x00\x00\x00\x01\x00\x00\x00\x00"s,  // four thousand million elements in nine bytes
+           "\x9b\x00\x00\x00\x01\x00\x00\x00\x00"s,  // four billion elements in nine bytes
            "\x7b\xff\xff\xff\xff\xff\xff\xff\xff"s,  // a string longer than memory
            "\xbb\x80\x00\x00\x00\x00\x00\x00\x01"s,  // twice this count overflows
            "\x19\x01"s,                              // a number cut short
@@ -156,8 +156,8 @@ TEST(CheckCbor, RefusesWhatAParserShouldNotSee) {
   }
 }
 
-// Whatever passes the check parses without an exception other than for its meaning, and whatever the bytes,
-// nothing crashes.
+// Bytes that pass the check parse without an exception, except one about their meaning; and no bytes crash
+// the parser.
 TEST(CheckCbor, RandomDamageIsEitherRefusedOrParsesCleanly) {
   const auto seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -171,7 +171,7 @@ TEST(CheckCbor, RandomDamageIsEitherRefusedOrParsesCleanly) {
     }
     if (!check_cbor(bytes)) continue;
     ++passed;
-    // Only a map's key that is no string is left for the parser to refuse.
+    // Only a map's key that is not a string is left for the parser to refuse.
     EXPECT_NO_THROW((void)json::from_cbor(bytes, true, false));
   }
   EXPECT_GT(passed, 100);

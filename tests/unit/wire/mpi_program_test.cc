@@ -7,7 +7,7 @@
 namespace muster::wire {
 namespace {
 
-TEST(MpiProgram, IsKnownByItsLibrary) {
+TEST(MpiProgram, IsRecognizedByItsLibrary) {
   EXPECT_EQ(mpi_of_library("libmpi.so.40"), Mpi::kPmix);
   EXPECT_EQ(mpi_of_library("libmpi_mpifh.so.40"), Mpi::kPmix);
   EXPECT_EQ(mpi_of_library("libmpi.so.12"), Mpi::kPmi) << "Intel's, and MPICH's elsewhere";
