@@ -66,7 +66,7 @@ TEST_F(DockerLaunch, AnImageWithoutGlibcIsRefusedInOneLine) {
   engine().printed_by({"import", file, "empty"});
   run_ = launched({"--image", "empty", "--nodes", "2", "--gpus-per-node", "1"}, {"true"});
   EXPECT_EQ(run_->exit_code(), 125) << run_->err();
-  EXPECT_EQ(count_in(run_->err(), "the image has no glibc: use one made from Debian"), 1) << run_->err();
+  EXPECT_EQ(count_in(run_->err(), "the image has no glibc: use an image based on Debian"), 1) << run_->err();
 }
 
 TEST_F(DockerLaunch, TheJobsDirectoriesAreSeenByItsRanks) {
@@ -459,7 +459,7 @@ TEST_F(DockerLaunch, NoNetworkThatIsFreeIsSaidWithWhatToDo) {
 TEST_F(DockerLaunch, WhatTheEngineRefusesEndsTheLaunchWith125) {
   const std::vector<std::pair<Words, Words>> cases = {
       {{"--gpus", "1"}, {"could not select device driver", "NVIDIA Container Toolkit"}},
-      {{"--container-arg", "ulimit=nofile=2000000000"}, {"leave the ulimit out"}},
+      {{"--container-arg", "ulimit=nofile=2000000000"}, {"leave out the ulimit"}},
       {{"--container-arg", "runtime=fast"}, {"check the runtime's name"}},
       {{"--mount", "/nowhere/at/all:/data"}, {"bind source path does not exist", "make it"}},
   };
@@ -482,7 +482,7 @@ TEST_F(DockerLaunch, LockedMemoryIsUnlimitedOrRefusedWithWhatToDo) {
     EXPECT_EQ(run_->out(), "unlimited\n") << run_->err();
   } else {
     EXPECT_EQ(code, 125) << run_->err();
-    EXPECT_EQ(count_in(run_->err(), "the engine may not set such a limit: leave the ulimit out"), 1)
+    EXPECT_EQ(count_in(run_->err(), "the engine may not set such a limit: leave out the ulimit"), 1)
         << run_->err();
     EXPECT_THAT(engine().containers(), IsEmpty());
   }

@@ -40,8 +40,7 @@ TEST_F(LaunchLogs, WhatAHostPrintedUntilItWasCutOffIsAtTheLaunchersSideAndSoIsAl
   const std::string before = file_of(2, log);
   lab_->isolate(2);
   EXPECT_EQ(run_->exit_code(), 0) << run_->err();
-  EXPECT_THAT(run_->err(),
-              HasSubstr("node2: it was lost, and what its ranks printed last may be missing here"));
+  EXPECT_THAT(run_->err(), HasSubstr("node2: it was lost; the last output of its ranks may be missing here"));
   EXPECT_THAT(run_->err(), HasSubstr(" on h2\n"));
   const std::string here = file_of(0, log);
   EXPECT_TRUE(file_of(2, log).starts_with(here)) << here;

@@ -320,7 +320,7 @@ std::string launch_with_agent_that(const ScratchDirectory& scratch, const std::s
 
 TEST(LaunchVerdict, SaysWhyItKilledAnAgent) {
   const std::pair<const char*, const char*> deeds[] = {
-      {"os.write(fd, b'x' * 1000)", "node0 was lost: its agent sent what cannot be read: "},
+      {"os.write(fd, b'x' * 1000)", "node0 was lost: its agent sent an unreadable frame: "},
       {"os.close(fd)", "node0 was lost: its agent closed its connection"},
       {"os.kill(os.getpid(), signal.SIGKILL)", "node0 was lost: its agent was killed by SIGKILL"}};
   for (const auto& [deed, cause] : deeds) {

@@ -293,7 +293,7 @@ TEST_F(LaunchLogs, AnswerWrongUseInOneLine) {
       {{"--tail", "all"}, "launch: --tail: all is not a number of lines: give 0 or more\n"},
       {{"--rank", "x"}, "launch: --rank: x is not a list of numbers: give them as 0,4-7\n"},
       {{"--since", "soon"},
-       "launch: --since: soon is neither a duration nor a time: give one such as 90s, 10m, 2h, 1d or "
+       "launch: --since: soon is neither a duration nor a time: give 90s, 10m, 2h, 1d or "
        "2026-05-01T12:30\n"},
       {{"--folow"}, "launch: --folow: not a flag of launch logs: did you mean --follow?\n"}};
   for (const auto& [flags, message] : wrong) {

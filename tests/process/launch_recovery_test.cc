@@ -51,8 +51,7 @@ TEST(LaunchRecovery, AnElasticJobGoesOnWithTheNodesThatLive) {
 TEST(LaunchRecovery, EndsWithTheCulpritsCodeWhenNothingIsGained) {
   LaunchRun run({"--max-restarts", "9", "--restart-delay", "0.05", "sh", "-c", "exit 3"});
   EXPECT_EQ(run.exit_code(), 3);
-  EXPECT_THAT(run.err(),
-              HasSubstr("2 of 9 restarts used; not tried again: the same failure 3 times in a row"));
+  EXPECT_THAT(run.err(), HasSubstr("2 of 9 restarts used; not retried: the same failure 3 times in a row"));
   EXPECT_EQ(run.report()["class"], "exit");
   EXPECT_EQ(run.report()["gave_up"], "no_progress");
   EXPECT_EQ(run.report()["culprit"]["exit_code"], 3);
@@ -62,7 +61,7 @@ TEST(LaunchRecovery, EndsWithTheCulpritsCodeWhenNothingIsGained) {
 TEST(LaunchRecovery, WhatFailsBeforeItsFirstStepWithTheSameTextIsTriedOnceMore) {
   LaunchRun run({"--max-restarts", "9", "--", "python3", "-c", "import no_such_module"});
   EXPECT_EQ(run.exit_code(), 1);
-  EXPECT_THAT(run.err(), HasSubstr("1 of 9 restarts used; not tried again: the same failure twice within 30 "
+  EXPECT_THAT(run.err(), HasSubstr("1 of 9 restarts used; not retried: the same failure twice within 30 "
                                    "s and before a step was reported"));
   EXPECT_EQ(run.report()["gave_up"], "no_progress");
   EXPECT_EQ(run.report()["restarts"], 1);
@@ -76,7 +75,7 @@ TEST(LaunchRecovery, WhatItsErrorFileCallsFinalIsNotTriedAgain) {
                  R"(echo '{"message": "no such layer", "final": true}' > $TORCHELASTIC_ERROR_FILE; exit 3)"});
   EXPECT_EQ(run.exit_code(), 3);
   EXPECT_THAT(run.err(),
-              HasSubstr("0 of 9 restarts used; not tried again: the program reported a permanent error"));
+              HasSubstr("0 of 9 restarts used; not retried: the program reported a permanent error"));
   EXPECT_EQ(run.report()["restarts"], 0);
 }
 
@@ -109,7 +108,7 @@ TEST(LaunchRecovery, ARestartThatCannotBeginIsTriedAgainUntilItCan) {
 TEST(LaunchRecovery, WrongUseOfTheProgramIsNotTriedAgain) {
   LaunchRun run({"--max-restarts", "9", "sh", "-c", "echo usage >&2; exit 2"});
   EXPECT_EQ(run.exit_code(), 2);
-  EXPECT_THAT(run.err(), HasSubstr("0 of 9 restarts used; not tried again: exit code 2 within 10 s"));
+  EXPECT_THAT(run.err(), HasSubstr("0 of 9 restarts used; not retried: exit code 2 within 10 s"));
   EXPECT_EQ(run.report()["restarts"], 0);
   EXPECT_TRUE(run.report()["gave_up"].is_null());
 }

@@ -85,7 +85,7 @@ TEST_F(CharLm, CheckpointsOfAnotherModelAreRefusedOnceAndByOneRank) {
   EXPECT_EQ(other.exit_code(), 1) << other.err();
   EXPECT_EQ(other.report()["restarts"], 0);
   EXPECT_EQ(other.report()["culprit"]["rank"], 0) << "it has said why";
-  EXPECT_THAT(other.err(), HasSubstr("not tried again: the program reported a permanent error"));
+  EXPECT_THAT(other.err(), HasSubstr("not retried: the program reported a permanent error"));
   EXPECT_THAT(other.err(), Not(HasSubstr("cannot use the checkpoint")));
   int told = 0;
   std::istringstream lines(other.err());

@@ -8,7 +8,7 @@ namespace muster::launcher {
 
 namespace {
 
-// `source` may be what sh has to expand.
+// sh expands `source`.
 std::string mount_word(std::string_view type, const std::string& source, const std::string& destination,
                        bool read_only) {
   return fmt::format("--mount=type={},source={},target={}{}", type, source, destination,
@@ -24,7 +24,7 @@ std::vector<std::string> limits(const ContainerOptions& options) {
     words.insert(words.end(), {fmt::format("--memory={}", options.memory_bytes),
                                fmt::format("--memory-swap={}", options.memory_bytes)});
   if (options.cpus > 0) words.push_back(fmt::format("--cpus={:g}", options.cpus));
-  if (!options.gpus.empty())  // what has commas is a CSV field in quotes
+  if (!options.gpus.empty())  // a value with commas must be a quoted CSV field
     words.push_back(options.gpus.contains(',') ? fmt::format(R"(--gpus=\"{}\")", options.gpus)
                                                : "--gpus=" + options.gpus);
   if (options.read_only) words.insert(words.end(), {"--read-only", "--tmpfs=/tmp", "--tmpfs=/run"});
@@ -82,7 +82,7 @@ std::string pull_script(std::string_view image) {
   return fmt::format("exec docker pull -q \"{}\"", image);
 }
 
-// Chosen by labels: another incarnation may have the name by now.
+// Finds it by labels: another incarnation may have the name by now.
 std::string kill_container_script(const Plan& plan, AgentId agent) {
   return fmt::format(
       R"sh(docker ps -q {} --filter "label={}={}" | while read -r i; do docker kill $i; done)sh",

@@ -1,4 +1,4 @@
-// What is asked of a host's shell where agents run in containers of the host's own engine: scripts as in
+// Scripts for a host's shell if agents run in containers of the host's own Docker engine: as in
 // host_script.h, with `docker`. Pure.
 #pragma once
 
@@ -11,16 +11,16 @@
 
 namespace muster::launcher {
 
-// `module_in_container`: where the agent looks for its TLS module. The agent's own files are checked as by
-// start_script(), and are seen in the container.
+// `module_in_container`: the path where the agent looks for its TLS module. Checks the agent's files as
+// start_script() does, and mounts them into the container.
 std::string start_container_script(const Plan& plan, AgentId agent, const AgentPlace& place,
                                    const std::string& module_in_container,
                                    const std::vector<std::string>& arguments);
 std::string pull_script(std::string_view image);
-// Kills the container of this incarnation, if it runs; one of the same name with another incarnation stays.
+// Kills the container of this incarnation, if it runs; leaves other incarnations with the same name alone.
 std::string kill_container_script(const Plan& plan, AgentId agent);
-// Answers as `agent --sweep` does. Containers of `below`'s incarnation and newer ones are none of those; of
-// none where it is 0.
+// Prints the same as `agent --sweep`. Only containers of incarnations below `below`'s count as leftovers; all
+// containers if it is 0.
 std::string sweep_container_script(const Plan& plan, AgentId below, bool kill);
 
 }  // namespace muster::launcher

@@ -91,24 +91,24 @@ std::string hostname_of(NodeId node) {
   return fmt::format("node{}", node);
 }
 
-// What to do about a message that has any of the parts.
+// Advice for a message that contains any of the parts.
 struct Advice {
   std::vector<std::string_view> parts;
   const char* text;
-  bool lasting = true;  // the same would be refused again, unless somebody does it
+  bool lasting = true;  // a retry would be refused, too, until somebody follows the advice
 };
 
 const Advice* advice_for(std::string_view message) {
   static const std::vector<Advice> kAll = {
       {{"could not select device driver"},
-       "the engine has no GPU driver: install the NVIDIA Container Toolkit there, or leave --gpus out"},
+       "the engine has no GPU driver: install the NVIDIA Container Toolkit there, or leave out --gpus"},
       {{"RLIMIT", "rlimit"},
-       "the engine may not set such a limit: leave the ulimit out, or raise the engine's own"},
+       "the engine may not set such a limit: leave out the ulimit, or raise the engine's own limit"},
       {{"could not find an available", "all predefined address pools have been fully subnetted"},
-       "remove networks that nobody uses, `docker network prune`, or give --network NAME",
+       "remove unused networks with `docker network prune`, or give --network NAME",
        false},
       {{"is already in use by container"}, "remove or rename that container", false},
-      {{"bind source path does not exist"}, "make it, or mount another one"},
+      {{"bind source path does not exist"}, "create it, or mount another directory"},
       {{"no such image", "No such image", "manifest unknown", "not found: manifest"},
        "check the image's name and tag"},
       {{"unauthorized", "authentication required", "no basic auth credentials", "access denied",
@@ -117,14 +117,14 @@ const Advice* advice_for(std::string_view message) {
       {{"permission denied while trying to connect to the"}, "join the group docker there"},
       {{"Cannot connect to the Docker daemon"}, "start it there: `systemctl start docker`", false},
       {{"docker: not found", "docker: command not found"}, "install Docker there"},
-      {{"Range of CPUs"}, "give --cpus as many as the machine has, at most"},
+      {{"Range of CPUs"}, "give --cpus at most the machine's number of cores"},
       {{"no such host", "dial tcp", "i/o timeout"},
-       "check the registry's name and the network, or bring the image by `docker load`",
+       "check the registry's name and the network, or load the image with `docker load`",
        false},
       {{"unknown runtime", "Unknown runtime"}, "check the runtime's name"},
       {{"exec /muster/bin/agent: no such file", "exec user process caused: no such file"},
-       "the image has no glibc: use one made from Debian, Ubuntu or the like, not Alpine"},
-      {{"exec format error"}, "the image is of another processor: use one of this machine's"},
+       "the image has no glibc: use an image based on Debian, Ubuntu or similar, not Alpine"},
+      {{"exec format error"}, "the image is for another processor: use an image for this machine's"},
       {{"unable to find user", "unable to find group"}, "give --container-user UID:GID"},
       {{"GLIBC_"}, "the image's C library is older than Muster needs: use a newer image"},
       {{"GLIBCXX_"}, "the image's libstdc++ is older than Muster needs: use a newer image"}};
@@ -162,7 +162,7 @@ std::string container_body(const Plan& plan, AgentId agent, const std::vector<st
   }
   std::vector<std::string> command{kAgentInContainer};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  // The agent's frames go by stdout at first: the engine would keep them.
+  // The agent first sends frames over stdout, which the engine must not log.
   Json host = {{"AutoRemove", true},
                {"LogConfig", {{"Type", "none"}}},
                {"NetworkMode", network},

@@ -1,4 +1,4 @@
-// Exclusion: a node that was lost twice within a window is left out for a while.
+// Exclusion: a node that was lost twice within a window is not used for a while.
 //
 // Pure; times are passed in.
 #pragma once
@@ -10,8 +10,8 @@
 namespace muster::launcher {
 
 struct ExclusionLimits {
-  Duration window{};     // between two losses that lead to an exclusion
-  Duration exclusion{};  // so long, from the last loss on
+  Duration window{};     // longest time between two losses that lead to an exclusion
+  Duration exclusion{};  // its length, from the last loss on
 };
 
 // `losses`: oldest first; the last two count.

@@ -51,7 +51,7 @@ FleetDecisions Fleet::drop(NodeId id, TimePoint lost_at, const std::string& why,
   return take_decisions();
 }
 
-// The node's silence counts from this moment on.
+// Lets the node's silence count from `from` on.
 void Fleet::listen_for(NodeId id, TimePoint from) {
   Node& node = at(id);
   auto place = order_.extract({node.silent_since(), id});
@@ -65,19 +65,19 @@ void Fleet::listen_for(NodeId id, TimePoint from) {
   order_.insert(std::move(place));
 }
 
-// A late connection of an agent that was replaced or killed is of no use, nor is an agent's second one.
+// Refuses a late connection of an agent that was replaced or killed, and the second connection of an agent.
 void Fleet::handle(const AgentConnected& event, TimePoint now) {
   Node* const node = find(event.agent);
   if (node == nullptr || node->presence != Presence::kComing || !node->process || node->connection)
-    return decide(CloseConnection{event.connection}, "its agent is not waited for");
+    return decide(CloseConnection{event.connection}, "its agent is not expected");
   node->connection = event.connection;
   if (limits_.starts_are_watched) listen_for(event.agent.node, now);
-  decide(AcceptConnection{event.agent, event.connection}, "its agent was started and is waited for");
+  decide(AcceptConnection{event.agent, event.connection}, "its agent was started and is expected");
 }
 
-// The end of the agent's process tells more than the end of its connection, and mostly follows at once: the
-// kernel closes a process's connections a moment before it tells of the end. If the process has ended first,
-// all that it had sent has now been read.
+// The end of the agent's process says more than the end of its connection, and usually follows at once: the
+// kernel closes a process's connections a moment before it reports the end. If the process has ended already,
+// all that it sent has now been read.
 void Fleet::handle(const ConnectionClosed& event, TimePoint now) {
   Node* const node = find(event.agent);
   if (node == nullptr || node->connection != event.connection) return;
@@ -85,9 +85,9 @@ void Fleet::handle(const ConnectionClosed& event, TimePoint now) {
   if (!node->ends_since) node->ends_since = now;
   if (!node->process) return lose(event.agent.node, now);
   if (releasing_) return;
-  // An agent without a connection is of no use, and must not go on by itself beside its successor.
+  // An agent without a connection is useless, and must not run in parallel to its successor.
   if (event.unreadable.empty()) return half_gone_.push_back({event.agent, now});
-  kill_for(event.agent, *node, "sent what cannot be read: " + event.unreadable);
+  kill_for(event.agent, *node, "sent an unreadable frame: " + event.unreadable);
 }
 
 void Fleet::handle(const ProcessEnded& event, TimePoint now) {
@@ -151,7 +151,8 @@ bool Fleet::is_named(const Leftover& left) const {
          });
 }
 
-// Their pids may come again. What a living agent has named need not be among what is seen.
+// Forgets ended processes, as their pids may be reused. Keeps what living agents have reported: a look may
+// not show it.
 void Fleet::forget_ended(const std::vector<Leftover>& left) {
   for (auto& [id, pids] : named_) {
     if (alive(id)) continue;
@@ -195,7 +196,8 @@ void Fleet::check_silence(TimePoint now) {
     const std::string how = fmt::format("its agent {} for {:g} s",
                                         node.presence == Presence::kComing ? "did not appear" : "was silent",
                                         in_seconds(limits_.silence));
-    // Failures elsewhere after the agent's last sign of life may all come of its loss, which is dated there.
+    // Failures elsewhere after the agent's last sign of life may result from its loss, so the loss is dated
+    // then.
     const TimePoint last_heard = std::max(node.last_heard, forgiven_);
     const bool had_joined = node.presence == Presence::kThere;
     FleetDecisions decisions = drop(id, last_heard, how, now);
@@ -229,7 +231,7 @@ void Fleet::kill_for(AgentId agent, Node& node, std::string why) {
 
 void Fleet::lose(NodeId id, TimePoint now) {
   const Node& node = at(id);
-  // A failure elsewhere, while the second end of the agent was waited for, came after the first end.
+  // The first end is the time of the loss: failures elsewhere between the two ends came after it.
   const TimePoint lost_at = node.ends_since.value_or(now);
   NodeLost lost{id, lost_at, node.how, node.end, node.presence == Presence::kThere};
   forget(id, lost_at);
@@ -237,8 +239,7 @@ void Fleet::lose(NodeId id, TimePoint now) {
   outcome_.news.emplace_back(std::move(lost));
 }
 
-// An agent that never came has taken nothing with it: its host may only be away for a while, and is not left
-// out for that.
+// An agent that never joined does not count towards exclusion: its host may only be unreachable for a while.
 void Fleet::forget(NodeId id, TimePoint lost_at) {
   Node& node = at(id);
   const bool had_joined = node.presence == Presence::kThere;

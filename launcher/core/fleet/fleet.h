@@ -1,12 +1,11 @@
-// The agents of a job: which nodes have one, in which incarnation, which agent is heard, when a node counts
-// as lost, and what its agent leaves behind.
+// The agents of a job: which nodes have one, in which incarnation, which agents the fleet listens to, when a
+// node counts as lost, and the leftovers of lost agents.
 //
-// Nodes come and go by number; nobody fixes how many. An agent has a process and a connection: when one of
-// the two has ended and the other has not, the agent is half gone, and the second end is not waited for long.
-// A silent agent is killed. Leftovers of lost agents are looked for until none is left; those that stay are
-// killed, and those that survive that are named. Which nodes take part in an attempt is the job's business
-// (job.h). Each event costs at most the logarithm of the number of nodes. One thread; performs nothing, reads
-// no clock.
+// Nodes are added by number, without a fixed count. An agent has a process and a connection. If only one of
+// the two has ended, the agent is half gone, and the fleet waits for the second end only kHalfGoneLimit. It
+// kills silent agents. It looks for leftovers of lost agents until none is left, kills those that stay, and
+// reports those that survive. The job decides which nodes take part in an attempt (job.h). Each event takes
+// at most the logarithm of the number of nodes. One thread; performs nothing, reads no clock.
 #pragma once
 
 #include <deque>
@@ -23,23 +22,23 @@
 namespace muster::launcher {
 
 struct FleetLimits {
-  Duration silence{};  // an agent that says nothing for so long is lost
-  // The bootstrap, which may take its time, says when an agent does not come: silence counts from its
-  // connection. Else it counts from the start.
+  Duration silence{};  // an agent that sends nothing for this long is lost
+  // True: silence counts from the agent's connection, because the bootstrap, which may take long, reports a
+  // failed start. False: silence counts from the start.
   bool starts_are_watched = false;
-  std::string version{};  // of Muster: an agent of another cannot be used
+  std::string version{};  // of Muster; agents of another version are refused
   ExclusionLimits exclusion{};
 };
 
 class Fleet {
  public:
-  // An agent that is half gone has so long for its second end, be it the process's or the connection's.
+  // How long the fleet waits for the second end of a half-gone agent: of its process or of its connection.
   static constexpr Duration kHalfGoneLimit = std::chrono::seconds(1);
-  // The guardian of an agent that has ended clears up within milliseconds; leftovers that outlive the agent
-  // this long have lost their guardian too, and are killed.
+  // The guardian of an ended agent clears up within milliseconds. Leftovers that outlive the agent by this
+  // time have lost their guardian, too; the fleet kills them.
   static constexpr Duration kLeftoverLimit = std::chrono::seconds(2);
-  // Leftovers that live on so long after they were first killed cannot be killed, and are looked for less
-  // often.
+  // Leftovers that are alive this long after the first kill count as unkillable; the fleet looks for them
+  // less often.
   static constexpr Duration kUnkillableLimit = std::chrono::seconds(1);
   static constexpr Duration kCheckPeriod = std::chrono::milliseconds(20);
   static constexpr Duration kUnkillableCheckPeriod = std::chrono::seconds(1);
@@ -50,37 +49,36 @@ class Fleet {
   };
   explicit Fleet(FleetLimits limits) : limits_(std::move(limits)) {}
 
-  // What is decided about one event: AgentConnected, ConnectionClosed, ProcessEnded, AgentSaid or
-  // LeftoversSeen.
+  // Decides about one event: AgentConnected, ConnectionClosed, ProcessEnded, AgentSaid or LeftoversSeen.
   template <class Event>
   Outcome on(const Event& event, TimePoint now) {
     handle(event, now);
     return std::exchange(outcome_, {});
   }
-  // What is decided about all that is due at `now`. `noticed_late`: the launcher could hear nobody for a
-  // while, so that no agent's silence before `now` counts.
+  // Decides about everything due at `now`. `noticed_late`: the launcher could not receive for a while;
+  // silence before `now` does not count.
   Outcome on_time(TimePoint now, bool noticed_late);
   std::optional<TimePoint> next_deadline() const;
-  // The launcher listened to nobody for this time, which is no part of any agent's silence.
+  // The launcher did not receive for this time; it does not count as silence of agents.
   void slept(Duration time) { slept_ += time; }
 
-  // The job may use this node from now on; the node has no agent yet.
+  // Adds a node that the job may use from now on; it has no agent yet.
   void add(NodeId node);
-  // Starts the next incarnation of the agent of a node that has none.
+  // Starts the next incarnation of the agent, on a node that has none.
   FleetDecisions hire(NodeId node, TimePoint now, std::string reason);
-  // Kills the node's agent, and counts the node as lost at `lost_at`. The caller knows: no NodeLost follows.
+  // Kills the node's agent, and counts the node as lost at `lost_at`. No NodeLost follows: the caller knows.
   FleetDecisions drop(NodeId node, TimePoint lost_at, const std::string& why, TimePoint now);
-  // Leftovers of which LeftoversRemain was told are not waited for any more, now and after later losses.
+  // Stops waiting for the leftovers of LeftoversRemain, now and after later losses.
   void leave_leftovers_behind();
-  // The job is over: no agent's end counts as a loss for exclusion any more.
+  // The job is over: the end of an agent no longer counts towards exclusion.
   void release() { releasing_ = true; }
 
-  // kAbsent: the node has no agent. kComing: one was started. kThere: it has said Hello.
+  // kAbsent: the node has no agent. kComing: an agent was started. kThere: the agent has sent Hello.
   enum class Presence { kAbsent, kComing, kThere };
   Presence presence(NodeId node) const { return at(node).presence; }
   Incarnation incarnation(NodeId node) const { return at(node).incarnation; }  // of its newest agent
   bool alive(NodeId node) const { return presence(node) != Presence::kAbsent; }
-  // Whether this agent is heard: it is its node's newest incarnation, and the node is not lost.
+  // Whether messages of this agent count: it is its node's newest incarnation, and the node is not lost.
   bool listens_to(AgentId agent) const;
   bool heard_since(AgentId agent, TimePoint when) const {
     return listens_to(agent) && at(agent.node).last_heard > when;
@@ -93,9 +91,9 @@ class Fleet {
   std::size_t size() const { return nodes_.size(); }
   std::size_t alive_count() const { return nodes_.size() - absent_.size(); }
   std::size_t there_count() const { return there_count_; }
-  // Whether any rank's output waits, as the agents last said. Takes time for each node.
+  // Whether any rank's output waits, according to the agents' last reports. Takes time for each node.
   bool output_waits() const;
-  // Whether the node is left out for a while because it was lost too often; all nodes that are.
+  // Whether the node is excluded because it was lost too often; and all nodes that are.
   bool excluded(NodeId node, TimePoint now) const;
   std::vector<NodeId> excluded(TimePoint now) const;
   std::optional<ConnectionId> connection_of(NodeId node) const { return at(node).connection; }
@@ -105,7 +103,7 @@ class Fleet {
   void fields(Archive& archive) {
     archive(nodes_, forgiven_, slept_, half_gone_, leftovers_, named_, left_behind_, releasing_);
   }
-  // These fields were read: what follows from them follows. False if no fleet has them.
+  // Call after reading the fields: derives the others. False if the fields are inconsistent.
   bool restored();
 
  private:
@@ -118,25 +116,26 @@ class Fleet {
     Duration slept{};   // slept_ at last_heard
     std::string how{};  // how the agent's process ended
     AgentEnd end = AgentEnd::kOther;
-    std::string killed_for{};               // why the fleet killed the agent; empty: it did not
+    std::string killed_for{};               // why the fleet killed the agent; empty if it did not
     std::optional<TimePoint> ends_since{};  // when the first of its process and its connection ended
-    std::vector<TimePoint> losses{};        // of agents that had joined
-    bool output_waits = false;              // some rank's, as the agent last said
+    std::vector<TimePoint> losses{};        // only losses of agents that had joined
+    bool output_waits = false;              // of some rank, according to the agent's last report
 
-    // Less the time that the launcher slept, so that the earliest is the one whose silence ends first.
+    // Without the time that the launcher slept: the node with the earliest value reaches the silence limit
+    // first.
     TimePoint silent_since() const { return last_heard - slept; }
   };
   struct HalfGone {
     AgentId agent;
     TimePoint since;
   };
-  // Its node, if that is known, and its pid: two hosts may have the same pid.
+  // The node, if known, and the pid: two hosts may use the same pid.
   using Process = std::pair<std::optional<NodeId>, std::int32_t>;
-  struct Leftovers {  // while the end of lost agents' leftovers is waited for
+  struct Leftovers {  // while the fleet waits for the end of leftovers
     TimePoint since;  // the newest loss
     std::optional<TimePoint> look_at;
-    bool told = false;            // LeftoversRemain was told
-    std::set<Process> told_of{};  // also from before the newest loss
+    bool told = false;            // LeftoversRemain was sent
+    std::set<Process> told_of{};  // including those before the newest loss
   };
 
   void handle(const AgentConnected& event, TimePoint now);
@@ -177,17 +176,17 @@ class Fleet {
   std::set<NodeId> often_lost_;  // twice or more
   std::size_t there_count_ = 0;
   std::size_t process_count_ = 0;
-  std::set<std::pair<TimePoint, NodeId>> order_;  // nodes that are listened for, by silent_since()
+  std::set<std::pair<TimePoint, NodeId>> order_;  // nodes whose silence is watched, by silent_since()
   TimePoint forgiven_;                            // silence before this moment does not count
-  Duration slept_{};                              // time in all in which the launcher listened to nobody
+  Duration slept_{};                              // total time in which the launcher did not receive
   std::deque<HalfGone> half_gone_;
   std::optional<Leftovers> leftovers_;
-  // Leftovers for whose end nobody waits: their pids, by the node whose agent has named them; and those that
-  // were left behind.
+  // Leftovers that the fleet does not wait for: the pids that a node's agent has reported, and those left
+  // behind.
   std::map<NodeId, std::set<std::int32_t>> named_;
   std::set<Process> left_behind_;
   bool releasing_ = false;
-  Outcome outcome_;  // of the event at hand
+  Outcome outcome_;  // of the current event
 };
 
 }  // namespace muster::launcher

@@ -1,8 +1,8 @@
-// What can happen to the agents of a job, what is decided about them, and what a job hears of that: plain
-// values, in and out of fleet.h.
+// The events of a job's agents, the actions that the fleet decides on, and its news for the job: plain
+// values, for fleet.h.
 //
-// An agent is named by its node and its incarnation. Whatever comes from an earlier incarnation than the
-// node's newest is stale: Fleet::listens_to() tells, and neither fleet nor job makes anything of it.
+// Node and incarnation name an agent. Messages of earlier incarnations than the node's newest are stale
+// (Fleet::listens_to()); fleet and job ignore them.
 #pragma once
 
 #include <optional>
@@ -29,28 +29,28 @@ struct AgentConnected {
 struct ConnectionClosed {
   AgentId agent;
   ConnectionId connection;
-  std::string unreadable{};  // what was wrong with a frame, if that closed the connection; else empty
+  std::string unreadable{};  // the error in a frame that closed the connection; else empty
 };
-// What is known of an agent's end besides its words.
+// The kind of an agent's end.
 enum class AgentEnd {
   kOther,
-  kRefused,      // it could not be started, and the same would be refused again
-  kOutOfMemory,  // the kernel has killed it for want of memory
+  kRefused,      // it could not be started, and a retry would be refused, too
+  kOutOfMemory,  // the kernel killed it because memory ran out
 };
 struct ProcessEnded {  // an agent's process has ended, or could not be started
   AgentId agent;
   std::string how;  // "its agent was killed by SIGKILL"
   AgentEnd end = AgentEnd::kOther;
 };
-struct AgentSaid {  // the message's times have been translated to the launcher's clock
+struct AgentSaid {  // the message's times are on the launcher's clock
   AgentId agent;
   Attempt attempt;
   wire::ToLauncher message;
-  std::optional<TimePoint> heard_at{};  // if it was held since (held_reports.h)
+  std::optional<TimePoint> heard_at{};  // if it was held back (held_reports.h)
 };
-struct LeftoversSeen {  // what lost and killed agents left; `left` empty: nothing
+struct LeftoversSeen {  // the leftovers of lost and killed agents; `left` empty: none
   std::vector<Leftover> left{};
-  bool killed = false;  // these processes have just been killed (once more)
+  bool killed = false;  // these processes were just killed, maybe repeatedly
 };
 using FleetEvent = std::variant<AgentConnected, ConnectionClosed, ProcessEnded, AgentSaid, LeftoversSeen>;
 
@@ -61,7 +61,7 @@ struct StartAgent {
 struct KillAgent {  // by SIGKILL
   AgentId agent;
 };
-struct AcceptConnection {  // from now on its frames are read
+struct AcceptConnection {  // read its frames from now on
   AgentId agent;
   ConnectionId connection;
 };
@@ -78,9 +78,9 @@ struct FleetDecision {
 using FleetDecisions = std::vector<FleetDecision>;
 
 // ---- News, for the job ----
-struct NodeJoined {  // the node's agent has said Hello, and can be used
+struct NodeJoined {  // the node's agent has sent Hello, and can be used
   NodeId node;
-  std::string host;                    // as it names itself
+  std::string host;                    // the host's own name
   std::vector<std::string> addresses;  // of its host (wire::Hello)
   std::string machine;
 };
@@ -89,12 +89,12 @@ struct NodeLost {
   TimePoint at;                     // the agent's end, or its last sign of life if it fell silent
   std::string how;                  // "its agent was killed by SIGKILL"
   AgentEnd end = AgentEnd::kOther;  // as of ProcessEnded
-  bool had_joined = false;          // its agent had said Hello
+  bool had_joined = false;          // its agent had sent Hello
 };
 struct LeftoversGone {};  // no process of a lost or killed agent is left
-// Some were killed and live on: LeftoversGone may never come. Told again when others turn out to live on.
+// Some leftovers survived a kill: LeftoversGone may never come. Sent again if more turn out to survive.
 struct LeftoversRemain {
-  std::vector<Leftover> left;  // those of which it was not told yet
+  std::vector<Leftover> left;  // only those not reported before
 };
 using FleetNews = std::variant<NodeJoined, NodeLost, LeftoversGone, LeftoversRemain>;
 

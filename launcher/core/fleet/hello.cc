@@ -8,7 +8,7 @@ namespace muster::launcher {
 
 namespace {
 
-// Its numbers, as far as there are any.
+// The numeric parts of the version, up to the first that is not a number.
 std::vector<std::uint32_t> numbers_of(std::string_view version) {
   std::vector<std::uint32_t> numbers;
   for (const std::string_view part : split(version, '.')) {

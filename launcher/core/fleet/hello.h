@@ -1,7 +1,7 @@
-// Whether an agent that says Hello is the one that was started: this node's, this incarnation, of the same
-// version of Muster. Pure.
+// Checks that an agent that sends Hello is the one that was started: the same node, incarnation and version
+// of Muster. Pure.
 //
-// What a mismatch leads to is decided by the caller. Frames of another protocol version are refused earlier
+// The caller decides what follows from a mismatch. Frames of another protocol version are refused earlier
 // (frame.h).
 #pragma once
 
@@ -18,8 +18,8 @@ struct ExpectedAgent {
   std::string_view version;  // this program's
 };
 
-// kInvalidArgument: another version; the message says which side is older and what to do. kFenced: another
-// incarnation, whose place is taken. kCorrupt: another node.
+// Errors: kInvalidArgument for another version (the message says which side is older, and what to do),
+// kFenced for an incarnation that was replaced, kCorrupt for another node.
 Status check_hello(const wire::Hello& hello, const ExpectedAgent& expected);
 
 }  // namespace muster::launcher

@@ -16,16 +16,15 @@ namespace {
 constexpr std::string_view kCache = "$HOME/.cache/muster/agent";
 constexpr int kSshFailed = 255;
 
-// Succeeds if the two files in the directory $d are the user's own and have this digest.
+// Succeeds if the user owns the two files in the directory $d, and they have this digest.
 std::string check_script(const AgentPlace& place) {
   return fmt::format(R"sh(test -O "$d" && test -O "$d/{0}" && test -O "$d/{1}" && )sh"
                      R"sh(test "$(cat "$d/{0}" "$d/{1}" 2>/dev/null | sha256sum)" = "{2}  -")sh",
                      kAgentFile, place.module, place.digest);
 }
 
-// The same without reading files that are still those found to be right: links to them were made then, and
-// they have not been written to since. Only what a shell does itself: a program started costs more than the
-// agent.
+// The same without reading files that passed an earlier check: the check made links to them, and they have
+// not been written since. Uses only shell built-ins: starting a program costs more than the agent.
 std::string quick_check_script(const AgentPlace& place) {
   return fmt::format(
       R"sh({{ test -O "$d" && test -O "$d/{0}" && test -O "$d/{1}" && )sh"
@@ -46,7 +45,7 @@ bool has_any(std::string_view text, std::initializer_list<std::string_view> part
   return std::ranges::any_of(parts, [text](std::string_view part) { return text.contains(part); });
 }
 
-// Of a host shell, all but the command.
+// The words of a host shell before the command.
 std::vector<std::string> words_of_shell(const RemoteOptions& options, const Host& host) {
   std::vector<std::string> words;
   if (options.bootstrap == BootstrapKind::kExec) {
@@ -66,7 +65,7 @@ std::vector<std::string> words_of_shell(const RemoteOptions& options, const Host
   return words;
 }
 
-// What to do about a message of ssh or of the loader.
+// Advice for a message of ssh or of the dynamic loader.
 std::string advice(const Host& host, std::string_view line) {
   const std::string address = address_of(host);
   if (has_any(line, {"Host key verification failed", "REMOTE HOST IDENTIFICATION HAS CHANGED"}))
@@ -104,8 +103,7 @@ std::string delivery_script(const AgentPlace& place) {
                      kCache, place.digest, check_script(place));
 }
 
-// The 22nd field of /proc/PID/stat is when the process started; the second, in parentheses, may hold
-// anything.
+// Field 22 of /proc/PID/stat is the start time of the process; field 2, in parentheses, may contain anything.
 std::string kill_script(std::int32_t pid, std::int64_t start_ticks) {
   return fmt::format(
       R"sh(read -r s < /proc/{0}/stat && set -- ${{s##*) }} && shift 19 && test $1 = {1} && kill -9 {0})sh",
@@ -132,9 +130,8 @@ std::vector<std::string> agent_shell(const RemoteOptions& options, const Host& h
   return words;
 }
 
-// rsync splits what stands behind -e into words, where two quotes within quotes are one; it adds the host's
-// name, which the shell has already, and the command, which has no word that a host's shell would change
-// (-s).
+// rsync splits the value of -e into words; two quotes within quotes are one quote. It appends the host's
+// name, which the script drops, and the command, where -s keeps the host's shell from changing words.
 std::vector<std::string> sync_command(const RemoteOptions& options, const Host& host,
                                       const std::string& directory) {
   std::string script = "shift; exec";
@@ -172,12 +169,13 @@ SyncFailure sync_failure(const Host& host, const std::string& directory, int exi
       exit_code == kNoSuchProgram || has_any(said, {"rsync: not found", "rsync: command not found",
                                                     "rsync: Command not found", "Unknown command: rsync"});
   if (lacks_rsync) {
-    failure.text += ": rsync is not found there (install it, or keep the directory where all hosts see it)";
+    failure.text += ": rsync is not found there (install it, or use a directory that all hosts share)";
     return failure;
   }
   failure.text += said.empty() ? fmt::format(": rsync ended with {}", exit_code) : ": " + one_line(said);
   const std::string todo = advice(host, said);
-  failure.text += fmt::format(" ({}--exclude {} leaves it out)", todo.empty() ? "" : todo + "; ", host.name);
+  failure.text +=
+      fmt::format(" ({}--exclude {} skips this host)", todo.empty() ? "" : todo + "; ", host.name);
   return failure;
 }
 

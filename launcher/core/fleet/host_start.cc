@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::string_view kAbsent = "muster-agent absent";
 
-// What ssh says that it would say again: of a name that nobody knows, a key that does not fit, a user who may
-// not log in. A host that boots refuses connections, and name servers may be away for a while.
+// Whether ssh would fail again: unknown name, wrong host key, login not allowed. A host that is booting
+// refuses connections, and name servers may be unreachable for a while: those are not lasting.
 bool is_lasting_ssh_failure(const HostStart::Failure& failure) {
   constexpr int kSshFailed = 255;
   if (failure.exit_code != kSshFailed) return false;
@@ -25,7 +25,7 @@ bool is_lasting_ssh_failure(const HostStart::Failure& failure) {
 
 }  // namespace
 
-// A container of this machine's engine has its image before the job starts.
+// Containers of this machine's engine need nothing here: their image is pulled before the job starts.
 HostStart::Step HostStart::first() const {
   const bool always = options_.in_containers() && options_.bootstrap != BootstrapKind::kDocker &&
                       options_.container.pull == Pull::kAlways;
@@ -38,13 +38,14 @@ std::optional<HostStart::Step> HostStart::on_line(std::string_view line) {
   if (!line.starts_with(kAbsent)) return std::nullopt;
   line.remove_prefix(kAbsent.size());
   const std::string_view machine = line.starts_with(' ') ? line.substr(1) : line;
-  if (delivered_) return on_failure({.what = "an agent was brought there, and cannot be used"}, 0);
+  if (delivered_) return on_failure({.what = "the agent was copied there, but cannot be used"}, 0);
   if (!machine.empty() && machine != machine_)
-    return on_failure({.what = fmt::format("it is of another kind, {}, than this machine, {}: install Muster "
-                                           "there, and give --remote-agent",
-                                           one_line(std::string(machine)), machine_),
-                       .refused = needed_},
-                      0);
+    return on_failure(
+        {.what = fmt::format("its architecture, {}, differs from this machine's, {}: install Muster there, "
+                             "and give --remote-agent",
+                             one_line(std::string(machine)), machine_),
+         .refused = needed_},
+        0);
   return Bring{Missing::kAgent};
 }
 
@@ -53,7 +54,8 @@ HostStart::Step HostStart::on_failure(const Failure& failure, double random) {
   if (lacks_image && options_.container.pull == Pull::kMissing && !pulled_) return Bring{Missing::kImage};
   const bool busy = failure.exit_code && is_busy(*failure.exit_code, failure.last_line);
   const auto pause = busy ? pause_before_next_try(++busy_count_, random) : std::nullopt;
-  // A container of this machine's engine has ended before its agent spoke; on a host much may pass.
+  // On this machine's engine the container ended before its agent spoke; on a host many failures are
+  // temporary.
   const bool for_good = options_.bootstrap == BootstrapKind::kDocker ||
                         (needed_ && options_.in_containers() && is_lasting_refusal(failure.last_line)) ||
                         (needed_ && is_lasting_ssh_failure(failure));

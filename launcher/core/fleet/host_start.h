@@ -1,7 +1,7 @@
-// What is done next to start an agent on a host, by what its host shells have said so far.
+// Decides the next step to start an agent on a host, from what its host shells have printed so far.
 //
-// A host that lacks the agent or its container's image gets it once; one whose sshd takes no more connections
-// just now is tried again a little later. Pure: the caller runs the shells, waits, and throws the dice.
+// Delivers a missing agent or container image once. Retries after a pause if the host's sshd accepts no more
+// connections for the moment. Pure: the caller runs the shells, waits, and provides the random numbers.
 #pragma once
 
 #include <optional>
@@ -16,37 +16,37 @@ namespace muster::launcher {
 
 class HostStart {
  public:
-  struct Start {       // runs the start script
-    Duration after{};  // so long from now
+  struct Start {       // run the start script
+    Duration after{};  // after this time
   };
   enum class Missing { kAgent, kImage };
-  struct Bring {  // to the host
+  struct Bring {  // deliver to the host
     Missing what = Missing::kAgent;
   };
-  struct Speak {  // the agent runs there
+  struct Speak {  // the agent runs there; begin the conversation
     AgentGreeting agent;
   };
   struct GiveUp {
-    std::string why;       // in one line, with what to do
-    bool refused = false;  // the same would be refused again, and the job end for that
+    std::string why;       // one line, with advice
+    bool refused = false;  // a retry would be refused, too; the job ends
   };
   using Step = std::variant<Start, Bring, Speak, GiveUp>;
 
-  // `machine`: what the agent that can be delivered runs on, as `uname -m` says it. `needed`: the job cannot
-  // do without this host.
+  // `machine`: the platform of the agent that can be delivered, as `uname -m` prints it. `needed`: the job
+  // cannot do without this host.
   HostStart(RemoteOptions options, Host host, std::string machine, bool needed)
       : options_(std::move(options)), host_(std::move(host)), machine_(std::move(machine)), needed_(needed) {}
 
   Step first() const;
-  // A line of what the start script's shell prints. Nothing: it is of the user's own start-up files.
+  // A line that the start script's shell printed. nullopt: it comes from the user's start-up files.
   std::optional<Step> on_line(std::string_view line);
   struct Failure {
     std::string what;
-    std::optional<int> exit_code{};  // of the shell, if it has ended
-    std::string last_line{};         // of its stderr
-    bool refused = false;            // as of GiveUp
+    std::optional<int> exit_code{};  // the shell's, if it has ended
+    std::string last_line{};         // the last line of its stderr
+    bool refused = false;            // as in GiveUp
   };
-  // The start, or what was to be brought, has failed. `random`: as of pause_before_next_try().
+  // The start or the delivery has failed. `random`: as for pause_before_next_try().
   Step on_failure(const Failure& failure, double random);
   Step on_brought(Missing what);
 

@@ -2,8 +2,8 @@
 
 namespace muster::launcher {
 
-// A first part with a dot or a colon in it, or localhost, is a registry; a colon behind the last slash begins
-// a tag, which a digest replaces.
+// A first part that has a dot or a colon, or is localhost, is a registry. A colon after the last slash begins
+// a tag; a digest replaces the tag.
 ImageName parse_image(std::string_view image) {
   ImageName name{.registry = "docker.io", .repository = std::string(image), .tag = "latest"};
   const std::size_t slash = image.find('/');

@@ -1,4 +1,4 @@
-// The name of a container's image, taken apart as Docker does it. Pure.
+// Splits the name of a container image as Docker does. Pure.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@ namespace muster::launcher {
 
 struct ImageName {
   std::string registry;    // "docker.io", "localhost:5000"
-  std::string repository;  // as a pull names it, with the registry if it was given
-  std::string tag;         // "latest", or "sha256:..." of a digest
+  std::string repository;  // the name for a pull, with the registry if it was given
+  std::string tag;         // "latest", or a digest, "sha256:..."
 };
 ImageName parse_image(std::string_view image);
 

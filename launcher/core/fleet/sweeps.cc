@@ -40,8 +40,7 @@ void Sweeps::begin(TimePoint now, Actions& actions) {
   finish_if_answered(now, actions);
 }
 
-// What has come up since a host was asked is asked at once: an answer from before may say that nothing is
-// left.
+// Asks at once about agents that ended after a host was asked: an older answer does not cover them.
 void Sweeps::ask_new_ones(Actions& actions) {
   for (const auto& [node, each] : nodes_) {
     if (each.ended <= look_->asked) continue;

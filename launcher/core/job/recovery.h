@@ -25,7 +25,7 @@ class Recovery {
     bool time_is_up = false;
   };
   struct Next {
-    Verdict verdict;  // final, if there is no restart
+    Verdict verdict;  // final, unless `restart` is set
     std::optional<RestartDecision> restart{};
   };
   explicit Recovery(const RestartLimits& limits) : policy_(limits) {}

@@ -55,7 +55,7 @@ std::string_view name_of_alternative(const Variant& value) {
 
 }  // namespace
 
-// Events without fields, and those whose fields stand in the record by their names.
+// Events without fields, and events whose fields are in the record under their names.
 template <class Empty>
   requires std::is_empty_v<Empty>
 void to_json(json& out, const Empty&) {
@@ -81,7 +81,7 @@ void to_json(json& out, const ProcessEnded& ended) {
   out = {{"agent", ended.agent}, {"how", ended.how}, {"end", ended.end}};
 }
 
-// Journals before that of `end` say whether the start was refused.
+// Older journals have `refused` instead of `end`.
 void from_json(const json& in, ProcessEnded& ended) {
   in.at("agent").get_to(ended.agent);
   in.at("how").get_to(ended.how);
@@ -110,7 +110,7 @@ namespace {
 template <std::size_t index = 0>
 Event event_named(std::string_view name, const json& fields) {
   if constexpr (index == std::variant_size_v<Event>) {
-    throw std::invalid_argument(fmt::format("no event is called '{}'", name));
+    throw std::invalid_argument(fmt::format("unknown event '{}'", name));
   } else {
     using Type = std::variant_alternative_t<index, Event>;
     if (name == name_of_type<Type>()) return fields.get<Type>();
@@ -118,15 +118,15 @@ Event event_named(std::string_view name, const json& fields) {
   }
 }
 
-// What the core takes for granted of events, as the performer sees to it.
+// Checks what the performer guarantees to the core about events.
 void check_event(const Event& event) {
   if (const auto* begun = std::get_if<AttemptBegun>(&event);
       begun != nullptr && begun->resume_step > std::numeric_limits<std::int64_t>::max())
-    throw std::out_of_range(fmt::format("{} is no step", *begun->resume_step));
+    throw std::out_of_range(fmt::format("{} is not a step", *begun->resume_step));
   if (const auto* added = std::get_if<NodesAdded>(&event)) {
     for (const NodesAdded::Node& each : added->nodes) {
       if (each.slots < 1 || each.slots > kMostWorkers)
-        throw std::out_of_range(fmt::format("{} is no number of slots", each.slots));
+        throw std::out_of_range(fmt::format("{} is not a number of slots", each.slots));
     }
   }
   const auto* said = std::get_if<AgentSaid>(&event);
@@ -156,8 +156,8 @@ std::string details_of(const BeginAttempt& action) {
 std::string details_of(const LookForCheckpoint& action) {
   return fmt::format("of attempt {}", action.attempt);
 }
-// Welcome says the same to every agent, as much as the workers' environment, of which nothing is to be
-// written.
+// Welcome has no digest: it is the same for every agent, and contains the workers' environment, which must
+// not be stored.
 std::string details_of(const Send& action) {
   if (std::holds_alternative<wire::Welcome>(action.message))
     return fmt::format("Welcome to node{}", action.node);

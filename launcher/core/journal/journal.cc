@@ -22,14 +22,14 @@ using nlohmann::json;
 
 namespace {
 
-// What decides something of the hosts, or stands in a verdict: a name and the slots of each.
+// The parts of hosts that affect decisions or appear in verdicts: name and slots.
 json hosts_of(const Plan& plan) {
   json hosts = json::array();
   for (const Host& host : plan.hosts) hosts.push_back({host.name, *host.slots});
   return hosts;
 }
 
-// The job's part travels as an agent is told of it.
+// Stores the job's part as the Welcome that agents get.
 json record_of(const Plan& plan) {
   wire::JobSpec job = plan.job;
   job.environment.clear();
@@ -61,7 +61,7 @@ Plan plan_from(const json& record) {
   plan.program_is_here = record.value("program_is_here", true);
   const json& hosts = record.at("hosts");
   if (hosts.size() > std::size_t{2 * kMostWorkers})
-    throw std::invalid_argument(fmt::format("its plan: hosts: there are {}", hosts.size()));
+    throw std::invalid_argument(fmt::format("its plan: hosts: {} are too many", hosts.size()));
   for (const json& each : hosts) {
     Host& host = plan.hosts.emplace_back();
     each.at(0).get_to(host.name);
@@ -94,10 +94,11 @@ class Replayer {
     replay_.version = head.at("version").get<std::string>();
   }
 
-  // False: there is a difference.
+  // Returns false at a difference.
   Expected<bool> take(const json& record) {
     if (const auto state = record.find("state"); state != record.end()) {
-      if (std::exchange(begun_, true)) return failure(ErrorCode::kCorrupt, "a state amid the events");
+      if (std::exchange(begun_, true))
+        return failure(ErrorCode::kCorrupt, "a state in the middle of the events");
       if (auto restored = restore(controller_, *state); !restored) return std::unexpected(restored.error());
       return true;
     }
@@ -122,16 +123,16 @@ class Replayer {
   }
 
  private:
-  // What the core takes for granted of the order of events and of their times, as the performer sees to it.
+  // Checks what the performer guarantees to the core about the order and times of events.
   Status check(const Event& event, TimePoint at) {
     if (std::holds_alternative<Began>(event) == std::exchange(begun_, true))
       return failure(ErrorCode::kCorrupt, "{}",
-                     replay_.event_count == 1 ? "the job has not begun" : "the job has begun before");
+                     replay_.event_count == 1 ? "the job has not begun" : "the job has already begun");
     const auto* second = std::get_if<SecondPassed>(&event);
     if (second == nullptr) return {};
     slept_ += at - second->due;
     if (at < second->due || slept_ > kMostSlept)
-      return failure(ErrorCode::kCorrupt, "it is not due, or the launcher slept for more than ten years");
+      return failure(ErrorCode::kCorrupt, "it is not due, or the launcher slept for over ten years");
     return {};
   }
   Error within_event(const Error& error) const {
@@ -140,8 +141,8 @@ class Replayer {
 
   Controller controller_;
   Replay replay_;
-  bool begun_ = false;  // by Began, or with a state
-  Duration slept_{};    // the launcher, in all
+  bool begun_ = false;  // by Began, or by a state
+  Duration slept_{};    // by the launcher, in total
 };
 
 }  // namespace
@@ -220,7 +221,7 @@ std::string replay_as_json(const Replay& replay) {
                                {"name", difference->name},
                                {"recorded", difference->recorded},
                                {"now", difference->replayed}};
-  // What workers wrote need not be UTF-8.
+  // Workers' texts may not be UTF-8.
   return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -1,8 +1,8 @@
-// What a launcher writes down of its job, so that the same can be decided again: the plan, then each event
-// that the core saw, with its time and what was decided.
+// A job's journal, from which the same decisions can be replayed: the plan, then each event that the core
+// handled, with its time and the decisions.
 //
-// A long journal goes on in a new file, which begins with the state of the core. Keys and what `--env` gave
-// are in neither. Pure: makes bytes.
+// A long journal continues in a new file that begins with the state of the core. Journals contain neither
+// keys nor values of `--env`. Pure: makes bytes.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ namespace muster::launcher {
 
 // The first bytes of a journal. `version`: of this program.
 std::string journal_head(const Plan& plan, std::string_view version);
-// These two are empty if the record would be longer than a journal's may be.
-// The state of the core after the events so far, for a file that goes on where another ended.
+// The next two return "" if the record would exceed kMaxRecordBytes.
+// The state of the core after the events so far, for a file that continues another.
 std::string journal_state(const Controller& controller);
 std::string journal_entry(const Event& event, TimePoint at, const Decisions& decisions);
 
 struct Replay {
-  std::string version;  // of the launcher that wrote the journal
+  std::string version;  // the version of the launcher that wrote the journal
   std::uint64_t event_count = 0;
   std::uint64_t decision_count = 0;
   bool torn = false;  // the launcher was killed while it wrote the last record
@@ -36,8 +36,8 @@ struct Replay {
   std::optional<Difference> first_difference{};
 };
 
-// Runs the events of a journal, which may be anybody's, through the same core, until it decides something
-// else. kCorrupt, in one short line: these bytes are no journal, or a damaged one.
+// Runs the events of an untrusted journal through the core, up to the first decision that differs. Errors:
+// kCorrupt, in one short line, if the bytes are not a journal, or damaged.
 Expected<Replay> replay(std::string_view bytes);
 
 std::string replay_as_text(const Replay& replay);

@@ -10,7 +10,7 @@ namespace muster::launcher {
 
 namespace {
 
-// Of a record's bytes: length, then checksum, as this machine writes numbers.
+// Length and checksum of a record, in this machine's byte order.
 struct Mark {
   std::uint32_t length = 0;
   std::uint32_t checksum = 0;
@@ -45,12 +45,12 @@ wire::Frame frame_from(const nlohmann::json& record) {
   wire::FrameReader reader;
   std::vector<wire::Frame> frames;
   const Status cut = reader.feed({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, frames);
-  if (!cut || frames.size() != 1) throw std::invalid_argument("no frame");
+  if (!cut || frames.size() != 1) throw std::invalid_argument("not a single frame");
   return std::move(frames.front());
 }
 
 Expected<RecordReader> RecordReader::open(std::string_view bytes) {
-  if (!bytes.starts_with(kJournalHead)) return failure(ErrorCode::kCorrupt, "no journal of this version");
+  if (!bytes.starts_with(kJournalHead)) return failure(ErrorCode::kCorrupt, "not a journal of this version");
   return RecordReader(bytes);
 }
 

@@ -1,7 +1,7 @@
-// The bytes of a journal: a line that names the format, then records, each a CBOR item behind its length and
-// checksum.
+// The bytes of a journal: a line that names the format, then records. Each record is a length, a checksum and
+// a CBOR item.
 //
-// A launcher that is killed leaves a torn record at the end, which is no error. Pure.
+// A launcher that is killed leaves a torn record at the end; that is not an error. Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,23 @@ namespace muster::launcher {
 constexpr std::string_view kJournalHead = "muster journal 1\n";
 constexpr std::size_t kMaxRecordBytes = std::size_t{32} << 20;
 
-// Appends the record to `out`; nothing, and returns false, if it has more than kMaxRecordBytes. Numbers in it
-// are whole, strings may be binary.
+// Appends the record to `out`. Returns false, and appends nothing, if it exceeds kMaxRecordBytes. Numbers
+// must be integers; strings may be binary.
 bool append_record(std::string& out, const nlohmann::json& record);
 
-// An encoded frame as a record holds it, and back. std::invalid_argument if it is not exactly one.
+// Converts an encoded frame to its form in a record, and back. Throws std::invalid_argument if it is not
+// exactly one frame.
 nlohmann::json frame_as_json(std::string_view frame);
 wire::Frame frame_from(const nlohmann::json& record);
 
-// Takes the bytes of a journal apart.
+// Splits the bytes of a journal into records.
 class RecordReader {
  public:
-  // kCorrupt if `bytes`, which are kept by the caller, do not begin with kJournalHead.
+  // `bytes` must outlive the reader. kCorrupt if they do not begin with kJournalHead.
   static Expected<RecordReader> open(std::string_view bytes);
-  // The next record; nothing at the end. kCorrupt, with the byte where it begins, if a record is damaged.
+  // The next record; nullopt at the end. kCorrupt, with its first byte, if a record is damaged.
   Expected<std::optional<nlohmann::json>> next();
-  // Whether the last record is torn, once next() has told the end.
+  // Whether the last record is torn. Valid once next() has returned nullopt.
   bool torn() const { return torn_; }
 
  private:

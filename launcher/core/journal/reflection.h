@@ -1,13 +1,13 @@
-// What the compiler knows of types and enumerations: their names, and how many enumerators there are.
+// Names of types and numbers of enumerators, from the compiler.
 //
-// Constants, safe in any thread. Says nothing about namespaces, nor about what a name means.
+// Constants, safe in any thread. Ignores namespaces.
 #pragma once
 
 #include <string_view>
 
 namespace muster::launcher {
 
-// Of a type, without its namespace: "AgentSaid".
+// The name of a type, without its namespace: "AgentSaid".
 template <class Type>
 constexpr std::string_view name_of_type() {
   std::string_view text = __PRETTY_FUNCTION__;  // "... [Type = muster::wire::Ping]", GCC: "[with ...; ...]"
@@ -23,7 +23,7 @@ constexpr bool is_enumerator() {
   return kText[kText.find("value = ") + 8] != '(';
 }
 
-// Of an enumeration whose enumerators are numbered from 0 without a gap.
+// The enumeration must number its enumerators from 0 without a gap.
 template <class Enum, int count = 0>
 constexpr int enumerator_count() {
   if constexpr (is_enumerator<static_cast<Enum>(count)>()) {

@@ -60,7 +60,7 @@ class Writer {
       return all;
     } else {
       Writer parts;
-      // Lists its fields for both ways; this way they stay as they are.
+      // fields() serves reading and writing; writing does not change them.
       if constexpr (requires { const_cast<Value&>(value).fields(parts); }) {
         const_cast<Value&>(value).fields(parts);
       } else {
@@ -93,7 +93,7 @@ class Reader {
       in.get_to(value);
     } else if constexpr (std::same_as<Value, std::mt19937_64>) {
       std::istringstream text(in.get<std::string>());
-      if (!(text >> value)) throw std::invalid_argument("numbers that are no state of a generator");
+      if (!(text >> value)) throw std::invalid_argument("not the state of a random generator");
     } else if constexpr (Optional<Value>) {
       value.reset();
       if (in.is_null()) return;
@@ -109,7 +109,7 @@ class Reader {
       parts.end(name_of_type<Value>());
       if constexpr (requires { value.restored(); }) {
         if (!value.restored())
-          throw std::out_of_range(fmt::format("no {} has such fields", name_of_type<Value>()));
+          throw std::out_of_range(fmt::format("a {} cannot have these fields", name_of_type<Value>()));
       }
     } else {
       Reader parts(in);
@@ -125,10 +125,10 @@ class Reader {
   }
   static int enumerator(const json& in, std::string_view name, int count) {
     const int number = whole_number<int>(in);
-    if (number < 0 || number >= count) throw std::out_of_range(fmt::format("{} is no {}", number, name));
+    if (number < 0 || number >= count) throw std::out_of_range(fmt::format("{} is not a {}", number, name));
     return number;
   }
-  // Of maps the key of a pair is not const here.
+  // Elements of maps are read with a key that is not const.
   template <class Container>
   static auto read_element(const json& in) {
     using Element = std::ranges::range_value_t<Container>;

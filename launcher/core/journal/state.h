@@ -1,8 +1,7 @@
-// The state of the core as a journal keeps it, and back: every field of every part, by its place.
+// Converts the state of the core to its form in a journal, and back: every field of every part, by position.
 //
-// Plain structs are taken apart by Boost.PFR, so that none of their fields can be forgotten; a class lists
-// its fields in fields(), and says in restored() whether those that were read can be its own. The state of
-// one version means nothing to another. Pure.
+// Boost.PFR splits plain structs, so no field can be forgotten. A class lists its fields in fields(), and
+// checks them in restored() after reading. States of different versions are incompatible. Pure.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,8 +12,8 @@
 namespace muster::launcher {
 
 nlohmann::json state_of(const Controller& controller);
-// Into a controller that was made from the same plan, and is of no use after an error. kCorrupt if the state
-// is of another version, or none that a controller can have: it may be anybody's.
+// Restores an untrusted state into a controller that was made from the same plan. After an error the
+// controller is unusable. kCorrupt if the state has another version, or is impossible.
 Status restore(Controller& controller, const nlohmann::json& state);
 
 }  // namespace muster::launcher

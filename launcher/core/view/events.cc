@@ -13,7 +13,7 @@ nlohmann::ordered_json begin_of_line(std::string_view event, double time) {
   return {{"time", std::round(time * 1e6) / 1e6}, {"event", event}};
 }
 
-// What workers wrote need not be UTF-8.
+// Workers' texts may not be UTF-8.
 std::string line_of(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

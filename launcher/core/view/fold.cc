@@ -53,7 +53,7 @@ Fold::Line Fold::take_front() {
   if (alike->second.empty()) {
     numbers.erase(alike);
   } else {
-    // The key is this line's text, which goes; the next one's takes its place.
+    // The key views this line's text, which is about to go: replace it with that of the next identical line.
     auto node = numbers.extract(alike);
     node.key() = waiting_[node.mapped().front() - first_].text;
     numbers.insert(std::move(node));

@@ -1,9 +1,8 @@
-// Identical lines of several ranks, which arrive within a moment of each other, made one: for a person who
-// reads along.
+// Folds identical lines that several ranks print within a moment into one line, for a person at the terminal.
 //
-// A line waits for its like for kPatience, never longer. Lines leave in the order in which the first of each
-// came, so that what one rank printed stays in order. When more than kMaxBytes wait, the oldest leave at
-// once. Pure: the time is passed in.
+// A line waits at most kPatience for identical ones. Lines leave in the order in which the first of each
+// arrived, so the lines of one rank stay in order. When more than kMaxBytes wait, the oldest leave at once.
+// Pure: the time is passed in.
 #pragma once
 
 #include <array>
@@ -30,12 +29,12 @@ class Fold {
     std::map<Rank, NodeId> from;
     int stream = 1;
     std::string text;
-    TimePoint at;  // when the first of them came
+    TimePoint at;  // arrival of the first of them
   };
 
   void add(NodeId node, Rank rank, int stream, std::string_view text, TimePoint now);
-  // The next line that has waited long enough, if there is one; call it until there is none. At
-  // TimePoint::max() all have.
+  // The next line that has waited long enough; call it until it returns nullopt. At TimePoint::max() returns
+  // all.
   std::optional<Line> take(TimePoint now);
   // When take() will have a line.
   std::optional<TimePoint> next_deadline() const;
@@ -43,12 +42,12 @@ class Fold {
  private:
   Line take_front();
 
-  std::deque<Line> waiting_;  // an element's address does not change
-  std::uint64_t first_ = 0;   // the number of the front one
+  std::deque<Line> waiting_;  // addresses of elements are stable
+  std::uint64_t first_ = 0;   // number of the front line
   std::size_t waiting_bytes_ = 0;
-  // The numbers of the lines that wait, by stream and text.
+  // The numbers of the waiting lines, by stream and text.
   std::array<std::unordered_map<std::string_view, std::deque<std::uint64_t>>, 2> numbers_;
-  std::map<Rank, std::uint64_t> last_;  // the number of a rank's newest line, as long as it waits
+  std::map<Rank, std::uint64_t> last_;  // number of a rank's newest line while it waits
 };
 
 // "node0:2: " before one rank's line, "node0-1:0-6,8: " before one of several.

@@ -20,7 +20,7 @@ std::string in_columns(const std::vector<Row>& rows) {
   std::vector<std::size_t> widths;
   for (const Row& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
-    // The last cell of a row is as long as it likes.
+    // The last cell of a row may have any length.
     for (std::size_t i = 0; i + 1 < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
   std::string text;
@@ -37,7 +37,7 @@ std::string link_text(const HostLink& link) {
   return link.error.empty() ? in_milliseconds(link.time) : "-";
 }
 
-// A line of numbers where all is well, else who reaches whom.
+// A line with numbers if all links work, else a table of links between hosts.
 std::string links_text(const std::vector<HostReport>& reports) {
   std::size_t count = 0, good = 0;
   Duration least = Duration::max(), most{};
@@ -77,7 +77,7 @@ std::vector<std::string> obstacles(const std::vector<HostReport>& reports, const
       lines.push_back(fmt::format("{}: {}", each.host, what));
     };
     if (!each.unreachable.empty()) {
-      // The bootstrap names the host by itself.
+      // The bootstrap's message already names the host.
       const std::string prefix = "host " + each.host + ": ";
       add(each.unreachable.starts_with(prefix) ? each.unreachable.substr(prefix.size()) : each.unreachable);
       continue;

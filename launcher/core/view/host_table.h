@@ -1,6 +1,6 @@
-// What `launch check --hosts` found out about hosts, for people and for machines.
+// The results of `launch check --hosts`, as a table and as JSON.
 //
-// Pure; how it was found out is launcher/io/fleet/host_survey.h's.
+// Pure; launcher/io/fleet/host_survey.h collects them.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,30 @@
 
 namespace muster::launcher {
 
-struct HostLink {  // from one host to another, by the address that it would have as MASTER_ADDR
+struct HostLink {  // from one host to another, at the address that it would use as MASTER_ADDR
   std::string host{};
   std::string address{};
-  Duration time{};      // that a TCP connection took
-  std::string error{};  // why there is none; or empty
+  Duration time{};      // time to connect over TCP
+  std::string error{};  // why it failed; else empty
 };
 
 struct HostReport {
   std::string host{};
-  std::string unreachable{};  // why no agent came, or none answered; then the rest is empty
-  std::string control{};      // how the agent is spoken to: tcp, stdio
+  std::string unreachable{};  // why no agent started or answered; then the rest is empty
+  std::string control{};      // how the launcher reaches the agent: tcp, stdio
   std::string version{};      // of the agent
   wire::HostChecked found{};
-  Duration clock_offset{};  // of its wall clock against this host's
+  Duration clock_offset{};  // of its wall clock from this host's
   std::vector<HostLink> links{};
 };
 
-// What was asked for beside the hosts.
+// Optional checks of each host.
 struct HostDemand {
   bool program = false;
   std::string checkpoint_directory{};  // empty: none
 };
 
-// What would stop a job, each a line that names the host.
+// Problems that would stop a job, one line each, with the host's name.
 std::vector<std::string> obstacles(const std::vector<HostReport>& reports, const HostDemand& demand);
 std::string hosts_as_table(const std::vector<HostReport>& reports, const HostDemand& demand);
 std::string hosts_as_json(const std::vector<HostReport>& reports, const HostDemand& demand);

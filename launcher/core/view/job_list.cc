@@ -74,7 +74,7 @@ std::string names_of(const std::vector<const JobEntry*>& jobs) {
   return jobs.size() > kNamedAtMost ? names + ", ..." : names;
 }
 
-// Of several that begin so, those that run are meant by who looks for one that does.
+// If several names match, running jobs win, unless the newest job is wanted.
 Expected<JobEntry> the_named(const std::vector<const JobEntry*>& jobs, const std::string& wanted,
                              Preferred preferred, const std::string& place) {
   std::vector<const JobEntry*> found;
@@ -89,11 +89,11 @@ Expected<JobEntry> the_named(const std::vector<const JobEntry*>& jobs, const std
     std::erase_if(found, std::not_fn(runs));
   if (found.size() == 1) return *found.front();
   if (found.size() > 1)
-    return failure(ErrorCode::kInvalidArgument, "{}: could be {}: give more of the name", wanted,
+    return failure(ErrorCode::kInvalidArgument, "{}: ambiguous: could be {}: give more of the name", wanted,
                    names_of(found));
   const auto near = nearest(wanted, names);
-  return failure(ErrorCode::kInvalidArgument, "{}: no job of that name in {}: {}", wanted, place,
-                 near ? fmt::format("did you mean {}?", *near) : std::string("`launch ps` lists them"));
+  return failure(ErrorCode::kInvalidArgument, "{}: no such job in {}: {}", wanted, place,
+                 near ? fmt::format("did you mean {}?", *near) : std::string("`launch ps` lists the jobs"));
 }
 
 }  // namespace
@@ -119,9 +119,9 @@ Expected<JobRecord> parse_job_record(std::string_view text) {
   try {
     const nlohmann::json json = parse_shallow_json(text, Fractions::kTaken);
     const std::string job_id = json.at("job_id");
-    // Shells complete it.
+    // Shells complete job names.
     if (job_id.empty() || job_id.find_first_not_of(kJobIdLetters) != std::string::npos)
-      return failure(ErrorCode::kCorrupt, "'{}' is no name of a job", job_id);
+      return failure(ErrorCode::kCorrupt, "'{}' is not a name of a job", job_id);
     JobRecord record{.job_id = job_id,
                      .launcher = parse_identity(json),
                      .command = json.at("command").get<std::vector<std::string>>(),
@@ -215,7 +215,7 @@ std::vector<JobEntry> ended_jobs(const std::vector<JobEntry>& jobs, Duration age
       --keep;
       continue;
     }
-    // When the launcher of a lost job ended is not known.
+    // For a lost job the end of the launcher is unknown.
     const double end = job->record.started_unix + job->duration_seconds.value_or(0);
     if (now_unix - end >= in_seconds(age)) ended.push_back(*job);
   }
@@ -232,15 +232,14 @@ Expected<JobEntry> choose_job(const std::vector<JobEntry>& jobs, const std::stri
                          [](const JobEntry* job) { return job->state == kRunning; });
   if (running.size() == 1) return *running.front();
   if (running.size() > 1)
-    return failure(ErrorCode::kInvalidArgument, "{} jobs run: name one of {}", running.size(),
+    return failure(ErrorCode::kInvalidArgument, "{} jobs are running: name one of {}", running.size(),
                    names_of(running));
   if (preferred != Preferred::kRunning && !sorted.empty()) return *sorted.front();
-  if (!sorted.empty() && sorted.front()->state == kLost)  // its workers may still run
-    return failure(ErrorCode::kInvalidArgument,
-                   "no job runs in {}; {} is lost: `launch status {}` tells more", place,
-                   sorted.front()->record.job_id, sorted.front()->record.job_id);
-  return failure(ErrorCode::kInvalidArgument, "no job {} in {}: `launch ps` lists them",
-                 preferred == Preferred::kRunning ? "runs" : "is", place);
+  if (!sorted.empty() && sorted.front()->state == kLost)  // its workers may still be running
+    return failure(ErrorCode::kInvalidArgument, "no job is running in {}; {} is lost: see `launch status {}`",
+                   place, sorted.front()->record.job_id, sorted.front()->record.job_id);
+  return failure(ErrorCode::kInvalidArgument, "no job {} in {}: `launch ps` lists the jobs",
+                 preferred == Preferred::kRunning ? "is running" : "found", place);
 }
 
 }  // namespace muster::launcher

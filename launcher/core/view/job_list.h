@@ -1,7 +1,7 @@
-// The jobs whose logs lie in one directory: what is kept of each, the table of `launch ps`, and which one a
-// user means.
+// The jobs in one log directory: the record of each, the table of `launch ps`, and the choice of the job that
+// a user means.
 //
-// Pure: the files are read and written by io/job_files.h.
+// Pure: io/job_files.h reads and writes the files.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct JobRecord {
   std::vector<NodePlan> nodes;
   NodeNames names;
   std::int32_t world_size = 0;
-  std::string directory;  // of the job's logs
+  std::string directory;  // the job's log directory
   std::string checkpoint_directory;
   std::string started_at;  // UTC, for people
   double started_unix = 0;
@@ -40,38 +40,38 @@ struct JobEntry {
     kRunning,
     kSucceeded,
     kFailed,
-    kStopped,    // by a signal of the user's, on notice or at its time limit
+    kStopped,    // by a user's signal, on notice or at its time limit
     kCancelled,  // by `launch cancel`
     kLost,       // its launcher is gone and left no report
-    kElsewhere,  // its launcher is, or was, on another machine, and has left no report yet
+    kElsewhere,  // its launcher runs, or ran, on another machine, and left no report yet
   } state = State::kLost;
   JobRecord record;
   std::optional<int> exit_code{};
   std::string cause{};
   std::optional<double> duration_seconds{};
-  // As far as can be known from here.
+  // As far as this machine can tell.
   bool may_run() const { return state == State::kRunning || state == State::kElsewhere; }
 };
 std::string_view name_of(JobEntry::State state);
-// How a job has ended, of which report.json says this.
+// The state of an ended job, from the fields of its report.json.
 JobEntry::State state_at_end(std::string_view kind, std::string_view origin, int exit_code);
-// On purpose, and not by what became of it.
+// Whether the job was stopped on purpose.
 bool was_stopped(const Verdict& verdict);
 
-// The newest first, in both.
+// Both list the newest job first.
 std::string jobs_as_table(const std::vector<JobEntry>& jobs, double now_unix);
 std::string jobs_as_json(const std::vector<JobEntry>& jobs);
 
-// Leaves the `count` newest.
+// Keeps only the `count` newest.
 void keep_newest(std::vector<JobEntry>& jobs, std::size_t count);
-// The jobs that have ended so long ago, but for the `keep` newest of these; the newest first.
+// The ended jobs except the `keep` newest, if they ended at least `age` ago; the newest first.
 std::vector<JobEntry> ended_jobs(const std::vector<JobEntry>& jobs, Duration age, std::size_t keep,
                                  double now_unix);
 
-// Which job is meant when none is named.
+// The job to choose if the user names none.
 enum class Preferred { kRunning, kRunningElseNewest, kNewest };
-// `wanted`: a name, the beginning of one, or "". `place` is where the jobs are, for messages. Errors say in
-// one line what would be right.
+// `wanted`: a name, a prefix of one, or "". `place`: the jobs' directory, for messages. Errors are one line,
+// with what would be right.
 Expected<JobEntry> choose_job(const std::vector<JobEntry>& jobs, const std::string& wanted,
                               Preferred preferred, const std::string& place);
 

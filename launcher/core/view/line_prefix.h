@@ -1,6 +1,6 @@
-// What stands before a worker's line, on the terminal and in `launch logs`: "node0:2: ".
+// The prefix of a worker's line on the terminal and in `launch logs`: "node0:2: ".
 //
-// On the terminal the user may want something else. Pure.
+// Users may choose another prefix for the terminal. Pure.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace muster::launcher {
 
-// `mark` says more: "node0:2 stderr: ".
+// With `mark`: "node0:2 stderr: ".
 std::string line_prefix(NodeId node, Rank rank, bool color, std::string_view mark = {});
 
 // --log-line-prefix-template, as torchrun reads it.

@@ -83,8 +83,8 @@ std::vector<std::string> LogArrivals::missing() const {
     if (bytes == 0 && !its.was_lost) continue;
     std::string what = fmt::format("{} bytes of its ranks' logs are missing here", bytes);
     if (its.was_lost) {
-      what = "it was lost, and what its ranks printed last may be missing here";
-      if (bytes > 0) what += fmt::format(" ({} bytes at least)", bytes);
+      what = "it was lost; the last output of its ranks may be missing here";
+      if (bytes > 0) what += fmt::format(" (at least {} bytes)", bytes);
     }
     lines.push_back(fmt::format("node{}: {}; the complete logs are in {} on {}", node, what, its.directory,
                                 its.host.empty() ? "its host" : its.host));

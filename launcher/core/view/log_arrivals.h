@@ -1,7 +1,7 @@
-// What has come of rank logs that agents keep on hosts of their own: which bytes of a piece are new, and what
-// is missing at the end.
+// Tracks rank logs that agents keep on other hosts and send in pieces: which bytes of a piece are new, and
+// what is missing at the end.
 //
-// A piece counts only from the node that its rank belongs to in its attempt. Pieces may come again. Pure; one
+// Accepts a piece only from the node that has the rank in that attempt. Pieces may arrive twice. Pure; one
 // thread.
 #pragma once
 
@@ -24,40 +24,40 @@ class LogArrivals {
     auto operator<=>(const Key&) const = default;
   };
   struct Arrival {
-    std::uint64_t left_out_bytes = 0;  // between what is known of the file and this piece
-    std::size_t known_bytes = 0;       // of the piece, at its beginning
+    std::uint64_t left_out_bytes = 0;  // gap between the known bytes of the file and this piece
+    std::size_t known_bytes = 0;       // bytes at the start of the piece that are already known
   };
 
-  // These ranks of the attempt are the node's.
+  // The node has these ranks in the attempt.
   void belong(NodeId node, Attempt attempt, Rank first_rank, std::int32_t count);
-  // The node, on this host, keeps its logs in this directory there.
+  // The node on `host` keeps its logs in `directory` there.
   void kept_elsewhere(NodeId node, const std::string& host, const std::string& directory);
-  // Nothing if the file is none of the node's.
+  // nullopt if the file does not belong to the node.
   std::optional<Arrival> on(NodeId node, Attempt attempt, const wire::LogPiece& piece);
-  // Of the file, counted from its beginning.
+  // Bytes of the file that have arrived, from its beginning.
   std::uint64_t arrived_bytes(const Key& key) const;
-  // So much that had come could not be written.
+  // `bytes` have arrived, but could not be written.
   void lost(NodeId node, std::uint64_t bytes) { nodes_[node].missing_bytes += bytes; }
   void told_to_leave(NodeId node) { nodes_[node].leaves = true; }
-  // The connection to its agent. Another agent of the node may send later what that one has left.
+  // The connection to the node's agent has closed. Its next agent may send the rest later.
   void agent_closed(NodeId node);
 
-  // "123 MiB of the logs of node1, node3 are still to come"; empty if nothing is.
+  // "123 MiB of the logs of node1, node3 are still to come"; empty if nothing is missing.
   std::string to_come() const;
-  // A line for each node of whose logs something is missing here, and for each that was lost.
+  // A line for each node with missing logs, and for each lost node.
   std::vector<std::string> missing() const;
 
  private:
   struct Node {
     std::string host;
-    std::string directory;  // empty: it shares the launcher's
+    std::string directory;  // empty: it uses the launcher's directory
     bool took_part = false;
     bool leaves = false;
-    std::uint64_t left_bytes = 0;     // to be sent, as it last said
-    std::uint64_t missing_bytes = 0;  // that could not be written
-    std::uint64_t unsent_bytes = 0;   // of agents that are gone
-    bool was_lost = false;            // and may have written more than is known
-    Attempt lost_in;                  // the newest one that it had a part in then
+    std::uint64_t left_bytes = 0;     // still to be sent, according to its last piece
+    std::uint64_t missing_bytes = 0;  // arrived, but could not be written
+    std::uint64_t unsent_bytes = 0;   // of agents that have gone
+    bool was_lost = false;            // its ranks may have written more than is known
+    Attempt lost_in;                  // the newest attempt that it took part in
   };
   struct Ranks {
     Attempt attempt;

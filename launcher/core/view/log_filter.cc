@@ -60,7 +60,7 @@ std::optional<double> take_clock(std::string_view& text) {
   return seconds;
 }
 
-// "Z", "+02:00", "-0530"; without one, local.
+// "Z", "+02:00", "-0530"; local time without a zone.
 double take_zone(std::string_view& text, const LocalTime& local) {
   if (take(text, "Z")) return 0;
   std::string_view rest = text;
@@ -113,8 +113,7 @@ Expected<double> parse_since(std::string_view text, const LocalTime& local) {
   rest = text;
   if (const auto date = take_date(rest); date && rest.empty()) return *date - local.offset;
   return failure(ErrorCode::kInvalidArgument,
-                 "--since: {} is neither a duration nor a time: give one such as 90s, 10m, 2h, 1d or "
-                 "2026-05-01T12:30",
+                 "--since: {} is neither a duration nor a time: give 90s, 10m, 2h, 1d or 2026-05-01T12:30",
                  text);
 }
 

@@ -1,7 +1,7 @@
-// Which lines of the workers' output a user wants to see: by rank and node, by pattern, by time.
+// Selects lines of the workers' output: by rank and node, by pattern, by time.
 //
-// Pure: the time and the zone are passed in. The files carry no times of their own, so that a line's time is
-// the one it begins with, or that of the line before it, or when its file was last written.
+// Pure: the time and the zone are passed in. The files do not store times, so a line's time is the one that
+// it begins with, or that of the line before it, or the time of the file's last write.
 #pragma once
 
 #include <cstdint>
@@ -36,23 +36,23 @@ struct LocalTime {
 };
 Expected<double> parse_since(std::string_view text, const LocalTime& local);
 
-// The time with which a line begins, "[2026-05-01 12:30:05,123] ..." for example.
+// The time at the beginning of a line, such as "[2026-05-01 12:30:05,123] ...".
 std::optional<double> time_of_line(std::string_view line, const LocalTime& local);
 
-// The times of one file's lines, one after the other.
+// The times of the lines of one file, in order.
 class LineTimes {
  public:
-  // `beginning`: of the file, as much as is at hand. `written`: when it was last written to.
+  // `beginning`: the start of the file, as much as the caller has. `written`: time of the last write to it.
   LineTimes(std::string_view beginning, double written, const LocalTime& local);
   double of(std::string_view line, const LocalTime& local);
-  // What comes next has only just been written.
+  // The next lines were written just now.
   void now_is(double now) { current_ = now; }
 
  private:
   double current_;
 };
 
-// What a line that was overwritten by carriage returns shows at last.
+// The final text of a line that carriage returns have overwritten.
 std::string_view last_version(std::string_view line);
 
 }  // namespace muster::launcher

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// To the microsecond: more would be noise, and report.json is read by people too.
+// Rounds to microseconds: more digits are noise, and people also read report.json.
 double rounded(double value) {
   return std::round(value * 1000) / 1000;
 }

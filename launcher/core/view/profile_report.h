@@ -1,4 +1,4 @@
-// The step profile of an attempt for report.json: each rank's, and the mean over them.
+// The step profile of an attempt for report.json: of each rank, and their mean.
 //
 // Pure.
 #pragma once
@@ -11,7 +11,7 @@
 namespace muster::launcher {
 
 StepShares mean_profile(const AttemptHistory& attempt);
-// null if no rank told of its steps. docs/reference/formats.md describes the fields.
+// null if no rank reported its steps. docs/reference/formats.md describes the fields.
 nlohmann::ordered_json profile_json(const AttemptHistory& attempt);
 
 }  // namespace muster::launcher

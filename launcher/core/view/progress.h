@@ -1,4 +1,4 @@
-// What a user is told while a job's agents and workers start, if that takes long enough to be noticed.
+// The message to the user while a job's agents and workers start, if that takes noticeably long.
 //
 // Pure; the time is passed in.
 #pragma once
@@ -16,11 +16,11 @@ struct StartProgress {
   std::size_t agents_joined = 0;
   std::size_t agents = 0;
   std::size_t workers_started = 0;
-  std::size_t workers = 0;  // 0: not known yet
+  std::size_t workers = 0;  // 0: unknown yet
   std::string waiting_for;  // one clause, or empty
 };
 
-// Nothing when nothing is waited for.
+// nullopt if the job does not wait for anything.
 std::optional<StartProgress> start_progress(const Fleet& fleet, const Job& job, const RankTable& ranks,
                                             TimePoint now);
 // "starting: 1 of 2 agents joined; waiting for the agent of node1"

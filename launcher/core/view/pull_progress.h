@@ -1,4 +1,4 @@
-// How far an image's layers have come, by the lines that the Docker Engine sends while it pulls them. Pure.
+// The progress of an image's layers, from the lines that the Docker Engine sends during a pull. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@ namespace muster::launcher {
 
 class PullProgress {
  public:
-  // A line of the engine's: JSON, or nothing that counts.
+  // A line from the engine; ignores lines that are not JSON.
   void hear(std::string_view line);
-  // Why the pull has failed; empty: it has not.
+  // Why the pull failed; empty if it did not.
   const std::string& error() const { return error_; }
   // "3 of 5 layers, 120 of 300 MB"
   std::string text() const;

@@ -14,8 +14,8 @@ constexpr Duration kWindow = std::chrono::seconds(5);
 
 }  // namespace
 
-// Two windows, one of which is at least kWindow old: the older one is measured over, so that neither a pause
-// nor a burst of reports makes the number jump.
+// Keeps two windows, and measures over the older one, so that neither a pause nor a burst of reports makes
+// the number jump.
 void RankTable::Entry::add_step(std::int64_t reported, TimePoint now) {
   newest_ = Sample{now, newest_ ? std::max(newest_->step, reported) : reported};
   if (!window_start_) {
@@ -59,7 +59,7 @@ void RankTable::hear(const NodePlan&, const wire::WorkerReported& reported, Time
   Entry& entry = entries_[reported.rank];
   entry.last_report = now;
   if (reported.kind == kHeartbeat) entry.section = reported.text;
-  if (reported.step < 0) return;  // a heartbeat may come before the first step
+  if (reported.step < 0) return;  // a heartbeat may arrive before the first step
   if (reported.kind == kStep) {
     entry.add_step(reported.step, now);
     if (!reported.loss.empty()) entry.loss = std::strtod(reported.loss.c_str(), nullptr);

@@ -1,7 +1,7 @@
-// What each rank of the attempt is known to do: its process, how fast its steps come, when it last reported.
-// The table is for people who ask: nothing is decided by it. Steps knows how far the ranks are (job/steps.h).
+// The current state of each rank of the attempt: its process, its steps per second, its last report. The
+// table is only for users who ask; no decision uses it. job/steps.h has the ranks' progress.
 //
-// Fed with what the agents say; forgets all of it when the attempt changes. Pure: the time is passed in.
+// Updated from messages of the agents; cleared when the attempt changes. Pure: the time is passed in.
 #pragma once
 
 #include <map>
@@ -19,13 +19,13 @@ class RankTable {
   struct Entry {
     std::int32_t pid = 0;
     std::optional<std::int64_t> resumed_step;
-    std::string section;  // the innermost, as the last heartbeat said
-    std::string said;     // that it stalls, has finished or has committed its last checkpoint
+    std::string section;  // the innermost one in the last heartbeat
+    std::string said;     // that it stalls, has finished or has left
     std::string end;      // how its process ended
     std::optional<TimePoint> last_report;
-    std::optional<double> loss;  // of the newest step that has said one
-    std::int64_t samples = 0;    // of a step, on this rank; 0: not said
-    // The mean over a window of 5 to 10 s; nothing before the second step.
+    std::optional<double> loss;  // of the newest step that reported one
+    std::int64_t samples = 0;    // of a step on this rank; 0: not reported
+    // The mean over a window of 5 to 10 s; nullopt before the second step.
     std::optional<double> steps_per_second() const;
 
    private:
@@ -40,11 +40,11 @@ class RankTable {
     std::optional<Sample> newest_;
   };
 
-  // What the agent of a node that takes part in `attempt` said.
+  // A message from the agent of a node that takes part in `attempt`.
   void on(const NodePlan& node, Attempt attempt, const wire::ToLauncher& message, TimePoint now);
-  // nullptr: nothing is known of it.
+  // nullptr: unknown.
   const Entry* find(Rank rank) const;
-  // How many ranks of the attempt have a process, or had one.
+  // Number of ranks of the attempt that have, or had, a process.
   std::size_t started_count(Attempt attempt) const { return attempt == attempt_ ? started_count_ : 0; }
 
  private:

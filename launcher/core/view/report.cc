@@ -98,7 +98,7 @@ ordered_json attempt_json(const Outcome& outcome, const AttemptHistory& attempt)
           {"culprit", failed ? culprit_json(outcome, *attempt.verdict) : ordered_json(nullptr)}};
 }
 
-// Of the last attempt: an elastic job need not have its full size.
+// The size of the last attempt: an elastic job may be smaller than its full size.
 std::int32_t world_size_of(const Outcome& outcome) {
   return outcome.attempts.empty() ? outcome.plan.world_size() : outcome.attempts.back().world_size;
 }
@@ -111,8 +111,8 @@ std::string success_line(const Outcome& outcome) {
                      outcome.plan.job.log_directory);
 }
 
-// Without the error itself, which the cause or the line of the error says; but a call stack, whose lines are
-// indented, is not whole without it.
+// The last lines without the error itself, which the cause or the error line shows. Keeps the error at the
+// end of a call stack (indented lines), which would be incomplete without it.
 std::vector<std::string> other_lines(const WorkerEnd& end) {
   const std::string own = fmt::format("rank {}: ", end.rank);
   const auto is_error = [error = first_line(end.message), &own, &end](std::string_view line) {
@@ -128,7 +128,8 @@ std::vector<std::string> other_lines(const WorkerEnd& end) {
   return lines;
 }
 
-// In `room` lines, three at least: what the worker itself said last is told even where there is much else.
+// Fills `room` lines, at least three. Always keeps room for the worker's last lines, even if there is much
+// evidence.
 void add_evidence(std::string& text, const Verdict& verdict, std::size_t room) {
   const bool by_itself = verdict.culprit && verdict.kind != Verdict::Kind::kHang;
   WorkerEnd end = by_itself ? *verdict.culprit : WorkerEnd{};
@@ -152,7 +153,7 @@ std::string attempts_text(const Outcome& outcome) {
   std::string text = count_of(outcome.attempts.size(), "attempt");
   if (outcome.restart_count <= allowed) {
     text += fmt::format(", {} of {} restarts used", outcome.restart_count, allowed);
-  } else {  // not all within the window
+  } else {  // not all of them within the window
     text += fmt::format(", {} allowed within {:g} s", count_of(allowed, "restart"),
                         in_seconds(outcome.plan.recovery.restart_window));
   }
@@ -164,7 +165,7 @@ std::string attempts_text(const Outcome& outcome) {
   const std::string loss = loss_text(outcome.attempts);
   if (!loss.empty() && !outcome.verdict.cause.ends_with(loss)) text += "; " + loss;
   if (!outcome.verdict.final_because.empty() && outcome.restart_count < allowed)
-    text += fmt::format("; not tried again: {}", outcome.verdict.final_because);
+    text += fmt::format("; not retried: {}", outcome.verdict.final_because);
   return text;
 }
 
@@ -180,7 +181,7 @@ std::string attempt_text(const AttemptHistory& attempt) {
          (attempt.last_step ? fmt::format("succeeded after step {}", *attempt.last_step) : "succeeded");
 }
 
-// How the attempts ended: told where there is room.
+// How each attempt ended; only in the full text.
 std::string all_attempts_text(const Outcome& outcome, std::size_t most_lines) {
   std::string text;
   if (most_lines != kAllLines || outcome.attempts.size() < 2) return text;
@@ -191,7 +192,7 @@ std::string all_attempts_text(const Outcome& outcome, std::size_t most_lines) {
   return text;
 }
 
-// Where the steps' time went, in the newest attempt of which that is known: all of it, or one line of a
+// How the steps' time was spent, in the newest attempt with a profile: the whole table, or one line after a
 // success.
 std::string profile_text(const Outcome& outcome, std::size_t most_lines) {
   for (const AttemptHistory& attempt : outcome.attempts | std::views::reverse) {
@@ -203,11 +204,11 @@ std::string profile_text(const Outcome& outcome, std::size_t most_lines) {
   return {};
 }
 
-// What to type next: the culprit's output, or all that is known; who has read that, all output. Empty: there
-// is no more.
+// The command to type next: for the culprit's output, or for the report; after the report, for all output.
+// Empty if there is nothing more.
 std::string next_command(const Outcome& outcome, std::size_t most_lines) {
   const std::string job = outcome.plan.job.job_id + outcome.log_directory_flag;
-  // Where no attempt has begun, what the host's shell said is all that there is.
+  // Without any attempt, only the host shell's output exists.
   if (outcome.attempts.empty() && outcome.verdict.node && !outcome.plan.hosts.empty())
     return "cat " + as_shell_word(outcome.plan.agent_log(*outcome.verdict.node));
   const bool is_silent = outcome.verdict.culprit && outcome.verdict.culprit->last_lines.empty();
@@ -227,7 +228,7 @@ std::string_view outcome_word(Verdict::Kind kind) {
   }
 }
 
-// Of a failure at most so many lines: ten hold something of each kind.
+// At most `most_lines` for a failure: with ten, each kind of line has room.
 std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   const Verdict& verdict = outcome.verdict;
   const std::string profile = profile_text(outcome, most_lines);
@@ -246,12 +247,12 @@ std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   text += fmt::format("  logs        {}\n", outcome.plan.job.log_directory);
   const bool translated = verdict.origin == "worker" && verdict.culprit->signal == 0 &&
                           verdict.culprit->exit_code != verdict.exit_code;
-  text += fmt::format("  exit code   {}{}\n", verdict.exit_code,
-                      translated
-                          ? fmt::format(" (the worker's own, {}, {})", verdict.culprit->exit_code,
-                                        verdict.culprit->exit_code != 0 ? "is one of the launcher's verdicts"
-                                                                        : "would mean success")
-                          : "");
+  text +=
+      fmt::format("  exit code   {}{}\n", verdict.exit_code,
+                  translated ? fmt::format(" (the worker's own, {}, {})", verdict.culprit->exit_code,
+                                           verdict.culprit->exit_code != 0 ? "is reserved for the launcher"
+                                                                           : "would mean success")
+                             : "");
   const std::string next = next_command(outcome, most_lines);
   if (!next.empty()) text += fmt::format("  next        {}\n", next);
   return text + profile;
@@ -287,7 +288,7 @@ std::string report_as_json(const Outcome& outcome) {
       {"attempts", std::move(attempts)},
       {"summary", summary(outcome)},
       {"details", text_of(outcome, kAllLines)}};
-  // What workers wrote need not be UTF-8.
+  // Workers' texts may not be UTF-8.
   return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -1,5 +1,5 @@
-// What is said about a job when it is over: report.json for programs, a summary of ten lines at most for
-// people, and all of that in report.json for those who ask (`launch report`).
+// The report about an ended job: report.json for programs, and a summary of at most ten lines for people.
+// report.json also has the full text for `launch report`.
 //
 // Pure: values in, text out.
 #pragma once
@@ -17,19 +17,19 @@ struct Outcome {
   const std::vector<AttemptHistory>& attempts;
   std::int32_t restart_count = 0;
   Duration duration{};
-  // One moment by two clocks, by which other moments of the first are told by the second.
+  // One moment on two clocks, to convert other moments of the first clock to the second.
   TimePoint now{};
   double now_unix = 0;
-  // The flag with which `launch report` and others find the job; empty where they look without it.
+  // The --log-dir flag that `launch report` and other commands need to find the job; empty if they need none.
   std::string log_directory_flag{};
-  // Those of nodes that were added as well.
+  // Including the names of added nodes.
   NodeNames names{};
-  bool has_output = true;  // some worker has printed something
+  bool has_output = true;  // a worker has printed something
 };
 
 // docs/reference/formats.md describes the fields.
 std::string report_as_json(const Outcome& outcome);
-// One line on success, and one more where ranks told how their steps went. Ends with a newline.
+// On success one line, and one more if ranks reported their steps' times. Ends with a newline.
 std::string summary(const Outcome& outcome);
 
 }  // namespace muster::launcher

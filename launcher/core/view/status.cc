@@ -105,7 +105,7 @@ std::string_view name_of(Phase phase) {
     case Phase::kPreparing: return "preparing";
     case Phase::kRunning: return "running";
     case Phase::kDumping: return "collecting stacks";
-    case Phase::kPreempting: return "saving, to leave";
+    case Phase::kPreempting: return "saving before leaving";
     case Phase::kStopping: return "stopping";
     case Phase::kLeaving: return "leaving";
     case Phase::kDone: return "done";
@@ -169,7 +169,7 @@ std::string status_as_line(const JobStatus& status) {
                              {"nodes", nodes_json(status.nodes, status.names)},
                              {"ranks", std::move(ranks)},
                              {"events", std::move(events)}};
-  // What workers wrote need not be UTF-8.
+  // Workers' texts may not be UTF-8.
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -203,7 +203,7 @@ std::string status_as_text(const JobStatus& status) {
   text += fmt::format("  attempt      {}, ", status.attempt);
   text += status.restart_count <= status.max_restarts
               ? fmt::format("{} of {} restarts used\n", status.restart_count, status.max_restarts)
-              : fmt::format("{} restarts, not all of them lately\n", status.restart_count);
+              : fmt::format("{} restarts, not all within the window\n", status.restart_count);
   if (status.committed_step)
     text += fmt::format("  checkpoint   committed up to step {}\n", *status.committed_step);
   std::size_t node_width = 8;

@@ -1,5 +1,5 @@
-// How a running job is doing, as a value: made by its launcher, sent over the control socket as one line of
-// JSON, shown by `launch status`.
+// The status of a running job: its launcher makes it, sends it over the control socket as one line of JSON,
+// and `launch status` shows it.
 //
 // Pure.
 #pragma once
@@ -23,10 +23,10 @@ struct RankStatus {
   std::optional<double> steps_per_second{};
   std::optional<double> loss{};
   std::optional<double> samples_per_second{};
-  std::optional<double> last_sign_seconds{};  // since its last report; nothing of a program that reports none
+  std::optional<double> last_sign_seconds{};  // since its last report; nullopt if the program does not report
   std::string section{};
-  std::string state{};                     // "not started", "running", or what is remarkable about it
-  std::optional<wire::RankUsage> usage{};  // for those who look at it with `launch top`
+  std::string state{};                     // "not started", "running", or a remark such as a stall
+  std::optional<wire::RankUsage> usage{};  // for `launch top`
 };
 
 struct ToldEvent {
@@ -37,23 +37,23 @@ struct ToldEvent {
 struct JobStatus {
   std::string job_id;
   std::string phase;
-  std::string waiting_for;  // what keeps it, or empty
+  std::string waiting_for;  // empty if nothing
   std::uint64_t attempt = 0;
   std::int32_t restart_count = 0;
   std::int32_t max_restarts = 0;
   double elapsed_seconds = 0;
   std::optional<std::int64_t> committed_step{};
-  std::vector<NodePlan> nodes{};  // of the attempt
+  std::vector<NodePlan> nodes{};  // in the attempt
   NodeNames names{};
   std::vector<RankStatus> ranks{};
-  std::vector<ToldEvent> events{};  // the last that the user was told, oldest first
+  std::vector<ToldEvent> events{};  // the last messages to the user, oldest first
 };
 
 std::string_view name_of(Phase phase);
 std::vector<RankStatus> statuses_of(const RankTable& table, const Steps& steps,
                                     const std::vector<NodePlan>& members, TimePoint now);
 
-// One line, its newline included.
+// One line, including its newline.
 std::string status_as_line(const JobStatus& status);
 Expected<JobStatus> parse_status(std::string_view line);
 std::string status_as_text(const JobStatus& status);

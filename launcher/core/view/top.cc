@@ -13,7 +13,7 @@ namespace muster::launcher {
 
 namespace {
 
-// Of one processor, in percent.
+// In percent of one processor.
 std::optional<double> cpu_percent(const RankStatus& rank, const std::optional<JobStatus>& before) {
   if (!rank.usage) return std::nullopt;
   std::int64_t cpu_ns = rank.usage->cpu_ns;
@@ -56,7 +56,7 @@ std::string line_of(const std::array<std::string, 9>& cells, std::size_t node_wi
                      node_width, cells[2], cells[3], cells[4], cells[5], cells[6], cells[7], cells[8]);
 }
 
-// Letters of more than one byte are kept whole.
+// Never cuts within a multi-byte character.
 std::string cut(const std::string& line, const Screen& screen) {
   return screen.columns == 0 ? line : std::string(beginning_of(line, screen.columns));
 }

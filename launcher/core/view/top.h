@@ -1,7 +1,7 @@
-// `launch top`: what the ranks of a running job do and use, as a table.
+// `launch top`: a table of the ranks of a running job, with their progress and resources.
 //
-// Processor time is the share between two answers of the launcher, or, of a first one, since the start of the
-// process. Pure.
+// CPU percentages cover the time between two answers of the launcher; in the first answer, the time since the
+// start of the process. Pure.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,17 @@
 namespace muster::launcher {
 
 struct Screen {
-  std::size_t columns = 0;  // 0: any number; else lines are cut
-  std::size_t rows = 0;     // likewise: what does not fit is counted
-  bool bold = false;        // the head of the table
+  std::size_t columns = 0;  // 0: unlimited; otherwise lines are cut
+  std::size_t rows = 0;     // 0: unlimited; otherwise the last row counts the ranks that do not fit
+  bool bold = false;        // for the table's heading
 };
-// Lines with a newline each. `before`: an earlier answer about the same job.
+// Each line ends with a newline. `before`: an earlier answer about the same job.
 std::string top_as_text(const JobStatus& status, const std::optional<JobStatus>& before,
                         const Screen& screen);
-// "cpu_percent" and what `launch status --json` has.
+// The JSON of `launch status --json`, with "cpu_percent".
 std::string top_as_json(const JobStatus& status, const std::optional<JobStatus>& before);
 
-// Whether the launcher has heard of every rank that runs what it uses.
+// Whether every running rank has reported its resources.
 bool knows_usage(const JobStatus& status);
 
 }  // namespace muster::launcher

@@ -16,14 +16,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kLauncher = 1'000'000;  // its process; ranks have their own numbers
+constexpr std::int64_t kLauncher = 1'000'000;  // the launcher's process number; ranks use their own numbers
 constexpr std::int64_t kAttempts = 1;
 constexpr std::int64_t kEvents = 2;
-constexpr std::int64_t kLanes = 1000;  // tracks of one name
-// Of times that were written as decimal fractions.
+constexpr std::int64_t kLanes = 1000;  // limit for tracks of one name
+// The rounding error of times that were written as decimal fractions.
 constexpr std::int64_t kRounding = 1000;
 
-// A name for the others of a track that has more than one.
+// The name of a track; additional tracks get a number.
 std::string lane_name(std::string_view track, std::int64_t lane) {
   return lane == 0 ? std::string(track) : fmt::format("{} {}", track, lane + 1);
 }
@@ -33,15 +33,15 @@ std::optional<std::int64_t> whole_field(const json& object, const char* name) {
   return whole_number<std::int64_t>(object[name]);
 }
 
-// From microseconds; json::exception if that is no time.
+// Converts microseconds. Throws json::exception if the value is not a time.
 std::int64_t ns_field(const json& object, const char* name) {
   constexpr double kMostNs = 4e18;
   const double ns = object.at(name).get<double>() * 1000;
-  if (!(std::abs(ns) < kMostNs)) throw json::other_error::create(503, "no time", &object);
+  if (!(std::abs(ns) < kMostNs)) throw json::other_error::create(503, "not a time", &object);
   return std::llround(ns);
 }
 
-// The inside of an object.
+// The object's JSON without its braces.
 std::string inside(const nlohmann::ordered_json& object) {
   const std::string text = object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   return text.substr(1, text.size() - 2);
@@ -55,10 +55,11 @@ std::string arguments_of(const json& event) {
   return inside(arguments);
 }
 
-// The tracks of one name: which of them each span goes into.
+// The tracks of one name: chooses one for each span.
 class Lanes {
  public:
-  // Spans come by their beginnings, the longer one first; one may be moved by less than kRounding.
+  // Call in the order of the spans' beginnings, the longer span first. May move a span by less than
+  // kRounding.
   std::int64_t place(std::int64_t& begin, std::int64_t& end) {
     std::size_t lane = 0;
     while (lane < lanes_.size() && !lanes_[lane].takes(begin, end)) ++lane;
@@ -68,7 +69,7 @@ class Lanes {
 
  private:
   struct Lane {
-    std::vector<std::int64_t> ends;  // of the spans around the next one, the outermost first
+    std::vector<std::int64_t> ends;  // ends of the spans around the next one, outermost first
     std::int64_t newest_begin = std::numeric_limits<std::int64_t>::min();
 
     bool takes(std::int64_t& begin, std::int64_t& end) {
@@ -105,7 +106,7 @@ Trace::Trace(const JobRecord& job, std::string_view events, std::optional<std::u
     try {
       read_event(line, answers);
     } catch (const json::exception&) {
-      continue;  // a line that is being written
+      continue;  // a line that is still being written
     }
   }
   for (const auto& [node, its] : answers) clocks_.emplace(node, TraceClock(its));
@@ -150,7 +151,7 @@ std::string Trace::beginning() {
     attempt->arguments = event.arguments;
     spans.push_back(*std::exchange(attempt, std::nullopt));
   }
-  if (attempt) spans.push_back(*attempt);  // goes on
+  if (attempt) spans.push_back(*attempt);  // still running
   std::string text = R"({"displayTimeUnit":"ms","otherData":{)";
   text += inside({{"job", job_id_}});
   text += "},\"traceEvents\":[\n";
@@ -176,14 +177,13 @@ std::string Trace::of_rank(Rank rank, const std::map<std::uint64_t, std::string>
     const auto clock = node == nullptr ? clocks_.end() : clocks_.find(node->plan.node);
     const bool is_known = clock != clocks_.end() && clock->second.is_known();
     if (node != nullptr && !node->host.empty() && !is_known && strange_clocks_.insert(node->plan.node).second)
-      summary_.remarks.push_back(
-          fmt::format("how the clock of node{} went is not known: the times of its ranks are their own",
-                      node->plan.node));
+      summary_.remarks.push_back(fmt::format(
+          "the clock offset of node{} is unknown: the times of its ranks are not adjusted", node->plan.node));
     const std::size_t before = spans.size();
     const std::size_t unread = read_rank(text, is_known ? clock->second : TraceClock(), spans);
     if (unread > 0)
       summary_.remarks.push_back(
-          fmt::format("rank {}, attempt {}: {} lines are no events", rank, attempt, unread));
+          fmt::format("rank {}, attempt {}: {} lines are not events", rank, attempt, unread));
     for (std::size_t i = before; i < spans.size(); ++i) {
       if (spans[i].is_moment)
         summary_.remarks.push_back(fmt::format("rank {}, attempt {}: {}", rank, attempt, spans[i].name));
@@ -193,7 +193,7 @@ std::string Trace::of_rank(Rank rank, const std::map<std::uint64_t, std::string>
   return write(tracks, std::move(spans));
 }
 
-// Returns how many lines are no events, but for one that is torn at the end.
+// Returns the number of lines that are not events, without a torn line at the end.
 std::size_t Trace::read_rank(std::string_view text, const TraceClock& clock, std::vector<Span>& spans) const {
   std::size_t unread = 0;
   const std::size_t whole = text.rfind('\n');

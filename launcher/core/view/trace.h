@@ -1,11 +1,10 @@
-// What the ranks of a job have written into their trace files, and what its events.jsonl says, as one trace
-// (common/base/trace_file.h): on the launcher's clock, from the job's beginning on.
+// Merges the trace files of a job's ranks and its events.jsonl into one trace (common/base/trace_file.h), on
+// the launcher's clock, from the job's beginning on.
 //
-// Each rank is a process of the trace, by its number, over all attempts; the launcher is one more. Events of
-// one track that overlap, such as those of several loading threads, are put into further tracks of its name,
-// so that in each track events follow each other or lie within each other. Lines that are no event, as the
-// last of a rank that was killed, are passed over. Pure: the texts are read, and what is returned is written,
-// by the caller.
+// In the trace each rank is a process, with its rank as number, over all attempts; the launcher is one more
+// process. If events of a track overlap without nesting, such as those of several loading threads, some go to
+// additional tracks of the same name. Skips lines that are not events, such as the torn last line of a killed
+// rank. Pure: the caller reads the texts and writes the results.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +23,10 @@ namespace muster::launcher {
 
 class Trace {
  public:
-  // `attempt`: only what belongs to it; none: all.
+  // `attempt`: only events of this attempt; nullopt: all.
   Trace(const JobRecord& job, std::string_view events, std::optional<std::uint64_t> attempt);
 
-  // In this order, with all ranks in between.
+  // Call in this order: beginning(), of_rank() for all ranks, end().
   std::string beginning();
   std::string of_rank(Rank rank, const std::map<std::uint64_t, std::string>& text_of_attempt);
   static std::string end() { return "\n]}\n"; }
@@ -37,7 +36,7 @@ class Trace {
     std::size_t ranks = 0;
     std::optional<std::int64_t> first_ns{};
     std::optional<std::int64_t> last_ns{};
-    std::vector<std::string> remarks{};  // what the user should know of it, a line each
+    std::vector<std::string> remarks{};  // notes for the user, one per line
     double seconds() const { return first_ns ? static_cast<double>(*last_ns - *first_ns) / 1e9 : 0; }
   };
   const Summary& summary() const { return summary_; }
@@ -49,7 +48,7 @@ class Trace {
     std::int64_t end_ns = 0;
     std::string name{};
     std::string arguments{};
-    std::uint64_t attempt = 0;  // of the launcher's
+    std::uint64_t attempt = 0;  // only for events of the launcher
     bool is_moment = false;
   };
   struct Tracks {
@@ -68,10 +67,10 @@ class Trace {
   std::string job_id_;
   std::optional<std::uint64_t> only_;
   std::optional<std::int64_t> began_ns_;
-  std::vector<Span> launcher_;  // its own
+  std::vector<Span> launcher_;  // events of the launcher
   StartedRanks started_;
   std::map<NodeId, TraceClock> clocks_;  // by node
-  std::set<NodeId> strange_clocks_;      // of which that has been said
+  std::set<NodeId> strange_clocks_;      // nodes that a remark has already named
   Summary summary_;
 };
 

@@ -8,9 +8,9 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr double kDrift = 2e-5;            // of two clocks, in a second
-constexpr double kSteepest = 1e-2;         // more is no drift: the host was started again
-constexpr std::int64_t kMost = 1LL << 61;  // so that sums and differences are numbers
+constexpr double kDrift = 2e-5;            // of two clocks, in seconds per second
+constexpr double kSteepest = 1e-2;         // a steeper change is not drift: the host was rebooted
+constexpr std::int64_t kMost = 1LL << 61;  // keeps sums and differences in range
 
 bool is_time(std::int64_t value) {
   return value > -kMost && value < kMost;
@@ -20,11 +20,11 @@ double between(std::int64_t one, std::int64_t other) {
   return std::abs(static_cast<double>(one) - static_cast<double>(other));
 }
 
-// Leaves those that are no worse than what one before them, grown old, says of their moment.
+// Keeps the answers that are at least as precise as the aged answers before them.
 template <class Answers>
 void sift(Answers& answers) {
   Answers good;
-  double error = 0;  // of the best, now
+  double error = 0;  // of the best answer, aged to `now`
   std::int64_t now = 0;
   for (const auto& each : answers) {
     error += kDrift * between(each.there, now);

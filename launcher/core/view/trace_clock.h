@@ -1,9 +1,8 @@
-// How the clock of one node went against the launcher's, from the answers that events.jsonl has kept: puts
-// times of the node's ranks on the launcher's clock.
+// Converts times of one node's ranks to the launcher's clock, using the answers to pings in events.jsonl.
 //
-// An answer is as good as its round trip was short, and the worse the longer ago it is, since clocks drift.
-// Those that are worse than what others say of their moment do not count; between two that do, the offset
-// changes evenly. The answers may be any numbers. Pure; times are nanoseconds of monotonic clocks.
+// An answer with a short round trip is precise, but gets less precise with time, since clocks drift. Ignores
+// answers that are less precise than what other answers imply for the same moment; interpolates between the
+// others. Tolerates any numbers. Pure; times are nanoseconds of monotonic clocks.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@ namespace muster::launcher {
 class TraceClock {
  public:
   explicit TraceClock(const std::vector<ClockOffset::Answer>& answers = {});
-  // The moment `there` of the node's clock, by the launcher's. Without an answer both are one clock.
+  // Converts the node's time `there` to the launcher's clock. Without answers, returns it unchanged.
   std::int64_t here(std::int64_t there) const;
   bool is_known() const { return !answers_.empty(); }
 
@@ -26,7 +25,7 @@ class TraceClock {
     std::int64_t offset = 0;
     double error = 0;
   };
-  std::vector<Known> answers_;  // by their times
+  std::vector<Known> answers_;  // sorted by time
 };
 
 }  // namespace muster::launcher

@@ -200,7 +200,7 @@ TEST(ContainerAdvice, SaysWhatToDoAboutWhatEnginesSay) {
   const std::vector<std::pair<const char*, const char*>> cases = {
       {R"(could not select device driver "" with capabilities: [[gpu]])", "NVIDIA Container Toolkit"},
       {"error setting rlimits for ready process: error setting rlimit type 8: operation not permitted",
-       "leave the ulimit out"},
+       "leave out the ulimit"},
       {"could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the "
        "network",
        "docker network prune"},

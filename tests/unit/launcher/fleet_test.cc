@@ -264,7 +264,7 @@ TEST_F(FleetTest, AnAgentThatSendsWhatCannotBeReadIsKilledAtOnce) {
   happen(ConnectionClosed{agent, kFirst, "a frame of 4 GiB"});
   EXPECT_EQ(decided<KillAgent>().size(), 1U);
   happen(ProcessEnded{agent, "its agent was killed by SIGKILL"});
-  EXPECT_EQ(told<NodeLost>().at(0).how, "its agent sent what cannot be read: a frame of 4 GiB");
+  EXPECT_EQ(told<NodeLost>().at(0).how, "its agent sent an unreadable frame: a frame of 4 GiB");
 }
 
 TEST_F(FleetTest, ASilentAgentIsKilledAndLostSinceItWasLastHeard) {

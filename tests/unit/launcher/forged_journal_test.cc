@@ -152,36 +152,37 @@ TEST_F(ForgedJournal, AStateThatContradictsItselfIsRefused) {
   live();
   json state = state_in(Phase::kRunning);
   state[kPhase] = 9;
-  EXPECT_THAT(refusal_of(state), HasSubstr("9 is no Phase"));
+  EXPECT_THAT(refusal_of(state), HasSubstr("9 is not a Phase"));
   for (const Phase phase : {Phase::kDumping, Phase::kPreempting, Phase::kStopping, Phase::kLeaving}) {
     state = state_in(Phase::kRunning);
     state[kPhase] = phase;
-    EXPECT_THAT(refusal_of(state), HasSubstr("no Job has such fields")) << "nothing is due";
+    EXPECT_THAT(refusal_of(state), HasSubstr("a Job cannot have these fields")) << "nothing is due";
   }
   state = state_in(Phase::kStopping);
   state[kDeadline] = nullptr;
-  EXPECT_THAT(refusal_of(state), HasSubstr("no Job has such fields"));
+  EXPECT_THAT(refusal_of(state), HasSubstr("a Job cannot have these fields"));
   state = state_in(Phase::kRunning);
   ASSERT_EQ(state[kHangs], false);
   state[kHangs] = true;
-  EXPECT_THAT(refusal_of(state), HasSubstr("no Job has such fields")) << "no rank stalls";
+  EXPECT_THAT(refusal_of(state), HasSubstr("a Job cannot have these fields")) << "no rank stalls";
   state = state_in(Phase::kPreparing);
   state[kMembers] = json::array();
-  EXPECT_THAT(refusal_of(state), HasSubstr("no Job has such fields")) << "nobody prepares";
+  EXPECT_THAT(refusal_of(state), HasSubstr("a Job cannot have these fields")) << "nobody prepares";
   state = state_in(Phase::kRunning);
   state[kMembers][1][2] = 0;
-  EXPECT_THAT(refusal_of(state), HasSubstr("no Crew has such fields")) << "no worker";
+  EXPECT_THAT(refusal_of(state), HasSubstr("a Crew cannot have these fields")) << "no worker";
   state = state_in(Phase::kRunning);
   state[kFleetNodes].erase(1);
-  EXPECT_THAT(refusal_of(state), HasSubstr("no Job has such fields")) << "node1 is the plan's";
+  EXPECT_THAT(refusal_of(state), HasSubstr("a Job cannot have these fields")) << "node1 is the plan's";
   state = state_in(Phase::kRunning);
   state[kInterruptCount] = std::numeric_limits<std::int32_t>::min();
-  EXPECT_THAT(refusal_of(state), HasSubstr("no Job has such fields"));
+  EXPECT_THAT(refusal_of(state), HasSubstr("a Job cannot have these fields"));
   state = state_in(Phase::kGathering);
   ASSERT_EQ(state[kPlaces].size(), 2U);
   state[kPlaces].erase(1);
   state[kMinNodes] = 1;
-  EXPECT_THAT(refusal_of(state), HasSubstr("no Job has such fields")) << "of three nodes, one is a spare";
+  EXPECT_THAT(refusal_of(state), HasSubstr("a Job cannot have these fields"))
+      << "of three nodes, one is a spare";
   state = state_in(Phase::kRunning);
   state.erase(1);
   EXPECT_THAT(refusal_of(state), HasSubstr("a state of another version, or a damaged one"));
@@ -221,24 +222,24 @@ TEST_F(ForgedJournal, AnEventThatCannotHappenIsRefusedByItsNumber) {
   EXPECT_THAT(refusal_of(head() + entry({{"signal", 2}}, "Interrupted")),
               HasSubstr("event 1: the job has not begun"));
   const std::string nothing = head() + entry({{"signal", 0}}, "NoEvent\x1b[2J");
-  EXPECT_THAT(refusal_of(nothing), HasSubstr("event 1: no event is called 'NoEvent'"));
+  EXPECT_THAT(refusal_of(nothing), HasSubstr("event 1: unknown event 'NoEvent'"));
   live();
-  EXPECT_THAT(refusal_of(head() + entries + began), HasSubstr("the job has begun before"));
+  EXPECT_THAT(refusal_of(head() + entries + began), HasSubstr("the job has already begun"));
   EXPECT_THAT(refusal_of(head() + entries + record({{"state", states.back().first}})),
-              HasSubstr("a state amid the events"));
+              HasSubstr("a state in the middle of the events"));
   const std::int64_t later = to_ns(now) + 1;
   EXPECT_THAT(refusal_of(head() + entries + entry({{"due", later}}, "SecondPassed", later - 1)),
               HasSubstr("it is not due"));
   EXPECT_THAT(
       refusal_of(head() + entries + entry({{"due", -900'000'000'000'000'000}}, "SecondPassed", later)),
-      HasSubstr("slept for more"));
+      HasSubstr("slept for over"));
   EXPECT_THAT(refusal_of(head() + entries +
                          entry(json::object(), "TimePassed", std::numeric_limits<std::int64_t>::max())),
               HasSubstr("30 years"));
   EXPECT_THAT(refusal_of(head() + entries +
                          entry({{"attempt", 3}, {"resume_step", std::uint64_t{1} << 63}, {"question", 1}},
                                "AttemptBegun")),
-              HasSubstr("is no step"));
+              HasSubstr("is not a step"));
 }
 
 TEST_F(ForgedJournal, WhatItsTextsCommandATerminalIsNotDone) {

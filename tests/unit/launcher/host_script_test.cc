@@ -243,14 +243,14 @@ TEST(SyncFailure, NamesTheHostWithWhatItsShellSaidAndWhatToDo) {
         sync_failure(host, "/work", exit_code,
                      "sh: 1: rsync: not found\nrsync: connection unexpectedly closed\nrsync error: 127\n")
             .text,
-        "h1: /work cannot be copied there: rsync is not found there (install it, or keep the "
-        "directory where all hosts see it)");
+        "h1: /work cannot be copied there: rsync is not found there "
+        "(install it, or use a directory that all hosts share)");
   }
   const SyncFailure failure = sync_failure(
       host, "/work", 23, "rsync: [receiver] mkdir \"/work\" failed: Read-only\nrsync error: some\n");
   EXPECT_EQ(failure.text,
             "h1: /work cannot be copied there: rsync: [receiver] mkdir \"/work\" failed: Read-only "
-            "(--exclude h1 leaves it out)");
+            "(--exclude h1 skips this host)");
   EXPECT_FALSE(failure.is_busy);
   EXPECT_TRUE(
       sync_failure(host, "/work", 12,

@@ -50,7 +50,7 @@ TEST(HostStart, AHostOfAnotherKindIsNamedAndGetsNothing) {
   HostStart start = at_host();
   const auto step = start.on_line("muster-agent absent aarch64");
   ASSERT_TRUE(as<HostStart::GiveUp>(step));
-  EXPECT_THAT(as<HostStart::GiveUp>(step)->why, HasSubstr("aarch64, than this machine, x86_64"));
+  EXPECT_THAT(as<HostStart::GiveUp>(step)->why, HasSubstr("aarch64, differs from this machine's, x86_64"));
   EXPECT_TRUE(as<HostStart::GiveUp>(step)->refused);
   EXPECT_THAT(as<HostStart::GiveUp>(step)->why, HasSubstr("--remote-agent"));
 }

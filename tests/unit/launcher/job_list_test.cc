@@ -115,23 +115,24 @@ TEST(ChooseJob, TakesTheOnlyOneThatFits) {
 TEST(ChooseJob, TakesTheNewestForLogsWhenNoneRuns) {
   const std::vector<JobEntry> jobs = {job("a", State::kSucceeded, 1), job("c", State::kFailed, 3)};
   EXPECT_EQ(chosen(jobs, "", Preferred::kRunningElseNewest), "c");
-  EXPECT_EQ(chosen(jobs, "", Preferred::kRunning), "no job runs in /logs: `launch ps` lists them");
-  EXPECT_EQ(chosen({}, "", Preferred::kRunningElseNewest), "no job is in /logs: `launch ps` lists them");
-  EXPECT_EQ(chosen({}, "", Preferred::kNewest), "no job is in /logs: `launch ps` lists them");
+  EXPECT_EQ(chosen(jobs, "", Preferred::kRunning), "no job is running in /logs: `launch ps` lists the jobs");
+  EXPECT_EQ(chosen({}, "", Preferred::kRunningElseNewest),
+            "no job found in /logs: `launch ps` lists the jobs");
+  EXPECT_EQ(chosen({}, "", Preferred::kNewest), "no job found in /logs: `launch ps` lists the jobs");
 }
 
 TEST(ChooseJob, NamesTheNewestWhenNoneRunsAndItsLauncherIsGone) {
   std::vector<JobEntry> jobs = {job("a", State::kSucceeded, 1), job("c", State::kLost, 3)};
   EXPECT_EQ(chosen(jobs, "", Preferred::kRunning),
-            "no job runs in /logs; c is lost: `launch status c` tells more");
+            "no job is running in /logs; c is lost: see `launch status c`");
   jobs.push_back(job("d", State::kSucceeded, 4));
-  EXPECT_EQ(chosen(jobs, "", Preferred::kRunning), "no job runs in /logs: `launch ps` lists them");
+  EXPECT_EQ(chosen(jobs, "", Preferred::kRunning), "no job is running in /logs: `launch ps` lists the jobs");
 }
 
 TEST(ChooseJob, AsksWhichWhenSeveralRun) {
   const std::vector<JobEntry> jobs = {job("a", State::kRunning, 1), job("b", State::kRunning, 2)};
-  EXPECT_EQ(chosen(jobs, "", Preferred::kRunning), "2 jobs run: name one of b, a");
-  EXPECT_EQ(chosen(jobs, "", Preferred::kRunningElseNewest), "2 jobs run: name one of b, a");
+  EXPECT_EQ(chosen(jobs, "", Preferred::kRunning), "2 jobs are running: name one of b, a");
+  EXPECT_EQ(chosen(jobs, "", Preferred::kRunningElseNewest), "2 jobs are running: name one of b, a");
   EXPECT_EQ(chosen(jobs, "", Preferred::kNewest), "b");
 }
 
@@ -140,11 +141,11 @@ TEST(ChooseJob, UnderstandsTheBeginningOfAName) {
                                       job("gpt-3", State::kFailed, 3)};
   EXPECT_EQ(chosen(jobs, "g", Preferred::kRunning), "gpt-3");
   EXPECT_EQ(chosen(jobs, "mnist-1", Preferred::kRunning), "mnist-1") << "a whole name is never ambiguous";
-  EXPECT_EQ(chosen(jobs, "mn", Preferred::kNewest), "mn: could be mnist-12, mnist-1: give more of the name");
-  EXPECT_EQ(chosen(jobs, "gtp-3", Preferred::kRunning),
-            "gtp-3: no job of that name in /logs: did you mean gpt-3?");
+  EXPECT_EQ(chosen(jobs, "mn", Preferred::kNewest),
+            "mn: ambiguous: could be mnist-12, mnist-1: give more of the name");
+  EXPECT_EQ(chosen(jobs, "gtp-3", Preferred::kRunning), "gtp-3: no such job in /logs: did you mean gpt-3?");
   EXPECT_EQ(chosen(jobs, "zzzzzz", Preferred::kRunning),
-            "zzzzzz: no job of that name in /logs: `launch ps` lists them");
+            "zzzzzz: no such job in /logs: `launch ps` lists the jobs");
 }
 
 TEST(ChooseJob, PrefersTheOneThatRunsOfThoseThatBeginSo) {
@@ -152,9 +153,10 @@ TEST(ChooseJob, PrefersTheOneThatRunsOfThoseThatBeginSo) {
                                       job("2026-c", State::kSucceeded, 3), job("2025-a", State::kRunning, 4)};
   EXPECT_EQ(chosen(jobs, "2026", Preferred::kRunning), "2026-b");
   EXPECT_EQ(chosen(jobs, "2026", Preferred::kRunningElseNewest), "2026-b");
-  EXPECT_EQ(chosen(jobs, "202", Preferred::kRunning), "202: could be 2025-a, 2026-b: give more of the name");
+  EXPECT_EQ(chosen(jobs, "202", Preferred::kRunning),
+            "202: ambiguous: could be 2025-a, 2026-b: give more of the name");
   EXPECT_EQ(chosen(jobs, "2026", Preferred::kNewest),
-            "2026: could be 2026-c, 2026-b, 2026-a: give more of the name");
+            "2026: ambiguous: could be 2026-c, 2026-b, 2026-a: give more of the name");
 }
 
 std::vector<std::string> names_of(const std::vector<JobEntry>& jobs) {

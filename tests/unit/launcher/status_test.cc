@@ -217,7 +217,7 @@ TEST(JobStatusText, NamesTheHostsOfAJobThatHasThem) {
 TEST(JobStatusText, CountsRestartsOfMoreThanAWindow) {
   JobStatus status = example();
   status.restart_count = 5;
-  EXPECT_THAT(status_as_text(status), HasSubstr("attempt      2, 5 restarts, not all of them lately\n"));
+  EXPECT_THAT(status_as_text(status), HasSubstr("attempt      2, 5 restarts, not all within the window\n"));
 }
 
 }  // namespace

@@ -174,7 +174,7 @@ TEST_F(TraceTest, PassesOverATornTailAndCountsOtherLinesThatAreNoEvents) {
     bad += wrong + std::string("\n");
   merge({{{1, bad + good}}});
   EXPECT_EQ(summary_.events, 3U);
-  EXPECT_THAT(summary_.remarks, ElementsAre("rank 0, attempt 1: 9 lines are no events"));
+  EXPECT_THAT(summary_.remarks, ElementsAre("rank 0, attempt 1: 9 lines are not events"));
 }
 
 // As those of two loading threads.
