@@ -14,7 +14,7 @@
 
 namespace muster {
 
-struct Request {
+struct FormationRequest {
   std::string function;  // that was called: "new_group"
   std::string text;      // what this rank asks for, in words
   std::string refusal;   // why it cannot have it; empty: it can
@@ -23,7 +23,7 @@ struct Request {
 // Returns, when all ranks of the job have come, a number for what is made, which is the same on all and used
 // once. std::invalid_argument, the same on all ranks, says what one of them cannot have, or which two ask for
 // different things; std::runtime_error how many have come in time.
-int agree_to_form(const Job& job, const Request& request);
+int agree_to_form(const Job& job, const FormationRequest& request);
 
 // This rank's handle on a group that all have agreed to form; on a member, connected with the others.
 Group form_group(const Job& job, std::vector<int> ranks, const std::string& key, const GroupOptions& options);

@@ -224,7 +224,7 @@ std::string who_is_gone(const Job::State& job, const std::vector<int>& ranks) {
   return {};
 }
 
-int agree_to_form(const Job& job, const Request& request) {
+int agree_to_form(const Job& job, const FormationRequest& request) {
   Job::State& state = state_of(job);
   std::call_once(state.presence_shown, [&] { show_presence(state); });
   const int number = state.formation_count++;

@@ -28,12 +28,12 @@ class HookedLayer : public torch::nn::Module {
 };
 
 // Where a layer is in a Sequential.
-struct HookedLayer {
+struct HookPlace {
   std::weak_ptr<torch::nn::SequentialImpl> sequential;
   std::size_t index = 0;
 };
 
-void put_layer_back(const HookedLayer& place) {
+void put_layer_back(const HookPlace& place) {
   const auto sequential = place.sequential.lock();
   if (!sequential) return;
   torch::nn::AnyModule& here = *(sequential->begin() + static_cast<std::ptrdiff_t>(place.index));
@@ -41,8 +41,7 @@ void put_layer_back(const HookedLayer& place) {
   if (hooked && hooked->hooks->empty()) here = torch::nn::AnyModule(hooked->layer());
 }
 
-std::shared_ptr<detail::Hooks> hooks_of(torch::nn::Module& model, const std::string& name,
-                                        HookedLayer& place) {
+std::shared_ptr<detail::Hooks> hooks_of(torch::nn::Module& model, const std::string& name, HookPlace& place) {
   const auto modules = model.named_modules("", /*include_self=*/false);
   const auto* const layer = modules.find(name);
   if (layer == nullptr) throw std::invalid_argument(fmt::format("hooks: the model has no layer '{}'", name));
@@ -70,7 +69,7 @@ std::shared_ptr<detail::Hooks> hooks_of(torch::nn::Module& model, const std::str
 
 template <class Hook>
 HookHandle add_hook(torch::nn::Module& model, const std::string& name, Hook hook) {
-  HookedLayer place;
+  HookPlace place;
   const auto hooks = hooks_of(model, name, place);
   return HookHandle([hooks, id = hooks->add(std::move(hook)), place] {
     hooks->remove(id);
