@@ -161,6 +161,6 @@ int main(int argc, char** argv) {
   std::printf("%sloss %.4f\nparameters xxh3 %s\n", profile.table().c_str(), loss,
               parameter_digest(*net).c_str());
   if (options.generate > 0)
-    std::printf("--- text of its own ---\n%s\n", generate(*net, data->text, options, job.device()).c_str());
+    std::printf("--- generated text ---\n%s\n", generate(*net, data->text, options, job.device()).c_str());
   return 0;
 }

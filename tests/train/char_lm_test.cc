@@ -54,7 +54,7 @@ TEST_F(CharLm, EndsWithTheSameParametersWhetherOrNotItLosesAWorker) {
   EXPECT_THAT(out, HasSubstr("step 14/14  loss "));
   EXPECT_THAT(out, HasSubstr("blocks"));
   EXPECT_THAT(out, HasSubstr("in all"));
-  EXPECT_THAT(out, HasSubstr("--- text of its own ---"));
+  EXPECT_THAT(out, HasSubstr("--- generated text ---"));
 }
 
 // Nothing in a program says what its groups are made of; of two ranks the sums are the same.
