@@ -21,7 +21,7 @@ Expected<std::string> address_towards(const std::string& host, std::uint16_t por
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
   int last_error = 0;
   for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
-    // Connecting a datagram socket sends nothing: the kernel chooses the route and the local address.
+    // Connecting a datagram socket sends nothing: the kernel only chooses the route and the local address.
     const UniqueFd fd(socket(entry->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_storage local{};
     socklen_t length = sizeof local;
@@ -48,7 +48,7 @@ struct SocketAddress {
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 };
 
-// Of numbers: nothing is asked of a server of names.
+// For numeric addresses: does not ask a name server.
 std::optional<SocketAddress> numeric_address(const std::string& address, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;

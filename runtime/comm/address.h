@@ -1,6 +1,6 @@
-// The addresses and sockets that a world meets on.
+// Addresses and sockets on which the ranks of a world meet.
 //
-// Blocking calls on the caller's thread; nothing is sent.
+// Blocking calls on the caller's thread; they send nothing.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// The address of this machine from which `host` is reached ("127.0.0.1" when that is this machine itself).
+// The address of this machine from which it reaches `host` ("127.0.0.1" if `host` is this machine itself).
 Expected<std::string> address_towards(const std::string& host, std::uint16_t port);
 
 bool is_loopback(const std::string& address);
@@ -23,12 +23,12 @@ struct Listener {
 };
 // Listens on 127.0.0.1; port 0 lets the kernel choose.
 Expected<Listener> listen_on_loopback(std::uint16_t port);
-// Listens on an address of this machine, at a port that the kernel chooses, without blocking who accepts.
+// Listens on an address of this machine, at a port that the kernel chooses; accept() does not block.
 Expected<Listener> listen_on(const std::string& address);
 // Closes the connections that wait to be accepted at a listener of listen_on().
 void turn_away(const Listener& listener);
 
-// Whether a connection to this address is refused: its machine lives, and nobody listens there.
+// True if a connection to this address is refused: its machine is up, and nobody listens there.
 bool refuses(const std::string& address, std::uint16_t port, std::chrono::milliseconds limit);
 
 }  // namespace muster

@@ -23,11 +23,11 @@ struct CallError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The call that the training thread waits for. Gloo lets what it receives for a tensor that is too small end
-// the process, from a thread of its own: what is said then looks here.
+// The training thread's current call. If data arrives for a tensor that is too small, Gloo ends the process
+// from one of its own threads; the error message is then completed from here.
 struct OpenCall {
   std::mutex mutex;
-  const Group* group = nullptr;  // null: there is none
+  const Group* group = nullptr;  // null: no call
   const std::function<std::string()>* text = nullptr;
   std::int64_t number = 0;
 };
@@ -40,7 +40,7 @@ std::string call_key(std::int64_t number) {
   return fmt::format("call/{}", number);
 }
 
-// Of the first that wrote down what it is in, and this rank, if they are in different collectives.
+// The difference between the first rank's operation in the store and this rank's; empty if they are equal.
 std::string difference(const std::string& first, int rank, const std::string& text) {
   const std::size_t space = first.find(' ');
   if (space == std::string::npos || first.substr(space + 1) == text) return {};
@@ -51,7 +51,7 @@ std::string difference(const std::string& first, int rank, const std::string& te
 std::string explain_open_call(const std::string& error) {
   if (!error.contains("gloo")) return {};
   OpenCall& mine = open_call();
-  const std::lock_guard lock(mine.mutex);  // the training thread stays where it is
+  const std::lock_guard lock(mine.mutex);  // the training thread cannot leave its call meanwhile
   if (mine.group == nullptr) return {};
   const std::string text = (*mine.text)();
   const int rank = mine.group->job().rank();
@@ -64,12 +64,12 @@ std::string explain_open_call(const std::string& error) {
     for (const auto pause : kPauses) wait_for_key(*store, kFailed, pause);
     if (store->check({kFailed})) return fmt::format(" ({})", store->get_to_str(kFailed));
   } catch (const std::exception&) {
-    // Whoever serves the store is gone.
+    // The process that serves the store is gone.
   }
   return fmt::format(" (in {} in the {})", text, mine.group->description());
 }
 
-// False if the work has not ended; throws what it has ended with.
+// Returns false if the work has not ended; throws its error if it has failed.
 bool ends_within(c10d::Work& work, std::chrono::milliseconds limit) {
   try {
     work.wait(limit);
@@ -77,11 +77,11 @@ bool ends_within(c10d::Work& work, std::chrono::milliseconds limit) {
   } catch (const c10::Error&) {
     if (!work.isCompleted()) return false;
   }
-  work.wait();  // it has ended, with this error, or well just after the time was over
+  work.wait();  // it has ended with this error, or shortly after the timeout
   return true;
 }
 
-// Ends what the group's threads are doing: a rank that leaves the group waits for them.
+// Ends the work of the group's threads: a rank that leaves the group waits for them.
 void break_off(const Group& group) {
   if (const auto backend = group.process_group()->getBackend(c10::kCPU); backend->getBackendName() != "gloo")
     return backend->abort();
@@ -97,7 +97,7 @@ void close_gloo(c10d::ProcessGroup& group, int peer) {
     std::vector<at::Tensor> nothing{at::empty({1}, at::kByte)};
     group.recv(nothing, peer, kTagOfNobody)->wait(std::chrono::milliseconds(1));
   } catch (const std::exception&) {
-    // That is what it was for.
+    // The failure closes the connections, as intended.
   }
 }
 
@@ -141,14 +141,14 @@ Call::InHand::~InHand() {
   open_call().group = nullptr;
 }
 
-// False where nobody serves the store any more: what others know is not known then.
+// Returns false if nobody serves the store any more; then the other ranks' state is unknown.
 bool Call::reach_store() {
   if (store_ != nullptr) return true;
   if (store_is_gone(state_of(group_.job()))) return false;
   try {
     store_ = connect_again(group_.store());
   } catch (const std::exception&) {
-    // It has gone just now.
+    // It has just gone.
   }
   return store_ != nullptr;
 }
@@ -168,7 +168,7 @@ void Call::wait(c10d::Work& work, bool on_gpu) {
   }
   try {
     for (std::uint64_t looks = 1; !ends_within(work, kSilence); ++looks)
-      look(/*for_gone=*/std::has_single_bit(looks));  // that less and less often
+      look(/*for_gone=*/std::has_single_bit(looks));  // check for this less and less often
     tidy_up();
   } catch (const CallError&) {
     throw;
@@ -177,17 +177,17 @@ void Call::wait(c10d::Work& work, bool on_gpu) {
   }
 }
 
-// What it wrote is for those that wait in the same call, which has ended.
+// The entry was for ranks that wait in this call, which has ended.
 void Call::tidy_up() {
   if (!wrote_) return;
   try {
     store_->deleteKey(call_key(number_));
   } catch (const c10::Error&) {
-    // Whoever serves the store is gone.
+    // The process that serves the store is gone.
   }
 }
 
-// Throws if something is known that keeps this call from ending. A store that is gone knows nothing.
+// Throws if there is a known reason why this call cannot complete. Without the store no reason is known.
 void Call::look(bool for_gone) {
   if (!reach_store()) return;
   try {
@@ -214,7 +214,7 @@ void Call::ask_store(bool for_gone) {
   if (!gone.empty()) fail(gone);
 }
 
-// With this reason, or one that another rank was faster with.
+// Fails with this reason, or with an earlier one of another rank.
 void Call::fail(const std::string& reason) {
   std::string first = reason;
   try {
@@ -238,7 +238,7 @@ void Call::explain(const std::string& error) {
     const std::string text = known.what();
     throw CallError(text.contains(error) ? text : fmt::format("{} ({})", text, error));
   } catch (const c10::Error&) {
-    // Whoever serves the store is gone, too.
+    // The process that serves the store is gone, too.
   }
   throw CallError(fmt::format("{} in the {}: {}", text_(), group_.description(), error));
 }

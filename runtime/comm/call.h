@@ -1,10 +1,9 @@
-// One collective of a group, as this rank has entered it: waits for it, and finds out what is the matter when
-// it does not end.
+// One collective of a group on this rank: waits for it, and finds the reason if it does not complete.
 //
-// A rank that has waited for a second writes into the group's store what it waits for; two that wait for
-// different things under the same number find that out there. It looks as well whether another member's
-// process is gone. What one rank finds is written down, once for the group, and ends all that wait or fail.
-// Costs nothing while all goes well. For one thread.
+// After a second, a waiting rank writes its operation to the group's store; two ranks that wait in different
+// operations under the same number detect that there. A rank also checks whether the process of another
+// member is gone. The first reason that a rank finds is written to the store, and ends the call on all ranks
+// that wait or fail. This costs nothing while calls complete in time. For one thread.
 #pragma once
 
 #include <functional>
@@ -16,20 +15,21 @@
 
 namespace muster {
 
-// std::logic_error in the name of `what` if this rank is not in the group.
+// Throws std::logic_error, with `what` in the message, if this rank is not in the group.
 void require_member(const Group& group, const std::string& what);
-// std::runtime_error if NCCL has given the group up.
+// Throws std::runtime_error if NCCL has given up the group.
 void refuse_if_given_up(const Group& group, const std::function<std::string()>& text);
 
 class Call {
  public:
-  // `text` says what must be the same on all members: "all_reduce of Float [4]"; it is asked for by any
-  // thread, and only for a call that waits for long, fails or is traced. The group, and what `text` looks at,
-  // outlive the call. std::logic_error if this rank is not a member.
+  // `text` describes what must be equal on all members: "all_reduce of Float [4]". Any thread may call it,
+  // but only if the call takes long, fails or is traced. The group, and everything that `text` uses, must
+  // outlive the call. Throws std::logic_error if this rank is not a member.
   Call(const Group& group, std::function<std::string()> text);
-  // Starts and waits for it, or for the next part of it. std::invalid_argument tells what torch says of its
-  // arguments; std::runtime_error the call, the group and the reason why it does not end. Of work of GPUs the
-  // current stream waits, and this returns.
+  // Starts the collective, or the next part of it, and waits for it. For work on a GPU only the current
+  // stream waits, and this returns.
+  // Throws std::invalid_argument with torch's objection to the arguments, or std::runtime_error with the
+  // call, the group and the reason why the call did not complete.
   template <class Start>
   void run(bool on_gpu, const Start& start) {
     const InHand in_hand(*this);
@@ -45,8 +45,8 @@ class Call {
   [[noreturn]] void refuse(const std::string& reason) const;
 
  private:
-  // While it lives, this is the call that the training thread is in: from before it is started, since what
-  // another rank has sent already may end the process at once.
+  // While it exists, this is the training thread's current call. It begins before the collective starts,
+  // because data that another rank has already sent may end the process at once.
   class InHand {
    public:
     explicit InHand(const Call& call);
@@ -56,7 +56,7 @@ class Call {
 
    private:
     const Call& call_;
-    TimePoint begin_{};  // where there is a trace
+    TimePoint begin_{};  // set if there is a trace
   };
 
   void wait(c10d::Work& work, bool on_gpu);
@@ -69,21 +69,22 @@ class Call {
 
   const Group& group_;
   std::function<std::string()> text_;
-  std::int64_t number_ = 0;                // 0: nothing has been started, so that the others need not come
-  c10::intrusive_ptr<c10d::Store> store_;  // a connection of its own, once it is needed and can be had
+  std::int64_t number_ = 0;                // 0: nothing was started, so the other ranks need not take part
+  c10::intrusive_ptr<c10d::Store> store_;  // a connection of its own, opened when needed and possible
   bool wrote_ = false;
 };
 
-// Closes the connections of a group's Gloo, if it has one. Gloo cannot be told to: it gives a whole group up
-// when a wait in it has run out. `peer`: a place with which there is a connection.
+// Closes the connections of a group's Gloo, if it has one. Gloo has no function for that, but it gives up a
+// whole group when a wait in it times out. `peer`: a place to which a connection exists.
 void close_gloo(c10d::ProcessGroup& group, int peer);
 
-// Connects this rank with the one at place `peer`, as their first message would. Over NCCL both must come,
-// and a rank connects with several in ascending order. std::runtime_error names the peer. Without NCCL:
-// nothing.
+// Connects this rank with the one at place `peer`, as their first message would. Over NCCL both ranks must
+// call it, and a rank that connects with several must do so in ascending order. Throws std::runtime_error,
+// which names the peer. Does nothing without NCCL.
 void connect_for_messages(const Group& group, int peer);
 
-// In the handler of what ended something between two members, told by `text`: std::runtime_error as above.
+// Call it in the handler of an error between two members; `text` describes their operation. Throws
+// std::runtime_error as Call::run() does.
 [[noreturn]] void fail_for_peer(const Group& group, const std::string& text);
 
 }  // namespace muster

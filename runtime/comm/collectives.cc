@@ -1,4 +1,4 @@
-// Where nothing is added up, tensors travel as bytes: Gloo knows few types.
+// Collectives that do not reduce send tensors as bytes, because Gloo supports few types.
 
 #include <algorithm>
 #include <concepts>
@@ -22,7 +22,7 @@ std::string type_text(const at::Tensor& tensor) {
   return tensor.defined() ? c10::toString(tensor.scalar_type()) : "an undefined tensor";
 }
 
-// What others need to know of a tensor before they can receive it.
+// What other ranks must know about a tensor before they can receive it.
 constexpr std::int64_t kHeaderNumbers = 16;
 constexpr std::int64_t kMostDimensions = kHeaderNumbers - 2;
 
@@ -67,7 +67,7 @@ class Part {
   void require(bool condition, const char* otherwise) const {
     if (!condition) refuse(otherwise);
   }
-  // What it says is made for one that is refused alone: it takes as long as a small call's way to its
+  // Builds the message only for a refused call: building it takes as long as a small call needs to reach its
   // backend.
   template <std::invocable Otherwise>
   void require(bool condition, const Otherwise& otherwise) const {
@@ -78,7 +78,7 @@ class Part {
       return fmt::format("{} {} are given; each of the {} members gets one", count, what, size());
     });
   }
-  // Starts with a place: src and dst are ranks of the job.
+  // src and dst are ranks of the job; returns the place.
   int place_of(int job_rank) const {
     require(std::ranges::binary_search(ranks(), job_rank),
             [&] { return fmt::format("rank {} is not in it", job_rank); });
@@ -92,11 +92,11 @@ class Part {
     });
   }
 
-  // The calls say that they are waited for at once, of CPU tensors; what that means to a GPU's is another
-  // matter.
+  // For CPU tensors the calls declare that the caller waits at once. For CUDA tensors the option means
+  // something else.
   void all_reduce(at::Tensor row, ReduceOp op);
   void reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op);
-  // Of inputs of one shape. Gloo adds up in another order than in the form with one tensor, as in Python.
+  // For inputs of one shape. Gloo adds in another order than in the form with a single tensor, as in Python.
   void reduce_scatter(const at::Tensor& output, const std::vector<at::Tensor>& inputs, ReduceOp op);
   void broadcast(at::Tensor bytes, int place);
   void all_gather(at::Tensor output, at::Tensor input);
@@ -106,25 +106,25 @@ class Part {
   void scatter(const at::Tensor& output, const std::vector<at::Tensor>& inputs, int place);
   void barrier();
 
-  // Of each member, its tensor's; all have one type, or all are told that they have not.
+  // Each member's tensor header. If types differ, all members throw.
   std::vector<Header> headers_of_all(const at::Tensor& tensor);
 
  private:
   c10d::ReduceOp::RedOpType kind_of(ReduceOp op, const at::Tensor& row) const;
-  // torch's operators only find the backend, which takes them longer than a small call takes over shared
+  // torch's operators would only look up the backend, which takes them longer than a small call over shared
   // memory.
   c10d::Backend& backend_for(const at::Tensor& tensor) const {
     return *group_.process_group()->getBackend(tensor.device().type());
   }
   bool averages_itself(ReduceOp op, const at::Tensor& row) const {
-    return op == ReduceOp::kAvg && !row.is_cuda();  // Gloo cannot
+    return op == ReduceOp::kAvg && !row.is_cuda();  // Gloo has no average
   }
 
   const Group& group_;
   Call call_;
 };
 
-// That it adds up.
+// The types that Gloo reduces.
 constexpr at::ScalarType kTypesOfGloo[] = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kChar,
                                            at::kByte,  at::kBool,   at::kInt,  at::kLong};
 
@@ -139,7 +139,7 @@ c10d::ReduceOp::RedOpType Part::kind_of(ReduceOp op, const at::Tensor& row) cons
         fmt::join(kTypesOfGloo | std::views::transform([](auto each) { return c10::toString(each); }),
                   ", ")));
   switch (op) {
-    // Added up as bytes, bools would be 2; NCCL in torch takes a sum of them for the greatest as well.
+    // As bytes, true + true would be 2; torch's NCCL uses the maximum for a sum of bools as well.
     case ReduceOp::kSum: return type == at::kBool ? Kind::MAX : Kind::SUM;
     case ReduceOp::kMin: return Kind::MIN;
     case ReduceOp::kMax: return Kind::MAX;
@@ -253,7 +253,7 @@ std::vector<Header> Part::headers_of_all(const at::Tensor& tensor) {
   return headers;
 }
 
-// The tensor's bytes, and as many more as the largest has.
+// The tensor's bytes, padded to the size of the largest.
 at::Tensor padded(const at::Tensor& tensor, std::int64_t bytes) {
   const Packed packed(tensor);
   if (packed.bytes().numel() == bytes) return packed.bytes();
@@ -428,7 +428,7 @@ std::vector<at::Tensor> all_to_all(const Group& group, const std::vector<at::Ten
 
 namespace {
 
-// A tensor's parts along its first dimension, in bytes.
+// The sizes of a tensor's parts along its first dimension, in bytes.
 std::vector<std::int64_t> splits_of(const Part& part, const at::Tensor& tensor,
                                     const std::vector<std::int64_t>& sizes, const char* what) {
   part.require_usable(tensor);

@@ -11,10 +11,10 @@ namespace muster {
 
 struct DeviceMesh::State {
   std::vector<int> shape;
-  std::vector<std::string> names;  // as many, or none
-  std::vector<int> ranks;          // row-major
+  std::vector<std::string> names;  // one per dimension, or none
+  std::vector<int> ranks;          // in row-major order
   std::vector<int> coordinate;     // this rank's
-  std::vector<Group> groups;       // of each dimension, this rank's
+  std::vector<Group> groups;       // this rank's group for each dimension
   int rank = 0;
 
   std::size_t only_dimension(const char* function) const {
@@ -97,7 +97,7 @@ DeviceMesh init_device_mesh(const Job& job, const std::vector<int>& mesh_shape,
     for (others[dim] = 0; others[dim] < mesh_shape[dim]; ++others[dim])
       line.push_back(place_of(others, mesh_shape));
     others[dim] = 0;
-    // Among the lines of this dimension: the place in a mesh without it.
+    // The number of this line among the lines of this dimension: its place in a mesh without the dimension.
     std::vector<int> rest = mesh_shape;
     rest[dim] = 1;
     const int index = place_of(others, rest);

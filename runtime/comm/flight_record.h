@@ -1,8 +1,7 @@
-// What torch's flight recorder has of the collectives of this process: the last 2000, over Gloo and over
-// NCCL.
+// The collectives of this process in torch's flight recorder: the last 2000, over Gloo and NCCL.
 //
-// From any thread, while the training thread may wait in one. Not of MPI and shared memory, which torch does
-// not record.
+// Safe from any thread, even while the training thread waits in a collective. torch does not record MPI and
+// shared memory.
 #pragma once
 
 #include <string>
@@ -12,9 +11,9 @@
 
 namespace muster {
 
-// Those of the backends of which there is one. Nothing throws.
+// The records of the backends that are in use. Never throws.
 std::vector<FlightRecord> flight_records();
-// The lines of torch's JSON.
+// One line per group, from torch's JSON.
 std::vector<std::string> lines_of_record(const std::string& json);
 
 }  // namespace muster

@@ -22,7 +22,7 @@
 namespace muster {
 namespace {
 
-constexpr std::chrono::milliseconds kAnswer{200};  // to a connection
+constexpr std::chrono::milliseconds kAnswer{200};  // for the answer to a connection
 
 std::string leaving_key(int rank) {
   return fmt::format("left/{}", rank);
@@ -37,15 +37,15 @@ Group::State::~State() {
   shut_down();
 }
 
-// With an answer: the word is there before this process is gone.
+// Waits for an answer: the entry is written before this process is gone.
 void Group::State::leave_word(const Job::State& in) const noexcept {
   if (process_group == nullptr || call_count == 0 || !in.presence.fd) return;
-  // torch would print that the rank which served the store is gone.
+  // torch would print that the rank that served the store is gone.
   if (store_is_gone(in)) return;
   try {
     store->add(leaving_key(ranks[static_cast<std::size_t>(rank)]), call_count);
   } catch (...) {
-    // It has left just now.
+    // It has just left.
   }
 }
 
@@ -56,7 +56,7 @@ bool store_is_gone(const Job::State& job) {
 
 namespace {
 
-// What a PrefixStore shows to its heirs alone.
+// Access to a member that PrefixStore shows only to derived classes.
 struct OpenPrefixStore : c10d::PrefixStore {
   static const std::string& prefix(const c10d::PrefixStore& store) {
     return store.*&OpenPrefixStore::prefix_;
@@ -106,7 +106,7 @@ void Group::State::shut_down() noexcept {
                    ranks[static_cast<std::size_t>(rank)], name, current_exception_text());
     }
   };
-  tried(*leaving);  // NCCL's collectives with it
+  tried(*leaving);  // and NCCL's collectives with it
   for (const auto& each : nccl_backends()) {
     if (each != nullptr && each != nccl) tried(*each);
     note_nccl_failure_of(each);
@@ -128,7 +128,7 @@ Group::State& state_of(const Group& group) {
   return *group.state_;
 }
 
-// The world is a part of the job's state, and lives as long.
+// The world is a part of the job's state, and exists as long.
 Group::Group(const Job& job) : state_(job.state_, &job.state_->all) {}
 
 int Group::rank() const {
@@ -176,7 +176,7 @@ std::string presence_key(int rank) {
   return fmt::format("presence/{}", rank);
 }
 
-// Where others find out later whether this process is still there. One that cannot listen is not looked for.
+// Lets other ranks check later whether this process is alive. They ignore a rank that cannot listen.
 void show_presence(Job::State& job) {
   const std::string address = address_in(job.world);
   auto listener = listen_on(address);
@@ -188,7 +188,7 @@ void show_presence(Job::State& job) {
 }  // namespace
 
 void wait_for_key(c10d::Store& store, const std::string& key, std::chrono::milliseconds limit) {
-  // A wait of the store's that runs out prints a warning.
+  // store.wait() prints a warning when it times out, so poll.
   constexpr std::chrono::milliseconds kBetween{20};
   for (const TimePoint end = Clock::now() + limit; Clock::now() < end && !store.check({key});)
     std::this_thread::sleep_for(kBetween);
@@ -257,7 +257,7 @@ int agree_to_form(const Job& job, const FormationRequest& request) {
 
 namespace {
 
-// Null: it has none.
+// Null if the group has no NCCL.
 c10::intrusive_ptr<c10d::Backend> nccl_of(c10d::ProcessGroup& group) {
   if (!std::ranges::any_of(group.getDeviceTypes(), &c10::Device::is_cuda)) return nullptr;
   auto backend = group.getBackend(c10::kCUDA);
@@ -327,15 +327,15 @@ std::string refusal_of(const Job& job, const std::vector<int>& sorted, const Gro
   return options.nccl ? refusal_of_nccl(*options.nccl) : "";
 }
 
-// What ranks compare: all must have asked for the same.
+// The text that ranks compare: all must have asked for the same.
 std::string text_to_compare(const GroupOptions& options) {
   std::string text = fmt::format("backend '{}', timeout {} ms, name '{}'", options.backend,
                                  options.timeout ? options.timeout->count() : 0, options.name);
   return options.nccl ? fmt::format("{}, nccl {}", text, text_of(*options.nccl)) : text;
 }
 
-// Rank 0 may serve the store. It does not leave before the others have made a group that it is not in, or
-// have been refused it.
+// Rank 0 may serve the store. It must not leave before the others have created a group without it, or have
+// failed to.
 void keep_store_for(const Job& job, const std::string& group_key, const std::vector<int>& ranks) {
   if (state_of(job).world.agent_serves || ranks.front() == 0) return;
   c10d::Store& store = *job.store();
@@ -346,7 +346,7 @@ void keep_store_for(const Job& job, const std::string& group_key, const std::vec
   try {
     store.wait({key + "/all"});
   } catch (const c10::Error&) {
-    // They say themselves who has not come.
+    // The members themselves report which ranks are missing.
   }
 }
 

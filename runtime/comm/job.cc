@@ -55,14 +55,14 @@ Job::State::State(const World& description, std::optional<std::chrono::milliseco
                 .timeout = timeout});
 }
 
-// main() has returned, and nothing can be thrown any more. NCCL ends what has not ended within the group's
-// time-out, and with it what is waited for here.
+// main() has returned, so nothing can be thrown any more. NCCL ends unfinished work when the group's timeout
+// is over, so this wait ends.
 void Job::State::end_gpu_work() noexcept {
   try {
     if (device.is_cuda()) torch::cuda::synchronize(device.index());
   } catch (...) {
     const std::string text = current_exception_text();
-    // CUDA may end before a Job that is in static storage.
+    // CUDA may shut down before a Job in static storage is destroyed.
     if (!text.contains("shutting down") && !text.contains("unloading")) end_with_error(text);
   }
 }
@@ -189,7 +189,7 @@ bool preemption_noticed() {
 
 namespace {
 
-// Until every rank has come here. Two messages a rank, where a barrier of Gloo's makes connections.
+// Waits until every rank has arrived. Two messages per rank; a Gloo barrier would open connections.
 void meet(c10d::Store& store, int world_size) {
   const std::int64_t arrived = store.add("joined", 1);
   if (arrived == world_size) store.set("all_joined", std::vector<std::uint8_t>{1});
@@ -201,15 +201,15 @@ void meet(c10d::Store& store, int world_size) {
   }
 }
 
-// A peer that dies closes its connections, and Gloo writes to them with what raises SIGPIPE: this rank would
-// die without a word, and be blamed. Python's programs ignore it too. What the program has chosen stays.
+// A peer that dies closes its connections, and a write by Gloo then raises SIGPIPE: this rank would die
+// silently, and be blamed. Python programs ignore SIGPIPE too. A handler of the program's own stays.
 void ignore_broken_pipes() {
   struct sigaction now{};
   if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
 }
 
-// Into a pipe the C library writes 4 KiB at a time: what a rank has printed would be seen late, and be lost
-// when it is killed. A program that has chosen no buffer at all keeps that.
+// The C library writes to a pipe in blocks of 4 KiB: output would appear late, and be lost if the rank is
+// killed. A program that has chosen an unbuffered stdout keeps it.
 void print_by_lines() {
   if (__fbufsize(stdout) != 1) std::setvbuf(stdout, nullptr, _IOLBF, 0);
 }
@@ -241,7 +241,7 @@ Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, c
 
 Job init(const InitOptions& options) {
   static std::atomic<bool> done = false;
-  // A second group would take the addresses and counters that the first has left in the store.
+  // A second world would read the addresses and counters that the first has left in the store.
   if (done)
     throw std::logic_error(
         "muster::init: called a second time in this process; keep the first Job, whose copies share its state");

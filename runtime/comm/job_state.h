@@ -1,7 +1,7 @@
-// What stands behind a Job and a Group, and what the runtime does with Jobs that programs do not: makes them,
-// as init() and spawn() have it in common, once they know their world, and speaks for them to the agent.
+// The state behind a Job and a Group, and the runtime's own use of Jobs: init() and spawn() create them here,
+// once they know their world; others report to the agent through them.
 //
-// Not part of the public headers. A Job's state goes after those of all its groups.
+// Not part of the public headers. A Job's state outlives the states of all its groups.
 #pragma once
 
 #include <array>
@@ -28,22 +28,22 @@ struct Group::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State();
-  // What is under way on GPUs is finished; a group that merely goes aborts it. Somebody may still hold the
-  // process group, and the store that it needs goes with the job.
+  // Finishes the work on GPUs; destroying a group without this aborts it. Someone may still hold the process
+  // group, but the store that it needs is destroyed with the job.
   void shut_down() noexcept;
-  // Closes Gloo's connections if a receive was abandoned: its thread would wait for that for ever.
+  // Closes Gloo's connections if a receive was abandoned: Gloo's thread would wait for it for ever.
   void close_abandoned() noexcept;
-  // In the group's store, before this rank leaves the job: how many of its collectives it has done its part
-  // of.
+  // Writes to the group's store, before this rank leaves the job, how many of the group's collectives it has
+  // completed its part of.
   void leave_word(const Job::State& in) const noexcept;
-  // Why NCCL has given this group up; empty: it has not, or the group has no NCCL.
+  // Why NCCL has given up this group; empty: it has not, or the group has no NCCL.
   std::string nccl_failure() const;
-  // NCCL's backends for collectives, for messages up and for messages down. Null: it has not been made.
+  // NCCL's backends for collectives, for messages up and for messages down. Null: not created.
   std::array<c10::intrusive_ptr<c10d::Backend>, 3> nccl_backends() const;
 
   std::string name;
-  // What its keys in the job's store begin with, and the word for it in steps (report/step_time.h). Empty:
-  // the world's.
+  // The prefix of its keys in the job's store, and its name in step_time() (rank/step_time.h). Empty for the
+  // world.
   std::string key;
   std::vector<int> ranks;
   int rank = -1;
@@ -52,12 +52,11 @@ struct Group::State {
   // Null on a rank that is not a member.
   c10::intrusive_ptr<c10d::Store> store;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
-  // NCCL carries out the collectives of tensors on GPUs, and carries their messages. Null and empty: the
-  // group has no NCCL.
+  // NCCL runs the collectives and messages of CUDA tensors. Null and empty: the group has no NCCL.
   c10::intrusive_ptr<c10d::Backend> nccl;
   std::optional<NcclMessages> messages;
   std::atomic<std::int64_t> call_count = 0;  // collectives that this rank has entered
-  // The peer's place, of a receive into memory of the CPU that was never completed; -1: there is none.
+  // The peer's place of a receive into CPU memory that was never completed; -1: none.
   std::atomic<int> abandoned_peer = -1;
 };
 
@@ -66,35 +65,36 @@ struct Job::State {
         const NcclOptions& chosen_nccl, std::optional<int> listen_fd);
   State(const State&) = delete;
   State& operator=(const State&) = delete;
-  // Ends the process with exit code 1 if a group of GPUs was given up, and nobody has been told.
+  // Ends the process with exit code 1 if a GPU group was given up and no error has said so.
   ~State();
   void end_gpu_work() noexcept;
 
   World world;
-  // Before the store: connecting may take minutes, and the agent shall see that this rank lives.
+  // Comes before the store: connecting may take minutes, and heartbeats must show the agent that this rank is
+  // alive.
   Reports reports;
   c10::Device device;
   std::optional<std::chrono::milliseconds> timeout;
   NcclOptions nccl;
   c10::intrusive_ptr<c10d::Store> store;
   Group::State all;
-  std::atomic<int> formation_count = 0;  // of groups and meshes: the same on all ranks
+  std::atomic<int> formation_count = 0;  // of groups and meshes; the same on all ranks
   std::once_flag presence_shown;
-  Listener presence;  // nobody answers there: a connection is refused when this process is gone
+  Listener presence;  // nobody accepts connections; they are refused when this process is gone
   std::atomic<TimePoint> presence_cleared_at = TimePoint();
 };
 
-// Opens the store (a server on listen_fd, if given), makes the process group and waits until all ranks have
-// theirs.
+// Opens the store (serves it on listen_fd, if given), creates the process group, and waits until all ranks
+// have created theirs.
 Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, const NcclOptions& nccl,
          std::optional<int> listen_fd);
 
-// Makes the group's backends. The first message over NCCL makes those for messages.
+// Creates the group's backends. NCCL's backends for messages are created by the first message.
 void set_backends(Group::State& state, const World& world, const GroupSetup& setup);
 
-// Of the Job that was made last; null before there is one, and when it is gone.
+// The state of the newest Job; null before the first Job, and after it is destroyed.
 std::shared_ptr<Job::State> newest_job_state();
-// As long as one of the job's copies is there.
+// Valid while a copy of the job exists.
 Reports& reports_of(const Job& job);
 Job::State& state_of(const Job& job);
 Group::State& state_of(const Group& group);

@@ -1,6 +1,6 @@
-// Tensors as they travel: rows of bytes, whatever their type and layout in memory.
+// Tensors in the form in which they are sent: rows of bytes, whatever their type and memory layout.
 //
-// Plain values for one thread; a Packed holds on to its tensor.
+// Plain values for one thread; a Packed keeps its tensor alive.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,10 +17,10 @@ inline std::string shape_text(const at::Tensor& tensor) {
   return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
 }
 
-// A tensor that a collective reads or fills: as one row of bytes, its own where they lie in one piece.
+// A tensor that a collective reads or fills, as one row of bytes: its own bytes if they are contiguous.
 class Packed {
  public:
-  // Each of torch's views costs as much as all of a small collective's way through LibTorch.
+  // Each view that torch creates costs as much as a small collective's whole path through LibTorch.
   explicit Packed(const at::Tensor& tensor)
       : original_(tensor.requires_grad() ? tensor.detach() : tensor),
         packed_(original_.contiguous()),

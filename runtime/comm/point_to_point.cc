@@ -18,7 +18,7 @@ struct Work::State {
   std::string text;
   Packed packed;
   bool receives;
-  int peer;  // its place; any place for a receive from any rank, since Gloo has connected all
+  int peer;  // its place; for a receive from any rank any place will do, since Gloo has connected all
   c10::intrusive_ptr<c10d::Work> work;
   bool arrived = false;
 
@@ -55,7 +55,8 @@ void Work::wait() {
 
 namespace {
 
-// `start` begins it with the tensor's bytes, which it fills if it `receives`, and sets its peer.
+// `start` starts the operation with the tensor's bytes and sets `peer`. The operation fills the bytes if it
+// `receives`.
 template <class Start>
 std::unique_ptr<Work::State> start_between(const Group& group, const std::string& text,
                                            const at::Tensor& tensor, bool receives, const Start& start) {
@@ -72,13 +73,13 @@ std::unique_ptr<Work::State> start_between(const Group& group, const std::string
   std::vector<at::Tensor> bytes{state->packed.bytes()};
   try {
     state->work = start(bytes, state->peer);
-  } catch (const c10::DistError&) {  // NCCL's, of a peer that it cannot connect with
+  } catch (const c10::DistError&) {  // NCCL: it cannot connect with the peer
     fail_for_peer(group, text);
   } catch (const c10::Error& error) {
     refuse(error.what_without_backtrace());
   } catch (const std::invalid_argument&) {
     throw;
-  } catch (const std::exception&) {  // Gloo's, of a connection that is closed already
+  } catch (const std::exception&) {  // Gloo: the connection is already closed
     fail_for_peer(group, text);
   }
   return state;
@@ -91,7 +92,7 @@ int peer_place(const Group& group, int job_rank, const char* function) {
   return place;
 }
 
-// By NCCL's backend of its direction, or else by the group's.
+// Uses NCCL's backend for this direction, or else the group's.
 template <class Start>
 c10::intrusive_ptr<c10d::Work> start_message(const Group& group, const at::Tensor& bytes, int from, int to,
                                              const Start& start) {

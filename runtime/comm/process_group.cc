@@ -99,14 +99,15 @@ c10::intrusive_ptr<c10d::Store> prefixed(const GroupSetup& setup, const char* su
 
 c10::intrusive_ptr<c10d::Backend> gloo_for(const World& world, const GroupSetup& setup) {
   const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
-  return make_gloo(prefixed(setup, "/gloo"), {.rank = setup.place.rank,
-                                              .world_size = setup.place.size(),
-                                              .timeout = setup.timeout.value_or(kBackendDefaultTimeout),
-                                              .group_name = setup.place.prefix,
-                                              .address = address_in(world),
-                                              .interfaces = interfaces == nullptr ? "" : interfaces,
-                                              // Of 16 ranks' start, connecting all with all was half.
-                                              .lazy = world.agent_serves});
+  return make_gloo(prefixed(setup, "/gloo"),
+                   {.rank = setup.place.rank,
+                    .world_size = setup.place.size(),
+                    .timeout = setup.timeout.value_or(kBackendDefaultTimeout),
+                    .group_name = setup.place.prefix,
+                    .address = address_in(world),
+                    .interfaces = interfaces == nullptr ? "" : interfaces,
+                    // connecting all ranks with all took half of the start of 16 ranks
+                    .lazy = world.agent_serves});
 }
 
 NcclRequest nccl_request(const GroupSetup& setup) {
@@ -149,7 +150,7 @@ c10::intrusive_ptr<c10d::Backend> shm_for(const GroupSetup& setup) {
                                             .timeout = setup.timeout.value_or(kBackendDefaultTimeout)});
 }
 
-// By the name of the place's backend.
+// Creates the backends that the place's backend name requires.
 void add_backends(c10d::ProcessGroup& group, const World& world, const GroupSetup& setup) {
   using Type = c10d::ProcessGroup::BackendType;
   if (setup.place.backend == "mpi") {
@@ -173,7 +174,7 @@ void add_backends(c10d::ProcessGroup& group, const World& world, const GroupSetu
 }  // namespace
 
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, const GroupSetup& setup) {
-  // torch::kCUDA is this rank's GPU from now on.
+  // torch::kCUDA means this rank's GPU from now on.
   if (setup.device.is_cuda()) c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(setup.device);
   auto group =
       c10::make_intrusive<c10d::ProcessGroup>(prefixed(setup, ""), setup.place.rank, setup.place.size());

@@ -1,6 +1,6 @@
-// From a World to its store, its device and its process group.
+// Creates a world's store, device and process group.
 //
-// The calls block until the peers they need are there; what they return lives as long as it is held.
+// The calls block until the required peers are present; the results live as long as they are held.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -17,10 +17,10 @@
 
 namespace muster {
 
-// The store of this attempt; every key gets the attempt's prefix, because a store that outlives an attempt
-// would hand the addresses of dead peers to the next one. A server that shall use a socket that listens
-// already gets it as listen_fd, and owns it then. Throws std::runtime_error when the store cannot be reached
-// within the timeout (at most 5 minutes), or served.
+// Opens the store of this attempt. Every key gets the attempt's prefix: a store that outlives an attempt
+// would otherwise give the next attempt the addresses of dead peers. `listen_fd`: a listening socket for the
+// server, which takes ownership. Throws std::runtime_error if the store cannot be reached within the timeout
+// (at most 5 minutes), or cannot be served.
 c10::intrusive_ptr<c10d::Store> open_store(const World& world, std::chrono::milliseconds timeout,
                                            std::optional<int> listen_fd);
 
@@ -28,40 +28,41 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world, std::chrono::mill
 // if there are fewer GPUs than local ranks, or none for NCCL.
 c10::Device choose_device(const World& world);
 
-// The address of this machine at which the other ranks reach it; empty: the one of its host name.
+// The address of this machine at which other ranks reach it; empty: the address of its host name.
 std::string address_in(const World& world);
 
 // A rank's place in a group.
 struct GroupPlace {
   int rank = 0;
-  std::vector<int> ranks{};  // the members' in the job, ascending
-  std::string prefix;        // of its keys in the store; no other group of the attempt has it
-  std::string name;          // in messages
+  std::vector<int> ranks{};  // the members' ranks in the job, ascending
+  std::string prefix;        // of its keys in the store; unique among the groups of the attempt
+  std::string name;          // for messages
   std::string backend;       // of kBackends, or empty
   NcclOptions nccl{};
-  c10::intrusive_ptr<c10d::Backend> split_from{};  // NCCL's of the job, where the group's is made out of it
+  c10::intrusive_ptr<c10d::Backend> split_from{};  // the job's NCCL backend, if the group is split off it
 
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-// What a rank needs to make its part of a group.
+// What a rank needs to create its part of a group.
 struct GroupSetup {
   GroupPlace place;
   c10::intrusive_ptr<c10d::Store> store;  // the job's
   c10::Device device;
-  std::optional<std::chrono::milliseconds> timeout;  // none: each backend's own
+  std::optional<std::chrono::milliseconds> timeout;  // empty: each backend's default
 };
 
-// "mpi": MPI for all tensors. "shm": shared memory for CPU tensors alone. "gloo": Gloo for them. "nccl" or no
-// name: NCCL for CUDA tensors as well, when the device is one.
+// "mpi": MPI for all tensors. "shm": shared memory, only for CPU tensors. "gloo": Gloo, only for CPU tensors.
+// "nccl" or empty: Gloo for CPU tensors, and NCCL for CUDA tensors if the device is a GPU.
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, const GroupSetup& setup);
 
-// NCCL's backend for messages in such a group, in one direction; `collectives` is the group's other one.
+// NCCL's backend for messages in such a group, in one direction; `collectives` is the group's NCCL backend
+// for collectives.
 c10::intrusive_ptr<c10d::Backend> make_nccl_for_messages(
     GroupSetup setup, Direction direction, const c10::intrusive_ptr<c10d::Backend>& collectives);
 
-// All ranks of the job take part when its members split a group off the job's NCCL: a rank that is no member
-// calls this.
+// When members split a group off the job's NCCL, all ranks of the job must take part: the ranks that are not
+// members call this.
 void stay_out_of_split(const GroupSetup& setup);
 
 }  // namespace muster

@@ -31,7 +31,7 @@ constexpr std::size_t kTextLimitBytes =
 struct Child {
   pid_t pid = -1;
   UniqueFd handle;  // pidfd
-  UniqueFd thrown;  // read end: when it threw, and what
+  UniqueFd thrown;  // read end: the child writes when it threw, and its error
   bool running = true;
 };
 
@@ -47,7 +47,7 @@ std::size_t thread_count() {
   std::size_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) ++count;
 #if __has_feature(thread_sanitizer)
-  --count;  // the sanitizer's own, which it starts anew after a fork
+  --count;  // except the sanitizer's thread, which it restarts after a fork
 #endif
   return count;
 }
@@ -55,7 +55,7 @@ std::size_t thread_count() {
 World world_of(int rank, int nprocs, std::uint16_t port) {
   auto world = read_world(
       "tcp://127.0.0.1:" + std::to_string(port), rank, nprocs, [](const char* name) -> const char* {
-        // Of the parent's environment only what belongs to the job, not the parent's own place in it.
+        // Take the job's variables from the parent's environment, but not the parent's own place in the job.
         return std::string_view(name).starts_with("MUSTER_") && name != std::string_view("MUSTER_SOCKET")
                    ? std::getenv(name)
                    : nullptr;
@@ -72,19 +72,21 @@ void tell_parent(int fd, const std::string& text) {
   [[maybe_unused]] const auto written = write(fd, record.data(), record.size());
 }
 
-// A pool of threads that the parent has from at::set_num_threads() is made anew by whichever thread of the
-// child first asks how many threads there are, and torch aborts where two do so at the same time.
+// If the parent has a thread pool from at::set_num_threads(), the first thread of the child that asks for the
+// number of threads creates it anew, and torch aborts if two threads do that at the same time. So do it here.
 void renew_thread_pool() {
   std::thread([] { at::get_num_threads(); }).join();
 }
 
 [[noreturn]] void run_child(const std::function<void(Job&)>& function, const World& world, int listen_fd,
                             int thrown_fd) {
-  // Only the server may hold the socket: a connection to a dead server is then refused, not left waiting.
+  // Only the server may hold the socket: connections to a dead server are then refused instead of left
+  // waiting.
   if (world.rank != 0) close(listen_fd);
   renew_thread_pool();
   int code = 0;
-  // Outside of the try block: others see this rank's connections close only after the parent can read why.
+  // Outside the try block: the other ranks see this rank's connections close only after the parent can read
+  // its error.
   std::optional<Job> job;
   try {
     job = join(world, std::nullopt, NcclOptions(),
@@ -94,14 +96,14 @@ void renew_thread_pool() {
     tell_parent(thrown_fd, describe_current_exception());
     code = 1;
   }
-  // One that failed has nothing to finish with the others: it only leaves.
+  // A rank that failed has nothing to finish with the others: it only leaves.
   if (code == 0) job.reset();
   std::fflush(nullptr);
-  // Not exit(): what the parent registered with atexit is the parent's to run.
+  // Not exit(): functions that the parent registered with atexit are for the parent.
   _exit(code);
 }
 
-// All children, killed and reaped if something throws on the way.
+// All children; kills and reaps them if an exception is thrown.
 class Children {
  public:
   ~Children() {
@@ -112,7 +114,7 @@ class Children {
 
   void start(const std::function<void(Job&)>& function, int nprocs, const Listener& listener) {
     const pid_t parent = getpid();
-    std::fflush(nullptr);  // else each child prints what the parent has buffered
+    std::fflush(nullptr);  // else each child would print the parent's buffered text
     for (int rank = 0; rank < nprocs; ++rank) {
       const World world = world_of(rank, nprocs, listener.port);
       int ends[2];
@@ -135,7 +137,7 @@ class Children {
     }
   }
 
-  // Waits until a child ends or the time is over; true if one of those that ended has failed.
+  // Waits until a child ends or for timeout_ms; returns true if a child that ended has failed.
   bool wait(int timeout_ms) {
     std::vector<pollfd> handles;
     for (const Child& child : children_)
@@ -147,7 +149,7 @@ class Children {
     return failures_.size() > before;
   }
 
-  // For as long as children run, and this long at most.
+  // Waits while children run, at most `longest`.
   void wait_for_all(std::chrono::milliseconds longest) {
     const auto deadline = std::chrono::steady_clock::now() + longest;
     while (any_running()) {
@@ -158,15 +160,16 @@ class Children {
     }
   }
 
-  // A rank that was killed closes its connections, by which others fail, before its parent is told.
+  // A killed rank closes its connections, and others fail because of that, before the parent learns of its
+  // end.
   void wait_for_the_dying() {
     const auto deadline = std::chrono::steady_clock::now() + kGrace;
     const auto is_dying = [](const Child& child) { return child.running && is_exiting(child.pid); };
     while (std::ranges::any_of(children_, is_dying) && std::chrono::steady_clock::now() < deadline) wait(10);
   }
 
-  // The one that the others failed for: it ended without throwing, or threw before them. One that has thrown
-  // and still runs counts.
+  // The failure that caused the others: a child that ended without throwing, or that threw first. A child
+  // that has thrown and still runs counts.
   Failure first_failure() {
     for (std::size_t rank = 0; rank < children_.size(); ++rank) {
       Failure failed{.rank = static_cast<int>(rank), .exit_code = 1, .text = {}};
@@ -253,7 +256,7 @@ void spawn(const std::function<void(Job&)>& function, int nprocs) {
   listener->fd.reset();
   while (children.any_running()) {
     if (!children.wait(-1)) continue;
-    // A victim may be seen dead before its killer is.
+    // A victim may be reaped before its killer.
     children.wait_for_all(kSettle);
     children.wait_for_the_dying();
     const Failure first = children.first_failure();

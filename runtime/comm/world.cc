@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-// Reads variables and keeps the first error, so that the callers read top to bottom.
+// Reads variables and keeps the first error, so callers read from top to bottom.
 class Reader {
  public:
   explicit Reader(const Environment& environment) : environment_(environment) {}
@@ -64,7 +64,7 @@ void read_job(Reader& reader, World& world) {
   if (step >= 0) world.resume_step = step;
 }
 
-// Whoever sets RANK without LOCAL_RANK has one node in mind.
+// RANK without LOCAL_RANK means that there is one node.
 void read_place(Reader& reader, World& world) {
   const bool one_node = reader.text("LOCAL_RANK").empty() && reader.text("LOCAL_WORLD_SIZE").empty();
   world.local_world_size =
@@ -111,7 +111,7 @@ void read_tcp(std::string_view address, Reader& reader, World& world) {
   world.store = world.rank == 0 ? StoreKind::kServe : StoreKind::kConnect;
 }
 
-// rank and world_size are in `world` already.
+// `world` already has rank and world_size.
 void read_options(const std::string& init_method, Reader& reader, World& world) {
   if (world.world_size < 1 || world.rank < 0 || world.rank >= world.world_size)
     reader.fail(fmt::format(

@@ -1,7 +1,7 @@
-// What a worker's environment, or init()'s options, say about its world: a plain value, read and checked in
+// A worker's world as described by its environment or init()'s options: a plain value, read and checked in
 // one place.
 //
-// read_world is a pure function of its arguments; nothing is opened or connected here.
+// read_world() is a pure function of its arguments; it opens and connects nothing.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace muster {
 enum class StoreKind {
   kNone,     // a world of one needs none
   kServe,    // this rank serves the TCPStore on host:port
-  kConnect,  // somebody else does: the agent, or rank 0
+  kConnect,  // the agent or rank 0 serves it
   kFile,
 };
 
@@ -26,7 +26,8 @@ struct World {
   int world_size = 1;
   int local_rank = 0;
   int local_world_size = 1;
-  int place_on_node = 0;  // among its ranks, which follow each other: local_rank, unless that is 0 for all
+  // among the node's ranks, which are consecutive: local_rank, unless that is 0 on all
+  int place_on_node = 0;
   int first_rank_on_node() const { return rank - place_on_node; }
   int node_rank = 0;
   int node_count = 1;
@@ -34,10 +35,10 @@ struct World {
   StoreKind store = StoreKind::kNone;
   std::string host;
   std::uint16_t port = 0;
-  bool agent_serves = false;  // a kConnect store that is there until the last rank has ended
+  bool agent_serves = false;  // the kConnect store exists until the last rank has ended
   std::string path;           // of a kFile store
 
-  std::string backend;  // of kBackends; empty: Gloo, and NCCL where there is a GPU
+  std::string backend;  // one of kBackends; empty: Gloo, and NCCL if there is a GPU
   std::string job_id;
   std::uint64_t attempt = 0;
   int restart_count = 0;
@@ -47,11 +48,11 @@ struct World {
   std::string trace_file;
 };
 
-// What process groups may be made of, by name; process_group.cc makes them.
+// The backends of process groups, by name; process_group.cc creates them.
 inline constexpr std::string_view kBackends[] = {"gloo", "nccl", "mpi", "shm"};
 
-// "backend 'zeus' is none of gloo, nccl, mpi, shm", where `what` is "backend 'zeus'"; empty if it is one, or
-// empty.
+// "backend 'zeus' is not one of gloo, nccl, mpi, shm", where `what` is "backend 'zeus'"; empty if `name` is
+// valid or empty.
 std::string refusal_of_backend(std::string_view name, std::string_view what);
 
 // The value of an environment variable, or nullptr.

@@ -8,9 +8,9 @@ namespace muster {
 
 namespace {
 
-// While it lives, threads that are started here take no processor from one that runs when they wake up: they
-// wait for a free one, or for the end of its slice. A thread of Gloo's that is woken for a message of a rank
-// that is ahead polls until this rank's own part comes, which it keeps from coming.
+// While it exists, threads that are started here do not preempt a running thread when they wake up: they wait
+// for a free processor or for the end of the time slice. Otherwise a Gloo thread that is woken by a message
+// from a rank that is ahead would poll until this rank's own part arrives, and so delay that part.
 class StartsModestThreads {
  public:
   StartsModestThreads() {

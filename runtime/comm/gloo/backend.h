@@ -1,7 +1,7 @@
 // The Gloo backend: collectives of CPU tensors over TCP.
 //
-// gloo.cc is the one file that includes ProcessGroupGloo.hpp, whose Gloo headers are stand-ins
-// (headers/).
+// backend.cc is the only file that includes ProcessGroupGloo.hpp. The Gloo headers that it needs are
+// stand-ins (headers/).
 #pragma once
 
 #include <chrono>
@@ -16,11 +16,11 @@ struct GlooSettings {
   int world_size = 1;
   std::chrono::milliseconds timeout{};
   std::string group_name;
-  // Listen on this address of this machine; empty: on the one that its host name resolves to.
+  // Listen on this address of this machine; empty: the address of its host name.
   std::string address;
-  // Listen on these interfaces instead (GLOO_SOCKET_IFNAME: names with commas between them); empty: not.
+  // Listen on these interfaces instead (GLOO_SOCKET_IFNAME, separated by commas); empty: not set.
   std::string interfaces;
-  // Connect to a peer when it is first needed, which takes the store; else to all of them now.
+  // true: connect to a peer at first use, through the store; false: connect to all peers now.
   bool lazy = false;
 };
 

@@ -1,7 +1,7 @@
-// A thread that asks the store in place of the engine's, which must not wait for it: whoever serves the store
-// may be cut off.
+// A thread that queries the store for the engine. The engine's thread must not wait for the store, whose
+// server may be unreachable.
 //
-// One for the process, as long as that lives. What it is given is done in order, and throws nothing.
+// One per process, for its whole life. Tasks run in order, and must not throw.
 #pragma once
 
 #include <condition_variable>

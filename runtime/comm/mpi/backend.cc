@@ -16,19 +16,20 @@
 namespace muster::mpi {
 namespace {
 
-// Of messages, whose pieces a receiver that expects fewer bytes could not tell from the next one.
+// The size of a message's pieces. It is large because a receiver that expects fewer bytes could not tell a
+// second piece from the next message.
 constexpr std::int64_t kMessageBytes = std::int64_t{1} << 30;
 
 struct Waiting {
   std::chrono::milliseconds limit{};
-  bool at_once = false;  // the caller waits
+  bool at_once = false;  // the caller waits at once
 };
 template <class Options>
 Waiting waiting_in(const Options& options, const c10d::Backend::Options& otherwise) {
   return {options.timeout == c10d::kUnsetTimeout ? otherwise.timeout : options.timeout, !options.asyncOp};
 }
 
-// A process's own connection: the program's threads may wait in the other.
+// A connection of the engine's own: the program's threads may wait in the other one.
 c10::intrusive_ptr<c10d::Store> store_of_engine(const MpiRequest& request) {
   static const c10::intrusive_ptr<c10d::Store> one = request.store->clone();
   return one;
@@ -36,19 +37,19 @@ c10::intrusive_ptr<c10d::Store> store_of_engine(const MpiRequest& request) {
 
 }  // namespace
 
-// What a call is: everything that run() needs to start it.
+// Everything that run() needs to start a call.
 struct MpiBackend::Plan {
   c10d::OpType type{};
   const char* title = nullptr;        // "mpi:all_reduce"
   std::function<std::string()> what;  // Operation::what()
   Waiting waiting{};
   bool collective = true;
-  Tensors inputs{}, outputs{};  // of the program
+  Tensors inputs{}, outputs{};  // the program's tensors
   std::int64_t piece_count = 1;
   std::function<int(std::int64_t, MPI_Request*)> start{};
   std::shared_ptr<DirectAllReduce> direct{};  // for large pieces
   Staging staging{};
-  std::function<std::string(const Operation&, MpiWork&)> after{};  // an error, or none
+  std::function<std::string(const Operation&, MpiWork&)> after{};  // returns an error, or an empty text
 };
 
 MpiBackend::MpiBackend(const MpiRequest& request)
@@ -69,7 +70,7 @@ MpiBackend::MpiBackend(const MpiRequest& request)
       try {
         store->set(key, std::to_string(number));
       } catch (const std::exception&) {
-        // Whoever serves the store is gone.
+        // The process that serves the store is gone.
       }
     });
   };
@@ -84,7 +85,7 @@ MpiBackend::MpiBackend(const MpiRequest& request)
 
 MpiBackend::~MpiBackend() = default;
 
-// A group that nobody has shut down was left in the middle: MPI is not finalized then.
+// A group that was not shut down ended in the middle of its work: MPI is then not finalized.
 void MpiBackend::shutdown() {
   if (!closed_.exchange(true)) Engine::of_process().close(channel_);
 }
@@ -98,7 +99,7 @@ c10d::ErrorType MpiBackend::getError() {
   return failed_ ? c10d::ErrorType::COMM_ERROR : c10d::ErrorType::SUCCESS;
 }
 
-// Holds the tensors as long as MPI may use their memory.
+// Holds the tensors while MPI may use their memory.
 struct MpiBackend::Started : Operation {
   Started(MpiBackend& backend, Plan what_to_do)
       : plan(std::move(what_to_do)),
@@ -242,7 +243,7 @@ WorkPtr MpiBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options)
   return run(std::move(plan));
 }
 
-// Each output takes all members' inputs.
+// Each output receives all members' inputs.
 WorkPtr MpiBackend::gather_all(const Tensors& outputs, const Tensors& inputs, Plan plan) {
   std::vector<std::pair<at::Tensor, at::Tensor>> pairs;
   for (std::size_t each = 0; each < inputs.size(); ++each) {
@@ -304,7 +305,7 @@ WorkPtr MpiBackend::all_gather_single_coalesced(Tensors& outputs, Tensors& input
        .outputs = outputs});
 }
 
-// Each output takes this member's part of all members' inputs.
+// Each output receives this member's part of all members' inputs.
 WorkPtr MpiBackend::reduce_parts(const Tensors& outputs, const Tensors& inputs, const c10d::ReduceOp& op,
                                  Plan plan) {
   struct Pair {
@@ -321,7 +322,7 @@ WorkPtr MpiBackend::reduce_parts(const Tensors& outputs, const Tensors& inputs, 
                 "an input of ", size_, " times the output is expected, not ", shape_text(inputs[each]),
                 " for ", shape_text(outputs[each]));
     count_of(outputs[each].numel());
-    // MPI has no such call in place, and torch's take one that lies in its input.
+    // MPI has no such call in place, but torch accepts an output that lies inside its input.
     const at::Tensor from = plan.staging.read(inputs[each]);
     const at::Tensor to = plan.staging.fill(outputs[each]);
     pairs.push_back({to, overlap(to, from) ? from.clone() : from, type});
@@ -508,7 +509,7 @@ WorkPtr MpiBackend::barrier(const c10d::BarrierOptions& options) {
                                      MPI_Request* request) { return MPI_Ibarrier(channel->comm, request); }});
 }
 
-// `peer` is MPI_ANY_SOURCE for a message from anybody.
+// `peer` is MPI_ANY_SOURCE for a message from any member.
 WorkPtr MpiBackend::message(at::Tensor& tensor, int peer, int tag, bool sends) {
   require_contiguous(tensor);
   const bool anybody = peer == MPI_ANY_SOURCE;

@@ -1,11 +1,14 @@
-// c10d's interface over the engine: what a call's tensors are for MPI, and what its Work says.
+// c10d's interface on top of the engine: it maps a call's tensors to MPI, and returns a Work.
 //
-// Every call returns at once, and its tensors are MPI's until the Work has ended; it and its callbacks end on
-// the engine's thread. Tensors must be contiguous; those that are reduced or broadcast may lie in any dense
-// order, the same on all ranks. Reductions and broadcasts are cut into pieces of 4 MiB, between which
-// messages get on; an all-reduce of large ones is made of messages (direct.h). Sums depend on the number of
-// ranks, on sizes, and on where an element lies, and of two ranks on none of these. A call that has not ended
-// in its time gives the group up; its error names the members that do not wait in it.
+// - Every call returns at once. MPI owns the tensors until the Work has ended. The Work and its callbacks end
+//   on the engine's thread.
+// - Tensors must be contiguous; for reductions and broadcasts any dense order of dimensions will do, the same
+//   on all ranks.
+// - Reductions and broadcasts are cut into pieces of 4 MiB, so messages can progress in between. An
+//   all-reduce of large pieces is built from messages (direct.h).
+// - The bits of a sum depend on the number of ranks, on the size, and on the element's place; with two ranks
+//   on none of these.
+// - A call that times out gives up the group; its error names the members that do not wait in the same call.
 #pragma once
 
 #include <atomic>
@@ -83,7 +86,7 @@ class MpiBackend : public compat::Backend {
   c10::intrusive_ptr<Options> options_;
   std::shared_ptr<Channel> channel_;
   std::shared_ptr<DirectGroup> direct_;
-  c10::intrusive_ptr<c10d::Store> store_;  // of the thread that asks for the engine
+  c10::intrusive_ptr<c10d::Store> store_;  // for the thread that queries the store for the engine
   std::atomic<std::uint64_t> call_count_ = 0;
   std::atomic<bool> failed_ = false;
   std::atomic<bool> closed_ = false;

@@ -5,11 +5,11 @@
 namespace muster::mpi {
 namespace {
 
-constexpr int kMostRanks = 8;  // each sends to each
-// Measured, ranks of one machine: below these MPI's own is the faster one.
+constexpr int kMostRanks = 8;  // each rank sends to each
+// Measured with ranks on one machine: below these sizes MPI's own all-reduce is faster.
 constexpr std::int64_t kLeastBytesOfTwo = std::int64_t{4} << 10;
 constexpr std::int64_t kLeastPartBytes = std::int64_t{32} << 10;
-// Of pieces: two tags each, of which UCX has the fewest of Open MPI's transports, 2^23.
+// Piece numbers; each needs two tags. Of Open MPI's transports UCX has the fewest tags, 2^23.
 constexpr std::int64_t kNumbers = std::int64_t{1} << 22;
 
 }  // namespace
@@ -74,7 +74,7 @@ std::optional<int> DirectAllReduce::start(std::int64_t piece, MPI_Comm comm, Req
       [&](int other) { return part_of(data, other); });
 }
 
-// What came lies in the order of the ranks behind this one.
+// Received parts are in the order of the ranks after this one.
 int DirectAllReduce::reduce(const UnderWay& at) const {
   const Part own = part_of(at.data, group_->rank);
   const std::size_t own_bytes = static_cast<std::size_t>(own.count) * at.data.element_bytes;

@@ -1,9 +1,9 @@
-// An all-reduce in two steps, in place of MPI's, which adds data in place up along a tree to one rank, and
-// sends it back along one. Of `size` ranks each has one part: it gets its part from all others at once, adds
-// these to its own in the order of the ranks behind it, and sends the result to all. Each rank sends and gets
-// 2 (size - 1) / size of the data, and all ranks are busy (R. Rabenseifner, "Optimization of Collective
-// Reduction Operations", 2004, with messages of each to each). Ranks must agree on
-// the size of the data, as in MPI: it is not looked at. Free of torch.
+// An all-reduce in two steps that replaces MPI's, which adds data along a tree to one rank and sends the sum
+// back along a tree. Each of the `size` ranks owns one part: it receives its part from all other ranks at
+// once, adds these to its own in the order of the ranks after it, and sends the result to all. Each rank
+// sends and receives 2 (size - 1) / size of the data, and all ranks are busy (R. Rabenseifner, "Optimization
+// of Collective Reduction Operations", 2004, with messages from each rank to each). As in MPI, ranks must
+// agree on the size of the data; it is not checked. Without torch.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace muster::mpi {
 
-// Room for what comes from the others, used again and again: a group keeps up to 32 MiB of it.
+// Reusable memory for data from the other ranks: a group keeps up to 32 MiB of it.
 class Rooms {
  public:
   struct Room {
@@ -32,25 +32,25 @@ class Rooms {
   }
 
  private:
-  static constexpr std::size_t kMostKept = 8;  // of 4 MiB at most, as pieces are
+  static constexpr std::size_t kMostKept = 8;  // of at most 4 MiB each, the size of a piece
   std::vector<Room> rooms_;
 };
 
-// Where one group's direct all-reduces are; all of it is of whoever has the turn.
+// The state of one group's direct all-reduces. Only the thread that has the turn uses it.
 struct DirectGroup {
   int rank = 0;
   int size = 1;
   Rooms rooms{};
-  // So far: all ranks start pieces in the same order, which gives them their tags.
+  // So far. All ranks start pieces in the same order, so the count gives each piece its tags.
   std::int64_t piece_count = 0;
 };
 
-// Whether the direct all-reduce is the faster one for a piece of so many bytes, and whether it is for any.
-// By any thread; the same on all ranks.
+// is_direct(): whether the direct all-reduce is faster for a piece of this size. may_be_direct(): whether it
+// is for any size. Safe from any thread; the same on all ranks.
 bool is_direct(std::int64_t piece_bytes, int size);
 bool may_be_direct(int size);
 
-// One call of a group's, by the numbers of its pieces; all of it is of whoever has the turn.
+// One call of a group, addressed by piece numbers. Only the thread that has the turn uses it.
 class DirectAllReduce {
  public:
   struct Data {
@@ -65,7 +65,8 @@ class DirectAllReduce {
   DirectAllReduce(std::shared_ptr<DirectGroup> group, DataOf data_of)
       : group_(std::move(group)), data_of_(std::move(data_of)) {}
 
-  // Operation's; nothing of a piece that is not direct, of which go_on() says that it is over.
+  // As in Operation. start() returns nothing for a piece that is not direct; go_on() then reports it as
+  // finished.
   std::optional<int> start(std::int64_t piece, MPI_Comm comm, Requests& more);
   int go_on(std::int64_t piece, Requests& more, bool& is_over);
 
@@ -75,7 +76,7 @@ class DirectAllReduce {
     Data data{};
     MPI_Comm comm{};
     int tag = 0;
-    std::size_t request_count = 0;  // that have not ended
+    std::size_t request_count = 0;  // unfinished requests
     bool is_reduced = false;
     Rooms::Room room{};
   };
@@ -84,7 +85,7 @@ class DirectAllReduce {
     int count = 0;
   };
   Part part_of(const Data& data, int rank) const;
-  // Starts a receive from and a send to each other rank: `gets` names the memory, and `sends` the data.
+  // Starts a receive from and a send to each other rank: `gets` returns the memory, `sends` the data.
   template <class Gets, class Sends>
   int exchange(UnderWay& at, Requests& more, const Gets& gets, const Sends& sends);
   int reduce(const UnderWay& at) const;

@@ -18,22 +18,22 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::microseconds kPolls{50};  // so long the engine's thread only yields
-// And a thread that has to wait anyhow. The steps of a transfer are not seen: as long as one piece is under
-// way, nothing moves.
+constexpr std::chrono::microseconds kPolls{50};  // the engine's thread only yields for this long
+// As kPolls, for a thread that has to wait anyway. The steps inside a transfer are invisible: nothing moves
+// while one piece is in progress.
 constexpr std::chrono::microseconds kHelps{5000};
-// Before it sees to anything else. MPI gives the core away in each, if it is to (set_defaults()).
+// Polls before it does anything else. In each poll MPI may yield the core (set_defaults()).
 constexpr int kLooksOfHelper = 16;
 constexpr std::chrono::milliseconds kLongestRest{1};
 constexpr std::chrono::milliseconds kBetweenLooks{10};
-constexpr std::chrono::milliseconds kStillness{1000};  // after which a rank writes down where it is
+constexpr std::chrono::milliseconds kStillness{1000};  // after this time a rank writes where it is
 constexpr std::chrono::milliseconds kLastMoment{1000};
 constexpr int kComeLimit = 5;  // seconds
 constexpr const char* kPmix = "libpmix.so.2";
-constexpr std::chrono::milliseconds kAnswer{2000};  // of the store, about who is missing
+constexpr std::chrono::milliseconds kAnswer{2000};  // for the store's answer about missing ranks
 constexpr std::int64_t kPiecesUnderWay = 2;
 
-// Of this thread, which cannot take it twice.
+// True on a thread that has the turn, which it cannot take twice.
 thread_local bool has_turn = false;
 struct InTurn {
   InTurn() { has_turn = true; }
@@ -42,11 +42,11 @@ struct InTurn {
   ~InTurn() { has_turn = false; }
 };
 
-// Before any other thread of MPI's is there. What the user has set stays.
+// Call it before MPI starts threads. Keeps values that the user has set.
 void set_defaults() {
-  // Ranks may be more than processors, and MPI_Init and its like wait busily.
+  // There may be more ranks than processors, and MPI_Init and similar functions busy-wait.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-  // A process without a launcher is a world of its own, and needs no daemon for that.
+  // A process without a launcher is a world of its own, and needs no daemon.
   setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
 }
 
@@ -54,7 +54,7 @@ void require(int code, const char* call) {
   if (code != MPI_SUCCESS) throw std::runtime_error(fmt::format("{}: {}", call, error_text(code)));
 }
 
-// At the beginning of MPI_Finalize, by a program that has started MPI itself.
+// Runs at the start of MPI_Finalize if the program has initialized MPI itself.
 int leave_at_finalize(MPI_Comm, int, void* function, void*) {
   (*static_cast<std::function<void()>*>(function))();
   return MPI_SUCCESS;
@@ -86,7 +86,7 @@ void Engine::post(std::function<void()> task) {
   wake();
 }
 
-// Under mutex_.
+// Requires mutex_.
 void Engine::wake() {
   awake_ = true;
   posted_.notify_one();
@@ -110,8 +110,8 @@ void Engine::post_and_wait(const std::function<void()>& task, std::chrono::milli
   future.get();
 }
 
-// Not waited for where the thread is in a call that may never end. Who ends with an error does not wait in
-// MPI_Finalize for the others, who may wait for it in something else.
+// Does not wait for the thread if it is in a call that may never return. A process that ends with an error
+// does not wait in MPI_Finalize for the other ranks, which may be waiting for it in something else.
 void Engine::leave(int status) {
   std::unique_lock lock(mutex_);
   leaving_ = true;
@@ -187,7 +187,8 @@ void Engine::close(const ChannelPtr& channel) {
   });
 }
 
-// The engine's thread looks on while there is one, and when the last goes has what is left.
+// While a helper exists, the engine's thread only watches; when the last helper is gone, it takes over the
+// remaining work.
 class Engine::Helper {
  public:
   explicit Helper(Engine& engine) : engine_(engine) {
@@ -196,7 +197,8 @@ class Engine::Helper {
   }
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
-  // What is under way is asked with the lock: the thread may have begun it, seen a helper, and gone to rest.
+  // Checks for work under the lock: the engine's thread may have begun an operation, seen a helper, and gone
+  // to sleep.
   ~Helper() {
     const std::lock_guard lock(engine_.mutex_);
     if (--engine_.helper_count_ == 0 && (engine_.has_active_ || !engine_.inbox_.empty())) engine_.wake();
@@ -219,7 +221,7 @@ void Engine::help(const std::atomic<bool>& done, std::optional<Time> end) {
   }
 }
 
-// Whether something has moved; nothing where only the engine's thread can go on. Sets the time.
+// Returns true if something has moved; nothing if only the engine's thread can continue. Sets `now`.
 std::optional<bool> Engine::help_once(Time& now) {
   const std::unique_lock turn(turn_, std::try_to_lock);
   if (!turn) {
@@ -239,7 +241,7 @@ std::optional<bool> Engine::help_once(Time& now) {
 }
 
 void Engine::run() {
-  prctl(PR_SET_TIMERSLACK, 1000UL);  // a rest may be shorter than the usual 50 us
+  prctl(PR_SET_TIMERSLACK, 1000UL);  // a rest may be shorter than the default of 50 us
   moved_at_ = steady_clock::now();
   while (const auto moved_at = take_turn()) rest(*moved_at);
   const std::lock_guard lock(mutex_);
@@ -247,7 +249,7 @@ void Engine::run() {
   gone_changed_.notify_all();
 }
 
-// When something moved last; nothing at the end.
+// Returns the time of the last progress; nothing at the end.
 std::optional<Engine::Time> Engine::take_turn() {
   const std::lock_guard turn(turn_);
   const InTurn in_turn;
@@ -268,7 +270,7 @@ bool Engine::look(bool some_posted, int times, Time& now) {
   return some_posted || some_ended;
 }
 
-// What somebody has started and not waited for gets a moment, where all has gone well.
+// If nothing has failed, waits a moment for operations that were started but not waited for.
 bool Engine::ends_now(Time now) {
   const std::lock_guard lock(mutex_);
   if (!leaving_ || !inbox_.empty()) return false;
@@ -309,7 +311,7 @@ bool Engine::perform_posted() {
   return !all.empty();
 }
 
-// If it is an operation: other tasks, which may take their time, are the engine's thread's.
+// Returns the next task if it is an operation; other tasks may take long and are for the engine's thread.
 OperationPtr Engine::next_posted(bool& others_posted) {
   const std::lock_guard lock(mutex_);
   others_posted = leaving_ || (!inbox_.empty() && inbox_.front().operation == nullptr);
@@ -357,7 +359,7 @@ void Engine::finalize() {
     say_goodbye();
 }
 
-// To MPI_Finalize, in which a rank would wait for ever for those that have given a group up.
+// Synchronizes before MPI_Finalize, where a rank would wait for ever for ranks that have given up a group.
 bool Engine::have_all_come() {
   void* const library = dlopen(kPmix, RTLD_NOW | RTLD_NOLOAD);
   auto* const fence =
@@ -370,15 +372,15 @@ bool Engine::have_all_come() {
   return fence(nullptr, 0, &limit, 1) == PMIX_SUCCESS;
 }
 
-// A rank that ends well although a group was given up cannot wait in MPI_Finalize, and its launcher would
-// take it for one that has run away.
+// A rank that ends without an error although a group was given up cannot wait in MPI_Finalize; without this
+// call its launcher would treat it as crashed.
 void Engine::say_goodbye() {
   void* const library = dlopen(kPmix, RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) return;
   auto* const is_initialized =
       reinterpret_cast<decltype(&PMIx_Initialized)>(dlsym(library, "PMIx_Initialized"));
   auto* const finalize = reinterpret_cast<decltype(&PMIx_Finalize)>(dlsym(library, "PMIx_Finalize"));
-  constexpr int kMostOften = 8;  // as often as parts of Open MPI have started it
+  constexpr int kMostOften = 8;  // at most as often as parts of Open MPI have initialized it
   for (int times = 0; is_initialized != nullptr && finalize != nullptr && times < kMostOften; ++times) {
     if (is_initialized() == 0) return;
     finalize(nullptr, 0);
@@ -427,7 +429,7 @@ void Engine::begin(const OperationPtr& operation) {
     if (!start_piece(operation)) return;
 }
 
-// A collective without pieces has ended as soon as it is its turn.
+// A collective without pieces ends as soon as it is its turn.
 void Engine::start_due(Channel& channel) {
   while (!channel.due.empty()) {
     const OperationPtr next = channel.due.front();
@@ -448,7 +450,7 @@ bool Engine::start_piece(const OperationPtr& operation) {
   return add_requests(operation, piece, code);
 }
 
-// What it has appended to more_.
+// Adds the requests in more_.
 bool Engine::add_requests(const OperationPtr& operation, std::int64_t piece, int code) {
   operation->request_count += static_cast<std::int64_t>(more_.size());
   for (MPI_Request handle : more_) {
@@ -472,8 +474,9 @@ bool Engine::test() {
   const int code =
       MPI_Testsome(static_cast<int>(count), handles_.data(), &ended_count, which_.data(), statuses_.data());
   if (ended_count <= 0) return false;
-  // What ends starts others, whose requests come behind these.
-  auto ended = std::exchange(just_ended_, {});  // nothing that ends one looks again; its room is used again
+  // Completing an operation may start others; their requests are appended.
+  // request_ended() does not call test(), so the vector's memory can be reused
+  auto ended = std::exchange(just_ended_, {});
   for (int each = 0; each < ended_count; ++each) {
     const auto index = static_cast<std::size_t>(which_[static_cast<std::size_t>(each)]);
     MPI_Status status = statuses_[static_cast<std::size_t>(each)];
@@ -498,7 +501,7 @@ void Engine::request_ended(const Request& request, const MPI_Status& status) {
   const OperationPtr& operation = request.operation;
   --operation->request_count;
   operation->status = status;
-  if (operation->is_over) return;  // its group was given up just now
+  if (operation->is_over) return;  // its group has just been given up
   more_.clear();
   bool is_over = false;
   const int code =

@@ -1,17 +1,20 @@
-// Who makes a process's MPI calls: starts what is asked for, and moves on what is under way.
+// Makes a process's MPI calls: starts requested operations, and advances those in progress.
 //
-// That is a thread of the engine's own, or in its place a thread of the program's that waits for what it has
-// asked for, which spares two changes of threads. One of them has the turn at a time, so that MPI is started
-// with MPI_THREAD_SERIALIZED, when it is first needed; a program that has started MPI itself must have got
-// MPI_THREAD_MULTIPLE. One engine serves all groups. It never blocks in an operation: who has the turn looks
-// without a rest for a while; then the engine's thread has it, and sleeps between two looks for a sixteenth
-// of the time that it has waited so far, a millisecond at most, so that a rank which waits takes next to
-// nothing of a processor that others compute on.
+// Threads. The engine's own thread does that, or a thread of the program that waits for its operation, which
+// saves two thread switches. One thread at a time has the turn. So MPI is initialized with
+// MPI_THREAD_SERIALIZED, at first use; a program that has initialized MPI itself must have got
+// MPI_THREAD_MULTIPLE. Any thread may call functions that are not marked as the engine's own.
 //
-// Open MPI cannot give up an operation that a dead peer takes part in. When a deadline has passed, its group
-// is given up: everything in it ends with the reason, the memory that MPI may still write to is kept, and MPI
-// is not finalized at the end of the process. Free of torch. What is not said to be the engine's own may be
-// called by any thread.
+// Waiting. One engine serves all groups, and never blocks in an operation. The thread that has the turn polls
+// for a while. Then the engine's thread takes over, and sleeps between two polls for a sixteenth of its
+// waiting time so far, at most a millisecond: a rank that waits takes almost no time of a processor on which
+// others compute.
+//
+// Errors. Open MPI cannot cancel an operation with a dead peer. If an operation's deadline passes, the engine
+// gives up its group: every operation in the group ends with the reason, memory that MPI may still write to
+// is kept, and MPI is not finalized at the end of the process.
+//
+// Without torch.
 #pragma once
 
 #include <atomic>
@@ -35,65 +38,69 @@ namespace muster::mpi {
 struct Operation;
 using OperationPtr = std::shared_ptr<Operation>;
 
-// What the operations of one group have in common.
+// The shared state of one group's operations.
 struct Channel {
-  // Both of whoever has the turn, and return at once. Writes down for the others that this rank has entered a
-  // collective, and does not get on.
+  // Called by the thread that has the turn; must return at once. Tells the other ranks that this rank waits
+  // in a collective without progress.
   std::function<void(std::int64_t number)> tell;
-  // Answers in words, from any thread, who has not written that down; empty: nobody, or it is not known.
+  // Passes to `answer`, from any thread, which members have not reported that, in words; empty: none, or
+  // unknown.
   std::function<void(std::int64_t number, std::function<void(std::string)> answer)> missing;
 
-  bool has_parts = false;  // whether there is `parts`
+  bool has_parts = false;  // whether `parts` exists
 
-  // What follows is the engine's own.
+  // The rest is the engine's own.
   MPI_Comm comm = MPI_COMM_NULL;
-  MPI_Comm parts = MPI_COMM_NULL;  // for the messages that collectives of ours are made of (direct.h)
-  std::string broken;              // why nothing goes any more
-  std::int64_t entered = 0;        // collectives
+  MPI_Comm parts = MPI_COMM_NULL;  // for the messages of Muster's own collectives (direct.h)
+  std::string broken;              // why the group cannot be used any more
+  std::int64_t entered = 0;        // number of collectives
   std::int64_t told = 0;           // up to this one
-  std::deque<OperationPtr>
-      due;  // collectives of which pieces are not started: all ranks must in the same order
+  // Collectives with pieces to start: all ranks must start them in the same order.
+  std::deque<OperationPtr> due;
 };
 using ChannelPtr = std::shared_ptr<Channel>;
 
 using Requests = std::vector<MPI_Request>;
 
-// One call of a group's. It may be kept for ever, with the memory that it holds.
+// One call of a group. It may be kept for ever, with the memory that it holds.
 struct Operation {
   Operation() = default;
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
   virtual ~Operation() = default;
-  // All of whoever has the turn; they return MPI's codes. `start` appends one request or more, and `go_on`,
-  // when one of the piece's has ended, either those that come next, if any, or says that the piece is over.
-  // `end` is called once, without an error when all pieces are.
+  // The thread that has the turn calls these; they return MPI's codes.
+  // `start` begins a piece and appends at least one request.
+  // `go_on`, called after a request of a piece has ended, appends the next requests, if any, or sets
+  // piece_is_over.
+  // `end` is called once, without an error if all pieces have ended.
   virtual int start(std::int64_t piece, Requests& more) = 0;
   virtual int go_on(std::int64_t /*piece*/, Requests& /*more*/, bool& piece_is_over) {
     piece_is_over = true;
     return MPI_SUCCESS;
   }
   virtual void end(const std::string& error) = 0;
-  // "all_reduce of Float [4]": asked for when something is wrong.
+  // "all_reduce of Float [4]": used only in errors.
   virtual std::string what() const = 0;
 
   ChannelPtr channel;
   bool collective = true;
   std::chrono::milliseconds timeout{};
-  // Pieces are started in order; of a collective two are under way at a time.
+  // Pieces start in order; of a collective, two are in progress at a time.
   std::int64_t piece_count = 1;
 
-  // What follows is the engine's own.
+  // The rest is the engine's own.
   std::int64_t number = 0;  // among the group's collectives
   std::int64_t started = 0;
   std::int64_t ended = 0;
-  std::int64_t request_count = 0;  // that have not ended
+  std::int64_t request_count = 0;  // unfinished requests
   bool is_over = false;
   MPI_Status status{};  // of the last request
   std::chrono::steady_clock::time_point since;
-  std::optional<std::chrono::steady_clock::time_point> asked_at;  // who is missing
+  // when the engine asked which ranks are missing
+  std::optional<std::chrono::steady_clock::time_point> asked_at;
 };
 
-// Where this process is in its job; MPI_COMM_WORLD must say the same.
+// This process's place in its job; MPI_COMM_WORLD must agree.
 struct WorldPlace {
   int rank = 0;
   int size = 1;
@@ -101,24 +108,25 @@ struct WorldPlace {
 
 class Engine {
  public:
-  // Lives until the process ends, at which MPI is finalized if every channel was closed in good order.
+  // Exists until the process ends; then it finalizes MPI if every channel was closed in good order.
   static Engine& of_process();
 
-  // Starts MPI, which waits for all ranks of its world. Throws std::runtime_error: MPI cannot be used, its
-  // world is not the job's, or the others have not come in time.
+  // Initializes MPI, which waits for all ranks of its world. Throws std::runtime_error if MPI cannot be used,
+  // if its world is not the job, or if the other ranks do not come in time.
   void enter(const WorldPlace& place, std::chrono::milliseconds timeout);
-  // Collective over these ranks, ascending, after enter(). They should all be there: if the others do not
-  // come in time, which std::runtime_error says, the thread waits on for them.
+  // Collective over these ranks, ascending, after enter(). Call it when all of them are present: if the
+  // others do not come in time, it throws std::runtime_error, and the engine's thread continues to wait for
+  // them.
   void open(const ChannelPtr& channel, const std::vector<int>& ranks, std::chrono::milliseconds timeout);
-  // In one order on all members, as far as collectives are concerned. `awaited`: the caller waits for it at
-  // once, and calls help() meanwhile.
+  // All members must submit collectives in the same order. `awaited`: the caller will wait for it at once,
+  // and call help() meanwhile.
   void submit(const OperationPtr& operation, bool awaited = false);
-  // By a thread that waits for operations: moves all of them on, until one of them has set `done`, the time
-  // is over, or nothing has moved for a while. Does nothing in `end` of an operation.
+  // For a thread that waits for operations: advances all of them until one has set `done`, until the time
+  // `end`, or until nothing has progressed for a while. Does nothing inside Operation::end().
   void help(const std::atomic<bool>& done, std::optional<std::chrono::steady_clock::time_point> end);
-  // Ends everything in it, with this reason.
+  // Ends all its operations with this reason.
   void give_up(const ChannelPtr& channel, const std::string& reason);
-  // When the channel is not used any more.
+  // Call it when the channel is no longer used.
   void close(const ChannelPtr& channel);
 
  private:
@@ -131,28 +139,28 @@ class Engine {
 
   struct Posted {
     std::function<void()> task;
-    OperationPtr operation;  // else: to be begun
+    OperationPtr operation;  // else: an operation to begin
   };
 
   Engine();
   void post(std::function<void()> task);
   void wake();
-  // Of calls that end when others have made them.
+  // Runs a call that returns only when other ranks have made it too.
   void form(const std::function<void()>& task, std::chrono::milliseconds timeout, const std::string& late);
-  // Throws what the task threw, and std::runtime_error with `late` when the time is over.
+  // Rethrows the task's exception; throws std::runtime_error with the text `late` after the timeout.
   void post_and_wait(const std::function<void()>& task, std::chrono::milliseconds timeout,
                      const std::string& late);
-  void leave(int status);  // the process's
+  void leave(int status);  // the process's exit status
   bool have_all_come();
   void say_goodbye();
 
-  // Of the engine's thread.
+  // Only for the engine's thread.
   void run();
   std::optional<Time> take_turn();
   bool perform_posted();
   void rest(Time moved_at);
 
-  // Of whoever has the turn.
+  // Only for the thread that has the turn.
   std::optional<bool> help_once(Time& now);
   bool look(bool some_posted, int times, Time& now);
   OperationPtr next_posted(bool& others_posted);
@@ -175,30 +183,31 @@ class Engine {
   std::condition_variable posted_;
   std::deque<Posted> inbox_;
   bool awake_ = false;    // the engine's thread has something to do
-  int helper_count_ = 0;  // while there are some, it has nothing to do
+  int helper_count_ = 0;  // while it is above 0, the engine's thread has nothing to do
   std::condition_variable gone_changed_;
   bool leaving_ = false;
   bool gone_ = false;
-  std::atomic<bool> has_active_ = false;  // something was under way at the last look
-  std::atomic<bool> forming_ = false;     // the thread is in a call that ends when others have made it
+  std::atomic<bool> has_active_ = false;  // operations were in progress at the last check
+  // the thread is in a call that returns only when other ranks have made it
+  std::atomic<bool> forming_ = false;
   std::jthread thread_;
 
-  std::mutex turn_;  // who has it may use what follows, and make MPI calls
+  std::mutex turn_;  // the thread that holds it may use the following, and call MPI
   Time moved_at_;
-  bool started_ = false;   // MPI, by whomever
-  bool owns_mpi_ = false;  // it was started here
+  bool started_ = false;   // MPI is initialized, by anyone
+  bool owns_mpi_ = false;  // the engine initialized it
   bool left_ = false;
-  bool broken_ = false;  // something is under way that nobody waits for
-  bool fails_ = false;   // the process, by its exit status
+  bool broken_ = false;  // an operation is in progress that nobody waits for
+  bool fails_ = false;   // the process fails, by its exit status
   int open_count_ = 0;
   std::list<OperationPtr> active_;
-  std::vector<Request> requests_;                           // beside handles_
-  Requests handles_;                                        // of what is under way
-  Requests more_;                                           // start_piece()'s and request_ended()'s
-  std::vector<int> which_;                                  // test()'s
-  std::vector<MPI_Status> statuses_;                        // the same
-  std::vector<std::pair<Request, MPI_Status>> just_ended_;  // the same
-  std::vector<OperationPtr> abandoned_;                     // with the memory that MPI may still use
+  std::vector<Request> requests_;                           // parallel to handles_
+  Requests handles_;                                        // of the operations in progress
+  Requests more_;                                           // filled by start_piece() and request_ended()
+  std::vector<int> which_;                                  // filled by test()
+  std::vector<MPI_Status> statuses_;                        // filled by test()
+  std::vector<std::pair<Request, MPI_Status>> just_ended_;  // filled by test()
+  std::vector<OperationPtr> abandoned_;                     // with memory that MPI may still use
   Time looked_at_;
 };
 

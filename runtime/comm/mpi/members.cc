@@ -20,7 +20,7 @@ void meet(const MpiRequest& request) {
     for (const int rank : request.ranks)
       if (!request.store->check({key(rank)})) absent.push_back(rank);
   }
-  // Who comes late does not go on alone.
+  // A rank that comes late must not continue alone.
   if (absent.empty() && request.store->check({over}))
     throw std::runtime_error(fmt::format(
         "backend 'mpi': a group of {} ranks was given up before this rank came to it", request.ranks.size()));

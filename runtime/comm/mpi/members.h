@@ -1,4 +1,4 @@
-// What the members of a group tell each other in the store. By threads that may wait for it.
+// Information that the members of a group share through the store. For threads that may wait for the store.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace muster::mpi {
 
-// Making a communicator cannot be given up, and keeps the engine's thread: the members come together before
-// it. Throws std::runtime_error with who has not come in time.
+// Waits for all members. Creating a communicator blocks the engine's thread and cannot be cancelled, so the
+// members meet before it. Throws std::runtime_error with the ranks that did not come in time.
 void meet(const MpiRequest& request);
 
-// Where a member writes down in which of the group's collectives it waits.
+// The key under which a member writes which of the group's collectives it waits in.
 std::string waits_key(const std::string& prefix, int place);
-// Which of these members, beside the one at `place`, have not written down that they wait in this collective,
-// in words; empty: none.
+// The members, except the one at `place`, that have not written that they wait in this collective, in words;
+// empty: none.
 std::string missing(const c10::intrusive_ptr<c10d::Store>& store, const std::string& prefix,
                     const std::vector<int>& ranks, int place, std::int64_t number);
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <limits>
 #include <mpi.h>
-// After it.
+// Must follow mpi.h.
 #include <mpi-ext.h>
 
 #include "runtime/comm/packed.h"

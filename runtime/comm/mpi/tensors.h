@@ -1,6 +1,6 @@
-// Tensors as MPI takes them: which ones, in which pieces, and where they lie in memory that it can use.
+// Tensors in the form that MPI accepts: which tensors, in which pieces, in memory that MPI can use.
 //
-// What is refused throws c10::Error.
+// Unsuitable tensors throw c10::Error.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -19,41 +19,41 @@ struct Piece {
   char* data = nullptr;
   int count = 0;
 };
-// In elements of this size; each piece has 4 MiB at most.
+// Pieces of at most 4 MiB, counted in elements of this size.
 std::vector<Piece> cut(const Tensors& tensors, std::int64_t element_bytes);
 
 char* bytes_of(const at::Tensor& tensor);
-// As MPI counts.
+// Converts to MPI's type of counts.
 int count_of(std::int64_t count);
 
 void require_dense(const at::Tensor& tensor);  // in any order of dimensions
 void require_contiguous(const at::Tensor& tensor);
-// As many contiguous tensors, of the type and size of this one.
+// Requires `size` contiguous tensors with the type and size of `like`.
 void require_one_each(const Tensors& tensors, int size, const at::Tensor& like);
-// The one tensor, or the one list, that is given.
+// The only tensor, or the only list.
 const at::Tensor& only(const Tensors& tensors);
 const Tensors& only(const std::vector<Tensors>& lists);
 
-// Whether some of their memory is the same.
+// True if they share memory.
 bool overlap(const at::Tensor& one, const at::Tensor& other);
-// Whether MPI takes the memory of GPUs.
+// True if MPI accepts GPU memory.
 bool sends_from_gpus();
-// Operation::what() of a call on this tensor, and with this rank.
+// Operation::what() for a call on this tensor, and with this rank.
 std::function<std::string()> said(const char* what, const at::Tensor& tensor);
 std::function<std::string()> said(const char* what, const at::Tensor& tensor, const char* way, int rank);
 
-// A row of bytes with these in it, one after the other; room for such a row.
+// joined(): these tensors in a row of bytes, one after the other. room_for(): memory for such a row.
 at::Tensor joined(const Tensors& tensors);
 at::Tensor room_for(const Tensors& tensors);
 
-// Bytes that each member sends or gets, and where they lie.
+// The bytes that each member sends or receives, and their offsets.
 struct Parts {
   std::vector<int> counts, offsets;
   void add(std::int64_t bytes);
 };
 
-// Tensors of a GPU, in memory that MPI can use; others as they are. What is filled there is copied back at
-// the end, on the stream that was current when it was asked for: after what had been launched there by then.
+// Copies of CUDA tensors in memory that MPI can use; CPU tensors are used directly. finish() copies results
+// back on the stream that was current when the copy was requested, after everything launched there before.
 class Staging {
  public:
   at::Tensor read(const at::Tensor& tensor) {
@@ -68,7 +68,7 @@ class Staging {
   at::Tensor change(const at::Tensor& tensor) {
     return fill(tensor).is_same(tensor) ? tensor : back_.back().host.copy_(tensor);
   }
-  // Whose parts lie one after the other in `row`, if that is defined.
+  // The parts of `row`, one after the other, if it is defined.
   void spread(const at::Tensor& row, const std::vector<at::Tensor>& parts) {
     row_ = row;
     parts_ = parts;

@@ -1,7 +1,8 @@
-// MPI's words for torch's types of elements and operations; those that MPI has none for are made here:
-// float16 and bfloat16, which are added up in float, one by one, as Gloo does it.
+// MPI's types and operations for torch's. Types that MPI lacks are created here: float16 and bfloat16, which
+// are added in float, one by one, as Gloo does.
 //
-// Of the engine's thread, once MPI is started; what is asked by any thread says so. Errors throw c10::Error.
+// For the engine's thread, once MPI is initialized, except functions marked "any thread". Errors throw
+// c10::Error.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -10,15 +11,15 @@
 
 namespace muster::mpi {
 
-// By any thread: throws if there is none. Of bools the sum is true where one of them is, and the product
-// where all are.
+// Any thread. Throws if the operation does not exist for the type. For bool the sum means "any", and the
+// product "all".
 void require_reducible(at::ScalarType type, const c10d::ReduceOp& op);
 
 MPI_Datatype datatype_of(at::ScalarType type);
-// The mean is a sum: whoever asks for it divides.
+// For a mean this returns the sum: the caller divides.
 MPI_Op operation_of(at::ScalarType type, const c10d::ReduceOp& op);
 
-// By any thread: elements in place, on the thread that calls.
+// Any thread. Divides the elements in place, on the calling thread.
 void divide(void* data, std::int64_t count, at::ScalarType type, int divisor);
 
 }  // namespace muster::mpi

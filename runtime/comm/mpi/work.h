@@ -1,5 +1,5 @@
-// The Work of one call. It ends on the engine's thread, or on one that waits for a call of this backend; so
-// do the callbacks of its future.
+// The Work of one call. It ends on the engine's thread, or on a thread that waits for a call of this backend;
+// so do the callbacks of its future.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -44,7 +44,7 @@ class MpiWork : public c10d::Work {
   }
   int sourceRank() const override { return source_; }
   std::vector<at::Tensor> result() override { return outputs_; }
-  // Made when it is first asked for.
+  // Created at first use.
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
     const auto [future, is_due] = [&] {
       const std::lock_guard lock(future_mutex_);
@@ -87,7 +87,7 @@ class MpiWork : public c10d::Work {
   bool has_ended_ = false;
   std::exception_ptr error_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
-  std::atomic<bool> is_over_ = false;  // the last thing that happens
+  std::atomic<bool> is_over_ = false;  // set last
   int source_ = -1;
 };
 

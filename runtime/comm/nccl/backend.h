@@ -1,8 +1,8 @@
 // The NCCL backend: collectives of CUDA tensors.
 //
-// LibTorch's CUDA libraries double a program's start and cost 300 MiB, so a program does not link them: they
-// are needed by libmuster_nccl.so only, which is loaded before main() when a GPU is visible. It must be then,
-// because torch asks once, at its first use, whether CUDA is there.
+// LibTorch's CUDA libraries double a program's start and cost 300 MiB, so programs do not link them. Only
+// libmuster_nccl.so needs them. It is loaded before main() if a GPU is visible, because torch checks only
+// once, at first use, whether CUDA exists.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -18,52 +18,53 @@
 
 namespace muster {
 
-// What libmuster_nccl.so's one function takes and gives.
+// Arguments and result of libmuster_nccl.so's function.
 struct NcclRequest {
   c10::intrusive_ptr<c10d::Store> store;
-  int rank = 0;            // place in the group; -1: this process is not in a group that is split off
+  int rank = 0;  // place in the group; -1: this process is not in the group, but helps to split it off
   std::vector<int> ranks;  // of the job, by place
   c10::Device device;
-  std::optional<std::chrono::milliseconds> timeout;  // none: torch's own, 10 minutes
+  std::optional<std::chrono::milliseconds> timeout;  // empty: torch's default, 10 minutes
   std::string group_name;
   std::string description;
   NcclOptions options;
-  c10::intrusive_ptr<c10d::Backend> split_from;  // null: it connects anew
-  c10::intrusive_ptr<c10d::Backend> backend;     // the result; null where this process is not in the group
-  // Called, in a thread of torch's, on every rank when a collective of one of them has not ended in time.
+  c10::intrusive_ptr<c10d::Backend> split_from;  // null: connect anew
+  c10::intrusive_ptr<c10d::Backend> backend;     // the result; null if this process is not in the group
+  // Called on every rank, in a thread of torch's, when a collective of any rank times out.
   void (*on_timeout)() = nullptr;
 };
 inline constexpr const char* kNcclFunction = "muster_make_nccl";
 using NcclFunction = void(NcclRequest*);
-// Its other function: what torch has recorded of the collectives over NCCL, as JSON.
+// libmuster_nccl.so's other function: torch's record of the collectives over NCCL, as JSON.
 inline constexpr const char* kNcclRecordFunction = "muster_nccl_record";
 using NcclRecordFunction = void(std::string*);
 
-// The decision alone: is a GPU visible to a process with this CUDA_VISIBLE_DEVICES (nullptr: not set)?
+// Decides only whether a GPU is visible to a process with this CUDA_VISIBLE_DEVICES (nullptr: not set).
 bool gpu_visible(bool driver_present, const char* cuda_visible_devices);
 
-// The library, or why it is not loaded; neither if no GPU is visible. `name` is nullptr in a build with a
-// LibTorch that has no CUDA.
+// Returns the library, or why it could not be loaded; neither if no GPU is visible. `name` is nullptr in a
+// build with a LibTorch without CUDA.
 Module load_nccl(bool visible, const char* name);
 
-// Whether libmuster_nccl.so is loaded. Throws std::runtime_error if a GPU is visible and it could not be.
+// True if libmuster_nccl.so is loaded. Throws std::runtime_error if a GPU is visible but the library is not
+// loaded.
 bool nccl_loaded();
 
-// As above; empty if the library is not loaded.
+// The record as above; empty if the library is not loaded.
 std::string nccl_record();
 
-// Whether an NCCL group whose time is over ends itself, and not the process: nobody has chosen the latter.
-// `value` is that of TORCH_NCCL_ASYNC_ERROR_HANDLING, `chosen` of MUSTER_CHOSEN; nullptr: not set.
+// True if an NCCL group that times out should end itself, not the process: unless the user has chosen
+// otherwise. `value` is TORCH_NCCL_ASYNC_ERROR_HANDLING, `chosen` is MUSTER_CHOSEN; nullptr: not set.
 bool nccl_ends_groups(const char* value, const char* chosen);
-// Has it so, before the first group is made.
+// Sets torch's variable accordingly. Call it before the first group is created.
 void let_nccl_end_groups();
 
-// What cannot be: "nccl: max_ctas is 0; it must be 1 or more"; empty: nothing.
+// Why the options are invalid: "nccl: max_ctas is 0; it must be 1 or more"; empty: they are valid.
 std::string refusal_of_nccl(const NcclOptions& options);
-// "{high_priority_stream, min_ctas 2}": what is said, in the order of the struct.
+// "{high_priority_stream, min_ctas 2}": the options that are set, in the order of the struct.
 std::string text_of(const NcclOptions& options);
 
-// Throws what torch throws. Call only if nccl_loaded().
+// Throws what torch throws. Requires nccl_loaded().
 c10::intrusive_ptr<c10d::Backend> make_nccl(NcclRequest request);
 
 }  // namespace muster

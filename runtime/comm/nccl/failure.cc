@@ -20,7 +20,7 @@ struct NcclGroup::Known {
   std::string failure;
   TimePoint looked_at{};
   bool store_is_gone = false;
-  std::atomic<bool> told = false;  // nccl_failure_of() has said it
+  std::atomic<bool> told = false;  // nccl_failure_of() has reported it
 };
 
 namespace {
@@ -32,7 +32,7 @@ struct Watched {
   std::vector<NcclGroup> groups;
   std::string noted;
 };
-// Set once a collective of any group has timed out; until then no store is asked.
+// Set once a collective of any group has timed out; until then this process asks no store.
 std::atomic<bool> time_was_over = false;
 constexpr std::chrono::seconds kBetweenLooks{1};
 
@@ -65,12 +65,12 @@ std::string who_is_absent(const NcclGroup& group) {
       if (store->check({entered_key(place)}))
         entered[place] = std::atoll(store->get_to_str(entered_key(place)).c_str());
   } catch (const std::exception&) {
-    return {};  // whoever serves the store is gone
+    return {};  // the process that serves the store is gone
   }
   return describe_absent(group, entered);
 }
 
-// Publishes `mine`, if it is not empty and no member has been faster; what is published, or empty.
+// Publishes `mine`, unless it is empty or another member was faster; returns the published text, or empty.
 std::string agree_on_failure(const NcclGroup& group, const std::string& mine) {
   const auto store = connect_again(group.store);
   if (!mine.empty()) return store->compareSet(kGivenUp, std::string(), mine);
@@ -132,7 +132,7 @@ void tell_entered() {
           ->set(entered_key(static_cast<std::size_t>(each.place)),
                 fmt::format("{}", backend->getSequenceNumberForGroup()));
     } catch (const std::exception&) {
-      return;  // whoever serves the store is gone: the others will say of this rank that it says nothing
+      return;  // no server for the store: the others will report that this rank has not answered
     }
   }
 }
@@ -162,7 +162,7 @@ std::string describe_absent(const NcclGroup& group, const std::vector<std::optio
 }
 
 std::string nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend) {
-  // Asked before each collective: nothing is looked up where all is well.
+  // Called before each collective: it asks no store while nothing is wrong.
   if (backend == nullptr || (backend->getError() == c10d::ErrorType::SUCCESS && !time_was_over)) return {};
   const std::optional<NcclGroup> found = find_watched(backend);
   if (!found) return {};

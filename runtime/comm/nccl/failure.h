@@ -1,11 +1,10 @@
-// What is known of NCCL groups of this process whose communicators have been aborted: why, and who is
-// missing.
+// The NCCL groups of this process whose communicators were aborted: why, and which ranks are missing.
 //
-// When a collective has not ended in time, each rank of the job tells the others, through the stores of its
-// groups, how many collectives it has entered in each; who has entered fewer has not come. After that what
-// GPUs do goes on with what happened to lie in the tensors, so that results may not be used. Who finds a
-// group given up says so in its store. After a time-out a member that was not in that collective looks there,
-// at most once a second, and refuses as well. Safe from any thread; nothing here waits for other ranks.
+// When a collective times out, each rank of the job writes to the stores of its groups how many collectives
+// it has entered in each; the ranks with smaller numbers are missing. After an abort GPUs continue with
+// arbitrary data in the tensors, so results must not be used. A rank that finds a group given up says so in
+// the group's store. After a timeout, members that were not in that collective check the store, at most once
+// per second, and then refuse as well. Safe from any thread; no function waits for other ranks.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -25,37 +24,37 @@ struct NcclGroup {
   c10::weak_intrusive_ptr<c10d::Backend> backend{c10::intrusive_ptr<c10d::Backend>()};
   c10::intrusive_ptr<c10d::Store> store;
   std::vector<int> ranks;  // of the job, by place
-  int place = 0;           // this process's
+  int place = 0;           // this process's place
   std::string name;
-  bool has_collectives = true;  // false: a backend of messages alone
+  bool has_collectives = true;  // false: a backend only for messages
   // Shared by copies, and by all backends of a group.
   struct Known;
   std::shared_ptr<Known> known{};
 };
 
-// As long as its backend is there.
+// Watches the group while its backend exists.
 void watch_nccl(NcclGroup group);
-// As the backend that carries the messages of the group whose collectives are another one's, which is
-// watched.
+// Watches the backend for messages of the group that `collectives` belongs to, which is already watched.
 void watch_messages(const c10::intrusive_ptr<c10d::Backend>& messages,
                     const c10::intrusive_ptr<c10d::Backend>& collectives);
 
-// How many collectives this rank has entered in each of its groups: into their stores. Called on every rank
-// when a collective has not ended in time.
+// Writes to the stores of this rank's groups how many collectives it has entered in each. Called on every
+// rank when a collective times out.
 void tell_entered();
 
-// "rank 2 has not come to its collective 41", by how many each place has entered;
-// nothing: it has not said. Empty: all have come.
+// "rank 2 has not entered its collective 41", from the number that each place has entered; an empty number:
+// that rank has not answered. Returns an empty text if no rank is missing.
 std::string describe_absent(const NcclGroup& group, const std::vector<std::optional<std::int64_t>>& entered);
 
-// Empty: nothing is wrong with this backend, which may be null, or with that of any group.
+// Empty: nothing is wrong with this backend, which may be null; any_nccl_failure(): with any group's.
 std::string nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend);
 std::string any_nccl_failure();
-// Remembers why this rank's part of a group that goes now was given up, if nccl_failure_of() has not said so.
+// Remembers why this rank's part of a group was given up, if nccl_failure_of() has not reported it. Call it
+// when the group is destroyed.
 void note_nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend);
-// The first that was remembered; empty: there is none.
+// The first failure that was remembered; empty: none.
 std::string noted_nccl_failure();
-// kUnavailable with that: what has been trained with such a group may not be kept.
+// Returns kUnavailable with a group's failure: nothing that was trained with that group may be saved.
 Status check_groups();
 
 }  // namespace muster

@@ -16,7 +16,7 @@ void NcclMessages::connect(int peer) {
     down_ = make_(Direction::kDown);
     up_ = std::move(up);
   }
-  // torch makes a pair's communicator at its first message.
+  // torch creates a pair's communicator with its first message.
   constexpr int kTag = 0;
   std::vector<at::Tensor> nothing{at::zeros({1}, at::device(device_).dtype(at::kByte))};
   if (rank_ < peer) {

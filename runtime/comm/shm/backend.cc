@@ -18,13 +18,13 @@ using c10::ivalue::Future;
 using shm::CallTag;
 using shm::Kind;
 
-constexpr auto kTimedOut = "Operation timed out!";  // what torch's own work says
+constexpr auto kTimedOut = "Operation timed out!";  // the text of torch's own Work
 
 std::exception_ptr as_exception(const std::string& error) {
   return std::make_exception_ptr(std::runtime_error("shm: " + error));
 }
 
-// What torch adds to a request: the tensors, which are kept until it has ended, and a future.
+// torch's additions to a request: the tensors, which are kept until it has ended, and a future.
 class OfTensors {
  public:
   explicit OfTensors(std::vector<at::Tensor> tensors, std::vector<at::Tensor> results)
@@ -52,7 +52,7 @@ class OfTensors {
   }
 
  private:
-  // Of one that has ended, whose error changes no more. What waits for the future runs here.
+  // Call it only after the request has ended, when its error no longer changes. Runs the future's callbacks.
   void complete() {
     if (error_.empty())
       future_->markCompleted(c10::IValue(results_));
@@ -112,7 +112,7 @@ class ShmWork : public c10d::Work {
  private:
   const std::shared_ptr<shm::Member> member_;
   const std::shared_ptr<shm::Request> request_;
-  OfTensors& tensors_;  // part of it
+  OfTensors& tensors_;  // a part of `request_`
   const std::uint64_t number_;
 };
 
@@ -151,7 +151,8 @@ void check_tensor(const at::Tensor& tensor) {
   TORCH_CHECK(tensor.is_contiguous(), "shm takes contiguous tensors");
 }
 
-// The one of a list of one. In place, elements may lie in any order, as long as they fill their memory.
+// The tensor of a list of one. For calls in place, dimensions may be in any order, as long as there are no
+// gaps.
 at::Tensor& only(std::vector<at::Tensor>& tensors, bool in_place) {
   TORCH_CHECK(tensors.size() == 1, "shm takes one tensor a call, not ", tensors.size());
   const bool packed = in_place && tensors[0].defined() && tensors[0].layout() == at::kStrided &&
@@ -170,12 +171,12 @@ std::vector<at::Tensor> joined(const std::vector<at::Tensor>& some, const std::v
   return all;
 }
 
-// Sparse sums: all get what each has, and add it up in the order of the ranks.
+// The sum of sparse tensors: all ranks exchange their entries, and add them in the order of the ranks.
 class SparseSum {
  public:
   explicit SparseSum(const at::Tensor& tensor) : tensor_(tensor), own_(tensor.coalesce()) {}
   at::Tensor count() const { return at::full({1}, own_._nnz(), at::kLong); }
-  // Padded to as many entries as the largest has.
+  // Padded to the largest number of entries.
   at::Tensor indices(std::int64_t most) const { return padded(own_._indices().t(), most); }
   at::Tensor values(std::int64_t most) const { return padded(own_._values(), most); }
   void add_up(const at::Tensor& counts, const at::Tensor& indices, const at::Tensor& values) const {
@@ -203,7 +204,7 @@ class SparseSum {
   const at::Tensor tensor_, own_;
 };
 
-// All ranks' in one tensor, which has a dimension more.
+// Room for all ranks' tensors in one tensor, with an additional dimension.
 at::Tensor for_all(const at::Tensor& tensor, int ranks) {
   std::vector<std::int64_t> sizes = tensor.sizes().vec();
   sizes.insert(sizes.begin(), ranks);
@@ -382,7 +383,7 @@ class ShmBackend : public compat::Backend {
   static void same_size(const at::Tensor& one, const at::Tensor& other) {
     TORCH_CHECK(one.nbytes() == other.nbytes(), "the tensors are of different sizes");
   }
-  // The list for all ranks, where this rank has one; else it must be left out.
+  // Returns the list for all ranks. A rank that needs none must not give one.
   const std::vector<at::Tensor>& one_each(const std::vector<std::vector<at::Tensor>>& lists,
                                           bool here) const {
     static const std::vector<at::Tensor> kNone;
@@ -410,7 +411,7 @@ class ShmBackend : public compat::Backend {
     }
     return parts;
   }
-  // Of the first dimension; without splits it is divided evenly.
+  // Splits the first dimension; without `splits` evenly.
   std::vector<shm::Part> splits_of(const at::Tensor& tensor, const std::vector<std::int64_t>& splits) const {
     const std::int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
     TORCH_CHECK(splits.empty() ? rows % size_ == 0 : splits.size() == places(),
@@ -513,7 +514,7 @@ class ShmBackend : public compat::Backend {
     one->tag = static_cast<std::uint32_t>(tag);
     one->data = data_of(tensor);
     one->bytes = tensor.nbytes();
-    one->hurried = one->sends;  // what does not fit into the pipe goes on by itself
+    one->hurried = one->sends;  // if it does not fit into the pipe, it progresses by itself
     return started(std::move(one), type);
   }
   template <class OneRequest>
@@ -539,12 +540,12 @@ Expected<shm::Segment> open_segment(c10d::Store& store, const ShmSettings& setti
   return segment;
 }
 
-// What a rank that cannot share has said.
+// The reason of a rank that cannot share memory; else empty.
 std::string refusal_in(c10d::Store& store) {
   try {
     return store.check({kRefusedKey}) ? store.get_to_str(kRefusedKey) : "";
   } catch (const c10::Error&) {
-    return {};  // whoever served the store has left: who is missing is seen without it
+    return {};  // the process that served the store has left; the missing rank shows without it
   }
 }
 
@@ -574,7 +575,7 @@ c10::intrusive_ptr<c10d::Backend> make_shm(const c10::intrusive_ptr<c10d::Store>
       throw std::invalid_argument(member.error().message());
     throw std::runtime_error(fmt::format("backend 'shm': {}", member.error().message()));
   }
-  // What a future calls may let the last of the group go, in the member's own thread.
+  // A callback of a future may release the last reference to the group, on the member's own thread.
   const auto let_go = [](shm::Member* last) {
     if (last->is_own_thread())
       std::thread([last] { delete last; }).detach();

@@ -8,12 +8,12 @@
 namespace muster::shm {
 namespace {
 
-// Up to so many bytes each rank adds up everything itself, which is one wait for the others instead of two.
+// Up to this size each rank reduces everything itself, and waits for the others once instead of twice.
 constexpr std::size_t kSmall = std::size_t{32} << 10;
-// In an all-reduce what is fetched and laid down is copied in parts, which stay in a processor's nearest
-// cache: a twentieth less time than by whole pieces.
+// An all-reduce copies data to and from its buffer in parts that stay in a processor's nearest cache: a
+// twentieth less time than with whole pieces.
 constexpr std::size_t kPartBytes = std::size_t{8} << 10;
-// Shares begin at whole lines of the caches, so that no two ranks write into one.
+// Shares begin at cache lines, so no two ranks write to the same line.
 constexpr std::size_t kLine = 64;
 
 struct Range {
@@ -21,7 +21,7 @@ struct Range {
   std::size_t size = 0;
 };
 
-// Of `count` elements, the share of one of the ranks.
+// One rank's share of `count` elements.
 Range share(std::size_t count, std::size_t element_bytes, int rank, int ranks) {
   const std::size_t line = kLine / element_bytes;
   const std::size_t each = (count / static_cast<std::size_t>(ranks) + line - 1) / line * line;
@@ -68,7 +68,7 @@ bool gets_result(const CallTag& tag, int rank) {
   return tag.kind != static_cast<std::uint8_t>(Kind::kReduce) || static_cast<int>(tag.root) == rank;
 }
 
-// Of one large piece of an all-reduce, which begins at `data`.
+// One piece of a large all-reduce, which begins at `data`.
 struct PieceOfSum {
   const Board& board;
   const CallTag& tag;
@@ -77,12 +77,12 @@ struct PieceOfSum {
   std::size_t count;
   std::uint64_t piece;
 
-  // Of the bytes in the range, those of the others' shares.
+  // Copies the bytes of the range, except this rank's share.
   void lay_down(std::size_t begin, std::size_t end) const { copy(mine(), data, begin, end); }
   void fetch(std::size_t begin, std::size_t end) const { copy(data, mine(), begin, end); }
 
-  // Sums go where the others' numbers were, from where each rank fetches them: half as many lines go from one
-  // processor's cache to another's as with buffers for the sums.
+  // Sums replace the other ranks' inputs, from where each rank fetches them: half as many cache lines move
+  // between processors as with separate buffers for sums.
   void add_up() const {
     const Range own = share(count, how.element_bytes, board.rank, board.ranks);
     std::vector<const std::byte*> from;
@@ -123,11 +123,11 @@ Steps all_reduce_small(Board& board, CallTag tag, Reducing how, std::byte* data)
   board.finish(piece);
 }
 
-// In turn i this rank fetches what has been added up of piece i - 2, lays down piece i in the same buffer,
-// which is near by then, and adds up its share of piece i - 1. Number i, laid down, says that it is through
-// with the turn. All numbers i - 1 together say that everybody has laid down piece i - 1, has added up its
-// share of piece i - 2, uses this rank's buffer of both no more, and has read the tag whose place i takes.
-// A rank that gets no result ends while others may still use its buffers: sums_free().
+// In turn i this rank fetches the sum of piece i - 2, writes piece i to the same buffer, which is then in a
+// near cache, and adds its share of piece i - 1. Publishing piece i says that this rank has completed the
+// turn. Once all ranks have published piece i - 1, every rank has written piece i - 1, has added its share of
+// piece i - 2, no longer uses this rank's buffer of either, and has read the tag whose slot piece i takes. A
+// rank that gets no result finishes while others may still use its buffers; sums_free() waits for them.
 Steps all_reduce_large(Board& board, CallTag tag, Reducing how, std::byte* data) {
   static_assert(kSumBuffers == 2);
   const std::size_t each = kSumBytes / how.element_bytes;
@@ -232,7 +232,7 @@ Steps reduce_scatter(Board& board, CallTag tag, Reducing how, std::vector<const 
 }
 
 Steps exchange(Board& board, CallTag tag, std::vector<Part> out, std::vector<Part> in) {
-  // A piece of its own gives the messages a number, and keeps ranks from getting far ahead of each other.
+  // A piece of its own numbers the messages, and keeps ranks from getting far ahead of each other.
   const std::uint64_t piece = board.take(1);
   co_await board.free(piece);
   board.lay(piece, tag);
@@ -270,7 +270,7 @@ Steps barrier(Board& board, CallTag tag) {
   board.finish(piece);
 }
 
-// Of an Until.
+// The functions of Until.
 
 bool Until::has_come(int rank) const {
   return rank == ranks_.self || (segment_->state(rank).*counter_).load(std::memory_order_acquire) >= least_;

@@ -8,14 +8,13 @@
 namespace muster::shm {
 namespace {
 
-// Few enough to stay in the processor's registers, or in its nearest cache.
+// Small enough for the processor's registers or its nearest cache.
 constexpr std::size_t kBlock = 64;
-// What others have written lies in the caches of their processors, and is asked for so long before it is
-// needed.
+// Data that other ranks have written is in the caches of their processors; it is prefetched this far ahead.
 constexpr std::size_t kAheadBytes = 1024;
 constexpr std::size_t kLineBytes = 64;
 
-// How elements lie in memory, and what they are added up as.
+// The form of elements in memory, and the type in which they are combined.
 template <class T>
 struct Plain {
   using Stored = T;
@@ -28,7 +27,7 @@ struct BFloat16 {
   using Stored = std::uint16_t;
   using Wide = float;
   static Wide load(Stored value) { return std::bit_cast<float>(std::uint32_t{value} << 16); }
-  static Stored store(Wide value) {  // to the nearest, ties to even
+  static Stored store(Wide value) {  // to nearest, ties to even
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t rounded = (bits + ((bits >> 16) & 1) + 0x7fff) >> 16;
     return static_cast<Stored>((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
@@ -117,13 +116,14 @@ struct Xor {
 
 enum class Use : bool { kRead, kWrite };
 
-// For writing, a line is fetched from another processor's cache once, also where it is read first: asked for
-// to be read, it would be asked for again.
+// Prefetching for writing moves a line from another processor's cache only once, even if it is read first;
+// prefetching for reading would move it twice.
 template <Use kUse>
 void prefetch(const std::byte* begin, std::size_t bytes) {
   for (std::size_t at = kAheadBytes; at < kAheadBytes + bytes; at += kLineBytes) {
 #if defined(__x86_64__)
-    // The builtin asks to read, where the compiler does not know of this. Processors without it do nothing.
+    // If the compiler does not know prefetchw, the builtin prefetches for reading. Processors without it do
+    // nothing.
     if constexpr (kUse == Use::kWrite) {
       asm volatile("prefetchw %0" : : "m"(begin[at]));
       continue;
@@ -133,7 +133,7 @@ void prefetch(const std::byte* begin, std::size_t bytes) {
   }
 }
 
-// `size` is kBlock, but for the last ones. `ahead`: there are as many more.
+// `size` is kBlock, except for the last block. `ahead`: that many more elements follow.
 template <class Each, class Does>
 void combine_block(std::span<std::byte* const> to, std::span<const std::byte* const> from, std::size_t begin,
                    std::size_t size, bool ahead) {
@@ -152,7 +152,7 @@ void combine_block(std::span<std::byte* const> to, std::span<const std::byte* co
     for (std::size_t i = 0; i < size; ++i) block[i] = Does::of(block[i], Each::load(next[i]));
   }
   if constexpr (std::is_same_v<Does, Average>) {
-    // Rounded before and after, as a sum that is divided.
+    // Rounded before and after the division, as a sum that is divided afterwards.
     const auto all = static_cast<typename Each::Wide>(from.size());
     for (std::size_t i = 0; i < size; ++i) block[i] = Each::load(Each::store(block[i])) / all;
   }
@@ -164,7 +164,7 @@ void combine_block(std::span<std::byte* const> to, std::span<const std::byte* co
 
 template <class Each, class Does>
 void combine(std::span<std::byte* const> to, std::span<const std::byte* const> from, std::size_t count) {
-  // What lies behind is another rank's.
+  // Memory behind the end belongs to another rank.
   constexpr std::size_t kAhead = kAheadBytes / sizeof(typename Each::Stored);
   std::size_t begin = 0;
   for (; begin + kBlock <= count; begin += kBlock)

@@ -1,8 +1,8 @@
-// Adding up, and whatever else a reduction does, of one piece of memory from each rank.
+// Reduces one piece of memory from each rank: sums and all other operations.
 //
-// In the order of the ranks, element by element, so that the bits of a result depend on how many ranks there
-// are and on nothing else. float16 and bfloat16 are added up as float32 and rounded once; integers wrap
-// around. The loops are written so that a compiler vectorises them.
+// The order is that of the ranks, element by element, so the bits of a result depend only on the number of
+// ranks. float16 and bfloat16 are added in float32 and rounded once; integers wrap around. Compilers can
+// vectorise the loops.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@ enum class Reduction : std::uint8_t { kSum, kAverage, kProduct, kMin, kMax, kAnd
 
 std::size_t bytes_of(Type type);
 
-// Of the `count` elements at each place of `from`, which are the ranks'. The result goes to each place of
-// `to`, which may be some of them.
+// `from` points to each rank's `count` elements. Writes the result to every place of `to`, which may overlap
+// with places of `from`.
 using Combine = void(std::span<std::byte* const> to, std::span<const std::byte* const> from,
                      std::size_t count);
-// Null if there is none: averages are of floating point only, and the bit-wise ones are not. Of bools, a sum
-// is the greatest, and a product the least.
+// Null if the operation does not exist for the type: averages are for floating-point types only, bitwise
+// operations for integers only. For bool a sum is the maximum, and a product the minimum.
 Combine* combine_of(Type type, Reduction reduction);
 
 }  // namespace muster::shm

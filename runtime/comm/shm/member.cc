@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::chrono::hours kForever{1};
 
-// What start() does at once.
+// Whether start() works on the request at once.
 bool is_little(const std::shared_ptr<Request>& request) {
   constexpr std::size_t kLittle = std::size_t{64} << 10;
   const auto* const collective = dynamic_cast<const Collective*>(request.get());
@@ -84,7 +84,7 @@ Status Member::wait_for_all(const std::function<std::string()>& refused) {
   RankState& mine = segment_.state(settings_.rank);
   const TimePoint end = Clock::now() + settings_.limit;
   std::vector<int> missing;
-  std::string unseen;  // whose end nobody would notice
+  std::string unseen;  // set if a rank has ended, or its end would go unnoticed
   const auto look_around = [&] {
     missing.clear();
     for (int rank = 0; rank < segment_.ranks(); ++rank) {
@@ -97,7 +97,7 @@ Status Member::wait_for_all(const std::function<std::string()>& refused) {
         const int error = errno;
         const RankState& state = segment_.state(rank);
         const Presence presence = state.presence;
-        // One that has left had its part done, and is missed only by who needs more of it.
+        // A rank that has left has done its part; only a rank that needs more of it fails.
         if (error == ESRCH && presence == Presence::kLeft) continue;
         if (error != ESRCH)
           unseen = fmt::format("the process of {} cannot be watched: {}", names_of({rank}),
@@ -130,7 +130,7 @@ Status Member::wait_for_all(const std::function<std::string()>& refused) {
   return {};
 }
 
-// What users call.
+// Public functions.
 
 void Member::start(std::shared_ptr<Request> request) {
   const bool at_once = is_little(request);
@@ -226,7 +226,7 @@ void Member::give_back() {
     wake(segment_.state(settings_.rank).call);
 }
 
-// Told by a thread that holds nothing.
+// The caller must not hold anything that on_end() needs.
 void Member::tell(Lock& lock) {
   if (to_tell_.empty()) return;
   const auto all = std::exchange(to_tell_, {});
@@ -271,13 +271,13 @@ void Member::row(Lock& lock, std::uint64_t me, TimePoint until, const Enough& en
     slept = false;
     if (look_for_a_moment(lock)) continue;
     sleep(lock, me, until);
-    if (!broken_.empty()) return;  // broken off meanwhile by who borrowed the oar
+    if (!broken_.empty()) return;  // the borrower of the oar broke off meanwhile
     slept = true;
   }
 }
 
-// Either nobody holds the oar, or this member's thread does in its sleep, and goes on sleeping if nothing
-// happens.
+// Makes one pass. Either no thread holds the oar, or the member's own thread holds it and sleeps; if nothing
+// happens, that thread goes on sleeping.
 void Member::row_once(Lock& lock) {
   if (oar_ == 0) {
     take_oar(/*thread=*/false);
@@ -353,9 +353,9 @@ bool Member::advance_unlocked(Lock& lock) {
   return true;
 }
 
-// Where there is a processor for each rank, the others soon come. Else they may wait for this processor: it
-// goes from rank to rank, which costs less than to sleep and be woken. (Four ranks on two cores need four
-// fifths of the time for 64 MiB, and half for 4 KiB; more yields change nothing.)
+// If each rank has a processor, the others will arrive soon. Otherwise they may be waiting for this
+// processor: passing it from rank to rank costs less than sleeping and being woken. (Four ranks on two cores
+// need four fifths of the time for 64 MiB, and half for 4 KiB; more yields change nothing.)
 bool Member::look_for_a_moment(Lock& lock) {
   constexpr int kLooks = 300;
   constexpr int kYields = 10;
@@ -380,8 +380,8 @@ std::uint64_t Member::mask() const {
   return bits;
 }
 
-// Asks to be woken. True if something has moved or been given meanwhile, or whom it is woken by has come
-// where another one is still missing.
+// Asks to be woken. Returns true if there was progress or a new request meanwhile, or if the rank that would
+// wake it has arrived but another rank is still missing.
 bool Member::set_alarm(Lock& lock) {
   std::atomic<std::uint64_t>& sleeps_for = segment_.state(settings_.rank).sleeps_for;
   sleeps_for = mask();
@@ -409,14 +409,14 @@ void Member::sleep(Lock& lock, std::uint64_t me, TimePoint until) {
   mine.sleeps_for = 0;
 }
 
-// What goes wrong.
+// Errors.
 
 void Member::look(Lock& lock) {
   const TimePoint now = Clock::now();
   const bool timely = now - looked_at_ >= kLook;
   if (timely) looked_at_ = now;
   std::string wrong = find_wrong(timely, timely);
-  // Who has left may have done its part just before.
+  // A rank that has left may have done its part just before.
   if (wrong.empty() || advance_unlocked(lock) || !broken_.empty()) return;
   break_off(wrong);
 }
@@ -441,7 +441,7 @@ std::string Member::find_wrong(bool at_processes, bool at_times) {
     if (std::string wrong = late(*collectives_.front(), missing); !wrong.empty()) return wrong;
   }
   for (const auto& each : messages_.pending()) {
-    // Who has posted a receive ahead need not want it any more.
+    // The caller may have posted this receive ahead, and not need it any more.
     if (each->waited_for_ == 0 && !each->hurried) continue;
     const std::vector<int> missing = messages_.missing(*each);
     if (std::string wrong = what_is_wrong_with(missing, at_processes, missing.size() == 1); !wrong.empty())
@@ -452,14 +452,15 @@ std::string Member::find_wrong(bool at_processes, bool at_times) {
   return {};
 }
 
-// If not all are needed: whether one of them can come. One that has broken off will not, whoever is needed.
+// With all_needed false, reports ranks that left or ended only if none can still send. A rank that gave up is
+// always an error.
 std::string Member::what_is_wrong_with(const std::vector<int>& ranks, bool at_processes,
                                        bool all_needed) const {
   std::string last;
   std::size_t gone = 0;
   for (const int rank : ranks) {
     const RankState& state = segment_.state(rank);
-    // First this, then what it may have said before.
+    // Check the process first: a process that has ended may have set `presence` before.
     const bool ended = at_processes && has_ended(processes_[static_cast<std::size_t>(rank)]);
     const Presence presence = state.presence;
     if (presence == Presence::kGaveUp) return reason_of(state);

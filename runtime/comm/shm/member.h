@@ -1,12 +1,12 @@
-// This process's part in a group of ranks on one host: takes requests, works on them, and waits for the
-// others.
+// This process's part in a group of ranks on one host: takes requests, works on them, and waits for the other
+// ranks.
 //
-// Collectives are worked on one after the other, in the order in which they were given; messages beside them.
-// Whoever waits does the work: it then costs no change of threads. What is hurried and not waited for is done
-// by a thread of the member's own, which sleeps else. Waits sleep in the kernel until another rank has done
-// what is missing; every kLook they look whether that rank is still there.
-// What goes wrong ends the group: this rank's requests end with the reason, later ones at once, and the
-// others hear of it. Calls are safe from any thread.
+// Collectives run one after the other, in the order of start(); messages run at the same time. A thread that
+// waits for a request does the work itself, which saves a change of threads. The member's own thread works
+// only on hurried requests that no thread waits for, and sleeps otherwise. Waiting threads sleep in the
+// kernel until another rank has made progress; every kLook they check whether that rank is still there. An
+// error ends the group: this rank's requests end with the reason, later ones at once, and the other ranks see
+// it. Calls are safe from any thread.
 #pragma once
 
 #include <condition_variable>
@@ -29,15 +29,29 @@ namespace muster::shm {
 constexpr std::chrono::milliseconds kLook{20};
 
 struct MemberSettings {
-  int rank = 0;                       // this one's place in the group
-  std::vector<int> names;             // of the places, in messages: ranks of the job
-  std::chrono::milliseconds limit{};  // how long it may be that nothing moves in what is waited for
+  int rank = 0;                       // this rank's place in the group
+  std::vector<int> names;             // for each place, its rank in the job, for messages
+  std::chrono::milliseconds limit{};  // a request that is waited for may make no progress for this long
 };
 
+// A thread must hold the oar to work on requests. These statements always hold:
+// - At most one thread holds the oar. oar_ is the number of its turn, and 0 if no thread holds the oar.
+// - mutex_ guards the members below it. The thread with the oar releases mutex_ while it works and while it
+//   sleeps, and takes it to change those members.
+// - Only the thread with the oar touches messages_, board_, collectives_, ended_ and wrong_. If the member's
+// own
+//   thread has the oar and sleeps (asleep_), another thread may take the oar from it, or borrow it for a
+//   moment (borrowed_). After its sleep the member's thread waits until borrowed_ is false, and stops if oar_
+//   has changed.
+// - A request is in one place at a time: in given_ until the thread with the oar takes it, in collectives_ or
+//   messages_ until it ends, and in to_tell_ until on_end() is called. No lock is held during on_end().
+// - Once broken_ is set it never changes: no request makes progress, and each ends with that reason.
+// - A thread that is about to sleep sets sleeps_for and then checks for progress again; a rank that has made
+//   progress publishes it and then reads sleeps_for. Both put a fence in between, so no wake-up is lost.
 class Member {
  public:
-  // Returns when all ranks have come. kTimedOut names who has not; kUnavailable who has ended. `refused` is
-  // asked now and then: what it says, if anything, is the error.
+  // Returns when all ranks have joined. kTimedOut names the missing ranks, kUnavailable a rank that has
+  // ended. Calls `refused` from time to time; a text that is not empty becomes the error.
   static Expected<std::unique_ptr<Member>> join(Segment segment, MemberSettings settings,
                                                 const std::function<std::string()>& refused);
   Member(const Member&) = delete;
@@ -47,17 +61,18 @@ class Member {
   Board& board() { return board_; }
   const MemberSettings& settings() const { return settings_; }
 
-  // Does at once what can be done at once, if that is little; or the thread does that is at work already.
+  // Begins the request. A small one progresses as far as it can before this returns, unless another thread
+  // has the oar: then that thread does it.
   void start(std::shared_ptr<Request> request);
-  // False if the time was over first.
+  // Returns false if the request has not ended by `until`.
   bool wait(Request& request, TimePoint until = TimePoint::max());
-  bool test(Request& request);  // without waiting: whether it has ended
+  bool test(Request& request);  // whether it has ended; does not wait
   void hurry(Request& request);
-  // Ends what has not ended, here and with the others, for this reason.
+  // Ends all requests that have not ended, here and on the other ranks, for this reason.
   void give_up(const std::string& reason);
-  // The same in good order: requests of the others that need this rank end with an error.
+  // Leaves in good order: other ranks' requests that need this rank end with an error.
   void leave();
-  // Whether the caller is the member's own thread, which cannot end itself.
+  // True on the member's own thread, which cannot destroy the member.
   bool is_own_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
 
  private:
@@ -66,17 +81,17 @@ class Member {
   Status wait_for_all(const std::function<std::string()>& refused);
   void run();
 
-  // Whoever holds the oar works on the requests; one thread at a time.
+  // row() works on requests until `enough`, `until`, or an end to report. row_once() makes one pass.
   template <class Enough>
   void row(Lock& lock, std::uint64_t me, TimePoint until, const Enough& enough);
   void row_once(Lock& lock);
-  void row_what_is_little(Lock& lock);  // that was given while another thread held the oar
+  void row_what_is_little(Lock& lock);  // small requests that arrived while this thread had the oar
   bool may_take_oar() const { return oar_ == 0 || (oar_is_threads_ && asleep_ && !borrowed_); }
   std::uint64_t take_oar(bool thread);
   void give_back();
   void tell(Lock& lock);
 
-  // Of who holds it. Those with a Lock give it up for a while.
+  // Only for the thread with the oar. Functions with a Lock release it for a while.
   bool advance();
   bool advance_unlocked(Lock& lock);
   void take_given();
@@ -94,28 +109,28 @@ class Member {
 
   const Segment segment_;
   const MemberSettings settings_;
-  std::vector<UniqueFd> processes_;  // of the ranks
+  std::vector<UniqueFd> processes_;  // pidfds of the ranks
   bool processor_for_each_ = false;
 
-  // Of who holds the oar.
+  // Only for the thread with the oar.
   Messages messages_;
   Board board_;
   std::deque<std::shared_ptr<Collective>> collectives_;
   std::vector<std::shared_ptr<Request>> ended_;
-  std::string wrong_;  // with what is being worked on
+  std::string wrong_;  // the error of the work in progress
   TimePoint looked_at_{};
 
-  std::mutex mutex_;  // for what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Request>> given_;  // not yet taken by who holds the oar
+  std::deque<std::shared_ptr<Request>> given_;  // not yet taken by the thread with the oar
   std::vector<std::shared_ptr<Request>> to_tell_;
-  std::string to_break_for_;  // asked for by who does not hold the oar
-  std::string broken_;        // why no more is done
-  std::uint64_t oar_ = 0;     // who holds it; 0: nobody
+  std::string to_break_for_;  // give_up()'s reason, for the thread with the oar
+  std::string broken_;        // why the group has ended; empty: it has not
+  std::uint64_t oar_ = 0;     // number of the current turn; 0: no thread has the oar
   std::uint64_t last_oar_ = 0;
   bool oar_is_threads_ = false, asleep_ = false, borrowed_ = false, leaving_ = false, stopping_ = false;
   int waiting_ = 0;  // threads in wait()
-  int hurried_ = 0;  // requests that have not ended
+  int hurried_ = 0;  // hurried requests that have not ended
   std::jthread thread_;
 };
 

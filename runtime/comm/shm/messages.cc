@@ -7,16 +7,16 @@
 namespace muster::shm {
 namespace {
 
-// In a pipe, heads lie at multiples of it, so that none is split.
+// In a pipe, heads are aligned to this size, so none is split.
 constexpr std::size_t kGrain = 16;
-// After so much the other side is told, which copies it while the rest is being written.
+// After this much the sender wakes the receiver, which copies it while the sender writes on.
 constexpr std::size_t kPortion = std::size_t{64} << 10;
 
 std::size_t padded(std::size_t bytes) {
   return (bytes + kGrain - 1) / kGrain * kGrain;
 }
 
-// Between memory and a pipe's, which is a ring.
+// Copies between memory and a pipe's ring.
 void into_ring(std::byte* ring, std::size_t size, std::uint64_t at, const std::byte* from,
                std::size_t bytes) {
   const std::size_t begin = at & (size - 1);
@@ -32,7 +32,7 @@ void out_of_ring(const std::byte* ring, std::size_t size, std::uint64_t at, std:
   if (bytes > first) std::memcpy(to + first, ring, bytes - first);
 }
 
-// What has come in full goes to who asked for it.
+// Hands a complete message to the receive that asked for it.
 void hand_over(Message& message, int from, const std::vector<std::byte>& bytes) {
   message.source = from;
   if (bytes.size() != message.bytes)
@@ -58,7 +58,7 @@ void Messages::add(std::shared_ptr<Message> message) {
     receives_.push_back(std::move(message));
 }
 
-// True if the message has come before, or has begun to.
+// Returns true if the message has arrived before, or has begun to arrive.
 bool Messages::take_stored(const std::shared_ptr<Message>& message) {
   for (int from = 0; from < segment_.ranks(); ++from) {
     if (message->peer >= 0 && message->peer != from) continue;
@@ -141,14 +141,14 @@ bool Messages::push(int to, Ended& ended) {
   }
   if (written != before) publish();
   if (!peer.sends.empty()) {
-    // The pipe is full. The other rank's thread makes room, if what lies there has been asked for.
+    // The pipe is full. The other rank's thread makes room if somebody has asked for the data in the pipe.
     const std::uint64_t taken = pipe.taken.load(std::memory_order_relaxed);
     if (std::exchange(peer.called_at, taken) != taken) wake(segment_.state(to).call);
   }
   return written != before;
 }
 
-// Of what comes next: whether somebody has asked for it, or for what lies behind it.
+// Looks at the next message: whether somebody has asked for it, or for a message after it.
 bool Messages::open(int from, Peer& peer) {
   Pipe& pipe = segment_.pipe(from, rank_);
   const std::uint64_t taken = pipe.taken.load(std::memory_order_relaxed);

@@ -1,9 +1,9 @@
 // Messages between this rank and the others of a group on one host, through the pipes of its segment.
 //
-// A message that fits into what is free of its pipe is away at once, whether or not somebody receives it. One
-// that nobody has asked for stays in the pipe; if the receiver asks for another from that rank, it is moved
-// into the receiver's own memory to let that one through. Between two ranks, messages of one tag keep their
-// order. For one thread at a time.
+// A message that fits into the free space of its pipe is sent at once, whether or not the receiver has asked
+// for it. A message that nobody has asked for stays in the pipe; if the receiver asks for a later one from
+// the same rank, it moves the earlier one into its own memory to let that one through. Between two ranks,
+// messages with the same tag keep their order. For one thread at a time.
 #pragma once
 
 #include <deque>
@@ -16,7 +16,7 @@
 
 namespace muster::shm {
 
-// Tags from here on are of collectives.
+// Tags from here on belong to collectives.
 constexpr std::uint64_t kTagOfCollectives = std::uint64_t{1} << 32;
 
 class Messages {
@@ -24,11 +24,11 @@ class Messages {
   Messages(const Segment& segment, int rank);
 
   void add(std::shared_ptr<Message> message);
-  // Moves what can be moved: whether there was anything. What ends is added to `ended`.
+  // Moves all data that can be moved; returns true if there was any. Appends finished requests to `ended`.
   bool advance(std::vector<std::shared_ptr<Request>>& ended);
-  // Of ranks that it waits for.
+  // The ranks that it waits for, as bits.
   std::uint64_t mask() const;
-  // All that have not ended, and for which ranks one waits.
+  // All unfinished messages, and the ranks that one waits for.
   std::vector<std::shared_ptr<Message>> pending() const;
   std::vector<int> missing(const Message& message) const;
   void clear();
@@ -38,16 +38,17 @@ class Messages {
     std::uint64_t bytes = 0;
     std::uint64_t tag = 0;
   };
-  // In this rank's own memory: what it had not asked for when it came.
+  // Kept in this rank's own memory: a message that arrived before this rank asked for it.
   struct Stored {
     Head head;
     std::vector<std::byte> bytes;
-    std::shared_ptr<Message> for_whom;  // of one that is still coming
+    std::shared_ptr<Message> for_whom;  // the receive that asked for a message which is still arriving
   };
   struct Peer {
     std::deque<std::shared_ptr<Message>> sends;
-    std::uint64_t called_at = ~std::uint64_t{0};  // `taken` of the pipe when it was called to take more
-    // The message that is coming in: for `into`, or else for the last of `stored`.
+    // the pipe's `taken` when the peer was last asked to read more
+    std::uint64_t called_at = ~std::uint64_t{0};
+    // The message that is arriving: into `into`, or else into the last of `stored`.
     bool open = false;
     Head head;
     std::size_t come = 0;
@@ -69,8 +70,8 @@ class Messages {
   const Segment& segment_;
   int rank_;
   std::vector<Peer> peers_;
-  std::list<std::shared_ptr<Message>> receives_;  // in the order in which they were asked for
-  std::vector<std::shared_ptr<Message>> found_;   // receives of what was stored
+  std::list<std::shared_ptr<Message>> receives_;  // in the order of the requests
+  std::vector<std::shared_ptr<Message>> found_;   // receives of stored messages
 };
 
 }  // namespace muster::shm

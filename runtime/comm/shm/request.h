@@ -1,6 +1,6 @@
-// What a rank has asked of a group on one host, and that ends once: a collective, or one end of a message.
+// A request of this rank to a group on one host, which ends once: a collective, or one end of a message.
 //
-// Belongs to who asked and to the Member (member.h), whose threads work on it one after the other.
+// The caller and the Member (member.h) share it; one of the Member's threads at a time works on it.
 #pragma once
 
 #include <atomic>
@@ -17,18 +17,18 @@ namespace muster::shm {
 class Request {
  public:
   virtual ~Request() = default;
-  // In messages: "all_reduce of 4 elements".
+  // For messages: "all_reduce of 4 elements".
   virtual std::string text() const = 0;
-  // Once it has ended, by the thread that ended it, which holds nothing then.
+  // Called once when it has ended, by the thread that ended it, which holds no lock then.
   virtual void on_end() {}
 
   bool ended() const { return ended_.load(std::memory_order_acquire); }
-  // Of one that has ended: why without success, or empty.
+  // Call only after it has ended: why it failed, or empty.
   const std::string& error() const { return error_; }
 
-  // How long it may be that nothing moves in it; 0: as long as the group's do.
+  // The longest time without progress; 0: the group's limit.
   std::chrono::milliseconds limit{0};
-  // Whether it shall get on although nobody waits for it.
+  // Whether it must progress although nobody waits for it.
   bool hurried = false;
 
  private:
@@ -36,18 +36,18 @@ class Request {
   friend class Messages;
   std::string error_;
   std::atomic<bool> ended_ = false;
-  std::atomic<TimePoint> still_since_ = TimePoint();  // unset: it has moved since somebody looked
-  std::atomic<int> waited_for_ = 0;                   // by so many threads
+  std::atomic<TimePoint> still_since_ = TimePoint();  // unset: it has progressed since the last check
+  std::atomic<int> waited_for_ = 0;                   // number of threads that wait for it
 };
 
 struct Collective : Request {
   std::string text() const override { return text_of(tag); }
   CallTag tag;
   Steps steps;
-  std::size_t bytes = 0;  // that this rank has to move, about
+  std::size_t bytes = 0;  // that this rank has to move, approximately
 };
 
-// One tensor's bytes on their way out or in.
+// One tensor's bytes on the way out or in.
 struct Message : Request {
   std::string text() const override;
   bool sends = false;
@@ -55,11 +55,11 @@ struct Message : Request {
   std::uint64_t tag = 0;
   std::byte* data = nullptr;
   std::size_t bytes = 0;
-  // What follows is the Messages' own, until it has ended.
+  // Used only by Messages, until it has ended.
   std::size_t moved = 0;
   bool begun = false;
   int source = -1;
-  std::string wrong;  // why what has come is no use
+  std::string wrong;  // why the data that arrived is unusable
   bool through = false;
 };
 

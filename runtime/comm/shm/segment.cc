@@ -24,7 +24,7 @@ std::size_t paged(std::size_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
-// Processes with the same answer see each other in /proc.
+// Processes with the same text see each other in /proc.
 std::string place_of_processes() {
   auto boot = read_file("/proc/sys/kernel/random/boot_id", 100);
   struct stat space{};
@@ -74,7 +74,7 @@ Expected<Segment> Segment::create(int ranks) {
   CHECK(ranks >= 1 && ranks <= kMostRanks, "{} ranks", ranks);
   Segment made(UniqueFd(memfd_create("muster-shm", MFD_CLOEXEC)), ranks);
   if (!made.fd_) return system_failure("cannot make shared memory", errno);
-  // Zeros, which is what every field begins with.
+  // The memory is zero, the initial value of every field.
   if (ftruncate(made.fd_.get(), static_cast<off_t>(made.bytes_)) != 0)
     return system_failure("cannot make shared memory", errno);
   if (Status mapped = made.map(); !mapped) return std::unexpected(mapped.error());
@@ -115,7 +115,8 @@ std::byte* Segment::sum_buffer(int rank, std::uint64_t piece) const {
 }
 
 void Segment::announce(int rank, int to) const {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one of who is about to sleep
+  // pairs with the fence of a thread that is about to sleep
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   RankState& other = state(to);
   if ((other.sleeps_for.load(std::memory_order_relaxed) & (std::uint64_t{1} << (rank % 64))) != 0)
     wake(other.bell);

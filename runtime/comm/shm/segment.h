@@ -1,12 +1,12 @@
-// The memory that the ranks of a group on one host share: what each has done, buffers for collectives, and a
-// pipe from each rank to each other one.
+// The memory that the ranks of a group on one host share: each rank's progress, buffers for collectives, and
+// a pipe from each rank to each other rank.
 //
-// It has no name: the first rank makes it, and the others open it through the first one's descriptor in
-// /proc, so that nothing is left whoever dies when. Its size is bounded, and pages that are never used take
-// no memory: a rank has kBuffers buffers of kBufferBytes and kSumBuffers of kSumBytes, and each pair two
-// pipes of pipe_bytes().
-// Ranks are places in the group. Each writes its own RankState, except for the words that others wake it by,
-// and its own buffers, except for sums, which each puts into all of them.
+// It has no name: the first rank creates it, and the others open it through the first rank's descriptor in
+// /proc, so nothing remains whichever rank dies at whatever time. Its size is bounded, and unused pages take
+// no memory: each rank has kBuffers buffers of kBufferBytes and kSumBuffers of kSumBytes; each pair has two
+// pipes of pipe_bytes(). Ranks are places in the group. A rank writes only its own RankState, except for the
+// words that wake other ranks, and only its own buffers, except for sums, which every rank writes into all
+// buffers.
 #pragma once
 
 #include <atomic>
@@ -21,19 +21,18 @@
 namespace muster::shm {
 
 constexpr int kMostRanks = 256;
-// Four, so that a rank which is up to three pieces ahead of another does not wait for it.
+// Four, so a rank that is up to three pieces ahead of another does not wait for it.
 constexpr std::size_t kBuffers = 4;
 constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
-// Of an all-reduce, which are few and small, to stay in the nearest caches of a processor, also where two
-// ranks share one.
+// For all-reduce. Few and small, so they stay in a processor's nearest caches, even if two ranks share them.
 constexpr std::size_t kSumBuffers = 2;
 constexpr std::size_t kSumBytes = std::size_t{128} << 10;
-// Of all pipes into a rank; one has 64 KiB to 1 MiB.
+// For all pipes into a rank; a single pipe has 64 KiB to 1 MiB.
 constexpr std::size_t kPipesBytes = std::size_t{8} << 20;
 
-// A collective as its ranks must agree on it.
+// The properties of a collective that its ranks must agree on.
 struct CallTag {
-  std::uint64_t count = 0;  // of elements, or of bytes
+  std::uint64_t count = 0;  // elements or bytes
   std::uint32_t root = 0;
   std::uint8_t kind = 0;
   std::uint8_t reduction = 0;
@@ -47,20 +46,21 @@ enum class Presence : std::uint32_t { kAbsent, kHere, kLeft, kGaveUp };
 struct alignas(64) RankState {
   std::atomic<std::uint32_t> pid;
   std::atomic<Presence> presence;
-  // So many pieces of collectives this rank has laid into its buffer, and is through with: it uses none of
-  // the others' buffers for them any more.
+  // The number of pieces of collectives that this rank has written to its buffer, and the number that it has
+  // finished with: it no longer reads other ranks' buffers for these.
   alignas(64) std::atomic<std::uint64_t> laid;
   std::atomic<std::uint64_t> done;
-  CallTag tags[kBuffers];  // of piece n in n % kBuffers
-  // Whom a thread of this rank sleeps for, as bits (of a rank's number modulo 64), and the word it sleeps on.
+  CallTag tags[kBuffers];  // piece n has its tag at n % kBuffers
+  // The ranks that a thread of this rank sleeps for, as bits (rank modulo 64), and the word that it sleeps
+  // on.
   alignas(64) std::atomic<std::uint64_t> sleeps_for;
   std::atomic<std::uint32_t> bell;
-  // On which this rank's own thread sleeps until it is needed.
+  // The word on which this rank's own thread sleeps until it is needed.
   alignas(64) std::atomic<std::uint32_t> call;
-  char reason[192];  // of one that gave up, written before that
+  char reason[192];  // of a rank that gave up; written before `presence`
 };
 
-// Bytes ever written into a pipe, and ever taken out.
+// The total number of bytes written to a pipe, and read from it.
 struct Pipe {
   alignas(64) std::atomic<std::uint64_t> written;
   alignas(64) std::atomic<std::uint64_t> taken;
@@ -69,13 +69,13 @@ struct Pipe {
 class Segment {
  public:
   static Expected<Segment> create(int ranks);
-  // `address` as the creator's address() has it; fails as open_address().
+  // `address` comes from the creator's address(). Fails as open_address() does.
   static Expected<Segment> open(const std::string& address, int ranks);
   Segment(Segment&& other) noexcept;
   Segment& operator=(Segment&&) = delete;
   ~Segment();
 
-  // While this process lives and holds the segment.
+  // Valid while this process lives and holds the segment.
   std::string address() const;
   int ranks() const { return ranks_; }
   std::size_t bytes() const { return bytes_; }
@@ -87,7 +87,7 @@ class Segment {
   std::byte* buffer(int rank, std::uint64_t piece) const;
   std::byte* sum_buffer(int rank, std::uint64_t piece) const;
 
-  // After what `rank` has written: wakes the other one, or each, that sleeps for it.
+  // Call after `rank` has written data: wakes the rank `to`, or all ranks, that sleep for it.
   void announce(int rank, int to) const;
   void announce(int rank) const;
 
@@ -102,14 +102,15 @@ class Segment {
   std::byte* memory_ = nullptr;
 };
 
-// Of memory without a name: how another process opens it while this one lives and holds it. kInvalidArgument
-// if that is on another host, or in a container that does not see this one's processes.
+// The address of memory without a name, by which another process opens it while this process lives and holds
+// it. open_address() returns kInvalidArgument if that process is on another host, or in a container that does
+// not see it.
 std::string address_of(int fd);
 Expected<UniqueFd> open_address(const std::string& address);
 
-// Returns when the word is no longer `seen`, somebody wakes it, or the time is over.
+// Returns when the word differs from `seen`, after wake(), or after `limit`.
 void sleep_on(const std::atomic<std::uint32_t>& word, std::uint32_t seen, std::chrono::nanoseconds limit);
-// Changes it, and wakes who sleeps on it.
+// Changes the word, and wakes the threads that sleep on it.
 void wake(std::atomic<std::uint32_t>& word);
 
 }  // namespace muster::shm

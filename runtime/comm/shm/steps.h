@@ -1,7 +1,7 @@
-// A collective as a coroutine: it runs until it has to wait for another rank, and is taken up again when that
-// has come.
+// A collective as a coroutine: it runs until it must wait for another rank, and is resumed when that rank has
+// caught up.
 //
-// Nothing here blocks. What a Steps works on outlives it; a Member (member.h) resumes it, one thread at a
+// Nothing blocks. The data that a Steps uses must outlive it. A Member (member.h) resumes it, one thread at a
 // time.
 #pragma once
 
@@ -19,28 +19,29 @@ namespace muster::shm {
 struct Message;
 std::string text_of(const CallTag& tag);
 
-// What another rank is in under the same number.
+// The collective that another rank is in under the same number.
 struct Mismatch {
   int rank;
   CallTag other;
 };
 
-// What a collective waits for: that others have got on as far as it says, or that messages have gone.
+// A condition that a collective waits for: other ranks' progress, or the end of messages.
 class Until {
  public:
   using Counter = std::atomic<std::uint64_t> RankState::*;
-  // From `first` on, before `end`, without `self`.
+  // Ranks from `first` to `end` - 1, without `self`.
   struct Ranks {
     int first = 0, end = 0, self = -1;
   };
-  // That these ranks have a counter of `least`. With a tag, they must have it, too, on the piece before that.
+  // Waits until these ranks' counters are at least `least`. With a tag: each must also have this tag on piece
+  // `least` - 1.
   Until(const Segment& segment, Counter counter, std::uint64_t least, Ranks ranks,
         const CallTag* tag = nullptr)
       : segment_(&segment), counter_(counter), least_(least), ranks_(ranks), at_(ranks.first), tag_(tag) {}
   explicit Until(const std::vector<std::shared_ptr<Message>>& messages) : messages_(&messages) {}
 
   bool ready();
-  std::vector<int> missing() const;  // ranks
+  std::vector<int> missing() const;  // the ranks that it waits for
 
   bool await_ready() { return ready(); }
   template <class Promise>
@@ -83,9 +84,9 @@ class Steps {
     if (handle_) handle_.destroy();
   }
 
-  // Null: for nothing.
+  // Null: it waits for nothing.
   Until* waits_for() const { return handle_.promise().until; }
-  // True once it is through. Throws what it threw.
+  // Resumes it. Returns true once it has finished; rethrows its exception.
   bool go_on() {
     handle_.promise().until = nullptr;
     handle_.resume();

@@ -1,4 +1,4 @@
-// Stands in for Gloo's header of this name, which no build of torch ships.
+// A stand-in for Gloo's header of this name, which no build of torch ships.
 //
-// ProcessGroupGloo.hpp includes it and uses nothing of it.
+// ProcessGroupGloo.hpp includes it but uses nothing from it.
 #pragma once

@@ -1,6 +1,6 @@
-// Stands in for Gloo's header of this name, which no build of torch ships. ProcessGroupGloo.hpp holds
-// contexts by shared_ptr and its code lies in libtorch_cpu, so the layout here is never used; setTimeout is
-// declared and may not be called.
+// A stand-in for Gloo's header of this name, which no build of torch ships. ProcessGroupGloo.hpp holds
+// contexts by shared_ptr, and their code is in libtorch_cpu, so the layout here is never used. Do not call
+// setTimeout: it is only declared.
 #pragma once
 
 #include <chrono>

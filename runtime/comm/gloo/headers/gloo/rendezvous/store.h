@@ -1,5 +1,5 @@
-// Stands in for Gloo's header of this name, which no build of torch ships. It declares what
-// ProcessGroupGloo::GlooStore overrides; that class is made by code in libtorch_cpu only, so the order of the
+// A stand-in for Gloo's header of this name, which no build of torch ships. It declares the functions that
+// ProcessGroupGloo::GlooStore overrides. Only code in libtorch_cpu creates that class, so the order of the
 // functions here does not matter.
 #pragma once
 

@@ -1,7 +1,7 @@
-// Stands in for Gloo's header of this name, which no build of torch ships.
+// A stand-in for Gloo's header of this name, which no build of torch ships.
 //
-// Devices come from functions in libtorch_cpu and go back into it by shared_ptr; buffers are held and never
-// made.
+// Functions in libtorch_cpu return devices and take them back by shared_ptr; buffers are held, but never
+// created here.
 #pragma once
 
 namespace gloo::transport {
