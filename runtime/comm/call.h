@@ -75,7 +75,7 @@ class Call {
 };
 
 // Closes the connections of a group's Gloo, if it has one. Gloo has no function for that, but it gives up a
-// whole group when a wait in it times out. `peer`: a place to which a connection exists.
+// whole group when a wait in it times out. `peer`: a place that this rank is connected with.
 void close_gloo(c10d::ProcessGroup& group, int peer);
 
 // Connects this rank with the one at place `peer`, as their first message would. Over NCCL both ranks must

@@ -22,7 +22,7 @@ std::string type_text(const at::Tensor& tensor) {
   return tensor.defined() ? c10::toString(tensor.scalar_type()) : "an undefined tensor";
 }
 
-// What other ranks must know about a tensor before they can receive it.
+// The properties of a tensor that other ranks need before they can receive it.
 constexpr std::int64_t kHeaderNumbers = 16;
 constexpr std::int64_t kMostDimensions = kHeaderNumbers - 2;
 
@@ -75,7 +75,7 @@ class Part {
   }
   void require_one_each(std::size_t count, const char* what) const {
     require(std::cmp_equal(count, size()), [&] {
-      return fmt::format("{} {} are given; each of the {} members gets one", count, what, size());
+      return fmt::format("{} {} are given; {} are needed, one for each member", count, what, size());
     });
   }
   // src and dst are ranks of the job; returns the place.
@@ -88,7 +88,8 @@ class Part {
     require(tensor.defined(), "the tensor is undefined");
     require(tensor.layout() == at::kStrided, "the tensor is sparse");
     require(tensor.dim() <= kMostDimensions, [&] {
-      return fmt::format("the tensor has {} dimensions; {} are the most", tensor.dim(), kMostDimensions);
+      return fmt::format("the tensor has {} dimensions; at most {} are supported", tensor.dim(),
+                         kMostDimensions);
     });
   }
 
@@ -145,11 +146,11 @@ c10d::ReduceOp::RedOpType Part::kind_of(ReduceOp op, const at::Tensor& row) cons
     case ReduceOp::kMax: return Kind::MAX;
     case ReduceOp::kProduct: return type == at::kBool ? Kind::MIN : Kind::PRODUCT;
     case ReduceOp::kAvg:
-      require(!integers, "the mean of integers is none");
+      require(!integers, "integers have no mean");
       return averages_itself(op, row) ? Kind::SUM : Kind::AVG;
     default: break;
   }
-  require(integers, "only integers are combined bit by bit");
+  require(integers, "bitwise operations need integers");
   return op == ReduceOp::kBand ? Kind::BAND : op == ReduceOp::kBor ? Kind::BOR : Kind::BXOR;
 }
 
@@ -339,7 +340,7 @@ void all_gather_into_tensor(const Group& group, const at::Tensor& output, const 
   part.require_usable(output);
   part.require(
       output.scalar_type() == input.scalar_type() && output.numel() == part.size() * input.numel(), [&] {
-        return fmt::format("the output is {}; it must have {} times as many elements, of the same type",
+        return fmt::format("the output is {}; it must have {} times the input's elements, of the same type",
                            shape_text(output), part.size());
       });
   const Packed from(input), to(output);
@@ -382,12 +383,11 @@ void reduce_scatter_tensor(const Group& group, const at::Tensor& output, const a
             [&] { return fmt::format("reduce_scatter_tensor ({}) of {}", name_of(op), shape_text(input)); });
   part.require_usable(input);
   part.require_usable(output);
-  part.require(output.scalar_type() == input.scalar_type() && input.numel() == part.size() * output.numel(),
-               [&] {
-                 return fmt::format(
-                     "the output is {}; the input must have {} times as many elements, of the same type",
-                     shape_text(output), part.size());
-               });
+  part.require(
+      output.scalar_type() == input.scalar_type() && input.numel() == part.size() * output.numel(), [&] {
+        return fmt::format("the output is {}; the input must have {} times its elements, of the same type",
+                           shape_text(output), part.size());
+      });
   const Packed from(input), to(output);
   part.reduce_scatter(to.row(), from.row(), op);
   to.unpack();
@@ -436,15 +436,16 @@ std::vector<std::int64_t> splits_of(const Part& part, const at::Tensor& tensor,
   const std::int64_t rows = tensor.size(0);
   if (sizes.empty()) {
     part.require(rows % part.size() == 0, [&] {
-      return fmt::format("the {} has {} rows, which {} members cannot share evenly", what, rows, part.size());
+      return fmt::format("the {} has {} rows, which cannot be divided evenly among {} members", what, rows,
+                         part.size());
     });
     return {};
   }
   std::int64_t sum = 0;
   for (const std::int64_t size : sizes) sum += size;
   part.require(std::cmp_equal(sizes.size(), part.size()) && sum == rows && std::ranges::min(sizes) >= 0, [&] {
-    return fmt::format("the {} has {} rows, and parts of {} for {} members", what, rows,
-                       fmt::join(sizes, ", "), part.size());
+    return fmt::format("the {} has {} rows, but its parts for the {} members have {}", what, rows,
+                       part.size(), fmt::join(sizes, ", "));
   });
   std::vector<std::int64_t> bytes;
   const auto row_bytes = rows == 0 ? 0 : static_cast<std::int64_t>(tensor.nbytes()) / rows;
@@ -483,11 +484,11 @@ void scatter(const Group& group, const at::Tensor& output, const std::vector<at:
     for (const at::Tensor& input : inputs) {
       part.require_usable(input);
       part.require(input.sizes() == output.sizes() && input.scalar_type() == output.scalar_type(),
-                   [&] { return fmt::format("an input is {}", shape_text(input)); });
+                   [&] { return fmt::format("an input is {}, unlike the output", shape_text(input)); });
       rows.push_back(Packed(input).bytes());
     }
   } else {
-    part.require(inputs.empty(), "inputs are given on another rank");
+    part.require(inputs.empty(), "only the source rank may give inputs");
   }
   const Packed to(output);
   part.scatter(to.bytes(), rows, place);

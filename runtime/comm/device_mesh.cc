@@ -20,21 +20,22 @@ struct DeviceMesh::State {
   std::size_t only_dimension(const char* function) const {
     if (shape.size() != 1)
       throw std::invalid_argument(
-          fmt::format("DeviceMesh: {}() of a mesh of {} dimensions must name one", function, shape.size()));
+          fmt::format("DeviceMesh: {}() needs a dimension: the mesh has {}", function, shape.size()));
     return 0;
   }
   std::size_t dimension(int dim) const {
     if (dim < 0 || dim >= std::ssize(shape))
       throw std::invalid_argument(
-          fmt::format("DeviceMesh: dimension {} is not one of 0 to {}", dim, shape.size() - 1));
+          fmt::format("DeviceMesh: dimension {} must be from 0 to {}", dim, shape.size() - 1));
     return static_cast<std::size_t>(dim);
   }
   std::size_t dimension(const std::string& name) const {
     const auto found = std::ranges::find(names, name);
     if (found == names.end())
       throw std::invalid_argument(
-          fmt::format("DeviceMesh: '{}' is none of its dimensions, which are {}", name,
-                      names.empty() ? "without names" : fmt::format("{}", fmt::join(names, ", "))));
+          fmt::format("DeviceMesh: '{}' is not a dimension; {}", name,
+                      names.empty() ? "the dimensions have no names"
+                                    : fmt::format("the dimensions are {}", fmt::join(names, ", "))));
     return static_cast<std::size_t>(found - names.begin());
   }
 };
@@ -60,7 +61,7 @@ int place_of(const std::vector<int>& coordinate, const std::vector<int>& shape) 
 }
 
 std::string refusal_of(const Job& job, const std::vector<int>& shape, const std::vector<std::string>& names) {
-  if (shape.empty()) return "no dimension is given";
+  if (shape.empty()) return "mesh_shape is empty";
   std::int64_t count = 1;
   for (const int size : shape) {
     if (size < 1) return fmt::format("a dimension has the size {}; it must be 1 or more", size);

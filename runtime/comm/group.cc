@@ -246,9 +246,9 @@ int agree_to_form(const Job& job, const FormationRequest& request) {
   try {
     store.wait({key + "all"});
   } catch (const c10::Error&) {
-    throw std::runtime_error(fmt::format(
-        "{}: {} of {} ranks have called it in time; it is for all ranks of the job, members or not",
-        request.function, store.add(key + "arrived", 0), job.world_size()));
+    throw std::runtime_error(
+        fmt::format("{}: {} of {} ranks called it in time; all ranks of the job must call it, members or not",
+                    request.function, store.add(key + "arrived", 0), job.world_size()));
   }
   if (store.check({key + "refused"}))
     throw std::invalid_argument(request.function + ": " + store.get_to_str(key + "refused"));
@@ -321,7 +321,7 @@ std::string refusal_of(const Job& job, const std::vector<int>& sorted, const Gro
       !why.empty())
     return why;
   if (options.backend == "nccl" && !job.device().is_cuda())
-    return "backend 'nccl' needs GPUs, and this job trains on CPUs";
+    return "backend 'nccl' needs GPUs, but this job trains on CPUs";
   if (options.timeout && options.timeout->count() <= 0)
     return fmt::format("timeout is {} ms; it must be above 0", options.timeout->count());
   return options.nccl ? refusal_of_nccl(*options.nccl) : "";

@@ -163,7 +163,7 @@ namespace {
 std::shared_ptr<Job::State> current_state(std::string_view function) {
   auto state = newest_job_state();
   if (state == nullptr)
-    throw std::logic_error(fmt::format("muster::{}: there is no Job yet: call init() first", function));
+    throw std::logic_error(fmt::format("muster::{}: no Job exists yet; call init() first", function));
   return state;
 }
 

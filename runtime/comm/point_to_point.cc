@@ -48,7 +48,7 @@ Work& Work::operator=(Work&&) noexcept = default;
 Work::~Work() = default;
 
 void Work::wait() {
-  if (state_ == nullptr) throw std::logic_error("Work::wait: it has been waited for");
+  if (state_ == nullptr) throw std::logic_error("Work::wait: called a second time");
   const std::unique_ptr<State> state = std::move(state_);
   state->wait();
 }

@@ -72,21 +72,21 @@ c10::Device choose_device(const World& world) {
   if (world.backend == "gloo" || world.backend == "shm") return c10::Device(c10::kCPU);
   if (!nccl_loaded()) {
     if (world.backend == "nccl")
-      throw std::invalid_argument("backend 'nccl' needs GPUs, and this job trains on CPUs");
+      throw std::invalid_argument("backend 'nccl' needs GPUs, but this job trains on CPUs");
     return c10::Device(c10::kCPU);
   }
   const auto count = static_cast<int>(torch::cuda::device_count());
   if (count == 0) {
     if (world.rank == 0)
       log::warning(
-          "training on the CPU: a GPU's driver is here, but LibTorch finds no GPU (to train on CPUs, set "
-          "CUDA_VISIBLE_DEVICES to nothing)");
+          "training on the CPU: a GPU driver is installed, but LibTorch finds no GPU "
+          "(to train on CPUs, set CUDA_VISIBLE_DEVICES to nothing)");
     return c10::Device(c10::kCPU);
   }
   if (world.local_rank >= count)
     throw std::invalid_argument(
-        fmt::format("LOCAL_RANK={} has no GPU: {} visible on this node (start at most one worker per GPU, or "
-                    "set CUDA_VISIBLE_DEVICES to nothing to train on CPUs)",
+        fmt::format("LOCAL_RANK={} has no GPU: {} visible on this node (start at most one worker per GPU, "
+                    "or set CUDA_VISIBLE_DEVICES to nothing to train on CPUs)",
                     world.local_rank, count));
   return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(world.local_rank));
 }

@@ -44,7 +44,7 @@ struct GroupPlace {
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-// What a rank needs to create its part of a group.
+// A rank's input for the creation of its part of a group.
 struct GroupSetup {
   GroupPlace place;
   c10::intrusive_ptr<c10d::Store> store;  // the job's

@@ -246,9 +246,8 @@ void spawn(const std::function<void(Job&)>& function, int nprocs) {
     throw std::invalid_argument(fmt::format("spawn: nprocs is {}; it must be 1 or more", nprocs));
   if (thread_count() != 1)
     throw std::logic_error(
-        "spawn: this process has threads already, and a fork would copy only one: call spawn before any "
-        "tensor "
-        "operation");
+        "spawn: this process already has threads, and a fork would copy only one: "
+        "call spawn before any tensor operation");
   auto listener = listen_on_loopback(0);
   if (!listener) throw std::runtime_error("spawn: " + listener.error().message());
   Children children;

@@ -132,7 +132,7 @@ void read_options(const std::string& init_method, Reader& reader, World& world) 
 
 std::string refusal_of_backend(std::string_view name, std::string_view what) {
   if (name.empty() || std::ranges::find(kBackends, name) != std::end(kBackends)) return {};
-  return fmt::format("{} is none of {}", what, fmt::join(kBackends, ", "));
+  return fmt::format("{} is not one of {}", what, fmt::join(kBackends, ", "));
 }
 
 Expected<World> read_world(const std::string& init_method, int rank, int world_size,

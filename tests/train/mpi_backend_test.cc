@@ -105,8 +105,8 @@ TEST(MpiBackend, SaysThatTheWorldIsNotTheJob) {
                                       scratch / "store" + " train");
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.output, HasSubstr("error: backend 'mpi': MPI_COMM_WORLD is not the job: this is rank 0 "
-                                        "of 1 there, and rank 1 of 2 in the "
-                                        "job; start the job with launch --mpi pmix"));
+                                        "of 1 there, but rank 1 of 2 in the job; "
+                                        "start the job with launch --mpi pmix"));
 }
 
 }  // namespace

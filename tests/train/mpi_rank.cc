@@ -204,7 +204,7 @@ void check_refusals(const Pair& pair) {
   require_text(refused([&] { all_reduced(*group, at::zeros({2}, at::kComplexFloat), Kind::SUM); }),
                "MPI does not reduce ComplexFloat");
   require_text(refused([&] { all_reduced(*group, at::zeros({2}, at::kInt), Kind::AVG); }),
-               "the mean of integers is none");
+               "integers have no mean");
   require_text(refused([&] { all_reduced(*group, at::zeros({2}), Kind::BXOR); }), "only integers");
   Tensors apart{at::zeros({4, 4}).t()};
   require_text(refused([&] { group->send(apart, (pair.rank() + 1) % pair.size(), 0); }),
@@ -448,7 +448,7 @@ void missing(const Job& job) {
                 .timeout = 300ms,
                 .backend = nullptr});
     });
-    require(error.contains(fmt::format("was not made within 300 ms: rank {} has not come", last)), error);
+    require(error.contains(fmt::format("was not created within 300 ms: rank {} did not join", last)), error);
   }
   for (const auto& [name, call] : kCalls) {
     const Group group = job.new_group(job.world().ranks(), {.timeout = 600ms});

@@ -514,11 +514,11 @@ WorkPtr MpiBackend::message(at::Tensor& tensor, int peer, int tag, bool sends) {
   require_contiguous(tensor);
   const bool anybody = peer == MPI_ANY_SOURCE;
   TORCH_CHECK(anybody || (peer >= 0 && peer < size_ && peer != rank_), "the peer is ", peer,
-              ", which is no other of the ", size_, " members");
+              "; it must be another of the ", size_, " members");
   TORCH_CHECK(tag >= 0, "the tag is ", tag, "; it must be 0 or more");
   const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
-  TORCH_CHECK(!anybody || bytes <= kMessageBytes, "a message from any rank has at most 1 GiB, not ", bytes,
-              " bytes");
+  TORCH_CHECK(!anybody || bytes <= kMessageBytes, "a message from any rank may have at most 1 GiB, not ",
+              bytes, " bytes");
   const int rank = anybody ? -1 : ranks_[static_cast<std::size_t>(peer)];
   Plan plan{.type = sends     ? c10d::OpType::SEND
                     : anybody ? c10d::OpType::RECVANYSOURCE
@@ -553,13 +553,13 @@ WorkPtr MpiBackend::message(at::Tensor& tensor, int peer, int tag, bool sends) {
       int came = 0;
       MPI_Get_count(&ended.status, MPI_BYTE, &came);
       return came == last ? std::string()
-                          : fmt::format("{}: {} bytes came, not {}", ended.what(), came, last);
+                          : fmt::format("{}: {} bytes arrived, not {}", ended.what(), came, last);
     };
   return run(std::move(plan));
 }
 
 WorkPtr MpiBackend::send(Tensors& tensors, int destination, int tag) {
-  TORCH_CHECK(destination != MPI_ANY_SOURCE, "a message goes to one member");
+  TORCH_CHECK(destination != MPI_ANY_SOURCE, "a message must go to one member");
   at::Tensor tensor = only(tensors);
   return message(tensor, destination, tag, /*sends=*/true);
 }

@@ -9,7 +9,7 @@ constexpr int kMostRanks = 8;  // each rank sends to each
 // Measured with ranks on one machine: below these sizes MPI's own all-reduce is faster.
 constexpr std::int64_t kLeastBytesOfTwo = std::int64_t{4} << 10;
 constexpr std::int64_t kLeastPartBytes = std::int64_t{32} << 10;
-// Piece numbers; each needs two tags. Of Open MPI's transports UCX has the fewest tags, 2^23.
+// Piece numbers; each needs two tags. UCX has the fewest tags of Open MPI's transports, 2^23.
 constexpr std::int64_t kNumbers = std::int64_t{1} << 22;
 
 }  // namespace

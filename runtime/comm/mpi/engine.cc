@@ -144,7 +144,7 @@ void Engine::enter(const WorldPlace& place, std::chrono::milliseconds timeout) {
         require_world(place);
       },
       timeout,
-      fmt::format("backend 'mpi': MPI has not been started within {} ms: not all of its ranks have come",
+      fmt::format("backend 'mpi': MPI did not start within {} ms: not all of its ranks have joined",
                   timeout.count()));
 }
 
@@ -156,7 +156,7 @@ void Engine::open(const ChannelPtr& channel, const std::vector<int>& ranks,
         make_comm(*channel, ranks);
       },
       timeout,
-      fmt::format("backend 'mpi': a group of {} ranks was not made within {} ms", ranks.size(),
+      fmt::format("backend 'mpi': a group of {} ranks was not created within {} ms", ranks.size(),
                   timeout.count()));
 }
 
@@ -333,9 +333,8 @@ void Engine::start_mpi() {
     MPI_Query_thread(&level);
     if (level < MPI_THREAD_MULTIPLE)
       throw std::runtime_error(
-          "backend 'mpi': the program has started MPI without MPI_THREAD_MULTIPLE, which it must ask "
-          "MPI_Init_thread "
-          "for: its groups make calls in a thread of their own");
+          "backend 'mpi': the program has started MPI without MPI_THREAD_MULTIPLE: "
+          "it must request that from MPI_Init_thread, because groups make calls on a thread of their own");
     auto* stop = new std::function<void()>([this] { leave(0); });
     int key = MPI_KEYVAL_INVALID;
     require(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, leave_at_finalize, &key, nullptr),
@@ -345,7 +344,7 @@ void Engine::start_mpi() {
     require(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
     owns_mpi_ = true;
     if (level < MPI_THREAD_SERIALIZED)
-      throw std::runtime_error("backend 'mpi': this MPI has no MPI_THREAD_SERIALIZED");
+      throw std::runtime_error("backend 'mpi': this MPI does not support MPI_THREAD_SERIALIZED");
   }
   started_ = true;
 }
@@ -393,9 +392,8 @@ void Engine::require_world(const WorldPlace& place) {
   MPI_Comm_size(MPI_COMM_WORLD, &found.size);
   if (found.rank != place.rank || found.size != place.size)
     throw std::runtime_error(
-        fmt::format("backend 'mpi': MPI_COMM_WORLD is not the job: this is rank {} of {} there, and rank {} "
-                    "of {} in the job; "
-                    "start the job with launch --mpi pmix",
+        fmt::format("backend 'mpi': MPI_COMM_WORLD is not the job: this is rank {} of {} there, "
+                    "but rank {} of {} in the job; start the job with launch --mpi pmix",
                     found.rank, found.size, place.rank, place.size));
 }
 

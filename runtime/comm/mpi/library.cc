@@ -17,7 +17,7 @@ MpiFunction* load_mpi() {
                              (loaded.handle == nullptr ? loaded.error : std::string(dlerror())));
   return reinterpret_cast<MpiFunction*>(function);
 #else
-  throw std::runtime_error("backend 'mpi' is not there: Muster was built without MPI");
+  throw std::runtime_error("backend 'mpi' is not available: Muster was built without MPI");
 #endif
 }
 

@@ -23,13 +23,12 @@ void meet(const MpiRequest& request) {
   // A rank that comes late must not continue alone.
   if (absent.empty() && request.store->check({over}))
     throw std::runtime_error(fmt::format(
-        "backend 'mpi': a group of {} ranks was given up before this rank came to it", request.ranks.size()));
+        "backend 'mpi': a group of {} ranks was given up before this rank joined", request.ranks.size()));
   if (absent.empty()) return;
   request.store->set(over, "1");
-  throw std::runtime_error(
-      fmt::format("backend 'mpi': a group of {} ranks was not made within {} ms: rank{} {} {} not come",
-                  request.ranks.size(), request.timeout.count(), absent.size() == 1 ? "" : "s",
-                  fmt::join(absent, ", "), absent.size() == 1 ? "has" : "have"));
+  throw std::runtime_error(fmt::format(
+      "backend 'mpi': a group of {} ranks was not created within {} ms: rank{} {} did not join",
+      request.ranks.size(), request.timeout.count(), absent.size() == 1 ? "" : "s", fmt::join(absent, ", ")));
 }
 
 std::string waits_key(const std::string& prefix, int place) {
@@ -46,7 +45,7 @@ std::string missing(const c10::intrusive_ptr<c10d::Store>& store, const std::str
       found.push_back(ranks[static_cast<std::size_t>(each)]);
     }
   } catch (const std::exception&) {
-    return "whoever serves the store is gone";
+    return "the store is gone";
   }
   if (found.empty()) return "";
   return found.size() == 1 ? fmt::format("rank {} does not wait in it", found[0])

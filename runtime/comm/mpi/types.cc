@@ -25,7 +25,7 @@ const char* name_of(Kind kind) {
     case Kind::BAND: return "BAND";
     case Kind::BOR: return "BOR";
     case Kind::BXOR: return "BXOR";
-    default: return "an operation of its own";
+    default: return "a custom operation";
   }
 }
 
@@ -86,9 +86,9 @@ void require_reducible(at::ScalarType type, const c10d::ReduceOp& op) {
   TORCH_CHECK(std::ranges::find(kTypes, type) != kTypes.end(), "MPI does not reduce ", c10::toString(type));
   TORCH_CHECK(kind != Kind::PREMUL_SUM && kind != Kind::UNUSED, "MPI does not reduce by ", name_of(kind));
   const bool integers = at::isIntegralType(type, /*includeBool=*/true);
-  TORCH_CHECK(!integers || kind != Kind::AVG, "the mean of integers is none");
+  TORCH_CHECK(!integers || kind != Kind::AVG, "integers have no mean");
   const bool bits = kind == Kind::BAND || kind == Kind::BOR || kind == Kind::BXOR;
-  TORCH_CHECK(integers || !bits, "only integers are combined bit by bit");
+  TORCH_CHECK(integers || !bits, "bitwise operations need integers");
 }
 
 MPI_Datatype datatype_of(at::ScalarType type) {

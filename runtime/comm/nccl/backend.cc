@@ -46,7 +46,7 @@ Module load_nccl(bool visible, const char* name) {
   Module loaded;
   if (!visible) return loaded;
   if (name == nullptr) {
-    loaded.error = "a GPU is visible, and Muster was built with a LibTorch without CUDA";
+    loaded.error = "a GPU is visible, but Muster was built with a LibTorch without CUDA";
     return loaded;
   }
   loaded = load_module(name);

@@ -92,15 +92,15 @@ std::string failure_of(const NcclGroup& group) {
   } else {
     if (group.has_collectives) text = who_is_absent(group);
     if (text.empty())
-      text = fmt::format("a {} has {}", group.has_collectives ? "collective" : "message",
-                         error == c10d::ErrorType::TIMEOUT ? "not ended in time" : "failed");
+      text = fmt::format("a {} {}", group.has_collectives ? "collective" : "message",
+                         error == c10d::ErrorType::TIMEOUT ? "timed out" : "failed");
   }
   try {
     text = agree_on_failure(group, text);
   } catch (const std::exception&) {
     known.store_is_gone = true;
   }
-  if (!text.empty()) known.failure = fmt::format("NCCL has given the group '{}' up: {}", group.name, text);
+  if (!text.empty()) known.failure = fmt::format("NCCL has given up group '{}': {}", group.name, text);
   return known.failure;
 }
 
@@ -153,11 +153,11 @@ std::string describe_absent(const NcclGroup& group, const std::vector<std::optio
   };
   std::string text;
   if (!absent.empty())
-    text = fmt::format("{} {} not come to its collective {}", ranks(absent),
+    text = fmt::format("{} {} not entered its collective {}", ranks(absent),
                        absent.size() == 1 ? "has" : "have", *most);
   if (!silent.empty())
-    text += fmt::format("{}{} {} nothing", text.empty() ? "" : ", and ", ranks(silent),
-                        silent.size() == 1 ? "says" : "say");
+    text += fmt::format("{}{} {} not answered", text.empty() ? "" : ", and ", ranks(silent),
+                        silent.size() == 1 ? "has" : "have");
   return text;
 }
 

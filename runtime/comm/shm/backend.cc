@@ -92,7 +92,7 @@ class ShmWork : public c10d::Work {
   }
   int sourceRank() const override {
     const auto* const message = dynamic_cast<const shm::Message*>(request_.get());
-    TORCH_CHECK(message != nullptr && !message->sends, "sourceRank() is of a receive");
+    TORCH_CHECK(message != nullptr && !message->sends, "only a receive has a sourceRank()");
     return message->source;
   }
   std::vector<at::Tensor> result() override { return tensors_.results(); }
@@ -141,7 +141,7 @@ shm::Reduction reduction_of(const c10d::ReduceOp& op) {
     case c10d::ReduceOp::BAND: return shm::Reduction::kAnd;
     case c10d::ReduceOp::BOR: return shm::Reduction::kOr;
     case c10d::ReduceOp::BXOR: return shm::Reduction::kXor;
-    default: TORCH_CHECK(false, "shm has no such reduction");
+    default: TORCH_CHECK(false, "shm does not reduce by this operation");
   }
 }
 
@@ -154,7 +154,7 @@ void check_tensor(const at::Tensor& tensor) {
 // The tensor of a list of one. For calls in place, dimensions may be in any order, as long as there are no
 // gaps.
 at::Tensor& only(std::vector<at::Tensor>& tensors, bool in_place) {
-  TORCH_CHECK(tensors.size() == 1, "shm takes one tensor a call, not ", tensors.size());
+  TORCH_CHECK(tensors.size() == 1, "shm takes one tensor per call, not ", tensors.size());
   const bool packed = in_place && tensors[0].defined() && tensors[0].layout() == at::kStrided &&
                       tensors[0].device().is_cpu() && tensors[0].is_non_overlapping_and_dense();
   if (!packed) check_tensor(tensors[0]);
@@ -280,7 +280,7 @@ class ShmBackend : public compat::Backend {
     check_tensor(input);
     check_tensor(output);
     TORCH_CHECK(output.nbytes() == input.nbytes() * static_cast<std::size_t>(size_),
-                "the output must have room for what all ranks give");
+                "the output must have room for the inputs of all ranks");
     std::vector<std::byte*> places;
     for (int rank = 0; rank < size_; ++rank) places.push_back(part_of(output, rank, input.nbytes()));
     return gather_all(input, {output}, std::move(places), c10d::OpType::_ALLGATHER_BASE, options);
@@ -298,7 +298,7 @@ class ShmBackend : public compat::Backend {
     check_tensor(input);
     check_tensor(output);
     TORCH_CHECK(input.nbytes() == output.nbytes() * static_cast<std::size_t>(size_),
-                "the input must have what all ranks get");
+                "the input must have the outputs of all ranks");
     std::vector<std::byte*> places;
     for (int rank = 0; rank < size_; ++rank) places.push_back(part_of(input, rank, output.nbytes()));
     return scatter_sums(output, {input}, places, c10d::OpType::_REDUCE_SCATTER_BASE, options);
@@ -377,7 +377,7 @@ class ShmBackend : public compat::Backend {
   }
   int peer(int place) const {
     TORCH_CHECK(place >= 0 && place < size_ && place != rank_, "place ", place,
-                " is not another one of the group");
+                " is not another member of the group");
     return place;
   }
   static void same_size(const at::Tensor& one, const at::Tensor& other) {
@@ -388,7 +388,7 @@ class ShmBackend : public compat::Backend {
                                           bool here) const {
     static const std::vector<at::Tensor> kNone;
     TORCH_CHECK(here ? lists.size() == 1 && lists[0].size() == places() : lists.empty(),
-                "a list of one tensor for each rank is given where it is needed, and only there");
+                "a rank that needs a list must give one with a tensor for each rank; other ranks none");
     if (!here) return kNone;
     for (const at::Tensor& each : lists[0]) check_tensor(each);
     return lists[0];
@@ -403,7 +403,7 @@ class ShmBackend : public compat::Backend {
     return all;
   }
   std::vector<shm::Part> parts_of(const std::vector<at::Tensor>& tensors) const {
-    TORCH_CHECK(tensors.size() == places(), "one tensor for each rank is needed");
+    TORCH_CHECK(tensors.size() == places(), "one tensor is needed for each rank");
     std::vector<shm::Part> parts;
     for (const at::Tensor& each : tensors) {
       check_tensor(each);
@@ -415,7 +415,7 @@ class ShmBackend : public compat::Backend {
   std::vector<shm::Part> splits_of(const at::Tensor& tensor, const std::vector<std::int64_t>& splits) const {
     const std::int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
     TORCH_CHECK(splits.empty() ? rows % size_ == 0 : splits.size() == places(),
-                "the first dimension is not divided among the ranks");
+                "the first dimension cannot be divided among the ranks");
     const std::size_t row_bytes = rows == 0 ? 0 : tensor.nbytes() / static_cast<std::size_t>(rows);
     std::vector<shm::Part> parts;
     std::size_t at = 0;
@@ -444,7 +444,8 @@ class ShmBackend : public compat::Backend {
     call.tag.type = static_cast<std::uint8_t>(type);
     call.tag.reduction = static_cast<std::uint8_t>(reduction);
     shm::Combine* const combine = shm::combine_of(type, reduction);
-    TORCH_CHECK(combine != nullptr, "shm does not reduce ", c10::toString(tensor.scalar_type()), " so");
+    TORCH_CHECK(combine != nullptr, "shm does not reduce ", c10::toString(tensor.scalar_type()),
+                " by this operation");
     return {combine, static_cast<std::size_t>(tensor.element_size())};
   }
   template <class Options>
@@ -458,7 +459,7 @@ class ShmBackend : public compat::Backend {
     return start(std::move(call), type, options);
   }
   c10::intrusive_ptr<c10d::Work> sum_sparse(const at::Tensor& tensor, const c10d::AllreduceOptions& options) {
-    TORCH_CHECK(options.reduceOp == c10d::ReduceOp::SUM, "shm only adds sparse tensors up");
+    TORCH_CHECK(options.reduceOp == c10d::ReduceOp::SUM, "shm reduces sparse tensors only by SUM");
     auto call = make(Kind::kAllReduce, 0, {tensor}, {tensor});
     call->bytes = std::numeric_limits<std::size_t>::max();  // unknown
     call->steps = all_reduce_sparse(member_->board(), SparseSum(tensor));
@@ -490,7 +491,7 @@ class ShmBackend : public compat::Backend {
                                           Parts parts, c10d::OpType type, const Options& options) {
     const auto own = static_cast<std::size_t>(rank_);
     TORCH_CHECK(parts.out[own].bytes == parts.in[own].bytes,
-                "what this rank gives itself is not what it takes");
+                "the part that this rank sends to itself has another size than the part that it receives");
     call->tag.root = root;
     for (const shm::Part& each : parts.out) call->bytes += each.bytes;
     call->steps = shm::exchange(member_->board(), call->tag, std::move(parts.out), std::move(parts.in));
@@ -556,7 +557,7 @@ c10::intrusive_ptr<c10d::Backend> make_shm(const c10::intrusive_ptr<c10d::Store>
   const int size = static_cast<int>(settings.ranks.size());
   if (size > shm::kMostRanks)
     throw std::invalid_argument(
-        fmt::format("backend 'shm' joins at most {} ranks, and the group has {}", shm::kMostRanks, size));
+        fmt::format("backend 'shm' joins at most {} ranks, but the group has {}", shm::kMostRanks, size));
   auto segment = open_segment(*store, settings);
   if (!segment) {
     const std::string why =

@@ -122,8 +122,8 @@ Status Member::wait_for_all(const std::function<std::string()>& refused) {
       if (std::string wrong = what_is_wrong_with({rank}, true, true); !wrong.empty())
         return failure(ErrorCode::kUnavailable, "{}", wrong);
     if (Clock::now() >= end)
-      return failure(ErrorCode::kTimedOut, "{} not come within {} ms",
-                     names_of(missing) + (missing.size() > 1 ? " have" : " has"), settings_.limit.count());
+      return failure(ErrorCode::kTimedOut, "{} did not join within {} ms", names_of(missing),
+                     settings_.limit.count());
   }
   mine.sleeps_for = 0;
   if (!unseen.empty()) return failure(ErrorCode::kUnavailable, "{}", unseen);
@@ -432,8 +432,7 @@ std::string Member::find_wrong(bool at_processes, bool at_times) {
   const auto late = [&](Request& request, const std::vector<int>& ranks) {
     if (!at_times || !over_time(request)) return std::string();
     const auto limit = request.limit.count() > 0 ? request.limit : settings_.limit;
-    return fmt::format("timed out after {} ms: {} {} not come", limit.count(), names_of(ranks),
-                       ranks.size() > 1 ? "have" : "has");
+    return fmt::format("timed out after {} ms waiting for {}", limit.count(), names_of(ranks));
   };
   if (!collectives_.empty() && collectives_.front()->steps.waits_for() != nullptr) {
     const std::vector<int> missing = collectives_.front()->steps.waits_for()->missing();

@@ -36,7 +36,7 @@ void out_of_ring(const std::byte* ring, std::size_t size, std::uint64_t at, std:
 void hand_over(Message& message, int from, const std::vector<std::byte>& bytes) {
   message.source = from;
   if (bytes.size() != message.bytes)
-    message.wrong = fmt::format("a message of {} bytes has come", bytes.size());
+    message.wrong = fmt::format("a message of {} bytes arrived", bytes.size());
   else if (!bytes.empty())
     std::memcpy(message.data, bytes.data(), bytes.size());
 }
@@ -162,7 +162,7 @@ bool Messages::open(int from, Peer& peer) {
   } else {
     peer.into->source = from;
     if (peer.into->bytes != peer.head.bytes)
-      peer.into->wrong = fmt::format("a message of {} bytes has come", peer.head.bytes);
+      peer.into->wrong = fmt::format("a message of {} bytes arrived", peer.head.bytes);
   }
   peer.open = true;
   peer.come = 0;

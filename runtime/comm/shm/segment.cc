@@ -138,7 +138,7 @@ Expected<UniqueFd> open_address(const std::string& address) {
   long pid = 0;
   int fd = -1;
   if (space == std::string::npos || std::sscanf(address.c_str() + space, "%ld %d", &pid, &fd) != 2)
-    return failure(ErrorCode::kCorrupt, "'{}' is no address of shared memory", address);
+    return failure(ErrorCode::kCorrupt, "'{}' is not an address of shared memory", address);
   if (address.substr(0, space) != place_of_processes())
     return failure(ErrorCode::kInvalidArgument, "it is on another host, or in a container of its own");
   const std::string path = fmt::format("/proc/{}/fd/{}", pid, fd);

@@ -102,9 +102,9 @@ class Segment {
   std::byte* memory_ = nullptr;
 };
 
-// The address of memory without a name, by which another process opens it while this process lives and holds
-// it. open_address() returns kInvalidArgument if that process is on another host, or in a container that does
-// not see it.
+// The address of memory without a name. With it another process can open the memory while this process lives
+// and holds it. open_address() returns kInvalidArgument if that process is on another host, or in a container
+// that does not see it.
 std::string address_of(int fd);
 Expected<UniqueFd> open_address(const std::string& address);
 

@@ -63,7 +63,7 @@ TEST(AllReduce, ReducesInPlaceByEveryOperation) {
     require_same(reduced(ReduceOp::kBor, bits.clone()), at::full({3}, 7, at::kLong), "bor");
     require_same(reduced(ReduceOp::kBand, bits.clone()), at::zeros({3}, at::kLong), "band");
     require_same(reduced(ReduceOp::kBxor, bits.clone()), at::full({3}, 7, at::kLong), "bxor");
-    require(refusal([&] { reduced(ReduceOp::kAvg, bits); }).contains("the mean of integers is none"), "avg");
+    require(refusal([&] { reduced(ReduceOp::kAvg, bits); }).contains("integers have no mean"), "avg");
     require(refusal([&] { reduced(ReduceOp::kBor, all); }).contains("only integers"), "bor of floats");
   });
 }
@@ -152,7 +152,7 @@ TEST(AllGather, TakesUnevenShapes) {
             "types");
     require(refusal([&] {
               all_gather_into_tensor(group, at::empty({5}), at::ones({2}));
-            }).contains("the output is Float [5]; it must have 3 times as many elements"),
+            }).contains("the output is Float [5]; it must have 3 times the input's elements"),
             "a wrong output");
   });
 }
@@ -174,7 +174,7 @@ TEST(ReduceScatter, GivesEachItsPart) {
     require_same(output, (at::arange(6.F).view({3, 2})[place] + 2), "mean");
     require(refusal([&] {
               reduce_scatter(group, {at::ones({1})});
-            }).contains("1 inputs are given; each of the 3 members gets one"),
+            }).contains("1 inputs are given; 3 are needed, one for each member"),
             "too few");
   });
 }
@@ -203,7 +203,7 @@ TEST(AllToAll, TurnsRowsIntoColumns) {
     require_same(output.select(1, 0), at::tensor({0, 1, 1, 2, 2, 2}, at::kLong), "uneven parts");
     require(refusal([&] {
               all_to_all_single(group, at::empty({4}), at::ones({3}));
-            }).contains("the output has 4 rows, which 3 members cannot share evenly"),
+            }).contains("the output has 4 rows, which cannot be divided evenly among 3 members"),
             "uneven");
   });
 }

@@ -98,7 +98,7 @@ TEST(DeviceMesh, RefusesWhatIsNotOneInOneLineOnAllRanks) {
         };
         require_equal(of({2, 3}), std::string("init_device_mesh: 2 x 3 is not a mesh of the job's 4 ranks"),
                       "");
-        require_equal(of({}), std::string("init_device_mesh: no dimension is given"), "");
+        require_equal(of({}), std::string("init_device_mesh: mesh_shape is empty"), "");
         require_equal(of({4, 0}),
                       std::string("init_device_mesh: a dimension has the size 0; it must be 1 or more"), "");
         require_equal(of({2, 2}, {"dp"}), std::string("init_device_mesh: 1 names are given for 2 dimensions"),
@@ -111,12 +111,11 @@ TEST(DeviceMesh, RefusesWhatIsNotOneInOneLineOnAllRanks) {
         const auto mesh = init_device_mesh(job, {2, 2}, {"dp", "tp"});
         const auto text = [&](const auto& body) { return refused([&] { body(); }); };
         require_equal(text([&] { mesh.get_group("pp"); }),
-                      std::string("DeviceMesh: 'pp' is none of its dimensions, which are dp, tp"), "");
+                      std::string("DeviceMesh: 'pp' is not a dimension; the dimensions are dp, tp"), "");
         require_equal(text([&] { mesh.get_group(2); }),
-                      std::string("DeviceMesh: dimension 2 is not one of 0 to 1"), "");
+                      std::string("DeviceMesh: dimension 2 must be from 0 to 1"), "");
         require_equal(text([&] { mesh.get_local_rank(); }),
-                      std::string("DeviceMesh: get_local_rank() of a mesh of 2 dimensions must name one"),
-                      "");
+                      std::string("DeviceMesh: get_local_rank() needs a dimension: the mesh has 2"), "");
         require_equal(text([&] { (void)mesh["tp", "dp"]; }),
                       std::string("DeviceMesh: tp, dp are not in the order of the mesh, which is dp, tp"),
                       "");

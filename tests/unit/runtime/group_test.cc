@@ -152,7 +152,7 @@ TEST(NewGroup, RefusesWhatCannotBeOnAllRanksInTheSameWords) {
         require_equal(refusal({1, 0, 1}), std::string("new_group: rank 1 is given twice"), "twice");
         require_equal(refusal({}), std::string("new_group: no ranks are given"), "none");
         require_equal(refusal({0}, {.backend = "zeus"}),
-                      std::string("new_group: backend 'zeus' is none of gloo, nccl, mpi, shm"), "backend");
+                      std::string("new_group: backend 'zeus' is not one of gloo, nccl, mpi, shm"), "backend");
         require_text(refusal({0}, {.backend = "nccl"}), "backend 'nccl' needs GPUs");
         require_text(refusal({0}, {.timeout = std::chrono::milliseconds(0)}), "timeout is 0 ms");
         require_equal(refusal({0}, {.nccl = {{.max_ctas = 0}}}),
@@ -180,8 +180,8 @@ TEST(NewGroup, SaysHowManyRanksHaveCalledIt) {
           job.store()->setTimeout(std::chrono::milliseconds(200));
           require_equal(
               thrown_by<std::runtime_error>([&] { job.new_group({0, 1}); }),
-              std::string("new_group: 1 of 2 ranks have called it in time; it is for all ranks of the "
-                          "job, members or not"),
+              std::string("new_group: 1 of 2 ranks called it in time; all ranks of the job must call it, "
+                          "members or not"),
               "error");
           job.store()->setTimeout(std::chrono::minutes(1));
         }

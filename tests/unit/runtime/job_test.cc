@@ -130,8 +130,8 @@ TEST(Job, RefusesABackendThatThereIsNot) {
       }
       require_equal(refused,
                     std::string(name) == "zeus"
-                        ? std::string("muster::init: backend 'zeus' is none of gloo, nccl, mpi, shm")
-                        : std::string("backend 'nccl' needs GPUs, and this job trains on CPUs"),
+                        ? std::string("muster::init: backend 'zeus' is not one of gloo, nccl, mpi, shm")
+                        : std::string("backend 'nccl' needs GPUs, but this job trains on CPUs"),
                     name);
     }
     require_equal(init({.backend = "gloo"}).process_group()->getBackend(c10::kCPU)->getBackendName(),
@@ -344,7 +344,7 @@ TEST(Job, TellsItsAgentWhatItDoes) {
 
 TEST(Job, MustBeThereBeforeItIsAskedAndTold) {
   EXPECT_THAT([] { muster::step(1); },
-              ThrowsMessage<std::logic_error>("muster::step: there is no Job yet: call init() first"));
+              ThrowsMessage<std::logic_error>("muster::step: no Job exists yet; call init() first"));
   EXPECT_THROW(committed(1), std::logic_error);
   EXPECT_THROW(resume_step(), std::logic_error);
   EXPECT_THROW(preemption_noticed(), std::logic_error);

@@ -31,7 +31,7 @@ TEST(Nccl, SaysWhoHasNotComeToACollectiveThatHasNotEndedInTime) {
         require_equal(describe_absent(group, {{}, {}, {}}), std::string(), "nobody says anything");
         require_equal(describe_absent(group, {{3}, {3}, {3}}), std::string(), "all are there");
         require_equal(describe_absent(group, {{41}, {40}, {39}}),
-                      std::string("ranks 5, 7 have not come to its collective 41"), "two are behind");
+                      std::string("ranks 5, 7 have not entered its collective 41"), "two are behind");
         const auto mine = c10::make_intrusive<StandIn>(0, 41);
         const auto peers = c10::make_intrusive<StandIn>(1, 40);  // as if in another process
         for (const auto& [backend, place] : {std::pair(mine, 0), {peers, 1}}) {
@@ -44,11 +44,10 @@ TEST(Nccl, SaysWhoHasNotComeToACollectiveThatHasNotEndedInTime) {
         require(check_groups().has_value(), "a checkpoint may be kept");
         tell_entered();
         mine->error = c10d::ErrorType::TIMEOUT;
-        require_equal(
-            any_nccl_failure(),
-            std::string("NCCL has given the group 'big' up: rank 5 has not come to its collective 41, "
-                        "and rank 7 says nothing"),
-            "as every rank hears it");
+        require_equal(any_nccl_failure(),
+                      std::string("NCCL has given up group 'big': rank 5 has not entered its collective 41, "
+                                  "and rank 7 has not answered"),
+                      "as every rank hears it");
         require(!check_groups(), "a checkpoint may not be kept");
         require_equal(nccl_failure_of(nullptr), std::string(), "a group of the CPU");
         const std::string failure = any_nccl_failure();
@@ -93,8 +92,7 @@ TEST(Nccl, AMessageThatHasNotEndedInTimeGivesItsGroupUp) {
         require_equal(job.store()->get_to_str("entered/0"), std::string("41"), "messages are not counted");
         messages->error = c10d::ErrorType::TIMEOUT;
         const std::string failure = nccl_failure_of(messages);
-        require_equal(failure,
-                      std::string("NCCL has given the group 'big' up: a message has not ended in time"),
+        require_equal(failure, std::string("NCCL has given up group 'big': a message timed out"),
                       "whoever has not come to a collective is not to blame");
         require_equal(nccl_failure_of(collectives), failure, "collectives are refused as well");
       },

@@ -130,7 +130,7 @@ TEST(Member, RefusesAMessageOfAnotherSize) {
     finish(member, message_of(member.settings().rank == 0, 1 - member.settings().rank, 1, values));
     finish(member, barrier_of(member));
   });
-  EXPECT_EQ(texts[1], "a message of 16 bytes has come");
+  EXPECT_EQ(texts[1], "a message of 16 bytes arrived");
 }
 
 // A rank's part in one collective, and what must have come out of it.
@@ -351,14 +351,14 @@ TEST(Member, NamesWhoHasNotComeInTime) {
   };
   // On a busy machine a rank of two processors' four may be late by a second.
   const auto texts = run_ranks(4, body, {.limit = std::chrono::seconds(3)});
-  EXPECT_THAT(texts[0], HasSubstr("ranks 11, 13 have not come"));
-  EXPECT_THAT(texts[2], HasSubstr("ranks 11, 13 have not come"));
+  EXPECT_THAT(texts[0], HasSubstr("waiting for ranks 11, 13"));
+  EXPECT_THAT(texts[2], HasSubstr("waiting for ranks 11, 13"));
 }
 
 TEST(Member, NamesWhoDoesNotJoin) {
   const auto texts = run_ranks(3, [](Member&) {}, {.limit = std::chrono::milliseconds(1000), .absent = 1});
-  EXPECT_EQ(texts[0], "rank 11 has not come within 1000 ms");
-  EXPECT_EQ(texts[2], "rank 11 has not come within 1000 ms");
+  EXPECT_EQ(texts[0], "rank 11 did not join within 1000 ms");
+  EXPECT_EQ(texts[2], "rank 11 did not join within 1000 ms");
 }
 
 TEST(Member, EndsWithWhatTheFirstFoundOut) {

@@ -117,7 +117,7 @@ TEST(World, ErrorsNameTheVariableItsValueAndWhatWouldBeRight) {
   EXPECT_EQ(error_of({{"MUSTER_LOCAL_RANK", "2"}}), "MUSTER_LOCAL_RANK=2 is not below LOCAL_WORLD_SIZE=2");
   EXPECT_EQ(error_of({{"MUSTER_ATTEMPT", "1x"}}),
             "MUSTER_ATTEMPT=1x is not a number from 0 to 18446744073709551615");
-  EXPECT_EQ(error_of({{"MUSTER_BACKEND", "zeus"}}), "MUSTER_BACKEND=zeus is none of gloo, nccl, mpi, shm");
+  EXPECT_EQ(error_of({{"MUSTER_BACKEND", "zeus"}}), "MUSTER_BACKEND=zeus is not one of gloo, nccl, mpi, shm");
   EXPECT_THAT(error_of({}, "MASTER_PORT"),
               HasSubstr("MASTER_PORT is not set: start the program with launch or torchrun"));
   EXPECT_THAT(error_of({}, "MASTER_ADDR"), HasSubstr("MASTER_ADDR is not set"));
