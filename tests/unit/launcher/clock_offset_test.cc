@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 constexpr TimePoint kOffsetStart{1000s};
 
-// An agent whose clock is `ahead` of ours, and whose answer took `round_trip`, all of it on the way there.
+// An agent whose clock is `ahead` of ours. Its answer took `round_trip`, all of it on the way to the agent.
 wire::Pong answer(TimePoint now, Duration round_trip, Duration ahead) {
   return {.sent_ns = to_ns(now - round_trip), .at_ns = to_ns(now + ahead)};
 }

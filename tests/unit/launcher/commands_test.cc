@@ -25,7 +25,7 @@ std::string command_error_of(std::string_view command, const std::vector<std::st
   return read ? "(no error)" : read.error().message();
 }
 
-// With its spaces made one, and without the marks of roff and Markdown.
+// The text with single spaces, and without the marks of roff and Markdown.
 std::string plain(const std::string& marked) {
   const std::string text = std::regex_replace(marked, std::regex(R"(\\\(aq)"), "'");
   std::string result;
@@ -43,7 +43,7 @@ std::string text_in(const char* path) {
   return text.str();
 }
 
-// Every flag once, of all commands.
+// Every flag of all commands, each once.
 std::vector<const Flag*> all_flags() {
   std::vector<const Flag*> flags;
   for (const Command& command : commands()) {

@@ -29,7 +29,7 @@ const Surroundings kQuay{.environment = {{"HOME", "/home/ada"},
                          .files = {}};
 const Machine kSixteenCores{.core_count = 16, .gpu_count = 8, .gpu_note = ""};
 
-// With --image unless `values` has it, or says that it is missing by an empty one.
+// Adds --image unless `values` has it. An empty --image in `values` means that it is missing.
 Expected<Options> with_image(const Flags& values, const Surroundings& here = kQuay) {
   Settings settings;
   const auto given = std::ranges::find(values, "image", &Flags::value_type::first);
@@ -168,10 +168,9 @@ TEST(ContainerOptions, RefuseWhatContradictsContainers) {
   EXPECT_EQ(
       container_refusal({{"bootstrap", "local"}}),
       "--bootstrap: local does not start containers, but --image names an image: leave out one of them");
-  EXPECT_EQ(
-      container_refusal({{"bootstrap", "docker"}, {"hosts", "a,b"}}),
-      "--bootstrap: docker starts all nodes as containers of one engine, but --hosts names hosts: leave "
-      "out one of them");
+  EXPECT_EQ(container_refusal({{"bootstrap", "docker"}, {"hosts", "a,b"}}),
+            "--bootstrap: docker starts all nodes as containers of one engine, but --hosts names hosts: "
+            "leave out one of them");
   EXPECT_EQ(container_refusal({{"control", "socket"}}),
             "--control: socket does not work for agents in containers: give auto, tcp or stdio");
   for (const char* control : {"auto", "tcp", "stdio"})
@@ -250,7 +249,7 @@ TEST(ContainerPlan, SharesTheMachinesCoresAmongAllWorkers) {
   EXPECT_EQ(threads({{"nodes", "2"}, {"gpus-per-node", "2"}}, chosen), "7");
   EXPECT_THAT(plan_with_image({{"hosts", "a:2"}, {"log-dir", "/logs"}})->job.inherited,
               Not(Contains(Key("OMP_NUM_THREADS"))))
-      << "what another machine has is not known here";
+      << "the GPUs of another machine are unknown here";
 }
 
 TEST(ContainerPlan, IsRefusedWhereTheWorkingDirectoryIsTheRoot) {
@@ -262,7 +261,7 @@ TEST(ContainerPlan, IsRefusedWhereTheWorkingDirectoryIsTheRoot) {
             "--image: the working directory is /, which cannot be mounted: start from another directory");
 }
 
-// There it becomes a word of `docker run` in a script that any shell may read.
+// On other hosts the value becomes a word of `docker run` in a script that any shell may read.
 TEST(ContainerPlan, OfOtherHostsRefusesWhatTheirShellsWouldReadOtherwise) {
   const auto refused = [](Flags values, const std::string& directory = "/work") {
     Surroundings here = kQuay;
@@ -281,7 +280,7 @@ TEST(ContainerPlan, OfOtherHostsRefusesWhatTheirShellsWouldReadOtherwise) {
   EXPECT_THAT(refused({{"container-arg", "label=a=$(id)"}}), StartsWith("--image: a=$(id) cannot be passed"));
   EXPECT_THAT(refused({}, "/wörk"), StartsWith("--image: /wörk cannot be passed"));
   EXPECT_TRUE(plan_with_image({{"mount", "/it's:/data"}, {"log-dir", "/logs"}}))
-      << "the engine of this machine is given JSON";
+      << "this machine's engine gets JSON, not a script";
 }
 
 }  // namespace

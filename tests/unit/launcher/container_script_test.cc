@@ -25,7 +25,7 @@ const AgentPlace kOwnPlace{
     .path = "/opt/muster/agent", .digest = "", .module = "/opt/muster/libmuster_tls.so"};
 const std::string kModuleThere = "/muster/lib/muster/libmuster_tls.so";
 
-// Scripts are read by sh, where `docker` writes down its words, one a line, behind a line "--".
+// Runs scripts with sh. `docker` records its words, one per line, after a line "--".
 class ContainerScript : public testing::Test {
  protected:
   ContainerScript() {
@@ -36,7 +36,7 @@ class ContainerScript : public testing::Test {
     plan_.hosts = {{.name = "h0"}, {.name = "h1"}};
     docker_is("");
   }
-  // `then`: what it does besides.
+  // `then`: what `docker` does afterwards.
   void docker_is(const std::string& then) const {
     std::ofstream(scratch_ / "docker")
         << "#!/bin/sh\n{ echo --; for word; do echo \"$word\"; done; } >>" << scratch_ / "words" << "\n"
@@ -53,7 +53,7 @@ class ContainerScript : public testing::Test {
     for (std::size_t got = 0; (got = fread(bytes, 1, sizeof bytes, pipe.get())) > 0;) text.append(bytes, got);
     return text;
   }
-  // Of each `docker` since the last look.
+  // The words of each `docker` since the last call.
   std::vector<std::vector<std::string>> words() const {
     std::vector<std::vector<std::string>> all;
     std::istringstream text(read_file(scratch_ / "words", 1 << 20).value_or(""));
@@ -151,7 +151,8 @@ TEST_F(ContainerScript, KillsTheContainerOfThisIncarnationOnly) {
                                       "label=muster.node=1", "--filter", "label=muster.incarnation=3"),
                           ElementsAre("kill", "ccc")));
   heard(kill_container_script(plan_, {NodeId(1), Incarnation(2)}));
-  EXPECT_THAT(words(), ElementsAre(Contains("label=muster.incarnation=2"))) << "another one runs by now";
+  EXPECT_THAT(words(), ElementsAre(Contains("label=muster.incarnation=2")))
+      << "another container runs by now";
 }
 
 TEST_F(ContainerScript, MountsAnAgentThatWasDeliveredFromWhereItLies) {
@@ -163,7 +164,7 @@ TEST_F(ContainerScript, MountsAnAgentThatWasDeliveredFromWhereItLies) {
   EXPECT_THAT(script, HasSubstr("\"--mount=type=bind,source=$d/lib/muster/libmuster_tls.so,target="));
 }
 
-// `docker ps` shows incarnation and id of each.
+// `docker ps` prints the incarnation and id of each container.
 TEST_F(ContainerScript, SweepsOlderContainersOnly) {
   docker_is("case $1 in ps) echo 1 aaa; echo 2 bbb; echo 3 ccc;; esac");
   const AgentId third{NodeId(1), Incarnation(3)};
@@ -187,7 +188,7 @@ TEST_F(ContainerScript, SweepsOlderContainersOnly) {
   EXPECT_EQ(left->name, "container-aaa");
 }
 
-// What it could not look for may be there.
+// Leftovers that the script could not look for may exist.
 TEST_F(ContainerScript, AHostWhoseEngineDoesNotAnswerIsNotSwept) {
   docker_is("exit 1");
   EXPECT_EQ(heard(sweep_container_script(plan_, {NodeId(1), Incarnation()}, true)), "");

@@ -73,7 +73,7 @@ TEST(ContainerBody, HasTheLimitsThatAreGiven) {
   EXPECT_EQ(body["User"], "0:0");
   EXPECT_EQ(host["ShmSize"], 1 << 20);
   EXPECT_EQ(host["Memory"], 1 << 28);
-  EXPECT_EQ(host["MemorySwap"], 1 << 28) << "no swap beside it";
+  EXPECT_EQ(host["MemorySwap"], 1 << 28) << "no additional swap";
   EXPECT_EQ(host["NanoCpus"], 1'500'000'000);
   EXPECT_EQ(host["ReadonlyRootfs"], true);
   EXPECT_EQ(host["Tmpfs"], Json({{"/tmp", ""}, {"/run", ""}}));
@@ -98,7 +98,7 @@ TEST(ContainerBody, IsInTheNetworkThatIsNamed) {
   EXPECT_FALSE(given.contains("NetworkingConfig")) << "two jobs there would both have a node1";
   const Json host = body_of({.network = "host"});
   EXPECT_EQ(host["HostConfig"]["NetworkMode"], "host");
-  EXPECT_FALSE(host.contains("Hostname")) << "it has the machine's";
+  EXPECT_FALSE(host.contains("Hostname")) << "it has the machine's name";
 }
 
 TEST(ContainerBody, TakesArgumentsAsDockerRunDoes) {
@@ -144,7 +144,7 @@ TEST(ContainerBody, TakesArgumentsAsDockerRunDoes) {
   EXPECT_EQ(host["Ulimits"][1], Json({{"Name", "nofile"}, {"Soft", 16}, {"Hard", 32}}));
 }
 
-// What --container-arg takes is what the body knows.
+// The body supports exactly the names that --container-arg accepts.
 TEST(ContainerBody, KnowsEachArgument) {
   const Json without = body_of({});
   for (const std::string_view name : kContainerArguments)
@@ -172,7 +172,7 @@ TEST(ContainerNetwork, OfASingleContainerIsTheEngines) {
   const Json body = Json::parse(container_body(plan, {NodeId(0), Incarnation(1)}, {}, here));
   EXPECT_EQ(body["HostConfig"]["NetworkMode"], "bridge");
   EXPECT_EQ(body["Hostname"], "node0");
-  EXPECT_FALSE(body.contains("NetworkingConfig")) << "it knows no names";
+  EXPECT_FALSE(body.contains("NetworkingConfig")) << "it does not resolve names";
   plan.remote.container.network = "lab";
   EXPECT_EQ(network_of(plan, here), "lab");
 }
@@ -201,8 +201,8 @@ TEST(ContainerAdvice, SaysWhatToDoAboutWhatEnginesSay) {
       {R"(could not select device driver "" with capabilities: [[gpu]])", "NVIDIA Container Toolkit"},
       {"error setting rlimits for ready process: error setting rlimit type 8: operation not permitted",
        "leave out the ulimit"},
-      {"could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the "
-       "network",
+      {"could not find an available, "
+       "non-overlapping IPv4 address pool among the defaults to assign to the network",
        "docker network prune"},
       {"all predefined address pools have been fully subnetted", "docker network prune"},
       {R"(Conflict. The container name "/x" is already in use by container "1a")", "rename that container"},
@@ -229,7 +229,7 @@ TEST(ContainerAdvice, SaysWhatToDoAboutWhatEnginesSay) {
   EXPECT_EQ(container_advice("something else"), "");
   EXPECT_EQ(container_advice("invalid mount config: permission denied").find("docker login"),
             std::string::npos)
-      << "a directory is no registry";
+      << "a directory is not a registry";
 }
 
 }  // namespace

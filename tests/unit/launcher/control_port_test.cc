@@ -75,7 +75,7 @@ TEST_F(ControlPortTest, AKeyOfAnEarlierIncarnationIsRefused) {
   const auto second = invite(kSecond);
   EXPECT_NE(first.key, second.key);
   EXPECT_FALSE(admits(first));
-  EXPECT_FALSE(admits(second.identity, first.key)) << "nor under the new one's name";
+  EXPECT_FALSE(admits(second.identity, first.key)) << "nor under the new incarnation's name";
   EXPECT_TRUE(callers_.empty());
   EXPECT_TRUE(admits(second));
   while (callers_.empty()) io_.run_one();

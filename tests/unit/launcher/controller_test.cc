@@ -1,4 +1,4 @@
-// What the fleet and the job make of an event together.
+// How fleet and job handle events together.
 #include "launcher/core/controller.h"
 
 #include "tests/unit/launcher/job_fixture.h"
@@ -28,7 +28,7 @@ TEST_F(ControllerTest, AnAgentSpeaksForItsOwnRanksOnly) {
   reported(0, "step", 3);
   said(1, wire::WorkerReported{Rank(0), wire::ReportKind::kStep, 9, ""});
   worker_exits(2, 3);
-  EXPECT_EQ(job.steps().by_rank().at(Rank(0)), 3) << "the report that was held is its own agent's";
+  EXPECT_EQ(job.steps().by_rank().at(Rank(0)), 3) << "the held report comes from the rank's own agent";
   said(0, wire::WorkersStarted{.pids = {70, 71, 72}});
   EXPECT_EQ(controller->ranks().find(Rank(2))->pid, 0);
 }
@@ -49,7 +49,7 @@ TEST_F(ControllerTest, AStepThatTookForEverIsNotAddedUp) {
 
 TEST_F(ControllerTest, TheChangedPaceOfARankThatNoAttemptHasIsNotTold) {
   happen(PaceChanged{Rank(0), true, 9ms, 3ms, 7});
-  EXPECT_TRUE(last.empty()) << "there is no attempt";
+  EXPECT_TRUE(last.empty()) << "no attempt has begun";
   run();
   for (const int rank : {-1, 4}) {
     happen(PaceChanged{Rank(rank), true, 9ms, 3ms, 7});
@@ -102,11 +102,12 @@ TEST_F(ControllerTest, AnAttemptThatBeganTooLateIsTheOneThatTheNextComesAfter) {
   gather();
   end_agent(0, "died");
   happen(AttemptBegun{Attempt(4), std::nullopt});
-  EXPECT_EQ(job.attempt(), Attempt()) << "it was given up before";
+  EXPECT_EQ(job.attempt(), Attempt()) << "the attempt was given up before";
   happen(LeftoversSeen{});
   greet(0);
   ASSERT_EQ(decided<BeginAttempt>().size(), 1U);
-  EXPECT_EQ(decided<BeginAttempt>()[0].last, Attempt(4)) << "else it would be taken for another launch's";
+  EXPECT_EQ(decided<BeginAttempt>()[0].last, Attempt(4))
+      << "otherwise it would seem to be another launch's attempt";
   EXPECT_TRUE(decided<BeginAttempt>()[0].take_over);
 }
 
@@ -116,7 +117,7 @@ TEST_F(ControllerTest, TheAnswerToABeginningThatWasCutShortServesTheNext) {
   happen(LeftoversSeen{});
   greet(0);
   EXPECT_EQ(job.phase(), Phase::kBeginning);
-  EXPECT_TRUE(decided<BeginAttempt>().empty()) << "it is being begun";
+  EXPECT_TRUE(decided<BeginAttempt>().empty()) << "the attempt is beginning";
   happen(AttemptBegun{Attempt(4), std::nullopt});
   EXPECT_EQ(job.phase(), Phase::kPreparing);
 }
@@ -134,7 +135,7 @@ TEST_F(ControllerTest, AJobWithoutACheckpointDirectoryCountsItsAttemptsByItself)
   EXPECT_EQ(job.attempt(), Attempt(2));
   std::map<std::string, Attempt> attempts;
   for (const Record& record : decided<Record>()) attempts[record.event] = record.attempt;
-  EXPECT_EQ(attempts["attempt_ended"], Attempt(1)) << "though the next has begun already";
+  EXPECT_EQ(attempts["attempt_ended"], Attempt(1)) << "although the next attempt has already begun";
   EXPECT_EQ(attempts["restart"], Attempt(1));
   EXPECT_EQ(attempts["attempt_begun"], Attempt(2));
 }
@@ -144,7 +145,7 @@ TEST_F(ControllerTest, OutputIsASignOfLifeAndNoMoreEventsThanThatNeeds) {
   int applied = 0;
   controller->set_witness(
       [&applied](const Controller&, const Event&, TimePoint, const Decisions&) { ++applied; });
-  const TimePoint end = now + 3s;  // longer than the limit of a silence
+  const TimePoint end = now + 3s;  // longer than the silence limit
   while (now < end) {
     now += 1ms;
     for (const int node : {0, 1}) said(node, wire::Output{});
@@ -164,7 +165,7 @@ TEST_F(ControllerTest, RemembersTheNewestCheckpointOfAnyAttempt) {
   EXPECT_EQ(job.steps().committed_ever(), 300);
 }
 
-// Ten thousand nodes of one worker each: no event may cost a look at all of them.
+// Ten thousand nodes with one worker each: no event may take time for each node.
 TEST_F(ControllerTest, TenThousandNodesGoThroughAnAttempt) {
   constexpr int kNodes = 10'000;
   Plan plan = two_nodes_of_two(0);
@@ -205,7 +206,7 @@ TEST(Refusal, IsDecidedByWhatTheLineageSays) {
   EXPECT_EQ(living.kind, Refusal::Kind::kFenced);
   EXPECT_EQ(living.exit_code, kExitUsage);
   EXPECT_EQ(living.message, "attempt 7 of job x; --take-over would stop it");
-  EXPECT_EQ(refusal(By::kDisk, ErrorCode::kPermission).exit_code, kExitUsage) << "another path would do";
+  EXPECT_EQ(refusal(By::kDisk, ErrorCode::kPermission).exit_code, kExitUsage) << "another path may work";
   EXPECT_EQ(refusal(By::kDisk, ErrorCode::kInternal).exit_code, kExitInternal);
   EXPECT_EQ(refusal(By::kDisk, ErrorCode::kInternal).kind, Refusal::Kind::kCannotStart);
 }

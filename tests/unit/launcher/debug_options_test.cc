@@ -18,7 +18,7 @@ using Given = std::vector<std::pair<std::string, std::string>>;
 const Surroundings kHere{
     .environment = {{"HOME", "/home/ada"}}, .working_directory = "/work", .hostname = "desk"};
 
-// Of four ranks on two nodes.
+// For four ranks on two nodes.
 Expected<Plan> plan_with(const Given& values) {
   Settings settings;
   EXPECT_TRUE(add_setting(settings, *find_flag("nodes"), "--nodes", "2"));

@@ -1,4 +1,4 @@
-// What a real engine does not do; the rest is tried on one (tests/docker).
+// Behaviour that a real engine does not show; tests/docker tests the rest on a real one.
 #include "launcher/io/fleet/docker_engine.h"
 
 #include <boost/asio/read_until.hpp>
@@ -23,7 +23,7 @@ std::string http(const std::string& body, const std::string& head = "200 OK") {
   return fmt::format("HTTP/1.1 {}\r\nContent-Length: {}\r\n\r\n{}", head, body.size(), body);
 }
 
-// Answers each request by bytes, and hangs up; by none, if there is no answer.
+// Answers each request with the given bytes, or without any, and hangs up.
 class FakeEngine : public testing::Test {
  protected:
   using Answers = std::function<std::optional<std::string>(const std::string& request)>;

@@ -29,7 +29,7 @@ TEST(Findings, JudgeProcessesByWorkersAndTheirThreads) {
   };
   EXPECT_EQ(judge(1000, 400), kOk);
   EXPECT_EQ(judge(1000, 600), kWarn) << "workers fit, their threads do not";
-  EXPECT_EQ(judge(1000, 976), kWarn) << "16 ranks, 3 of each of 2 agents, and 2 of the launcher";
+  EXPECT_EQ(judge(1000, 976), kWarn) << "16 ranks, 3 threads of each of 2 agents, 2 of the launcher";
   EXPECT_EQ(judge(1000, 977), kFail);
   EXPECT_EQ(judge(1000, 2000), kFail) << "more than the limit may be in use";
   const Finding tightest =

@@ -135,7 +135,7 @@ TEST(Arguments, MissAValue) {
 TEST(Arguments, SayWhatHasNoEffectAndWhatIsNotSupported) {
   const auto sorted = sort_arguments({"--rdzv-backend", "c10d", "--monitor_interval=1", "x"});
   ASSERT_TRUE(sorted);
-  EXPECT_EQ(sorted->flags.size(), 2U) << "their values are looked at all the same";
+  EXPECT_EQ(sorted->flags.size(), 2U) << "their values are checked all the same";
   EXPECT_THAT(sorted->notices, ElementsAre(HasSubstr("--rdzv-backend: accepted, but has no effect: "),
                                            HasSubstr("--monitor_interval: accepted, but has no effect: ")));
   EXPECT_THAT(flag_error_of({"--numa-binding", "node", "x"}),

@@ -36,7 +36,7 @@ class FleetTest : public testing::Test {
     hello.version = version;
     happen(AgentSaid{agent, Attempt(), hello});
   }
-  // It has connected by kFirst, and greeted.
+  // It has connected with kFirst, and sent Hello.
   AgentId join(NodeId node = kNode) {
     const AgentId agent = hire(node);
     happen(AgentConnected{agent, kFirst});
@@ -44,7 +44,7 @@ class FleetTest : public testing::Test {
     return agent;
   }
   void hear(AgentId agent) { happen(AgentSaid{agent, Attempt(), wire::Pong{}}); }
-  // Until the next deadline, which is within `limit`.
+  // Runs until the next deadline, which must be within `limit`.
   void wake(Duration limit) {
     ASSERT_TRUE(fleet.next_deadline());
     ASSERT_LE(*fleet.next_deadline(), now + limit);
@@ -77,7 +77,7 @@ class FleetTest : public testing::Test {
   Fleet::Outcome last;
 };
 
-// An agent on another host may be brought there first.
+// An agent on another host may have to be delivered first.
 TEST(FleetOfHosts, WaitsForAnAgentUntilItsBootstrapGivesItUpAndListensFromItsConnection) {
   Fleet fleet({.silence = 10s, .starts_are_watched = true, .version = "1.2.3"});
   fleet.add(kNode);
@@ -236,7 +236,7 @@ TEST_F(FleetTest, ThatAnAgentRanOutOfMemoryIsToldAlsoWhereItsEndIsSeenLate) {
 TEST_F(FleetTest, AnAgentThatClosesItsConnectionAndLivesIsKilledAfterASecond) {
   const AgentId agent = join();
   happen(ConnectionClosed{agent, kFirst});
-  EXPECT_TRUE(decided<KillAgent>().empty()) << "its end may be on its way";
+  EXPECT_TRUE(decided<KillAgent>().empty()) << "the process's end may arrive soon";
   EXPECT_EQ(fleet.next_deadline(), now + 1s);
   const TimePoint closed = now;
   wake(1s);
@@ -244,14 +244,15 @@ TEST_F(FleetTest, AnAgentThatClosesItsConnectionAndLivesIsKilledAfterASecond) {
   EXPECT_TRUE(told<NodeLost>().empty()) << "it has not ended yet";
   happen(ProcessEnded{agent, "its agent was killed by SIGKILL"});
   ASSERT_EQ(told<NodeLost>().size(), 1U);
-  EXPECT_EQ(told<NodeLost>()[0].how, "its agent closed its connection") << "and not by what we did";
-  EXPECT_EQ(told<NodeLost>()[0].at, closed) << "else what fails elsewhere meanwhile would be blamed";
+  EXPECT_EQ(told<NodeLost>()[0].how, "its agent closed its connection") << "not our own kill";
+  EXPECT_EQ(told<NodeLost>()[0].at, closed)
+      << "otherwise a failure elsewhere in the meantime would be blamed";
 }
 
 TEST_F(FleetTest, AnEndedAgentWhoseConnectionStaysOpenIsLostAfterASecond) {
   const AgentId agent = join();
   happen(ProcessEnded{agent, "its agent exited with code 1"});
-  EXPECT_TRUE(told<NodeLost>().empty()) << "its last words may not have been read yet";
+  EXPECT_TRUE(told<NodeLost>().empty()) << "its last messages may not have been read yet";
   hear(agent);
   wake(1s);
   ASSERT_EQ(told<NodeLost>().size(), 1U);
@@ -310,7 +311,7 @@ TEST_F(FleetTest, WhatTheLauncherSleptIsNoPartOfASilence) {
   fleet.slept(3s);
   EXPECT_EQ(fleet.next_deadline(), now + 4s);
   wake(4s);
-  EXPECT_EQ(told<NodeLost>().size(), 1U) << "the rest of it counts";
+  EXPECT_EQ(told<NodeLost>().size(), 1U) << "the rest of the silence counts";
 }
 
 TEST_F(FleetTest, LeftoversAreLookedForUntilTheyAreGone) {
@@ -325,7 +326,7 @@ TEST_F(FleetTest, LeftoversAreLookedForUntilTheyAreGone) {
   EXPECT_EQ(told<LeftoversGone>().size(), 1U);
   EXPECT_EQ(fleet.next_deadline(), std::nullopt);
   happen(LeftoversSeen{});
-  EXPECT_TRUE(told<LeftoversGone>().empty()) << "nobody waits for them any more";
+  EXPECT_TRUE(told<LeftoversGone>().empty()) << "the fleet no longer waits for them";
 }
 
 TEST_F(FleetTest, LeftoversAreKilledAfterTwoSecondsAndNamedAfterThree) {
@@ -372,7 +373,7 @@ TEST_F(FleetTest, ProcessesThatWereLeftBehindAreToldOnceAndHoldUpNoLaterLoss) {
   lose_both_halves(join());
   now += 4s;
   see({12, 13});
-  ASSERT_EQ(told<LeftoversRemain>().size(), 1U) << "it is still waited for";
+  ASSERT_EQ(told<LeftoversRemain>().size(), 1U) << "the fleet still waits for it";
   ASSERT_EQ(told<LeftoversRemain>()[0].left.size(), 1U);
   EXPECT_EQ(told<LeftoversRemain>()[0].left[0].pid, 13);
   fleet.leave_leftovers_behind();
@@ -432,7 +433,7 @@ TEST_F(FleetTest, ADroppedAgentsEndIsWaitedForAmongTheLeftovers) {
   EXPECT_FALSE(fleet.alive(kNode));
   EXPECT_EQ(fleet.next_deadline(), now + Fleet::kCheckPeriod);
   happen(ProcessEnded{agent, "its agent was killed by SIGKILL"});
-  EXPECT_EQ(fleet.next_deadline(), now) << "it is looked again at once";
+  EXPECT_EQ(fleet.next_deadline(), now) << "the fleet looks again at once";
 }
 
 TEST_F(FleetTest, ANodeThatWasLostTwiceIsExcludedForAWhile) {
@@ -479,7 +480,7 @@ TEST_F(FleetTest, LeftoversOfReleasedAgentsAreLookedForWhenTheLastHasEnded) {
   fleet.release();
   lose_both_halves(one);
   wake(0s);
-  EXPECT_TRUE(decided<LookForLeftovers>().empty()) << "another lives";
+  EXPECT_TRUE(decided<LookForLeftovers>().empty()) << "another agent is alive";
   happen(ProcessEnded{other, "its agent exited with code 0"});
   wake(0s);
   EXPECT_EQ(decided<LookForLeftovers>().size(), 1U);

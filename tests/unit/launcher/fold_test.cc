@@ -90,7 +90,7 @@ TEST_F(FoldTest, GivesBackEverythingWhenAsked) {
   EXPECT_FALSE(fold.take(TimePoint::max()));
 }
 
-// Whatever is said when: each rank's lines come out once, in order, in time.
+// For any lines at any times: each rank's lines leave once, in order, in time.
 TEST_F(FoldTest, LosesAndReordersNothingOfARank) {
   for (unsigned seed = 0; seed < 50; ++seed) {
     std::mt19937 random(seed);

@@ -1,5 +1,5 @@
-// Journals that no launcher has written: whatever stands in them, a replay ends with a line that says what is
-// wrong, or with what is decided otherwise.
+// Journals that no launcher has written: a replay of any bytes ends with a line about the error, or with a
+// different decision.
 #include <limits>
 
 #include "common/base/text.h"
@@ -80,7 +80,7 @@ class ForgedJournal : public JobTest {
     append_record(bytes, what);
     return bytes;
   }
-  // What a journal is refused for that begins with this state.
+  // The error of a journal that begins with this state.
   std::string refusal_of(const json& state) const { return refusal_of(head() + record({{"state", state}})); }
   static std::string refusal_of(const std::string& bytes) {
     const auto replayed = replay(bytes);
@@ -100,7 +100,7 @@ class ForgedJournal : public JobTest {
   }
 
   std::vector<std::pair<Event, TimePoint>> events;
-  std::vector<std::pair<json, std::size_t>> states;  // and how many events it came after
+  std::vector<std::pair<json, std::size_t>> states;  // and the number of events before it
   std::string entries;
 };
 
@@ -173,7 +173,8 @@ TEST_F(ForgedJournal, AStateThatContradictsItselfIsRefused) {
   EXPECT_THAT(refusal_of(state), HasSubstr("a Crew cannot have these fields")) << "no worker";
   state = state_in(Phase::kRunning);
   state[kFleetNodes].erase(1);
-  EXPECT_THAT(refusal_of(state), HasSubstr("a Job cannot have these fields")) << "node1 is the plan's";
+  EXPECT_THAT(refusal_of(state), HasSubstr("a Job cannot have these fields"))
+      << "node1 has its own ranks in the plan";
   state = state_in(Phase::kRunning);
   state[kInterruptCount] = std::numeric_limits<std::int32_t>::min();
   EXPECT_THAT(refusal_of(state), HasSubstr("a Job cannot have these fields"));

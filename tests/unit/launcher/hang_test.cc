@@ -35,7 +35,7 @@ std::vector<int> suspects_of(std::vector<Stall> stalls) {
 TEST(Hang, IsTheFaultOfTheOneThatIsStopped) {
   EXPECT_THAT(suspects_of({stall(0, 5), stall(1, 9, "step", 5s, true), stall(2, 3)}), ElementsAre(1));
   EXPECT_THAT(suspects_of({stall(0, 5, "", 2s, true), stall(1, 5, "", 1s, true)}), ElementsAre(1))
-      << "each would be enough";
+      << "each alone would be enough";
 }
 
 TEST(Hang, IsTheFaultOfTheOneThatIsBehind) {
@@ -62,9 +62,9 @@ TEST(Hang, IsNobodysInParticularIfNothingTellsTheRanksApart) {
       << "who got stuck first comes first";
   EXPECT_THAT(suspects_of({stall(1, 5), stall(0, 5)}), ElementsAre(0, 1));
   EXPECT_THAT(suspects_of({stall(0, 5, "a", 2s), stall(1, 5, "b", 1s)}), ElementsAre(1, 0))
-      << "there is no majority";
+      << "without a majority";
   EXPECT_THAT(suspects_of({stall(0, 4, "", 2s), stall(1, 4, "", 1s), stall(2, 5)}), ElementsAre(1, 0))
-      << "but rank 2 is further";
+      << "but rank 2 is at a later step";
 }
 
 TEST(Hang, IsTheFaultOfTheOneOfTwoThatDoesNotWaitForTheOther) {
@@ -123,7 +123,7 @@ TEST(Hang, IsTheFaultOfARankThatIsElsewhereAndMayBe) {
   EXPECT_THAT(suspects_of(hang), ElementsAre(0, 2)) << "rank 1 does not wait for rank 3";
 }
 
-// Of the groups 'a' (ranks 0 and 1) and 'b' (2 and 3).
+// The groups 'a' (ranks 0 and 1) and 'b' (2 and 3).
 TrainingGroups two_groups() {
   TrainingGroups groups;
   for (int rank = 0; rank < 4; ++rank) groups.trains_in(Rank(rank), rank < 2 ? "a" : "b");
@@ -192,7 +192,7 @@ TEST(Hang, MayBeTheFaultOfARankWhoseGroupIsNotKnownYet) {
   EXPECT_TRUE(groups.is_alone(Rank(2), 4));
 }
 
-// Rank 0 meets each of the others in a group of two, so that its own steps are the world's.
+// Rank 0 meets each of the others in a group of two, so its own steps count for the world.
 TEST(Hang, MayBeTheFaultOfARankOfTheWorldOrOfOneThatItWaitsFor) {
   TrainingGroups groups;
   for (const auto& [rank, group] : {std::pair(0, ""), std::pair(1, "a"), std::pair(2, "b")})
@@ -219,7 +219,7 @@ TEST(Hang, ForgetsARankThatGotOn) {
   hang.add(stall(0, 4));
   hang.add(stall(1, 5));
   hang.moved(Rank(0), 4);
-  EXPECT_EQ(hang.stalls().size(), 2U) << "a heartbeat of the same step is no progress";
+  EXPECT_EQ(hang.stalls().size(), 2U) << "a heartbeat of the same step is not progress";
   hang.moved(Rank(0), 5);
   ASSERT_EQ(hang.stalls().size(), 1U);
   EXPECT_THAT(suspects_of(hang), ElementsAre(1));

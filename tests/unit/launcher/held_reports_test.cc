@@ -29,7 +29,7 @@ TEST(HeldReports, KeepsTheNewestStepOfEachRankInOrder) {
   ASSERT_EQ(held.size(), 2U);
   EXPECT_EQ(said(held[0]).rank, Rank(1));
   EXPECT_EQ(said(held[0]).step, 8) << "a heartbeat does not replace a step";
-  EXPECT_EQ(held[0].heard_at, kStart + 30ms) << "but it came from the same agent";
+  EXPECT_EQ(held[0].heard_at, kStart + 30ms) << "but it is a sign of life of the same agent";
   EXPECT_EQ(said(held[1]).kind, ReportKind::kStep);
   EXPECT_EQ(said(held[1]).step, 4);
   EXPECT_FALSE(reports.next_deadline());

@@ -33,10 +33,9 @@ TEST(Hello, OfAnotherVersionIsRefusedInALineThatNamesTheOlderSide) {
     const Status refused = check(hello_of(version));
     ASSERT_FALSE(refused) << version;
     EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
-    EXPECT_EQ(refused.error().message(),
-              fmt::format("the agent is {} this launcher (Muster {}, not 1.10.0): install the same Muster on "
-                          "all nodes",
-                          relation, version));
+    EXPECT_EQ(refused.error().message(), fmt::format("the agent is {} this launcher (Muster {}, not 1.10.0): "
+                                                     "install the same Muster on all nodes",
+                                                     relation, version));
   }
 }
 

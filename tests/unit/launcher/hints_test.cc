@@ -28,8 +28,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"CUDA error: device-side assert triggered", "CUDA_LAUNCH_BLOCKING=1"},
         Case{"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "expandable_segments"},
         Case{"torch.AcceleratorError: CUDA error: out of memory", "expandable_segments"},
-        Case{"ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nCuda failure 2 'out of "
-             "memory'",
+        Case{"ncclUnhandledCudaError: "
+             "Call to CUDA function failed.\nLast error:\nCuda failure 2 'out of memory'",
              "expandable_segments"},
         Case{"[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)",
              "missing or behind"},
@@ -37,9 +37,8 @@ INSTANTIATE_TEST_SUITE_P(
              "first failure"},
         Case{"[enforce fail] bind: Address already in use", "another process uses this port"},
         Case{"[gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:5", "first failure"},
-        Case{"Connection closed by peer [::1]:5 (...; rank 0 has ended after 5; unequal numbers of batches "
-             "need "
-             "DistributedDataParallel::join)",
+        Case{"Connection closed by peer [::1]:5 (...; rank 0 has ended after 5; "
+             "unequal numbers of batches need DistributedDataParallel::join)",
              "no rank has died"},
         Case{"write: No space left on device", "disk is full"},
         Case{"RuntimeError: unable to write to file </torch_1>: No space left on device (28) /dev/shm",

@@ -209,7 +209,7 @@ TEST(WorkerEnvironment, IsPassedToOtherHostsByName) {
   std::vector<std::string> names;
   for (const auto& [name, value] : passed) names.push_back(name);
   EXPECT_THAT(names, ElementsAre("CUDA_HOME", "LC_ALL", "NCCL_DEBUG", "PATH", "PYTHONPATH"));
-  EXPECT_TRUE(made_of({})->remote.passed.empty()) << "local workers inherit as they are started";
+  EXPECT_TRUE(made_of({})->remote.passed.empty()) << "local workers inherit the variables";
 }
 
 TEST(WorkerEnvironment, KnowsSecretsByTheirNames) {

@@ -27,7 +27,7 @@ struct Ran {
   std::string out;
 };
 
-// Runs words of a shell's own syntax through `sh`, with this HOME.
+// Runs shell code with `sh` and this HOME.
 Ran run(const std::string& home, const std::string& command) {
   const std::string line = "HOME=" + home + " " + command + " 2>&1";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(line.c_str(), "r"), [](FILE*) { return 0; });
@@ -40,7 +40,7 @@ Ran run(const std::string& home, const std::string& command) {
   return ran;
 }
 
-// As ssh hands it to the user's shell on the host.
+// Runs the command as ssh passes it to the user's shell on the host.
 std::string as_remote_command(const std::string& script) {
   const auto words = host_shell({.bootstrap = BootstrapKind::kSsh}, {.name = "h"}, script);
   return words.back();
@@ -50,7 +50,7 @@ class HostScript : public testing::Test {
  protected:
   std::string home() const { return scratch_.path().string(); }
   Ran run_script(const std::string& script) const { return run(home(), as_remote_command(script)); }
-  // A tar of a program and its module, and where a host will have them.
+  // A tar of a program and its module, and their place on a host.
   AgentPlace make_agent(const std::string& text) const {
     const std::filesystem::path made = scratch_.path() / "made";
     std::filesystem::create_directories(made / "bin");
@@ -121,7 +121,7 @@ TEST_F(HostScript, SixteenHostsOfOneHomeTakeTheSameAgentAtOnce) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(cache(place).parent_path()), {}), 1);
 }
 
-// The user's shell on the host need not be sh.
+// The user's shell on the host may not be sh.
 TEST_F(HostScript, EveryShellReadsTheSame) {
   const AgentPlace place = make_agent("started");
   ASSERT_EQ(deliver(place).exit_code, 0);
@@ -219,8 +219,8 @@ TEST(AgentGreeting, ALeftoverHasItsNameLast) {
 TEST(StartFailure, NamesWhatSshSaidAndWhatToDo) {
   const RemoteOptions ssh{.bootstrap = BootstrapKind::kSsh};
   EXPECT_EQ(start_failure(ssh, {.name = "h1"}, "ssh ended with 255", "Host key verification failed."),
-            "ssh ended with 255: Host key verification failed. (connect once by hand, `ssh h1`, and compare "
-            "the key)");
+            "ssh ended with 255: Host key verification failed. (connect once by hand, `ssh h1`, "
+            "and compare the key)");
   EXPECT_THAT(start_failure(ssh, {.name = "h1", .user = "me"}, "x", "me@h1: Permission denied (publickey)."),
               HasSubstr("`ssh me@h1 true` must work without a password"));
   EXPECT_THAT(
@@ -237,7 +237,7 @@ TEST(StartFailure, OnlyAnSshdThatTakesNoMoreConnectionsIsBusy) {
 
 TEST(SyncFailure, NamesTheHostWithWhatItsShellSaidAndWhatToDo) {
   const Host host{.name = "h1"};
-  // rsync ends with 12 where it sees the connection close first.
+  // rsync exits with 12 if it sees the connection close first.
   for (const int exit_code : {127, 12}) {
     EXPECT_EQ(
         sync_failure(host, "/work", exit_code,

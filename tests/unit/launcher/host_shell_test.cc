@@ -11,7 +11,7 @@
 namespace muster::launcher {
 namespace {
 
-// Lets so many more descriptors be opened while it lives.
+// While it lives, allows only this many more descriptors.
 class FewDescriptors {
  public:
   explicit FewDescriptors(std::size_t free) {
@@ -31,7 +31,7 @@ class FewDescriptors {
   std::vector<UniqueFd> taken_;
 };
 
-// It opens a file and both ends of a socket before the child is started, and then the child's pidfd.
+// The shell opens a file and both ends of a socket before it starts the child, and then the child's pidfd.
 TEST(HostShell, SaysSoWhereDescriptorsRunOutAndLeavesNoChild) {
   const ScratchDirectory scratch;
   asio::io_context io;

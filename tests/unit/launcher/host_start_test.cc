@@ -98,7 +98,7 @@ TEST(HostStart, WhatSshWouldSayAgainIsARefusalWhereTheHostIsNeeded) {
   for (const char* line : {"ssh: Could not resolve hostname h1: Temporary failure in name resolution",
                            "ssh: connect to host h1 port 22: Connection refused", ""})
     EXPECT_FALSE(refused(255, line)) << line;
-  EXPECT_FALSE(refused(1, unknown)) << "not ssh says it";
+  EXPECT_FALSE(refused(1, unknown)) << "ssh did not print it";
   EXPECT_FALSE(refused(255, unknown, false)) << "the job can do without it";
 }
 
@@ -145,8 +145,8 @@ TEST(HostStart, AnImageIsBroughtFirstOrNotAtAllIfThatIsWanted) {
   EXPECT_TRUE(as<HostStart::GiveUp>(no_container.on_failure(kNoImage, 0)));
 }
 
-// Of this machine's engine whatever it says; on another host much may pass, and where the job can do without
-// the host it is only lost.
+// On this machine's engine every failure is lasting. On another host many failures are temporary; and if the
+// job can do without the host, the host only counts as lost.
 TEST(HostStart, AContainerThatEndsBeforeItsAgentSpeaksIsRefused) {
   const HostStart::Failure ended{"container ended with 1", 1, "agent: version `GLIBC_2.34' not found"};
   const auto refused = [&](HostStart start, const HostStart::Failure& failure) {

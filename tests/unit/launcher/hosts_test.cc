@@ -101,10 +101,9 @@ TEST(Hosts, ThatAreWrongAreAnsweredInOneLine) {
     EXPECT_THAT(error, HasSubstr("': expected ")) << bad;
     EXPECT_THAT(error, testing::Not(HasSubstr("\n"))) << bad;
   }
-  EXPECT_EQ(
-      hosts("n[3-1]"),
-      "--hosts: 'n[3-1]': expected numbers or ranges in brackets, low-high, at most 100000 names: n[0-3] "
-      "or n[01-12,15]");
+  EXPECT_EQ(hosts("n[3-1]"),
+            "--hosts: 'n[3-1]': expected numbers or ranges in brackets, low-high, at most 100000 names: "
+            "n[0-3] or n[01-12,15]");
   EXPECT_LT(hosts(std::string(10'000, 'x')).size(), 400U);
 }
 

@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kWindow = wire::kInputWindowBytes;
 constexpr std::size_t kPiece = InputFeed::kPieceBytes;
 
-// Of all messages that there are: their text, with '$' for the end.
+// The text of all messages that can be sent now, with '$' for the end.
 std::string sent(InputFeed& feed) {
   std::string text;
   while (const auto piece = feed.next()) {
@@ -18,7 +18,7 @@ std::string sent(InputFeed& feed) {
   }
   return text;
 }
-// Reads and sends what it wants, until it wants no more; how much that was.
+// Reads and sends until the feed wants no more; returns how much.
 std::size_t fill(InputFeed& feed) {
   std::size_t size = 0;
   while (const std::size_t wanted = feed.wanted()) {

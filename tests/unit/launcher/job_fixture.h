@@ -1,9 +1,9 @@
-// A controller whose events are given by hand, with a job on two nodes of two workers; what it decided last
-// can be asked for.
+// A controller with a job on two nodes with two workers each. Tests give it events by hand, and query its
+// last decisions.
 //
-// Agents connect as soon as they are started; what is looked for on the machines, and how agents connect, is
-// not among what was decided (fleet_test.cc).
-// Shared by the tests of the job's parts: running, recovery, hangs, preemption.
+// Agents connect as soon as they are started. The recorded decisions leave out connections and looks for
+// leftovers (fleet_test.cc tests those). Shared by the tests of the job's parts: running, recovery, hangs,
+// preemption.
 #pragma once
 
 #include <algorithm>
@@ -67,24 +67,24 @@ class JobTest : public testing::Test {
   AgentId agent(int node) const {
     return agents.contains(node) ? agents.at(node) : AgentId{NodeId(node), {}};
   }
-  // One for each agent.
+  // One connection for each agent.
   static ConnectionId connection_of(AgentId agent) {
     return ConnectionId(agent.incarnation.value() * 100'000ULL +
                         static_cast<std::uint64_t>(agent.node.value()));
   }
-  // Its process first, and then what it had sent has been read.
+  // The process ends first; then all that the agent had sent has been read.
   void end_agent(int node, const std::string& how) {
     const AgentId ended = agent(node);
     happen(ProcessEnded{ended, how});
     happen(ConnectionClosed{ended, connection_of(ended)});
   }
-  // What lost agents left has been killed, and lives on.
+  // Leftovers of lost agents have survived a kill.
   void leftovers_remain(std::vector<Leftover> left) {
     pass(3500ms);
     happen(LeftoversSeen{std::move(left), true});
   }
   std::optional<TimePoint> next_deadline() const { return controller->next_deadline(); }
-  // In steps, so that the agents of nodes 0 and 1 are heard and nobody oversleeps.
+  // Passes time in steps, so that the agents of nodes 0 and 1 are heard, and no deadline is noticed late.
   void pass(Duration time) {
     for (const TimePoint end = now + time; now < end;) {
       now = std::min(end, now + 500ms);
@@ -107,7 +107,7 @@ class JobTest : public testing::Test {
     hello.incarnation = agent(node).incarnation;
     said(node, hello);
   }
-  // Without a checkpoint directory it has begun by itself.
+  // Without a checkpoint directory the attempt begins by itself.
   void begin() {
     if (job.phase() == Phase::kBeginning) happen(AttemptBegun{job.attempt().next(), std::nullopt});
   }
@@ -144,7 +144,7 @@ class JobTest : public testing::Test {
   void reported(int rank, const char* kind, std::int64_t step = 0, const char* text = "") {
     said(rank / 2, wire::WorkerReported{Rank(rank), *wire::word_named<wire::ReportKind>(kind), step, text});
   }
-  // Whatever was said to the user at the last event, a line each.
+  // The messages to the user at the last event, one per line.
   std::string told() const {
     std::string text;
     for (const Tell& tell : decided<Tell>()) text += tell.text + "\n";

@@ -1,4 +1,4 @@
-// What a job does about a worker that hangs, and about one that cannot be killed.
+// The job's reaction to a worker that hangs, and to one that cannot be killed.
 #include <cerrno>
 
 #include "tests/unit/launcher/job_fixture.h"
@@ -41,14 +41,14 @@ TEST_F(HangTest, ASoftStallIsToldAndTheStacksAreAskedForOnce) {
   EXPECT_EQ(job.phase(), Phase::kRunning);
   stalls(3, false);
   EXPECT_TRUE(sent<wire::DumpStacks>().empty());
-  EXPECT_EQ(told(), "") << "the others wait for it, and need not be told";
+  EXPECT_EQ(told(), "") << "the others wait for it; no line for them";
 }
 
 TEST_F(HangTest, WhoWaitsForANodeThatIsSilentIsNotNamedBeforeIt) {
   run();
   now += 3s;
   stalls(0, false);
-  EXPECT_EQ(told(), "") << "of node1 nothing was heard for 3 s";
+  EXPECT_EQ(told(), "") << "node1 was silent for 3 s";
   EXPECT_TRUE(sent<wire::DumpStacks>().empty());
   said(1, wire::Pong{});
   stalls(1, false);
@@ -57,7 +57,7 @@ TEST_F(HangTest, WhoWaitsForANodeThatIsSilentIsNotNamedBeforeIt) {
 
 TEST_F(HangTest, TheUserSeesTheStacksOfThoseThatLive) {
   happen(StacksWanted{});
-  EXPECT_TRUE(sent<wire::DumpStacks>().empty()) << "no worker runs";
+  EXPECT_TRUE(sent<wire::DumpStacks>().empty()) << "no worker is running";
   run();
   worker_exits(1, 0);
   happen(StacksWanted{});
@@ -74,7 +74,7 @@ TEST_F(HangTest, AStallIsToldAgainWhenTheLastOneWasNone) {
   stalls(3, false);
   reported(2, "step", 6);
   stalls(2, false, false, 6);
-  EXPECT_EQ(told(), "") << "rank 3 has not got on yet";
+  EXPECT_EQ(told(), "") << "rank 3 has made no progress yet";
   reported(2, "step", 7);
   reported(3, "step", 7);
   stalls(2, false, false, 7);
@@ -112,8 +112,8 @@ TEST_F(HangTest, NobodyIsBlamedWhereTheRanksCannotBeToldApart) {
   EXPECT_EQ(verdict.rank, std::nullopt);
   EXPECT_EQ(verdict.node, std::nullopt);
   EXPECT_EQ(verdict.cause,
-            "no rank can be singled out: ranks 0, 1, 2 and 3 hang in all_reduce; rank 0 (node0) has not got "
-            "on for 60 s");
+            "no rank can be singled out: ranks 0, 1, 2 and 3 hang in all_reduce; rank 0 (node0) "
+            "has not got on for 60 s");
   EXPECT_EQ(verdict.suspects.size(), 4U);
   EXPECT_EQ(verdict.collateral_count, 0);
   EXPECT_THAT(verdict.evidence.at(0), HasSubstr("4 ranks, such as 0: all_reduce"));
@@ -197,7 +197,7 @@ TEST_F(HangTest, AnUnkillableWorkerIsNamedAndNotWaitedForBeyondTheGraceAndFiveSe
   EXPECT_LE(now - stopped, 15s + 500ms);
   EXPECT_EQ(decided<KillAgent>().size(), 2U);
   EXPECT_EQ(decided<Finish>().size(), 1U);
-  EXPECT_EQ(job.verdict().exit_code, 3) << "the culprit's";
+  EXPECT_EQ(job.verdict().exit_code, 3) << "the culprit's stack";
   EXPECT_EQ(job.verdict().rank, Rank(2));
   EXPECT_THAT(job.verdict().evidence.back(), HasSubstr("rank 1 (node0, pid 4711)"));
 }
@@ -239,7 +239,7 @@ TEST_F(HangTest, RanksOfALostNodeAreNotAmongThoseThatLive) {
   for (const int rank : {0, 1}) worker_exits(rank, 0, SIGTERM, true);
   for (int second = 0; second < 60; ++second) {
     pass(1s);
-    ASSERT_TRUE(decided<KillAgent>().empty()) << second << ": it still writes log files";
+    ASSERT_TRUE(decided<KillAgent>().empty()) << second << ": it is still writing log files";
     said(0, wire::Pong{.sent_ns = 0, .at_ns = 0, .output_waits = true});
   }
   empty(0);

@@ -1,5 +1,5 @@
-// Which nodes a job goes on with when it has lost some: spares, those that come back, those that were left
-// out; and what losses that come together cost.
+// The nodes that a job continues with after losses: spares, nodes that come back, excluded nodes; and how
+// losses at the same time count.
 #include "launcher/core/job/recruiter.h"
 #include "tests/unit/launcher/job_fixture.h"
 
@@ -36,10 +36,10 @@ TEST(Recruiter, HiresExcludedNodesWhileTooFewAreThere) {
   fleet.drop(NodeId(2), kNow, "it is late", kNow);
   EXPECT_TRUE(recruiter.hire_absent(kNow).empty()) << "two are there, though one is excluded";
   fleet.drop(NodeId(0), kNow, "it is late", kNow);
-  EXPECT_EQ(recruiter.hire_absent(kNow).size(), 2U) << "who is on its way need not come";
+  EXPECT_EQ(recruiter.hire_absent(kNow).size(), 2U) << "a node on its way may never join";
 }
 
-// It does not hear its launcher, which hears it.
+// The agent does not hear its launcher, but the launcher hears the agent.
 TEST_F(JobTest, ANodeWhoseAgentStopsItsWorkersUnaskedIsLostAndNotEmptied) {
   run();
   worker_exits(0, 0);
@@ -59,14 +59,14 @@ TEST_F(SpareTest, ASpareIsWelcomedAndWaits) {
   greet(2);
   EXPECT_EQ(sent<wire::Welcome>().size(), 1U);
   begin();
-  EXPECT_EQ(sent<wire::PrepareAttempt>().size(), 2U) << "the spare takes no part";
+  EXPECT_EQ(sent<wire::PrepareAttempt>().size(), 2U) << "the spare does not take part";
 }
 
 TEST_F(SpareTest, ASpareIsToldToStandByOnceTheWorkersStart) {
   gather();
   greet(2);
   begin();
-  EXPECT_TRUE(sent<wire::StandBy>().empty()) << "nothing may come before the workers";
+  EXPECT_TRUE(sent<wire::StandBy>().empty()) << "the workers start first";
   start_workers();
   const auto told = sent<wire::StandBy>();
   ASSERT_EQ(told.size(), 1U);
@@ -93,7 +93,7 @@ TEST_F(SpareTest, ASpareTakesTheLostNodesPlaceAtOnce) {
   end_agent(0, "its agent was killed by SIGKILL");
   empty(1);
   happen(LeftoversSeen{});
-  EXPECT_EQ(decided<BeginAttempt>().size(), 1U) << "it waits for nobody";
+  EXPECT_EQ(decided<BeginAttempt>().size(), 1U) << "it waits for no node";
   EXPECT_TRUE(decided<StartAgent>().empty());
   begin();
   const auto prepared = sent<wire::PrepareAttempt>();
@@ -126,7 +126,7 @@ TEST_F(SpareTest, LosingASpareDoesNotDisturbTheAttempt) {
   empty_all();
   begin();
   start_workers();
-  EXPECT_EQ(decided<StartAgent>().size(), 1U) << "there is time for a new one at the restart";
+  EXPECT_EQ(decided<StartAgent>().size(), 1U) << "a new one can start at the restart";
   EXPECT_EQ(job.restart_count(), 1);
 }
 
@@ -141,7 +141,7 @@ TEST_F(SpareTest, ASpareThatIsLostWhileGatheringIsNotWaitedFor) {
   EXPECT_EQ(job.restart_count(), 0);
 }
 
-// Two nodes and two spares, of which one is enough to go on with.
+// Two nodes and two spares; one node is enough to continue.
 class TogetherTest : public JobTest {
  protected:
   TogetherTest() : JobTest(two_nodes_with(2, 2, 1)) {}
@@ -217,14 +217,14 @@ TEST_F(TogetherTest, AnAgentThatCannotBeStartedUsesUpAnother) {
   happen(LeftoversSeen{});
   ASSERT_EQ(job.phase(), Phase::kGathering);
   for (const int node : {1, 2}) end_agent(node, "cannot be started");
-  EXPECT_EQ(job.phase(), Phase::kGathering) << "node3 may come";
+  EXPECT_EQ(job.phase(), Phase::kGathering) << "node3 may still join";
   end_agent(3, "cannot be started");
   happen(LeftoversSeen{});
   EXPECT_EQ(job.phase(), Phase::kLeaving);
   EXPECT_EQ(job.verdict().gave_up, Verdict::GaveUp::kBudget);
 }
 
-// The host of node 1 is gone for a while, and the spare takes its place.
+// The host of node 1 is away for a while, and the spare takes its place.
 TEST_F(SpareTest, AHostThatIsBackTakesThePlaceOfOneThatIsLostLater) {
   gather();
   greet(2);
@@ -259,7 +259,7 @@ TEST_F(SpareTest, ANodeThatIsLeftOutTakesPartWhenTheOthersCannotBeStarted) {
   greet(2);
   begin();
   start_workers();
-  // Twice while it takes part, once of them as a spare.
+  // Lost twice while it takes part, once of them as a spare.
   end_agent(1, "died");
   empty(0);
   happen(LeftoversSeen{});
@@ -275,7 +275,7 @@ TEST_F(SpareTest, ANodeThatIsLeftOutTakesPartWhenTheOthersCannotBeStarted) {
   happen(LeftoversSeen{});
   EXPECT_EQ(decided<StartAgent>().size(), 2U);
   greet(1);
-  EXPECT_EQ(job.phase(), Phase::kGathering) << "node0 is waited for";
+  EXPECT_EQ(job.phase(), Phase::kGathering) << "the job waits for node0";
   end_agent(0, "no route to host");
   ASSERT_EQ(job.phase(), Phase::kBeginning);
   begin();

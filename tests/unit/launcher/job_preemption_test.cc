@@ -1,4 +1,4 @@
-// What a job does about signals and limits: Ctrl-C, notices to leave, the time limit.
+// The job's reaction to signals and limits: Ctrl-C, notices to leave, the time limit.
 #include "tests/unit/launcher/job_fixture.h"
 
 namespace muster::launcher {
@@ -69,8 +69,8 @@ TEST_F(PreemptionTest, CtrlCAndCancelSaveAsTermDoesAndAreNoPreemption) {
     EXPECT_TRUE(sent<wire::StopWorkers>().empty());
     EXPECT_EQ(told(), cancelled ? "`launch cancel`: the workers are asked to save and leave within 30 s; "
                                   "`launch cancel --now` stops at once\n"
-                                : "SIGINT: the workers are asked to save and leave within 30 s; Ctrl-C again "
-                                  "stops at once\n");
+                                : "SIGINT: the workers are asked to save and leave within 30 s; "
+                                  "Ctrl-C again stops at once\n");
     reported(0, "saving", 104);
     EXPECT_EQ(told(), cancelled ? "saving step 104; `launch cancel --now` stops at once\n"
                                 : "saving step 104; Ctrl-C again stops at once\n");
@@ -149,7 +149,7 @@ TEST_F(PreemptionTest, ACancelOfAJobThatLeavesOnNoticeIsNotForASchedulerToUndo) 
   all_can();
   happen(Interrupted{SIGTERM});
   happen(Cancelled{});
-  EXPECT_TRUE(last.empty()) << "they save already";
+  EXPECT_TRUE(last.empty()) << "they are already saving";
   all_save_and_leave();
   EXPECT_EQ(job.verdict().kind, Verdict::Kind::kCancelled);
   EXPECT_EQ(job.verdict().exit_code, 130);
@@ -176,7 +176,7 @@ TEST_F(PreemptionTest, UserSignalsArePassedOnAsTheyAre) {
   }
   all_can();
   happen(Interrupted{SIGUSR2});
-  EXPECT_EQ(sent<wire::SignalWorkers>().size(), 2U) << "USR2 is no notice";
+  EXPECT_EQ(sent<wire::SignalWorkers>().size(), 2U) << "USR2 is not a notice";
 }
 
 TEST_F(PreemptionTest, UserSignalsDoNothingWhileNoWorkerRuns) {
@@ -186,7 +186,7 @@ TEST_F(PreemptionTest, UserSignalsDoNothingWhileNoWorkerRuns) {
   EXPECT_EQ(job.phase(), Phase::kPreparing);
 }
 
-// As where each rank's checkpoint is that of a group, of which the launcher is not told.
+// As in a job where each rank's checkpoint belongs to a group, which the launcher does not learn about.
 TEST_F(PreemptionTest, RanksThatAllSayThatTheyLeaveHaveSaved) {
   for (const int leaving : {4, 3}) {
     anew(plan_without_checkpoints());
@@ -303,7 +303,7 @@ TEST_F(PreemptionTest, AFailureMeanwhileEndsTheJobAndIsNamed) {
   worker_exits(2, 3);
   EXPECT_EQ(job.phase(), Phase::kStopping);
   empty_all();
-  EXPECT_EQ(job.phase(), Phase::kLeaving) << "there is no time for a restart";
+  EXPECT_EQ(job.phase(), Phase::kLeaving) << "too late for a restart";
   EXPECT_EQ(job.verdict().exit_code, 143);
   EXPECT_EQ(job.verdict().rank, Rank(2));
 }

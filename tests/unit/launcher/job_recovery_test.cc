@@ -1,4 +1,4 @@
-// What a job does after a failure: sizes, budgets, back-off.
+// The job after a failure: sizes, budgets, back-off.
 #include "tests/unit/launcher/job_fixture.h"
 
 namespace muster::launcher {
@@ -144,7 +144,7 @@ class GrowingTest : public ElasticTest {
     for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0, SIGTERM, true);
     empty_all();
   }
-  // How many ranks each node gets, of those that are to prepare an attempt.
+  // The number of ranks of each node that prepares an attempt.
   std::vector<std::pair<int, int>> prepared() const {
     std::vector<std::pair<int, int>> sizes;
     for (const auto& [node, attempt] : sent<wire::PrepareAttempt>())
@@ -165,7 +165,7 @@ TEST_F(GrowingTest, AnAddedNodeComesAtOnceAndTakesPartInTheNextAttempt) {
   EXPECT_EQ(sent<wire::Welcome>().size(), 1U);
   EXPECT_TRUE(sent<wire::StopWorkers>().empty());
   reported(0, "committed", 5);
-  EXPECT_TRUE(sent<wire::StopWorkers>().empty()) << "nobody said now";
+  EXPECT_TRUE(sent<wire::StopWorkers>().empty()) << "--grow now was not given";
   worker_exits(0, 1);
   end_attempt();
   begin();
@@ -177,10 +177,10 @@ TEST_F(GrowingTest, GrowsAfterACommitWithoutSpendingARestart) {
   run();
   happen(NodesAdded{{{"h2", 2}}, true});
   reported(0, "committed", 5);
-  EXPECT_TRUE(sent<wire::StopWorkers>().empty()) << "it is not there yet";
+  EXPECT_TRUE(sent<wire::StopWorkers>().empty()) << "the node is not there yet";
   greet(2);
   reported(0, "step", 6);
-  EXPECT_TRUE(sent<wire::StopWorkers>().empty()) << "nothing is committed since";
+  EXPECT_TRUE(sent<wire::StopWorkers>().empty()) << "no commit since then";
   reported(0, "committed", 10);
   EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
   EXPECT_EQ(told(), "step 10 is committed: ending the attempt so that added nodes take part\n");
@@ -191,7 +191,7 @@ TEST_F(GrowingTest, GrowsAfterACommitWithoutSpendingARestart) {
   EXPECT_EQ(job.history().front().verdict->kind, Verdict::Kind::kGrown);
   EXPECT_EQ(job.restart_count(), 0);
   EXPECT_EQ(sent<wire::PrepareAttempt>()[0].second.restart_count, 1)
-      << "workers are told that they do not begin anew";
+      << "workers learn that they do not start from the beginning";
 }
 
 TEST_F(GrowingTest, ASignalWhileItStopsToGrowEndsTheJob) {
@@ -353,7 +353,7 @@ TEST_F(PatientTest, ARestartThatCannotBeginIsTriedAgainUntilItCan) {
   }
   begin();
   EXPECT_THAT(told(), HasSubstr("rank 2 (node1) exited with code 3; attempt 2 begins; no Muster checkpoint"))
-      << "why there is a restart";
+      << "the cause of the restart";
   EXPECT_EQ(job.restart_count(), 4);
 }
 
@@ -380,7 +380,7 @@ TEST_F(PatientTest, AStoppedWorkerIsNobodysRepeatedFailure) {
     stalled.what = "is stopped (SIGSTOP) for 3 s";
     stalled.since_ns = std::chrono::nanoseconds(now.time_since_epoch()).count();
     said(1, stalled);
-    pass(3s);  // the stacks do not come
+    pass(3s);  // the stacks do not arrive
     for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0, SIGTERM, true);
     empty_all();
     ASSERT_EQ(job.phase(), Phase::kBeginning) << stop;
@@ -397,7 +397,7 @@ TEST_F(PatientTest, WhatALoadedTemplateOrFullGpusDelayedIsNoLifeOfAWorker) {
   worker_exits(1, 2);
   empty_all();
   EXPECT_EQ(job.verdict().exit_code, 2);
-  EXPECT_EQ(job.restart_count(), 0) << "exit code 2 after a second is wrong use";
+  EXPECT_EQ(job.restart_count(), 0) << "exit code 2 after a second is wrong usage";
 }
 
 TEST_F(PatientTest, WrongUseIsNotTriedAgain) {
@@ -433,7 +433,7 @@ TEST_F(PatientTest, StopsWithTheCulpritsCodeWhenTheSameFailureComesAgainAndAgain
 
 TEST_F(PatientTest, TriesWhatFailsAlikeBeforeItsFirstStepOnceMore) {
   const auto fails = [&] {
-    reported(2, "step", 0);  // what a Checkpointer says before the first
+    reported(2, "step", 0);  // reported by a Checkpointer before the first step
     wire::WorkerExited bad = exited(2, 1);
     bad.last_lines = {"ModuleNotFoundError: No module named 'nothing'"};
     said(1, bad);

@@ -1,4 +1,4 @@
-// How long a job waits for its nodes before it starts, and which of different sizes take part.
+// How long a job waits for its nodes before it starts, and which nodes of different sizes take part.
 #include "tests/unit/launcher/job_fixture.h"
 
 namespace muster::launcher {
@@ -6,7 +6,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Nodes with so many workers each, then spares with room for so many; a host each.
+// Nodes with these numbers of workers, then spares with these rooms; each on its own host.
 Plan hosts_with(const std::vector<std::int32_t>& slots, std::size_t spare_count,
                 std::optional<std::int32_t> min_nodes = {}) {
   Plan plan = two_nodes_of_two(5);
@@ -29,7 +29,7 @@ Plan hosts_with(const std::vector<std::int32_t>& slots, std::size_t spare_count,
 class JobOnHosts : public JobTest {
  protected:
   explicit JobOnHosts(const Plan& plan) : JobTest(plan) {}
-  // From deadline to deadline, as the performer does.
+  // Passes time from deadline to deadline, as the performer does.
   void wait(Duration time) {
     for (const TimePoint end = now + time; now < end;) {
       const auto next = next_deadline();
@@ -46,7 +46,7 @@ class JobOnHosts : public JobTest {
   }
 };
 
-// At least two of three nodes, and a spare.
+// A job that needs two of three nodes, with a spare.
 class StartTest : public JobOnHosts {
  protected:
   StartTest() : JobOnHosts(hosts_with({2, 2, 2, 2}, 1, 2)) { happen(Began{}); }
@@ -57,7 +57,7 @@ TEST_F(StartTest, AllNodesAreEnoughAtOnce) {
   EXPECT_THAT(members(), ElementsAre("0:2@0", "1:2@2", "2:2@4"));
   EXPECT_EQ(job.phase(), Phase::kPreparing);
   wait(700s);
-  EXPECT_EQ(job.phase(), Phase::kPreparing) << "nothing of the wait is left";
+  EXPECT_EQ(job.phase(), Phase::kPreparing) << "the wait is over";
 }
 
 TEST_F(StartTest, AsFewAsAllowedDoOnceTheTimeoutHasPassed) {
@@ -182,8 +182,8 @@ TEST_F(PreflightTest, EachHostIsNamedWithWhatItLacks) {
   said(2, wire::AttemptRefused{.exit_code = 127, .message = "no train", .missing = "train"});
   EXPECT_EQ(job.verdict().exit_code, 2);
   EXPECT_EQ(job.verdict().cause,
-            "h1: no /work (--sync /work copies it to all hosts); h2: no train (install it there, or give its "
-            "path)");
+            "h1: no /work (--sync /work copies it to all hosts); h2: no train (install it there, "
+            "or give its path)");
 }
 
 class PreflightWithoutProgram : public PreflightTest {
@@ -255,7 +255,7 @@ class MixedJobTest : public JobOnHosts {
     said(0, wire::AttemptPrepared{4711});
     said(1, wire::AttemptPrepared{});
   }
-  // And the other one's workers end.
+  // Also ends the workers of the other node.
   void lose(int node) {
     end_agent(node, "its agent was killed by SIGKILL");
     empty(1 - node);
@@ -332,7 +332,7 @@ class HostsOfNoUse : public JobOnHosts {
 TEST_F(HostsOfNoUse, AreAllNamedAtOnceWithoutARestart) {
   greet(0);
   lose(2, true);
-  EXPECT_EQ(job.phase(), Phase::kGathering) << "of node1 nothing is known yet";
+  EXPECT_EQ(job.phase(), Phase::kGathering) << "nothing is known about node1 yet";
   lose(1, true);
   happen(LeftoversSeen{});
   EXPECT_EQ(job.phase(), Phase::kLeaving);
@@ -386,7 +386,7 @@ TEST_F(HostsOfNoUse, AreNotTriedAgainAtOnce) {
       happen(TimePassed{});
     }
   }
-  EXPECT_GE(now - start, 23s) << "1, 2, 4, 8 and 16 s, less a quarter at most";
+  EXPECT_GE(now - start, 23s) << "1, 2, 4, 8 and 16 s, minus at most a quarter";
 }
 
 TEST_F(HostsOfNoUse, CutNoBackOffShort) {
@@ -404,7 +404,7 @@ TEST_F(HostsOfNoUse, CutNoBackOffShort) {
   EXPECT_THAT(decided<StartAgent>(), testing::SizeIs(2));
 }
 
-// A container that its engine refuses, say.
+// For example, the engine refuses the container.
 class RefusedStartTest : public JobTest {
  protected:
   RefusedStartTest() : JobTest(3) {}

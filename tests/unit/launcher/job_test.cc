@@ -106,7 +106,7 @@ TEST_F(JobWhoseRankMissesAPeer, StopsTheOthersWhenNobodyElseFails) {
   misses_a_peer(0);
   ASSERT_TRUE(next_deadline());
   now += 100ms;
-  misses_a_peer(1);  // does not draw it out
+  misses_a_peer(1);  // does not extend the grace
   now += 900ms;
   EXPECT_LE(*next_deadline(), now);
   happen(TimePassed{});
@@ -129,13 +129,13 @@ TEST_F(JobWhoseRankMissesAPeer, ANoticeMeanwhileDoesNotDrawItOut) {
   const auto deadline = next_deadline();
   happen(Interrupted{SIGTERM});
   EXPECT_EQ(next_deadline(), deadline);
-  EXPECT_TRUE(sent<wire::Preempt>().empty()) << "who has lost a peer can agree on nothing";
+  EXPECT_TRUE(sent<wire::Preempt>().empty()) << "a rank that lost a peer cannot agree on a step";
   now = *deadline;
   happen(TimePassed{});
   EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
   empty_all();
   happen(CheckpointFound{});
-  EXPECT_EQ(job.verdict().exit_code, 143) << "there is no time for a restart";
+  EXPECT_EQ(job.verdict().exit_code, 143) << "too late for a restart";
   EXPECT_EQ(job.verdict().rank, Rank(0));
 }
 
@@ -242,7 +242,7 @@ TEST_F(JobTest, ReplacesALostAgentWhenItsProcessesAreGone) {
   end_agent(1, "its agent was killed by SIGKILL");
   EXPECT_EQ(sent<wire::StopWorkers>().size(), 1U);
   empty(0);
-  EXPECT_EQ(job.phase(), Phase::kStopping) << "processes of node 1 may still live";
+  EXPECT_EQ(job.phase(), Phase::kStopping) << "processes of node 1 may still be alive";
   happen(LeftoversSeen{});
   ASSERT_EQ(decided<StartAgent>().size(), 1U);
   EXPECT_EQ(decided<StartAgent>()[0].agent.node, NodeId(1));
@@ -329,7 +329,7 @@ TEST_F(JobTest, DoesNotRestartWhenANewerLaunchHasTakenOver) {
   happen(AttemptDenied{AttemptDenied::By::kNewerLaunch, Error(ErrorCode::kFenced, "job x has taken over")});
   EXPECT_EQ(job.phase(), Phase::kLeaving);
   EXPECT_THAT(job.verdict().cause, HasSubstr("taken over"));
-  EXPECT_EQ(job.verdict().culprit->rank, Rank(2)) << "why there was to be a restart";
+  EXPECT_EQ(job.verdict().culprit->rank, Rank(2)) << "the cause of the planned restart";
 }
 
 TEST_F(JobTest, AFencedWorkerEndsTheJob) {
@@ -416,7 +416,7 @@ TEST_F(JobTest, TheFirstSignalEndsTheWaitForLogFilesOfRanksThatHaveEnded) {
   ASSERT_EQ(job.phase(), Phase::kStopping);
   happen(Interrupted{SIGTERM});
   EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
-  EXPECT_EQ(told(), "") << "there is no worker to be waited for or killed";
+  EXPECT_EQ(told(), "") << "no worker to wait for or to kill";
   empty_all();
   EXPECT_EQ(job.verdict().exit_code, 0);
 }
@@ -502,7 +502,7 @@ TEST_F(JobTest, KillsAgentsThatDoNotEmptyTheirNodeInTime) {
     said(1, wire::Pong{});
   }
   happen(TimePassed{});
-  EXPECT_TRUE(decided<KillAgent>().empty()) << "a launcher that slept hears first what came meanwhile";
+  EXPECT_TRUE(decided<KillAgent>().empty()) << "a launcher that slept first reads waiting messages";
   pass(200ms);
   ASSERT_EQ(decided<KillAgent>().size(), 1U);
   EXPECT_EQ(decided<KillAgent>()[0].agent.node, NodeId(0));
@@ -559,7 +559,7 @@ TEST_F(JobTest, ARankThatIsSlowerThanTheOthersIsToldRecordedAndRemembered) {
   std::int64_t step = 0;
   std::string said_so;
   std::vector<Record> recorded;
-  // Rank 3 is slow, then all are alike.
+  // Rank 3 is slow, then all ranks are equal.
   for (const auto slow : {130ms, 100ms}) {
     for (int count = 0; count < 2 * Stragglers::kWindowSteps * Stragglers::kWindowCount; ++count) {
       ++step;

@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// A job whose journal is kept in a file.
+// A job with its journal in a file.
 class JournalFileTest : public JobTest {
  protected:
   void keep_journal(std::size_t long_bytes) {
@@ -40,7 +40,7 @@ class JournalFileTest : public JobTest {
       start_workers();
     }
   }
-  // Until the file system has taken all, or hangs.
+  // Waits until the file system has accepted all, or hangs.
   void write() {
     asio::co_spawn(context_, writer_.written(20s, [] { return false; }), asio::detached);
     context_.restart();
@@ -84,21 +84,21 @@ TEST_F(JournalFileTest, GoesOnInANewOneWhenItIsLong) {
   EXPECT_FALSE(newest.first_difference) << replay_as_text(newest);
   EXPECT_FALSE(before.first_difference) << replay_as_text(before);
   EXPECT_GT(before.event_count, 0U);
-  EXPECT_LT(newest.event_count + before.event_count, count_) << "three files were begun, and two are kept";
+  EXPECT_LT(newest.event_count + before.event_count, count_) << "three files were started, and two are kept";
   EXPECT_LE(std::filesystem::file_size(scratch_ / "journal.old"), 16'000U);
 }
 
 TEST_F(JournalFileTest, SaysOnceThatItCannotBeWritten) {
   std::filesystem::create_directory(scratch_ / "journal");
-  std::filesystem::create_directories(scratch_ / "journal.old/full");  // so that nothing can take its place
+  std::filesystem::create_directories(scratch_ / "journal.old/full");  // so that the file cannot be replaced
   keep_journal(JournalFile::kLongBytes);
   run();
   write();
   now += 1s;
   worker_exits(1, 3);
   write();
-  EXPECT_THAT(warnings_, ElementsAre(testing::MatchesRegex("cannot write .*/journal: Is a directory; `launch "
-                                                           "replay` will lack the rest of the job")));
+  EXPECT_THAT(warnings_, ElementsAre(testing::MatchesRegex("cannot write .*/journal: Is a directory; "
+                                                           "`launch replay` will lack the rest of the job")));
 }
 
 }  // namespace

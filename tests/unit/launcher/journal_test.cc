@@ -20,7 +20,7 @@ Plan plan_with_a_token() {
   return plan;
 }
 
-// A job whose journal is kept.
+// A job with a journal.
 class JournalTest : public JobTest {
  protected:
   explicit JournalTest(const Plan& plan = plan_with_a_token())
@@ -33,7 +33,7 @@ class JournalTest : public JobTest {
           state_ends.push_back(bytes.size());
         });
   }
-  // A worker fails, the other one of its node does not stop, the job starts again and succeeds.
+  // A worker fails, the other worker of its node does not stop, the job restarts and succeeds.
   void fail_and_succeed() {
     run();
     said(0, wire::WorkersStarted{{11, 12}});
@@ -58,7 +58,7 @@ class JournalTest : public JobTest {
 
   std::string bytes;
   std::uint64_t count = 0;
-  std::vector<std::string> states;  // after each event, a journal that begins there
+  std::vector<std::string> states;  // a journal that begins after each event
   std::vector<std::size_t> state_ends;
 };
 
@@ -132,7 +132,7 @@ TEST_F(JournalTest, KeepsWhatIsKnownOfAnAgentsEnd) {
     ASSERT_TRUE(again) << again.error().message();
     EXPECT_EQ(std::get<ProcessEnded>(*again).end, end);
   }
-  // As it was written before there was a third.
+  // As older versions wrote it, without a third kind.
   for (const bool refused : {false, true}) {
     auto record = to_record(ProcessEnded{{NodeId(1), Incarnation(1)}, "no GPU driver", AgentEnd::kOther});
     record["fields"].erase("end");
@@ -169,7 +169,7 @@ TEST_F(ContainerJournalTest, KnowsThatTheHostsRunContainers) {
 
 TEST_F(JournalTest, TellsTheFirstEventThatLeadsToSomethingElse) {
   fail_and_succeed();
-  // As if the job had been allowed no restart: the event that brought one about is the first to differ.
+  // As if the job had no restarts: the event that led to the restart is the first difference.
   Plan other = plan_with_a_token();
   other.job.max_restarts = 0;
   const std::size_t head = journal_head(plan_with_a_token(), "").size();
@@ -212,7 +212,7 @@ TEST_F(JournalTest, HasTheStepsOnceASecondARankAndTheLastOfThem) {
   }
   ASSERT_FALSE(steps.empty());
   EXPECT_LE(steps.size(), 6U) << "50 steps in 5 s";
-  EXPECT_EQ(steps.back(), 50) << "that was the last when the rank failed";
+  EXPECT_EQ(steps.back(), 50) << "the last step before the rank failed";
 }
 
 TEST(Replay, RefusesWhatIsNoJournal) {

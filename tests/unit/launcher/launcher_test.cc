@@ -1,4 +1,4 @@
-// The performer over fakes: what it does with what is decided, and hands on of what happens.
+// The performer with fakes: how it carries out decisions, and which events it passes on.
 #include "launcher/io/launcher.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ class FakeChannel final : public net::Channel {
              {.source = node, .term = Term(1), .attempt = attempt, .sequence = sequence_}, message)))
       on_frame_(std::move(frame));
   }
-  // Of a type that is unknown.
+  // A frame of unknown type.
   void say_nonsense(NodeId node, Attempt attempt) {
     sequence_ = sequence_.next();
     wire::Frame frame;
@@ -55,7 +55,7 @@ class FakeChannel final : public net::Channel {
     closed_ = true;
     on_closed_(why);
   }
-  // All that was sent, and not asked for yet.
+  // All messages sent since the last call.
   template <class Message>
   std::vector<Message> received() {
     std::vector<Message> found;
@@ -126,7 +126,7 @@ class FakeView final : public View {
   std::vector<std::string> events;
   std::string progress;
   std::size_t shown_bytes = 0;
-  std::optional<Rank> taking_from;  // none: from all
+  std::optional<Rank> taking_from;  // nullopt: from all
   int taken_stream = 0;
   std::string stack_text;
   bool usage_wanted = false;
@@ -223,7 +223,7 @@ TEST_F(LauncherTest, OutputIsShownAndTheAgentHearsThatItWasTaken) {
   EXPECT_EQ(channel->received<wire::OutputTaken>().size(), 1U);
 }
 
-// Its line waits behind another agent's, which is taken.
+// Its line waits behind one of another agent, which is taken.
 TEST_F(LauncherTest, AnAgentWhoseOutputWaitsHearsThatOthersIsTaken) {
   Plan plan = one_node();
   plan.nodes.push_back({NodeId(1), Rank(1), 1});
@@ -240,14 +240,14 @@ TEST_F(LauncherTest, AnAgentWhoseOutputWaitsHearsThatOthersIsTaken) {
   EXPECT_EQ(channel->received<wire::OutputTaken>().size(), 1U);
   EXPECT_TRUE(second->received<wire::OutputTaken>().empty());
   time.advance(1s);
-  EXPECT_TRUE(second->received<wire::OutputTaken>().empty()) << "nobody takes any";
+  EXPECT_TRUE(second->received<wire::OutputTaken>().empty()) << "nobody reads the pipe";
   view.taken_stream = output.stream;
   time.advance(1s);
   const auto told = second->received<wire::OutputTaken>();
   ASSERT_EQ(told.size(), 1U);
   EXPECT_EQ(told[0].stream, output.stream);
   EXPECT_EQ(told[0].bytes, 0);
-  EXPECT_TRUE(channel->received<wire::OutputTaken>().empty()) << "it waits for nothing";
+  EXPECT_TRUE(channel->received<wire::OutputTaken>().empty()) << "the agent waits for nothing";
 }
 
 TEST_F(LauncherTest, LogsAreKeptAndTheAgentHearsHowMuchOfThem) {
@@ -265,7 +265,7 @@ TEST_F(LauncherTest, LogsAreKeptAndTheAgentHearsHowMuchOfThem) {
   say(wire::WorkerExited{});
   say(wire::WorkersGone{});
   time.advance(1s);
-  EXPECT_EQ(view.progress, "/logs/job") << "it waits for the rest";
+  EXPECT_EQ(view.progress, "/logs/job") << "the agent waits for the rest";
   channel->break_off(Error(ErrorCode::kUnavailable, "closed"));
   EXPECT_EQ(view.log_directory, "");
 }
@@ -305,7 +305,7 @@ TEST_F(LauncherTest, WhatRanksUseIsAskedForWhileSomebodyLooksAndIsShownOfTheAtte
   wire::Pong pong;
   pong.usage = {{.rank = Rank(0), .memory_bytes = 12}};
   channel->say(kNode, Attempt(), pong);
-  EXPECT_TRUE(view.usage.empty()) << "of no attempt";
+  EXPECT_TRUE(view.usage.empty()) << "outside of any attempt";
   say(pong);
   ASSERT_EQ(view.usage.size(), 1U);
   EXPECT_EQ(view.usage[0].memory_bytes, 12);
@@ -321,7 +321,7 @@ TEST_F(LauncherTest, TheClocksOfATracedJobsHostsAreKept) {
     channel = connect(kAgent);
     for (int i = 0; i < 3; ++i) say(wire::Pong{.sent_ns = to_ns(time.now()), .at_ns = to_ns(time.now()) + 5});
     EXPECT_EQ(channel->received<wire::Ping>().size(), traced ? 4U : 1U)
-        << "at first answers are asked for at once";
+        << "the first answers are requested at once";
     EXPECT_EQ(view.clocks, traced ? std::vector<std::int64_t>{5} : std::vector<std::int64_t>{});
   }
 }
@@ -333,7 +333,7 @@ TEST_F(LauncherTest, ASleepIsNoSilenceThoughItsEndFallsJustBehindTheLimit) {
   EXPECT_EQ(channel->received<wire::Ping>().size(), 2U);
 }
 
-// What came meanwhile waits in the channel, and may be read before any alarm rings.
+// Messages that arrived meanwhile wait in the channel, and may be read before any alarm.
 TEST_F(LauncherTest, HowLongItSleptIsToldBeforeWhatItHearsThen) {
   std::vector<Event> told;
   launcher.emplace(one_node(), Launcher::Parts{time, machines, lineage, view, [this] { finished = true; },
@@ -350,7 +350,7 @@ TEST_F(LauncherTest, HowLongItSleptIsToldBeforeWhatItHearsThen) {
   EXPECT_TRUE(std::holds_alternative<AgentSaid>(told[1]));
   told.clear();
   time.advance(0s);
-  EXPECT_TRUE(told.empty()) << "it is told once";
+  EXPECT_TRUE(told.empty()) << "the user is told once";
 }
 
 TEST_F(LauncherTest, ABrokenConversationKillsTheAgent) {
@@ -363,7 +363,7 @@ TEST_F(LauncherTest, AMessageThatMeansNothingEndsTheConversation) {
   run();
   channel->say_nonsense(kNode, Attempt(1));
   EXPECT_TRUE(channel->closed());
-  EXPECT_EQ(machines.killed, std::vector{kAgent}) << "else the job would wait for what it said";
+  EXPECT_EQ(machines.killed, std::vector{kAgent}) << "otherwise the job would wait for its messages";
 }
 
 TEST_F(LauncherTest, StacksAreAskedForAndShownToWhoAsked) {

@@ -20,7 +20,7 @@ class LineFileTest : public testing::Test {
   LineFile make(const std::string& path) {
     return {writer_, path, [this](const std::string& what) { warnings_.push_back(what); }};
   }
-  // Until the file system has taken all, or hangs.
+  // Waits until the file system has accepted all, or hangs.
   void write() {
     asio::co_spawn(context_, writer_.written(std::chrono::milliseconds(200), [] { return false; }),
                    asio::detached);
@@ -72,7 +72,7 @@ TEST_F(LineFileTest, TakesWhatComesOnceItCanBeOpened) {
 
 TEST_F(LineFileTest, ADiskThatHangsHoldsNobodyUp) {
   const std::string path = scratch_ / "events.jsonl";
-  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);  // which nobody opens to read
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);  // nobody opens it for reading
   LineFile file = make(path);
   file.append("one\n");
   context_.poll();  // the writer's thread begins

@@ -24,7 +24,7 @@ class LogArrivalsTest : public testing::Test {
                               std::uint64_t left = 0) {
     return {.rank = Rank(rank), .offset = offset, .text = wire::Bytes(text), .left_bytes = left};
   }
-  // Of the new bytes, and how many are missing before them.
+  // The number of new bytes, and of missing bytes before them.
   std::string taken(std::uint64_t offset, const std::string& text) {
     const auto arrival = arrivals_.on(kSender, kAttempt, piece(2, offset, text));
     if (!arrival) return "none";
@@ -37,7 +37,7 @@ class LogArrivalsTest : public testing::Test {
 TEST_F(LogArrivalsTest, TakesEveryByteOnceAndInOrder) {
   EXPECT_EQ(taken(0, "abc"), "0:abc");
   EXPECT_EQ(taken(3, "def"), "0:def");
-  EXPECT_EQ(taken(3, "def"), "0:") << "it came again";
+  EXPECT_EQ(taken(3, "def"), "0:") << "it arrived twice";
   EXPECT_EQ(taken(0, "abcdefgh"), "0:gh");
   EXPECT_EQ(taken(1, "bc"), "0:");
   EXPECT_EQ(taken(8, ""), "0:");
@@ -72,9 +72,8 @@ TEST_F(LogArrivalsTest, SaysWhatIsToComeAndWhatDidNotCome) {
   arrivals_.agent_closed(kSender);
   EXPECT_EQ(arrivals_.to_come(), "");
   arrivals_.lost(kSender, 24);
-  EXPECT_THAT(arrivals_.missing(),
-              ElementsAre("node1: 1024 bytes of its ranks' logs are missing here; the complete "
-                          "logs are in /logs/job on h1"));
+  EXPECT_THAT(arrivals_.missing(), ElementsAre("node1: 1024 bytes of its ranks' logs are missing here; "
+                                               "the complete logs are in /logs/job on h1"));
 }
 
 TEST_F(LogArrivalsTest, ANodeWhoseLogsHaveComeIsNotNamedUnlessItWasLost) {
@@ -83,7 +82,7 @@ TEST_F(LogArrivalsTest, ANodeWhoseLogsHaveComeIsNotNamedUnlessItWasLost) {
   complete.agent_closed(kSender);
   EXPECT_THAT(complete.missing(), IsEmpty());
   arrivals_.agent_closed(NodeId(0));
-  EXPECT_THAT(arrivals_.missing(), IsEmpty()) << "it shares the directory";
+  EXPECT_THAT(arrivals_.missing(), IsEmpty()) << "the node shares the directory";
   arrivals_.on(kSender, kAttempt, piece(2, 0, "x", 5));
   arrivals_.agent_closed(kSender);
   EXPECT_THAT(arrivals_.missing(),
@@ -98,7 +97,8 @@ TEST_F(LogArrivalsTest, WhatTheNextAgentOfALostNodeSendsIsNotMissing) {
   later.on(kSender, Attempt(4), piece(2, 0, "y"));
   later.told_to_leave(kSender);
   later.agent_closed(kSender);
-  EXPECT_THAT(later.missing(), ElementsAre(HasSubstr("(at least 5 bytes)"))) << "it sends only its own";
+  EXPECT_THAT(later.missing(), ElementsAre(HasSubstr("(at least 5 bytes)")))
+      << "the next agent sends only its own logs";
   arrivals_.on(kSender, kAttempt, piece(2, 0, "x", 5));
   arrivals_.on(kSender, kAttempt, piece(2, 1, "12345"));
   arrivals_.told_to_leave(kSender);

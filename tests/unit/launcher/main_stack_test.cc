@@ -10,7 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// As the runtime writes it.
+// A dump as the runtime writes it.
 std::string waits(int thread) {
   return "thread " + std::to_string(thread) +
          " (train), state S, in futex_do_wait\n"
@@ -32,7 +32,7 @@ const std::string kLoads =
     "    main  (train+0x42dee)\n"
     "    __libc_start_main  (libc.so.6+0x27305)\n"
     "    _start  (train+0x428a1)\n";
-// As the agent writes it.
+// A dump as the agent writes it.
 const std::string kKernels =
     "The kernel's view (it did not answer):\n"
     "thread 22676 (sleep): sleeps, system call 230 (clock_nanosleep), in hrtimer_nanosleep\n"

@@ -52,10 +52,10 @@ class MpiExchangeTest : public testing::Test {
 TEST_F(MpiExchangeTest, AFenceIsAnsweredWhenAllItsNodesHaveCome) {
   EXPECT_THAT(fences(3, "all #1", 5, "b"), IsEmpty());
   EXPECT_THAT(fences(0, "all #1", 9, "a"), ElementsAre("node0 #9: ab", "node3 #5: ab"));
-  EXPECT_THAT(fences(0, "all #1", 10, "c"), IsEmpty()) << "it is another one";
+  EXPECT_THAT(fences(0, "all #1", 10, "c"), IsEmpty()) << "it is another fence";
 }
 
-// A server that brings more in a second fence tells by the order whose part continues whose.
+// A server that brings more data in a second fence relies on the order of the parts.
 TEST_F(MpiExchangeTest, PartsAreInTheOrderOfTheNodesWhoeverComesFirst) {
   Crew crew({{NodeId(7), Rank(0), 1}, {NodeId(2), Rank(1), 1}, {NodeId(5), Rank(2), 1}});
   const auto fence = [&](int node, const std::string& key) {
@@ -82,8 +82,8 @@ TEST_F(MpiExchangeTest, AFenceThatANodeWithdrawsIsOverForThoseThatHaveComeAndMay
   };
   EXPECT_THAT(asks(0, MpiVerb::kFence, 5), IsEmpty());
   EXPECT_THAT(asks(3, MpiVerb::kFence, 6), IsEmpty());
-  EXPECT_THAT(asks(5, MpiVerb::kWithdraw, 7), ElementsAre("node5 #7: no")) << "it has not come";
-  EXPECT_THAT(asks(0, MpiVerb::kWithdraw, 4), ElementsAre("node0 #4: no")) << "that was another one";
+  EXPECT_THAT(asks(5, MpiVerb::kWithdraw, 7), ElementsAre("node5 #7: no")) << "the node has not arrived";
+  EXPECT_THAT(asks(0, MpiVerb::kWithdraw, 4), ElementsAre("node0 #4: no")) << "that was another fence";
   EXPECT_THAT(asks(0, MpiVerb::kWithdraw, 5), ElementsAre("node0 #5: no", "node3 #6: no"));
   EXPECT_THAT(asks(3, MpiVerb::kWithdraw, 6), ElementsAre("node3 #6: no")) << "it is over";
   for (const int node : {5, 3}) EXPECT_THAT(asks(node, MpiVerb::kFence, 8), IsEmpty());
@@ -98,7 +98,7 @@ TEST_F(MpiExchangeTest, FencesOfDifferentRanksDoNotMeet) {
   EXPECT_THAT(fences(0, "1 #1", 2, "d", 1), ElementsAre("node0 #2: d")) << "one node alone";
   EXPECT_THAT(fences(0, "9 #1", 3, "d", 1000), IsEmpty());
   EXPECT_THAT(fences(3, "9 #1", 3, "e", -7), ElementsAre("node0 #3: de", "node3 #3: de"))
-      << "no more nodes there are";
+      << "there are no more nodes";
 }
 
 TEST_F(MpiExchangeTest, ARanksDataIsAskedOfItsNode) {
@@ -110,7 +110,7 @@ TEST_F(MpiExchangeTest, ARanksDataIsAskedOfItsNode) {
   EXPECT_THAT(says(0, {.verb = MpiVerb::kFetch, .number = 5, .wanted = Rank(3)}),
               ElementsAre("node0 #5: no"));
   EXPECT_THAT(says(0, {.verb = MpiVerb::kAnswer, .number = 5, .node = NodeId(1), .ok = true}), IsEmpty())
-      << "that node takes no part";
+      << "that node does not take part";
 }
 
 TEST_F(MpiExchangeTest, ANameIsWaitedForUntilItIsPublished) {
@@ -138,12 +138,12 @@ TEST_F(MpiExchangeTest, HoldsSoMuchAndNoMore) {
   const std::string much(MpiExchange::kMostBytes / 2, 'x');
   EXPECT_THAT(publishes(0, 1, much), ElementsAre("node0 #1: "));
   EXPECT_THAT(fences(0, "all #1", 2, much), IsEmpty());
-  EXPECT_THAT(fences(3, "all #1", 3, "y"), ElementsAre("node3 #3: no")) << "there is no room for it";
+  EXPECT_THAT(fences(3, "all #1", 3, "y"), ElementsAre("node3 #3: no")) << "no room for it";
   says(0, {.verb = MpiVerb::kUnpublish, .number = 4, .key = "port"});
   EXPECT_THAT(fences(3, "all #1", 5, "y"), ElementsAre("node0 #2: no", "node3 #5: no"))
-      << "no frame is so long";
+      << "a frame cannot be this long";
   EXPECT_THAT(publishes(0, 6, much), ElementsAre("node0 #6: "));
-  EXPECT_THAT(fences(0, "all #2", 7, much), IsEmpty()) << "nothing is held of the fence that is over";
+  EXPECT_THAT(fences(0, "all #2", 7, much), IsEmpty()) << "nothing is kept of the completed fence";
 }
 
 class MpiRelayTest : public JobTest {};
@@ -168,7 +168,7 @@ TEST_F(MpiRelayTest, WhatMpiServersAskIsPassedOnAndNotJournaled) {
   EXPECT_EQ(witnessed, 0);
   said(0, Attempt(9), fence("all #2"));
   said(1, fence("all #2"));
-  EXPECT_TRUE(last.empty()) << "one was of another attempt";
+  EXPECT_TRUE(last.empty()) << "one fence was of another attempt";
 }
 
 }  // namespace

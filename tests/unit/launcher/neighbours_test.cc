@@ -1,4 +1,4 @@
-// Which agents copy what ranks hold in memory from one another.
+// Tests which agents keep copies of each other's checkpoints in memory.
 #include "launcher/core/job/neighbours.h"
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// A node of two ranks on each of these machines.
+// A node with two ranks on each of these machines.
 Neighbours on_machines(const std::vector<std::string>& machines) {
   std::vector<Neighbours::Member> members;
   for (std::size_t i = 0; i < machines.size(); ++i) {
@@ -36,7 +36,7 @@ std::map<NodeId, std::vector<wire::Neighbour>> prepared(Neighbours neighbours,
       [](NodeId node) { return Incarnation(10 + static_cast<unsigned>(node.value())); });
 }
 
-// For each node the one whose copies it keeps.
+// For each node, the node whose copies it keeps.
 std::vector<int> kept(const std::map<NodeId, std::vector<wire::Neighbour>>& told) {
   std::vector<int> all;
   for (const auto& [node, neighbours] : told)
@@ -63,7 +63,7 @@ TEST(Neighbours, TwoKeepEachOthersOverOneConnection) {
   EXPECT_EQ(called.first_rank, Rank(2));
   EXPECT_EQ(called.kept_count, 2);
   EXPECT_FALSE(called.has_ours);
-  EXPECT_EQ(called.key, "") << "what is decided is kept in the journal";
+  EXPECT_EQ(called.key, "") << "decisions are part of the journal";
   const wire::Neighbour& caller = told.at(NodeId(1))[0];
   EXPECT_EQ(caller.port, 0);
   EXPECT_EQ(caller.kept_count, 2);
@@ -78,14 +78,14 @@ TEST(Neighbours, AnotherMachineKeepsTheCopiesWhereThereIsOne) {
 }
 
 TEST(Neighbours, WhoLacksItsRanksIsToldWhoHasThem) {
-  // Node 2's agent is a new one; node 0 has kept its copies, and node 3 something of rank 5 too.
+  // Node 2 has a new agent; node 0 kept its copies, and node 3 also has data of rank 5.
   const auto told = prepared(on_machines({"a", "b", "c", "d", "e"}),
                              {{0, {Rank(0), Rank(1), Rank(4), Rank(5)}},
                               {1, {Rank(2), Rank(3)}},
                               {3, {Rank(5), Rank(6), Rank(7)}},
                               {4, {Rank(8), Rank(9)}}},
                              5);
-  std::map<int, std::pair<bool, bool>> of_2;  // by node: it has ours; we call it
+  std::map<int, std::pair<bool, bool>> of_2;  // by node: has our data; we connect to it
   for (const wire::Neighbour& each : told.at(NodeId(2)))
     of_2[each.node.value()] = {each.has_ours, each.port != 0};
   EXPECT_THAT(of_2,

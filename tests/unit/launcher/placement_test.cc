@@ -46,7 +46,7 @@ std::string again(const JobSize& size, const std::vector<NodeStatus>& nodes) {
 
 TEST(Placement, WaitsForAllNodesAtFirstWhoeverComesEarlier) {
   EXPECT_EQ(first(kFixedTwo, {kComing, kMember, kSpare}), "wait for 0 1");
-  EXPECT_EQ(first(kFixedTwo, {kMember, kMember, kComing}), "0:0 1:2") << "spares are not waited for";
+  EXPECT_EQ(first(kFixedTwo, {kMember, kMember, kComing}), "0:0 1:2") << "the job does not wait for spares";
   EXPECT_EQ(first(kOneToThree, {kMember, kComing, kComing}), "wait for 0 1 2");
 }
 
@@ -78,12 +78,12 @@ TEST(Placement, GoesOnWithFewerAndGrowsAgain) {
 TEST(Placement, LeavesOutABadNodeIfItCanDoWithout) {
   EXPECT_EQ(again(kFixedTwo, {kMember, kBadMember, kSpare}), "0:0 2:2");
   EXPECT_EQ(again(kOneToThree, {kMember, kBadMember, kMember}), "0:0 2:2");
-  EXPECT_EQ(again(kFixedTwo, {kMember, kBadMember}), "0:0 1:2") << "it cannot do without";
-  EXPECT_EQ(again(kFixedTwo, {kMember, kBadMember, kAbsent}), "0:0 1:2") << "nobody else comes";
+  EXPECT_EQ(again(kFixedTwo, {kMember, kBadMember}), "0:0 1:2") << "the job cannot do without it";
+  EXPECT_EQ(again(kFixedTwo, {kMember, kBadMember, kAbsent}), "0:0 1:2") << "no other node joins";
   EXPECT_EQ(again(kFixedTwo, {kMember, kBadAbsent, kComing}), "wait for 0 2");
 }
 
-// Nodes 0 to 2 have 4, 2 and 1 workers; what has room for others is a spare.
+// Nodes 0 to 2 have 4, 2 and 1 workers; the other nodes are spares.
 const JobSize kMixed{.min_nodes = 3, .places = {4, 2, 1}};
 const JobSize kMixedElastic{.min_nodes = 1, .places = {4, 2, 1}};
 NodeStatus with_room(NodeStatus status, std::int32_t room) {
@@ -115,7 +115,7 @@ TEST(MixedPlacement, PutsASpareInAPlaceForWhichItHasRoom) {
   const auto gone_one = with_room(kAbsent, 1);
   EXPECT_EQ(mixed(kMixed, {four, gone_two, one, with_room(kSpare, 2)}), "0:4@0 2:1@4 3:2@5");
   EXPECT_EQ(mixed(kMixed, {four, two, gone_one, with_room(kSpare, 8)}), "0:4@0 1:2@4 3:1@6")
-      << "it runs the number of the node whose place it takes";
+      << "it runs as many workers as the node that it replaces";
   EXPECT_EQ(mixed(kMixed, {gone_four, two, one, with_room(kSpare, 2)}), "wait for 1 2 0") << "too small";
   EXPECT_EQ(mixed(kMixed, {gone_four, two, one, with_room(kSpare, 2), with_room(kSpare, 5)}),
             "1:2@0 2:1@2 4:4@3");
@@ -132,14 +132,14 @@ TEST(MixedPlacement, ShrinksToTheSumOfTheMembersNumbers) {
   EXPECT_EQ(mixed(kMixedElastic, {with_room(kAbsent, 4), with_room(kMember, 2), with_room(kMember, 1),
                                   with_room(kSpare, 3)}),
             "1:2@0 2:1@2")
-      << "there is no place for less than four that the spare could have";
+      << "the spare has no free place with fewer than four workers";
   EXPECT_EQ(mixed(kMixedElastic, {with_room(kAbsent, 4), with_room(kAbsent, 2), with_room(kMember, 1),
                                   with_room(kSpare, 3)}),
             "2:1@0 3:2@1");
 }
 
-// Whoever is there, an attempt of as many as can be seated is placed, and each in a place with room: compared
-// with all ways to seat them.
+// For any set of nodes, the attempt has as many as can be seated, each in a place that it has room for.
+// Compares with all ways to seat them.
 TEST(MixedPlacement, SeatsAsManyAsCanBeSeated) {
   const std::vector<std::int32_t> places{4, 2, 2, 1};
   const JobSize size{.min_nodes = 1, .places = places};
@@ -155,7 +155,7 @@ TEST(MixedPlacement, SeatsAsManyAsCanBeSeated) {
     std::size_t most = 0;
     std::vector<std::int32_t> order = places;
     std::ranges::sort(order);
-    do {  // each place takes the node that has the least room of those with enough
+    do {  // each place takes the smallest node with enough room
       std::multiset<std::int32_t> free(present.begin(), present.end());
       std::size_t seated = 0;
       for (const std::int32_t workers : order) {

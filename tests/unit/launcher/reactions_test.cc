@@ -13,7 +13,7 @@
 namespace muster::launcher {
 namespace {
 
-// The cells of the table under a heading of a document, row by row, without its own heading.
+// The cells of the table below a heading of a document, row by row, without the table's own heading.
 std::vector<std::vector<std::string>> table_under(const std::string& heading) {
   std::ifstream document(ARCHITECTURE_DOCUMENT);
   std::vector<std::vector<std::string>> rows;

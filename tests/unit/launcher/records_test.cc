@@ -44,7 +44,7 @@ TEST(JournalRecords, AreRefusedWhereABitHasFlipped) {
     auto reader = RecordReader::open(bytes);
     ASSERT_TRUE(reader);
     const auto record = reader->next();
-    // A length that reaches beyond the end looks as if the rest were missing.
+    // A length beyond the end looks like a torn record.
     const bool told = !record || (!record->has_value() && reader->torn());
     EXPECT_TRUE(told) << place;
     if (!record) EXPECT_EQ(record.error().message(), "the record at byte 17 is damaged") << place;

@@ -91,7 +91,7 @@ TEST_F(RegistryCredentials, AreAskedOfTheHelperThatIsNamed) {
   config(R"({"auths":{"r.io:5000":{}},"credsStore":"safe"})");
   EXPECT_EQ(auth().value(), kEve);
   config(R"({"credsStore":"other","credHelpers":{"r.io:5000":"safe"}})");
-  EXPECT_EQ(auth().value(), kEve) << "a registry's own comes first";
+  EXPECT_EQ(auth().value(), kEve) << "the registry's own helper comes first";
   config(R"({"credsStore":"safe","credHelpers":{"r.io:5000":"other"}})");
   const auto broken = auth();
   ASSERT_FALSE(broken);

@@ -59,7 +59,7 @@ TEST(Meet, ChoosesAnAddressOfRankZerosHostThatTheOthersCanReach) {
        "fd00::/8",
        "fd00::10"},
       {"two names of one place", {kFirstPlace, {"h1-too", kFirstPlace.addresses}}, "eth0", "10.77.0.10"},
-      {"what is no address",
+      {"not an address",
        {{"h1", {"x", "eth0 1.2.3/24", "eth0 10.0.0.1/33", "eth0 10.0.0.2/24"}}, kSecondPlace},
        "",
        "10.0.0.2"},
@@ -95,7 +95,7 @@ TEST(Meet, TakesAnotherCommonNetworkWhereOneIsCut) {
     return meet({kFirstPlace, kSecondPlace}, interface, unreachable)->store_address;
   };
   EXPECT_EQ(address({"10.77.0.10"}), "192.168.3.1");
-  EXPECT_EQ(address({"10.77.0.10", "192.168.3.1"}), "10.77.0.10") << "docker0 is no way from host to host";
+  EXPECT_EQ(address({"10.77.0.10", "192.168.3.1"}), "10.77.0.10") << "docker0 does not connect hosts";
   EXPECT_EQ(address({"10.77.0.10"}, "eth0"), "10.77.0.10") << "the user wants this one";
 }
 
@@ -108,7 +108,7 @@ Plan two_hosts() {
 class JobRendezvous : public JobTest {
  protected:
   JobRendezvous() : JobTest(two_hosts()) {}
-  // Of two hosts with two networks, told to start their workers.
+  // Two hosts with two networks, told to start their workers.
   void start_on_two_hosts() {
     happen(Began{});
     greet(0, "h1", {"eth0 10.77.0.10/24", "ib0 192.168.3.1/24"});
@@ -197,7 +197,7 @@ TEST_F(JobRendezvous, RanksOfSeveralHostsMeetAtAnAddressThatIsNotLoopback) {
   ASSERT_EQ(prepared.size(), 2U);
   EXPECT_EQ(prepared[0].second.store_address, "10.77.0.10");
   EXPECT_THAT(prepared[0].second.peers, testing::ElementsAre("10.77.0.10", "10.77.0.11"));
-  EXPECT_THAT(prepared[1].second.peers, testing::IsEmpty()) << "it serves no store";
+  EXPECT_THAT(prepared[1].second.peers, testing::IsEmpty()) << "it does not run the store";
   said(0, wire::AttemptPrepared{4711});
   said(1, wire::AttemptPrepared{0});
   for (const auto& [node, start] : sent<wire::StartWorkers>()) EXPECT_EQ(start.master_address, "10.77.0.10");
@@ -271,8 +271,8 @@ TEST_F(JobApart, AHostOfTheStoreThatNobodyReachesIsLostAndNotTheOthers) {
   EXPECT_EQ(store_address(), "10.77.0.11");
 }
 
-// A node whose address has changed since it came is refused by the store, or has no network any more: that is
-// said before others have started.
+// The store refuses a node whose address has changed, or the node has lost its network: the node reports that
+// before others have started.
 TEST_F(JobApart, AHostThatIsToldAtOnceThatItDoesNotReachTheStoreIsLostAndNotTheStores) {
   restart();
   said(0, wire::WorkersStarted{{1, 2}});

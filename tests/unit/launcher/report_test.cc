@@ -121,8 +121,8 @@ TEST_F(Report, TellsWhyAJobWasGivenUpAndKeepsTheCulpritsClass) {
   failed.final_because = "the same failure 3 times in a row";
   EXPECT_EQ(gave_up(), "no_progress");
   EXPECT_EQ(nlohmann::json::parse(report_as_json(outcome(failed))).at("class"), "exit");
-  EXPECT_THAT(summary(outcome(failed)), HasSubstr("committed up to step 80; 10 steps are lost; not tried "
-                                                  "again: the same failure 3 times in a row\n"));
+  EXPECT_THAT(summary(outcome(failed)), HasSubstr("committed up to step 80; 10 steps are lost; "
+                                                  "not retried: the same failure 3 times in a row\n"));
 }
 
 TEST_F(Report, TellsWhenAndAtWhichStepTheCulpritFailed) {

@@ -25,7 +25,7 @@ RestartLimits with_budget(std::int32_t max_restarts) {
   return limits;
 }
 
-// A failure of the program's own, without a text.
+// A failure of the program itself, without a text.
 Failure own(const std::string& what, Duration lived = 5s) {
   return {.what = what, .lived = lived};
 }
@@ -55,7 +55,7 @@ TEST(RestartPolicy, CountsRestartsWithinItsWindow) {
   EXPECT_EQ(policy.on_failure(own("e"), kPolicyStart + 3600s).kind, Kind::kBudgetIsSpent);
 }
 
-// A node was, which had joined, and no worker had been started.
+// A node was lost after it had joined, before any worker was started.
 Failure lost_at(TimePoint when) {
   return {.from_outside = true, .what = "node_lost", .lost_before_start = when};
 }
@@ -73,12 +73,12 @@ TEST(RestartPolicy, NodesThatAreLostTogetherUseUpOneRestart) {
   }
   EXPECT_EQ(policy.used(kLast), 1);
   EXPECT_EQ(policy.on_failure(lost_at(kLast + 1ns), kLast + 1ns).kind, Kind::kBudgetIsSpent)
-      << "the losses between make the time no longer";
+      << "the losses in between do not extend the time";
 }
 
 TEST(RestartPolicy, ALossBelongsToNoOtherRestartThanTheLast) {
   RestartPolicy policy(with_budget(2));
-  EXPECT_TRUE(policy.on_failure(lost_at(kPolicyStart), kPolicyStart).counted) << "there is none";
+  EXPECT_TRUE(policy.on_failure(lost_at(kPolicyStart), kPolicyStart).counted) << "nothing was restarted";
   EXPECT_TRUE(policy.on_failure(killed(), kPolicyStart + 1s).counted) << "workers had been started";
   EXPECT_FALSE(policy.on_failure(lost_at(kPolicyStart + 11s), kPolicyStart + 11s).counted);
   EXPECT_EQ(policy.on_failure(killed(), kPolicyStart + 11s).kind, Kind::kBudgetIsSpent);
@@ -95,7 +95,7 @@ TEST(RestartPolicy, GivesUpTheSameFailureWithoutProgress) {
   EXPECT_EQ(third.reason, "the same failure 3 times in a row without a new checkpoint or a further step");
 }
 
-// As one that a worker left before its first step.
+// A failure of a worker before its first step.
 Failure at_start(const std::string& text) {
   Failure failure = raised("exit " + text);
   failure.at_start = failure.what;
@@ -141,8 +141,8 @@ TEST(RestartPolicy, ComparesWhatWasSaidBeforeTheFirstStep) {
   Verdict other = exit_at_start("no such file");
   other.culprit->rank = Rank(0);
   EXPECT_EQ(at_start(other), at_start(exit_at_start("no such file"))) << "whichever rank is first";
-  EXPECT_EQ(at_start(exit_at_start("")), "") << "it may be anything";
-  EXPECT_EQ(at_start(exit_at_start("Connection closed by peer")), "") << "another one's doing";
+  EXPECT_EQ(at_start(exit_at_start("")), "") << "without a text, the cause may be anything";
+  EXPECT_EQ(at_start(exit_at_start("Connection closed by peer")), "") << "another rank's fault";
   other.at_start = false;
   EXPECT_EQ(at_start(other), "");
   other.at_start = true;
@@ -244,7 +244,7 @@ TEST(RestartPolicy, WaitsLongerEachTimeButNotAtFirstNorAfterProgress) {
   for (int i = 0; i < 80; ++i) EXPECT_LE(delay(own("a")), 30s);
   EXPECT_EQ(delay(after_commit(own("a"))), 0s);
   EXPECT_GT(delay(own("a")), 0s);
-  EXPECT_EQ(delay(raised("a", 30s)), 0s) << "it was no loop";
+  EXPECT_EQ(delay(raised("a", 30s)), 0s) << "it was not a loop";
 }
 
 TEST(RestartPolicy, AnyBackOffEndsAtThirtySeconds) {

@@ -16,7 +16,7 @@ Duration duration_of_ms(double count) {
 
 constexpr int kStepsToTell = Stragglers::kWindowSteps * Stragglers::kWindowCount;
 
-// Steps of ranks that take these times, one after another; all that was told.
+// Makes steps in which the ranks take these times; returns all changes.
 std::vector<Stragglers::Change> step_all(Stragglers& stragglers, const std::vector<double>& times, int steps,
                                          const std::vector<std::string>& groups = {}) {
   std::vector<Stragglers::Change> told;
@@ -123,14 +123,14 @@ TEST(Stragglers, AStepWithAllNowAndThenLeavesARankInItsGroup) {
   Stragglers stragglers(4);
   std::vector<Stragglers::Change> told;
   for (int step = 0; step < 2 * kStepsToTell; ++step) {
-    const bool with_all = step % 5 == 4;  // such as a metric of the world
+    const bool with_all = step % 5 == 4;  // such as for a metric of the world
     const std::vector<std::string> groups =
         with_all ? std::vector<std::string>(4) : std::vector<std::string>{"a", "a", "b", "b"};
     for (const auto& change : step_all(stragglers, {100, 200, 300, 300}, 1, groups)) told.push_back(change);
   }
   ASSERT_THAT(told, SizeIs(1));
   EXPECT_EQ(told[0].rank, Rank(1));
-  // Who trains with all from now on is compared with all.
+  // A rank that trains with all from now on is compared with all.
   told = step_all(stragglers, {100, 100, 100, 300}, 2 * kStepsToTell);
   EXPECT_TRUE(
       std::ranges::any_of(told, [](const auto& each) { return each.rank == Rank(3) && each.slower; }));
@@ -149,8 +149,8 @@ struct Tally {
   double precision() const { return static_cast<double>(right) / (right + wrong); }
 };
 
-// 200 runs of four ranks: 100 ms a step with a jitter of 5 %, and some steps that take 200 ms longer; in half
-// of the runs rank 2 takes 30 ms more in each.
+// 200 runs of four ranks: 100 ms per step with a jitter of 5 %, and some steps that take 200 ms longer. In
+// half of the runs each step of rank 2 takes 30 ms more.
 Tally simulate(double hiccup_share) {
   Tally tally;
   for (unsigned seed = 0; seed < 200; ++seed) {

@@ -28,7 +28,7 @@ class SweepsTest : public testing::Test {
     return all;
   }
   auto look(bool kill = false) { return told(sweeps_.look(kill, now_)); }
-  // The host answers what it was asked last.
+  // The host answers the last question.
   auto answer(NodeId node, int left_count) {
     return told(
         sweeps_.answered(asked_.at(node), std::vector<Leftover>(left_count, Leftover{.node = node}), now_));
@@ -67,14 +67,14 @@ TEST_F(SweepsTest, EachHostIsAskedUntilNothingIsLeftThere) {
 TEST_F(SweepsTest, TheNextLookBeginsAfterAPeriodAndKillsIfAnybodyWishedIt) {
   sweeps_.expect(kFirstNode);
   look();
-  EXPECT_THAT(look(true), IsEmpty()) << "one look at a time";
+  EXPECT_THAT(look(true), IsEmpty()) << "only one look at a time";
   EXPECT_THAT(answer(kFirstNode, 1), ElementsAre("seen 1"));
   EXPECT_THAT(look(), IsEmpty());
   EXPECT_EQ(sweeps_.next_deadline(), now_ + Sweeps::kPeriod);
   EXPECT_THAT(pass(Sweeps::kPeriod), ElementsAre("ask 0 kill"));
 }
 
-// It may have been asked before its newest agent's end, and have nothing left of the one before.
+// The host may have been asked before its newest agent ended, and only the earlier agent left nothing.
 TEST_F(SweepsTest, AnAnswerFromBeforeAnAgentsEndDoesNotCount) {
   sweeps_.expect(kFirstNode);
   look();

@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A pipe whose reading end is asked for what has come so far.
+// A pipe whose reading end returns what has arrived so far.
 class SinkTest : public testing::Test {
  protected:
   SinkTest() {
@@ -118,7 +118,7 @@ TEST_F(SinkTest, GoesOnWhenNobodyReadsAnyMore) {
   EXPECT_TRUE(sink.write_some());
 }
 
-// The terminal of this process, with pipes for stdout and stderr while it lives.
+// While it lives, the terminal of this process has pipes for stdout and stderr.
 class TerminalTest : public testing::Test {
  protected:
   TerminalTest() {
@@ -148,7 +148,7 @@ class TerminalTest : public testing::Test {
     const ssize_t got = read(readers[fd].get(), buffer, sizeof buffer);
     return got > 0 ? static_cast<std::size_t>(got) : 0;
   }
-  // How many handlers run before there is nothing more to do, or `limit`.
+  // Runs handlers until nothing is left to do, at most `limit`; returns how many.
   std::size_t handlers_until_idle(std::size_t limit) {
     std::size_t count = 0;
     while (count < limit && io.poll_one() > 0) ++count;
@@ -218,7 +218,7 @@ class ProgressTest : public testing::Test {
     if (own) dup2(own.get(), STDERR_FILENO);
     own.reset();
   }
-  // What a terminal gets passes through a thread of the kernel's: waits until it ends with `end`.
+  // The kernel passes a terminal's output on in a thread of its own: waits until the output ends with `end`.
   std::string shown(std::string_view end) {
     terminal->flush({.stall = std::chrono::seconds(1)});
     std::string text;

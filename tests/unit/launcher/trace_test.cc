@@ -96,7 +96,7 @@ class TraceTest : public testing::Test {
                            .worker_count = 1},
                           0, kJobBegan + 10ms);
   }
-  // An event of a rank, by the clock of its node.
+  // An event of a rank, on the clock of its node.
   static std::string line(int rank, TraceTrack track, const std::string& name, Duration from, Duration to,
                           Duration ahead = 0ms) {
     std::string text;
@@ -133,7 +133,7 @@ TEST_F(TraceTest, HasEachRankAsAProcessFromTheJobsBeginningOn) {
   EXPECT_EQ(steps[0].begin_ns, 21 * kMsNs);
   EXPECT_EQ(steps[0].end_ns, 30 * kMsNs);
   EXPECT_EQ(summary_.ranks, 2U);
-  EXPECT_EQ(summary_.events, 5U) << "three of the launcher's";
+  EXPECT_EQ(summary_.events, 5U) << "three events of the launcher";
   EXPECT_DOUBLE_EQ(summary_.seconds(), 0.030);
   EXPECT_THAT(summary_.remarks, IsEmpty());
 }
@@ -177,7 +177,7 @@ TEST_F(TraceTest, PassesOverATornTailAndCountsOtherLinesThatAreNoEvents) {
   EXPECT_THAT(summary_.remarks, ElementsAre("rank 0, attempt 1: 9 lines are not events"));
 }
 
-// As those of two loading threads.
+// Like the events of two loading threads.
 TEST_F(TraceTest, GivesEventsThatOverlapTracksOfTheirOwn) {
   const auto trace = merge(
       {{{1, line(0, TraceTrack::kData, "b", 22ms, 34ms) + line(0, TraceTrack::kData, "a", 20ms, 30ms) +

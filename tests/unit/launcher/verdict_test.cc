@@ -57,7 +57,8 @@ TEST(Verdict, NeedsEveryRankForSuccess) {
   EXPECT_EQ(judge(facts({end(0, 0), end(1, 0), end(2, 0), end(3, 0)})).exit_code, 0);
   EXPECT_EQ(judge(facts({end(0, 0), end(1, 0), end(2, 0)})).exit_code, kExitInternal);
   EXPECT_EQ(judge(facts({})).exit_code, kExitInternal);
-  // Told to stop, and exited with 0 all the same: not the whole program ran, but the one that failed decides.
+  // The rank was told to stop and exited with 0. The program did not run to its end, but the failed rank
+  // decides.
   EXPECT_EQ(judge(facts({end(0, 0), end(1, 4), end(2, 0), end(3, 0)})).exit_code, 4);
 }
 
@@ -153,11 +154,11 @@ WorkerEnd complaining(WorkerEnd worker) {
 
 TEST(Verdict, DoesNotBlameWhoComplainsOfALostPeer) {
   EXPECT_EQ(judge(facts({complaining(end(0, 1)), end(3, 0, SIGKILL, 2ms)})).rank, Rank(3))
-      << "a big process lets go of its connections before it has ended";
+      << "a big process closes its connections before it has ended";
   EXPECT_EQ(judge(facts({complaining(end(0, 1)), end(3, 0, SIGKILL)})).rank, Rank(3)) << "nor in a tie";
   EXPECT_EQ(judge(facts({complaining(end(0, 1)), end(3, 0, SIGKILL, 10s)})).rank, Rank(0)) << "too late";
   EXPECT_EQ(judge(facts({complaining(end(2, 1)), complaining(end(1, 1, 0, 1ms))})).rank, Rank(2))
-      << "somebody has to be first";
+      << "the first one is chosen";
 }
 
 TEST(Verdict, BlamesWhoLeftWithZeroAndWasMissed) {
@@ -180,12 +181,12 @@ TEST(Verdict, BlamesWhoLeftWithZeroAndWasMissed) {
 
 TEST(Verdict, DoesNotBlameWhoHasEndedInAGroupOfItsOwn) {
   AttemptFacts left = facts({end(2, 0, 0, 0ms), end(0, 0, 0, 5ms), complaining(end(3, 1, 0, 11ms))});
-  EXPECT_EQ(judge(left).rank, Rank(0)) << "of one training it was the last to leave";
+  EXPECT_EQ(judge(left).rank, Rank(0)) << "in one training it was the last to leave";
   for (const int rank : {0, 1}) left.groups.trains_in(Rank(rank), "a");
   for (const int rank : {2, 3}) left.groups.trains_in(Rank(rank), "b");
   EXPECT_EQ(judge(left).rank, Rank(2));
   left.ends.front().rank = Rank(1);
-  EXPECT_EQ(judge(left).rank, Rank(3)) << "nobody of its group has left";
+  EXPECT_EQ(judge(left).rank, Rank(3)) << "no rank of its group has left";
 }
 
 TEST(Verdict, SinglesOutNobodyWhereNothingIsKnownOfTheOthersOfItsGroup) {
@@ -210,11 +211,10 @@ TEST(Verdict, SinglesOutNobodyWhereNothingIsKnownOfTheOthersOfItsGroup) {
 }
 
 TEST(Verdict, BlamesWhoLeftForWhomOthersWaitInVain) {
-  for (const char* text :
-       {"c10::DistError: Timed out waiting 30000ms for recv operation to complete",
-        "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)",
-        "this rank waits in its reduction 7 of gradients, and rank 1 has come to the end of its "
-        "data after 6"}) {
+  for (const char* text : {"c10::DistError: Timed out waiting 30000ms for recv operation to complete",
+                           "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)",
+                           "this rank waits in its reduction 7 of gradients, "
+                           "and rank 1 has come to the end of its data after 6"}) {
     WorkerEnd waiting = end(0, 1, 0, 5s);
     waiting.message = text;
     EXPECT_EQ(judge(facts({end(1, 0), waiting})).rank, Rank(1)) << text;
@@ -230,7 +230,7 @@ TEST(Verdict, BlamesWhoLeftBeforeItWasMissedAndNotWhoLeavesBecauseOfIt) {
 
 TEST(Verdict, BlamesWhoWasStillLeavingWhenItWasMissed) {
   EXPECT_EQ(judge(facts({complaining(end(0, 1)), end(1, 0, 0, 100ms)})).rank, Rank(1))
-      << "it lets go of its connections before it has ended";
+      << "it closes its connections before it has ended";
   EXPECT_EQ(judge(facts({complaining(end(0, 1)), end(1, 0, 0, 100ms, true)})).rank, Rank(0))
       << "it was told to stop";
 }
@@ -246,7 +246,7 @@ TEST(Verdict, BlamesNobodyForLeavingWhomNobodyMisses) {
   EXPECT_EQ(judge(facts({end(1, 0), end(0, 3, 0, 11ms)})).rank, Rank(0));
   EXPECT_EQ(judge(facts({end(1, 0), complaining(end(0, 1, 0, 11ms)), end(2, 0, SIGKILL, 12ms)})).rank,
             Rank(2))
-      << "somebody failed by itself";
+      << "another rank failed by itself";
   AttemptFacts lost = facts({end(1, 0), complaining(end(0, 1, 0, 11ms))});
   lost.losses = {{NodeId(1), kVerdictStart + 2s, "its agent was silent for 2 s"}};
   EXPECT_EQ(judge(lost).kind, Verdict::Kind::kNodeLost);
@@ -254,7 +254,7 @@ TEST(Verdict, BlamesNobodyForLeavingWhomNobodyMisses) {
 
 TEST(Verdict, FindsACauseThatEndedAfterTheStopOrder) {
   WorkerEnd killed = end(3, 0, SIGKILL, 2ms, true);
-  killed.by_stop = false;  // nobody had sent KILL yet
+  killed.by_stop = false;  // the job had not sent KILL yet
   EXPECT_EQ(judge(facts({complaining(end(0, 1)), killed})).rank, Rank(3));
   EXPECT_EQ(judge(facts({complaining(end(0, 1)), end(3, 0, SIGTERM, 2ms, true)})).rank, Rank(0));
 }
@@ -335,7 +335,7 @@ TEST(Verdict, PrefersTheUsersWillToEveryFailure) {
 TEST(Verdict, TakesAnotherPathForWrongUseAndTheRestForItsOwnFailure) {
   for (const ErrorCode code : {ErrorCode::kNotFound, ErrorCode::kPermission, ErrorCode::kCorrupt})
     EXPECT_EQ(exit_code_of_path_error(code), kExitUsage);
-  EXPECT_EQ(exit_code_of_path_error(ErrorCode::kInternal), kExitInternal) << "no descriptors, no space";
+  EXPECT_EQ(exit_code_of_path_error(ErrorCode::kInternal), kExitInternal) << "no file descriptors, no space";
 }
 
 TEST(Verdict, RestartsOnlyWhatARestartCanHelp) {
