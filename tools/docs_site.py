@@ -160,8 +160,10 @@ def main(arguments):
             path.write_text(text)
         settings = {"INHERIT": str(ROOT / "tools/mkdocs.yml"), "docs_dir": "docs", "site_dir": os.path.abspath(arguments[0]), "nav": navigation(found)}
         Path(scratch, "mkdocs.yml").write_text(json.dumps(settings))
-        built = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--config-file", f"{scratch}/mkdocs.yml"],
-                               env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, check=False)
+        # Not --quiet: with it --strict does not count the warnings.
+        built = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", f"{scratch}/mkdocs.yml"], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, check=False)
+    print("".join(f"{line}\n" for line in built.stdout.splitlines() if line and not line.startswith("INFO")), end="")
     print(f"docs_site: {len(found)} pages: " + (f"{arguments[0]}/index.html" if built.returncode == 0 else "FAILED"))
     return built.returncode
 
