@@ -1,4 +1,4 @@
-// How an optimizer that is not torch's own, such as a fused or a sharded one, shows its state to a
+// How an optimizer that is not torch's own, such as a fused or a sharded one, gives its state to a
 // checkpoint: it derives from one of these three classes.
 //
 //   class Lion : public torch::optim::Optimizer, public muster::SavedOptimizer { ... };
@@ -19,14 +19,14 @@ namespace muster {
 class SavedOptimizer {
  public:
   virtual ~SavedOptimizer() = default;
-  // Its name: a checkpoint of another kind does not fit.
+  // The name of its kind; it can only load state of the same kind.
   virtual std::string saved_kind() const = 0;
-  // The options of a group, as texts by name. What is loaded was saved by this kind.
+  // The options of a group, as texts by name. load_options() gets the options that this kind has saved.
   virtual std::map<std::string, std::string> saved_options(std::size_t group) const = 0;
   virtual void load_options(std::size_t group, const std::map<std::string, std::string>& options) = 0;
 
-  // A parameter's state: tensors and counts by name. Slices of a tensor, where ranks share a parameter's
-  // state out, say where in the whole they lie (TensorSlice); empty: it is the whole.
+  // A parameter's state: tensors and counts by name. If ranks share a parameter's state, whole_shape and
+  // offsets give the place of the rank's slice (TensorSlice); empty: the tensor is the whole.
   struct Field {
     at::Tensor tensor;
     std::vector<std::int64_t> whole_shape{};
@@ -36,21 +36,21 @@ class SavedOptimizer {
     std::map<std::string, Field> tensors;
     std::map<std::string, std::int64_t> counts;
   };
-  // Empty: it has none, or not on this rank.
+  // Empty: the parameter has no state, or not on this rank.
   virtual State saved_state(const at::Tensor& parameter) const = 0;
-  // What state to ask a checkpoint for: tensors of the right shape, which are filled, and counts by name.
+  // The state to request from a checkpoint: tensors of the right shape, which are filled, and counts by name.
   virtual State new_state(const at::Tensor& parameter) const = 0;
   virtual void load_state(const at::Tensor& parameter, State state) = 0;
 };
 
-// Marks a class derived from one of torch's optimizers that adds no state to it, such as FusedAdam: a
-// checkpoint holds it as torch's, and either of the two continues from it.
+// Marks a class derived from one of torch's optimizers that adds no state, such as FusedAdam: checkpoints
+// store it as torch's optimizer, and either of the two can resume from them.
 class SavedAsTorchs {
  public:
   virtual ~SavedAsTorchs() = default;
 };
 
-// An optimizer around another one, whose state is the one to be saved, such as ZeroRedundancyOptimizer.
+// An optimizer around another one whose state is saved, such as ZeroRedundancyOptimizer.
 class WrappedOptimizer {
  public:
   virtual ~WrappedOptimizer() = default;

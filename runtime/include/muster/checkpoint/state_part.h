@@ -1,5 +1,5 @@
-// What a training's state is made of: tensors and texts by name, and how a part of the state (model,
-// optimizer, a type of your own) gives them to a checkpoint and gets them back.
+// The contents of a training's state: tensors and texts by name. A part of the state (model, optimizer, a
+// type of the program's own) gives them to a checkpoint and gets them back.
 //
 //   class Part : public muster::StatePart {
 //     void save(muster::SavedState& to) override { to.shared("scale", scale_); }
@@ -7,9 +7,8 @@
 //   };
 //   state.add("scaler", std::make_unique<Part>());
 //
-// Names need not say which rank or file a tensor was in: a checkpoint can be loaded by any number of ranks.
-// All ranks save and load the same parts in the same order; a part may use collectives. For the training
-// thread.
+// Names need not mention a rank or file: any number of ranks can load a checkpoint. All ranks must save and
+// load the same parts in the same order; a part may use collectives. For the training thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,27 +22,28 @@
 
 namespace muster {
 
-// A rank's part of a tensor that lies on several ranks: the shape of the whole, and where the part begins.
-// The part's own shape is that of the rank's tensor.
+// One rank's slice of a tensor that is distributed over several ranks: the shape of the whole tensor, and the
+// slice's offsets. The slice has the shape of the rank's tensor.
 struct TensorSlice {
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> offsets;
 };
 
-// What a rank has to offer. Tensors are referred to, and copied by the Checkpointer. Names and values are
-// UTF-8, std::invalid_argument otherwise.
+// A rank's state, offered to a checkpoint. Refers to tensors, which the Checkpointer copies. Names and values must
+// be UTF-8; else throws std::invalid_argument.
 class SavedState {
  public:
-  // Equal on all ranks that have it; one of them writes it. `finite`: it may have no NaN and no infinity.
+  // Must be equal on all ranks that have it; one of them writes it. `finite`: it must not contain NaN or
+  // infinity.
   void shared(const std::string& name, const at::Tensor& tensor, bool finite = false);
-  // The slices of all ranks make up the tensor; those of two ranks are the same or do not overlap.
+  // All ranks' slices make up the tensor; two ranks' slices must be equal or must not overlap.
   void slice(const std::string& name, const at::Tensor& tensor, const TensorSlice& slice,
              bool finite = false);
-  // That of the lowest rank which has it counts.
+  // The lowest rank that has it saves it.
   void of_first(const std::string& name, const at::Tensor& tensor);
-  void own(const std::string& name, const at::Tensor& tensor);  // each rank's own
+  void own(const std::string& name, const at::Tensor& tensor);  // every rank saves its own
 
-  // Equal on all ranks that have it, which is checked among those whose shared values have the same names.
+  // Must be equal on all ranks that have it; ranks whose shared values have the same names compare them.
   void shared_value(const std::string& name, const std::string& value);
   void value_of_first(const std::string& name, const std::string& value);
   void own_value(const std::string& name, const std::string& value);
@@ -59,48 +59,50 @@ class SavedState {
     Kind kind{};
     std::string text;
   };
-  // By name, for the Checkpointer. What is each rank's own may have the name of something else.
+  // By name, for the Checkpointer. A rank's own tensor or value may have the same name as another one.
   using Key = std::pair<bool, std::string>;  // whether it is the rank's own
   std::map<Key, Tensor> tensors;
   std::map<Key, Value> values;
-  std::string prefix;  // before each name that is given
+  std::string prefix;  // put before each given name
 };
 
-// What a checkpoint has for a rank.
+// A checkpoint's state, offered to a rank.
 class LoadedState {
  public:
   struct Source;
   explicit LoadedState(std::shared_ptr<Source> source) : source_(std::move(source)) {}
 
-  // In check(): `target`, or this slice of the whole, is to hold what is saved under the name when load() is
-  // called. std::invalid_argument if there is none of this name (false where RestoreOptions::strict is not
-  // set), or not of this shape and type.
+  // For check(): requests that `target`, or this slice of the whole, holds the saved tensor when load() is
+  // called. Throws std::invalid_argument if the tensor is missing (without RestoreOptions::strict returns
+  // false instead), or has another shape or type.
   bool fill(const std::string& name, const at::Tensor& target);
   bool fill(const std::string& name, const at::Tensor& target, const TensorSlice& slice);
-  // This rank's own if the checkpoint has one, else the one of all ranks.
+  // Uses this rank's own tensor if the checkpoint has one, else the tensor of all ranks.
   bool fill_own(const std::string& name, const at::Tensor& target);
 
-  // At once, on the CPU, whatever its shape: for small ones. std::invalid_argument if there is none.
+  // Reads a small tensor at once, to the CPU, with any shape. Throws std::invalid_argument if it is missing.
   at::Tensor read(const std::string& name);
   at::Tensor read_own(const std::string& name);
-  // std::invalid_argument if there is none.
+  // Throws std::invalid_argument if it is missing.
   std::string value(const std::string& name);
-  // What write_number wrote; std::invalid_argument if it is of another kind, or none.
+  // Reads a number that write_number() wrote. Throws std::invalid_argument if it is missing or of another
+  // type.
   template <class Number>
   Number number(const std::string& name);
 
-  bool has(const std::string& name) const;      // a tensor
-  bool has_own(const std::string& name) const;  // a tensor of this rank's; none if fewer ranks have saved
+  bool has(const std::string& name) const;  // whether a tensor has this name
+  // whether this rank has a tensor of its own; false if fewer ranks saved
+  bool has_own(const std::string& name) const;
   bool has_value(const std::string& name) const;
 
-  std::string prefix;  // before each name that is asked for
+  std::string prefix;  // put before each requested name
 
  private:
   std::shared_ptr<Source> source_;
 };
 
-// A number exactly, with its kind: "int64:7", "double:0.1". For bool, int (an int64 that fits), std::int64_t,
-// float and double.
+// The exact number with its type: "int64:7", "double:0.1". For bool, int (as int64), std::int64_t, float and
+// double.
 template <class Number>
 std::string write_number(Number value);
 
@@ -108,10 +110,11 @@ class StatePart {
  public:
   virtual ~StatePart() = default;
   virtual void save(SavedState& to) = 0;
-  // Asks for all that load() needs; std::invalid_argument says what does not fit. Changes nothing but what
-  // fill() was given, which is filled when the parts of all ranks have found what they need.
+  // Requests everything that load() needs. Throws std::invalid_argument, which says what does not fit.
+  // Changes nothing itself; the targets given to fill() are filled once the parts of all ranks have found
+  // what they need.
   virtual void check(LoadedState& from) = 0;
-  virtual void load() {}  // after check(), when all is there
+  virtual void load() {}  // called after check(), when all targets are filled
 };
 
 }  // namespace muster

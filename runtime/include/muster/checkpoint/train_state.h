@@ -1,17 +1,20 @@
-// All that a training needs to go on as if it had never stopped: parameters, buffers, optimizer, position in
-// the data, random generators, and the order in which gradients are reduced.
+// Everything that a training needs to continue as if it had never stopped: parameters, buffers, optimizer,
+// position in the data, random generators, and the order in which gradients are reduced.
 //
 //   auto state = muster::TrainState(model, optimizer, loader);
-//   state.add("average", average);  // of the program's own; see add()
+//   state.add("average", average);  // the program's own objects; see add()
 //
-// or, of a pipeline, muster::TrainState(schedule, optimizer, loader).
+// or, for a pipeline, muster::TrainState(schedule, optimizer, loader).
 //
 // It refers to these objects, which must outlive it, and copies nothing until a Checkpointer asks. Everything
-// is kept by name, so a checkpoint does not depend on the order of parameters in the optimizer, nor on the
-// number of ranks. Parameters and optimizers are equal on all ranks that have them, which is compared; of
-// what is added, rank 0's counts; generators, and buffers that are not broadcast, are each rank's own. Not
-// saved, so to be set up by the program as in the run before: generators other than the default ones
-// (rand(), <random>). For one thread, the training thread.
+// is stored by name, so a checkpoint depends neither on the order of parameters in the optimizer nor on the
+// number of ranks.
+// - Parameters and optimizers must be equal on all ranks that have them; the ranks compare them.
+// - For objects that the program adds, rank 0's values count.
+// - Generators, and buffers that are not broadcast, are saved for each rank.
+// - Generators other than torch's default ones (rand(), <random>) are not saved: the program must set them up
+//   as in the run before.
+// For one thread, the training thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -39,7 +42,7 @@ namespace detail {
 using BucketNames = std::vector<std::vector<std::string>>;
 struct BucketOrderAccess {
   std::function<BucketNames()> get;
-  std::function<void(const BucketNames&)> check;  // throws what set would
+  std::function<void(const BucketNames&)> check;  // throws what `set` would throw
   std::function<void(const BucketNames&)> set;
 };
 
@@ -60,7 +63,7 @@ concept SavesItself = requires(Object& object, SavedState& to, LoadedState& from
   object.load(from);
 };
 
-// A PipelineSchedule.
+// True for a PipelineSchedule.
 template <class Schedule>
 concept HasStages = requires(Schedule& schedule) { schedule.stages().front().module(); };
 
@@ -80,31 +83,33 @@ class ObjectPart : public StatePart {
 class TrainState {
  public:
   // `model`: a DistributedDataParallel, a module, a module holder or a shared_ptr to a module. `optimizer`:
-  // one of torch's, or one that is a SavedOptimizer, over parameters of the model. std::invalid_argument if
-  // it is another, or has other parameters; std::logic_error if the loader is not in_order.
+  // one of torch's or a SavedOptimizer, over parameters of the model. Throws std::invalid_argument for
+  // another optimizer or other parameters, and std::logic_error if the loader is not in_order.
   template <class Model>
   TrainState(Model& model, torch::optim::Optimizer& optimizer, AnyDataLoader& loader)
       : TrainState(detail::module_of(model), optimizer, loader, has_own_buffers(model)) {
     add_bucket_order_of(model, "bucket_order");
   }
-  // All stages of this rank, as parts of the undivided model that they are, and the schedule's count of
-  // steps. `optimizer`: over schedule.parameters(). So any other cut of the model, and the whole model, can
-  // go on. Collective over the group of the stages; std::invalid_argument, on all its ranks, if their loaders
-  // read other samples than one another.
+  // All stages of this rank, as parts of the undivided model, and the schedule's count of steps. Any other
+  // cut of the model, and the undivided model, can resume from the checkpoint. `optimizer`: over
+  // schedule.parameters(). Collective over the group of the stages. Throws std::invalid_argument on all its
+  // ranks if their loaders read different samples.
   template <detail::HasStages Schedule>
   TrainState(Schedule& schedule, torch::optim::Optimizer& optimizer, AnyDataLoader& loader)
       : TrainState(modules_of(schedule), optimizer, loader) {
     require_same_samples(schedule.stages().front().group(), loader);
     add("schedule", schedule);
   }
-  // The generators alone, to which modules, optimizers and loaders are added by name: several of each.
+  // Only the generators; add modules, optimizers and loaders by name, as many as needed.
   TrainState();
   TrainState(TrainState&&) noexcept;
   ~TrainState();
 
-  // More to be saved and restored, under this name; std::invalid_argument if something else has it. A tensor
-  // is filled in place and keeps its shape and type; a vector gets the length that it had, and a text must be
-  // UTF-8. A scheduler (StepLR) gets back its count of steps, a ReduceLROnPlateauScheduler what it has seen.
+  // Adds an object to be saved and restored under this name. Throws std::invalid_argument if the name is
+  // taken.
+  // A tensor is filled in place and must keep its shape and type; a vector gets its saved length; text must
+  // be UTF-8. A scheduler (StepLR) gets back its count of steps, a ReduceLROnPlateauScheduler the metrics
+  // that it has seen.
   void add(const std::string& name, at::Tensor tensor);
   template <detail::SavedValue Value>
   void add(const std::string& name, Value& value) {
@@ -112,20 +117,20 @@ class TrainState {
   }
   void add(const std::string& name, torch::optim::LRScheduler& scheduler);
   void add(const std::string& name, torch::optim::ReduceLROnPlateauScheduler& scheduler);
-  // Another module, in the forms that a model may have: an average of the model, a teacher. Its name may have
-  // no dot; its shapes and types stay.
+  // Adds another module, in any form that a model may have: an average of the model, a teacher. Its name must
+  // not contain a dot; its shapes and types must not change.
   template <detail::IsModel Model>
   void add(const std::string& name, Model& model) {
     add_module(name, detail::module_of(model), has_own_buffers(model));
     add_bucket_order_of(model, "bucket_order." + name);
   }
 
-  // Another optimizer, over parameters of the modules that the state has by now; its name may have no dot.
+  // Adds another optimizer, over parameters of the modules added so far; its name must not contain a dot.
   void add(const std::string& name, torch::optim::Optimizer& optimizer);
   void add(const std::string& name, AnyDataLoader& loader);
-  // State of a kind of your own. An object with save(SavedState&) and load(LoadedState&), such as a gradient
-  // scaler: load() asks for tensors with fill() and takes values at once; it is called again, with another
-  // checkpoint, where the first one turns out to be damaged.
+  // Adds state of the program's own kind: an object with save(SavedState&) and load(LoadedState&), such as a
+  // gradient scaler. load() requests tensors with fill() and gets values at once. If a checkpoint turns out
+  // to be damaged, load() is called again with another one.
   void add(const std::string& name, std::unique_ptr<StatePart> part);
   template <detail::SavesItself Object>
     requires(!detail::IsModel<Object> && !std::derived_from<Object, torch::optim::Optimizer>)
@@ -153,7 +158,7 @@ class TrainState {
     return true;
   }
   void add_named(const std::string& name, std::unique_ptr<StatePart> part);
-  // Without a constraint, of which compilers make different names in a library.
+  // Without a constraint, because compilers would make different symbol names of it in a library.
   template <class Value>
   void add_value(const std::string& name, Value& value);
   void add_module(const std::string& name, torch::nn::Module& module, bool own_buffers);
@@ -169,8 +174,8 @@ class TrainState {
   }
 
   std::vector<std::unique_ptr<StatePart>> parts_;
-  std::set<std::string> names_;  // that add() was given
-  // With what stands before the names of their parameters in those of optimizers.
+  std::set<std::string> names_;  // names given to add()
+  // With the prefix of their parameters' names in the optimizers.
   std::vector<std::pair<std::string, torch::nn::Module*>> modules_;
 };
 
