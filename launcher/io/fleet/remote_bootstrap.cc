@@ -60,12 +60,18 @@ std::unique_ptr<HostAccess> make_access(const asio::any_io_executor& executor, c
 
 RemoteBootstrap::RemoteBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program,
                                  Calls calls)
+    : RemoteBootstrap(executor, std::move(plan), std::unique_ptr<HostAccess>(), calls) {
+  access_ = make_access(executor, plan_, std::move(agent_program));  // keeps a reference to plan_
+}
+
+RemoteBootstrap::RemoteBootstrap(const asio::any_io_executor& executor, Plan plan,
+                                 std::unique_ptr<HostAccess> access, Calls calls)
     : executor_(executor),
       tasks_(executor),
       last_tasks_(executor),
       plan_(std::move(plan)),
       calls_(calls),
-      access_(make_access(executor, plan_, std::move(agent_program))),
+      access_(std::move(access)),
       prepared_(executor, TimePoint::max()),
       time_(executor),
       sweep_alarm_(time_.make_alarm([this] { perform(sweeps_.on_time(time_.now())); })) {}

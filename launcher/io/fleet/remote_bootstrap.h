@@ -41,6 +41,9 @@ class RemoteBootstrap final : public Bootstrap {
   // copy to hosts or to mount into containers.
   RemoteBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program,
                   Calls calls = Calls::kLater);
+  // Reaches the nodes through `access`; tests use a fake.
+  RemoteBootstrap(const asio::any_io_executor& executor, Plan plan, std::unique_ptr<HostAccess> access,
+                  Calls calls = Calls::kLater);
 
   void listen(Listener& listener) override { listener_ = &listener; }
   void start(AgentId agent) override;
