@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from cpp_source import code_of
 
-TYPE = re.compile(r"(?:template\s*<.*?>\s*(?:requires\b[^{;]*?)?)?(?P<kind>class|struct|union|enum(?:\s+class)?)\s+(?:\[\[[^\]]*\]\]\s*)?(?P<name>\w+)", re.DOTALL)
+TYPE = re.compile(r"(?:template\s*<.*?>\s*(?:requires\b[^{;]*?)?)?(?P<kind>class|struct|union|enum(?:\s+class)?)\s+"
+                  r"(?:\[\[[^\]]*\]\]\s*)?(?P<name>\w+)", re.DOTALL)
 NAMESPACE = re.compile(r"(?:inline\s+)?namespace\s*([\w:]*)\s*\{")
 ACCESS = re.compile(r"(public|private|protected)\s*:(?!:)")
 SKIPPED = re.compile(r"(?:template\s*<.*?>\s*)?(?:friend|static_assert|extern template)\b", re.DOTALL)
@@ -69,14 +70,15 @@ def end_of(code, start, end):
 
 
 def name_of(code):
-    """What the declaration declares: the word before the parameters, the value or the end."""
+    """The declared name: the word before the parameters, the value or the end."""
     code = re.sub(r"\[\[[^\]]*\]\]", "", code)
     code = re.sub(r"^\s*template\s*<[^()]*?>\s*(?=[A-Za-z])", "", code)
     if constraint := re.match(r"requires\s*\(", code):
         code = code[closing(code, constraint.end() - 1):]
     elif code.startswith("requires"):
         code = code.partition("\n")[2]
-    match = re.match(r"TORCH_MODULE\((\w+)", code) or re.match(r"using\s+(\w+)", code) or re.search(r"(operator\s*[^\s\w(]+|operator \w+|~?\w+)\s*(?=\()", code) or re.search(r"(\w+)\s*(?=[={;\[]|$)", code)
+    match = (re.match(r"TORCH_MODULE\((\w+)", code) or re.match(r"using\s+(\w+)", code)
+             or re.search(r"(operator\s*[^\s\w(]+|operator \w+|~?\w+)\s*(?=\()", code) or re.search(r"(\w+)\s*(?=[={;\[]|$)", code))
     return match.group(1) if match else ""
 
 
@@ -102,7 +104,7 @@ def comment_behind(text, end, indent):
 
 
 def declarations(text, start=0, end=None, access="public"):
-    """What is declared between two places of a header; namespaces are entered."""
+    """The declarations between two places of a header, including those in namespaces."""
     code, place, found = code_of(text), start, []
     end, last = len(text) if end is None else end, start
     while (place := place + re.match(r"[\s;]*", code[place:end]).end()) < end:

@@ -46,7 +46,7 @@ def page_of(target, headers):
 
 
 def with_links_to_pages(path, text, headers, linked):
-    """The document with links that lead to pages; `linked` gets what else needs one."""
+    """The document with links that lead to pages of the site. Adds the sources and folders that it links to to `linked`."""
     here, end, parts = os.path.dirname(path), 0, []
     for place, target in links_of(text):
         name, _, anchor = target.partition("#")

@@ -20,7 +20,7 @@ if(NOT ready)
   message(FATAL_ERROR "the ranks were not started warm: ${agent_log}")
 endif()
 
-# With the documents' commands cmake and the launcher find by these variables what the command above was given.
+# The documents' commands give cmake and launch no options. These variables stand in for the options of the commands above.
 set(ENV{CXX} ${CXX})
 set(ENV{CMAKE_GENERATOR} Ninja)
 set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} "${CACHE}")
@@ -28,7 +28,7 @@ set(ENV{CMAKE_PREFIX_PATH} ${SCRATCH}/prefix)
 set(ENV{MUSTER_TORCH_DIR} "${TORCH}")
 if(TORCH_PYTHON)
   set(ENV{PYTHON_EXEC} ${TORCH_PYTHON})
-  run(${PYTHON} -B ${RUN_PAGES} --where torch --bin ${SCRATCH}/prefix/bin --seconds 250 ${PAGES})
+  run(${PYTHON} -B ${RUN_PAGES} --where torch --bin ${SCRATCH}/prefix/bin --seconds 400 ${PAGES})
 endif()
 
 # Another LibTorch than the one of the build is refused: by find_package(Muster), and by a program that has loaded it.
