@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <fmt/core.h>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,13 +17,40 @@
 
 #include "agent/core/output/flow.h"
 #include "agent/core/output/lines.h"
-#include "agent/io/output/log_order.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/net/asio.h"
 #include "common/net/log_writer.h"
 
 namespace muster::agent {
+
+// Records in which order a rank wrote to its two streams, in order.log next to their files: a line `STREAM
+// BYTES` for each run of bytes that was followed by bytes of the other stream; none for the last run. The two
+// files can then be merged again. A rank that writes to only one stream has no such file. Shared by the
+// rank's two outputs; one thread.
+class LogOrder {
+ public:
+  LogOrder(net::LogWriter& writer, const std::string& rank_directory)
+      // The streams' own files report errors of the disk.
+      : file_(writer.add(std::make_unique<net::LogParts>(rank_directory + "/order.log", UniqueFd(), nullptr),
+                         [](const std::string&) {})) {}
+
+  const std::shared_ptr<net::LogWriter::File>& file() const { return file_; }
+  // The caller writes these bytes to the stream's own file next.
+  void add(int stream, std::size_t bytes) {
+    if (stream != stream_ && bytes_ > 0) {
+      file_->put(fmt::format("{} {}\n", stream_, bytes_));
+      bytes_ = 0;
+    }
+    stream_ = stream;
+    bytes_ += bytes;
+  }
+
+ private:
+  std::shared_ptr<net::LogWriter::File> file_;
+  int stream_ = 0;
+  std::size_t bytes_ = 0;  // of the newest run
+};
 
 class Output : public std::enable_shared_from_this<Output> {
  public:

@@ -2,17 +2,27 @@
 
 #include <algorithm>
 #include <boost/asio/steady_timer.hpp>
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 #include <sys/wait.h>
 #include <utility>
 
 #include "agent/io/readable.h"
 #include "agent/io/signals.h"
-#include "agent/io/workers/python_module.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/machine.h"
 #include "common/base/process.h"
+
+// A zip file; agent/CMakeLists.txt makes it.
+extern const unsigned char muster_python_module[];
+extern const std::size_t muster_python_module_size;
 
 namespace muster::agent {
 
@@ -20,6 +30,19 @@ namespace {
 
 // How often to try again to reap a worker that a debugger has not let go yet.
 constexpr std::chrono::milliseconds kDebuggerPause{20};
+
+// Writes the Python module `muster` (python/), which the agent contains, into the directory: workers can
+// import it wherever the agent was delivered, without an installation. Python imports from the file as from a
+// folder. Returns its path, to be appended to PYTHONPATH.
+Expected<std::string> write_python_module(const std::string& directory) {
+  const std::string path = directory + "/python.zip";
+  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file) return system_failure("cannot make " + path, errno);
+  const std::string_view bytes(reinterpret_cast<const char*>(muster_python_module),
+                               muster_python_module_size);
+  if (Status written = write_all(file.get(), bytes, path); !written) return std::unexpected(written.error());
+  return path;
+}
 
 }  // namespace
 
