@@ -143,10 +143,11 @@ def declaration(text, code, places, follows):
 
 
 def as_prose(comment):
-    """A comment as Markdown: text, and examples, which are indented by two spaces or more."""
-    blocks, code = [], None
+    """A comment as Markdown: text, and examples, which are indented by two spaces or more. Lists stay lists."""
+    blocks, code, in_list = [], None, False
     for line in comment.splitlines():
-        is_code = line.startswith("  ") and line.strip() != ""
+        in_list = line.startswith("- ") or (in_list and line.startswith("  "))
+        is_code = line.startswith("  ") and line.strip() != "" and not in_list
         if code is None or (is_code != code and line.strip()):
             code = is_code
             blocks.append((code, []))

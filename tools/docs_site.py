@@ -134,7 +134,7 @@ def pages():
     for name in filter(DOCUMENT.fullmatch, files):
         found[name] = as_python_markdown(with_links_to_pages(name, (ROOT / name).read_text(), headers, linked))
     for name in headers:
-        found[api_page(name)] = api_pages.page_of(name.removeprefix(HEADERS), (ROOT / name).read_text())
+        found[api_page(name)] = as_python_markdown(api_pages.page_of(name.removeprefix(HEADERS), (ROOT / name).read_text()))
     for name in sorted(linked):
         found.setdefault(page_of(name, headers), source_page(name, files))
     return found

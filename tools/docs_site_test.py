@@ -38,6 +38,8 @@ struct CounterOptions {
 class Counter {
  public:
   // One more. std::logic_error at the end.
+  // - by: how much,
+  //   in steps
   template <class Number>
     requires(sizeof(Number) > 1)
   void add(Number by) {
@@ -72,7 +74,7 @@ class ApiPages(unittest.TestCase):
                       "Not more than this.\n\n```cpp\nstd::string most{};\n```\n\n```cpp\nenum class Kind { kUp, kDown };\n```\n", self.page)
 
     def test_functions_have_no_bodies(self):
-        self.assertIn("One more. `std::logic_error` at the end.\n\n```cpp\ntemplate <class Number>\n  requires(sizeof(Number) > 1)\nvoid add(Number by);\n"
+        self.assertIn("One more. `std::logic_error` at the end.\n- by: how much,\n  in steps\n\n```cpp\ntemplate <class Number>\n  requires(sizeof(Number) > 1)\nvoid add(Number by);\n"
                       "explicit Counter(int from);\nint value() const;  // so far\n```", self.page)
 
     def test_functions_without_a_comment_between_them_share_a_heading(self):
