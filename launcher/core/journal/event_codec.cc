@@ -17,7 +17,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentId, node, incarnation)
 
 }  // namespace muster
 
-// An Error is always one.
+// AttemptDenied has no default value, because an Error is never empty.
 template <>
 struct nlohmann::adl_serializer<muster::launcher::AttemptDenied> {
   static void to_json(json& out, const muster::launcher::AttemptDenied& denied) {

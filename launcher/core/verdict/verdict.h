@@ -75,7 +75,7 @@ struct Unkillable {
 struct AttemptFacts {
   std::int32_t world_size = 0;
   std::optional<TimePoint>
-      started;  // when the job told the agents to start the workers, then corrected by their answers
+      started;  // when the workers were started: the command to the agents, then their newest answer
   bool refused_by_node = false;  // a node refused the attempt, and therefore counts as lost
   std::vector<WorkerEnd> ends;
   std::map<Rank, std::int64_t> steps;  // the newest step of each rank

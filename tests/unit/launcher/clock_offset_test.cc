@@ -37,7 +37,7 @@ TEST(ClockOffset, ForgetsWhatWasMeasuredMinutesAgoSinceClocksDrift) {
   EXPECT_LT(std::abs(error_ns), std::chrono::nanoseconds(7ms).count());
 }
 
-TEST(ClockOffset, KeepsTheBestOfThePeriodBeforeUntilThereIsABetterOne) {
+TEST(ClockOffset, KeepsThePreviousPeriodsBestUntilThereIsABetterOne) {
   ClockOffset offset;
   offset.on(answer(kOffsetStart, 2ms, 5s), kOffsetStart);
   const TimePoint later = kOffsetStart + ClockOffset::kPeriod;
@@ -45,7 +45,7 @@ TEST(ClockOffset, KeepsTheBestOfThePeriodBeforeUntilThereIsABetterOne) {
   EXPECT_EQ(offset.here(to_ns(later + 5s), later + 1s), to_ns(later - 1ms));
 }
 
-TEST(ClockOffset, GivesTheBestAnswerEveryNowAndThenLessAndLessOften) {
+TEST(ClockOffset, ReturnsTheBestAnswerAtGrowingIntervals) {
   ClockOffset offset;
   EXPECT_EQ(offset.take_answer(kOffsetStart), std::nullopt);
   std::vector<std::int64_t> at_seconds, round_trips_ms;
@@ -62,7 +62,7 @@ TEST(ClockOffset, GivesTheBestAnswerEveryNowAndThenLessAndLessOften) {
   EXPECT_EQ(round_trips_ms, (std::vector<std::int64_t>{2, 2, 8, 2, 2, 2, 2}));
 }
 
-TEST(ClockOffset, AnyNumbersOfAPeerLeadToATimeThatIsNotInTheFuture) {
+TEST(ClockOffset, NeverReturnsATimeInTheFutureForAnyNumbersOfAPeer) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
   for (const std::int64_t at : {kMost, kLeast, std::int64_t{0}}) {

@@ -55,7 +55,7 @@ TEST_F(CommandLine, TakesTheProgramOfTheCommandLineFirst) {
   EXPECT_TRUE(read->json);
 }
 
-TEST_F(CommandLine, SaysInOneLineWhatIsWrongWhateverTheFileHolds) {
+TEST_F(CommandLine, ReportsAnyErrorInTheFileInOneLine) {
   for (const char* text : {"\"no\\ndes\": 2\n", "nodes: \"2\\n3\"\n", "role: \"\\\x01\"\n"}) {
     write(text);
     const std::string said = error({"--config", "job.yaml", "x"});
@@ -64,7 +64,7 @@ TEST_F(CommandLine, SaysInOneLineWhatIsWrongWhateverTheFileHolds) {
   }
 }
 
-TEST_F(CommandLine, NamesFileLineAndKeyOfWhatIsWrong) {
+TEST_F(CommandLine, NamesFileLineAndKeyOfAnError) {
   write("nodes: 2\nndoes: 3\n");
   EXPECT_THAT(error({"--config", "job.yaml", "x"}),
               HasSubstr("job.yaml line 2: ndoes: not a flag of launch: did you mean --nodes?"));
@@ -117,7 +117,7 @@ TEST_F(CommandLine, WantsTheFilesProgramAsAListAndShowsIt) {
   EXPECT_THAT(error({"--config", "job.yaml"}), HasSubstr("program: is a list of words: write `program: ["));
 }
 
-TEST_F(CommandLine, RefusesWhatStandsTwiceInTheFile) {
+TEST_F(CommandLine, RefusesDuplicateKeysInTheFile) {
   const std::pair<const char*, const char*> twice[] = {
       {"nodes: 1\ngrace: 2\nnodes: 3\n", "job.yaml line 3: nodes: already given in line 1"},
       {"gpus-per-node: 1\ngpus_per_node: 1\n", "line 2: gpus-per-node: already given in line 1"},
@@ -143,7 +143,7 @@ TEST_F(CommandLine, ShowsTheLineOfTheFileWhoseIndentIsWrong) {
   }
 }
 
-TEST_F(CommandLine, QuotesNoLineOfTheFileWhereNothingStands) {
+TEST_F(CommandLine, DoesNotQuoteAnEmptyLineOfTheFile) {
   write("nodes: [1,\n");
   EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr("job.yaml line 2: end of sequence"));
 }
@@ -157,7 +157,7 @@ TEST_F(CommandLine, TakesTheLastOfARepeatedFlagAndAllOfEnv) {
   EXPECT_TRUE(read->json);
 }
 
-TEST_F(CommandLine, KeepsOddValuesAsTheyAre) {
+TEST_F(CommandLine, KeepsOddValuesUnchanged) {
   const auto read = options({"--env", "A=[1,2]", "--env=B=", "--env", "C=--x", "train"});
   ASSERT_TRUE(read) << read.error().message();
   EXPECT_EQ(read->added, (std::map<std::string, std::string>{{"A", "[1,2]"}, {"B", ""}, {"C", "--x"}}));

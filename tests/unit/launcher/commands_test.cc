@@ -113,7 +113,7 @@ TEST(Help, AnswersATopicThatDoesNotExist) {
   EXPECT_EQ(help_on("weather").error().message(), "weather: not a help topic: `launch help` lists them");
 }
 
-TEST(Commands, KeepTheWordsOfThoseToCome) {
+TEST(Commands, ReserveTheNamesOfFutureCommands) {
   for (const char* word : {"attach", "key", "agent", "k8s", "slurm", "simulate", "sweep", "ui"}) {
     EXPECT_TRUE(is_future_command(word)) << word;
     EXPECT_EQ(find_command(word), nullptr) << word;

@@ -147,7 +147,7 @@ TEST(ContainerOptions, RefuseWrongValuesInOneLine) {
   }
 }
 
-TEST(ContainerOptions, RefuseFlagsOfContainersWithoutAnImage) {
+TEST(ContainerOptions, RefuseContainerFlagsWithoutAnImage) {
   for (const auto& [name, value] : Flags{{"pull", "always"},
                                          {"mount", "/a:/a"},
                                          {"shm-size", "1G"},
@@ -180,7 +180,7 @@ TEST(ContainerOptions, RefuseWhatContradictsContainers) {
   EXPECT_EQ(with_image({{"hosts", "a"}, {"exec", "env"}})->remote.bootstrap, BootstrapKind::kExec);
 }
 
-TEST(ContainerOptions, PassOnWhatIsNotOfThisMachinesFiles) {
+TEST(ContainerOptions, PassOnVariablesThatAreNotPathsOfThisMachine) {
   const auto plan = plan_with_image({{"nodes", "2"}, {"gpus-per-node", "2"}});
   ASSERT_TRUE(plan) << plan.error().message();
   EXPECT_THAT(plan->job.inherited, Contains(Key("NCCL_DEBUG")));
@@ -214,7 +214,7 @@ TEST(ContainerPlan, MountsTheJobsOwnDirectoriesUnlessTheirPlacesAreTaken) {
   EXPECT_THAT(with_own_directories({}, {"/a", "", "/a"}), ElementsAre(Mount{"/a", "/a", false}));
 }
 
-TEST(ContainerPlan, ShowsWhatContainersAreGiven) {
+TEST(ContainerPlan, ShowsTheContainersOptions) {
   const auto plan = plan_with_image({{"log-dir", "/logs"},
                                      {"nodes", "2"},
                                      {"memory", "2G"},
@@ -252,7 +252,7 @@ TEST(ContainerPlan, SharesTheMachinesCoresAmongAllWorkers) {
       << "the GPUs of another machine are unknown here";
 }
 
-TEST(ContainerPlan, IsRefusedWhereTheWorkingDirectoryIsTheRoot) {
+TEST(ContainerPlan, RefusesTheRootAsWorkingDirectory) {
   Surroundings root = kQuay;
   root.working_directory = "/";
   const auto plan = plan_with_image({{"log-dir", "/logs"}}, root);
@@ -262,7 +262,7 @@ TEST(ContainerPlan, IsRefusedWhereTheWorkingDirectoryIsTheRoot) {
 }
 
 // On other hosts the value becomes a word of `docker run` in a script that any shell may read.
-TEST(ContainerPlan, OfOtherHostsRefusesWhatTheirShellsWouldReadOtherwise) {
+TEST(ContainerPlan, RefusesValuesThatAHostsShellWouldChange) {
   const auto refused = [](Flags values, const std::string& directory = "/work") {
     Surroundings here = kQuay;
     here.working_directory = directory;

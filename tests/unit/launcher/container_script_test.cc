@@ -101,7 +101,7 @@ TEST_F(ContainerScript, StartsAContainerWithTheAgentAndItsArguments) {
       << "a directory is mounted only where it is";
 }
 
-TEST_F(ContainerScript, GivesWhatTheFlagsSay) {
+TEST_F(ContainerScript, PassesTheFlagsToDocker) {
   ContainerOptions& container = plan_.remote.container;
   container.shm_bytes = 1 << 20;
   container.memory_bytes = 1 << 28;
@@ -131,7 +131,7 @@ TEST_F(ContainerScript, RemovesTheNodesEarlierContainerBeforeALaterStart) {
   EXPECT_THAT(all[1], Contains("--label=muster.incarnation=2"));
 }
 
-TEST_F(ContainerScript, OfAHostWithoutTheAgentStartsNothing) {
+TEST_F(ContainerScript, StartsNothingOnAHostWithoutTheAgent) {
   const AgentPlace absent{
       .path = "", .digest = std::string(64, 'a'), .module = "lib/muster/libmuster_tls.so"};
   EXPECT_THAT(heard(start(1, absent)), StartsWith("muster-agent absent "));
@@ -155,7 +155,7 @@ TEST_F(ContainerScript, KillsTheContainerOfThisIncarnationOnly) {
       << "another container runs by now";
 }
 
-TEST_F(ContainerScript, MountsAnAgentThatWasDeliveredFromWhereItLies) {
+TEST_F(ContainerScript, MountsADeliveredAgentFromItsDirectory) {
   const AgentPlace delivered{
       .path = "", .digest = std::string(64, 'a'), .module = "lib/muster/libmuster_tls.so"};
   const std::string script = start(1, delivered);

@@ -29,7 +29,7 @@ Json body_of(ContainerOptions container, int node = 1) {
                                     {"--stdio", "--node", "1"}, kMachine));
 }
 
-TEST(ContainerBody, IsAContainerThatCanGainNothingAndGoesWithItsAgent) {
+TEST(ContainerBody, GainsNoPrivilegesAndEndsWithItsAgent) {
   const Json body = body_of({.mounts = {{"/work", "/work", false}, {"data", "/data", true}}});
   EXPECT_EQ(body["Image"], "debian:12");
   EXPECT_EQ(body["User"], "1000:100");
@@ -91,7 +91,7 @@ TEST(ContainerBody, AsksForTheGpusOfItsNode) {
   EXPECT_FALSE(request("2", 0)[0].contains("Count"));
 }
 
-TEST(ContainerBody, IsInTheNetworkThatIsNamed) {
+TEST(ContainerBody, IsInTheGivenNetwork) {
   const Json given = body_of({.network = "lab"});
   EXPECT_EQ(given["HostConfig"]["NetworkMode"], "lab");
   EXPECT_EQ(given["Hostname"], "node1");
@@ -161,7 +161,7 @@ TEST(ContainerNetwork, IsTheJobsOwn) {
   EXPECT_EQ(container_name(plan_of({}), NodeId(2)), "muster-j1-2");
 }
 
-TEST(ContainerNetwork, OfASingleContainerIsTheEngines) {
+TEST(ContainerNetwork, IsTheEnginesForASingleContainer) {
   ContainerSurroundings here = kMachine;
   here.has_bridge = true;
   EXPECT_EQ(network_of(plan_of({}), here), "muster-j1");
@@ -191,12 +191,12 @@ TEST(LauncherLabel, NamesTheLauncherAgain) {
     EXPECT_FALSE(parse_launcher_label(other)) << other;
 }
 
-TEST(LabelFilter, IsTheApisInAnAddress) {
+TEST(LabelFilter, IsPercentEncodedForTheApi) {
   EXPECT_EQ(label_filter({"muster.job=a b"}), "%7B%22label%22%3A%5B%22muster.job%3Da%20b%22%5D%7D");
   EXPECT_EQ(percent_encoded("aZ09-._~/?&\xff"), "aZ09-._~%2F%3F%26%FF");
 }
 
-TEST(ContainerAdvice, SaysWhatToDoAboutWhatEnginesSay) {
+TEST(ContainerAdvice, AnswersTheMessagesOfEngines) {
   const std::vector<std::pair<const char*, const char*>> cases = {
       {R"(could not select device driver "" with capabilities: [[gpu]])", "NVIDIA Container Toolkit"},
       {"error setting rlimits for ready process: error setting rlimit type 8: operation not permitted",

@@ -62,7 +62,7 @@ class ControlPortTest : public testing::Test {
   std::vector<AgentId> callers_;
 };
 
-TEST_F(ControlPortTest, AdmitsWhomItInvited) {
+TEST_F(ControlPortTest, AdmitsInvitedAgents) {
   const auto invitation = invite(kFirst);
   EXPECT_EQ(invitation.identity, "job/default/3/1");
   EXPECT_TRUE(admits(invitation));
@@ -82,7 +82,7 @@ TEST_F(ControlPortTest, AKeyOfAnEarlierIncarnationIsRefused) {
   EXPECT_EQ(callers_.at(0), kSecond);
 }
 
-TEST_F(ControlPortTest, NobodyIsAdmittedByTheKeyOfAnotherNode) {
+TEST_F(ControlPortTest, RefusesTheKeyOfAnotherNode) {
   const auto invitation = invite(kFirst);
   const auto other = invite({NodeId(4), Incarnation(1)});
   EXPECT_FALSE(admits(other.identity, invitation.key));

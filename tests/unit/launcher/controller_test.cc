@@ -33,7 +33,7 @@ TEST_F(ControllerTest, AnAgentSpeaksForItsOwnRanksOnly) {
   EXPECT_EQ(controller->ranks().find(Rank(2))->pid, 0);
 }
 
-TEST_F(ControllerTest, AStepThatTookForEverIsNotAddedUp) {
+TEST_F(ControllerTest, LimitsTheTimeOfAnEndlessStep) {
   run();
   for (int step = 1; step <= 200; ++step) {
     for (int rank = 0; rank < 4; ++rank) {
@@ -47,7 +47,7 @@ TEST_F(ControllerTest, AStepThatTookForEverIsNotAddedUp) {
   EXPECT_EQ(job.history().back().stragglers[0].rank, Rank(0));
 }
 
-TEST_F(ControllerTest, TheChangedPaceOfARankThatNoAttemptHasIsNotTold) {
+TEST_F(ControllerTest, IgnoresTheChangedPaceOfAnUnknownRank) {
   happen(PaceChanged{Rank(0), true, 9ms, 3ms, 7});
   EXPECT_TRUE(last.empty()) << "no attempt has begun";
   run();
@@ -59,7 +59,7 @@ TEST_F(ControllerTest, TheChangedPaceOfARankThatNoAttemptHasIsNotTold) {
   EXPECT_THAT(told(), HasSubstr("rank 3 (node1) is slower"));
 }
 
-TEST_F(ControllerTest, AStepBelowZeroIsNone) {
+TEST_F(ControllerTest, IgnoresNegativeSteps) {
   run();
   reported(0, "step", 3);
   worker_exits(2, 3);
@@ -75,7 +75,7 @@ TEST_F(ControllerTest, AStepBelowZeroIsNone) {
   EXPECT_EQ(controller->ranks().find(Rank(0))->resumed_step, std::nullopt);
 }
 
-TEST_F(ControllerTest, WhatAReplacedAgentSaysChangesNothing) {
+TEST_F(ControllerTest, IgnoresMessagesOfAReplacedAgent) {
   run();
   const AgentId old = agent(1);
   end_agent(1, "its agent was killed by SIGKILL");
@@ -98,7 +98,7 @@ TEST_F(ControllerTest, AnAnswerToAnotherQuestionChangesNothing) {
   EXPECT_EQ(job.phase(), Phase::kPreparing);
 }
 
-TEST_F(ControllerTest, AnAttemptThatBeganTooLateIsTheOneThatTheNextComesAfter) {
+TEST_F(ControllerTest, TheNextAttemptFollowsOneThatBeganTooLate) {
   gather();
   end_agent(0, "died");
   happen(AttemptBegun{Attempt(4), std::nullopt});
@@ -111,7 +111,7 @@ TEST_F(ControllerTest, AnAttemptThatBeganTooLateIsTheOneThatTheNextComesAfter) {
   EXPECT_TRUE(decided<BeginAttempt>()[0].take_over);
 }
 
-TEST_F(ControllerTest, TheAnswerToABeginningThatWasCutShortServesTheNext) {
+TEST_F(ControllerTest, ReusesTheAnswerToAnInterruptedBeginning) {
   gather();
   end_agent(0, "died");
   happen(LeftoversSeen{});
@@ -140,7 +140,7 @@ TEST_F(ControllerTest, AJobWithoutACheckpointDirectoryCountsItsAttemptsByItself)
   EXPECT_EQ(attempts["attempt_begun"], Attempt(2));
 }
 
-TEST_F(ControllerTest, OutputIsASignOfLifeAndNoMoreEventsThanThatNeeds) {
+TEST_F(ControllerTest, OutputIsASignOfLifeWithFewEvents) {
   run();
   int applied = 0;
   controller->set_witness(
@@ -193,7 +193,7 @@ TEST_F(ControllerTest, TenThousandNodesGoThroughAnAttempt) {
   EXPECT_EQ(job.verdict().exit_code, 0);
 }
 
-TEST(Refusal, IsDecidedByWhatTheLineageSays) {
+TEST(Refusal, FollowsFromTheLineagesAnswer) {
   using By = AttemptDenied::By;
   const auto refusal = [](By by, ErrorCode code) {
     return refusal_of({by, Error(code, "attempt 7 of job x"), Question()});

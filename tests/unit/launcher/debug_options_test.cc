@@ -59,7 +59,7 @@ TEST(DebugOptions, WrappersAreSplitIntoWordsForRanksRangesOrAll) {
             "0-2147483647: nice|-n|5;1-1: env|A=b:c;");
 }
 
-TEST(DebugOptions, AWrapperThatIsNoneIsRefused) {
+TEST(DebugOptions, RefusesMalformedWrappers) {
   EXPECT_EQ(refusal_of({{"wrap", "2-4:gdb"}}), "--wrap: 4 is not a rank of this job: give 0 to 3");
   EXPECT_EQ(refusal_of({{"wrap", "x:gdb"}}), "--wrap: x is not a list of numbers: give them as 0,4-7");
   for (const char* text : {"gdb --args", ":gdb", ""})

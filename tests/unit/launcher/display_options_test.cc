@@ -25,7 +25,7 @@ TEST(DisplayOptions, DoNotFoldAndNotFold) {
   EXPECT_EQ(both.error().message(), "--fold and --no-fold exclude each other: give one of them");
 }
 
-TEST(DisplayOptions, DoNotFoldLinesThatBeginAsTheUserWants) {
+TEST(DisplayOptions, DoNotFoldLinesWithAPrefixOfTheUser) {
   Settings settings{{"log-line-prefix-template", {"--log-line-prefix-template", {"[${rank}]"}}}};
   EXPECT_EQ(make_display_options(settings)->line_prefix, "[${rank}]");
   EXPECT_EQ(make_display_options(settings)->fold, false);

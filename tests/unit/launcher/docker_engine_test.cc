@@ -96,7 +96,7 @@ class FakeEngine : public testing::Test {
   std::vector<UnixSocket> held_;
 };
 
-TEST_F(FakeEngine, IsSpokenToByAnApiThatBothKnow) {
+TEST_F(FakeEngine, UsesAnApiVersionThatBothSupport) {
   answer([](const std::string& request) {
     return request.contains("/_ping") ? http("OK", "200 OK\r\nApi-Version: 1.41") : http("{}");
   });
@@ -104,7 +104,7 @@ TEST_F(FakeEngine, IsSpokenToByAnApiThatBothKnow) {
   EXPECT_THAT(requests_, ElementsAre("GET /_ping HTTP/1.1", "GET /v1.41/info HTTP/1.1"));
 }
 
-TEST_F(FakeEngine, ThatIsNewerIsSpokenToAsTheNewestThatIsKnown) {
+TEST_F(FakeEngine, UsesTheNewestKnownApiWithANewerEngine) {
   answer([](const std::string& request) {
     return request.contains("/_ping") ? http("OK", "200 OK\r\nApi-Version: 1.99") : http("{}");
   });
@@ -112,23 +112,23 @@ TEST_F(FakeEngine, ThatIsNewerIsSpokenToAsTheNewestThatIsKnown) {
   EXPECT_EQ(requests_.back(), "GET /v1.47/info HTTP/1.1");
 }
 
-TEST_F(FakeEngine, ThatIsTooOldIsNamed) {
+TEST_F(FakeEngine, ReportsAnEngineThatIsTooOld) {
   answer([](const std::string&) { return http("OK", "200 OK\r\nApi-Version: 1.39"); });
   EXPECT_EQ(
       refused(ErrorCode::kUnavailable),
       fmt::format("the Docker engine at {} speaks API 1.39, older than 1.40: install a newer one", path()));
 }
 
-TEST_F(FakeEngine, ThatIsNoneIsNamed) {
+TEST_F(FakeEngine, ReportsAServerThatIsNotAnEngine) {
   EXPECT_THAT(refused(ErrorCode::kUnavailable), HasSubstr("no Docker engine answers at " + path()));
 }
 
-TEST_F(FakeEngine, ThatSpeaksSomethingElseIsNamed) {
+TEST_F(FakeEngine, ReportsAServerThatDoesNotSpeakHttp) {
   answer([](const std::string&) { return "SSH-2.0-OpenSSH_9.2\r\n\r\n"; });
   EXPECT_THAT(refused(ErrorCode::kCorrupt), HasSubstr(path() + " does not speak HTTP: "));
 }
 
-TEST_F(FakeEngine, ThatBreaksOffHasGoneAway) {
+TEST_F(FakeEngine, ReportsAConnectionThatBreaks) {
   for (const char* bytes :
        {"", "HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"}) {
@@ -139,7 +139,7 @@ TEST_F(FakeEngine, ThatBreaksOffHasGoneAway) {
   }
 }
 
-TEST_F(FakeEngine, ThatDoesNotAnswerIsGivenUp) {
+TEST_F(FakeEngine, GivesUpWithoutAnAnswer) {
   answer([](const std::string&) { return std::nullopt; });
   const auto answer = asked(std::chrono::milliseconds(20));
   ASSERT_FALSE(answer);
@@ -147,7 +147,7 @@ TEST_F(FakeEngine, ThatDoesNotAnswerIsGivenUp) {
   EXPECT_EQ(answer.error().message(), fmt::format("the Docker engine at {} does not answer", path()));
 }
 
-TEST_F(FakeEngine, TellsItsErrorsByAMessage) {
+TEST_F(FakeEngine, PassesOnErrorMessages) {
   answer_after_ping(http(R"({"message":"no such\nthing"})", "404 Not Found"));
   const auto answer = asked();
   ASSERT_TRUE(answer);
@@ -159,7 +159,7 @@ TEST_F(FakeEngine, TellsItsErrorsByAMessage) {
   EXPECT_EQ((DockerEngine::Answer{.status = 500, .body = "plain"}).message(), "plain");
 }
 
-TEST_F(FakeEngine, SendsLinesThatAreHandedOnWhole) {
+TEST_F(FakeEngine, PassesOnWholeLines) {
   answer_after_ping(
       "HTTP/1.1 200 OK\r\nTransfer-Encoding: "
       "chunked\r\n\r\n4\r\none\n\r\n2\r\ntw\r\n5\r\no\nend\r\n0\r\n\r\n");
@@ -170,7 +170,7 @@ TEST_F(FakeEngine, SendsLinesThatAreHandedOnWhole) {
   EXPECT_EQ(answer->body, "end");
 }
 
-TEST(DockerSocket, IsTheOneThatTheEnvironmentNames) {
+TEST(DockerSocket, ComesFromTheEnvironment) {
   EXPECT_EQ(docker_socket(nullptr).value(), "/var/run/docker.sock");
   EXPECT_EQ(docker_socket("").value(), "/var/run/docker.sock");
   EXPECT_EQ(docker_socket("unix:///run/mine.sock").value(), "/run/mine.sock");

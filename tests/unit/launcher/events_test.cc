@@ -23,7 +23,7 @@ TEST(Events, AreOneLineOfJsonEach) {
   EXPECT_DOUBLE_EQ(json.at("time"), 1763742345.125);
 }
 
-TEST(Events, LeaveOutWhatTheyDoNotSay) {
+TEST(Events, LeaveOutEmptyFields) {
   EXPECT_EQ(event_line({.event = "job_ended"}, 1.5), "{\"time\":1.5,\"event\":\"job_ended\"}\n");
 }
 
@@ -38,7 +38,7 @@ TEST(Events, SayHowManyWorkersOfANodeHaveStarted) {
       "{\"time\":1.5,\"event\":\"workers_started\",\"rank\":2,\"node\":1,\"workers\":2}\n");
 }
 
-TEST(Events, OfATracedJobSayWhenByTheLaunchersClock) {
+TEST(Events, HaveTheLaunchersClockInATracedJob) {
   EXPECT_EQ(event_line({.event = "job_ended"}, 1.5, TimePoint(std::chrono::nanoseconds(77))),
             "{\"time\":1.5,\"event\":\"job_ended\",\"monotonic_ns\":77}\n");
   EXPECT_EQ(clock_line(NodeId(1), "h2", {.round_trip_ns = 3, .offset_ns = -4, .at_ns = 5}, 1.5),

@@ -261,7 +261,7 @@ OSError: [Errno 9] Bad file descriptor
 };
 INSTANTIATE_TEST_SUITE_P(None, ExceptionText, testing::ValuesIn(kNone));
 
-TEST(ExceptionTexts, KeepsTheRealOneWhereAnotherWasIgnoredAfterIt) {
+TEST(ExceptionTexts, KeepsTheRealExceptionBeforeAnIgnoredOne) {
   EXPECT_EQ(found(R"(Traceback (most recent call last):
   File "t.py", line 3, in <module>
     f()

@@ -52,7 +52,7 @@ TEST(Findings, JudgeSharedMemoryBySizeAndWhatIsFree) {
   EXPECT_EQ(judge_shared_memory(std::nullopt, kDemand).result, kWarn);
 }
 
-TEST(Findings, JudgeDisksByWhatIsWanted) {
+TEST(Findings, JudgeDisksByTheNeededSpace) {
   EXPECT_EQ(judge_disk("log directory", "/logs", {kGiB, kGiB}, kGiB).result, kOk);
   EXPECT_EQ(judge_disk("log directory", "/logs", {kGiB, 100 * kMiB}, kGiB).result, kWarn);
   const Finding full = judge_disk("log directory", "/logs", {kGiB, kMiB}, kGiB);
@@ -69,7 +69,7 @@ TEST(Findings, JudgeTheClockByItselfAndByTheFileSystems) {
   EXPECT_THAT(apart.text, HasSubstr("differs by 60 s"));
 }
 
-TEST(Findings, AreATableWithWhatToDo) {
+TEST(Findings, AreATableWithAdvice) {
   const std::vector<Finding> findings = {{kOk, "ports", "fine"},
                                          {kFail, "open files", "too few", "ulimit -n 120"}};
   EXPECT_EQ(findings_as_table(findings),

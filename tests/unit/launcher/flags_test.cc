@@ -75,14 +75,14 @@ TEST(Flags, KnowEveryFlagOfTorchrun) {
   }
 }
 
-TEST(Arguments, EndAtTheFirstWordThatIsNoFlag) {
+TEST(Arguments, EndAtTheFirstWordThatIsNotAFlag) {
   const auto sorted = sort_arguments({"--nodes", "2", "train", "--nodes", "7", "--unknown"});
   ASSERT_TRUE(sorted);
   EXPECT_EQ(sorted->flags.size(), 1U);
   EXPECT_THAT(sorted->program, ElementsAre("train", "--nodes", "7", "--unknown"));
 }
 
-TEST(Arguments, TellOnceOfAFlagThatStandsAfterTheProgram) {
+TEST(Arguments, WarnAboutAFlagAfterTheProgram) {
   const auto told = [](const std::vector<std::string>& words) { return sort_arguments(words)->notices; };
   EXPECT_THAT(
       told({"./train", "--lr", "1", "--gpus-per-node", "2", "--nodes=3"}),
@@ -111,7 +111,7 @@ TEST(Arguments, KeepUnderscoresInValues) {
   EXPECT_THAT(read({"--env=MY_NAME=a_b", "x"}), ElementsAre("env=MY_NAME=a_b"));
 }
 
-TEST(Arguments, MayBeAbbreviatedWhereNothingElseIsMeant) {
+TEST(Arguments, MayBeAbbreviatedUnambiguously) {
   EXPECT_THAT(read({"--gpus-per", "2", "--max", "1", "--stand", "x"}),
               ElementsAre("gpus-per-node=2", "max-restarts=1", "standalone"));
   EXPECT_THAT(
@@ -126,13 +126,13 @@ TEST(Arguments, AnswerAnUnknownFlagWithTheNearest) {
   EXPECT_THAT(flag_error_of({"-x"}), HasSubstr("-x: not a flag of launch"));
 }
 
-TEST(Arguments, MissAValue) {
+TEST(Arguments, ReportAMissingValue) {
   EXPECT_EQ(flag_error_of({"--nodes"}), "--nodes: the value is missing: give --nodes N");
   EXPECT_EQ(flag_error_of({"--nodes", "--json", "x"}), "--nodes: the value is missing: give --nodes N");
   EXPECT_EQ(flag_error_of({"--json=yes", "x"}), "--json: takes no value, but got yes");
 }
 
-TEST(Arguments, SayWhatHasNoEffectAndWhatIsNotSupported) {
+TEST(Arguments, ReportFlagsWithoutEffectAndUnsupportedFlags) {
   const auto sorted = sort_arguments({"--rdzv-backend", "c10d", "--monitor_interval=1", "x"});
   ASSERT_TRUE(sorted);
   EXPECT_EQ(sorted->flags.size(), 2U) << "their values are checked all the same";

@@ -78,7 +78,7 @@ class FleetTest : public testing::Test {
 };
 
 // An agent on another host may have to be delivered first.
-TEST(FleetOfHosts, WaitsForAnAgentUntilItsBootstrapGivesItUpAndListensFromItsConnection) {
+TEST(FleetOfHosts, WaitsForAnAgentUntilItsBootstrapGivesUpAndWatchesSilenceFromItsConnection) {
   Fleet fleet({.silence = 10s, .starts_are_watched = true, .version = "1.2.3"});
   fleet.add(kNode);
   const TimePoint start{100s};
@@ -111,7 +111,7 @@ TEST(FleetOfHosts, AnAgentThatConnectsAgainBeforeItsGreetingIsLostOnceWhenItFall
   EXPECT_TRUE(fleet.on_time(start + 60s, false).news.empty());
 }
 
-TEST(FleetOfHosts, AnAgentThatSpeaksWithoutAConnectionIsListenedForFromThen) {
+TEST(FleetOfHosts, WatchesTheSilenceOfAnAgentThatSpeaksWithoutAConnection) {
   Fleet fleet({.silence = 10s, .starts_are_watched = true, .version = "1.2.3"});
   fleet.add(kNode);
   const AgentId agent =
@@ -167,7 +167,7 @@ TEST_F(FleetTest, ASecondConnectionOfAnAgentIsClosed) {
   EXPECT_EQ(fleet.connection_of(kNode), kFirst);
 }
 
-TEST_F(FleetTest, WhatAnOlderIncarnationSaysOrDoesIsDropped) {
+TEST_F(FleetTest, IgnoresOlderIncarnations) {
   const AgentId old = join();
   fleet.drop(kNode, now, "it is late", now);
   const AgentId young = join();
@@ -210,7 +210,7 @@ TEST_F(FleetTest, ANodeIsLostAsRefusedOnlyIfItsAgentCouldNotBeStartedForThat) {
   EXPECT_EQ(told<NodeLost>().at(0).end, AgentEnd::kOther);
 }
 
-TEST_F(FleetTest, ThatAnAgentRanOutOfMemoryIsToldWhicheverOfItsEndsIsSeenFirst) {
+TEST_F(FleetTest, ReportsAnAgentOutOfMemoryWhicheverOfItsEndsIsSeenFirst) {
   for (const bool process_first : {true, false}) {
     const AgentId agent = join();
     const ProcessEnded ended{agent, "container ended with 137", AgentEnd::kOutOfMemory};
@@ -222,7 +222,7 @@ TEST_F(FleetTest, ThatAnAgentRanOutOfMemoryIsToldWhicheverOfItsEndsIsSeenFirst) 
   }
 }
 
-TEST_F(FleetTest, ThatAnAgentRanOutOfMemoryIsToldAlsoWhereItsEndIsSeenLate) {
+TEST_F(FleetTest, ReportsAnAgentOutOfMemoryAlsoIfItsEndIsSeenLate) {
   const AgentId agent = join();
   happen(ConnectionClosed{agent, kFirst});
   wake(1s);
@@ -260,7 +260,7 @@ TEST_F(FleetTest, AnEndedAgentWhoseConnectionStaysOpenIsLostAfterASecond) {
   EXPECT_EQ(decided<CloseConnection>().size(), 1U);
 }
 
-TEST_F(FleetTest, AnAgentThatSendsWhatCannotBeReadIsKilledAtOnce) {
+TEST_F(FleetTest, KillsAnAgentThatSendsAnUnreadableFrame) {
   const AgentId agent = join();
   happen(ConnectionClosed{agent, kFirst, "a frame of 4 GiB"});
   EXPECT_EQ(decided<KillAgent>().size(), 1U);
@@ -287,7 +287,7 @@ TEST_F(FleetTest, AnAgentThatDoesNotAppearIsKilled) {
   EXPECT_EQ(told<NodeLost>().at(0).how, "its agent did not appear for 5 s");
 }
 
-TEST_F(FleetTest, TheNextSilenceIsThatOfWhomWasNotHeardForLongest) {
+TEST_F(FleetTest, TheNextSilenceIsThatOfTheLongestSilentAgent) {
   const AgentId one = join(NodeId(7));
   const AgentId other = hire(NodeId(100'000));
   now += 1s;
@@ -297,7 +297,7 @@ TEST_F(FleetTest, TheNextSilenceIsThatOfWhomWasNotHeardForLongest) {
   EXPECT_EQ(fleet.next_deadline(), now + 5s);
 }
 
-TEST_F(FleetTest, ASilenceThatTheLauncherSleptIsForgiven) {
+TEST_F(FleetTest, ForgivesSilenceWhileTheLauncherSlept) {
   join();
   now += 1min;
   last = fleet.on_time(now, /*noticed_late=*/true);
@@ -305,7 +305,7 @@ TEST_F(FleetTest, ASilenceThatTheLauncherSleptIsForgiven) {
   EXPECT_EQ(fleet.next_deadline(), now + 5s);
 }
 
-TEST_F(FleetTest, WhatTheLauncherSleptIsNoPartOfASilence) {
+TEST_F(FleetTest, DoesNotCountTheLaunchersSleepAsSilence) {
   join();
   now += 4s;
   fleet.slept(3s);
@@ -351,7 +351,7 @@ TEST_F(FleetTest, LeftoversAreKilledAfterTwoSecondsAndNamedAfterThree) {
   EXPECT_EQ(named_count, 1);
 }
 
-TEST_F(FleetTest, ProcessesThatAnAgentHasNamedAreNotWaitedFor) {
+TEST_F(FleetTest, DoesNotWaitForProcessesThatAnAgentHasReported) {
   const AgentId agent = join();
   happen(AgentSaid{agent, Attempt(1), wire::LeftoversUnkillable{{{.pid = 12}}}});
   lose_both_halves(agent);
@@ -360,7 +360,7 @@ TEST_F(FleetTest, ProcessesThatAnAgentHasNamedAreNotWaitedFor) {
   EXPECT_EQ(told<LeftoversGone>().size(), 1U);
 }
 
-TEST_F(FleetTest, ProcessesThatWereLeftBehindAreToldOnceAndHoldUpNoLaterLoss) {
+TEST_F(FleetTest, ReportsProcessesLeftBehindOnceAndDoesNotWaitForThemLater) {
   const auto see = [this](std::vector<std::int32_t> pids) {
     LeftoversSeen seen{.killed = true};
     for (const std::int32_t pid : pids) seen.left.push_back({.pid = pid});
@@ -409,7 +409,7 @@ TEST_F(FleetTest, AProcessOfAnotherHostWithThePidOfANamedOneIsALeftover) {
   EXPECT_TRUE(told<LeftoversGone>().empty()) << "that one had ended";
 }
 
-TEST_F(FleetTest, AReportThatWasHeldIsASignOfLifeOfWhenItCame) {
+TEST_F(FleetTest, AHeldReportIsASignOfLifeAtItsArrival) {
   const AgentId one = join(NodeId(7));
   const AgentId other = hire(NodeId(100'000));
   const TimePoint start = now;
@@ -425,7 +425,7 @@ TEST_F(FleetTest, AReportThatWasHeldIsASignOfLifeOfWhenItCame) {
   EXPECT_EQ(told<NodeLost>()[0].at, start + 500ms);
 }
 
-TEST_F(FleetTest, ADroppedAgentsEndIsWaitedForAmongTheLeftovers) {
+TEST_F(FleetTest, WaitsForADroppedAgentAsForALeftover) {
   const AgentId agent = join();
   last = {fleet.drop(kNode, now, "it is late", now), {}};
   EXPECT_EQ(decided<KillAgent>().size(), 1U);
@@ -465,7 +465,7 @@ TEST_F(FleetTest, ANodeIsNotExcludedBecauseItsAgentCannotBeStarted) {
   EXPECT_TRUE(fleet.excluded(kNode, now));
 }
 
-TEST_F(FleetTest, EndsAreNoLossesOnceAllAreReleased) {
+TEST_F(FleetTest, EndsDoNotCountAsLossesAfterTheRelease) {
   join();
   fleet.release();
   lose_both_halves({kNode, Incarnation(1)});
@@ -486,7 +486,7 @@ TEST_F(FleetTest, LeftoversOfReleasedAgentsAreLookedForWhenTheLastHasEnded) {
   EXPECT_EQ(decided<LookForLeftovers>().size(), 1U);
 }
 
-TEST_F(FleetTest, TenThousandAgentsCostNoMoreThanTheirEvents) {
+TEST_F(FleetTest, TenThousandAgentsTakeTimeOnlyForTheirEvents) {
   std::vector<AgentId> agents;
   for (std::int32_t node = 0; node < 10'000; ++node) {
     fleet.add(NodeId(node));

@@ -82,7 +82,7 @@ TEST_F(FoldTest, LetsTheOldestGoWhenTooMuchWaits) {
   EXPECT_EQ(due().size(), 2U);
 }
 
-TEST_F(FoldTest, GivesBackEverythingWhenAsked) {
+TEST_F(FoldTest, ReturnsEverythingWhenAsked) {
   add(0, "a\n");
   add(1, "b\n");
   EXPECT_EQ(fold.take(TimePoint::max())->text, "a\n");

@@ -110,7 +110,7 @@ void collect_numbers(json& in, std::vector<json*>& found) {
   for (json& each : in) collect_numbers(each, found);
 }
 
-TEST_F(ForgedJournal, WhateverNumberOfAStateIsForgedNothingBreaks) {
+TEST_F(ForgedJournal, AnyForgedNumberOfAStateIsHandled) {
   live();
   ASSERT_EQ(refusal_of(head() + entries), "") << "as it is";
   std::size_t taken = 0;
@@ -190,7 +190,7 @@ TEST_F(ForgedJournal, AStateThatContradictsItselfIsRefused) {
   EXPECT_EQ(refusal_of(state_in(Phase::kRunning)), "");
 }
 
-TEST_F(ForgedJournal, APlanThatNobodyCanMakeIsRefused) {
+TEST_F(ForgedJournal, AnImpossiblePlanIsRefused) {
   const auto refusal_with = [](auto change) {
     Plan plan = ForgedJournal::plan();
     change(plan);
@@ -217,7 +217,7 @@ TEST_F(ForgedJournal, APlanThatNobodyCanMakeIsRefused) {
   EXPECT_THAT(refusal_with([](Plan& plan) { plan.job.max_restarts = -1; }), HasSubstr("max_restarts"));
 }
 
-TEST_F(ForgedJournal, AnEventThatCannotHappenIsRefusedByItsNumber) {
+TEST_F(ForgedJournal, AnImpossibleEventIsRefusedWithItsNumber) {
   const std::string began = entry(json::object(), "Began");
   EXPECT_EQ(refusal_of(head() + began), "");
   EXPECT_THAT(refusal_of(head() + entry({{"signal", 2}}, "Interrupted")),
@@ -243,7 +243,7 @@ TEST_F(ForgedJournal, AnEventThatCannotHappenIsRefusedByItsNumber) {
               HasSubstr("is not a step"));
 }
 
-TEST_F(ForgedJournal, WhatItsTextsCommandATerminalIsNotDone) {
+TEST_F(ForgedJournal, ItsTextsCannotControlATerminal) {
   const std::string bytes =
       head() +
       record({{"event", "Began"}, {"fields", json::object()}, {"at", 1}, {"decisions", {"\x1b[2J\nnow:"}}});

@@ -32,17 +32,17 @@ std::vector<int> suspects_of(std::vector<Stall> stalls) {
   return suspects_of(hang);
 }
 
-TEST(Hang, IsTheFaultOfTheOneThatIsStopped) {
+TEST(Hang, BlamesTheStoppedRank) {
   EXPECT_THAT(suspects_of({stall(0, 5), stall(1, 9, "step", 5s, true), stall(2, 3)}), ElementsAre(1));
   EXPECT_THAT(suspects_of({stall(0, 5, "", 2s, true), stall(1, 5, "", 1s, true)}), ElementsAre(1))
       << "each alone would be enough";
 }
 
-TEST(Hang, IsTheFaultOfTheOneThatIsBehind) {
+TEST(Hang, BlamesTheRankThatIsBehind) {
   EXPECT_THAT(suspects_of({stall(0, 5), stall(1, 4, "step", 5s), stall(2, 5)}), ElementsAre(1));
 }
 
-TEST(Hang, IsTheFaultOfTheOneWithoutAGpuThoughItsStepsAreMissedToo) {
+TEST(Hang, BlamesTheRankWithoutAGpuEvenIfItMissesSteps) {
   for (const bool hard : {false, true}) {
     Stall lost = stall(1, -1, "");
     lost.hard = true;
@@ -52,11 +52,11 @@ TEST(Hang, IsTheFaultOfTheOneWithoutAGpuThoughItsStepsAreMissedToo) {
   }
 }
 
-TEST(Hang, IsTheFaultOfTheOneThatIsElsewhere) {
+TEST(Hang, BlamesTheRankInAnotherSection) {
   EXPECT_THAT(suspects_of({stall(0, 5), stall(1, 5), stall(2, 5, "eval", 9s)}), ElementsAre(2));
 }
 
-TEST(Hang, IsNobodysInParticularIfNothingTellsTheRanksApart) {
+TEST(Hang, BlamesNoRankIfAllLookTheSame) {
   EXPECT_THAT(suspects_of({stall(0, 5, "step", 2s), stall(1, 5, "step", 1s), stall(2, 5, "step", 3s)}),
               ElementsAre(1, 0, 2))
       << "who got stuck first comes first";
@@ -67,7 +67,7 @@ TEST(Hang, IsNobodysInParticularIfNothingTellsTheRanksApart) {
       << "but rank 2 is at a later step";
 }
 
-TEST(Hang, IsTheFaultOfTheOneOfTwoThatDoesNotWaitForTheOther) {
+TEST(Hang, BlamesTheRankOfTwoThatDoesNotWaitForTheOther) {
   Hang hang;
   hang.add(stall(0, 5));
   hang.add(stall(1, 5));
@@ -79,7 +79,7 @@ TEST(Hang, IsTheFaultOfTheOneOfTwoThatDoesNotWaitForTheOther) {
   EXPECT_EQ(hang.place_of(hang.suspects()), "wait");
 }
 
-TEST(Hang, IsNobodysInParticularIfTheStackOfOneDidNotComeInTime) {
+TEST(Hang, BlamesNoRankIfAStackDidNotArriveInTime) {
   Hang hang;
   hang.add(stall(0, 5));
   hang.add(stall(1, 5));
@@ -87,7 +87,7 @@ TEST(Hang, IsNobodysInParticularIfTheStackOfOneDidNotComeInTime) {
   EXPECT_THAT(suspects_of(hang), ElementsAre(0, 1)) << "rank 1 may be anywhere";
 }
 
-TEST(Hang, IsTheFaultOfTheOneThatMayTakeLongAndIsWaitedForByAllThatStall) {
+TEST(Hang, BlamesASlowSectionThatAllStalledRanksWaitFor) {
   const std::string waits = "wait\nc10d::Work::wait()  (libtorch_cpu.so+0x1)\nmain\n";
   Hang hang;
   hang.add(stall(0, 5));
@@ -107,13 +107,13 @@ Hang all_wait_but(Rank culprit) {
   return hang;
 }
 
-TEST(Hang, IsTheFaultOfTheOneWhoseStackIsUnlikeTheOthers) {
+TEST(Hang, BlamesTheRankWithADifferentStack) {
   EXPECT_THAT(suspects_of(all_wait_but(Rank(2))), ElementsAre(2))
       << "not of the first: all of them made step 5";
   EXPECT_THAT(suspects_of(all_wait_but(Rank(9))), ElementsAre(0, 1, 2, 3)) << "all are at one place";
 }
 
-TEST(Hang, IsTheFaultOfARankThatIsElsewhereAndMayBe) {
+TEST(Hang, BlamesARankThatIsAllowedToBeElsewhere) {
   Hang hang = all_wait_but(Rank(3));
   hang.moved(Rank(3), 6);
   ASSERT_THAT(suspects_of(hang), ElementsAre(3));
@@ -132,7 +132,7 @@ TrainingGroups two_groups() {
 
 constexpr const char* kWaits = "all_reduce\nc10d::Work::wait()  (libtorch_cpu.so+0x1)\nmain\n";
 
-TEST(Hang, IsNotTheFaultOfRanksThatTrainApart) {
+TEST(Hang, DoesNotBlameRanksThatTrainApart) {
   Hang hang;
   hang.add(stall(2, 5));
   hang.add(stall(3, 5));
@@ -148,7 +148,7 @@ TEST(Hang, IsNotTheFaultOfRanksThatTrainApart) {
               ElementsAre("rank 3: multiply", "rank 3: main", "rank 2: all_reduce"));
 }
 
-TEST(Hang, IsNotTheFaultOfAGroupWhoseStepsAreFewer) {
+TEST(Hang, DoesNotBlameAGroupWithFewerSteps) {
   Hang hang;
   hang.add(stall(0, 3));  // a slow step
   for (const int rank : {2, 3}) {
@@ -160,7 +160,7 @@ TEST(Hang, IsNotTheFaultOfAGroupWhoseStepsAreFewer) {
   EXPECT_THAT(suspects_of(hang, two_groups()), ElementsAre(2));
 }
 
-TEST(Hang, IsTheFaultOfTheGroupThatAnotherWaitsFor) {
+TEST(Hang, BlamesTheGroupThatAnotherWaitsFor) {
   Hang hang;
   for (int rank = 0; rank < 4; ++rank) {
     Stall hangs = stall(rank, rank < 2 ? 100 : 57, "", std::chrono::seconds(4 - rank));
@@ -173,7 +173,7 @@ TEST(Hang, IsTheFaultOfTheGroupThatAnotherWaitsFor) {
   EXPECT_THAT(suspects_of(hang, two_groups()), ElementsAre(3, 2, 1, 0)) << "who got stuck first comes first";
 }
 
-TEST(Hang, MayBeTheFaultOfARankWhoseGroupIsNotKnownYet) {
+TEST(Hang, SuspectsARankWithAnUnknownGroup) {
   TrainingGroups groups;
   groups.trains_in(Rank(0), "a");
   groups.trains_in(Rank(1), "a");
@@ -193,7 +193,7 @@ TEST(Hang, MayBeTheFaultOfARankWhoseGroupIsNotKnownYet) {
 }
 
 // Rank 0 meets each of the others in a group of two, so its own steps count for the world.
-TEST(Hang, MayBeTheFaultOfARankOfTheWorldOrOfOneThatItWaitsFor) {
+TEST(Hang, SuspectsARankOfTheWorldAndTheRanksThatItWaitsFor) {
   TrainingGroups groups;
   for (const auto& [rank, group] : {std::pair(0, ""), std::pair(1, "a"), std::pair(2, "b")})
     groups.trains_in(Rank(rank), group);
@@ -214,7 +214,7 @@ TEST(Hang, MayBeTheFaultOfARankOfTheWorldOrOfOneThatItWaitsFor) {
   EXPECT_THAT(who_is_awaited(1, 0, {2}), ElementsAre(1));
 }
 
-TEST(Hang, ForgetsARankThatGotOn) {
+TEST(Hang, ForgetsARankThatMadeProgress) {
   Hang hang;
   hang.add(stall(0, 4));
   hang.add(stall(1, 5));
@@ -225,7 +225,7 @@ TEST(Hang, ForgetsARankThatGotOn) {
   EXPECT_THAT(suspects_of(hang), ElementsAre(1));
 }
 
-TEST(Hang, TakesTheNewestWordOnARank) {
+TEST(Hang, KeepsTheNewestStallOfARank) {
   Hang hang;
   hang.add(stall(0, 4));
   hang.add(stall(0, 6));
@@ -243,7 +243,7 @@ TEST(Hang, ShowsMoreOfTheCulpritsStacksThanOfTheOthers) {
                                            "2 ranks, such as 0: all_reduce"));
 }
 
-TEST(Hang, SaysWhichRankHasNotComeToACollective) {
+TEST(Hang, NamesTheRankThatHasNotEnteredACollective) {
   Hang hang;
   hang.add(stall(1, 4));
   hang.add_stacks(
@@ -257,7 +257,7 @@ TEST(Hang, SaysWhichRankHasNotComeToACollective) {
                           "rank 0: all_reduce"));
 }
 
-TEST(Hang, ShowsALineOfEachWhereNobodyIsSingledOut) {
+TEST(Hang, ShowsALineOfEachRankIfNoneIsSingledOut) {
   Hang hang;
   hang.add(stall(0, 4));
   hang.add(stall(1, 4));

@@ -19,11 +19,11 @@ Status check(const wire::Hello& hello) {
   return check_hello(hello, {kSecondOfNode3, "1.10.0"});
 }
 
-TEST(Hello, OfTheAgentThatWasStartedIsTaken) {
+TEST(Hello, AcceptsTheAgentThatWasStarted) {
   EXPECT_TRUE(check(hello_of("1.10.0")));
 }
 
-TEST(Hello, OfAnotherVersionIsRefusedInALineThatNamesTheOlderSide) {
+TEST(Hello, RefusesAnotherVersionAndNamesTheOlderSide) {
   const std::pair<const char*, const char*> cases[] = {
       {"1.9.2", "older than"},    {"0.99.0", "older than"},     {"1.10", "older than"},
       {"", "older than"},         {"1.10.1", "newer than"},     {"2.0.0", "newer than"},
@@ -39,7 +39,7 @@ TEST(Hello, OfAnotherVersionIsRefusedInALineThatNamesTheOlderSide) {
   }
 }
 
-TEST(Hello, OfAnotherStartOfTheAgentIsStale) {
+TEST(Hello, RefusesAnotherIncarnationAsStale) {
   for (const std::uint32_t incarnation : {1U, 3U}) {
     const Status stale = check(hello_of("1.10.0", {NodeId(3), Incarnation(incarnation)}));
     ASSERT_FALSE(stale);
@@ -47,7 +47,7 @@ TEST(Hello, OfAnotherStartOfTheAgentIsStale) {
   }
 }
 
-TEST(Hello, OfAnotherNodeIsRefused) {
+TEST(Hello, RefusesAnotherNode) {
   const Status wrong = check(hello_of("1.10.0", {NodeId(4), Incarnation(2)}));
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().code(), ErrorCode::kCorrupt);

@@ -63,7 +63,7 @@ TEST(HintTable, HasAHintForEachPatternAndNoneForTheRest) {
   EXPECT_EQ(hint_for("using CUDA:0\nthe loader ran out of memory: out of memory"), "");
 }
 
-TEST(HintTable, KnowsALostPeerFromAFaultOfItsOwn) {
+TEST(HintTable, TellsALostPeerFromTheRanksOwnFault) {
   EXPECT_TRUE(shows_lost_peer("... Connection closed by peer [10.0.0.1]:4711"));
   EXPECT_TRUE(shows_lost_peer("failed to recv, got 0 bytes"));
   EXPECT_TRUE(

@@ -68,7 +68,7 @@ TEST(HostOptions, MakeANodeOfEachHostAndSparesOfTheRest) {
   EXPECT_EQ(shape({{"hosts", "a"}, {"hosts", "b"}}), "2+0: ax1 bx1");
 }
 
-TEST(HostOptions, TakeSlotsWhereNoNumberOfWorkersIsGiven) {
+TEST(HostOptions, UseSlotsWithoutANumberOfWorkers) {
   EXPECT_EQ(shape({{"hostfile", "F"}}), "3+0: ax2 bx4 cx2");
   EXPECT_EQ(shape({{"hostfile", "F"}, {"gpus-per-node", "3"}}), "3+0: ax3 bx3 cx3");
   EXPECT_EQ(shape({{"hostfile", "F"}, {"nproc-per-node", "3"}}), "3+0: ax3 bx3 cx3");
@@ -171,7 +171,7 @@ TEST(HostOptions, TakeASlurmAllocationWhenHostsAreGiven) {
   EXPECT_TRUE(made_of({{"hosts", "n[1-4]"}}, here));
 }
 
-TEST(HostOptions, AreInThePlanThatIsShown) {
+TEST(HostOptions, AreShownInThePlan) {
   const auto plan =
       planned({{"hosts", "ada@a:22:2,[::1]:4,c"}, {"nodes", "2"}, {"env", "HF_TOKEN"}, {"env", "X=1"}});
   ASSERT_TRUE(plan) << plan.error().message();
@@ -222,7 +222,7 @@ TEST(WorkerEnvironment, KnowsSecretsByTheirNames) {
     EXPECT_FALSE(is_secret(name)) << name;
 }
 
-TEST(WorkerEnvironment, ComesFromFilesAndOneByOne) {
+TEST(WorkerEnvironment, ComesFromFilesAndFlags) {
   const auto options = made_of({{"env-file", "V"}, {"env", "DATA=/mine"}});
   ASSERT_TRUE(options) << options.error().message();
   EXPECT_EQ(options->added,

@@ -76,7 +76,7 @@ class HostScript : public testing::Test {
   ScratchDirectory scratch_;
 };
 
-TEST_F(HostScript, AHostWithoutAnAgentSaysSoWithItsMachine) {
+TEST_F(HostScript, AHostWithoutAnAgentReportsItsArchitecture) {
   const Ran ran = run_script(start_script(kPlace, {"--node", "0"}));
   EXPECT_EQ(ran.exit_code, kAgentAbsent);
   EXPECT_THAT(ran.out, StartsWith("muster-agent absent "));
@@ -104,14 +104,14 @@ TEST_F(HostScript, ADamagedAgentIsNotExecutedAndReplaced) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(cache(place).parent_path()), {}), 1);
 }
 
-TEST_F(HostScript, WhatArrivesDamagedIsThrownAway) {
+TEST_F(HostScript, ADamagedDeliveryIsDiscarded) {
   AgentPlace place = make_agent("started");
   place.digest = std::string(64, 'b');
   EXPECT_NE(deliver(place).exit_code, 0);
   EXPECT_TRUE(std::filesystem::is_empty(cache(place).parent_path()));
 }
 
-TEST_F(HostScript, SixteenHostsOfOneHomeTakeTheSameAgentAtOnce) {
+TEST_F(HostScript, SixteenHostsWithOneHomeReceiveTheSameAgentAtOnce) {
   const AgentPlace place = make_agent("started");
   const std::string one = "(" + as_remote_command(delivery_script(place)) + ") <" + tar() + " || echo failed";
   std::string all;
@@ -140,7 +140,7 @@ TEST_F(HostScript, EveryShellReadsTheSame) {
   }
 }
 
-TEST_F(HostScript, KillsOnlyTheProcessThatWasMeant) {
+TEST_F(HostScript, KillsOnlyTheIntendedProcess) {
   const pid_t child = fork();
   if (child == 0) {
     pause();
@@ -160,7 +160,7 @@ TEST_F(HostScript, KillsOnlyTheProcessThatWasMeant) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-TEST(HostShellWords, SshGetsTheUsersWordsAndNoOptionThatIsAHost) {
+TEST(HostShellWords, SshGetsTheUsersWordsAndNeverAHostAsAnOption) {
   const RemoteOptions options{.bootstrap = BootstrapKind::kSsh,
                               .connect_timeout = std::chrono::milliseconds(2500)};
   EXPECT_THAT(host_shell(options, {.name = "::1", .user = "me", .port = 2222}, "true"),
@@ -175,7 +175,7 @@ TEST(HostShellWords, ExecGetsTheHostWithinItsWordsAndNoShellHere) {
               ElementsAre("docker", "exec", "-i", "my-a b-a b", "sh", "-c", "echo $HOME"));
 }
 
-TEST(HostShellWords, AnAgentWhosePlaceIsKnownNeedsNoShellWhereWordsAreTaken) {
+TEST(HostShellWords, ExecRunsAnInstalledAgentWithoutAShell) {
   RemoteOptions options{.bootstrap = BootstrapKind::kExec, .exec = {"enter", "{host}"}};
   const AgentPlace known{.path = "/opt/a gent", .digest = "", .module = ""};
   EXPECT_THAT(agent_shell(options, {.name = "h1"}, known, {"--node", "1"}),
@@ -188,7 +188,7 @@ TEST(HostShellWords, AnAgentWhosePlaceIsKnownNeedsNoShellWhereWordsAreTaken) {
             host_shell(options, {.name = "h1"}, start_script(known, {"--node", "1"})));
 }
 
-TEST(HostShellWords, AWordThatAScriptWouldReadOtherwiseDoesNotFit) {
+TEST(HostShellWords, RefusesWordsThatAScriptWouldChange) {
   for (const char* word : {"", "it's", "a\\b", "a!", "$HOME", "`id`", "a\"b", "a\nb", "\xc3\xa4"})
     EXPECT_FALSE(fits_script(word)) << word;
   for (const char* word : {"/opt/muster agent", "[::1]:4711", "job/default/0/1"})
@@ -216,7 +216,7 @@ TEST(AgentGreeting, ALeftoverHasItsNameLast) {
     EXPECT_FALSE(parse_leftover(line)) << line;
 }
 
-TEST(StartFailure, NamesWhatSshSaidAndWhatToDo) {
+TEST(StartFailure, QuotesSshAndGivesAdvice) {
   const RemoteOptions ssh{.bootstrap = BootstrapKind::kSsh};
   EXPECT_EQ(start_failure(ssh, {.name = "h1"}, "ssh ended with 255", "Host key verification failed."),
             "ssh ended with 255: Host key verification failed. (connect once by hand, `ssh h1`, "
@@ -228,14 +228,14 @@ TEST(StartFailure, NamesWhatSshSaidAndWhatToDo) {
       HasSubstr("its C library is older"));
 }
 
-TEST(StartFailure, OnlyAnSshdThatTakesNoMoreConnectionsIsBusy) {
+TEST(StartFailure, OnlyAnSshdWithoutFreeConnectionsIsBusy) {
   EXPECT_TRUE(is_busy(255, "kex_exchange_identification: Connection closed by remote host"));
   EXPECT_TRUE(is_busy(255, "Connection reset by 10.0.0.1 port 22"));
   EXPECT_FALSE(is_busy(255, "me@h1: Permission denied (publickey)."));
   EXPECT_FALSE(is_busy(1, "Connection closed by remote host"));
 }
 
-TEST(SyncFailure, NamesTheHostWithWhatItsShellSaidAndWhatToDo) {
+TEST(SyncFailure, NamesTheHostQuotesItsShellAndGivesAdvice) {
   const Host host{.name = "h1"};
   // rsync exits with 12 if it sees the connection close first.
   for (const int exit_code : {127, 12}) {

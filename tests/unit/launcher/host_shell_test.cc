@@ -32,7 +32,7 @@ class FewDescriptors {
 };
 
 // The shell opens a file and both ends of a socket before it starts the child, and then the child's pidfd.
-TEST(HostShell, SaysSoWhereDescriptorsRunOutAndLeavesNoChild) {
+TEST(HostShell, ReportsALackOfDescriptorsAndLeavesNoChild) {
   const ScratchDirectory scratch;
   asio::io_context io;
   const asio::steady_timer first(io);  // Asio opens its own descriptors now

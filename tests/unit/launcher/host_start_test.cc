@@ -21,7 +21,7 @@ const Step* as(const std::optional<HostStart::Step>& step) {
   return step ? std::get_if<Step>(&*step) : nullptr;
 }
 
-TEST(HostStart, AnAgentThatSpeaksIsSpokenToWhateverTheShellPrintedBefore) {
+TEST(HostStart, FindsTheAgentsGreetingAfterAnyOutputOfTheShell) {
   HostStart start = at_host();
   EXPECT_FALSE(start.on_line("Welcome to h1"));
   EXPECT_FALSE(start.on_line("control tcp"));
@@ -39,14 +39,14 @@ TEST(HostStart, AHostThatLacksTheAgentGetsItOnce) {
   EXPECT_THAT(as<HostStart::GiveUp>(again)->why, HasSubstr("cannot be used"));
 }
 
-TEST(HostStart, ADeliveryThatABusyHostTurnedAwayIsMadeAgain) {
+TEST(HostStart, RetriesADeliveryThatABusyHostRefused) {
   HostStart start = at_host();
   ASSERT_TRUE(as<HostStart::Bring>(start.on_line("muster-agent absent x86_64")));
   ASSERT_TRUE(as<HostStart::Start>(start.on_failure({"x", 255, kGateClosed}, 0)));
   EXPECT_TRUE(as<HostStart::Bring>(start.on_line("muster-agent absent x86_64")));
 }
 
-TEST(HostStart, AHostOfAnotherKindIsNamedAndGetsNothing) {
+TEST(HostStart, RefusesAHostOfAnotherArchitecture) {
   HostStart start = at_host();
   const auto step = start.on_line("muster-agent absent aarch64");
   ASSERT_TRUE(as<HostStart::GiveUp>(step));
@@ -55,7 +55,7 @@ TEST(HostStart, AHostOfAnotherKindIsNamedAndGetsNothing) {
   EXPECT_THAT(as<HostStart::GiveUp>(step)->why, HasSubstr("--remote-agent"));
 }
 
-TEST(HostStart, ABusyHostIsTriedFiveTimesMoreEachTimeLaterAndNotByAllAtOnce) {
+TEST(HostStart, RetriesABusyHostFiveTimesWithGrowingRandomPauses) {
   HostStart start = at_host();
   HostStart other = at_host();
   Duration before{};
@@ -85,7 +85,7 @@ TEST(HostStart, AnyOtherFailureIsTheEnd) {
   }
 }
 
-TEST(HostStart, WhatSshWouldSayAgainIsARefusalWhereTheHostIsNeeded) {
+TEST(HostStart, ALastingSshFailureIsARefusalIfTheHostIsNeeded) {
   const auto refused = [](int exit_code, const char* line, bool needed = true) {
     HostStart start({.bootstrap = BootstrapKind::kSsh}, {.name = "h1"}, "x86_64", needed);
     const auto step = start.on_failure({"ssh ended", exit_code, line}, 0);
@@ -110,7 +110,7 @@ HostStart of_containers(Pull pull, BootstrapKind bootstrap = BootstrapKind::kSsh
 
 const HostStart::Failure kNoImage{"ssh ended with 125", 125, "docker: Error: No such image: train:1."};
 
-TEST(HostStart, AMissingImageIsBroughtOnce) {
+TEST(HostStart, AMissingImageIsPulledOnce) {
   HostStart start = of_containers(Pull::kMissing);
   ASSERT_TRUE(as<HostStart::Start>(start.first()));
   const auto missing = start.on_failure(kNoImage, 0);
@@ -132,7 +132,7 @@ TEST(HostStart, AHostMayLackBothAgentAndImage) {
   EXPECT_TRUE(as<HostStart::Bring>(start.on_failure(kNoImage, 0)));
 }
 
-TEST(HostStart, AnImageIsBroughtFirstOrNotAtAllIfThatIsWanted) {
+TEST(HostStart, PullAlwaysAndNeverAreRespected) {
   const auto first = of_containers(Pull::kAlways).first();
   ASSERT_TRUE(as<HostStart::Bring>(first));
   EXPECT_EQ(as<HostStart::Bring>(first)->what, HostStart::Missing::kImage);

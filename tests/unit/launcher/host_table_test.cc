@@ -27,7 +27,7 @@ class HostTable : public testing::Test {
   HostDemand demand_{.program = true};
 };
 
-TEST_F(HostTable, HasALineForEachHostAndNoMatrixWhereAllIsWell) {
+TEST_F(HostTable, HasALineForEachHostAndNoMatrixIfAllLinksWork) {
   EXPECT_THAT(obstacles(reports_, demand_), ElementsAre());
   EXPECT_EQ(hosts_as_table(reports_, demand_),
             "host  reach  agent  program  torch   GPUs  clock     logs\n"
@@ -37,7 +37,7 @@ TEST_F(HostTable, HasALineForEachHostAndNoMatrixWhereAllIsWell) {
   EXPECT_TRUE(nlohmann::json::parse(hosts_as_json(reports_, demand_))["fit"]);
 }
 
-TEST_F(HostTable, NamesWhatWouldStopAJobAndShowsWhoReachesWhom) {
+TEST_F(HostTable, NamesObstaclesAndShowsTheLinks) {
   reports_[0].links[0].error = "Connection timed out";
   reports_[1].found.program_error = "no train";
   reports_.push_back({.host = "h2", .unreachable = "host h2: no answer within 10 s"});

@@ -53,7 +53,7 @@ TEST(Hosts, HaveRangesThatKeepTheirZeros) {
   EXPECT_EQ(hosts("n[9-10]"), "n9 n10");
 }
 
-TEST(Hosts, ThatStandThereSeveralTimesAreOneWithTheSumOfTheSlots) {
+TEST(Hosts, AddUpTheSlotsOfAHostThatIsListedSeveralTimes) {
   EXPECT_EQ(hosts("a,b,a"), "a x2 b");
   EXPECT_EQ(hosts("a:4,a:2"), "a x6");
   EXPECT_EQ(hosts("n[0-2],n1"), "n0 n1 x2 n2");
@@ -61,7 +61,7 @@ TEST(Hosts, ThatStandThereSeveralTimesAreOneWithTheSumOfTheSlots) {
   EXPECT_EQ(hosts("a,ada@a"), "--hosts: 'ada@a': expected the same user and port that a had before");
 }
 
-TEST(Hosts, ThatAreWrongAreAnsweredInOneLine) {
+TEST(Hosts, ReportErrorsInOneLine) {
   for (const char* bad : {"",
                           ",",
                           "a,,b",
@@ -121,7 +121,7 @@ TEST(Hosts, AreNamedInOneListWithRanges) {
   }
 }
 
-TEST(Hosts, HaveAsManySlotsAtMostAsAnAgentTakesWorkers) {
+TEST(Hosts, HaveAtMostAsManySlotsAsAnAgentAcceptsWorkers) {
   EXPECT_EQ(parse_hosts("a:4096", "--hosts")->front().slots, kMostSlots);
   for (const char* more : {"a:4097", "a:22:4097", "a:5000,a:1", "a:4096,a:1"})
     EXPECT_THAT(hosts(more), HasSubstr("at most")) << more;
@@ -135,7 +135,7 @@ TEST(Hosts, AreAtMostAHundredThousand) {
   EXPECT_THAT(hosts("n[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]"), HasSubstr("at most"));
 }
 
-TEST(Hostfile, IsReadInTheFormsOfOthers) {
+TEST(Hostfile, IsReadInTheFormatsOfOtherLaunchers) {
   EXPECT_EQ(file("# Open MPI\n\nh1 slots=2 max_slots=4\nh2  slots = 3 # the new one\r\nh3 max-slots=5\n"),
             "h1 x2 h2 x3 h3 x5");
   EXPECT_EQ(file("worker-1 slots=4\nworker-2 slots=4"), "worker-1 x4 worker-2 x4") << "DeepSpeed";
@@ -144,7 +144,7 @@ TEST(Hostfile, IsReadInTheFormsOfOthers) {
   EXPECT_EQ(file("ada@n[0-1]:2222:3\n[::1] slots=2"), "ada@n0 port 2222 x3 ada@n1 port 2222 x3 ::1 x2");
 }
 
-TEST(Hostfile, ThatIsWrongIsAnsweredWithItsLine) {
+TEST(Hostfile, ReportsErrorsWithTheirLine) {
   EXPECT_THAT(file("a\n\n-x\n"), testing::StartsWith("--hostfile: F line 3: '-x': expected HOST, "));
   EXPECT_THAT(file("a slots=x"),
               testing::StartsWith("--hostfile: F line 1: 'slots=x': expected what Open MPI"));

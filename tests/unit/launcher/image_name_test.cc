@@ -12,7 +12,7 @@ void expect_parts(const char* image, const char* registry, const char* repositor
   EXPECT_EQ(name.tag, tag) << image;
 }
 
-TEST(ImageName, IsTakenApartAsDockerDoesIt) {
+TEST(ImageName, IsSplitAsDockerDoesIt) {
   expect_parts("debian", "docker.io", "debian", "latest");
   expect_parts("debian:12", "docker.io", "debian", "12");
   expect_parts("team/train:1.2", "docker.io", "team/train", "1.2");
@@ -21,7 +21,7 @@ TEST(ImageName, IsTakenApartAsDockerDoesIt) {
   expect_parts("nvcr.io/nvidia/pytorch:24.01-py3", "nvcr.io", "nvcr.io/nvidia/pytorch", "24.01-py3");
 }
 
-TEST(ImageName, OfADigestHasNoTag) {
+TEST(ImageName, HasNoTagWithADigest) {
   expect_parts("debian@sha256:0a1b", "docker.io", "debian", "sha256:0a1b");
   expect_parts("debian:12@sha256:0a1b", "docker.io", "debian", "sha256:0a1b");
   expect_parts("localhost:5000/train@sha256:0a1b", "localhost:5000", "localhost:5000/train", "sha256:0a1b");

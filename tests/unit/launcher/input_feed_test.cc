@@ -54,7 +54,7 @@ TEST(InputFeed, SendsOnlyWhatTheWindowAllows) {
   EXPECT_EQ(fill(feed), 50U);
 }
 
-TEST(InputFeed, KeepsNoMoreThanItMayWhateverIsSaidToBeWritten) {
+TEST(InputFeed, KeepsNoMoreThanItMayForAnyReportedNumbers) {
   InputFeed feed;
   feed.begin(Attempt(1));
   std::size_t size = 0;
@@ -65,7 +65,7 @@ TEST(InputFeed, KeepsNoMoreThanItMayWhateverIsSaidToBeWritten) {
   EXPECT_EQ(size, InputFeed::kMostKeptBytes);
 }
 
-TEST(InputFeed, TheEndComesOnceBehindEverything) {
+TEST(InputFeed, SendsTheEndOnceAndLast) {
   InputFeed feed;
   feed.begin(Attempt(1));
   feed.add("last words");
@@ -76,7 +76,7 @@ TEST(InputFeed, TheEndComesOnceBehindEverything) {
   EXPECT_EQ(feed.wanted(), 0U);
 }
 
-TEST(InputFeed, TheNextAttemptBeginsBehindWhatTheRankHasRead) {
+TEST(InputFeed, TheNextAttemptContinuesAfterWhatTheRankHasRead) {
   InputFeed feed;
   feed.begin(Attempt(1));
   feed.add("0123456789");
@@ -93,7 +93,7 @@ TEST(InputFeed, TheNextAttemptBeginsBehindWhatTheRankHasRead) {
   EXPECT_EQ(sent(feed), "$");
 }
 
-TEST(InputFeed, AnAgentsNumbersMayBeAny) {
+TEST(InputFeed, ToleratesAnyNumbersOfAnAgent) {
   InputFeed feed;
   feed.begin(Attempt(1));
   feed.add("0123456789");

@@ -33,7 +33,7 @@ class HangWithRestart : public HangTest {
   HangWithRestart() : HangTest(1) {}
 };
 
-TEST_F(HangTest, ASoftStallIsToldAndTheStacksAreAskedForOnce) {
+TEST_F(HangTest, ASoftStallIsReportedAndStacksAreRequestedOnce) {
   run();
   stalls(2, false);
   EXPECT_THAT(told(), HasSubstr("rank 2 (node1) has not got on for 60 s"));
@@ -44,7 +44,7 @@ TEST_F(HangTest, ASoftStallIsToldAndTheStacksAreAskedForOnce) {
   EXPECT_EQ(told(), "") << "the others wait for it; no line for them";
 }
 
-TEST_F(HangTest, WhoWaitsForANodeThatIsSilentIsNotNamedBeforeIt) {
+TEST_F(HangTest, DoesNotNameARankThatWaitsForASilentNode) {
   run();
   now += 3s;
   stalls(0, false);
@@ -55,7 +55,7 @@ TEST_F(HangTest, WhoWaitsForANodeThatIsSilentIsNotNamedBeforeIt) {
   EXPECT_THAT(told(), HasSubstr("rank 1 (node0) has not got on for 60 s"));
 }
 
-TEST_F(HangTest, TheUserSeesTheStacksOfThoseThatLive) {
+TEST_F(HangTest, TheUserGetsTheStacksOfLivingRanks) {
   happen(StacksWanted{});
   EXPECT_TRUE(sent<wire::DumpStacks>().empty()) << "no worker is running";
   run();
@@ -68,7 +68,7 @@ TEST_F(HangTest, TheUserSeesTheStacksOfThoseThatLive) {
   EXPECT_EQ(job.living_ranks(), (std::vector{Rank(2), Rank(3)}));
 }
 
-TEST_F(HangTest, AStallIsToldAgainWhenTheLastOneWasNone) {
+TEST_F(HangTest, ReportsAStallAgainAfterAFalseOne) {
   run();
   stalls(2, false);
   stalls(3, false);
@@ -102,7 +102,7 @@ TEST_F(HangTest, AHardStallCollectsTheStacksOfAllBeforeItStopsTheAttempt) {
   EXPECT_THAT(job.verdict().evidence.at(0), HasSubstr("rank 2: all_reduce"));
 }
 
-TEST_F(HangTest, NobodyIsBlamedWhereTheRanksCannotBeToldApart) {
+TEST_F(HangTest, BlamesNoRankIfAllLookTheSame) {
   run();
   for (int rank = 0; rank < 4; ++rank) stalls(rank, rank == 2);
   for (int rank = 0; rank < 4; ++rank) stacks(rank);
@@ -128,7 +128,7 @@ TEST_F(HangTest, WaitsTwoSecondsForTheStacksAndNoLonger) {
   EXPECT_EQ(job.phase(), Phase::kStopping);
 }
 
-TEST_F(HangTest, AWorkerThatWasWokenToBeStoppedIsBlamedThoughItTakesStepsAgain) {
+TEST_F(HangTest, BlamesAStoppedWorkerEvenIfItMakesStepsAfterItWasContinued) {
   run();
   stalls(3, true, true, 9);
   reported(3, "step", 10);
@@ -139,7 +139,7 @@ TEST_F(HangTest, AWorkerThatWasWokenToBeStoppedIsBlamedThoughItTakesStepsAgain) 
   EXPECT_EQ(job.verdict().rank, Rank(3));
 }
 
-TEST_F(HangTest, BlamesTheStoppedOneAndWakesItSoThatItHearsTheStop) {
+TEST_F(HangTest, BlamesTheStoppedRankAndContinuesItSoThatItActsOnTheStop) {
   run();
   stalls(0, true, false, 3);
   stalls(3, true, true, 9);
@@ -186,7 +186,7 @@ TEST_F(HangTest, CtrlCDuringADumpEndsTheJob) {
   EXPECT_EQ(job.verdict().exit_code, 130);
 }
 
-TEST_F(HangTest, AnUnkillableWorkerIsNamedAndNotWaitedForBeyondTheGraceAndFiveSeconds) {
+TEST_F(HangTest, NamesAnUnkillableWorkerAndWaitsOnlyTheGraceAndFiveSeconds) {
   run();
   worker_exits(2, 3);
   const TimePoint stopped = now;
@@ -202,7 +202,7 @@ TEST_F(HangTest, AnUnkillableWorkerIsNamedAndNotWaitedForBeyondTheGraceAndFiveSe
   EXPECT_THAT(job.verdict().evidence.back(), HasSubstr("rank 1 (node0, pid 4711)"));
 }
 
-TEST_F(HangTest, AnAgentThatDoesNotFinishAfterAllItsRanksHaveSucceededIsNotWaitedForAndTheJobSucceeds) {
+TEST_F(HangTest, DoesNotWaitForAnAgentThatDoesNotFinishAfterItsRanksSucceeded) {
   run();
   for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);
   const TimePoint ended = now;
@@ -230,7 +230,7 @@ TEST_F(HangTest, AnAgentThatStillWritesLogFilesIsNotLateOnceAllRanksHaveEnded) {
   EXPECT_EQ(job.verdict().exit_code, 0);
 }
 
-TEST_F(HangTest, RanksOfALostNodeAreNotAmongThoseThatLive) {
+TEST_F(HangTest, RanksOfALostNodeDoNotCountAsLiving) {
   run();
   end_agent(1, "its agent was killed by SIGKILL");
   happen(LeftoversSeen{});
@@ -247,7 +247,7 @@ TEST_F(HangTest, RanksOfALostNodeAreNotAmongThoseThatLive) {
   EXPECT_EQ(job.verdict().exit_code, kExitNodesMissing);
 }
 
-TEST_F(HangTest, WhatALostSpareOrAgentLeavesAndCannotBeKilledIsNamedAndNotWaitedForAfterSuccess) {
+TEST_F(HangTest, NamesUnkillableLeftoversAndDoesNotWaitForThemAfterSuccess) {
   run();
   for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);
   said(1, wire::LeftoversUnkillable{{{.pid = 12, .name = "sudo", .uid = 0, .error = EPERM}}});
@@ -265,7 +265,7 @@ TEST_F(HangTest, WhatALostSpareOrAgentLeavesAndCannotBeKilledIsNamedAndNotWaited
   EXPECT_EQ(job.verdict().exit_code, 0);
 }
 
-TEST_F(HangWithRestart, AnAttemptIsNotRepeatedBesideProcessesOfALostNodeThatCannotBeKilled) {
+TEST_F(HangWithRestart, DoesNotRestartWhileUnkillableProcessesOfALostNodeRemain) {
   run();
   end_agent(1, "its agent was killed by SIGKILL");
   for (int rank = 0; rank < 2; ++rank) worker_exits(rank, 0, SIGTERM, true);
@@ -286,7 +286,7 @@ TEST_F(HangTest, ProcessesThatOutliveTheirKilledAgentDoNotKeepTheLauncherForEver
   EXPECT_EQ(job.verdict().exit_code, 3);
 }
 
-TEST_F(HangTest, AgentsMaySayALine) {
+TEST_F(HangTest, PassesOnRemarksOfAgents) {
   run();
   said(1, wire::AgentRemark{"the log disk is full"});
   EXPECT_EQ(told(), "node1: the log disk is full\n");

@@ -49,7 +49,7 @@ TEST(JobRecord, IsReadAsItWasWritten) {
   EXPECT_DOUBLE_EQ(read->started_unix, 1'790'000'000.5);
 }
 
-TEST(JobRecord, IsRefusedWhenAnythingElseLiesThere) {
+TEST(JobRecord, IsRefusedIfItIsSomethingElse) {
   for (const char* text :
        {"", "[]", "{}", "{\"job_id\": 3}", "\xff\xfe", "[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]"}) {
     const auto read = parse_job_record(text);
@@ -58,7 +58,7 @@ TEST(JobRecord, IsRefusedWhenAnythingElseLiesThere) {
   }
 }
 
-TEST(JobState, IsWhatTheReportSaysOfItsEnd) {
+TEST(JobState, ComesFromTheReport) {
   EXPECT_EQ(state_at_end("succeeded", "none", 0), State::kSucceeded);
   EXPECT_EQ(state_at_end("exit", "worker", 3), State::kFailed);
   EXPECT_EQ(state_at_end("node_lost", "launcher", 69), State::kFailed);
@@ -68,7 +68,7 @@ TEST(JobState, IsWhatTheReportSaysOfItsEnd) {
   EXPECT_EQ(state_at_end("cancelled", "user", 130), State::kCancelled);
 }
 
-TEST(JobState, IsStoppedWhereSomebodyOrSomeLimitWantedTheEnd) {
+TEST(JobState, IsStoppedIfAUserOrALimitEndedIt) {
   const auto stopped = [](Verdict::Kind kind, const char* origin, int exit_code) {
     Verdict verdict;
     verdict.kind = kind;
@@ -104,7 +104,7 @@ TEST(JobTable, IsAnArrayAsJson) {
   EXPECT_EQ(json[1]["exit_code"], 137);
 }
 
-TEST(ChooseJob, TakesTheOnlyOneThatFits) {
+TEST(ChooseJob, TakesTheOnlyMatch) {
   const std::vector<JobEntry> jobs = {job("a", State::kSucceeded, 1), job("b", State::kRunning, 2),
                                       job("c", State::kFailed, 3)};
   EXPECT_EQ(chosen(jobs, "", Preferred::kRunning), "b");
@@ -136,7 +136,7 @@ TEST(ChooseJob, AsksWhichWhenSeveralRun) {
   EXPECT_EQ(chosen(jobs, "", Preferred::kNewest), "b");
 }
 
-TEST(ChooseJob, UnderstandsTheBeginningOfAName) {
+TEST(ChooseJob, AcceptsAPrefixOfAName) {
   const std::vector<JobEntry> jobs = {job("mnist-1", State::kRunning, 1), job("mnist-12", State::kFailed, 2),
                                       job("gpt-3", State::kFailed, 3)};
   EXPECT_EQ(chosen(jobs, "g", Preferred::kRunning), "gpt-3");
@@ -148,7 +148,7 @@ TEST(ChooseJob, UnderstandsTheBeginningOfAName) {
             "zzzzzz: no such job in /logs: `launch ps` lists the jobs");
 }
 
-TEST(ChooseJob, PrefersTheOneThatRunsOfThoseThatBeginSo) {
+TEST(ChooseJob, PrefersARunningJobAmongSeveralMatches) {
   const std::vector<JobEntry> jobs = {job("2026-a", State::kFailed, 1), job("2026-b", State::kRunning, 2),
                                       job("2026-c", State::kSucceeded, 3), job("2025-a", State::kRunning, 4)};
   EXPECT_EQ(chosen(jobs, "2026", Preferred::kRunning), "2026-b");
@@ -165,7 +165,7 @@ std::vector<std::string> names_of(const std::vector<JobEntry>& jobs) {
   return names;
 }
 
-TEST(JobTable, CanHaveTheNewestAlone) {
+TEST(JobTable, CanShowOnlyTheNewest) {
   std::vector<JobEntry> jobs = {job("a", State::kFailed, 1), job("c", State::kRunning, 3),
                                 job("b", State::kLost, 2)};
   keep_newest(jobs, 2);
@@ -174,7 +174,7 @@ TEST(JobTable, CanHaveTheNewestAlone) {
   EXPECT_THAT(names_of(jobs), ElementsAre("c", "b"));
 }
 
-TEST(EndedJobs, AreThoseThatEndedSoLongAgoButForTheNewest) {
+TEST(EndedJobs, AreOldEnoughAndNotAmongTheNewest) {
   JobEntry long_one = job("a", State::kSucceeded, 100);
   long_one.duration_seconds = 900;
   const std::vector<JobEntry> jobs = {long_one,

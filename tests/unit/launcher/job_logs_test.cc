@@ -4,7 +4,7 @@
 namespace muster::launcher {
 namespace {
 
-TEST_F(JobTest, AgentsThatSendLogsAreWaitedForAsLongAsSomeCome) {
+TEST_F(JobTest, WaitsForAgentsWhileTheirLogsArrive) {
   run();
   said(1, Attempt(), wire::LogsElsewhere{"/logs/job"});
   EXPECT_EQ(told(), "") << "nothing is wrong";

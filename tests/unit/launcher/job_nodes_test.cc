@@ -160,7 +160,7 @@ class TogetherTest : public JobTest {
   }
 };
 
-TEST_F(TogetherTest, NodesThatAreLostTogetherUseUpOneRestart) {
+TEST_F(TogetherTest, NodesThatAreLostTogetherUseOneRestart) {
   run_with_spares();
   end_agent(1, "its agent was killed by SIGKILL");
   empty(0);
@@ -182,7 +182,7 @@ TEST_F(TogetherTest, NodesThatAreLostTogetherUseUpOneRestart) {
   EXPECT_EQ(job.restart_count(), 1);
 }
 
-TEST_F(TogetherTest, ANodeThatIsLostOnceWorkersWereStartedUsesUpAnother) {
+TEST_F(TogetherTest, ANodeThatIsLostAfterWorkersWereStartedUsesAnotherRestart) {
   run_with_spares();
   end_agent(1, "its agent was killed by SIGKILL");
   empty(0);
@@ -198,7 +198,7 @@ TEST_F(TogetherTest, ANodeThatIsLostOnceWorkersWereStartedUsesUpAnother) {
   EXPECT_EQ(job.verdict().gave_up, Verdict::GaveUp::kBudget);
 }
 
-TEST_F(TogetherTest, ANodeThatIsLostLongAfterTheRestartUsesUpAnother) {
+TEST_F(TogetherTest, ANodeThatIsLostLongAfterTheRestartUsesAnotherRestart) {
   run_with_spares();
   end_agent(1, "its agent was killed by SIGKILL");
   empty(0);
@@ -210,7 +210,7 @@ TEST_F(TogetherTest, ANodeThatIsLostLongAfterTheRestartUsesUpAnother) {
   EXPECT_EQ(job.phase(), Phase::kLeaving);
 }
 
-TEST_F(TogetherTest, AnAgentThatCannotBeStartedUsesUpAnother) {
+TEST_F(TogetherTest, AnAgentThatCannotBeStartedUsesAnotherRestart) {
   run_with_spares();
   for (const int node : {1, 2, 3}) end_agent(node, "its agent was killed by SIGKILL");
   empty(0);
@@ -225,7 +225,7 @@ TEST_F(TogetherTest, AnAgentThatCannotBeStartedUsesUpAnother) {
 }
 
 // The host of node 1 is away for a while, and the spare takes its place.
-TEST_F(SpareTest, AHostThatIsBackTakesThePlaceOfOneThatIsLostLater) {
+TEST_F(SpareTest, AHostThatIsBackReplacesOneThatIsLostLater) {
   gather();
   greet(2);
   begin();
@@ -254,7 +254,7 @@ TEST_F(SpareTest, AHostThatIsBackTakesThePlaceOfOneThatIsLostLater) {
   EXPECT_EQ(job.restart_count(), 2);
 }
 
-TEST_F(SpareTest, ANodeThatIsLeftOutTakesPartWhenTheOthersCannotBeStarted) {
+TEST_F(SpareTest, AnExcludedNodeTakesPartIfTheOthersCannotBeStarted) {
   gather();
   greet(2);
   begin();

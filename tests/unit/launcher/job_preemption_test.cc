@@ -57,7 +57,7 @@ TEST_F(PreemptionTest, IsPassedOnWhenEveryRankCanTakeIt) {
   }
 }
 
-TEST_F(PreemptionTest, CtrlCAndCancelSaveAsTermDoesAndAreNoPreemption) {
+TEST_F(PreemptionTest, CtrlCAndCancelSaveAsTermDoesButAreNotPreemptions) {
   for (const Event& wish : {Event(Interrupted{SIGINT}), Event(Cancelled{})}) {
     const bool cancelled = std::holds_alternative<Cancelled>(wish);
     anew(plan_without_checkpoints());
@@ -101,7 +101,7 @@ TEST_F(PreemptionTest, CtrlCAgainStopsWithoutSaving) {
   EXPECT_EQ(job.verdict().cause, "stopped by SIGINT; 3 steps are lost");
 }
 
-TEST_F(PreemptionTest, WhatAgentsHoldIsNotLostOnceItIsACheckpoint) {
+TEST_F(PreemptionTest, StepsInMemoryAreNotLostOnceTheyAreACheckpoint) {
   Plan plan = plan_without_checkpoints();
   plan.job.limits.memory_tier_bytes = 1 << 20;
   anew(plan);
@@ -121,7 +121,7 @@ TEST_F(PreemptionTest, WhatAgentsHoldIsNotLostOnceItIsACheckpoint) {
   EXPECT_EQ(lost_steps(job.history()), 1);
 }
 
-TEST_F(PreemptionTest, ACancelWaitsForTheSaveHoweverOftenItIsAskedForUntilItIsNow) {
+TEST_F(PreemptionTest, ARepeatedCancelWaitsForTheSaveUnlessItIsNow) {
   run();
   all_can();
   happen(Cancelled{});
@@ -144,7 +144,7 @@ TEST_F(PreemptionTest, ACancelNowDoesNotSave) {
   EXPECT_EQ(sent<wire::StopWorkers>().back().second.signal, SIGKILL);
 }
 
-TEST_F(PreemptionTest, ACancelOfAJobThatLeavesOnNoticeIsNotForASchedulerToUndo) {
+TEST_F(PreemptionTest, ACancelDuringANoticeIsNotAPreemption) {
   run();
   all_can();
   happen(Interrupted{SIGTERM});
@@ -166,7 +166,7 @@ TEST_F(PreemptionTest, TermStopsTheJobWhenARankCannotTakeIt) {
   EXPECT_EQ(job.verdict().exit_code, 143);
 }
 
-TEST_F(PreemptionTest, UserSignalsArePassedOnAsTheyAre) {
+TEST_F(PreemptionTest, UserSignalsArePassedOnUnchanged) {
   run();
   for (const int signal : {SIGUSR1, SIGUSR2}) {
     happen(Interrupted{signal});
@@ -187,7 +187,7 @@ TEST_F(PreemptionTest, UserSignalsDoNothingWhileNoWorkerRuns) {
 }
 
 // As in a job where each rank's checkpoint belongs to a group, which the launcher does not learn about.
-TEST_F(PreemptionTest, RanksThatAllSayThatTheyLeaveHaveSaved) {
+TEST_F(PreemptionTest, TheJobHasSavedIfAllRanksReportThatTheyLeave) {
   for (const int leaving : {4, 3}) {
     anew(plan_without_checkpoints());
     run();
@@ -201,7 +201,7 @@ TEST_F(PreemptionTest, RanksThatAllSayThatTheyLeaveHaveSaved) {
   }
 }
 
-TEST_F(PreemptionTest, WithoutACheckpointItIsNone) {
+TEST_F(PreemptionTest, WithoutACheckpointItIsNotAPreemption) {
   run();
   all_can();
   happen(Interrupted{SIGTERM});
@@ -222,7 +222,7 @@ class CheckpointedPreemptionTest : public PreemptionTest {
   }
 };
 
-TEST_F(CheckpointedPreemptionTest, LooksForACommitOfWhichItWasNotTold) {
+TEST_F(CheckpointedPreemptionTest, LooksForACommitThatWasNotReported) {
   run();
   all_can();
   leave_without_a_word();
@@ -233,7 +233,7 @@ TEST_F(CheckpointedPreemptionTest, LooksForACommitOfWhichItWasNotTold) {
   EXPECT_EQ(job.verdict().exit_code, kExitPreempted);
 }
 
-TEST_F(CheckpointedPreemptionTest, ACommitBeforeTheNoticeIsNoneOnNotice) {
+TEST_F(CheckpointedPreemptionTest, ACommitBeforeTheNoticeDoesNotCount) {
   run();
   all_can();
   reported(0, "committed", 60);
@@ -244,7 +244,7 @@ TEST_F(CheckpointedPreemptionTest, ACommitBeforeTheNoticeIsNoneOnNotice) {
   EXPECT_EQ(job.verdict().exit_code, 143);
 }
 
-TEST_F(CheckpointedPreemptionTest, DoesNotLookForWhatItWasTold) {
+TEST_F(CheckpointedPreemptionTest, DoesNotLookForAReportedCommit) {
   run();
   all_can();
   happen(Interrupted{SIGTERM});
@@ -262,7 +262,7 @@ TEST_F(PreemptionTest, AJobThatFinishesMeanwhileHasSucceeded) {
   EXPECT_EQ(job.verdict().exit_code, 0);
 }
 
-TEST_F(PreemptionTest, ACheckpointThatAJobMakesAnywayBeforeItFinishesIsNoPreemption) {
+TEST_F(PreemptionTest, ARegularCheckpointBeforeTheEndIsNotAPreemption) {
   run();
   all_can();
   happen(Interrupted{SIGTERM});
@@ -330,7 +330,7 @@ TEST_F(PreemptionTest, CtrlCSaysWhatItWaitsForAndKillsAtTheSecondAndLeavesAtTheT
   EXPECT_EQ(next_deadline(), std::nullopt);
 }
 
-TEST_F(PreemptionTest, ACancelStopsOnceHoweverOftenItIsAskedFor) {
+TEST_F(PreemptionTest, ARepeatedCancelStopsOnce) {
   run();
   happen(Cancelled{});
   EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
@@ -357,7 +357,7 @@ TEST_F(PreemptionTest, ACancelWithoutTheGraceKillsAtOnce) {
   EXPECT_EQ(job.phase(), Phase::kStopping);
 }
 
-TEST_F(PreemptionTest, LeavingAtOnceKeepsTheCulpritOfAFailureThatWasBeingStopped) {
+TEST_F(PreemptionTest, LeavingAtOnceKeepsTheCulpritOfAStoppingAttempt) {
   run();
   worker_exits(2, 3);
   for (int i = 0; i < 3; ++i) happen(Interrupted{SIGINT});
@@ -449,7 +449,7 @@ TEST_F(TimeLimitTest, EndsWith75WhenAWorkerFailsAfterTheCommitOnNotice) {
   EXPECT_EQ(job.verdict().rank, Rank(2));
 }
 
-TEST(Notice, ComesTheGraceBeforeTheLimitButNotBeforeHalfOfIt) {
+TEST(Notice, IsDueTheGraceBeforeTheLimitButNotBeforeHalfOfIt) {
   const TimePoint start{100s};
   EXPECT_EQ(notice_time(start, 1h, 30s), start + 1h - 30s);
   EXPECT_EQ(notice_time(start, 40s, 30s), start + 20s);

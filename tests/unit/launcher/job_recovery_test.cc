@@ -20,7 +20,7 @@ class PatientTest : public JobTest {
   PatientTest() : JobTest(5) {}
 };
 
-TEST_F(JobTest, LeftoversThatRemainBeforeAnyWorkerStartsHoldNothingUp) {
+TEST_F(JobTest, DoesNotWaitForLeftoversThatRemainBeforeAnyWorkerStarts) {
   for (const bool prepared : {false, true}) {
     anew(two_nodes_of_two(1));
     prepared ? prepare() : gather();
@@ -31,7 +31,7 @@ TEST_F(JobTest, LeftoversThatRemainBeforeAnyWorkerStartsHoldNothingUp) {
   }
 }
 
-TEST_F(JobTest, LeftoversThatRemainHoldTheStopUpUntilTheLastRankHasEnded) {
+TEST_F(JobTest, WaitsForLeftoversThatRemainUntilTheLastRankHasEnded) {
   run();
   worker_exits(2, 3);
   worker_exits(3, 0, SIGTERM, true);
@@ -45,7 +45,7 @@ TEST_F(JobTest, LeftoversThatRemainHoldTheStopUpUntilTheLastRankHasEnded) {
   EXPECT_EQ(job.restart_count(), 1);
 }
 
-TEST_F(JobTest, WhatWasLeftBehindHoldsNoLaterLossUp) {
+TEST_F(JobTest, DoesNotWaitForProcessesLeftBehindAtALaterLoss) {
   prepare();
   end_agent(0, "died");
   leftovers_remain({{.pid = 12}});
@@ -155,7 +155,7 @@ class GrowingTest : public ElasticTest {
   Plan plan = two_nodes_with(1, 0);
 };
 
-TEST_F(GrowingTest, AnAddedNodeComesAtOnceAndTakesPartInTheNextAttempt) {
+TEST_F(GrowingTest, AnAddedNodeStartsAtOnceAndTakesPartInTheNextAttempt) {
   run();
   happen(NodesAdded{{{"h2", 3}}});
   EXPECT_EQ(decided<StartAgent>().size(), 1U);
@@ -282,7 +282,7 @@ TEST_F(ElasticTest, DoesNotStartTheAgentOfANodeThatWasLostTwice) {
   EXPECT_TRUE(decided<StartAgent>().empty());
 }
 
-TEST_F(PatientTest, RestartsAtOnceAtFirstAndLaterThen) {
+TEST_F(PatientTest, RestartsAtOnceFirstAndLaterAfterADelay) {
   run();
   worker_exits(2, 3);
   empty_all();
@@ -370,7 +370,7 @@ TEST_F(PatientTest, AnAgentThatCannotBeStartedIsStartedAgainWhenTheBackOffIsOver
   }
 }
 
-TEST_F(PatientTest, AStoppedWorkerIsNobodysRepeatedFailure) {
+TEST_F(PatientTest, AStoppedWorkerDoesNotCountAsARepeatedFailure) {
   run();
   for (int stop = 1; stop <= 4; ++stop) {
     pass(3s);
@@ -389,7 +389,7 @@ TEST_F(PatientTest, AStoppedWorkerIsNobodysRepeatedFailure) {
   }
 }
 
-TEST_F(PatientTest, WhatALoadedTemplateOrFullGpusDelayedIsNoLifeOfAWorker) {
+TEST_F(PatientTest, ALateStartDoesNotCountAsTheLifeOfAWorker) {
   run();
   pass(31s);
   for (const int node : {0, 1}) said(node, wire::WorkersStarted{});
@@ -400,7 +400,7 @@ TEST_F(PatientTest, WhatALoadedTemplateOrFullGpusDelayedIsNoLifeOfAWorker) {
   EXPECT_EQ(job.restart_count(), 0) << "exit code 2 after a second is wrong usage";
 }
 
-TEST_F(PatientTest, WrongUseIsNotTriedAgain) {
+TEST_F(PatientTest, DoesNotRetryWrongUsage) {
   run();
   worker_exits(2, kExitUsage);
   empty_all();
@@ -431,7 +431,7 @@ TEST_F(PatientTest, StopsWithTheCulpritsCodeWhenTheSameFailureComesAgainAndAgain
   EXPECT_EQ(job.restart_count(), 2);
 }
 
-TEST_F(PatientTest, TriesWhatFailsAlikeBeforeItsFirstStepOnceMore) {
+TEST_F(PatientTest, RetriesAFailureBeforeTheFirstStepOnlyOnce) {
   const auto fails = [&] {
     reported(2, "step", 0);  // reported by a Checkpointer before the first step
     wire::WorkerExited bad = exited(2, 1);
@@ -449,7 +449,7 @@ TEST_F(PatientTest, TriesWhatFailsAlikeBeforeItsFirstStepOnceMore) {
   EXPECT_EQ(job.restart_count(), 1);
 }
 
-TEST_F(PatientTest, AStepMakesTheFailureAnother) {
+TEST_F(PatientTest, AStepMakesTheFailureDifferent) {
   for (int attempt = 1; attempt <= 2; ++attempt) {
     if (attempt == 1) run();
     reported(2, "step", 1);
@@ -478,7 +478,7 @@ TEST_F(PatientTest, ASignalDuringTheBackOffEndsTheJobAndKeepsTheCulprit) {
   EXPECT_EQ(job.verdict().rank, Rank(2));
 }
 
-TEST_F(PatientTest, TellsWhatHappenedAsRecords) {
+TEST_F(PatientTest, RecordsWhatHappened) {
   run();
   worker_exits(2, 3);
   std::vector<std::string> events;
@@ -489,7 +489,7 @@ TEST_F(PatientTest, TellsWhatHappenedAsRecords) {
   EXPECT_EQ(decided<Record>()[0].text, "exited with code 3");
 }
 
-TEST_F(JobTest, WhatEachRankSavesIsCommittedWithTheLast) {
+TEST_F(JobTest, CommitsACheckpointWhenTheLastRankHasSaved) {
   run();
   for (const int rank : {0, 1, 2}) reported(rank, "saved", 40);
   for (const int rank : {0, 1, 2}) reported(rank, "saved", 50);
@@ -506,7 +506,7 @@ TEST_F(JobTest, WhatEachRankSavesIsCommittedWithTheLast) {
   EXPECT_EQ(job.steps().committed(), 50);
 }
 
-TEST_F(JobTest, WhatAnAttemptHasSavedIsNoPartOfTheNextOnes) {
+TEST_F(JobTest, PartialCheckpointsOfAnAttemptDoNotCountInTheNext) {
   run();
   for (const int rank : {0, 1, 2}) reported(rank, "saved", 40);
   worker_exits(2, 0, SIGKILL);
@@ -517,7 +517,7 @@ TEST_F(JobTest, WhatAnAttemptHasSavedIsNoPartOfTheNextOnes) {
   EXPECT_EQ(job.steps().committed(), std::nullopt);
 }
 
-TEST_F(JobTest, APlainProgramGoesOnFromWhatItHasCommittedItself) {
+TEST_F(JobTest, AProgramWithoutTheRuntimeResumesFromItsOwnCommit) {
   run();
   reported(0, "committed", 40);
   reported(0, "committed", 60);
@@ -529,7 +529,7 @@ TEST_F(JobTest, APlainProgramGoesOnFromWhatItHasCommittedItself) {
   EXPECT_EQ(sent<wire::StartWorkers>().at(0).second.resume_step, 60U);
 }
 
-TEST_F(JobTest, OfCheckpointsTheDirectoryKnowsMoreThanReports) {
+TEST_F(JobTest, TheCheckpointDirectoryWinsOverReports) {
   run();
   reported(0, "committed", 60);
   worker_exits(2, 0, SIGKILL);

@@ -60,7 +60,7 @@ TEST_F(StartTest, AllNodesAreEnoughAtOnce) {
   EXPECT_EQ(job.phase(), Phase::kPreparing) << "the wait is over";
 }
 
-TEST_F(StartTest, AsFewAsAllowedDoOnceTheTimeoutHasPassed) {
+TEST_F(StartTest, TheMinimumIsEnoughAfterTheTimeout) {
   greet(0);
   greet(2);
   wait(30s - 1ms);
@@ -71,7 +71,7 @@ TEST_F(StartTest, AsFewAsAllowedDoOnceTheTimeoutHasPassed) {
   EXPECT_THAT(members(), ElementsAre("0:2@0", "2:2@2"));
 }
 
-TEST_F(StartTest, SparesFillUpFirst) {
+TEST_F(StartTest, SparesReplaceMissingNodesFirst) {
   for (const int node : {3, 0, 2}) greet(node);
   EXPECT_EQ(job.phase(), Phase::kGathering) << "a node is preferred to a spare";
   wait(30s);
@@ -88,7 +88,7 @@ TEST_F(StartTest, EachArrivalMakesTheWaitLonger) {
   EXPECT_THAT(members(), ElementsAre("0:2@0", "1:2@2"));
 }
 
-TEST_F(StartTest, AgentsShareAMachineWhateverNamesItsHostsHave) {
+TEST_F(StartTest, AgentsShareAMachineEvenIfItsHostsHaveDifferentNames) {
   greet(0, "h0", {}, "m0");
   greet(1, "h1", {}, "m1");
   greet(2, "h0", {}, "m0");
@@ -104,12 +104,12 @@ TEST_F(StartTest, AgentsShareAMachineWhateverNamesItsHostsHave) {
   EXPECT_EQ(told[0].second.agent_on_host, 1);
 }
 
-TEST_F(StartTest, AMachineThatIsNotToldIsTheNodesOwn) {
+TEST_F(StartTest, ANodeWithAnUnknownMachineHasItsOwn) {
   for (const int node : {0, 1, 2}) greet(node);
   for (const auto& [node, prepare] : sent<wire::PrepareAttempt>()) EXPECT_EQ(prepare.agents_on_host, 1);
 }
 
-TEST_F(StartTest, WhoComesAfterTheTimeoutMayBringOthers) {
+TEST_F(StartTest, ANodeThatJoinsAfterTheTimeoutExtendsTheWait) {
   greet(0);
   wait(100s);
   EXPECT_EQ(job.phase(), Phase::kGathering) << "one is not enough";
@@ -141,7 +141,7 @@ class SlowStartTest : public JobOnHosts {
   SlowStartTest() : JobOnHosts(plan()) { happen(Began{}); }
 };
 
-TEST_F(SlowStartTest, EnoughAfterTenMinutesStartThoughTheTimeoutHasNotPassed) {
+TEST_F(SlowStartTest, StartsAfterTenMinutesEvenIfTheTimeoutHasNotPassed) {
   greet(0);
   wait(400s);
   greet(1);
@@ -196,7 +196,7 @@ class PreflightWithoutProgram : public PreflightTest {
         }()) {}
 };
 
-TEST_F(PreflightWithoutProgram, NothingThatThisMachineLacksIsSaidToBeCopied) {
+TEST_F(PreflightWithoutProgram, DoesNotOfferToCopyWhatThisMachineLacks) {
   said(0, wire::AttemptPrepared{4711});
   said(1, wire::AttemptRefused{.exit_code = 2, .message = "no /work", .missing = "/work"});
   said(2, wire::AttemptRefused{.exit_code = 127, .message = "no train", .missing = "./train"});
@@ -213,7 +213,7 @@ TEST_F(PreflightTest, CheckpointsThatAreNotSharedAreRefused) {
               testing::StartsWith("h[1-2]: --checkpoint-dir: /ckpt is not there: name a"));
 }
 
-TEST_F(PreflightTest, ANodeOfALaterAttemptThatDoesNotShareThemIsLeftOut) {
+TEST_F(PreflightTest, ANodeOfALaterAttemptThatDoesNotShareThemIsLost) {
   said(0, wire::AttemptPrepared{4711});
   said(1, wire::AttemptPrepared{});
   said(2, wire::AttemptPrepared{});
@@ -226,7 +226,7 @@ TEST_F(PreflightTest, ANodeOfALaterAttemptThatDoesNotShareThemIsLeftOut) {
   EXPECT_EQ(decided<KillAgent>().at(0).agent.node, NodeId(3));
 }
 
-TEST_F(PreflightTest, AHostThatDoesNotAnswerIsNotWaitedForOnceAnotherHasRefused) {
+TEST_F(PreflightTest, DoesNotWaitForASilentHostAfterAnotherHasRefused) {
   wait(10s);
   EXPECT_EQ(job.phase(), Phase::kPreparing);
   said(1, wire::AttemptRefused{.exit_code = 2, .message = "no /work", .missing = {}});
@@ -305,7 +305,7 @@ TEST_F(MixedJobWithASmallSpare, ASpareWithoutRoomDoesNotReplaceANode) {
   EXPECT_THAT(members(), ElementsAre("0:1@0", "1:3@1"));
 }
 
-TEST_F(MixedJobWithASmallSpare, ANodeThatNoSpareReplacesIsMissedBeforeItCame) {
+TEST_F(MixedJobWithASmallSpare, ANodeThatNoSpareReplacesCountsAsLostBeforeItJoins) {
   lose(1);
   EXPECT_EQ(job.restart_count(), 1);
   end_agent(1, "it died again");
@@ -314,7 +314,7 @@ TEST_F(MixedJobWithASmallSpare, ANodeThatNoSpareReplacesIsMissedBeforeItCame) {
   EXPECT_EQ(job.restart_count(), 2);
 }
 
-TEST_F(MixedJobWithASmallSpare, ItTakesThePlaceForWhichItHasRoom) {
+TEST_F(MixedJobWithASmallSpare, ItTakesAPlaceThatItHasRoomFor) {
   lose(0);
   EXPECT_THAT(members(), ElementsAre("1:3@0", "2:1@3"));
 }
@@ -341,7 +341,7 @@ TEST_F(HostsOfNoUse, AreAllNamedAtOnceWithoutARestart) {
   EXPECT_EQ(job.restart_count(), 0);
 }
 
-TEST_F(HostsOfNoUse, AreNotWaitedForLongerThanAMoment) {
+TEST_F(HostsOfNoUse, AreWaitedForOnlyAMoment) {
   lose(2, true);
   wait(1s);
   happen(LeftoversSeen{});
@@ -389,7 +389,7 @@ TEST_F(HostsOfNoUse, AreNotTriedAgainAtOnce) {
   EXPECT_GE(now - start, 23s) << "1, 2, 4, 8 and 16 s, minus at most a quarter";
 }
 
-TEST_F(HostsOfNoUse, CutNoBackOffShort) {
+TEST_F(HostsOfNoUse, DoNotShortenABackOff) {
   lose(1, false);
   happen(LeftoversSeen{});
   EXPECT_THAT(told(), HasSubstr("node1 (h1) could not be started: no h1; retrying in"));

@@ -60,7 +60,7 @@ TEST_F(JobTest, SucceedsWhenEveryRankExitsWithZero) {
   EXPECT_EQ(job.verdict().exit_code, 0);
 }
 
-TEST_F(JobTest, DoesNotSucceedWhenARankWasNeverHeardOf) {
+TEST_F(JobTest, DoesNotSucceedIfARankNeverReported) {
   run();
   for (int rank = 0; rank < 3; ++rank) worker_exits(rank, 0);
   empty_all();
@@ -101,7 +101,7 @@ TEST_F(JobWhoseRankMissesAPeer, LetsThatPeerEndFirst) {
   EXPECT_THAT(told(), HasSubstr("rank 2 (node1) exited with code 3"));
 }
 
-TEST_F(JobWhoseRankMissesAPeer, StopsTheOthersWhenNobodyElseFails) {
+TEST_F(JobWhoseRankMissesAPeer, StopsTheOthersIfNoOtherRankFails) {
   run();
   misses_a_peer(0);
   ASSERT_TRUE(next_deadline());
@@ -122,7 +122,7 @@ TEST_F(JobWhoseRankMissesAPeer, EndsWhenAllHaveEnded) {
   EXPECT_THAT(told(), HasSubstr("rank 1 exited with code 0 while the others still trained; attempt 2"));
 }
 
-TEST_F(JobWhoseRankMissesAPeer, ANoticeMeanwhileDoesNotDrawItOut) {
+TEST_F(JobWhoseRankMissesAPeer, ANoticeMeanwhileDoesNotExtendTheWait) {
   run();
   for (int rank = 0; rank < 4; ++rank) reported(rank, "hello", 0, "preemption");
   misses_a_peer(0);
@@ -165,7 +165,7 @@ TEST_F(JobTest, SaysAtWhichStepTheWorkerFailed) {
               HasSubstr("rank 2 (node1) was killed by SIGKILL at step 57; attempt 2 resumes from step 40"));
 }
 
-TEST_F(JobTest, SaysNoStepOfAWorkerThatFailedBeforeItsFirst) {
+TEST_F(JobTest, NamesNoStepOfAWorkerThatFailedBeforeItsFirst) {
   run();
   reported(2, "heartbeat", -1);
   worker_exits(2, 0, SIGKILL);
@@ -215,7 +215,7 @@ TEST_F(JobWithoutRestarts, BlamesTheLowestRankInATie) {
   EXPECT_EQ(job.verdict().culprit->rank, Rank(1));
 }
 
-TEST_F(JobWithoutRestarts, DoesNotBlameWhomItStopped) {
+TEST_F(JobWithoutRestarts, DoesNotBlameRanksThatItStopped) {
   run();
   worker_exits(2, 3);
   worker_exits(0, 0, SIGTERM, true, now - 1s);
@@ -223,13 +223,13 @@ TEST_F(JobWithoutRestarts, DoesNotBlameWhomItStopped) {
   EXPECT_EQ(job.verdict().culprit->rank, Rank(2));
 }
 
-TEST_F(JobWithoutRestarts, IgnoresARankThatIsNotTheNodesOwn) {
+TEST_F(JobWithoutRestarts, IgnoresARankOfAnotherNode) {
   run();
   said(0, exited(3, 1));
   EXPECT_EQ(job.phase(), Phase::kRunning);
 }
 
-TEST_F(JobTest, IgnoresWhatBelongsToAnotherAttempt) {
+TEST_F(JobTest, IgnoresMessagesOfAnotherAttempt) {
   run();
   said(0, Attempt(0), exited(0, 1));
   said(0, Attempt(9), wire::WorkersGone{});
@@ -259,7 +259,7 @@ TEST_F(JobWithoutRestarts, EndsWith69WhenAnAgentIsLostForGood) {
   EXPECT_EQ(job.verdict().cause, "node1 was lost: its agent was killed by SIGKILL");
 }
 
-TEST_F(JobTest, ALostAgentLeadsOnInEveryPhase) {
+TEST_F(JobTest, HandlesALostAgentInEveryPhase) {
   happen(Began{});
   end_agent(0, "died");
   EXPECT_EQ(job.phase(), Phase::kStopping);
@@ -298,7 +298,7 @@ TEST_F(JobTest, KillsAnAgentThatIsSilent) {
   EXPECT_EQ(job.phase(), Phase::kStopping);
 }
 
-TEST_F(JobTest, BlamesNobodyForASilenceThatTheLauncherSlept) {
+TEST_F(JobTest, BlamesNoNodeForSilenceWhileTheLauncherSlept) {
   run();
   now += 60s;
   happen(TimePassed{});
@@ -306,7 +306,7 @@ TEST_F(JobTest, BlamesNobodyForASilenceThatTheLauncherSlept) {
   EXPECT_EQ(next_deadline(), now + 2s);
 }
 
-TEST_F(JobTest, DoesNotRestartWhatCannotBeStarted) {
+TEST_F(JobTest, DoesNotRestartAProgramThatCannotBeExecuted) {
   prepare();
   said(1, wire::AttemptRefused{127, "train: not found"});
   EXPECT_EQ(job.phase(), Phase::kLeaving);
@@ -432,7 +432,7 @@ TEST_F(JobTest, ASignalBeforeTheNextAttemptRunsKeepsTheCulpritOfTheLast) {
   EXPECT_EQ(job.verdict().culprit->rank, Rank(2));
 }
 
-TEST_F(JobTest, ASignalWhileARestartRunsBlamesNobody) {
+TEST_F(JobTest, ASignalDuringARestartBlamesNoRank) {
   run();
   worker_exits(2, 3);
   empty_all();
@@ -477,7 +477,7 @@ TEST_F(JobTest, ANodeThatRefusesARestartIsLost) {
   }
 }
 
-TEST_F(JobTest, AFirstAttemptThatCannotBeginIsWrongUse) {
+TEST_F(JobTest, AFirstAttemptThatCannotBeginIsWrongUsage) {
   gather();
   happen(AttemptDenied{AttemptDenied::By::kDisk, Error(ErrorCode::kNotFound, "cannot write /c: gone")});
   EXPECT_EQ(job.verdict().exit_code, kExitUsage);
@@ -554,7 +554,7 @@ TEST_F(JobTest, TheNewestProfileOfEachRankIsRemembered) {
   EXPECT_EQ(profiles.at(Rank(3)).parts_ns.at("data"), 20'000);
 }
 
-TEST_F(JobTest, ARankThatIsSlowerThanTheOthersIsToldRecordedAndRemembered) {
+TEST_F(JobTest, ReportsRecordsAndRemembersASlowRank) {
   run();
   std::int64_t step = 0;
   std::string said_so;

@@ -61,7 +61,7 @@ class JournalFileTest : public JobTest {
   std::vector<std::string> warnings_;
 };
 
-TEST_F(JournalFileTest, IsForItsUserAlone) {
+TEST_F(JournalFileTest, IsReadableOnlyByItsUser) {
   keep_journal(JournalFile::kLongBytes);
   restart_twice();
   write();
@@ -75,7 +75,7 @@ TEST_F(JournalFileTest, IsForItsUserAlone) {
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
-TEST_F(JournalFileTest, GoesOnInANewOneWhenItIsLong) {
+TEST_F(JournalFileTest, ContinuesInANewFileWhenItIsLong) {
   keep_journal(4000);
   restart_twice();
   write();

@@ -73,7 +73,7 @@ TEST_F(JournalTest, LeadsToTheSameDecisionsAgain) {
   EXPECT_THAT(replay_as_text(*again), HasSubstr("decisions: the same\n"));
 }
 
-TEST_F(JournalTest, GoesOnFromTheStateAfterAnyEvent) {
+TEST_F(JournalTest, ContinuesFromTheStateAfterAnyEvent) {
   fail_and_succeed();
   for (std::size_t i = 0; i < states.size(); ++i) {
     const auto again = replay(states[i] + bytes.substr(state_ends[i]));
@@ -125,7 +125,7 @@ TEST_F(JournalTest, KeepsWhenAnAgentBeganToEnd) {
   EXPECT_EQ(state_of(again).at(0), state_of(*controller).at(0)) << "of the fleet";
 }
 
-TEST_F(JournalTest, KeepsWhatIsKnownOfAnAgentsEnd) {
+TEST_F(JournalTest, KeepsTheKindOfAnAgentsEnd) {
   for (const AgentEnd end : {AgentEnd::kOther, AgentEnd::kRefused, AgentEnd::kOutOfMemory}) {
     const Event event = ProcessEnded{{NodeId(1), Incarnation(1)}, "no GPU driver", end};
     const auto again = event_from(to_record(event));
@@ -167,7 +167,7 @@ TEST_F(ContainerJournalTest, KnowsThatTheHostsRunContainers) {
   EXPECT_FALSE(again->first_difference) << replay_as_text(*again);
 }
 
-TEST_F(JournalTest, TellsTheFirstEventThatLeadsToSomethingElse) {
+TEST_F(JournalTest, ReportsTheFirstEventWithADifferentDecision) {
   fail_and_succeed();
   // As if the job had no restarts: the event that led to the restart is the first difference.
   Plan other = plan_with_a_token();
@@ -183,7 +183,7 @@ TEST_F(JournalTest, TellsTheFirstEventThatLeadsToSomethingElse) {
   EXPECT_THAT(replay_as_json(*differs), HasSubstr("\"same\": false"));
 }
 
-TEST_F(JournalTest, OfALauncherThatWasKilledEndsBeforeTheTornRecord) {
+TEST_F(JournalTest, EndsBeforeTheTornRecordOfAKilledLauncher) {
   fail_and_succeed();
   const auto again = replay(std::string_view(bytes).substr(0, bytes.size() - 1));
   ASSERT_TRUE(again) << again.error().message();
@@ -192,14 +192,14 @@ TEST_F(JournalTest, OfALauncherThatWasKilledEndsBeforeTheTornRecord) {
   EXPECT_EQ(again->event_count, count - 1);
 }
 
-TEST_F(JournalTest, HasNothingOfTheUsersEnvironment) {
+TEST_F(JournalTest, DoesNotContainTheUsersEnvironment) {
   fail_and_succeed();
   EXPECT_THAT(bytes, Not(HasSubstr("secret-of-the-user")));
   EXPECT_THAT(bytes, Not(HasSubstr("TOKEN")));
   EXPECT_THAT(bytes, HasSubstr("--lr"));
 }
 
-TEST_F(JournalTest, HasTheStepsOnceASecondARankAndTheLastOfThem) {
+TEST_F(JournalTest, HasOneStepPerSecondAndRankAndTheLast) {
   fail_and_succeed();
   std::vector<std::int64_t> steps;
   auto reader = RecordReader::open(bytes);
@@ -215,7 +215,7 @@ TEST_F(JournalTest, HasTheStepsOnceASecondARankAndTheLastOfThem) {
   EXPECT_EQ(steps.back(), 50) << "the last step before the rank failed";
 }
 
-TEST(Replay, RefusesWhatIsNoJournal) {
+TEST(Replay, RefusesFilesThatAreNotJournals) {
   for (const std::string bytes : {"", "{}", "muster journal 1\n", "muster journal 1\nxxxxxxxxxxxxxxxxx"}) {
     const auto refused = replay(bytes);
     ASSERT_FALSE(refused) << bytes;

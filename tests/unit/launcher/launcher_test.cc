@@ -188,7 +188,7 @@ class LauncherTest : public testing::Test {
   std::shared_ptr<FakeChannel> channel;
 };
 
-TEST_F(LauncherTest, TakesAJobFromItsAgentsToItsEnd) {
+TEST_F(LauncherTest, RunsAJobFromItsAgentsToItsEnd) {
   run();
   EXPECT_EQ(machines.started, std::vector{kAgent});
   EXPECT_EQ(channel->received<wire::StartWorkers>().size(), 1U);
@@ -204,7 +204,7 @@ TEST_F(LauncherTest, TakesAJobFromItsAgentsToItsEnd) {
                                                 "attempt_ended", "job_ended"));
 }
 
-TEST_F(LauncherTest, AChannelThatNobodyWaitsForIsClosedAndNeverHeard) {
+TEST_F(LauncherTest, ClosesAnUnexpectedChannelWithoutReadingIt) {
   run();
   say(wire::LogsElsewhere{"/logs/job"});
   const auto second = connect(kAgent);
@@ -224,7 +224,7 @@ TEST_F(LauncherTest, OutputIsShownAndTheAgentHearsThatItWasTaken) {
 }
 
 // Its line waits behind one of another agent, which is taken.
-TEST_F(LauncherTest, AnAgentWhoseOutputWaitsHearsThatOthersIsTaken) {
+TEST_F(LauncherTest, AnAgentWithWaitingOutputLearnsThatOtherOutputIsTaken) {
   Plan plan = one_node();
   plan.nodes.push_back({NodeId(1), Rank(1), 1});
   launcher.emplace(plan, Launcher::Parts{time, machines, lineage, view, [this] { finished = true; }});
@@ -270,7 +270,7 @@ TEST_F(LauncherTest, LogsAreKeptAndTheAgentHearsHowMuchOfThem) {
   EXPECT_EQ(view.log_directory, "");
 }
 
-TEST_F(LauncherTest, PingsEverySecondAndSaysWhatIsWaitedFor) {
+TEST_F(LauncherTest, PingsEverySecondAndShowsWhatItWaitsFor) {
   launcher->begin();
   time.advance(1s);
   EXPECT_EQ(view.progress, "starting: 0 of 1 agents joined; waiting for the agent of node0");
@@ -280,7 +280,7 @@ TEST_F(LauncherTest, PingsEverySecondAndSaysWhatIsWaitedFor) {
   EXPECT_EQ(channel->received<wire::Ping>().size(), 1U);
 }
 
-TEST_F(LauncherTest, AgentsHearWhetherTheOutputOfAnyRankWaits) {
+TEST_F(LauncherTest, AgentsLearnWhetherTheOutputOfAnyRankWaits) {
   run();
   for (const bool waits : {true, false}) {
     say(wire::Pong{.output_waits = waits});
@@ -292,7 +292,7 @@ TEST_F(LauncherTest, AgentsHearWhetherTheOutputOfAnyRankWaits) {
   }
 }
 
-TEST_F(LauncherTest, WhatRanksUseIsAskedForWhileSomebodyLooksAndIsShownOfTheAttemptAtHand) {
+TEST_F(LauncherTest, RequestsTheRanksResourcesWhileSomebodyWatches) {
   run();
   for (const bool wanted : {false, true}) {
     view.usage_wanted = wanted;
@@ -326,7 +326,7 @@ TEST_F(LauncherTest, TheClocksOfATracedJobsHostsAreKept) {
   }
 }
 
-TEST_F(LauncherTest, ASleepIsNoSilenceThoughItsEndFallsJustBehindTheLimit) {
+TEST_F(LauncherTest, ASleepThatEndsJustAfterTheLimitIsNotSilence) {
   run();
   time.jump(one_node().job.limits.silence_limit + 500ms);
   EXPECT_TRUE(machines.killed.empty());
@@ -334,7 +334,7 @@ TEST_F(LauncherTest, ASleepIsNoSilenceThoughItsEndFallsJustBehindTheLimit) {
 }
 
 // Messages that arrived meanwhile wait in the channel, and may be read before any alarm.
-TEST_F(LauncherTest, HowLongItSleptIsToldBeforeWhatItHearsThen) {
+TEST_F(LauncherTest, ReportsItsSleepBeforeTheMessagesThatFollow) {
   std::vector<Event> told;
   launcher.emplace(one_node(), Launcher::Parts{time, machines, lineage, view, [this] { finished = true; },
                                                [&](const Controller&, const Event& event, TimePoint,
@@ -359,14 +359,14 @@ TEST_F(LauncherTest, ABrokenConversationKillsTheAgent) {
   EXPECT_EQ(machines.killed, std::vector{kAgent});
 }
 
-TEST_F(LauncherTest, AMessageThatMeansNothingEndsTheConversation) {
+TEST_F(LauncherTest, AnUnknownMessageEndsTheConversation) {
   run();
   channel->say_nonsense(kNode, Attempt(1));
   EXPECT_TRUE(channel->closed());
   EXPECT_EQ(machines.killed, std::vector{kAgent}) << "otherwise the job would wait for its messages";
 }
 
-TEST_F(LauncherTest, StacksAreAskedForAndShownToWhoAsked) {
+TEST_F(LauncherTest, RequestsStacksAndSendsThemToTheCaller) {
   run();
   EXPECT_EQ(launcher->ask_for_stacks(), std::vector{Rank(0)});
   EXPECT_EQ(channel->received<wire::DumpStacks>().size(), 1U);
@@ -374,7 +374,7 @@ TEST_F(LauncherTest, StacksAreAskedForAndShownToWhoAsked) {
   EXPECT_EQ(view.stack_text, "main");
 }
 
-TEST_F(LauncherTest, TheKeyOfTwoNeighboursIsInWhatIsSentAndInNoDecision) {
+TEST_F(LauncherTest, TheNeighboursKeyIsSentButInNoDecision) {
   Plan plan = one_node();
   plan.nodes.push_back({NodeId(1), Rank(1), 1});
   plan.job.limits.memory_tier_bytes = 1 << 30;
@@ -464,7 +464,7 @@ TEST_F(LauncherTest, ProgressIsShownUntilAllWorkersHaveStarted) {
   EXPECT_EQ(view.progress, "");
 }
 
-TEST_F(LauncherTest, AnAnswerOrAChannelThatComesAfterTheEndIsNothing) {
+TEST_F(LauncherTest, IgnoresAnswersAndChannelsAfterTheEnd) {
   launcher->begin();
   channel = connect(kAgent);
   greet();

@@ -34,7 +34,7 @@ class LineFileTest : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
-TEST_F(LineFileTest, GoesOnWhereItEnded) {
+TEST_F(LineFileTest, ContinuesWhereItEnded) {
   const std::string path = scratch_ / "events.jsonl";
   for (const char* line : {"one\n", "two\n"}) {
     make(path).append(line);
@@ -57,7 +57,7 @@ TEST_F(LineFileTest, SaysOnceThatTheDiskIsFull) {
                   "cannot write .*/events.jsonl: No space left on device; the job goes on without it")));
 }
 
-TEST_F(LineFileTest, TakesWhatComesOnceItCanBeOpened) {
+TEST_F(LineFileTest, WritesOnceItCanBeOpened) {
   const std::string path = scratch_ / "events.jsonl";
   std::filesystem::create_directory(path);
   LineFile file = make(path);
@@ -70,7 +70,7 @@ TEST_F(LineFileTest, TakesWhatComesOnceItCanBeOpened) {
   EXPECT_EQ(read_file(path, 100).value(), "two\n");
 }
 
-TEST_F(LineFileTest, ADiskThatHangsHoldsNobodyUp) {
+TEST_F(LineFileTest, AHangingDiskDelaysNoCaller) {
   const std::string path = scratch_ / "events.jsonl";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);  // nobody opens it for reading
   LineFile file = make(path);

@@ -34,7 +34,7 @@ class LogArrivalsTest : public testing::Test {
   LogArrivals arrivals_;
 };
 
-TEST_F(LogArrivalsTest, TakesEveryByteOnceAndInOrder) {
+TEST_F(LogArrivalsTest, AcceptsEveryByteOnceAndInOrder) {
   EXPECT_EQ(taken(0, "abc"), "0:abc");
   EXPECT_EQ(taken(3, "def"), "0:def");
   EXPECT_EQ(taken(3, "def"), "0:") << "it arrived twice";
@@ -52,7 +52,7 @@ TEST_F(LogArrivalsTest, BytesThatWereRemovedBeforeTheyWereSentAreCounted) {
   EXPECT_EQ(taken(11, "l"), "0:l");
 }
 
-TEST_F(LogArrivalsTest, ANodeIsHeardOfItsOwnRanksOnly) {
+TEST_F(LogArrivalsTest, AcceptsOnlyLogsOfTheNodesOwnRanks) {
   EXPECT_TRUE(arrivals_.on(kSender, kAttempt, piece(3, 0, "x")));
   EXPECT_FALSE(arrivals_.on(kSender, kAttempt, piece(1, 0, "x")));
   EXPECT_FALSE(arrivals_.on(kSender, kAttempt, piece(4, 0, "x")));
@@ -62,7 +62,7 @@ TEST_F(LogArrivalsTest, ANodeIsHeardOfItsOwnRanksOnly) {
   EXPECT_FALSE(arrivals_.on(NodeId(7), kAttempt, piece(2, 0, "x")));
 }
 
-TEST_F(LogArrivalsTest, SaysWhatIsToComeAndWhatDidNotCome) {
+TEST_F(LogArrivalsTest, ReportsPendingAndMissingBytes) {
   EXPECT_EQ(arrivals_.to_come(), "");
   arrivals_.on(kSender, kAttempt, piece(2, 0, "x", 3 << 20));
   EXPECT_EQ(arrivals_.to_come(), "3 MiB of the logs of node1 are still to come");
@@ -76,7 +76,7 @@ TEST_F(LogArrivalsTest, SaysWhatIsToComeAndWhatDidNotCome) {
                                                "the complete logs are in /logs/job on h1"));
 }
 
-TEST_F(LogArrivalsTest, ANodeWhoseLogsHaveComeIsNotNamedUnlessItWasLost) {
+TEST_F(LogArrivalsTest, DoesNotNameANodeWithCompleteLogsUnlessItWasLost) {
   LogArrivals complete = arrivals_;
   complete.told_to_leave(kSender);
   complete.agent_closed(kSender);
@@ -89,7 +89,7 @@ TEST_F(LogArrivalsTest, ANodeWhoseLogsHaveComeIsNotNamedUnlessItWasLost) {
               ElementsAre(testing::AllOf(HasSubstr("node1: it was lost"), HasSubstr("(at least 5 bytes)"))));
 }
 
-TEST_F(LogArrivalsTest, WhatTheNextAgentOfALostNodeSendsIsNotMissing) {
+TEST_F(LogArrivalsTest, LogsFromTheNextAgentOfALostNodeAreNotMissing) {
   arrivals_.on(kSender, kAttempt, piece(2, 0, "x", 5));
   arrivals_.agent_closed(kSender);
   LogArrivals later = arrivals_;

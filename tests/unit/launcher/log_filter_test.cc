@@ -25,7 +25,7 @@ TEST(NumberRanges, HoldNumbersAndRanges) {
   EXPECT_TRUE(NumberRanges::parse("", "--rank")->contains(12345)) << "not given: all";
 }
 
-TEST(NumberRanges, SayWhichNumberIsTooLarge) {
+TEST(NumberRanges, NameTheNumberThatIsTooLarge) {
   const auto ranges = NumberRanges::parse("0,2-5", "--rank");
   EXPECT_EQ(ranges->beyond(6), std::nullopt);
   EXPECT_EQ(ranges->beyond(5), 5);
@@ -33,7 +33,7 @@ TEST(NumberRanges, SayWhichNumberIsTooLarge) {
   EXPECT_EQ(NumberRanges().beyond(0), std::nullopt);
 }
 
-TEST(NumberRanges, RefuseWhatIsNone) {
+TEST(NumberRanges, RefuseMalformedRanges) {
   for (const char* text : {"a", "1-", "-1", "3-1", "1,,2", "1-2-3", "99999999999"}) {
     const auto ranges = NumberRanges::parse(text, "--rank");
     ASSERT_FALSE(ranges) << text;
@@ -51,7 +51,7 @@ TEST(Pattern, IsAnExtendedRegularExpression) {
               HasSubstr("--grep: ( is not an extended regular expression: "));
 }
 
-TEST(Since, UnderstandsDurations) {
+TEST(Since, AcceptsDurations) {
   EXPECT_DOUBLE_EQ(parse_since("90s", kLocal).value(), kNoon - 90);
   EXPECT_DOUBLE_EQ(parse_since("90", kLocal).value(), kNoon - 90);
   EXPECT_DOUBLE_EQ(parse_since("10m", kLocal).value(), kNoon - 600);
@@ -59,7 +59,7 @@ TEST(Since, UnderstandsDurations) {
   EXPECT_DOUBLE_EQ(parse_since("1.5d", kLocal).value(), kNoon - 129600);
 }
 
-TEST(Since, UnderstandsTimes) {
+TEST(Since, AcceptsTimes) {
   EXPECT_DOUBLE_EQ(parse_since("2026-05-01T12:00:00Z", kLocal).value(), kNoon);
   EXPECT_DOUBLE_EQ(parse_since("2026-05-01T14:00", kLocal).value(), kNoon) << "local, without a zone";
   EXPECT_DOUBLE_EQ(parse_since("2026-05-01 07:00:00.5-05:00", kLocal).value(), kNoon + 0.5);
@@ -72,7 +72,7 @@ TEST(Since, RefusesAnythingElse) {
     EXPECT_THAT(since_error(text), HasSubstr("is neither a duration nor a time: give 90s")) << text;
 }
 
-TEST(TimeOfLine, ReadsWhatLoggersWrite) {
+TEST(TimeOfLine, ReadsTheFormatsOfLoggers) {
   EXPECT_DOUBLE_EQ(time_of_line("2026-05-01T12:00:00Z step 3", kLocal).value(), kNoon);
   EXPECT_NEAR(time_of_line("[2026-05-01 14:00:00,123] INFO", kLocal).value(), kNoon + 0.123, 1e-6);
   EXPECT_DOUBLE_EQ(time_of_line("2026/05/01 14:00:00 INFO", kLocal).value(), kNoon);
@@ -80,7 +80,7 @@ TEST(TimeOfLine, ReadsWhatLoggersWrite) {
     EXPECT_FALSE(time_of_line(line, kLocal)) << line;
 }
 
-TEST(LineTimes, GoOnFromTheLineBefore) {
+TEST(LineTimes, UseTheTimeOfTheLineBefore) {
   const std::string text = "starts\n2026-05-01T12:00:00Z a\n  more of a\n2026-05-01T12:05:00Z b\n";
   LineTimes times(text, kNoon + 9999, kLocal);
   EXPECT_DOUBLE_EQ(times.of("starts", kLocal), kNoon) << "no later than the first that has a time";
@@ -89,14 +89,14 @@ TEST(LineTimes, GoOnFromTheLineBefore) {
   EXPECT_DOUBLE_EQ(times.of("2026-05-01T12:05:00Z b", kLocal), kNoon + 300);
 }
 
-TEST(LineTimes, AreTheFilesWhereNoLineHasOne) {
+TEST(LineTimes, AreTheFilesIfNoLineHasATime) {
   LineTimes times("a\nb\n", kNoon - 50, kLocal);
   EXPECT_DOUBLE_EQ(times.of("a", kLocal), kNoon - 50);
   times.now_is(kNoon);
   EXPECT_DOUBLE_EQ(times.of("b", kLocal), kNoon) << "followed: it has just been written";
 }
 
-TEST(LastVersion, IsWhatAnOverwrittenLineShowsAtLast) {
+TEST(LastVersion, IsTheFinalTextOfAnOverwrittenLine) {
   EXPECT_EQ(last_version("10%\r20%\r100%"), "100%");
   EXPECT_EQ(last_version("done\r"), "done");
   EXPECT_EQ(last_version("plain"), "plain");

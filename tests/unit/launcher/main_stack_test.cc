@@ -93,13 +93,13 @@ std::vector<Rank> unlike(const std::vector<std::string>& dumps) {
   return unlike_most(stacks);
 }
 
-TEST(MainStack, IsThatOfTheFirstThreadWithoutTheSystemsFrames) {
+TEST(MainStack, IsTheFirstThreadsWithoutSystemFrames) {
   EXPECT_THAT(shown_lines(main_stack_of(kLoads), 9), ElementsAre("load_batch()", "main"));
   EXPECT_THAT(shown_lines(main_stack_of(waits(7)), 1),
               ElementsAre("c10d::Work::wait(std::chrono::duration<long>)"));
 }
 
-TEST(MainStack, BeginsWithWhatTheRankIsAtIfThatIsSaid) {
+TEST(MainStack, BeginsWithTheRanksActivityIfReported) {
   const MainStack stack = main_stack_of("at stage 1: forward of microbatch 3\n" + kLoads);
   EXPECT_THAT(shown_lines(stack, 1), ElementsAre("stage 1: forward of microbatch 3", "load_batch()"));
   EXPECT_EQ(stack.frames, main_stack_of(kLoads).frames);
@@ -107,7 +107,7 @@ TEST(MainStack, BeginsWithWhatTheRankIsAtIfThatIsSaid) {
   EXPECT_THAT(unlike_most({{Rank(0), other}, {Rank(1), stack}, {Rank(2), other}}), IsEmpty());
 }
 
-TEST(MainStack, SaysWhoHasNotComeToTheNewestCollectiveOfAGroup) {
+TEST(MainStack, NamesRanksThatHaveNotEnteredTheNewestCollective) {
   const auto in_collective = [](std::int64_t number, std::int64_t ended) {
     return main_stack_of(fmt::format(
         "newest collective in group 'left': #3 a, finished up to #3': #7 barrier, finished up to #7\n"
@@ -126,7 +126,7 @@ TEST(MainStack, SaysWhoHasNotComeToTheNewestCollectiveOfAGroup) {
       IsEmpty());
 }
 
-TEST(MainStack, IsTheStateWhereTheKernelKnowsNoMore) {
+TEST(MainStack, IsTheStateIfTheKernelKnowsNoFrames) {
   EXPECT_THAT(shown_lines(main_stack_of(kKernels), 9),
               ElementsAre("sleeps, system call 230 (clock_nanosleep), in hrtimer_nanosleep"));
 }
@@ -142,7 +142,7 @@ TEST(MainStack, MayBeAnyLinesOrNone) {
   EXPECT_THAT(shown_lines(main_stack_of("thread 1"), 9), ElementsAre("thread 1"));
 }
 
-TEST(MainStack, ThatPartsFromTheOthersIsUnlikeMost) {
+TEST(MainStack, IsUnlikeMostIfItDiffersFromTheOthers) {
   EXPECT_THAT(unlike({waits(1), waits(2), kLoads, waits(4)}), ElementsAre(Rank(2)));
   EXPECT_THAT(unlike({kKernels, waits(2), waits(3)}), ElementsAre(Rank(0))) << "it did not answer";
   EXPECT_THAT(unlike({kPythons, kPythons,
@@ -150,7 +150,7 @@ TEST(MainStack, ThatPartsFromTheOthersIsUnlikeMost) {
               ElementsAre(Rank(2)));
 }
 
-TEST(MainStack, IsUnlikeNoneWithoutAMajority) {
+TEST(MainStack, IsNotUnlikeOthersWithoutAMajority) {
   EXPECT_THAT(unlike({waits(1), kLoads}), IsEmpty());
   EXPECT_THAT(unlike({waits(1), waits(2), kLoads, kLoads}), IsEmpty());
   EXPECT_THAT(unlike({waits(1), waits(2), waits(3)}), IsEmpty());

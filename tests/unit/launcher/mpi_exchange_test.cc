@@ -49,14 +49,14 @@ class MpiExchangeTest : public testing::Test {
   MpiExchange exchange_;
 };
 
-TEST_F(MpiExchangeTest, AFenceIsAnsweredWhenAllItsNodesHaveCome) {
+TEST_F(MpiExchangeTest, AnswersAFenceWhenAllItsNodesHaveArrived) {
   EXPECT_THAT(fences(3, "all #1", 5, "b"), IsEmpty());
   EXPECT_THAT(fences(0, "all #1", 9, "a"), ElementsAre("node0 #9: ab", "node3 #5: ab"));
   EXPECT_THAT(fences(0, "all #1", 10, "c"), IsEmpty()) << "it is another fence";
 }
 
 // A server that brings more data in a second fence relies on the order of the parts.
-TEST_F(MpiExchangeTest, PartsAreInTheOrderOfTheNodesWhoeverComesFirst) {
+TEST_F(MpiExchangeTest, PartsAreInTheOrderOfTheNodesForAnyOrderOfArrival) {
   Crew crew({{NodeId(7), Rank(0), 1}, {NodeId(2), Rank(1), 1}, {NodeId(5), Rank(2), 1}});
   const auto fence = [&](int node, const std::string& key) {
     return shown(exchange_.on(
@@ -73,7 +73,7 @@ TEST_F(MpiExchangeTest, PartsAreInTheOrderOfTheNodesWhoeverComesFirst) {
   } while (std::ranges::next_permutation(order).found);
 }
 
-TEST_F(MpiExchangeTest, AFenceThatANodeWithdrawsIsOverForThoseThatHaveComeAndMayBeTriedAgain) {
+TEST_F(MpiExchangeTest, AWithdrawnFenceEndsForAllNodesAndMayBeRetried) {
   Crew crew({{NodeId(0), Rank(0), 1}, {NodeId(3), Rank(1), 1}, {NodeId(5), Rank(2), 1}});
   const auto asks = [&](int node, MpiVerb verb, std::uint64_t number) {
     return shown(exchange_.on(
@@ -101,7 +101,7 @@ TEST_F(MpiExchangeTest, FencesOfDifferentRanksDoNotMeet) {
       << "there are no more nodes";
 }
 
-TEST_F(MpiExchangeTest, ARanksDataIsAskedOfItsNode) {
+TEST_F(MpiExchangeTest, RequestsARanksDataFromItsNode) {
   EXPECT_THAT(says(0, {.verb = MpiVerb::kFetch, .number = 4, .wanted = Rank(2)}),
               ElementsAre("node3 fetch of 2 for node0 #4"));
   EXPECT_THAT(
@@ -134,7 +134,7 @@ TEST_F(MpiExchangeTest, ANameToBeReadOnceIsReadOnce) {
   EXPECT_THAT(looks_up(0, 7, false), ElementsAre("node0 #7: no"));
 }
 
-TEST_F(MpiExchangeTest, HoldsSoMuchAndNoMore) {
+TEST_F(MpiExchangeTest, HoldsALimitedAmount) {
   const std::string much(MpiExchange::kMostBytes / 2, 'x');
   EXPECT_THAT(publishes(0, 1, much), ElementsAre("node0 #1: "));
   EXPECT_THAT(fences(0, "all #1", 2, much), IsEmpty());
@@ -148,7 +148,7 @@ TEST_F(MpiExchangeTest, HoldsSoMuchAndNoMore) {
 
 class MpiRelayTest : public JobTest {};
 
-TEST_F(MpiRelayTest, WhatMpiServersAskIsPassedOnAndNotJournaled) {
+TEST_F(MpiRelayTest, RelaysRequestsOfMpiServersWithoutTheJournal) {
   run();
   int witnessed = 0;
   controller->set_witness([&](const Controller&, const Event&, TimePoint, const Decisions&) { ++witnessed; });

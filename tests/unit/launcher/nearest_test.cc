@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kWords = {"nodes", "grace", "gpus-per-node", "max-restarts"};
 
-TEST(Nearest, FindsWhatWasMeant) {
+TEST(Nearest, FindsTheIntendedWord) {
   EXPECT_EQ(nearest("ndoes", kWords), "nodes");
   EXPECT_EQ(nearest("gpu-per-node", kWords), "gpus-per-node");
   EXPECT_EQ(nearest("maxrestart", kWords), "max-restarts");

@@ -49,7 +49,7 @@ TEST(Neighbours, OneNodeHasNone) {
   EXPECT_THAT(prepared(on_machines({"a"}), {}, 1), IsEmpty());
 }
 
-TEST(Neighbours, TwoKeepEachOthersOverOneConnection) {
+TEST(Neighbours, TwoNodesKeepEachOthersCopiesOverOneConnection) {
   const Neighbours two = on_machines({"a", "b"});
   EXPECT_EQ(two.address_of(NodeId(1)), "10.77.0.98");
   const auto told = prepared(two, {}, 2);
@@ -69,7 +69,7 @@ TEST(Neighbours, TwoKeepEachOthersOverOneConnection) {
   EXPECT_EQ(caller.kept_count, 2);
 }
 
-TEST(Neighbours, AnotherMachineKeepsTheCopiesWhereThereIsOne) {
+TEST(Neighbours, AnotherMachineKeepsTheCopiesIfThereIsOne) {
   EXPECT_THAT(kept(prepared(on_machines({"a", "a", "a"}), {}, 3)), ElementsAre(2, 0, 1));
   EXPECT_EQ(on_machines({"a", "a", "a"}).address_of(NodeId(1)), "127.0.0.1");
   EXPECT_THAT(kept(prepared(on_machines({"a", "a", "b", "b"}), {}, 4)), ElementsAre(3, 2, 0, 1));
@@ -77,7 +77,7 @@ TEST(Neighbours, AnotherMachineKeepsTheCopiesWhereThereIsOne) {
               ElementsAre(5, 0, 3, 1, 2, 4));
 }
 
-TEST(Neighbours, WhoLacksItsRanksIsToldWhoHasThem) {
+TEST(Neighbours, ANodeWithoutItsRanksDataLearnsWhichNodeHasIt) {
   // Node 2 has a new agent; node 0 kept its copies, and node 3 also has data of rank 5.
   const auto told = prepared(on_machines({"a", "b", "c", "d", "e"}),
                              {{0, {Rank(0), Rank(1), Rank(4), Rank(5)}},
@@ -95,7 +95,7 @@ TEST(Neighbours, WhoLacksItsRanksIsToldWhoHasThem) {
     for (const wire::Neighbour& each : told.at(NodeId(node))) EXPECT_FALSE(each.has_ours) << node;
 }
 
-TEST(Neighbours, AnAgentThatDoesNotListenIsNotCalled) {
+TEST(Neighbours, NobodyConnectsToAnAgentThatDoesNotListen) {
   Neighbours two = on_machines({"a", "b"});
   two.prepared(NodeId(0), {.store_port = 0, .neighbour_port = 4000});
   EXPECT_THAT(two.told_to_each([](NodeId) { return Incarnation(1); }), IsEmpty());

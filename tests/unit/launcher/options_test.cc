@@ -115,7 +115,7 @@ void PrintTo(const BadValue& bad, std::ostream* out) {
 }
 class BadValues : public testing::TestWithParam<BadValue> {};
 
-TEST_P(BadValues, GetOneLineThatNamesTheFlagTheValueAndWhatIsRight) {
+TEST_P(BadValues, GetOneLineWithTheFlagTheValueAndTheCorrection) {
   const std::string error = error_of({{GetParam().flag, GetParam().value}});
   EXPECT_THAT(error, HasSubstr(std::string("--") + GetParam().flag + ": " + GetParam().value));
   EXPECT_THAT(error, HasSubstr(GetParam().message));
@@ -190,7 +190,7 @@ TEST(Options, TakeSmallestAndLargestNumberOfNodes) {
   EXPECT_EQ(nodes_text(*options_of({{"nodes", "4:4"}})), "4");
 }
 
-TEST(Options, TakeTextsThatMayHoldACommaThatIsDoubled) {
+TEST(Options, TakeTextsWithDoubledCommas) {
   const auto options =
       options_of({{"duplicate-stdout-filters", "apple,b,,c"}, {"duplicate-stderr-filters", ",,"}});
   ASSERT_TRUE(options);
@@ -265,7 +265,7 @@ TEST(Options, RefuseTwoNamesForOneThing) {
   EXPECT_EQ(second.error().message(), "--nnodes: means the same as --nodes: give only one of them");
 }
 
-TEST(Options, ComeFromVariablesOursBeforeTorchruns) {
+TEST(Options, PreferMustersVariablesToTorchruns) {
   auto settings = settings_from_environment({{"MUSTER_NODES", "3"},
                                              {"PET_NNODES", "2"},
                                              {"PET_NPROC_PER_NODE", "4"},
@@ -289,7 +289,7 @@ TEST(Options, TellTheWorkersTheBackend) {
   EXPECT_FALSE(make_options({}, {"train"}, kSurroundings)->added.contains("MUSTER_BACKEND"));
 }
 
-TEST(Options, DoNotTakeWhatIsOfTheJobThatLaunchRunsIn) {
+TEST(Options, IgnoreVariablesOfTheOuterJob) {
   const Environment given{
       {"MUSTER_CHECKPOINT_DIR", "/outer"}, {"MUSTER_BACKEND", "gloo"}, {"MUSTER_NODES", "2"}};
   EXPECT_TRUE(settings_from_environment(given)->contains("checkpoint-dir"));
@@ -301,7 +301,7 @@ TEST(Options, DoNotTakeWhatIsOfTheJobThatLaunchRunsIn) {
   EXPECT_TRUE(settings_from_environment(nested)->contains("nodes"));
 }
 
-TEST(Options, NameTheVariableThatIsWrong) {
+TEST(Options, NameTheWrongVariable) {
   const auto settings = settings_from_environment({{"PET_NNODES", "0"}});
   ASSERT_TRUE(settings);
   EXPECT_THAT(make_options(*settings, {"train"}, kSurroundings).error().message(),
@@ -312,7 +312,7 @@ TEST(Options, NameTheVariableThatIsWrong) {
             "MUSTER_QUIET: 'perhaps' is neither yes nor no: give 1 or 0");
 }
 
-TEST(Options, TakeTheUsualWordsForYesAndNoFromVariables) {
+TEST(Options, AcceptTheUsualWordsForYesAndNoInVariables) {
   for (const char* const yes : {"1", "true", "YES", "on"})
     EXPECT_TRUE(
         make_options(*settings_from_environment({{"MUSTER_QUIET", yes}}), {"train"}, kSurroundings)->quiet);
@@ -336,7 +336,7 @@ TEST(Options, RefuseToBeOneOfSeveralLaunchers) {
   }
 }
 
-TEST(Options, AcceptWhatMeansThisMachine) {
+TEST(Options, AcceptNamesOfThisMachine) {
   EXPECT_TRUE(options_of({{"nnodes", "1"}, {"node-rank", "0"}}));
   for (const char* nodes : {"1", "2"}) {
     for (const char* place : {"", ":0", "localhost:0", "127.0.0.1:29400", "[::1]:5", "::1", "box:29400",
@@ -349,14 +349,14 @@ TEST(Options, AcceptWhatMeansThisMachine) {
   EXPECT_TRUE(options_of({{"master-addr", "box"}}, here));
 }
 
-TEST(Options, LetStandaloneWinOverWhatNamesAnotherMachine) {
+TEST(Options, LetStandaloneWinOverOtherMachines) {
   for (const char* name : {"rdzv-endpoint", "master-addr"})
     EXPECT_TRUE(options_of({{"standalone", "1"}, {name, "other.example:29500"}})) << name;
   EXPECT_TRUE(options_of({{"standalone", "1"}, {"node-rank", "1"}}));
   EXPECT_EQ(options_of({{"standalone", "1"}, {"master-port", "29517"}})->master_port, 0);
 }
 
-TEST(Options, KeepTheRunIdAsItIsAndMakeAFileNameOfIt) {
+TEST(Options, KeepTheRunIdAndMakeAFileNameFromIt) {
   const auto odd = options_of({{"rdzv-id", "../a b:7"}});
   ASSERT_TRUE(odd) << odd.error().message();
   EXPECT_EQ(odd->run_id, "../a b:7");
@@ -367,7 +367,7 @@ TEST(Options, KeepTheRunIdAsItIsAndMakeAFileNameOfIt) {
   EXPECT_EQ(none->job_name, "");
 }
 
-TEST(Options, TakeTheMasterPortWhereTorchrunDoes) {
+TEST(Options, TakeTheMasterPortAsTorchrunDoes) {
   const auto port_of = [](const std::vector<std::pair<std::string, std::string>>& flags) {
     const auto options = options_of(flags);
     return options ? options->master_port : -1;

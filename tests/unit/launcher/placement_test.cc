@@ -44,13 +44,13 @@ std::string again(const JobSize& size, const std::vector<NodeStatus>& nodes) {
   return text_of(place(size, numbered(nodes), false));
 }
 
-TEST(Placement, WaitsForAllNodesAtFirstWhoeverComesEarlier) {
+TEST(Placement, WaitsForAllNodesAtFirstInAnyOrderOfArrival) {
   EXPECT_EQ(first(kFixedTwo, {kComing, kMember, kSpare}), "wait for 0 1");
   EXPECT_EQ(first(kFixedTwo, {kMember, kMember, kComing}), "0:0 1:2") << "the job does not wait for spares";
   EXPECT_EQ(first(kOneToThree, {kMember, kComing, kComing}), "wait for 0 1 2");
 }
 
-TEST(Placement, TakesWhoIsLeftWhenANodeIsLostBeforeTheFirstAttempt) {
+TEST(Placement, TakesTheOtherNodesWhenOneIsLostBeforeTheFirstAttempt) {
   EXPECT_EQ(first(kOneToThree, {kMember, kAbsent, kMember}), "0:0 2:2");
   EXPECT_EQ(first(kFixedTwo, {kAbsent, kMember, kSpare}), "1:0 2:2");
 }
@@ -60,7 +60,7 @@ TEST(Placement, PutsASpareInTheLostNodesPlaceAtOnce) {
   EXPECT_EQ(again(kFixedTwo, {kComing, kMember, kSpare}), "1:0 2:2") << "ranks follow the nodes' numbers";
 }
 
-TEST(Placement, KeepsItsMembersWhileTheyLive) {
+TEST(Placement, KeepsLivingMembers) {
   EXPECT_EQ(again(kFixedTwo, {kSpare, kMember, kMember}), "1:0 2:2") << "node 0 is back, as a spare";
 }
 
@@ -69,13 +69,13 @@ TEST(Placement, WaitsAtAFixedSizeUntilAllAreThere) {
   EXPECT_EQ(again(kFixedTwo, {kMember, kMember}), "0:0 1:2");
 }
 
-TEST(Placement, GoesOnWithFewerAndGrowsAgain) {
+TEST(Placement, ContinuesWithFewerNodesAndGrowsAgain) {
   EXPECT_EQ(again(kOneToThree, {kMember, kComing, kMember}), "0:0 2:2");
   EXPECT_EQ(again(kOneToThree, {kMember, kSpare, kMember}), "0:0 1:2 2:4");
   EXPECT_EQ(again(kOneToThree, {kComing, kComing, kComing}), "wait for 0") << "not below its minimum";
 }
 
-TEST(Placement, LeavesOutABadNodeIfItCanDoWithout) {
+TEST(Placement, ExcludesABadNodeIfItCanDoWithoutIt) {
   EXPECT_EQ(again(kFixedTwo, {kMember, kBadMember, kSpare}), "0:0 2:2");
   EXPECT_EQ(again(kOneToThree, {kMember, kBadMember, kMember}), "0:0 2:2");
   EXPECT_EQ(again(kFixedTwo, {kMember, kBadMember}), "0:0 1:2") << "the job cannot do without it";
@@ -106,7 +106,7 @@ TEST(MixedPlacement, GivesEachNodeItsOwnNumberOfWorkers) {
             "0:4@0 1:2@4 2:1@6");
 }
 
-TEST(MixedPlacement, PutsASpareInAPlaceForWhichItHasRoom) {
+TEST(MixedPlacement, PutsASpareInAPlaceThatItHasRoomFor) {
   const auto four = with_room(kMember, 4);
   const auto two = with_room(kMember, 2);
   const auto one = with_room(kMember, 1);
@@ -178,7 +178,7 @@ TEST(MixedPlacement, SeatsAsManyAsCanBeSeated) {
   }
 }
 
-TEST(Placement, StartsWithThoseWhoAreThereOnceNobodyIsWaitedForAnyMore) {
+TEST(Placement, StartsWithTheNodesThatAreThereWhenTheWaitIsOver) {
   EXPECT_EQ(again(kFixedTwo, {kComing, kSpare, kSpare}), "1:0 2:2");
   EXPECT_EQ(again(kOneToThree, {kSpare, kComing, kSpare}), "0:0 2:2");
 }
@@ -188,7 +188,7 @@ TEST(Placement, SaysWhyItIsSmaller) {
             "2 of 3 nodes are there");
 }
 
-TEST(Exclusion, IsOfANodeThatWasLostTwiceAndEnds) {
+TEST(Exclusion, AppliesToANodeThatWasLostTwiceAndEnds) {
   constexpr ExclusionLimits kLimits{.window = 3600s, .exclusion = 600s};
   const TimePoint start{10000s};
   EXPECT_FALSE(is_excluded({start}, kLimits, start));

@@ -15,23 +15,23 @@ TEST(PlainText, LeavesTextTabsAndOtherAlphabetsAlone) {
   EXPECT_EQ(shown(line), line);
 }
 
-TEST(PlainText, SwitchesAColourOffThatALineLeavesOn) {
+TEST(PlainText, SwitchesOffAColourThatALineLeavesOn) {
   EXPECT_FALSE(is_plain("\x1b[31mred\n"));
   EXPECT_EQ(shown("\x1b[31mred\n"), "\x1b[31mred\x1b[0m\n");
   EXPECT_EQ(shown("\x1b[1;38;5;0mtext\n"), "\x1b[1;38;5;0mtext\x1b[0m\n");
 }
 
-TEST(PlainText, AddsNothingWhereALineDoesItItself) {
+TEST(PlainText, AddsNothingIfALineResetsItself) {
   EXPECT_EQ(shown("\x1b[31mred\x1b[0m end\n"), "\x1b[31mred\x1b[0m end\n");
   EXPECT_EQ(shown("\x1b[31mred\x1b[m\n"), "\x1b[31mred\x1b[m\n");
 }
 
-TEST(PlainText, TakesOutWhatMovesTheCursorOrClearsTheScreen) {
+TEST(PlainText, RemovesSequencesThatMoveTheCursorOrClearTheScreen) {
   EXPECT_EQ(shown("a\x1b[2Jb\x1b[1;1Hc\x1b[Ad\x1b[Ke\x1b[?25lf\x1b[>4;2mg\n"), "abcdefg\n");
   EXPECT_EQ(shown("a\bb\ac\vd\fe\rf\x7fg\n"), "abcdefg\n");
 }
 
-TEST(PlainText, TakesOutTitlesCharacterSetsAndResets) {
+TEST(PlainText, RemovesTitlesCharacterSetsAndResets) {
   EXPECT_EQ(shown("a\x1b]0;title\ab\x1b]8;;http://x\x1b\\c\x1b(Bd\x1b"
                   "ce\n"),
             "abcde\n");
@@ -43,7 +43,7 @@ TEST(PlainText, EndsAnUnfinishedSequenceWithItsLine) {
   EXPECT_EQ(shown("a\x1b]0;title\n"), "a\n");
 }
 
-TEST(PlainText, TakesOutColoursWhereNoneAreWanted) {
+TEST(PlainText, RemovesColoursIfNoneAreWanted) {
   EXPECT_EQ(for_terminal("\x1b[31mred\x1b[0m\n", false), "red\n");
 }
 

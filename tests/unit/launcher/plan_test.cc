@@ -62,7 +62,7 @@ TEST(Plan, NumbersRanksNodeByNode) {
   EXPECT_EQ(plan->job.log_directory, "/logs/job");
 }
 
-TEST(Plan, SharesWhatTheMachineHasAmongItsNodes) {
+TEST(Plan, DividesTheMachineAmongItsNodes) {
   EXPECT_EQ(count(2, WorkerCount::Kind::kAuto, kFourGpus), 2);
   EXPECT_EQ(count(2, WorkerCount::Kind::kGpu, kFourGpus), 2);
   EXPECT_EQ(count(2, WorkerCount::Kind::kAuto, kNoGpus), 4);
@@ -131,7 +131,7 @@ TEST(Plan, RefusesVirtualLocalRanksWithoutAGpuForEach) {
               HasSubstr("HIP_VISIBLE_DEVICES=0 names 1 GPU for 3 workers"));
 }
 
-TEST(Plan, HidesWhatIsRedirectedAndNotTeed) {
+TEST(Plan, HidesStreamsThatAreRedirectedAndNotTeed) {
   Options asked = options(1, {WorkerCount::Kind::kNumber, 3});
   asked.redirects = "3";
   asked.tee = "0:1";
@@ -146,7 +146,7 @@ TEST(Plan, RefusesAbsurdSizesInsteadOfOverflowing) {
                          kPlanHere, "job"));
 }
 
-TEST(ThreadNotice, IsGivenOnlyWhereNobodyChose) {
+TEST(ThreadNotice, IsGivenOnlyIfNobodySetTheVariable) {
   const auto plan = make_plan(options(2, {WorkerCount::Kind::kNumber, 2}), kNoGpus, kPlanHere, "job");
   EXPECT_THAT(thread_notice(*plan, kNoGpus, {}).value_or(""),
               HasSubstr("OMP_NUM_THREADS is 2 for each worker (8 cores, 4 workers)"));
@@ -185,7 +185,7 @@ TEST(PlanText, IsAlsoJson) {
   EXPECT_EQ(json.at("nodes").at(1).at("first_rank"), 2);
 }
 
-TEST(PlanText, ShowsWhatIsSetForNcclWhereTheUserHasNotSetIt) {
+TEST(PlanText, ShowsNcclVariablesThatTheUserHasNotSet) {
   const Machine gpus{.core_count = 8, .gpu_count = 2, .gpu_note = ""};
   const auto plan_with = [&](const Environment& environment) {
     Surroundings here = kPlanHere;

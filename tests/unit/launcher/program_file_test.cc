@@ -45,7 +45,7 @@ TEST_F(ProgramFile, MayNotBeExecuted) {
       << "a directory";
 }
 
-TEST_F(ProgramFile, IsNamedWithWhatMayBeMeant) {
+TEST_F(ProgramFile, IsReportedWithASuggestion) {
   const auto message_about = [](const std::string& name) {
     return check_program({name}, "/usr/bin:/bin").error().message();
   };
@@ -65,7 +65,7 @@ TEST_F(ProgramFile, IsNamedWithWhatMayBeMeant) {
   std::filesystem::current_path(before);
 }
 
-TEST_F(ProgramFile, IsNamedWithTheFileBesideItThatMayBeMeant) {
+TEST_F(ProgramFile, IsReportedWithASimilarFileAsASuggestion) {
   const std::string train = file("train", std::filesystem::perms(0755));
   file("triad", std::filesystem::perms(0644));
   const std::string script = file("train.py", std::filesystem::perms(0644));
@@ -80,7 +80,7 @@ TEST_F(ProgramFile, IsNamedWithTheFileBesideItThatMayBeMeant) {
   EXPECT_EQ(message_about({scratch / "nowhere/train"}), scratch / "nowhere/train: not found");
 }
 
-TEST_F(ProgramFile, OfPythonIsTheScript) {
+TEST_F(ProgramFile, IsTheScriptForPython) {
   const std::string script = file("train.py", std::filesystem::perms(0644));
   EXPECT_TRUE(check_program({"sh", "-u", script}, "/usr/bin:/bin"));
   EXPECT_EQ(check_program({"sh", "-u", scratch / "other.py"}, "/usr/bin:/bin").error().code(),

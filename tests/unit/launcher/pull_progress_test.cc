@@ -26,7 +26,7 @@ TEST(PullProgress, KeepsTheErrorAsOneLine) {
   EXPECT_EQ(pull.error(), "manifest?unknown");
 }
 
-TEST(PullProgress, TakesNothingForGranted) {
+TEST(PullProgress, ToleratesAnyInput) {
   PullProgress pull;
   for (const char* line : {"", "pulling", "[]", "null", "7", R"({"status":7,"id":"x"})", R"({"id":"x"})",
                            R"({"error":7})", R"({"status":"Downloading","id":["x"]})"})

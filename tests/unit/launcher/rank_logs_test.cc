@@ -43,7 +43,7 @@ class RankLogsTest : public testing::Test {
   wire::LogTaken taken_;
 };
 
-TEST_F(RankLogsTest, WritesEveryByteOnceAndTellsHowFarItIs) {
+TEST_F(RankLogsTest, WritesEveryByteOnceAndReportsItsProgress) {
   come(0, "one\n");
   EXPECT_EQ(taken_.bytes, 4U);
   come(0, "one\ntwo\n");
@@ -55,7 +55,7 @@ TEST_F(RankLogsTest, WritesEveryByteOnceAndTellsHowFarItIs) {
   EXPECT_THAT(said_, SizeIs(0));
 }
 
-TEST_F(RankLogsTest, TheNextAgentOfALostNodeGoesOnWithItsFiles) {
+TEST_F(RankLogsTest, TheNextAgentOfALostNodeContinuesItsFiles) {
   come(0, "one\n");
   logs_.agent_closed(kNode);
   come(0, "one\ntw");
@@ -67,7 +67,7 @@ TEST_F(RankLogsTest, TheNextAgentOfALostNodeGoesOnWithItsFiles) {
   EXPECT_THAT(said_, SizeIs(0));
 }
 
-TEST_F(RankLogsTest, AFileOfAnotherNodeIsNotWanted) {
+TEST_F(RankLogsTest, RefusesAFileOfAnotherNode) {
   const wire::LogPiece piece{.rank = Rank(5), .offset = 10, .text = wire::Bytes("theirs")};
   logs_.keep(kNode, kAttempt, piece, [this](const wire::LogTaken& taken) { taken_ = taken; });
   EXPECT_EQ(taken_.rank, Rank(5));
@@ -80,7 +80,7 @@ TEST_F(RankLogsTest, AnEmptyFileIsThere) {
   EXPECT_EQ(text(), "");
 }
 
-TEST_F(RankLogsTest, AFileThatSomebodyElseWritesIsLeftAloneAndThatIsSaidOnce) {
+TEST_F(RankLogsTest, LeavesAFileOfAnotherWriterAloneAndReportsThatOnce) {
   std::filesystem::create_directories(scratch_ / "attempt_2/rank_2");
   ASSERT_TRUE(write_file_durably(scratch_ / "attempt_2/rank_2/stdout.log", "theirs"));
   come(0, "mine");
@@ -98,7 +98,7 @@ struct RankLogsWithLimit : RankLogsTest {
   RankLogsWithLimit() : RankLogsTest(80'000) {}
 };
 
-TEST_F(RankLogsWithLimit, TheLimitHoldsAndWhatIsMissingIsSaidInTheFile) {
+TEST_F(RankLogsWithLimit, KeepsTheLimitAndMarksMissingBytesInTheFile) {
   const std::string line = std::string(999, 'x') + "\n";
   std::uint64_t offset = 0;
   for (int i = 0; i < 200; ++i) {

@@ -36,7 +36,7 @@ std::vector<std::vector<std::string>> table_under(const std::string& heading) {
 constexpr std::string_view kReactionNames[] = {"undecided", "",     "note", "await",
                                                "dump",      "save", "stop", "kill"};
 
-TEST(JobTable, IsThatOfTheDocument) {
+TEST(JobTable, EqualsThatOfTheDocument) {
   const auto rows = table_under("## The job's state machine");
   ASSERT_EQ(rows.size(), kOccurrenceCount + 1);
   ASSERT_EQ(rows[0].size(), kPhaseCount + 1);

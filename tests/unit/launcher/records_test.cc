@@ -13,7 +13,7 @@ std::string journal_of(int count) {
   return bytes;
 }
 
-TEST(JournalRecords, ComeBackInTheirOrder) {
+TEST(JournalRecords, AreReadInTheirOrder) {
   const std::string bytes = journal_of(3);
   auto reader = RecordReader::open(bytes);
   ASSERT_TRUE(reader);
@@ -22,7 +22,7 @@ TEST(JournalRecords, ComeBackInTheirOrder) {
   EXPECT_FALSE(reader->torn());
 }
 
-TEST(JournalRecords, EndWhereTheLauncherWasKilled) {
+TEST(JournalRecords, EndBeforeATornRecord) {
   const std::string whole = journal_of(2);
   const std::size_t first = journal_of(1).size();
   for (std::size_t size = first + 1; size < whole.size(); ++size) {
@@ -35,7 +35,7 @@ TEST(JournalRecords, EndWhereTheLauncherWasKilled) {
   }
 }
 
-TEST(JournalRecords, AreRefusedWhereABitHasFlipped) {
+TEST(JournalRecords, AreRefusedIfABitHasFlipped) {
   const std::string whole = journal_of(2);
   const std::size_t first = journal_of(1).size();
   for (std::size_t place = kJournalHead.size(); place < first; ++place) {
@@ -51,13 +51,13 @@ TEST(JournalRecords, AreRefusedWhereABitHasFlipped) {
   }
 }
 
-TEST(JournalRecords, ThatCouldNotBeReadAgainAreNotWritten) {
+TEST(JournalRecords, AreNotWrittenIfTheyCouldNotBeRead) {
   std::string bytes = "x";
   EXPECT_FALSE(append_record(bytes, {{"text", std::string(kMaxRecordBytes, 'x')}}));
   EXPECT_EQ(bytes, "x");
 }
 
-TEST(JournalRecords, AreOfThisVersionOnly) {
+TEST(JournalRecords, AreReadOnlyFromThisVersion) {
   EXPECT_FALSE(RecordReader::open("muster journal 0\n"));
   EXPECT_FALSE(RecordReader::open(""));
 }

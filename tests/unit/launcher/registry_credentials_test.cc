@@ -57,7 +57,7 @@ class RegistryCredentials : public testing::Test {
   std::string path_;
 };
 
-TEST_F(RegistryCredentials, AreNoneWhereNobodyLoggedIn) {
+TEST_F(RegistryCredentials, AreEmptyWithoutALogin) {
   EXPECT_EQ(auth().value(), "");
   for (const char* text : {"{}", R"({"auths":{}})", R"({"auths":{"other:5000":{"auth":"YTpi"}}})",
                            R"({"auths":{"r.io:5000":{}}})", R"({"auths":[]})"}) {
@@ -66,7 +66,7 @@ TEST_F(RegistryCredentials, AreNoneWhereNobodyLoggedIn) {
   }
 }
 
-TEST_F(RegistryCredentials, AreReadWhereDockerLoginKeepsThem) {
+TEST_F(RegistryCredentials, AreReadFromTheFileOfDockerLogin) {
   for (const char* key : {"r.io:5000", "https://r.io:5000", "http://r.io:5000", "https://r.io:5000/v1/"}) {
     config(std::string(R"({"auths":{")") + key + R"(":{"auth":"YWRhOmE6Yj8+fsO/"}}})");
     EXPECT_EQ(auth().value(), kAda) << key;
@@ -84,7 +84,7 @@ TEST_F(RegistryCredentials, MayBeAnIdentityToken) {
   EXPECT_EQ(auth().value(), kToken);
 }
 
-TEST_F(RegistryCredentials, AreAskedOfTheHelperThatIsNamed) {
+TEST_F(RegistryCredentials, ComeFromTheNamedHelper) {
   helper("safe",
          R"sh([ "$1" = get ] && [ "$(cat)" = r.io:5000 ] && echo '{"Username":"eve","Secret":"kept"}')sh");
   helper("other", "echo broken >&2; exit 1");
@@ -100,13 +100,13 @@ TEST_F(RegistryCredentials, AreAskedOfTheHelperThatIsNamed) {
   EXPECT_THAT(read_file(scratch_ / "errors", 1000).value(), HasSubstr("broken"));
 }
 
-TEST_F(RegistryCredentials, AreNoneWhereTheHelperHasNone) {
+TEST_F(RegistryCredentials, AreEmptyIfTheHelperHasNone) {
   config(R"({"credsStore":"safe"})");
   helper("safe", "echo credentials not found in native keychain; exit 1");
   EXPECT_EQ(auth().value(), "");
 }
 
-TEST_F(RegistryCredentials, CannotBeReadFromWhatIsBroken) {
+TEST_F(RegistryCredentials, CannotBeReadFromBrokenFiles) {
   for (const char* text : {"", "{", "[]", "7"}) {
     config(text);
     ASSERT_FALSE(auth()) << text;
@@ -119,7 +119,7 @@ TEST_F(RegistryCredentials, CannotBeReadFromWhatIsBroken) {
   EXPECT_THAT(auth().error().message(), HasSubstr("docker-credential-missing"));
 }
 
-TEST_F(RegistryCredentials, StandWhereTheUserKeepsThem) {
+TEST_F(RegistryCredentials, AreReadFromTheUsersDirectory) {
   setenv("DOCKER_CONFIG", "/somewhere", 1);
   EXPECT_EQ(docker_config_directory(), "/somewhere");
   unsetenv("DOCKER_CONFIG");

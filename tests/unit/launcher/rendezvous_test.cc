@@ -71,7 +71,7 @@ TEST(Meet, ChoosesAnAddressOfRankZerosHostThatTheOthersCanReach) {
   }
 }
 
-TEST(Meet, LetsInTheMembersByAllTheirAddresses) {
+TEST(Meet, AdmitsTheMembersFromAllTheirAddresses) {
   const auto met = meet({kFirstPlace, kSecondPlace}, "");
   ASSERT_TRUE(met);
   EXPECT_THAT(met->peers,
@@ -80,7 +80,7 @@ TEST(Meet, LetsInTheMembersByAllTheirAddresses) {
       << "the kernel says whose a local socket is";
 }
 
-TEST(Meet, NamesAnInterfaceThatIsNotThere) {
+TEST(Meet, ReportsAMissingInterface) {
   for (const std::string interface : {"eth9", "10.99.0.0/16", "10.99.0.0/99"}) {
     const auto met = meet({kFirstPlace, kSecondPlace}, interface);
     ASSERT_FALSE(met) << interface;
@@ -90,7 +90,7 @@ TEST(Meet, NamesAnInterfaceThatIsNotThere) {
   }
 }
 
-TEST(Meet, TakesAnotherCommonNetworkWhereOneIsCut) {
+TEST(Meet, TakesAnotherCommonNetworkIfOneIsBroken) {
   const auto address = [](const std::set<std::string>& unreachable, const char* interface = "") {
     return meet({kFirstPlace, kSecondPlace}, interface, unreachable)->store_address;
   };
@@ -128,7 +128,7 @@ class JobRendezvous : public JobTest {
   }
 };
 
-TEST_F(JobRendezvous, AnotherNetworkIsTriedAndThatIsNoRestart) {
+TEST_F(JobRendezvous, TriesAnotherNetworkWithoutARestart) {
   start_on_two_hosts();
   said(1, unreachable("10.77.0.10"));
   EXPECT_THAT(told(),
@@ -148,7 +148,7 @@ TEST_F(JobRendezvous, AnotherNetworkIsTriedAndThatIsNoRestart) {
   EXPECT_EQ(job.restart_count(), 0);
 }
 
-TEST_F(JobRendezvous, WhereNoNetworkIsLeftTheAttemptIsRefused) {
+TEST_F(JobRendezvous, RefusesTheAttemptIfNoNetworkIsLeft) {
   start_on_two_hosts();
   said(1, unreachable("10.77.0.10"));
   empty_all();
@@ -163,7 +163,7 @@ TEST_F(JobRendezvous, WhereNoNetworkIsLeftTheAttemptIsRefused) {
             "choose a network that connects all nodes with --interface NAME|CIDR");
 }
 
-TEST_F(JobRendezvous, AnotherNetworkIsNotTriedForAUserWhoWantsTheEnd) {
+TEST_F(JobRendezvous, DoesNotTryAnotherNetworkAfterAnInterrupt) {
   start_on_two_hosts();
   said(1, unreachable("10.77.0.10"));
   happen(Interrupted{SIGINT});
@@ -257,7 +257,7 @@ class JobApart : public JobRendezvous {
   }
 };
 
-TEST_F(JobApart, AHostOfTheStoreThatNobodyReachesIsLostAndNotTheOthers) {
+TEST_F(JobApart, LosesTheStoresHostIfNoOtherHostReachesIt) {
   restart();
   said(0, wire::WorkersStarted{{1, 2}});
   said(1, unreachable("10.77.0.10"));
@@ -273,7 +273,7 @@ TEST_F(JobApart, AHostOfTheStoreThatNobodyReachesIsLostAndNotTheOthers) {
 
 // The store refuses a node whose address has changed, or the node has lost its network: the node reports that
 // before others have started.
-TEST_F(JobApart, AHostThatIsToldAtOnceThatItDoesNotReachTheStoreIsLostAndNotTheStores) {
+TEST_F(JobApart, LosesAHostThatLearnsAtOnceThatItDoesNotReachTheStore) {
   restart();
   said(0, wire::WorkersStarted{{1, 2}});
   wire::AttemptRefused refused = unreachable("10.77.0.10");
@@ -282,7 +282,7 @@ TEST_F(JobApart, AHostThatIsToldAtOnceThatItDoesNotReachTheStoreIsLostAndNotTheS
   EXPECT_THAT(killed(), ElementsAre(2));
 }
 
-TEST_F(JobApart, AHostThatAloneDoesNotReachTheStoreIsLost) {
+TEST_F(JobApart, LosesTheOnlyHostThatDoesNotReachTheStore) {
   restart();
   said(0, wire::WorkersStarted{{1, 2}});
   said(1, wire::WorkersStarted{{3, 4}});

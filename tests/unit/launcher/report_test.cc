@@ -78,7 +78,7 @@ TEST_F(Report, CallsACancelledJobCancelled) {
   EXPECT_EQ(json.at("exit_code"), 130);
 }
 
-TEST_F(Report, TellsHowManyStepsAreLost) {
+TEST_F(Report, CountsLostSteps) {
   const auto lost = [&] { return nlohmann::json::parse(report_as_json(outcome(failed))).at("lost_steps"); };
   EXPECT_EQ(lost(), 10);
   EXPECT_THAT(summary(outcome(failed)), HasSubstr("committed up to step 80; 10 steps are lost\n"));
@@ -112,7 +112,7 @@ TEST_F(Report, HoldsTheVerdictAndEveryAttempt) {
   EXPECT_EQ(json.at("attempts").at(1).at("committed_step"), 80);
 }
 
-TEST_F(Report, TellsWhyAJobWasGivenUpAndKeepsTheCulpritsClass) {
+TEST_F(Report, ExplainsWhyAJobGaveUpAndKeepsTheCulpritsClass) {
   const auto gave_up = [&] { return nlohmann::json::parse(report_as_json(outcome(failed))).at("gave_up"); };
   EXPECT_EQ(gave_up(), nullptr);
   failed.gave_up = Verdict::GaveUp::kBudget;
@@ -125,7 +125,7 @@ TEST_F(Report, TellsWhyAJobWasGivenUpAndKeepsTheCulpritsClass) {
                                                   "not retried: the same failure 3 times in a row\n"));
 }
 
-TEST_F(Report, TellsWhenAndAtWhichStepTheCulpritFailed) {
+TEST_F(Report, HasTheTimeAndStepOfTheCulpritsFailure) {
   AttemptFacts facts;
   facts.world_size = 4;
   facts.losses = {{.node = NodeId(1), .at = TimePoint(std::chrono::seconds(100)), .how = "gone"}};
@@ -148,7 +148,7 @@ TEST_F(Report, ShowsTheFirstLineOfALongError) {
   EXPECT_THAT(summary(outcome(failed)), HasSubstr("  error       ValueError: no\n"));
 }
 
-TEST_F(Report, DoesNotSayTheErrorAgainAsALastLine) {
+TEST_F(Report, DoesNotRepeatTheErrorAsALastLine) {
   for (const char* line : {"RuntimeError: bad sample 17", "rank 2: RuntimeError: bad sample 17"}) {
     failed.culprit->message.clear();
     failed.culprit->exception = "RuntimeError: bad sample 17 (train.py:6)";
@@ -210,7 +210,7 @@ TEST_F(Report, SummarizesTheFullestFailureInTenLinesThatEndWithTheNextCommand) {
   EXPECT_THAT(lines_only, HasSubstr("last lines  | line 25\n"));
 }
 
-TEST_F(Report, HasAllThatTheSummaryLeavesOutForWhoAsks) {
+TEST_F(Report, HasEverythingThatTheSummaryLeavesOut) {
   failed.evidence = {"first", "second", "third", "fourth", "fifth"};
   failed.hint = "do this";
   const auto json = nlohmann::json::parse(report_as_json(outcome(failed)));
@@ -222,7 +222,7 @@ TEST_F(Report, HasAllThatTheSummaryLeavesOutForWhoAsks) {
   }
 }
 
-TEST_F(Report, TellsWhoAsksHowEachAttemptEnded) {
+TEST_F(Report, DescribesTheEndOfEachAttempt) {
   attempts[0].verdict->cause = "rank 5 (node1) was killed by SIGKILL";
   const auto details_of = [&](const Verdict& verdict) {
     return nlohmann::json::parse(report_as_json(outcome(verdict))).at("details").get<std::string>();
@@ -245,7 +245,7 @@ TEST_F(Report, TellsWhoAsksHowEachAttemptEnded) {
   EXPECT_THAT(details_of(succeeded), Not(HasSubstr("attempt "))) << "there is but one";
 }
 
-TEST_F(Report, SaysSuccessInOneLine) {
+TEST_F(Report, ReportsSuccessInOneLine) {
   Verdict verdict;
   verdict.kind = Verdict::Kind::kSucceeded;
   verdict.exit_code = 0;
@@ -254,7 +254,7 @@ TEST_F(Report, SaysSuccessInOneLine) {
   EXPECT_THAT(text, HasSubstr("4 ranks succeeded in 2.5 s after 1 restart"));
 }
 
-TEST_F(Report, TellsTheSizeOfTheLastAttempt) {
+TEST_F(Report, HasTheSizeOfTheLastAttempt) {
   attempts.back().world_size = 2;
   attempts.back().node_count = 1;
   Verdict verdict;
@@ -281,7 +281,7 @@ TEST_F(Report, GivesClassEvidenceHintAndCollateral) {
   EXPECT_THAT(text, HasSubstr("  hint        do this\n"));
 }
 
-TEST_F(Report, EndsWithWhatToTypeNext) {
+TEST_F(Report, EndsWithTheNextCommand) {
   EXPECT_TRUE(summary(outcome(failed)).ends_with("  next        launch logs job-7 --rank 2\n"));
   const std::vector<std::string> lines = std::exchange(failed.culprit->last_lines, {});
   EXPECT_TRUE(summary(outcome(failed)).ends_with("  next        launch report job-7\n"))
@@ -307,7 +307,7 @@ TEST_F(Report, NamesTheHostsOfAJobThatHasThem) {
   EXPECT_EQ(json["attempts"][1]["stragglers"][0]["host"], "h0");
 }
 
-TEST_F(Report, NamesTheRanksThatWereSlowerThanTheOthers) {
+TEST_F(Report, NamesStragglers) {
   using namespace std::chrono_literals;
   attempts[1].stragglers = {{Rank(3), NodeId(1), 50, 130500us, 100ms, {}},
                             {Rank(0), NodeId(0), 60, 2s, 1s, 200}};
@@ -320,7 +320,7 @@ TEST_F(Report, NamesTheRanksThatWereSlowerThanTheOthers) {
   EXPECT_EQ(json["attempts"][1]["stragglers"][1]["until_step"], 200);
 }
 
-TEST_F(Report, TellsWhereTheTimeOfStepsWent) {
+TEST_F(Report, ShowsHowTheTimeOfStepsWasSpent) {
   constexpr std::int64_t kMs = 1'000'000;
   attempts[1].profiles = {{Rank(0), {0, 10, {{"compute", 60 * kMs}, {"communicate", 40 * kMs}}}},
                           {Rank(3), {3, 10, {{"compute", 90 * kMs}, {"data", 10 * kMs}}}}};

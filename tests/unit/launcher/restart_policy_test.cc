@@ -60,7 +60,7 @@ Failure lost_at(TimePoint when) {
   return {.from_outside = true, .what = "node_lost", .lost_before_start = when};
 }
 
-TEST(RestartPolicy, NodesThatAreLostTogetherUseUpOneRestart) {
+TEST(RestartPolicy, NodesThatAreLostTogetherUseOneRestart) {
   constexpr TimePoint kLast = kPolicyStart + RestartPolicy::kTogether;
   RestartPolicy policy(with_budget(1));
   EXPECT_TRUE(policy.on_failure(killed(), kPolicyStart).counted);
@@ -76,7 +76,7 @@ TEST(RestartPolicy, NodesThatAreLostTogetherUseUpOneRestart) {
       << "the losses in between do not extend the time";
 }
 
-TEST(RestartPolicy, ALossBelongsToNoOtherRestartThanTheLast) {
+TEST(RestartPolicy, ALossBelongsOnlyToTheLastRestart) {
   RestartPolicy policy(with_budget(2));
   EXPECT_TRUE(policy.on_failure(lost_at(kPolicyStart), kPolicyStart).counted) << "nothing was restarted";
   EXPECT_TRUE(policy.on_failure(killed(), kPolicyStart + 1s).counted) << "workers had been started";
@@ -86,7 +86,7 @@ TEST(RestartPolicy, ALossBelongsToNoOtherRestartThanTheLast) {
   EXPECT_EQ(without.on_failure(lost_at(kPolicyStart), kPolicyStart).kind, Kind::kBudgetIsSpent);
 }
 
-TEST(RestartPolicy, GivesUpTheSameFailureWithoutProgress) {
+TEST(RestartPolicy, GivesUpAfterTheSameFailureWithoutProgress) {
   RestartPolicy policy(kLimits);
   EXPECT_EQ(policy.on_failure(own("a"), kPolicyStart).kind, Kind::kRestart);
   EXPECT_EQ(policy.on_failure(own("a"), kPolicyStart).kind, Kind::kRestart);
@@ -102,7 +102,7 @@ Failure at_start(const std::string& text) {
   return failure;
 }
 
-TEST(RestartPolicy, WhatFailsAlikeTwiceBeforeItsFirstStepIsNotTriedAThirdTime) {
+TEST(RestartPolicy, GivesUpWhenTheSameFailureComesTwiceBeforeTheFirstStep) {
   RestartPolicy policy(kLimits);
   EXPECT_EQ(policy.on_failure(at_start("a"), kPolicyStart).kind, Kind::kRestart);
   EXPECT_EQ(policy.on_failure(killed(), kPolicyStart).kind, Kind::kRestart);
@@ -111,7 +111,7 @@ TEST(RestartPolicy, WhatFailsAlikeTwiceBeforeItsFirstStepIsNotTriedAThirdTime) {
   EXPECT_EQ(second.reason, "the same failure twice within 30 s and before a step was reported");
 }
 
-TEST(RestartPolicy, WhatFailsOtherwiseOrOnceItHasTrainedIsTriedAgain) {
+TEST(RestartPolicy, RetriesAnotherFailureOrOneAfterTraining) {
   RestartPolicy policy(kLimits);
   for (const Failure& failure :
        {at_start("a"), at_start("b"), at_start("a"), at_step(raised("exit a"), 3), at_start("a")})
@@ -134,7 +134,7 @@ Verdict exit_at_start(const char* line) {
   return verdict;
 }
 
-TEST(RestartPolicy, ComparesWhatWasSaidBeforeTheFirstStep) {
+TEST(RestartPolicy, ComparesTheTextOfFailuresBeforeTheFirstStep) {
   const auto at_start = [](const Verdict& verdict) { return as_failure(verdict, false).at_start; };
   EXPECT_NE(at_start(exit_at_start("no such file")), "");
   EXPECT_NE(at_start(exit_at_start("no such file")), at_start(exit_at_start("another")));
@@ -150,7 +150,7 @@ TEST(RestartPolicy, ComparesWhatWasSaidBeforeTheFirstStep) {
   EXPECT_EQ(at_start(other), "") << "most programs report no steps";
 }
 
-TEST(RestartPolicy, DeathsFromOutsideAreNobodysRepeatedFailureAndRestartAtOnce) {
+TEST(RestartPolicy, FailuresFromOutsideRestartAtOnceAndDoNotCountAsRepeated) {
   RestartPolicy policy(kLimits);
   for (int i = 0; i < 90; ++i) {
     const RestartDecision decision = policy.on_failure(killed(2s), kPolicyStart + i * 2s);
@@ -159,7 +159,7 @@ TEST(RestartPolicy, DeathsFromOutsideAreNobodysRepeatedFailureAndRestartAtOnce) 
   }
 }
 
-TEST(RestartPolicy, DeathsFromOutsideAreSlowedWhenThreeInARowLivedLessThanTwoSeconds) {
+TEST(RestartPolicy, FailuresFromOutsideBackOffAfterThreeAttemptsOfLessThanTwoSeconds) {
   RestartPolicy policy(kLimits);
   const auto delay = [&](Duration lived) { return policy.on_failure(killed(lived), kPolicyStart).delay; };
   EXPECT_EQ(delay(1s), 0s);
@@ -170,7 +170,7 @@ TEST(RestartPolicy, DeathsFromOutsideAreSlowedWhenThreeInARowLivedLessThanTwoSec
   EXPECT_EQ(delay(1s), 0s) << "it is the first in a row again";
 }
 
-TEST(RestartPolicy, ADeathFromOutsideIsNoEndOfARowOfTheProgramsOwnFailures) {
+TEST(RestartPolicy, AFailureFromOutsideDoesNotResetTheProgramsOwnFailures) {
   RestartPolicy policy(kLimits);
   policy.on_failure(raised("a"), kPolicyStart);
   policy.on_failure(killed(), kPolicyStart);
@@ -179,14 +179,14 @@ TEST(RestartPolicy, ADeathFromOutsideIsNoEndOfARowOfTheProgramsOwnFailures) {
   EXPECT_EQ(policy.on_failure(raised("a"), kPolicyStart).kind, Kind::kNoProgress);
 }
 
-TEST(RestartPolicy, TheSameExceptionIsTheSameFailureHoweverLongTheAttemptLived) {
+TEST(RestartPolicy, TheSameExceptionIsTheSameFailureAfterAnyTime) {
   RestartPolicy policy(kLimits);
   EXPECT_EQ(policy.on_failure(raised("a", 600s), kPolicyStart).kind, Kind::kRestart);
   EXPECT_EQ(policy.on_failure(raised("a", 600s), kPolicyStart + 600s).kind, Kind::kRestart);
   EXPECT_EQ(policy.on_failure(raised("a", 600s), kPolicyStart + 1200s).kind, Kind::kNoProgress);
 }
 
-TEST(RestartPolicy, AFailureWithoutATextIsAnotherWhenTheAttemptLivedThirtySeconds) {
+TEST(RestartPolicy, AFailureWithoutATextIsNewIfTheAttemptLivedThirtySeconds) {
   RestartPolicy policy(kLimits);
   for (int i = 0; i < 20; ++i) {
     ASSERT_EQ(policy.on_failure(own("a", 30s), kPolicyStart + i * 30s).kind, Kind::kRestart) << i;
@@ -195,7 +195,7 @@ TEST(RestartPolicy, AFailureWithoutATextIsAnotherWhenTheAttemptLivedThirtySecond
   EXPECT_EQ(policy.on_failure(own("a", 29s), kPolicyStart + 700s).kind, Kind::kNoProgress);
 }
 
-TEST(RestartPolicy, StartsCountingAnewAtAnotherFailureAndAtACheckpoint) {
+TEST(RestartPolicy, ResetsItsCountAtAnotherFailureAndAtACheckpoint) {
   RestartPolicy policy(kLimits);
   for (int round = 0; round < 3; ++round) {
     EXPECT_EQ(policy.on_failure(own("a"), kPolicyStart).kind, Kind::kRestart);
@@ -220,19 +220,19 @@ TEST(RestartPolicy, FailuresThatAreAWindowApartAreNotInARow) {
     EXPECT_EQ(policy.on_failure(raised("a"), kPolicyStart + day * 24h).kind, Kind::kRestart);
 }
 
-TEST(RestartPolicy, ASpentBudgetIsToldRatherThanWantOfProgress) {
+TEST(RestartPolicy, ReportsASpentBudgetRatherThanMissingProgress) {
   RestartPolicy policy(with_budget(2));
   policy.on_failure(own("a"), kPolicyStart);
   policy.on_failure(own("a"), kPolicyStart);
   EXPECT_EQ(policy.on_failure(own("a"), kPolicyStart).kind, Kind::kBudgetIsSpent);
 }
 
-TEST(RestartPolicy, NeverGivesUpForWantOfProgressWithoutALimit) {
+TEST(RestartPolicy, NeverGivesUpForLackOfProgressWithoutALimit) {
   RestartPolicy policy(without_no_progress_limit());
   for (int i = 0; i < 50; ++i) EXPECT_EQ(policy.on_failure(own("a"), kPolicyStart).kind, Kind::kRestart);
 }
 
-TEST(RestartPolicy, WaitsLongerEachTimeButNotAtFirstNorAfterProgress) {
+TEST(RestartPolicy, BacksOffExceptAtFirstAndAfterProgress) {
   RestartPolicy policy(without_no_progress_limit());
   const auto delay = [&](const Failure& failure) { return policy.on_failure(failure, kPolicyStart).delay; };
   EXPECT_EQ(delay(own("a")), 0s);
@@ -260,7 +260,7 @@ TEST(RestartPolicy, AnyBackOffEndsAtThirtySeconds) {
   }
 }
 
-TEST(RestartPolicy, WhatCouldNotStartIsGivenTimeFromTheFirstOn) {
+TEST(RestartPolicy, BacksOffFromTheFirstFailedStartOn) {
   RestartPolicy policy(kLimits);
   const Failure refused{.from_outside = true, .what = "refused", .could_not_start = true};
   policy.on_failure(killed(), kPolicyStart);
@@ -272,7 +272,7 @@ TEST(RestartPolicy, WhatCouldNotStartIsGivenTimeFromTheFirstOn) {
   }
 }
 
-TEST(RestartPolicy, ANodeThatRefusesIsReplacedAtOnceAndTheSecondIsGivenTime) {
+TEST(RestartPolicy, BacksOffFromTheSecondRefusalOfANodeOn) {
   RestartPolicy policy(kLimits);
   const Failure refused{
       .from_outside = true, .what = "node_lost", .could_not_start = true, .refused_by_node = true};
@@ -281,14 +281,14 @@ TEST(RestartPolicy, ANodeThatRefusesIsReplacedAtOnceAndTheSecondIsGivenTime) {
   EXPECT_GE(policy.on_failure(refused, kPolicyStart).delay, 1500ms);
 }
 
-TEST(RestartPolicy, ForgetsItsWaitingWhenTheWindowHasPassed) {
+TEST(RestartPolicy, ResetsItsBackOffAfterTheWindow) {
   RestartPolicy policy(kLimits);
   policy.on_failure(own("a"), kPolicyStart);
   EXPECT_GT(policy.on_failure(own("b"), kPolicyStart + 1s).delay, 0s);
   EXPECT_EQ(policy.on_failure(own("c"), kPolicyStart + 4000s).delay, 0s);
 }
 
-TEST(RestartPolicy, JittersByItsSeed) {
+TEST(RestartPolicy, DerivesItsJitterFromTheSeed) {
   const auto second_delay = [](std::uint64_t seed) {
     RestartLimits limits = kLimits;
     limits.seed = seed;
@@ -317,7 +317,7 @@ Verdict killed_by(int signal) {
   return verdict;
 }
 
-TEST(Failure, IsTheSameByClassCodeAndExceptionWhateverRankAndStep) {
+TEST(Failure, IsComparedByClassCodeAndExceptionNotByRankAndStep) {
   const auto what = [](const Verdict& verdict) { return as_failure(verdict, false).what; };
   const std::string base = what(failed(1, 3, "no"));
   EXPECT_EQ(base, what(failed(2, 3, "no"))) << "all ranks fail alike, and any may be the first";
@@ -332,7 +332,7 @@ TEST(Failure, IsTheSameByClassCodeAndExceptionWhateverRankAndStep) {
   EXPECT_NE(base, what(full));
 }
 
-TEST(Failure, IsTheSameByItsCauseWhateverTheRuntimeSaysOfItsBatch) {
+TEST(Failure, IsComparedByItsCauseWithoutTheRuntimesAdditions) {
   const auto what = [](const std::string& exception, const std::string& cause) {
     Verdict verdict = failed(1, 1, exception);
     verdict.culprit->cause = cause;
@@ -344,7 +344,7 @@ TEST(Failure, IsTheSameByItsCauseWhateverTheRuntimeSaysOfItsBatch) {
             what("batch 1 (samples 7): no footer", "no footer"));
 }
 
-TEST(Failure, ComesFromOutsideWhenSomebodyKilledOrStoppedAWorkerOrANodeWasLost) {
+TEST(Failure, IsFromOutsideIfAWorkerWasKilledOrStoppedOrANodeWasLost) {
   const auto from_outside = [](const Verdict& verdict) { return as_failure(verdict, false).from_outside; };
   EXPECT_TRUE(from_outside(killed_by(SIGKILL)));
   EXPECT_TRUE(from_outside(killed_by(SIGTERM)));

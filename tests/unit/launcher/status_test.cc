@@ -31,7 +31,7 @@ class RankTableTest : public testing::Test {
   TimePoint now{1h};
 };
 
-TEST_F(RankTableTest, KnowsNothingOfRanksThatHaveNotStarted) {
+TEST_F(RankTableTest, HasNoEntryForRanksThatHaveNotStarted) {
   ASSERT_EQ(statuses_of(table, steps, members, now).size(), 4U);
   EXPECT_EQ(rank(3).state, "not started");
   EXPECT_EQ(rank(3).node, NodeId(1));
@@ -65,7 +65,7 @@ TEST_F(RankTableTest, MeasuresStepsOverSecondsNotOverTheWholeAttempt) {
   EXPECT_EQ(rank(3).step, 211);
 }
 
-TEST_F(RankTableTest, ShowsTheSectionAndWhatIsRemarkable) {
+TEST_F(RankTableTest, ShowsTheSectionAndRemarks) {
   report("heartbeat", -1, "eval");
   EXPECT_EQ(rank(3).section, "eval");
   wire::WorkerStalled stalled;
@@ -86,7 +86,7 @@ TEST_F(RankTableTest, ShowsTheSectionAndWhatIsRemarkable) {
   EXPECT_EQ(rank(3).state, "was killed by SIGKILL");
 }
 
-TEST_F(RankTableTest, HasNoLastSignOfAProgramThatReportsNothing) {
+TEST_F(RankTableTest, HasNoLastSignOfASilentProgram) {
   say(wire::WorkersStarted{.pids = {70, 71}});
   now += 10s;
   EXPECT_EQ(rank(3).last_sign_seconds, std::nullopt);
@@ -104,7 +104,7 @@ TEST_F(RankTableTest, ForgetsTheAttemptBefore) {
   EXPECT_EQ(rank(1).pid, 81);
 }
 
-TEST(StartProgress, SaysHowFarItIsAndWhatItWaitsFor) {
+TEST(StartProgress, ShowsProgressAndWhatItWaitsFor) {
   EXPECT_EQ(progress_text({.agents_joined = 1, .agents = 2, .waiting_for = "waiting for the agent of node1"}),
             "starting: 1 of 2 agents joined; waiting for the agent of node1");
   EXPECT_EQ(
@@ -189,7 +189,7 @@ TEST(JobStatusLine, IsReadAsItWasWritten) {
   EXPECT_FALSE(read->ranks[0].resumed_step);
 }
 
-TEST(JobStatusLine, IsRefusedWhenItIsNone) {
+TEST(JobStatusLine, IsRefusedIfMalformed) {
   for (const char* line : {"", "{}", "[1]", "{\"job_id\": 1e300}"})
     EXPECT_EQ(parse_status(line).error().code(), ErrorCode::kCorrupt) << line;
 }

@@ -30,7 +30,7 @@ std::vector<Stragglers::Change> step_all(Stragglers& stragglers, const std::vect
   return told;
 }
 
-TEST(Stragglers, TellsOnceWhoIsSlowAndByHowMuch) {
+TEST(Stragglers, ReportsASlowRankOnceWithItsTimes) {
   Stragglers stragglers(4);
   EXPECT_THAT(step_all(stragglers, {100, 101, 99, 130}, kStepsToTell - 1), IsEmpty());
   const auto told = step_all(stragglers, {100, 101, 99, 130}, 1);
@@ -42,7 +42,7 @@ TEST(Stragglers, TellsOnceWhoIsSlowAndByHowMuch) {
   EXPECT_THAT(step_all(stragglers, {100, 101, 99, 130}, 10 * kStepsToTell), IsEmpty());
 }
 
-TEST(Stragglers, TellsOnceThatItIsOver) {
+TEST(Stragglers, ReportsTheEndOnce) {
   Stragglers stragglers(4);
   step_all(stragglers, {100, 101, 99, 130}, kStepsToTell);
   EXPECT_THAT(step_all(stragglers, {100, 101, 99, 102}, kStepsToTell - 1), IsEmpty());
@@ -61,7 +61,7 @@ TEST(Stragglers, AWindowLikeTheOthersBreaksTheRow) {
   }
 }
 
-TEST(Stragglers, AFifthMoreIsUsualHoweverEqualTheOthersAre) {
+TEST(Stragglers, TwentyPercentMoreIsUsualEvenIfTheOthersAreEqual) {
   Stragglers stragglers(4);
   EXPECT_THAT(step_all(stragglers, {100, 100, 100, 119}, 10 * kStepsToTell), IsEmpty());
 }
@@ -71,7 +71,7 @@ TEST(Stragglers, RanksThatDifferWidelyAreNotBlamed) {
   EXPECT_THAT(step_all(stragglers, {60, 80, 100, 120, 140}, 10 * kStepsToTell), IsEmpty());
 }
 
-TEST(Stragglers, OfTwoRanksOneTakesHalfAsLongAgain) {
+TEST(Stragglers, WithTwoRanksTheLimitIsHalfAsLongAgain) {
   Stragglers stragglers(2);
   EXPECT_THAT(step_all(stragglers, {140, 100}, 10 * kStepsToTell), IsEmpty());
   const auto told = step_all(stragglers, {160, 100}, kStepsToTell);
@@ -80,7 +80,7 @@ TEST(Stragglers, OfTwoRanksOneTakesHalfAsLongAgain) {
   EXPECT_EQ(told[0].usual, duration_of_ms(100));
 }
 
-TEST(Stragglers, NothingIsSaidOfOneRankNorUntilAllReport) {
+TEST(Stragglers, ReportsNothingForOneRankOrBeforeAllReport) {
   Stragglers alone(1);
   EXPECT_THAT(step_all(alone, {100}, 10 * kStepsToTell), IsEmpty());
   Stragglers silent(3);
@@ -109,7 +109,7 @@ TEST(Stragglers, AGroupDoesNotWaitForTheWindowsOfAnother) {
   EXPECT_THAT(told, testing::ElementsAre(Rank(1)));
 }
 
-TEST(Stragglers, ARankThatTrainsInAnotherGroupNowIsMeasuredThereAnew) {
+TEST(Stragglers, ARankThatChangesItsGroupIsMeasuredAfreshThere) {
   Stragglers stragglers(4);
   const std::vector<std::string> pairs{"a", "a", "b", "b"};
   step_all(stragglers, {100, 100, 300, 300}, kStepsToTell - 1);
@@ -119,7 +119,7 @@ TEST(Stragglers, ARankThatTrainsInAnotherGroupNowIsMeasuredThereAnew) {
   EXPECT_EQ(told[0].rank, Rank(2));
 }
 
-TEST(Stragglers, AStepWithAllNowAndThenLeavesARankInItsGroup) {
+TEST(Stragglers, AnOccasionalStepWithAllLeavesARankInItsGroup) {
   Stragglers stragglers(4);
   std::vector<Stragglers::Change> told;
   for (int step = 0; step < 2 * kStepsToTell; ++step) {
@@ -136,7 +136,7 @@ TEST(Stragglers, AStepWithAllNowAndThenLeavesARankInItsGroup) {
       std::ranges::any_of(told, [](const auto& each) { return each.rank == Rank(3) && each.slower; }));
 }
 
-TEST(Stragglers, WhoStaysWithAFullWindowDoesNotWaitForWhoHasLeft) {
+TEST(Stragglers, AFullWindowDoesNotWaitForARankThatLeftTheGroup) {
   Stragglers stragglers(3);
   step_all(stragglers, {100, 200, 0}, Stragglers::kWindowSteps);
   const auto told = step_all(stragglers, {100, 200, 0}, kStepsToTell, {"", "", "elsewhere"});
@@ -173,14 +173,14 @@ Tally simulate(double hiccup_share) {
   return tally;
 }
 
-TEST(Stragglers, OfJitteringRanksTheSlowOneIsFoundInFiveWindowsAndNoOther) {
+TEST(Stragglers, FindsOnlyTheSlowRankAmongJitteringRanksInFiveWindows) {
   const Tally tally = simulate(0);
   EXPECT_EQ(tally.right, 100);
   EXPECT_EQ(tally.wrong, 0);
   EXPECT_EQ(tally.in_five_windows, 100);
 }
 
-TEST(Stragglers, WithHiccupsTheSlowOneIsFoundAndHardlyAnyOther) {
+TEST(Stragglers, FindsTheSlowRankDespiteHiccupsAndHardlyAnyOther) {
   const Tally tally = simulate(0.01);
   EXPECT_GE(tally.right, 100);
   EXPECT_GE(tally.precision(), 0.95) << tally.wrong;

@@ -47,7 +47,7 @@ class SweepsTest : public testing::Test {
 constexpr NodeId kFirstNode{0};
 constexpr NodeId kSecondNode{1};
 
-TEST_F(SweepsTest, WhereNoAgentHasEndedNobodyIsAsked) {
+TEST_F(SweepsTest, AsksNoHostIfNoAgentHasEnded) {
   EXPECT_THAT(look(true), ElementsAre("seen 0 killed"));
   EXPECT_EQ(sweeps_.next_deadline(), std::nullopt);
 }
@@ -64,7 +64,7 @@ TEST_F(SweepsTest, EachHostIsAskedUntilNothingIsLeftThere) {
   EXPECT_THAT(look(), ElementsAre("seen 0"));
 }
 
-TEST_F(SweepsTest, TheNextLookBeginsAfterAPeriodAndKillsIfAnybodyWishedIt) {
+TEST_F(SweepsTest, TheNextLookBeginsAfterAPeriodAndKillsIfRequested) {
   sweeps_.expect(kFirstNode);
   look();
   EXPECT_THAT(look(true), IsEmpty()) << "only one look at a time";
@@ -75,7 +75,7 @@ TEST_F(SweepsTest, TheNextLookBeginsAfterAPeriodAndKillsIfAnybodyWishedIt) {
 }
 
 // The host may have been asked before its newest agent ended, and only the earlier agent left nothing.
-TEST_F(SweepsTest, AnAnswerFromBeforeAnAgentsEndDoesNotCount) {
+TEST_F(SweepsTest, IgnoresAnAnswerFromBeforeAnAgentsEnd) {
   sweeps_.expect(kFirstNode);
   look();
   sweeps_.expect(kFirstNode);
@@ -83,7 +83,7 @@ TEST_F(SweepsTest, AnAnswerFromBeforeAnAgentsEndDoesNotCount) {
   EXPECT_THAT(answer(kFirstNode, 1), ElementsAre("seen 1"));
 }
 
-TEST_F(SweepsTest, WhatWasSeenBeforeAHostIsAskedOnceMoreIsForgotten) {
+TEST_F(SweepsTest, ForgetsOlderAnswersWhenAHostIsAskedAgain) {
   sweeps_.expect(kFirstNode);
   look();
   sweeps_.expect(kFirstNode);
@@ -91,7 +91,7 @@ TEST_F(SweepsTest, WhatWasSeenBeforeAHostIsAskedOnceMoreIsForgotten) {
   EXPECT_THAT(answer(kFirstNode, 1), ElementsAre("seen 1"));
 }
 
-TEST_F(SweepsTest, AHostThatDoesNotAnswerKeepsNobodyWaitingAndIsAskedAgain) {
+TEST_F(SweepsTest, ASilentHostDelaysNoLookAndIsAskedAgain) {
   sweeps_.expect(kFirstNode);
   look();
   EXPECT_FALSE(sweeps_.is_silent(kFirstNode));

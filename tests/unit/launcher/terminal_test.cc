@@ -53,7 +53,7 @@ TEST_F(SinkTest, LeavesThePipeBlockingForItsOtherUsers) {
   EXPECT_EQ(fcntl(writer.get(), F_GETFL) & O_NONBLOCK, 0);
 }
 
-TEST_F(SinkTest, TellsWhoBroughtLinesWhenAPipesReaderHasTakenThem) {
+TEST_F(SinkTest, TellsTheWriterWhenThePipesReaderHasTakenItsLines) {
   Sink sink(writer.get());
   std::size_t taken = 0;
   const auto on_taken =
@@ -77,7 +77,7 @@ TEST_F(SinkTest, TellsWhoBroughtLinesWhenAPipesReaderHasTakenThem) {
   EXPECT_EQ(taken, 12U);
 }
 
-TEST_F(SinkTest, TellsWhoBroughtLinesAlsoWhenNobodyReadsAnyMore) {
+TEST_F(SinkTest, TellsTheWriterEvenIfNobodyReadsAnyMore) {
   signal(SIGPIPE, SIG_IGN);
   Sink sink(writer.get());
   std::size_t taken = 0;
@@ -90,7 +90,7 @@ TEST_F(SinkTest, TellsWhoBroughtLinesAlsoWhenNobodyReadsAnyMore) {
   EXPECT_EQ(taken, 5U);
 }
 
-TEST_F(SinkTest, NeverWaitsForASlowReaderAndCountsWhatItLeavesOut) {
+TEST_F(SinkTest, NeverWaitsForASlowReaderAndCountsDroppedLines) {
   Sink sink(writer.get());
   const std::string line(9999, 'x');
   constexpr int kLines = 50'000;
@@ -110,7 +110,7 @@ TEST_F(SinkTest, NeverWaitsForASlowReaderAndCountsWhatItLeavesOut) {
   EXPECT_GT(complete, 1000U);
 }
 
-TEST_F(SinkTest, GoesOnWhenNobodyReadsAnyMore) {
+TEST_F(SinkTest, ContinuesWhenNobodyReadsAnyMore) {
   signal(SIGPIPE, SIG_IGN);
   Sink sink(writer.get());
   reader.reset();
@@ -168,7 +168,7 @@ TEST_F(TerminalTest, RestsWhileOneStreamIsFullAndTheOtherIdle) {
   EXPECT_LT(handler_count, 5U);
 }
 
-TEST_F(TerminalTest, SaysAtTheEndHowManyLinesAnAgentLeftOut) {
+TEST_F(TerminalTest, ReportsAtTheEndHowManyLinesAnAgentDropped) {
   terminal->show_output(NodeId(0), Rank(3), 1, "last\n", 0);
   terminal->show_output(NodeId(0), Rank(3), 1, "", 7);
   terminal->flush({.stall = std::chrono::seconds(1)});
@@ -237,7 +237,7 @@ class ProgressTest : public testing::Test {
   std::optional<Terminal> terminal;
 };
 
-TEST_F(ProgressTest, IsOneLineThatTheNextTakesThePlaceOf) {
+TEST_F(ProgressTest, IsOneLineThatTheNextReplaces) {
   terminal->show_progress("1 of 2");
   terminal->show_progress("2 of 2");
   terminal->say("ready");
@@ -247,7 +247,7 @@ TEST_F(ProgressTest, IsOneLineThatTheNextTakesThePlaceOf) {
   EXPECT_EQ(screen_text, "launch: 1 of 2\r\x1b[Klaunch: 2 of 2\r\x1b[Klaunch: ready\r\nlaunch: go\r\n");
 }
 
-TEST_F(ProgressTest, IsJustALineWhereNoColorsAreWanted) {
+TEST_F(ProgressTest, IsAPlainLineWithoutColors) {
   setenv("NO_COLOR", "", 1);
   terminal.emplace(io.get_executor(), false);
   terminal->show_progress("now");
@@ -271,7 +271,7 @@ TEST_F(ProgressTest, IsCutToTheWidthOfTheTerminal) {
   EXPECT_EQ(screen_text, "launch: 1 o");
 }
 
-TEST_F(TerminalTest, ShowsProgressInLinesWhereThereIsNoTerminal) {
+TEST_F(TerminalTest, ShowsProgressInLinesWithoutATerminal) {
   terminal->show_progress("1 of 2");
   terminal->show_progress("");
   terminal->show_progress("2 of 2");

@@ -22,7 +22,7 @@ using testing::SizeIs;
 constexpr std::int64_t kMsNs = 1'000'000;
 constexpr std::int64_t kSecondNs = 1'000'000'000;
 
-TEST(TraceClock, WithoutAnAnswerIsTheLaunchersOwn) {
+TEST(TraceClock, IsTheLaunchersWithoutAnAnswer) {
   EXPECT_EQ(TraceClock().here(5 * kSecondNs), 5 * kSecondNs);
   EXPECT_FALSE(TraceClock().is_known());
 }
@@ -36,7 +36,7 @@ TEST(TraceClock, ChangesEvenlyBetweenTwoAnswers) {
   EXPECT_EQ(clock.here(150 * kSecondNs), 50 * kSecondNs - kMsNs) << "after the last";
 }
 
-TEST(TraceClock, ForgetsAnAnswerThatTookLongBesideABetterOne) {
+TEST(TraceClock, IgnoresASlowAnswerNextToABetterOne) {
   const TraceClock clock(
       {{.round_trip_ns = 40 * kMsNs, .offset_ns = 100 * kSecondNs + 20 * kMsNs, .at_ns = 10 * kSecondNs},
        {.round_trip_ns = 100'000, .offset_ns = 100 * kSecondNs, .at_ns = 12 * kSecondNs},
@@ -59,14 +59,14 @@ TEST(TraceClock, NeverRunsBackwards) {
   }
 }
 
-TEST(TraceClock, TakesAHostThatWasStartedAgainForAnotherClock) {
+TEST(TraceClock, TreatsARebootedHostAsAnotherClock) {
   const TraceClock clock({{.round_trip_ns = 1000, .offset_ns = 1000 * kSecondNs, .at_ns = 10 * kSecondNs},
                           {.round_trip_ns = 1000, .offset_ns = -50 * kSecondNs, .at_ns = 90 * kSecondNs}});
   EXPECT_EQ(clock.here(1012 * kSecondNs), 12 * kSecondNs);
   EXPECT_EQ(clock.here(42 * kSecondNs), 92 * kSecondNs);
 }
 
-TEST(TraceClock, AnyNumbersLeadToSomeTime) {
+TEST(TraceClock, ToleratesAnyNumbers) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   const TraceClock clock({{kMost, kMost, kMost}, {0, -kMost, kMost}, {-5, 1LL << 60, -(1LL << 60)}});
   (void)clock.here(kSecondNs);
@@ -152,14 +152,14 @@ TEST_F(TraceTest, PutsARankOfAnotherHostOnTheLaunchersClock) {
   EXPECT_THAT(summary_.remarks, IsEmpty());
 }
 
-TEST_F(TraceTest, SaysOfWhichNodeTheClockIsNotKnown) {
+TEST_F(TraceTest, NamesTheNodeWithAnUnknownClock) {
   started(1, 0, 0, "h0");
   merge({{{1, line(0, TraceTrack::kStep, "step 1", 20ms, 30ms)},
           {2, line(0, TraceTrack::kStep, "step 2", 40ms, 50ms)}}});
   EXPECT_THAT(summary_.remarks, ElementsAre(HasSubstr("the clock of node0")));
 }
 
-TEST_F(TraceTest, PassesOverATornTailAndCountsOtherLinesThatAreNoEvents) {
+TEST_F(TraceTest, SkipsATornTailAndCountsOtherLinesThatAreNotEvents) {
   const std::string good = line(0, TraceTrack::kStep, "step 1", 20ms, 30ms);
   merge({{{1, "[\n" + good + good.substr(0, good.size() / 2)}}});
   EXPECT_EQ(summary_.events, 2U);
@@ -188,7 +188,7 @@ TEST_F(TraceTest, GivesEventsThatOverlapTracksOfTheirOwn) {
   EXPECT_EQ(trace.spans(0, "data 2").at(0).name, "b");
 }
 
-TEST_F(TraceTest, TakesLessThanAMicrosecondForRounding) {
+TEST_F(TraceTest, TreatsLessThanAMicrosecondAsRounding) {
   const auto trace = merge({{{1, line(0, TraceTrack::kStep, "step 1", 20ms, 30ms + 300ns) +
                                      line(0, TraceTrack::kStep, "step 2", 30ms, 40ms) +
                                      line(0, TraceTrack::kStep, "data", 35ms, 40ms + 3ns) +
@@ -197,7 +197,7 @@ TEST_F(TraceTest, TakesLessThanAMicrosecondForRounding) {
   EXPECT_THAT(trace.spans(0, "step"), SizeIs(4));
 }
 
-TEST_F(TraceTest, ShowsAttemptsAndWhatHappenedBesideTheRanks) {
+TEST_F(TraceTest, ShowsAttemptsAndEventsWithTheRanks) {
   happened("attempt_begun", 10ms, 1);
   happened("worker_exited", 30ms, 1, "rank 0: \xff");
   happened("attempt_ended", 40ms, 1, "rank 0 was killed");
@@ -222,13 +222,13 @@ TEST_F(TraceTest, ShowsAttemptsAndWhatHappenedBesideTheRanks) {
   EXPECT_THAT(second.named(ReadTrace::kLauncher, "events", "worker_exited"), IsEmpty());
 }
 
-TEST_F(TraceTest, PassesOnWhatAFileSaysOfItself) {
+TEST_F(TraceTest, PassesOnRemarksInAFile) {
   merge({{{1, R"({"ph":"i","pid":0,"tid":1,"ts":1000020000.000,"s":"t","name":"the trace ends here"},)"
               "\n"}}});
   EXPECT_THAT(summary_.remarks, ElementsAre("rank 0, attempt 1: the trace ends here"));
 }
 
-TEST_F(TraceTest, OfAJobWithoutATimeIsATraceAllTheSame) {
+TEST_F(TraceTest, WorksForAJobWithoutATime) {
   events_ = "{\"time\":1.5,\"event\":\"agent_joined\"}\n{\"event\":\n[]\n";
   const auto trace = merge({{{1, line(0, TraceTrack::kStep, "step 1", 20ms, 30ms)}}});
   EXPECT_THAT(trace.spans(0, "step"), SizeIs(1));

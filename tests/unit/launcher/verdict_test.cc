@@ -40,7 +40,7 @@ void PrintTo(const ExitCase& exit, std::ostream* out) {
 }
 class ExitCodes : public testing::TestWithParam<ExitCase> {};
 
-TEST_P(ExitCodes, AreTheWorkersOwnUnlessTheyMeanAVerdictOfTheLauncher) {
+TEST_P(ExitCodes, AreTheWorkersOwnUnlessReservedForTheLauncher) {
   EXPECT_EQ(exit_code_for(end(0, GetParam().code, GetParam().signal)), GetParam().expected);
 }
 
@@ -71,14 +71,14 @@ TEST(Verdict, CountsTheOthersThatFailedAsCollateral) {
   EXPECT_EQ(verdict.cause, "rank 2 (node1) exited with code 3");
 }
 
-TEST(Verdict, BlamesALostNodeForWhatFailedAfterIt) {
+TEST(Verdict, BlamesALostNodeForLaterFailures) {
   AttemptFacts lost = facts({end(0, 1, 0, 5ms)});
   lost.losses = {{NodeId(1), kVerdictStart, "its agent was killed by SIGKILL"}};
   EXPECT_EQ(judge(lost).exit_code, kExitNodesMissing);
   EXPECT_EQ(judge(lost).node, NodeId(1));
 }
 
-TEST(Verdict, IsOutOfMemoryWhereTheKernelKilledANodesAgentForIt) {
+TEST(Verdict, IsOutOfMemoryIfTheKernelKilledANodesAgentForIt) {
   AttemptFacts lost = facts({});
   lost.losses = {{.node = NodeId(1),
                   .at = kVerdictStart,
@@ -94,7 +94,7 @@ TEST(Verdict, IsOutOfMemoryWhereTheKernelKilledANodesAgentForIt) {
   EXPECT_EQ(verdict.collateral_count, lost.world_size);
 }
 
-TEST(Verdict, TellsANodeThatWasLostBeforeTheStartFromOneThatCouldNotComeOrRefused) {
+TEST(Verdict, TellsANodeThatWasLostBeforeTheStartFromOneThatDidNotStartOrRefused) {
   AttemptFacts before = facts({});
   before.started.reset();
   before.losses = {{NodeId(1), kVerdictStart, "its agent was killed by SIGKILL", /*had_joined=*/true}};
@@ -113,7 +113,7 @@ TEST(Verdict, TellsANodeThatWasLostBeforeTheStartFromOneThatCouldNotComeOrRefuse
   EXPECT_FALSE(judge(started).lost_before_start);
 }
 
-TEST(Verdict, NamesTheHostOnceWhereNodesHaveHosts) {
+TEST(Verdict, NamesTheHostOnceIfNodesHaveHosts) {
   const NodeNames names({{NodeId(0), "h1"}, {NodeId(1), "h2"}});
   EXPECT_EQ(judge(facts({end(2, 3)}), names).cause, "rank 2 (node1, h2) exited with code 3");
   AttemptFacts lost = facts({});
@@ -131,7 +131,7 @@ TEST(Verdict, NamesTheHostOnceWhereNodesHaveHosts) {
   EXPECT_EQ(judge(held, names).evidence.back(), "rank 1 (node0, h1, pid 4711) has not ended");
 }
 
-TEST(Verdict, BlamesALostNodeForWhatFailedOnOthersJustBeforeItsLossWasSeen) {
+TEST(Verdict, BlamesALostNodeForFailuresElsewhereJustBeforeItsLossWasSeen) {
   AttemptFacts lost = facts({end(0, 1)});
   lost.losses = {{NodeId(1), kVerdictStart + 20ms, "its agent was killed by SIGKILL"}};
   EXPECT_EQ(judge(lost).node, NodeId(1)) << "its peers notice a dead node as fast as the launcher does";
@@ -139,7 +139,7 @@ TEST(Verdict, BlamesALostNodeForWhatFailedOnOthersJustBeforeItsLossWasSeen) {
   EXPECT_EQ(judge(lost).culprit->rank, Rank(0));
 }
 
-TEST(Verdict, BlamesAWorkerForWhatBecameOfItsOwnNode) {
+TEST(Verdict, BlamesAWorkerForTheLossOfItsOwnNode) {
   AttemptFacts lost = facts({end(2, 1)});
   lost.losses = {{NodeId(1), kVerdictStart + 20ms, "its agent was killed by SIGKILL"}};
   EXPECT_EQ(judge(lost).culprit->rank, Rank(2));
@@ -152,7 +152,7 @@ WorkerEnd complaining(WorkerEnd worker) {
   return worker;
 }
 
-TEST(Verdict, DoesNotBlameWhoComplainsOfALostPeer) {
+TEST(Verdict, DoesNotBlameARankThatReportsALostPeer) {
   EXPECT_EQ(judge(facts({complaining(end(0, 1)), end(3, 0, SIGKILL, 2ms)})).rank, Rank(3))
       << "a big process closes its connections before it has ended";
   EXPECT_EQ(judge(facts({complaining(end(0, 1)), end(3, 0, SIGKILL)})).rank, Rank(3)) << "nor in a tie";
@@ -161,7 +161,7 @@ TEST(Verdict, DoesNotBlameWhoComplainsOfALostPeer) {
       << "the first one is chosen";
 }
 
-TEST(Verdict, BlamesWhoLeftWithZeroAndWasMissed) {
+TEST(Verdict, BlamesAMissedRankThatLeftWithZero) {
   AttemptFacts left = facts({end(1, 0), complaining(end(0, 1, 0, 11ms)), end(3, 0, SIGTERM, 20ms, true)});
   left.steps = {{Rank(0), 121}, {Rank(1), 120}};
   Verdict verdict = judge(left);
@@ -179,7 +179,7 @@ TEST(Verdict, BlamesWhoLeftWithZeroAndWasMissed) {
   EXPECT_EQ(judge(left).cause, "rank 1 exited with code 0 while the others still trained");
 }
 
-TEST(Verdict, DoesNotBlameWhoHasEndedInAGroupOfItsOwn) {
+TEST(Verdict, DoesNotBlameARankThatEndedInItsOwnGroup) {
   AttemptFacts left = facts({end(2, 0, 0, 0ms), end(0, 0, 0, 5ms), complaining(end(3, 1, 0, 11ms))});
   EXPECT_EQ(judge(left).rank, Rank(0)) << "in one training it was the last to leave";
   for (const int rank : {0, 1}) left.groups.trains_in(Rank(rank), "a");
@@ -189,7 +189,7 @@ TEST(Verdict, DoesNotBlameWhoHasEndedInAGroupOfItsOwn) {
   EXPECT_EQ(judge(left).rank, Rank(3)) << "no rank of its group has left";
 }
 
-TEST(Verdict, SinglesOutNobodyWhereNothingIsKnownOfTheOthersOfItsGroup) {
+TEST(Verdict, SinglesOutNoRankIfTheOthersOfItsGroupAreUnknown) {
   AttemptFacts hung = facts({});
   hung.hangs = true;
   hung.hang.add({.rank = Rank(2),
@@ -210,7 +210,7 @@ TEST(Verdict, SinglesOutNobodyWhereNothingIsKnownOfTheOthersOfItsGroup) {
   EXPECT_EQ(judge(hung).rank, std::nullopt) << "it waits for another group";
 }
 
-TEST(Verdict, BlamesWhoLeftForWhomOthersWaitInVain) {
+TEST(Verdict, BlamesALeftRankThatOthersWaitFor) {
   for (const char* text : {"c10::DistError: Timed out waiting 30000ms for recv operation to complete",
                            "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)",
                            "this rank waits in its reduction 7 of gradients, "
@@ -222,27 +222,27 @@ TEST(Verdict, BlamesWhoLeftForWhomOthersWaitInVain) {
   }
 }
 
-TEST(Verdict, BlamesWhoLeftBeforeItWasMissedAndNotWhoLeavesBecauseOfIt) {
+TEST(Verdict, BlamesTheRankThatLeftBeforeItWasMissedAndNotLaterOnes) {
   EXPECT_EQ(
       judge(facts({end(3, 0), end(1, 0, 0, 1s), complaining(end(0, 1, 0, 2s)), end(2, 0, 0, 2100ms)})).rank,
       Rank(1));
 }
 
-TEST(Verdict, BlamesWhoWasStillLeavingWhenItWasMissed) {
+TEST(Verdict, BlamesTheRankThatWasStillLeavingWhenItWasMissed) {
   EXPECT_EQ(judge(facts({complaining(end(0, 1)), end(1, 0, 0, 100ms)})).rank, Rank(1))
       << "it closes its connections before it has ended";
   EXPECT_EQ(judge(facts({complaining(end(0, 1)), end(1, 0, 0, 100ms, true)})).rank, Rank(0))
       << "it was told to stop";
 }
 
-TEST(Verdict, BlamesTheLastRankForWhatFailsAfterAllOthersHaveSucceeded) {
+TEST(Verdict, BlamesTheLastRankForAFailureAfterAllOthersSucceeded) {
   WorkerEnd late = end(0, 3, 0, 60s);
   late.message = "upload: Connection reset by peer";
   EXPECT_EQ(judge(facts({end(1, 0), end(2, 0), end(3, 0), late})).rank, Rank(0));
   EXPECT_EQ(judge(facts({end(1, 0), end(2, 0), end(3, 0), late})).exit_code, 3);
 }
 
-TEST(Verdict, BlamesNobodyForLeavingWhomNobodyMisses) {
+TEST(Verdict, DoesNotBlameARankThatLeftAndWasNotMissed) {
   EXPECT_EQ(judge(facts({end(1, 0), end(0, 3, 0, 11ms)})).rank, Rank(0));
   EXPECT_EQ(judge(facts({end(1, 0), complaining(end(0, 1, 0, 11ms)), end(2, 0, SIGKILL, 12ms)})).rank,
             Rank(2))
@@ -259,14 +259,14 @@ TEST(Verdict, FindsACauseThatEndedAfterTheStopOrder) {
   EXPECT_EQ(judge(facts({complaining(end(0, 1)), end(3, 0, SIGTERM, 2ms, true)})).rank, Rank(0));
 }
 
-TEST(Verdict, BlamesALostNodeForWhoComplainsOfALostPeerSecondsBefore) {
+TEST(Verdict, BlamesALostNodeIfARankReportsALostPeerSecondsBefore) {
   AttemptFacts lost = facts({complaining(end(0, 1))});
   lost.losses = {{NodeId(1), kVerdictStart + 2s, "its agent was silent for 2 s"}};
   EXPECT_EQ(judge(lost).node, NodeId(1));
   EXPECT_EQ(judge(lost).kind, Verdict::Kind::kNodeLost);
 }
 
-TEST(Verdict, SaysOutOfMemoryOnTheCountersEvidenceOnly) {
+TEST(Verdict, IsOutOfMemoryOnlyIfTheCounterSaysSo) {
   WorkerEnd killed = end(1, 0, SIGKILL);
   EXPECT_EQ(judge(facts({killed})).exit_code, 137);
   EXPECT_EQ(judge(facts({killed})).kind, Verdict::Kind::kSignal);
@@ -309,7 +309,7 @@ TEST(Verdict, NamesEveryClass) {
   EXPECT_EQ(name_of(Verdict::Kind::kInternal), "internal");
 }
 
-TEST(WorkerEnd, IsByTheStopOnlyIfItIsWhatWasAskedFor) {
+TEST(WorkerEnd, IsByTheStopOnlyIfTheStopExplainsIt) {
   wire::WorkerExited exited;
   exited.after_stop = true;
   exited.signal = SIGTERM;
@@ -324,7 +324,7 @@ TEST(WorkerEnd, IsByTheStopOnlyIfItIsWhatWasAskedFor) {
   EXPECT_TRUE(worker_end(NodeId(0), exited, false).by_stop) << "it may catch TERM and exit as it likes";
 }
 
-TEST(Verdict, PrefersTheUsersWillToEveryFailure) {
+TEST(Verdict, PrefersTheUsersStopToEveryFailure) {
   AttemptFacts stopped = facts({end(2, 3)});
   stopped.refusal = Refusal{};
   stopped.interrupted_by = StopWish{SIGTERM};
@@ -332,13 +332,13 @@ TEST(Verdict, PrefersTheUsersWillToEveryFailure) {
   EXPECT_EQ(judge(stopped).origin, "user");
 }
 
-TEST(Verdict, TakesAnotherPathForWrongUseAndTheRestForItsOwnFailure) {
+TEST(Verdict, TreatsWrongPathsAsWrongUsageAndOtherErrorsAsItsOwnFailure) {
   for (const ErrorCode code : {ErrorCode::kNotFound, ErrorCode::kPermission, ErrorCode::kCorrupt})
     EXPECT_EQ(exit_code_of_path_error(code), kExitUsage);
   EXPECT_EQ(exit_code_of_path_error(ErrorCode::kInternal), kExitInternal) << "no file descriptors, no space";
 }
 
-TEST(Verdict, RestartsOnlyWhatARestartCanHelp) {
+TEST(Verdict, RestartsOnlyIfARestartMayHelp) {
   EXPECT_TRUE(judge(facts({end(2, 3)})).restart_may_help());
   EXPECT_TRUE(judge(facts({})).restart_may_help());
   EXPECT_FALSE(judge(facts({end(0, 0), end(1, 0), end(2, 0), end(3, 0)})).restart_may_help());
@@ -347,7 +347,7 @@ TEST(Verdict, RestartsOnlyWhatARestartCanHelp) {
   EXPECT_FALSE(judge(refused).restart_may_help());
 }
 
-TEST(Verdict, ExitCodeTwoAtOnceAndBeforeAStepIsWrongUseAndNotTriedAgain) {
+TEST(Verdict, ExitCodeTwoAtOnceBeforeAStepIsWrongUsageAndNotRetried) {
   const auto ends_with = [](int code, Duration after) {
     AttemptFacts ended = facts({end(2, code, 0, after)});
     ended.started = kVerdictStart;
@@ -365,7 +365,7 @@ TEST(Verdict, ExitCodeTwoAtOnceAndBeforeAStepIsWrongUseAndNotTriedAgain) {
 }
 
 // The others were on a node that fell silent.
-TEST(Verdict, OfAHangOfWhichOnlyOneRankIsHeardBlamesNobody) {
+TEST(Verdict, BlamesNoRankForAHangOfWhichOnlyOneRankReported) {
   AttemptFacts stalled = facts({});
   stalled.started = kVerdictStart;
   stalled.hang.add(
@@ -378,7 +378,7 @@ TEST(Verdict, OfAHangOfWhichOnlyOneRankIsHeardBlamesNobody) {
   EXPECT_EQ(judge(stalled).rank, Rank(1));
 }
 
-TEST(Verdict, WhatItsErrorFileCallsFinalIsNotTriedAgain) {
+TEST(Verdict, DoesNotRetryAnErrorThatTheFileCallsFinal) {
   wire::WorkerExited exited;
   exited.exit_code = 1;
   exited.error_file = R"({"message": {"message": "ValueError: no"}, "final": true})";
@@ -399,7 +399,7 @@ TEST(Verdict, WhatItsErrorFileCallsFinalIsNotTriedAgain) {
   }
 }
 
-TEST(Verdict, BlamesWhoTellsAnErrorThatSeveralRanksHave) {
+TEST(Verdict, BlamesTheRankThatPrintsASharedError) {
   wire::WorkerExited exited;
   exited.rank = Rank(1);
   exited.exit_code = 1;
@@ -419,19 +419,19 @@ TEST(Verdict, TellsHowLongTheAttemptLived) {
   EXPECT_EQ(judge(ended).lived, 0s) << "the node was lost before";
 }
 
-TEST(ErrorFile, GivesItsMessageInBothForms) {
+TEST(ErrorFile, ReturnsItsMessageInBothForms) {
   EXPECT_EQ(
       read_error_file(R"({"message":{"message":"ValueError: no","extraInfo":{"timestamp":"1"}}})").message,
       "ValueError: no");
   EXPECT_EQ(read_error_file(R"({"message":"plain"})").message, "plain");
 }
 
-TEST(ErrorFile, GivesItsCauseWhereItIsAText) {
+TEST(ErrorFile, ReturnsItsCauseIfItIsAText) {
   EXPECT_EQ(read_error_file(R"({"message":"batch 1: no","cause":"no"})").cause, "no");
   EXPECT_EQ(read_error_file(R"({"message":"batch 1: no","cause":7})").cause, "");
 }
 
-TEST(ErrorFile, GivesNothingForWhatIsNone) {
+TEST(ErrorFile, IsEmptyIfMalformed) {
   for (const char* text : {"", "not json", "[]", "7", R"({"other":1})",
                            R"({"message":{"message":{"message":"deep"}}})", "{\"message\":"}) {
     EXPECT_EQ(read_error_file(text).message, "") << text;
@@ -467,7 +467,7 @@ TEST(WorkerEnd, PrefersTheExceptionOfTheErrorFile) {
   EXPECT_EQ(worker_end(NodeId(0), exited, false).exception, "ValueError: no (t.py:9)");
 }
 
-TEST(WorkerEnd, BlamesNoExceptionForASignalFromOutside) {
+TEST(WorkerEnd, NamesNoExceptionForASignalFromOutside) {
   wire::WorkerExited exited;
   exited.last_lines = {"terminate called after throwing an instance of 'std::runtime_error'",
                        "  what():  no"};
