@@ -58,7 +58,7 @@ std::vector<std::string> lines_of_record(const std::string& json) {
                                   std::max<std::int64_t>(ended, 0)));
     }
   } catch (const nlohmann::json::exception&) {
-    return {};  // another version of torch writes it otherwise
+    return {};  // another version of torch writes another format
   }
   return lines;
 }

@@ -13,7 +13,7 @@ struct Activity {
 };
 
 Activity& now() {
-  static auto* one = new Activity;  // as step_time()
+  static auto* one = new Activity;  // never destroyed, as step_time()
   return *one;
 }
 

@@ -33,7 +33,7 @@ struct Sections {
 };
 
 Sections& sections() {
-  static auto* all = new Sections;  // as step_time()
+  static auto* all = new Sections;  // never destroyed, as step_time()
   return *all;
 }
 

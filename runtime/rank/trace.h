@@ -28,7 +28,7 @@ void start_trace(const std::string& path, int rank);
 // Writes the trace so far to its file. Never throws.
 void flush_trace() noexcept;
 
-// The inside of a JSON object for an event: "step":3.
+// A member of an event's JSON object: "step":3.
 inline std::string trace_argument(std::string_view name, std::int64_t value) {
   return fmt::format("\"{}\":{}", name, value);
 }

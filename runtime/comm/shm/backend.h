@@ -1,11 +1,11 @@
-// The backend of ranks on one host: collectives and messages of CPU tensors through memory that they share.
+// The backend for ranks on one host: collectives and messages of CPU tensors through shared memory.
 //
-// Sums are made in the order of the ranks, so that their bits depend on the number of ranks and on nothing
-// else; of two ranks they are Gloo's. The memory of a group is bounded (shm/segment.h), has no name, and goes
-// with its last rank. A rank that has ended, has left or gives up ends the group, as an error on all that
-// wait for it; so does a wait that takes longer than the time-out, with the names of the ranks that have not
-// come. Tensors must be contiguous. Calls are safe from any thread; a Work's wait does what is left to do
-// itself.
+// Sums are computed in the order of the ranks, so their bits depend only on the number of ranks; with two
+// ranks they equal Gloo's. A group's memory is bounded (shm/segment.h), has no name, and disappears with the
+// group's last rank. If a rank has ended, has left or gives up, the group ends: all ranks that wait for it
+// get an error. The same happens if a wait exceeds the timeout; the error names the missing ranks. Tensors
+// must be contiguous. Calls are safe from any thread; the thread that waits for a Work does the remaining
+// work itself.
 #pragma once
 
 #include <chrono>
@@ -17,12 +17,12 @@ namespace muster {
 
 struct ShmSettings {
   int rank = 0;            // place in the group
-  std::vector<int> ranks;  // of the job, by place: for messages
+  std::vector<int> ranks;  // of the job, by place; for messages
   std::chrono::milliseconds timeout{};
 };
 
-// Returns when all have come. std::invalid_argument, on all of them, if they are not on one host;
-// std::runtime_error if one ends, or does not come in time.
+// Returns when all ranks have joined. Throws std::invalid_argument on all ranks if they are not on one host,
+// and std::runtime_error if a rank ends or does not join within the timeout.
 c10::intrusive_ptr<c10d::Backend> make_shm(const c10::intrusive_ptr<c10d::Store>& store,
                                            const ShmSettings& settings);
 

@@ -1,6 +1,6 @@
 // All of Muster's runtime in one header.
 //
-// Programs that compile many files include the single headers.
+// Programs with many source files compile faster with the single headers.
 #pragma once
 
 #include <muster/checkpoint/checkpointer.h>

@@ -1,7 +1,7 @@
 """Runs a script or a module in ranks that are forked from one interpreter with torch imported.
 
 The agent executes `python [OPTIONS] warm_runner.py SCRIPT [ARGUMENT...]` (or `-m MODULE ...`) as a template for
-`launch --warm SCRIPT ...`. It imports torch, waits, and forks one rank for each order; a rank then runs the script as
+`launch --warm SCRIPT ...`. It imports torch, waits, and forks one rank for each order; the rank runs the script as
 `python SCRIPT` would. docs/warm_start.md says what is shared.
 """
 
@@ -14,7 +14,7 @@ import sys
 
 
 def read_environment():
-    """What the C library's environment is now; os.environ was read when the interpreter started."""
+    """The C library's current environment; the interpreter read os.environ only when it started."""
     entries = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.pythonapi, "environ")
     environment, at = {}, 0
     while entries[at]:
@@ -36,13 +36,13 @@ def serve():
     try:
         import torch
     except ImportError:
-        torch = None  # a script that needs none can be forked too
+        torch = None  # a script without torch can be forked too
     drawn = torch.initial_seed() if torch else None
     gc.collect()
-    gc.freeze()  # a rank's collector then leaves these pages shared
+    gc.freeze()  # so a rank's garbage collector leaves these pages shared
     sys.stdout.flush()
     sys.stderr.flush()
-    # PyDLL keeps the interpreter's lock: Python's own fork handlers are called with it.
+    # PyDLL keeps the interpreter's lock, which Python's own fork handlers require.
     library = ctypes.PyDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), "libmuster_warm.so"))
     hooks = (ctypes.pythonapi.PyOS_BeforeFork, ctypes.pythonapi.PyOS_AfterFork_Parent, ctypes.pythonapi.PyOS_AfterFork_Child)
     library.muster_serve_as_template(*(ctypes.cast(hook, ctypes.c_void_p) for hook in hooks))

@@ -1,6 +1,6 @@
 // Access to the fields of a struct without their names: how many there are, and a reference to each.
 //
-// For plain aggregates of up to eight fields without base classes. Not for direct use.
+// For plain aggregates with one to eight fields and without base classes. Not for direct use.
 #pragma once
 
 #include <ATen/core/Tensor.h>
