@@ -126,8 +126,9 @@ Steps all_reduce_small(Board& board, CallTag tag, Reducing how, std::byte* data)
 // In turn i this rank fetches the sum of piece i - 2, writes piece i to the same buffer, which is then in a
 // near cache, and adds its share of piece i - 1. Publishing piece i says that this rank has completed the
 // turn. Once all ranks have published piece i - 1, every rank has written piece i - 1, has added its share of
-// piece i - 2, no longer uses this rank's buffer of either, and has read the tag whose slot piece i takes. A
-// rank that gets no result finishes while others may still use its buffers; sums_free() waits for them.
+// piece i - 2, no longer uses this rank's buffer that pieces i - 2 and i share, and has read the tag whose
+// slot piece i takes. A rank that gets no result finishes while others may still use its buffers; sums_free()
+// waits for them.
 Steps all_reduce_large(Board& board, CallTag tag, Reducing how, std::byte* data) {
   static_assert(kSumBuffers == 2);
   const std::size_t each = kSumBytes / how.element_bytes;

@@ -57,7 +57,7 @@ class AnyDataLoader {
   const BatchInfo& info() const { return engine_.info(); }
 
   DataLoaderState state() const { return engine_.state(); }
-  // Continues from `state` and reads nothing that was consumed.
+  // Continues from `state`; this itself reads no data.
   // - With another number of ranks or another batch_size, the rest of the epoch is divided anew from the same
   //   place in the global order, so each sample is still used once; rank 0 reports the change in one line.
   // - A global_batch_size must be the same; then the batches are the same too.
