@@ -19,7 +19,7 @@ namespace {
 
 int term_fd = -1;
 
-// "term 0 TIME", with what a signal handler may call; then what TERM does.
+// Writes "term 0 TIME" with async-signal-safe calls only; then does what TERM does by default.
 void note_term(int) {
   char line[40] = "term 0 ";
   char* end = std::to_chars(line + 7, line + sizeof line - 1, to_ns(Clock::now())).ptr;

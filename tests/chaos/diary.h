@@ -1,10 +1,10 @@
-// What a rank of a chaos training writes down, and the moments at which it lets itself be hit: shared by the
-// plain worker and the one with LibTorch.
+// The log of a chaos training's rank, and the moments at which it stops for a fault. The plain worker and the
+// one with LibTorch share it.
 //
-// Words: DIRECTORY STEPS SAVE_EVERY STEP_MS [MOMENT...]. A MOMENT is RANK:STEP:WHERE:WHAT: at that step (or
-// the first one after it), once, and in a later attempt than the moment before it, that rank writes
-// DIRECTORY/moment.I and waits for DIRECTORY/go.I. WHERE is start, step or save; WHAT is wait, exit=CODE,
-// memory or flood.
+// Arguments: DIRECTORY STEPS SAVE_EVERY STEP_MS [MOMENT...]. A MOMENT is RANK:STEP:WHERE:WHAT: at that step
+// (or the first one after it) that rank writes DIRECTORY/moment.I and waits for DIRECTORY/go.I. Each moment
+// happens once, in a later attempt than the moment before it. WHERE is start, step or save; WHAT is wait,
+// exit=CODE, memory or flood.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@
 
 namespace muster::chaos {
 
-// The value of a variable that the agent sets.
+// The value of an environment variable that the agent sets.
 std::string variable(const char* name);
 
 template <class Number>
 Number number(std::string_view text) {
   const auto value = parse_number<Number>(text);
-  CHECK(value.has_value(), "{} is no number", text);
+  CHECK(value.has_value(), "{} is not a number", text);
   return *value;
 }
 
@@ -39,7 +39,8 @@ class Diary {
   int rank() const { return rank_; }
   Attempt attempt() const { return attempt_; }
 
-  // A line: what, a number, the time, and more. One write: a rank that is killed leaves whole lines.
+  // Writes a line: what, a number, the time, and more. Uses one write(), so that a killed rank leaves whole
+  // lines.
   void note(std::string_view what, std::uint64_t number, const std::string& more = "") const;
   void moment(std::string_view where, std::uint64_t step) const;
 
@@ -57,7 +58,7 @@ class Diary {
   std::uint64_t steps_, save_every_;
   int step_ms_;
   std::vector<Moment> moments_;
-  std::size_t armed_count_ = 1;  // a moment belongs to a later attempt than the one before it
+  std::size_t armed_count_ = 1;  // the number of moments that may happen in this attempt
   int rank_ = number<int>(variable("RANK"));
   Attempt attempt_{number<std::uint64_t>(variable("MUSTER_ATTEMPT"))};
   UniqueFd ledger_;

@@ -1,5 +1,5 @@
-// The command line of chaos_hosts and chaos_containers, and their way from job to job: each is disturbed by a
-// few faults that follow from the seed and the job's number, and is then held against what is due.
+// The command line of chaos_hosts and chaos_containers, and their loop over jobs. The seed and the job's
+// number determine a few faults for each job; then the job is checked.
 #pragma once
 
 #include <algorithm>
@@ -21,20 +21,20 @@ namespace muster::chaos {
 
 struct DisturbedJobs {
   std::string program;
-  std::uint64_t faults = 0;  // of all jobs
+  std::uint64_t faults = 0;  // for all jobs together
   std::uint64_t seed = std::random_device{}();
-  std::optional<std::uint64_t> job{};  // this one only
+  std::optional<std::uint64_t> job{};  // run only this job
 };
 
-// What became of one job.
+// The result of one job.
 struct DisturbedJob {
   std::string plan;
-  std::vector<std::string> violations;  // what was not as it should be
+  std::vector<std::string> violations;  // failed checks
   int faults_made = 0;
-  std::string said;  // by its launchers
+  std::string said;  // the output of its launchers
 };
 
-// --faults N --seed S --job I, each if it is wanted; false, having said so, if the words are others.
+// Parses --faults N --seed S --job I, all optional. Prints an error and returns false for other words.
 inline bool read_command_line(int argc, char** argv, DisturbedJobs& jobs) {
   bool good = argc % 2 == 1;
   for (int i = 1; good && i < argc; i += 2) {
@@ -51,8 +51,8 @@ inline bool read_command_line(int argc, char** argv, DisturbedJobs& jobs) {
   return good;
 }
 
-// `disturb`: makes and runs the job that follows from a seed, with so many faults. Prints a line a job;
-// returns 1 if any failed, or none was disturbed.
+// `disturb`: runs the job of a seed with this number of faults. Prints a line for each job; returns 1 if a
+// job failed, or if no fault happened.
 inline int run_all(const DisturbedJobs& jobs,
                    const std::function<DisturbedJob(std::uint64_t seed, int faults)>& disturb) {
   constexpr int kFaultsPerJob = 4;

@@ -9,7 +9,7 @@ namespace muster::chaos {
 
 namespace {
 
-// Running, in a state that is not `T`: neither stopped nor a zombie.
+// Whether the process runs: neither stopped nor a zombie.
 bool gets_on(pid_t pid) {
   const auto stat = read_file(fmt::format("/proc/{}/stat", pid), 4096);
   return stat && std::string("TtZX").find((*stat)[stat->rfind(')') + 2]) == std::string::npos;
@@ -63,7 +63,7 @@ class AgentSignal final : public Fault {
   int signal_;
 };
 
-// The whole job in a cgroup with less memory than the victim takes.
+// Runs the whole job in a cgroup with less memory than the victim allocates.
 class HostOutOfMemory final : public Fault {
  public:
   void setup(Stage& stage) override {

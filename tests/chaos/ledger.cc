@@ -138,10 +138,10 @@ void Ledger::check_commits() const {
 }
 
 void Ledger::check_samples(const std::vector<AttemptRecord>& records, std::uint64_t step_count) const {
-  // Backwards along the chain: up to which step the attempt counts, and from which it began.
+  // Walks the chain backwards: the attempt counts up to `upto`, and began at its resume step.
   std::uint64_t upto = step_count;
   std::uint64_t attempt = attempts_.rbegin()->first;
-  std::map<std::uint64_t, std::vector<std::uint64_t>> used;  // by step
+  std::map<std::uint64_t, std::vector<std::uint64_t>> used;  // samples by step
   while (attempt != 0) {
     const auto record = std::ranges::find(records, Attempt(attempt), &AttemptRecord::attempt);
     ASSERT_TRUE(record != records.end()) << "G4: attempt " << attempt << " has no attempt file";

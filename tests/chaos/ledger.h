@@ -1,4 +1,4 @@
-// What the ranks of a chaos training wrote down while they ran, read back: what was done, by whom, when.
+// Reads the logs of a chaos training's ranks: what each rank did, and when.
 //
 // Plain values; reads the disk once. The checks fail the running test or trial (tests/invariants.h).
 #pragma once
@@ -27,19 +27,19 @@ class Ledger {
   // DIRECTORY/ledger.ATTEMPT.RANK
   explicit Ledger(const std::string& directory);
 
-  // The first time at which a rank other than `but` of the attempt was told to stop.
+  // The first time at which any rank of the attempt except `but` got TERM.
   std::optional<TimePoint> stopped(std::uint64_t attempt, int but) const;
-  // When all ranks of the first attempt after this one were where training goes on.
+  // The time at which all ranks of the first attempt after this one had resumed.
   std::optional<TimePoint> resumed_after(std::uint64_t attempt) const;
-  // Of the newest attempt: how many ranks there were, how many came to the end, and with which state if it is
-  // one and the same.
+  // For the newest attempt: the number of ranks, the number that finished, and their final state if all
+  // agree.
   int rank_count() const;
   int finished_count() const;
   std::string hash() const;
 
-  // G2, G4: attempts one after the other, each rank once in each; no commit is lost; and in the history that
-  // the checkpoints tell every sample is used exactly once an epoch
-  // (not looked at with a step count of 0).
+  // G2, G4: attempts do not overlap, each rank starts once in an attempt, and no commit is lost. In the
+  // history of the checkpoints every sample is used exactly once in an epoch (not checked with a step count
+  // of 0).
   void check(const CheckpointDirectory& checkpoints, std::uint64_t step_count) const;
 
  private:

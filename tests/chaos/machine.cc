@@ -25,7 +25,7 @@ void write_to(const std::string& path, const std::string& text) {
         "{} to {}: {}", text, path, std::strerror(errno));
 }
 
-// Where this process is in the hierarchy.
+// The group of this process in the hierarchy.
 std::string own_group(const CgroupHierarchy& hierarchy, const std::string& controller) {
   const std::string text = read_file("/proc/self/cgroup", 1 << 16).value_or("");
   for (const std::string_view line : split(text, '\n')) {
@@ -39,7 +39,7 @@ std::string own_group(const CgroupHierarchy& hierarchy, const std::string& contr
 }  // namespace
 
 std::string why_no_small_disk() {
-  // Root in a container may not either.
+  // Even root in a container may lack the permission.
   constexpr int kSysAdmin = 21;
   const std::string status = read_file("/proc/self/status", 1 << 16).value_or("");
   const std::size_t at = status.find("CapEff:");

@@ -1,6 +1,6 @@
-// What tests borrow from this machine: a small disk, and limits on memory and processor. Both need root.
+// A small disk, and limits on memory and processor, for a test. Both need root.
 //
-// Given back by the destructor. Mounted and made only below directories of the trial's own.
+// The destructors remove them. Mounts and groups are only made below the trial's own directories.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace muster::chaos {
 
-// Whether this process may make them, and if not, why.
+// Why this process cannot make them; empty: it can.
 std::string why_no_small_disk();
 std::string why_no_control_group(const std::string& controller);
 
@@ -23,7 +23,7 @@ class SmallDisk {
   ~SmallDisk();
   const std::string& path() const { return path_; }
   bool full() const;
-  // Takes all that is left with a file, until release().
+  // Fills the disk with a file, until release().
   void fill();
   void release();
 
@@ -31,7 +31,7 @@ class SmallDisk {
   std::string path_;
 };
 
-// A cgroup of one controller, in version 1 or 2, that processes started within enter() and leave() belong to.
+// A cgroup of one controller, in version 1 or 2. Processes started between enter() and leave() belong to it.
 class ControlGroup {
  public:
   explicit ControlGroup(const std::string& controller);

@@ -1,7 +1,7 @@
-// chaos --trials N --seed S [--only FAULT] [--trial I] [--json]: jobs that are disturbed, and what became of
+// chaos --trials N --seed S [--only FAULT] [--trial I] [--json]: runs jobs with injected faults, and checks
 // them.
 //
-// Prints a line a trial and a table; ends with "N passed, M failed" and exit code 1 if any failed.
+// Prints a line for each trial and a table. The last line is "N passed, M failed"; exit code 1 if any failed.
 #include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
@@ -112,8 +112,8 @@ void print_json(const std::map<std::string, Row>& rows, const Options& options) 
   fmt::print("{}\n", all.dump());
 }
 
-// The kinds in turns, in an order of the seed's own: the same on every machine, also of those that cannot be
-// made here.
+// Takes the kinds in turns, in an order that the seed determines: the same on every machine, even if some
+// kinds cannot happen there.
 std::vector<std::size_t> kinds_of(const Options& options) {
   std::vector<std::size_t> kinds;
   for (std::size_t i = 0; i < fault_kinds().size(); ++i) {

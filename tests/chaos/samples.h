@@ -1,6 +1,7 @@
-// Which samples a step of the chaos training takes: known to the worker, and to who checks its ledger.
+// The samples of each step of the chaos training, for the worker and for the check of its ledger.
 //
-// Every sample occurs once an epoch, in an order of the epoch's own, at any number of ranks. Plain functions.
+// Every sample occurs once in an epoch, in an order that depends on the epoch only, not on the number of
+// ranks. Plain functions.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ inline std::uint64_t mix(std::uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// Of step 1, 2, ...
+// The samples of step 1, 2, ...
 inline std::vector<std::uint64_t> samples_of_step(std::uint64_t step) {
   const std::uint64_t epoch = (step - 1) / kStepsPerEpoch;
   const std::uint64_t first = (step - 1) % kStepsPerEpoch * kBatchSize;

@@ -1,6 +1,6 @@
-// The training of tests/train with LibTorch, DistributedDataParallel and the Checkpointer, as chaos disturbs
-// it: what the plain worker cannot show is that parameters end bit for bit as undisturbed ones. Words:
-// diary.h.
+// The training of tests/train with LibTorch, DistributedDataParallel and the Checkpointer, for chaos. Unlike
+// the plain worker it shows that the final parameters are bit for bit those of an undisturbed training.
+// Arguments: diary.h.
 #include "common/wire/digest.h"
 #include "tests/chaos/diary.h"
 #include "tests/train/training.h"
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
     diary.moment("step", step);
     train_one(model, optimizer, batch);
     checkpoints.step(state);
-    // The save is under way now.
+    // The save is in progress now.
     if (step % diary.save_every() == 0) diary.moment("save", step);
   }
   if (!checkpoints.save(state)) return 1;

@@ -27,7 +27,7 @@ constexpr std::uint64_t kSaveEvery = 4;
 constexpr int kStepMs = 4;
 constexpr auto kGrace = 1s;
 constexpr auto kControllerGrace = 2s;
-// G1, and for a machine that is busy with other things.
+// The limit of G1, with a margin for a busy machine.
 constexpr auto kEndLimit = kGrace + 5s;
 constexpr auto kFaultLimit = 20s;
 
@@ -48,7 +48,7 @@ std::string digests_of(const std::string& bytes, std::uint64_t chunk_bytes) {
   return text_of(digests);
 }
 
-// G3: what has a manifest is complete.
+// G3: a checkpoint with a manifest is complete.
 void check_checkpoints(const CheckpointDirectory& checkpoints) {
   const auto committed = checkpoints.committed();
   ASSERT_TRUE(committed) << committed.error().message();
@@ -97,9 +97,9 @@ class Trial {
   TrialResult result_;
 };
 
-// The state in which a run ends to which nothing happens. The plain worker's is the same at any world size.
+// The final state of a run without faults. The plain worker's is the same at any world size.
 std::string undisturbed_hash(const TrialPlan& plan) {
-  static std::map<int, std::string> hashes;  // by world size; 0: of the plain worker
+  static std::map<int, std::string> hashes;  // by world size; 0: the plain worker
   std::string& hash = hashes[plan.torch ? plan.world_size() : 0];
   if (!hash.empty()) return hash;
   const ScratchDirectory scratch;
@@ -188,7 +188,7 @@ void Trial::wait_until_empty() {
 }
 
 nlohmann::json Trial::report() const {
-  // The newest of the jobs.
+  // The newest job.
   std::filesystem::path newest;
   for (const auto& entry : std::filesystem::directory_iterator(stage_.logs))
     newest = std::max(newest, entry.path());
@@ -219,7 +219,7 @@ void Trial::judge_culprits(const nlohmann::json& report) {
     ASSERT_NE(attempt, nullptr) << "G6: the report has no attempt " << injected.mark.attempt << report.dump();
     const invariants::Culprit blamed = culprit_of(*attempt);
     invariants::blames(blamed, *truth.culprit);
-    if (blamed != *truth.culprit) ADD_FAILURE() << "what was blamed: " << attempt->dump();
+    if (blamed != *truth.culprit) ADD_FAILURE() << "the verdict blames the wrong one: " << attempt->dump();
     const auto& culprit = attempt->at("culprit");
     if (culprit.contains("class"))
       EXPECT_EQ(culprit.at("class"), truth.class_name) << "G6: the class of the cause";
@@ -227,7 +227,7 @@ void Trial::judge_culprits(const nlohmann::json& report) {
   }
 }
 
-// Of launchers that were killed too: they end in the middle, and one that was killed at once has none yet.
+// Includes journals of killed launchers: they end in the middle, and may not exist after an early kill.
 void Trial::replay_journals() const {
   const bool may_have_none = !injected_.empty() && injected_.front().fault->ends_launch();
   for (const auto& job : std::filesystem::directory_iterator(stage_.logs)) {
@@ -248,7 +248,7 @@ void Trial::judge(int exit_code) {
   result_.false_success = exit_code == 0 && finished != world_size;
   const CheckpointDirectory checkpoints(stage_.checkpoints);
   check_checkpoints(checkpoints);
-  // The runtime's loader knows which samples it gave; the plain worker writes it down.
+  // The runtime's loader knows its samples; the plain worker logs them.
   ledger.check(checkpoints, plan_.torch ? 0 : kStepCount);
   replay_journals();
   if (injected_.empty()) return;
@@ -270,7 +270,7 @@ void Trial::judge(int exit_code) {
     if (!truth.culprit && !first.fault->ends_launch())
       EXPECT_EQ(report.at("restarts"), 0) << "a restart for nothing";
   } else {
-    EXPECT_TRUE(!truth.culprit) << "G6: there is no report";
+    EXPECT_TRUE(!truth.culprit) << "G6: the report is missing";
   }
 }
 
@@ -337,7 +337,7 @@ TrialPlan make_plan(std::uint64_t seed, std::size_t fault) {
   }
   const std::size_t second = seconds[pick(seconds.size())];
   if (fault_kinds()[fault].can_be_second && plan.restarts && pick(4) == 0) plan.second = second;
-  // Each start of LibTorch takes a second here.
+  // Each start of LibTorch takes a second.
   plan.torch = fault_kinds()[fault].can_be_second && pick(6) == 0;
   if (plan.torch) {
     plan.workers_per_node = plan.nodes == 2 ? 1 : 2;
@@ -347,8 +347,8 @@ TrialPlan make_plan(std::uint64_t seed, std::size_t fault) {
   if (fault_kinds()[fault].name.starts_with("agent") && plan.nodes == 2 && !plan.torch)
     plan.size = static_cast<TrialPlan::Size>(pick(3));
   if (plan.size == TrialPlan::Size::kElastic)
-    plan.second_victim %= plan.workers_per_node;  // there may be no others
-  // A disk that fills while nobody writes to it is no fault.
+    plan.second_victim %= plan.workers_per_node;  // the job may have only one node
+  // A full disk without a write to it is not a fault.
   if (fault_kinds()[fault].name == "disk full") plan.where = "step";
   return plan;
 }

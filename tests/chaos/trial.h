@@ -1,7 +1,7 @@
 // One trial: a job of the chaos training, one or two faults, and whether what Muster promises held.
 //
-// Most run the plain worker, some the one with LibTorch. A trial follows from its seed alone, except for the
-// machine's timing. Blocking; one at a time in a process.
+// Most trials run the plain worker, some the one with LibTorch. The seed alone determines a trial, except for
+// the machine's timing. Blocking; one at a time in a process.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace muster::chaos {
 
 struct TrialPlan {
   std::uint64_t seed = 0;
-  std::size_t fault = 0;                // of fault_kinds()
+  std::size_t fault = 0;                // index in fault_kinds()
   std::optional<std::size_t> second{};  // while the job recovers from the first
   int nodes = 1;
   int workers_per_node = 2;
@@ -26,21 +26,25 @@ struct TrialPlan {
   std::string second_where;
   bool restarts = true;
   bool tcp = false;
-  enum class Size { kFixed, kSpare, kElastic } size = Size::kFixed;  // what is left when a node is lost
-  bool torch = false;                                                // the worker with LibTorch
+  enum class Size {
+    kFixed,
+    kSpare,
+    kElastic
+  } size = Size::kFixed;  // how the job goes on after the loss of a node
+  bool torch = false;     // the worker with LibTorch
 
   int world_size() const { return nodes * workers_per_node; }
   std::string text() const;
-  std::string why_not() const;  // why it cannot be made on this machine, or in this build; or empty
+  std::string why_not() const;  // why the fault cannot happen on this machine or in this build; or empty
 };
 
 TrialPlan make_plan(std::uint64_t seed, std::size_t fault);
 
 struct TrialResult {
   std::vector<std::string> violations;
-  std::optional<bool> culprit_right;  // of a single fault that somebody is to blame for
-  std::optional<Duration> detection;  // until another rank was told to stop
-  std::optional<Duration> recovery;   // until all ranks of the next attempt were where training goes on
+  std::optional<bool> culprit_right;  // for a single fault with a culprit
+  std::optional<Duration> detection;  // until another rank got TERM
+  std::optional<Duration> recovery;   // until all ranks of the next attempt had resumed
   int leftover_count = 0;
   bool false_success = false;
 };

@@ -1,8 +1,8 @@
-// A training as small as chaos needs it: no LibTorch, every sum exact, and at any number of ranks the same
-// result.
+// A minimal training for chaos: without LibTorch, with exact sums, and with the same result at any number of
+// ranks.
 //
-// Each step takes a batch of samples, which the ranks share out; the sums meet in the attempt's store; the
-// state follows. Checkpoints lie in the real directory, committed as docs/checkpoint_layout.md says. Words:
+// In each step the ranks share a batch of samples, add up their sums in the attempt's store, and update the
+// state. Checkpoints go to the real directory, committed as docs/checkpoint_layout.md says. Arguments:
 // diary.h.
 #include <array>
 #include <cstdio>
@@ -52,7 +52,7 @@ class Training {
   CheckpointDirectory checkpoints_{variable("MUSTER_CHECKPOINT_DIR")};
   UniqueFd agent_;
   std::optional<bench::StoreClient> store_;
-  std::uint64_t step_ = 0;  // done so far
+  std::uint64_t step_ = 0;  // steps done so far
   std::array<std::uint64_t, 512> state_{};
 };
 
@@ -71,7 +71,7 @@ void Training::tell(std::string_view type, std::uint64_t number) const {
                                {"rank", rank_},  {"attempt", attempt_.value()},
                                {"step", number}, {"pid", getpid()}};
   const std::string bytes = message.dump();
-  // Like the runtime's: whatever becomes of it, training goes on.
+  // Like the runtime's: if it fails, training goes on.
   (void)send(agent_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -146,7 +146,7 @@ Expected<std::string> Training::write_rank_file(CheckpointId id) {
   return fmt::format("{} {} {}", name, shard.size(), xxh3_digest(shard));
 }
 
-// Rank 0: from everybody's shard to the manifest's rename.
+// Rank 0: waits for all shards, then writes and renames the manifest.
 Status Training::commit(CheckpointId id) {
   CheckpointManifest manifest{
       .id = id, .job = variable("MUSTER_JOB_ID"), .world_size = world_size_, .files = {}};
@@ -158,7 +158,7 @@ Status Training::commit(CheckpointId id) {
       missing = word;
     } else {
       const auto digest = parse_digest(parts[2]);  // of the file's one chunk
-      CHECK(digest.has_value(), "{} is no digest", parts[2]);
+      CHECK(digest.has_value(), "{} is not a digest", parts[2]);
       manifest.files.push_back({.name = std::string(parts[0]),
                                 .size_bytes = number<std::uint64_t>(parts[1]),
                                 .chunks = {*digest}});

@@ -1,10 +1,10 @@
-// chaos_hosts --faults N --seed S [--job I]: jobs over hosts that are disturbed, four faults each, and what
-// became of them.
+// chaos_hosts --faults N --seed S [--job I]: runs jobs over hosts with four injected faults each, and checks
+// them.
 //
-// The program knows nothing of Muster: each rank counts, and keeps how far it is in a file of its own. After
-// each job: it succeeded if and only if it was let, all ranks of its last attempt have counted to the end,
-// its exit code is the one that its report has, and no process is left on any host. Prints a line a job; ends
-// with exit code 1 if any failed.
+// The job's program does not know Muster: each rank counts, and keeps its count in a file. The checks after
+// each job: it succeeded unless it was interrupted, all ranks of its last attempt have counted to the end,
+// its exit code equals its report's, and no process is left on any host. Prints a line for each job; exit
+// code 1 if any failed.
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
@@ -26,11 +26,11 @@ using namespace std::chrono_literals;
 
 constexpr int kHosts = 5;
 constexpr int kNodes = 4;
-constexpr auto kFaultPatience = 8s;  // for what is to be hit to be there
-constexpr auto kEndLimit = 75s;      // of a job that nothing disturbs any more
+constexpr auto kFaultPatience = 8s;  // to wait until the target of a fault exists
+constexpr auto kEndLimit = 75s;      // for the job's end after the last fault
 constexpr auto kLeftLimit = 15s;     // the silence limit, the controller grace, the grace, and 5 s
 
-// Counts to 30, and on until all faults were made: a job does not end before them.
+// Counts to 30, and on until all faults have happened, so that the job does not end before them.
 constexpr const char* kCounter = R"(#!/bin/sh
 mine=$1/rank_$RANK
 n=$(cat $mine 2>/dev/null || echo 0)
@@ -46,7 +46,7 @@ echo $n >$1/done_${MUSTER_ATTEMPT}_$RANK
 struct Plan {
   enum class Size { kSpare, kElastic, kFixed } size = Size::kSpare;
   bool stdio = false;
-  bool interrupted = false;  // at last, by Ctrl-C
+  bool interrupted = false;  // at the end, by Ctrl-C
   std::vector<Disturbance> faults;
 };
 
@@ -71,7 +71,7 @@ std::string text_of(const Plan& plan) {
 class Trial {
  public:
   Trial(Lab& lab, const Plan& plan) : lab_(lab), plan_(plan), disturber_(lab, kNodes) {}
-  // What was not as it should be.
+  // The failed checks.
   std::vector<std::string> run();
   int faults_made() const { return faults_made_; }
   const std::string& said() const { return said_; }
@@ -91,7 +91,7 @@ class Trial {
   Lab& lab_;
   const Plan& plan_;
   Disturber disturber_;
-  ScratchDirectory scratch_;  // seen from all hosts
+  ScratchDirectory scratch_;  // visible on all hosts
   std::unique_ptr<LaunchRun> run_;
   std::vector<std::string> violations_;
   int faults_made_ = 0;
@@ -164,7 +164,7 @@ std::vector<std::string> Trial::run() {
     expect(false, "the ranks are not there");
     run_->signal(SIGINT);
   }
-  // Faults that have not ended go on.
+  // Faults that have not ended continue.
   while (!disturber_.over() && is_running(run_->pid())) wait(10ms);
   for (const TimePoint until = Clock::now() + kEndLimit; is_running(run_->pid()) && Clock::now() < until;)
     wait(10ms);

@@ -1,4 +1,4 @@
-// Programs that were written for torchrun, or for nothing at all, over two hosts: unchanged.
+// Unchanged programs over two hosts: some written for torchrun, some for no launcher.
 #include <cstdlib>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@ class Clients : public LaunchHosts {
     LaunchHosts::SetUp();
     if (IsSkipped()) return;
     lab_ = std::make_unique<Lab>(kHosts);
-    // As Debian's installer does it: a host's own name leads to itself. By itself Gloo offers that address to
-    // the others, whose ranks do not reach it.
+    // As after Debian's installer, a host's own name resolves to loopback. Gloo by default gives the other
+    // ranks that address, which they cannot reach.
     const std::string own_name =
         "echo 127.0.1.1 $(hostname) | cat - /etc/hosts >/tmp/hosts; cat /tmp/hosts >/etc/hosts";
     for (int i = 0; i < kHosts; ++i) ASSERT_EQ(lab_->host(i).run({"sh", "-c", own_name}), 0);
@@ -36,8 +36,8 @@ class Clients : public LaunchHosts {
     expect_nothing_left();
   }
 #ifdef MUSTER_TORCH_PYTHON
-  // All ranks end with the same parameters; one of them was killed in its first attempt. That they are those
-  // of an undisturbed run is tried on one host: python_unchanged_test.py.
+  // All ranks end with the same parameters, though one was killed in the first attempt.
+  // python_unchanged_test.py compares them with an undisturbed run, on one host.
   void expect_equal_ends(const std::string& script, int fail_at) {
     ranks_ = kHosts;
     setenv("PYTHON_EXEC", MUSTER_TORCH_PYTHON, 1);

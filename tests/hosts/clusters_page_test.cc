@@ -1,5 +1,5 @@
-// The commands of docs/clusters.md and docs/start/three_hosts.md, as a new user would give them one after the
-// other: on the head of a Lab.
+// Runs the commands of docs/clusters.md and docs/start/three_hosts.md in order, as a new user would, on the
+// head of a Lab.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -29,12 +29,12 @@ TEST(ClustersPage, EveryCommandDoesWhatThePageSays) {
       work + "/train.py",
       "import os, muster\nmuster.step(1)\nprint('python rank', os.environ['RANK'], os.uname().nodename)\n");
   std::filesystem::create_symlink(TRAIN_PROGRAM, work + "/train");
-  // A program that enters a host stands for the one that containers have.
+  // A program that enters a host replaces the one for containers.
   write_program(work + "/bin/lxc",
                 "#!/bin/sh\nhost=$2\nshift 3\nexec " + lab.enter_program() + " $host \"$@\"\n");
   const std::string programs = std::filesystem::path(LAUNCH_PROGRAM).parent_path();
   std::string all;
-  // Where a page says /shared, the Lab has a folder of its own.
+  // The pages' /shared is a folder of the Lab.
   EXPECT_EQ(
       lab.head().run({"env", "HOME=" + lab.home(0), "PATH=" + work + "/bin:" + std::getenv("PATH"), "python3",
                       "-B", RUN_PAGES, "--where", "hosts", "--bin", programs, "--in", work, "--replace",

@@ -1,5 +1,5 @@
-// A C program that knows nothing but torchrun's environment: the ranks of a job count themselves in its store, and
-// each prints how many there are and where it runs.
+// A C program that knows only torchrun's environment: the ranks of a job count themselves in its store. Each prints
+// their number and its host.
 #include <netdb.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ static void fail(const char* what) {
   exit(1);
 }
 
-// The commands are those of torch's TCPStore.
+// The commands of torch's TCPStore protocol.
 static int64_t add(int fd, int64_t amount) {
   const char key[] = "ranks";
   const uint64_t length = sizeof key - 1;

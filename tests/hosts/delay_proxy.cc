@@ -27,7 +27,7 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using Time = std::chrono::steady_clock;
 
-// What iptables lets pass: the proxy's own connections.
+// The mark of the proxy's own connections, which iptables does not redirect.
 constexpr int kMark = 77;
 
 // One direction of one connection.
@@ -42,7 +42,7 @@ struct Pipe : std::enable_shared_from_this<Pipe> {
       std::string bytes(64 << 10, '\0');
       bytes.resize(co_await from->async_read_some(asio::buffer(bytes),
                                                   asio::redirect_error(asio::use_awaitable, error)));
-      pieces.emplace_back(Time::now() + delay, std::move(bytes));  // an empty one: the end
+      pieces.emplace_back(Time::now() + delay, std::move(bytes));  // an empty piece is the end
       timer.cancel();
     }
   }

@@ -1,7 +1,7 @@
 // Delays every TCP connection within one network namespace: a child process that iptables redirects them to.
 //
-// Bytes arrive `delay` later, in both directions, in order. Ends with its destructor. Only for a namespace of
-// the test's own: it redirects all that loopback carries.
+// Bytes arrive `delay` later, in both directions, in order. The destructor ends it. Only for a namespace of
+// the test's own: it redirects all TCP connections on loopback.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ class DelayProxy {
   pid_t pid_ = 0;
 };
 
-// Runs a program of the system (iptables); a failure stops the test program.
+// Runs a system program (iptables); a failure stops the test program.
 void run_command(const std::string& command);
 
 }  // namespace muster::hosts

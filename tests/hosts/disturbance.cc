@@ -25,7 +25,7 @@ bool is_cut(Kind kind) {
   return has_length(kind) && kind != Kind::kStopAgent;
 }
 
-// Of those that may be cut off.
+// Draws one of the hosts that may be cut off.
 int next_of(int host, int hosts) {
   return host % (hosts - 1) + 1;
 }
@@ -49,7 +49,7 @@ Disturbance draw(std::mt19937_64& random, int hosts) {
   drawn.kind = static_cast<Kind>(between(0, static_cast<int>(Kind::kCount) - 1));
   drawn.host = between(is_cut(drawn.kind) ? 1 : 0, hosts - 1);
   drawn.pause = std::chrono::milliseconds(between(0, 2500));
-  // Who is apart from another only notices when an attempt begins.
+  // A host that is cut from one other host notices it only when an attempt begins.
   if (drawn.kind == Kind::kCutPair) {
     drawn.length = std::chrono::milliseconds(between(5000, 15'000));
   } else if (has_length(drawn.kind)) {
@@ -88,7 +88,7 @@ bool Disturber::begin(const Disturbance& what) {
   } else {
     const std::vector<pid_t> found = targets(what);
     if (found.empty()) return false;
-    const pid_t hit = *std::ranges::min_element(found);  // of agents the one that has a guardian
+    const pid_t hit = *std::ranges::min_element(found);  // for agents, this is the agent and not its guardian
     if (what.kind == Kind::kStopAgent) {
       kill(hit, SIGSTOP);
       stopped_.emplace(now + what.length, hit);
@@ -113,7 +113,7 @@ void Disturber::end_due() {
   make_cuts();
 }
 
-// The switch forgets all its rules at once.
+// Heals all cuts: the switch drops all its rules at once.
 void Disturber::make_cuts() {
   lab_.heal();
   for (Cut& cut : cuts_) {

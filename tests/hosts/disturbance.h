@@ -1,7 +1,7 @@
-// What is done to a job over the hosts of a Lab: a fault of some kind at a host, for a while, and its end.
+// Injects faults into a job over the hosts of a Lab, and ends the temporary ones.
 //
-// A plan follows from its seed; what it hits follows from what runs there at that moment. One thread: faults
-// end in end_due(), which is to be called often.
+// The seed determines a plan; the target is what runs on the host at that moment. end_due() ends faults; call
+// it often. One thread.
 #pragma once
 
 #include <chrono>
@@ -20,13 +20,13 @@ namespace muster::hosts {
 enum class Kind {
   kKillWorker,
   kKillAgent,
-  kStopAgent,   // and continue it
-  kCut,         // the host from all others
-  kCutFrom,     // nobody hears the host, which hears all
-  kCutTo,       // the host does not hear the launcher
-  kCutPair,     // the host from the next one; the launcher reaches both
-  kFlap,        // cuts, one after the other
-  kKillClient,  // the host shell's process beside the launcher
+  kStopAgent,   // stops an agent, and continues it later
+  kCut,         // cuts the host off from all others
+  kCutFrom,     // the host receives, but its packets are dropped
+  kCutTo,       // the host does not receive the launcher's packets
+  kCutPair,     // cuts the host off from the next one; the launcher reaches both
+  kFlap,        // short cuts, one after the other
+  kKillClient,  // the host shell's local process
   kKillServer,  // sshd's process for it on the host
   kCount,
 };
@@ -35,23 +35,23 @@ const char* name_of(Kind kind);
 struct Disturbance {
   Kind kind{};
   int host = 0;
-  std::chrono::milliseconds pause{};   // since the one before
-  std::chrono::milliseconds length{};  // of those that end
+  std::chrono::milliseconds pause{};   // after the previous fault
+  std::chrono::milliseconds length{};  // of a temporary fault
 };
 
-// `hosts`: how many take part. Host 0, where the launcher is, is not cut off.
+// `hosts`: the number of hosts of the job. Host 0 has the launcher and is not cut off.
 Disturbance draw(std::mt19937_64& random, int hosts);
 std::string text_of(const Disturbance& disturbance);
 
 class Disturber {
  public:
-  // `hosts`: as draw() was told.
+  // `hosts`: as for draw().
   Disturber(Lab& lab, int hosts) : lab_(lab), hosts_(hosts) {}
   Disturber(const Disturber&) = delete;
   Disturber& operator=(const Disturber&) = delete;
   ~Disturber() { end_all(); }
 
-  // Whether there was something to hit.
+  // False if there was nothing to hit.
   bool begin(const Disturbance& what);
   void end_due();
   void end_all();
@@ -70,7 +70,7 @@ class Disturber {
   Lab& lab_;
   int hosts_;
   std::vector<Cut> cuts_;
-  std::multimap<TimePoint, pid_t> stopped_;  // until when
+  std::multimap<TimePoint, pid_t> stopped_;  // stopped processes, by the time when they continue
 };
 
 }  // namespace muster::hosts

@@ -32,12 +32,12 @@ UniqueFd processes_namespace(const std::string& pid) {
   return fd;
 }
 
-// Of children to come.
+// For future children.
 void enter_processes(const UniqueFd& space) {
   CHECK(setns(space.get(), CLONE_NEWPID) == 0, "{}", std::strerror(errno));
 }
 
-// Tells its number as the test sees it: /proc is still the test's.
+// Sends its pid as the test sees it: /proc is still the test's.
 [[noreturn]] void first_process(const std::string& name, const std::function<void()>& prepare, int ready) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const std::string pid = std::filesystem::read_symlink("/proc/self");
@@ -45,14 +45,14 @@ void enter_processes(const UniqueFd& space) {
   CHECK(mount("proc", "/proc", "proc", 0, nullptr) == 0, "{}", std::strerror(errno));
   CHECK(sethostname(name.data(), name.size()) == 0, "{}", std::strerror(errno));
   prepare();
-  // Orphans are reaped by the kernel.
+  // The kernel reaps orphans.
   std::signal(SIGCHLD, SIG_IGN);
   CHECK(setsid() > 0 && write(ready, pid.data(), pid.size()) > 0, "{}", std::strerror(errno));
   close(ready);
   for (;;) pause();
 }
 
-// On the host where this process is.
+// On the current host of this process.
 bool takes_connections(std::uint16_t port) {
   sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {}, .sin_zero = {}};
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -71,7 +71,7 @@ Host::Host(std::string name, const std::function<void()>& prepare, const Host* a
   int ends[2];
   CHECK(pipe2(ends, O_CLOEXEC) == 0, "{}", std::strerror(errno));
   const UniqueFd ready(ends[0]);
-  // Only from within a namespace of processes one below it can be made.
+  // A nested pid namespace can only be created from within its parent namespace.
   if (above != nullptr) enter_processes(above->space_);
   const pid_t maker = ::fork();
   if (maker == 0) {
@@ -92,7 +92,7 @@ Host::Host(std::string name, const std::function<void()>& prepare, const Host* a
   space_ = processes_namespace(std::to_string(pid_));
 }
 
-// The first process ends when all others have been reaped, and children of the test are reaped by the test.
+// The first process ends after all others have been reaped; the test must reap its own children.
 Host::~Host() {
   const std::vector<pid_t> others = processes();
   kill(pid_, SIGKILL);

@@ -1,8 +1,8 @@
-// A host in namespaces of its own: processes, network, hostname, mounts. Root only.
+// A host in namespaces of its own: pids, network, hostname, mounts. Root only.
 //
-// The first process of the host is a child of the test, and everything on the host ends with that process,
-// also when the test is killed: nothing has to be cleaned up by name. The host's processes are children of
-// the test that fork() made, and their descendants. One thread; other threads stay outside.
+// The host's first process is a child of the test, and everything on the host ends with it, even if the test
+// is killed: nothing needs cleaning up by name. The host's processes are the test's children made by fork(),
+// and their descendants. One thread; other threads stay outside.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,24 @@ namespace muster::hosts {
 
 class Host {
  public:
-  // `prepare` runs in the first process, within the namespaces. Processes of this host are seen by those on
-  // `above` too, who may enter it (nsenter); null: by the test alone.
+  // `prepare` runs in the first process, within the namespaces. Processes on `above` see this host's
+  // processes and may enter it (nsenter); null: only the test sees them.
   Host(std::string name, const std::function<void()>& prepare, const Host* above);
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
-  ~Host();  // kills all that runs there, and reaps the test's children among them
+  ~Host();  // kills everything on the host, and reaps the test's children there
 
   const std::string& name() const { return name_; }
-  // The first process, as the test sees it.
+  // The pid of the first process, as the test sees it.
   pid_t pid() const { return pid_; }
-  // As ::fork(), but the child is on the host. With a user id other than 0 the child is that user.
+  // Like ::fork(), but the child is on the host, and has this user id.
   pid_t fork(uid_t user = 0) const;
-  // Runs a program there until its end: its exit code, or 128 + signal; 127 if there is none. What it prints
-  // to both streams goes to `output` when that is given, and else to the test's own.
+  // Runs a program there until its end. Returns its exit code, 128 + signal, or 127 if the program does not
+  // exist. Its stdout and stderr go to `output`, or to the test's own if that is null.
   int run(const std::vector<std::string>& words, std::string* output = nullptr, uid_t user = 0) const;
-  // Waits until somebody takes connections on this port of its loopback: whether that comes.
+  // Waits until a server accepts connections on this loopback port. False: none did in time.
   bool answers(std::uint16_t port) const;
-  // Processes there as the test sees them, without the first one, and without those of hosts below.
+  // Processes there, as the test sees them, without the first one and those of nested hosts.
   std::vector<pid_t> processes() const;
 
  private:

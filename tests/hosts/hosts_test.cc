@@ -1,4 +1,4 @@
-// A job whose network is cut or slow: in a network namespace of the test's own, with the agents over TCP.
+// A job with agents over TCP in a network namespace of its own, with a network that is cut or slow.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -27,7 +27,7 @@ using testing::HasSubstr;
 
 class Hosts : public testing::Test {
  protected:
-  // This process moves into a namespace where there is nothing but a loopback of its own.
+  // Moves this process into a network namespace with only a loopback interface.
   void SetUp() override {
     if (unshare(CLONE_NEWNET) != 0 && errno == EPERM)
       GTEST_SKIP() << "only root, and not in a container, may make a network namespace";
@@ -63,7 +63,7 @@ std::string job_of(const LaunchRun& run, int attempt) {
   return fmt::format("{}/attempt_{}", run.job_directory(), attempt);
 }
 
-// One agent's connection, both ways or one.
+// Cuts one agent's connection, in one or both directions.
 struct Cut {
   const char* name;
   std::vector<const char*> ends;
@@ -71,7 +71,7 @@ struct Cut {
 
 class HostsCut : public Hosts, public testing::WithParamInterface<Cut> {};
 
-// Nobody is told: only silence says it.
+// The cut is silent: no reset tells either side.
 TEST_P(HostsCut, LosesTheAgentWithinTheSilenceLimitAndReplacesIt) {
   const auto limit = 2s;
   LaunchRun run({"--control", "tcp", "--nodes", "2", "--silence-limit", "2", "sh", "-c",
@@ -99,8 +99,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, HostsCut,
                                          Cut{"to_agent", {"--dport"}}),
                          [](const auto& cut) { return cut.param.name; });
 
-// F17 and F32: a slow network and a machine that has no time for us are no reason to lose anybody. For
-// MUSTER_HOSTS_SECONDS (30).
+// F17 and F32: on a slow network and a busy machine the job loses no node. Runs for MUSTER_HOSTS_SECONDS
+// (30).
 TEST_F(Hosts, NobodyIsLostWith200MsOfDelayAndTwentiethOfTheProcessors) {
   if (const std::string why = chaos::why_no_control_group("cpu"); !why.empty()) GTEST_SKIP() << why;
   const char* text = std::getenv("MUSTER_HOSTS_SECONDS");
@@ -116,11 +116,12 @@ TEST_F(Hosts, NobodyIsLostWith200MsOfDelayAndTwentiethOfTheProcessors) {
   twentieth.leave();
   const TimePoint began = Clock::now();
   EXPECT_TRUE(eventually([&] { return run.out().find("step 0") != std::string::npos; }, 60s));
-  EXPECT_GT(Clock::now() - began, 800ms) << "the delay is none: a handshake and three messages came faster";
+  EXPECT_GT(Clock::now() - began, 800ms)
+      << "the connections were not delayed: a handshake and three messages were faster";
   EXPECT_TRUE(eventually([&] { return !is_running(run.pid()); }, std::chrono::seconds(2 * seconds + 60)));
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_EQ(run.report()["restarts"], 0) << run.err();
-  EXPECT_GT(twentieth.read("cpu.stat", "nr_throttled"), 0) << "there was no want of time";
+  EXPECT_GT(twentieth.read("cpu.stat", "nr_throttled"), 0) << "the limit on processor time was never reached";
   EXPECT_TRUE(eventually([&] { return run.descendants().empty(); }));
 }
 

@@ -43,12 +43,12 @@ void mount_empty(const char* directory) {
   CHECK(mount("tmpfs", directory, "tmpfs", 0, "mode=0755") == 0, "{}: {}", directory, std::strerror(errno));
 }
 
-// Of the switch, towards a host.
+// The switch's interface towards a host.
 std::string port(int host, int network = 0) {
   return fmt::format("{}{}", network == 0 ? "v" : "w", host);
 }
 
-// The machine's users without those that a Lab has of its own.
+// The machine's users, without the Lab's own.
 std::string system_users() {
   std::ifstream file("/etc/passwd");
   std::string users;
@@ -64,12 +64,12 @@ std::string why_no_lab() {
   if (geteuid() != 0) return "only root may make hosts in namespaces";
   if (const std::string why = chaos::why_no_small_disk(); !why.empty()) return why;
   for (const char* program : {"/usr/sbin/sshd", "/usr/bin/ssh", "/usr/bin/ssh-keygen", "/usr/bin/nsenter"}) {
-    if (access(program, X_OK) != 0) return fmt::format("there is no {}: ./dev setup installs it", program);
+    if (access(program, X_OK) != 0) return fmt::format("{} is missing: ./dev setup installs it", program);
   }
   if (std::system(
           "unshare -n sh -c 'ip link add br0 type bridge && ebtables -A FORWARD -j DROP' >/dev/null 2>&1") !=
       0)
-    return "this kernel, or this container, has no bridge with ebtables in a namespace";
+    return "this kernel or container does not allow a bridge with ebtables in a namespace";
   return "";
 }
 
@@ -88,7 +88,7 @@ Lab::Lab(int count, int networks) : shared_(scratch_ / "shared") {
     for (std::ifstream status(fmt::format("/proc/{}/status", host(i).pid())); std::getline(status, seen);) {
       if (seen.starts_with("NSpid:")) break;
     }
-    // The second of them: as the head sees it.
+    // The second pid of a process is the one that the head sees.
     const auto from = seen.find('\t', seen.find('\t') + 1) + 1;
     write_text(scratch_.path() / "pids" / host(i).name(),
                seen.substr(from, seen.find('\t', from) - from) + "\n");
@@ -96,7 +96,7 @@ Lab::Lab(int count, int networks) : shared_(scratch_ / "shared") {
   make_links(networks);
   sshd_.resize(hosts_.size());
   for (int i = 0; i < count; ++i) restart_sshd(i, "");
-  // What the tests make for a run is seen from all hosts.
+  // All hosts see the tests' scratch files.
   if (const char* before = std::getenv("TMPDIR"); before != nullptr) outer_variable_ = before;
   setenv("TMPDIR", shared_.c_str(), 1);
 }
@@ -107,7 +107,7 @@ Lab::~Lab() {
   } else {
     unsetenv("TMPDIR");
   }
-  while (!hosts_.empty()) hosts_.pop_back();  // the head last: it holds the others' processes
+  while (!hosts_.empty()) hosts_.pop_back();  // the head last: its namespace contains the others' processes
 }
 
 std::string Lab::address(int host, int network) {
@@ -167,7 +167,7 @@ void Lab::make_files(int host, int count) {
   }
 }
 
-// In the first process of the host.
+// Runs in the host's first process.
 void Lab::mount_files(int host) const {
   const std::string own = scratch_ / fmt::format("h{}", host);
   for (const char* file : {"hosts", "passwd", "shadow"})
@@ -176,7 +176,7 @@ void Lab::mount_files(int host) const {
   CHECK(mkdir("/run/sshd", 0755) == 0);
   mount_empty("/dev/shm");
   CHECK(chmod("/dev/shm", 01777) == 0);
-  // The Lab's own files are seen where they are, though they may lie in what is hidden.
+  // Mounts the Lab's own files at their usual path, even below a hidden directory.
   const std::string scratch = scratch_.path();
   if (scratch.starts_with("/tmp/")) {
     const std::string below = own + scratch;
@@ -191,7 +191,7 @@ void Lab::make_links(int networks) {
   for (int network = 0; network < networks; ++network) {
     switch_batch += fmt::format("link add br{0} type bridge\nlink set br{0} up\n", network);
     for (int i = 0; i < size(); ++i) {
-      // The first process of a host is found by its number among all processes: the batch is run by the test.
+      // Names the host by its first process's pid as the test sees it, since the test runs the batch.
       switch_batch += fmt::format(
           "link add {0} type veth peer name eth{1} netns {2}\nlink set {0} master br{1}\nlink set {0} up\n",
           port(i, network), network, host(i).pid());

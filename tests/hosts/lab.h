@@ -1,9 +1,9 @@
 // A cluster on one machine: hosts h0, h1, ... joined by a switch, each with an address (10.77.0.10 + i, and
 // fd77:: of IPv6), /etc/hosts, users, homes, /tmp and an sshd of its own.
 //
-// Nothing of the machine's own network, of its users' ~/.ssh or of its /tmp is touched, and all ends with the
-// Lab. h0 is the head: `launch` runs there. Below shared() all see the same files under the same path, as on
-// a network file system; the rest of the machine's files too, but not /tmp, /run and /dev/shm. Root only.
+// Does not touch the machine's network, its users' ~/.ssh or its /tmp; everything ends with the Lab. h0 is
+// the head: `launch` runs there. All hosts share shared(), under the same path, as on a network file system.
+// They also share the machine's other files, except /tmp, /run and /dev/shm. Root only.
 #pragma once
 
 #include <chrono>
@@ -19,16 +19,16 @@
 
 namespace muster::hosts {
 
-// Of the ordinary user whom all hosts know, by the name `trainer`; root is the other.
+// The id of `trainer`, the ordinary user on all hosts; the other user is root.
 constexpr uid_t kTrainer = 4242;
 
-// Why this machine can have no Lab; empty: it can.
+// Why this machine cannot have a Lab; empty: it can.
 std::string why_no_lab();
 
 class Lab {
  public:
-  // With two networks each host has a second interface, eth1, with 10.78.0.10 + i: no name leads there, and
-  // no cut is made in it.
+  // With two networks, each host has a second interface, eth1, with 10.78.0.10 + i. No name resolves to it,
+  // and no fault cuts it.
   explicit Lab(int hosts, int networks = 1);
   Lab(const Lab&) = delete;
   Lab& operator=(const Lab&) = delete;
@@ -40,27 +40,26 @@ class Lab {
   static std::string address(int host, int network = 0);
   static std::string address6(int host);
   std::string home(int host, uid_t user = 0) const;
-  // What is /tmp/ there, as the test sees it.
+  // The host's /tmp, as a path for the test.
   std::string temporary(int host) const { return scratch_ / fmt::format("h{}/tmp/", host); }
   const std::string& shared() const { return shared_; }
-  // What a program on this host finds in its environment: HOME, USER, TMPDIR.
+  // The environment of programs on this host: HOME, USER, TMPDIR.
   std::map<std::string, std::string> environment(int host, uid_t user = 0) const;
-  // A program that takes a host's name and a command, and runs the command there: what `--exec` needs. For
-  // the head only.
+  // A program for `--exec`, on the head only: takes a host's name and a command, and runs the command there.
   std::string enter_program() const { return scratch_ / "enter"; }
-  // Processes there but its sshd, whose connections count.
+  // Processes there, without the sshd itself, but with its connections' processes.
   std::vector<pid_t> processes(int host) const;
   std::vector<pid_t> processes(int host, const std::string& name) const;
 
-  // Starts the host's sshd again, with these lines before its configuration.
+  // Restarts the host's sshd, with these lines before its configuration.
   void restart_sshd(int host, const std::string& lines);
 
-  // Frames between two hosts, or of one with all, are dropped by the switch.
+  // The switch drops the frames between two hosts, or between one host and all others.
   void cut(int one, int other);
   void cut_one_way(int from, int to);
   void isolate(int host);
-  void isolate_one_way(int from);  // the others do not hear it, it hears them
-  // As isolate(), but the head goes on to send: there, nobody says that there is no such host.
+  void isolate_one_way(int from);  // it receives frames, but the others do not receive its frames
+  // Like isolate(), but the head keeps sending, without an error for an unreachable host.
   void drop_packets_to(int host);
   void heal();
   // Isolates and heals in turn; blocks meanwhile.

@@ -1,4 +1,4 @@
-// The cluster that the tests of hosts run on, by itself.
+// Tests of the Lab itself, the cluster for tests of hosts.
 #include "tests/hosts/lab.h"
 
 #include <csignal>
@@ -70,7 +70,7 @@ TEST_F(LabTest, ACutStopsWhatItSaysAndHealingEndsIt) {
 
 TEST_F(LabTest, AOneWayCutLetsTheOtherWayThrough) {
   Lab lab(2);
-  // Sends for two seconds, and succeeds if it has heard something by then.
+  // Sends for two seconds, and succeeds if it has received something by then.
   std::ofstream(lab.shared() + "/send") << "import socket, sys\n"
                                            "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
                                            "s.bind(('', 7))\n"
@@ -81,7 +81,8 @@ TEST_F(LabTest, AOneWayCutLetsTheOtherWayThrough) {
                                            "  try: heard |= s.recv(9) != b''\n"
                                            "  except TimeoutError: pass\n"
                                            "sys.exit(0 if heard else 1)\n";
-  ASSERT_TRUE(reaches(lab, 0, 1));  // who is where is known: what is cut is not the question for that
+  ASSERT_TRUE(reaches(
+      lab, 0, 1));  // fills the neighbour tables first, so that the cut does not hit address resolution
   lab.cut_one_way(0, 1);
   const auto start = [&](int from, int to) {
     const pid_t pid = lab.host(from).fork();

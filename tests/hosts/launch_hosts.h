@@ -1,4 +1,4 @@
-// A job over the hosts of a Lab, for tests: `launch` on its head, and what can be asked about the hosts.
+// A job over the hosts of a Lab, for tests: runs `launch` on the head, and inspects the hosts.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class LaunchHosts : public testing::Test {
   void SetUp() override {
     if (const std::string why = why_no_lab(); !why.empty()) GTEST_SKIP() << why;
   }
-  // On the head, over h0, h1, ..., with a limit of silence of 2 s.
+  // Starts a launch on the head, over h0, h1, ..., with a silence limit of 2 s.
   void launch(int hosts, const std::vector<std::string>& flags, const std::vector<std::string>& program,
               uid_t user = 0) {
     std::string names;
@@ -55,7 +55,7 @@ class LaunchHosts : public testing::Test {
       all += read_file(fmt::format("/proc/{}/cmdline", pid), 1 << 16).value_or("") + "\n";
     return all;
   }
-  // The agent there; its guardian was started after it.
+  // The agent there: the older of the two, since its guardian started later.
   pid_t agent_on(int host) const {
     const auto agents = lab_->processes(host, "agent");
     return agents.empty() ? 0 : *std::ranges::min_element(agents);

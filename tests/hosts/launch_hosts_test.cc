@@ -1,4 +1,4 @@
-// Jobs over real hosts: each in namespaces of its own, reached by a real sshd or by a program that enters it.
+// Jobs over hosts in namespaces, reached through a real sshd or by a program that enters the host.
 #include "tests/hosts/launch_hosts.h"
 
 #include <csignal>
@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Waits in the first attempt, and succeeds in the second.
+// A program that waits in the first attempt and succeeds in the second.
 const std::vector<std::string> kUntilRestarted{
     "sh", "-c", "echo ready; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || sleep 1000"};
 
@@ -36,7 +36,7 @@ class LaunchHostsBy : public LaunchHosts, public testing::WithParamInterface<Way
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
-  // More has come by a connection of the host, other than sshd's, than its handshake.
+  // Whether a connection of the host, except sshd's, has received more than its handshake.
   bool is_spoken_to_by_tcp(int host) const {
     constexpr int kMoreThanHandshake = 6;
     std::string all;
@@ -61,7 +61,7 @@ TEST_P(LaunchHostsBy, AKilledWorkerAndAKilledAgentAreReplaced) {
   lab_ = std::make_unique<Lab>(3);
   launch(3, flags({"--gpus-per-node", "2"}), kUntilRestarted);
   all_are_ready(6);
-  std::vector<pid_t> workers;  // a moment after they have said that they are ready
+  std::vector<pid_t> workers;  // they appear a moment after their ready line
   ASSERT_TRUE(eventually([&] { return !(workers = lab_->processes(2, "sleep")).empty(); }));
   kill(workers[0], SIGKILL);
   expect_recovered(*run_, 2);
@@ -75,17 +75,17 @@ TEST_P(LaunchHostsBy, AKilledWorkerAndAKilledAgentAreReplaced) {
   expect_nothing_left();
 }
 
-// The spare takes its place; those who ran there end by themselves.
+// A spare takes the host's place; the processes on the host end by themselves.
 TEST_P(LaunchHostsBy, AHostThatIsCutOffIsReplacedByASpareAndCleansUpByItself) {
   if (GetParam().plain && std::string(GetParam().control) == "stdio")
     GTEST_SKIP() << "a pipe to a process of this machine is not cut";
   for (const bool both : {true, false}) {
     run_.reset();
-    lab_.reset();  // it gives the environment back before the next one takes it
+    lab_.reset();  // restores the environment before the next Lab changes it
     lab_ = std::make_unique<Lab>(4);
     launch(4, flags({"--nodes", "3"}), kUntilRestarted);
     all_are_ready(3);
-    // With a plain channel only that can be cut.
+    // With a plain channel, only the channel can be cut.
     if (std::string(GetParam().control) == "tcp")
       ASSERT_TRUE(eventually([this] { return is_spoken_to_by_tcp(1); }));
     const TimePoint cut = Clock::now();
@@ -199,7 +199,7 @@ TEST_F(LaunchHosts, AHostWhoseKeyIsNotKnownIsRefusedAndNamed) {
   expect_nothing_left();
 }
 
-// h0 stands between: at most three connections wait there for their password, half of those above are closed.
+// h0 is the jump host. It allows three connections without a login, and closes half of further ones.
 TEST_F(LaunchHosts, AJumpHostThatClosesConnectionsIsAskedAgain) {
   lab_ = std::make_unique<Lab>(9);
   lab_->restart_sshd(0, "MaxStartups 3:50:6");

@@ -1,4 +1,4 @@
-// Logs of hosts that share no directory: /tmp is each host's own.
+// Logs of hosts without a shared log directory: each host has its own /tmp.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -58,7 +58,7 @@ TEST_F(LaunchLogs, WhatAHostPrintedUntilItWasCutOffIsAtTheLaunchersSideAndSoIsAl
   EXPECT_THAT(on_head("report"), HasSubstr("node2"));
 }
 
-// It is killed while much is still to be sent.
+// The agent is killed while it still has much to send.
 TEST_F(LaunchLogs, WhatAKilledAgentHasNotSentComesFromTheOneThatIsStartedAfterIt) {
   lab_ = std::make_unique<Lab>(2);
   launch(2, {"--log-dir", "/tmp/logs"},

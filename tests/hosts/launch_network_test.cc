@@ -1,4 +1,4 @@
-// Where the ranks of a job meet, on hosts with two networks of which one is cut between some of them.
+// The addresses at which ranks meet, on hosts with two networks; one is cut between some hosts.
 #include <gmock/gmock.h>
 
 #include "tests/hosts/launch_hosts.h"
@@ -21,7 +21,7 @@ class LaunchNetwork : public LaunchHosts {
     lab_->cut(1, 2);
     launch_on("h1,h2", flags, kMeet);
   }
-  // Each rank reaches the store by what it was told.
+  // Each rank reaches the store at the address in its environment.
   const std::vector<std::string> kMeet{
       "python3", "-c",
       "import os, socket\n"
@@ -55,7 +55,7 @@ TEST_F(LaunchNetwork, WhereOneIsCutBetweenTheMembersTheOtherIsUsed) {
   expect_nothing_left();
 }
 
-// On h1 nobody listens at the only address that it is told.
+// The only address for h1's agent has no listener.
 TEST_F(LaunchNetwork, AHostThatCannotCallIsSpokenToThroughItsShellUnlessTcpIsDemanded) {
   const std::vector<std::string> flags{
       "--exec", lab_->enter_program() + " {host}", "--listen", "127.0.0.1", "--max-restarts", "0"};

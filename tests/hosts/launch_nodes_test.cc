@@ -1,5 +1,5 @@
-// Which hosts of a job take part: one that never answers delays nobody, one that is lost is replaced, and one
-// that comes back cleans up.
+// The hosts that take part in a job: a host that never answers delays no other, a lost host is replaced, and
+// a host that comes back cleans up.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ using testing::Not;
 class LaunchNodes : public LaunchHosts {
  protected:
   std::string logs() const { return std::filesystem::path(run_->job_directory()).parent_path(); }
-  // What a command of launch says there about this job.
+  // The output of a launch command on that host about this job.
   std::string said_on(int host, std::vector<std::string> words) const {
     words.insert(words.begin(), LAUNCH_PROGRAM);
     words.insert(words.end(), {"--log-dir", logs()});
@@ -36,7 +36,7 @@ class LaunchNodes : public LaunchHosts {
     }
     return all;
   }
-  // In the first attempt for ever; in later ones until the test says go.
+  // The program waits for ever in the first attempt, and in later ones until the test calls go().
   std::vector<std::string> until_told() const {
     return {"sh", "-c",
             fmt::format("echo ready $TORCHELASTIC_RESTART_COUNT of $WORLD_SIZE; "
@@ -47,7 +47,7 @@ class LaunchNodes : public LaunchHosts {
   void go() const { std::ofstream(lab_->shared() + "/go") << ""; }
 };
 
-// It never answers, and everything else has happened before that is known.
+// The host never answers, and the job ends before the launcher knows that.
 TEST_F(LaunchNodes, OneOfSixteenHostsThatDropsPacketsDelaysNobodyElse) {
   lab_ = std::make_unique<Lab>(16);
   lab_->drop_packets_to(1);
@@ -68,7 +68,7 @@ TEST_F(LaunchNodes, OneOfSixteenHostsThatDropsPacketsDelaysNobodyElse) {
   expect_nothing_left();
 }
 
-// It is told so: by itself it would go on for a minute.
+// The launcher tells the host to; on its own it would go on for a minute.
 TEST_F(LaunchNodes, AHostThatComesBackCleansUpWhileTheJobGoesOnWithoutIt) {
   lab_ = std::make_unique<Lab>(4);
   launch(4, {"--nodes", "3", "--controller-grace", "60"}, until_told());
@@ -152,7 +152,7 @@ TEST_F(LaunchNodes, AnyHostThatSeesTheLogDirectoryShowsTheJob) {
   EXPECT_THAT(said_on(1, {"report"}), HasSubstr("2 ranks succeeded"));
 }
 
-// The launcher reaches all, and h1, where the store is, reaches no other member any more.
+// The launcher reaches all hosts, but h1, which has the store, reaches no other member.
 TEST_F(LaunchNodes, AHostThatNoOtherMemberReachesIsReplacedInARestart) {
   lab_ = std::make_unique<Lab>(5);
   launch_on("h1,h2,h3,h4", {"--nodes", "3", "--interface", "10.77.0.0/16"}, until_told());

@@ -1,4 +1,4 @@
-// What is a user's own: jobs over hosts need no root, and keys and secrets are seen nowhere.
+// Jobs over hosts need no root, and keep keys and secrets out of sight.
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -23,7 +23,7 @@ TEST_F(LaunchUser, AnOrdinaryUserRunsAJobByHisOwnSsh) {
   expect_nothing_left();
 }
 
-// An agent of his is killed, then a worker.
+// An agent is killed, then a worker.
 TEST_F(LaunchUser, AnOrdinaryUsersJobRecoversAsRootsDoes) {
   lab_ = std::make_unique<Lab>(3);
   launch(3, {"--nodes", "2"},
@@ -43,8 +43,8 @@ TEST_F(LaunchUser, AnOrdinaryUsersJobRecoversAsRootsDoes) {
   expect_nothing_left();
 }
 
-// One secret is only in the user's environment, and goes nowhere; the other one is named, and goes to
-// workers.
+// One secret is only in the user's environment and must not leave it; the other one is named by a flag and
+// goes to workers.
 class LaunchSecrets : public LaunchHosts {
  protected:
   static constexpr const char* kUnnamed = "unnamed-5f1c";
@@ -54,7 +54,7 @@ class LaunchSecrets : public LaunchHosts {
     unsetenv("LAB_API_TOKEN");
     unsetenv("LAB_PASSWORD");
   }
-  // Keys have 64 hexadecimal digits. So have the digests of what was brought to a host, which are no secret.
+  // Keys have 64 hexadecimal digits. So do the digests of delivered files, which are not secret.
   bool has_key(const std::string& text) const {
     std::size_t digits = 0;
     for (std::size_t i = 0; i <= text.size(); ++i) {
@@ -83,7 +83,7 @@ class LaunchSecrets : public LaunchHosts {
       scan(environment, host == 0, host == 0 || worker);  // on the head the user has set both
     }
   }
-  // But for the programs that were brought there, which are those of the launcher.
+  // Skips the delivered programs, which are the launcher's own.
   void scan_files(const std::string& directory) {
     const auto denied = std::filesystem::directory_options::skip_permission_denied;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, denied)) {
@@ -120,7 +120,7 @@ TEST_F(LaunchSecrets, NoKeyAndNoSecretStandsInAnyCommandLineEnvironmentOrFile) {
   EXPECT_EQ(seen_, "");
   run_->signal(SIGINT);
   EXPECT_EQ(run_->exit_code(), 130);
-  scan_files(run_->scratch().path());  // the report too
+  scan_files(run_->scratch().path());  // and the report
   EXPECT_EQ(seen_, "");
 }
 

@@ -1,5 +1,5 @@
-// Fashion-MNIST over four hosts with two workers each, and a fault: the training ends with the parameters of
-// an undisturbed one, bit for bit. Behind the tests a table says what each fault cost.
+// Trains Fashion-MNIST over four hosts with two workers each, and one fault: the final parameters equal an
+// undisturbed training's, bit for bit. Then prints a table with the cost of each fault.
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -45,12 +45,12 @@ class TrainHosts : public testing::Test {
     run_ = std::make_unique<LaunchRun>(words, environment, LAUNCH_PROGRAM,
                                        [this](const std::string&) { return lab_->head().fork(); });
   }
-  // Of a run to which nothing happens, which is made once.
+  // The result of a run without faults, made once.
   void ends_as_undisturbed() {
     const std::string hit = parameters_digest(*run_);
     if (undisturbed_.empty()) {
       run_.reset();
-      lab_.reset();  // it gives the environment back before the next one takes it
+      lab_.reset();  // restores the environment before the next Lab changes it
       lab_ = std::make_unique<Lab>(5);
       train();
       ASSERT_EQ(run_->exit_code(), 0) << run_->err();
@@ -60,7 +60,7 @@ class TrainHosts : public testing::Test {
     }
     invariants::ends_as_undisturbed(hit, undisturbed_);
   }
-  // One that was cut off ends by itself.
+  // The processes of a host that was cut off end by themselves.
   void nothing_is_left() const {
     for (int i = 0; i < lab_->size(); ++i) {
       EXPECT_TRUE(eventually([&] { return lab_->processes(i).empty(); }, 15s)) << "on h" << i;
@@ -111,7 +111,7 @@ struct Fault {
   const char* name;
   const char* what;
   void (*strike)(Lab& lab);
-  int node;  // it is lost, or its worker
+  int node;  // the node that is lost, or whose worker is killed
   double noticed_within_seconds;
 };
 
@@ -141,8 +141,8 @@ TEST_P(TrainHostsThrough, CostsStepsButNoBitOfTheResult) {
   ends_as_undisturbed();
 }
 
-// The newest process of the program is a rank: the first is the one that the ranks were forked from. Of
-// agents the second is the guardian.
+// The newest process of the program is a rank; the oldest is the template. Of two agent processes the second
+// is the guardian.
 INSTANTIATE_TEST_SUITE_P(
     Faults, TrainHostsThrough,
     testing::Values(Fault{"AKilledWorker", "a worker is killed",
@@ -156,8 +156,8 @@ INSTANTIATE_TEST_SUITE_P(
                           [](Lab& lab) { lab.flap(2, 4s, 1s, 1); }, 2, 4}),
     [](const auto& fault) { return fault.param.name; });
 
-// TCP sends what was lost again 0.2, 0.6, 1.4 and 3 s later: a link that is away for 0.7 s twice may be
-// silent for 3 s.
+// TCP repeats lost packets after 0.2, 0.6, 1.4 and 3 s, so a link that is down twice for 0.7 s may be silent
+// for 3 s.
 TEST_F(TrainHosts, ALinkThatFlapsBelowTheLimitOfSilenceCostsNothing) {
   train({"--silence-limit", "5", "--controller-grace", "10"});
   ASSERT_NO_FATAL_FAILURE(wait_for_steps_that_no_checkpoint_has());

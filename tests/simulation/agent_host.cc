@@ -84,7 +84,7 @@ void AgentHost::worker_says(const SimulatedProcess& worker, ReportKind kind, std
   });
 }
 
-// What the launcher does not take in time is not printed: no rank is made to wait for it here.
+// Output that the launcher does not take in time is dropped: simulated ranks never wait for it.
 void AgentHost::print(Rank rank) {
   wire::Output output;
   output.rank = rank;
@@ -131,7 +131,7 @@ std::expected<void, StartFailure> AgentHost::open(const agent::OpenAttempt& atte
   return {};
 }
 
-// Some find no port to listen at.
+// Some agents find no free port.
 agent::Processes::MemoryTold AgentHost::memory_told() const {
   if (plan_.neighbour_address.empty()) return {};
   const std::int32_t node = owner_.agent.node.value();
@@ -148,7 +148,7 @@ void AgentHost::meet_neighbours(const std::vector<wire::Neighbour>& neighbours) 
   }
 }
 
-// A worker that cannot be executed is the last one, so that others have to be killed for it.
+// The last worker is the one that cannot be executed, so that the others must be killed.
 std::expected<AgentHost::Started, StartFailure> AgentHost::start(LocalRank local_rank,
                                                                  const wire::StartWorkers& start) {
   if (local_rank.value() + 1 == plan_.local_world_size &&
@@ -204,7 +204,7 @@ void AgentHost::look_at_input() {
   if (const auto news = stdin_->news()) listener_->input_taken(*news);
 }
 
-// What a worker reads of an empty pipe, or when it stands still, it reads the next time.
+// A worker that is stopped, or whose pipe is empty, reads at the next call.
 void AgentHost::read_input() {
   input_is_read_ = stdin_ && stdin_->readable();
   if (!input_is_read_) return;
@@ -213,7 +213,7 @@ void AgentHost::read_input() {
     const SimulatedProcess* worker = self.machine().find(pid);
     if (self.stdin_ && self.stdin_->pid() == pid && worker != nullptr && worker->gets_on()) {
       self.stdin_->read();
-      // The agent sees room in the pipe, but not that all of it was read.
+      // The agent sees room in the pipe, but not that the pipe is empty.
       if (self.stdin_->readable()) self.look_at_input();
     }
     self.read_input();
@@ -242,7 +242,7 @@ void AgentHost::write_memory_out() {
 
 // ---- TemplateHost ----
 
-// Most come to be; some refuse, do not settle, or end some time.
+// Most templates become ready; some refuse, never settle, or end at some time.
 bool AgentHost::load_template() {
   if (!world_.script.warm || template_ == Template::kRefused || template_ == Template::kReady) return false;
   if (template_ == Template::kLoads) return true;
@@ -271,7 +271,8 @@ void AgentHost::settle_template(Template settled) {
 
 // ---- Leftovers ----
 
-// Who cannot tell for long leaves to the guardian what may be left, and the next attempt may start beside it.
+// An agent that cannot see leftovers for long leaves them to the guardian; the next attempt may start before
+// they end.
 std::optional<std::vector<std::int32_t>> AgentHost::find() {
   constexpr int kMostInARow = 3;
   if (world_.script.blind && blind_count_ < kMostInARow && world_.other_chance.one_in(3)) {
@@ -301,7 +302,7 @@ bool AgentHost::preempt(const std::string& address, Duration) {
   return true;
 }
 
-// One in four does not answer by itself, and the kernel's view takes its place.
+// One worker in four does not write its own stacks; the kernel's view replaces them.
 void AgentHost::dump_stacks(const std::vector<Worker>& workers) {
   for (const Worker& worker : workers) {
     const bool answers = !world_.chance.one_in(4);
@@ -341,7 +342,7 @@ void AgentHost::finish() {
   finish_when_written();
 }
 
-// The rest of its logs takes a moment to come to the launcher.
+// The rest of the logs reaches the launcher a moment later.
 bool AgentHost::sent() {
   if (!shares_logs() && !world_.script.output)
     later(300ms, [](AgentHost& self) { self.logs_listener_->logs_sent(); });
@@ -379,7 +380,7 @@ Expected<std::int32_t> AgentHost::open(const wire::JobSpec&, const wire::Prepare
   return plan.host_store ? 29500 : 0;
 }
 
-// No network is between simulated machines but their lines to the launcher.
+// Simulated machines have no network except their connections to the launcher.
 void AgentHost::reach(const wire::JobSpec&, const wire::StartWorkers&,
                       std::function<void(const Status&)> done) {
   later(world_.chance.between(0ms, 2ms), [done = std::move(done), attempt = attempt_](const AgentHost& self) {

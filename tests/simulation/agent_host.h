@@ -1,7 +1,7 @@
-// What one simulated agent has under it: the workers' processes of its machine, their datagrams, log files,
-// the store's port. Implements the seams of agent::Agent.
+// The surroundings of one simulated agent: its workers' processes, their datagrams, log files, and the
+// store's port. Implements the seams of agent::Agent.
 //
-// Lives and dies with the agent's process; the workers outlive it in Machine. Held by shared pointers. One
+// Lives as long as the agent's process; the workers outlive it in Machine. Held by shared pointers. One
 // thread.
 #pragma once
 
@@ -34,16 +34,16 @@ class AgentHost final : public agent::Processes,
   AgentHost(const AgentHost&) = delete;
   AgentHost& operator=(const AgentHost&) = delete;
 
-  // By which output and logs go; outlives the agent's program.
+  // The link for output and logs; outlives the agent's program.
   void set_link(agent::Link& link) { link_ = &link; }
 
-  // From the machine's processes; heard when the agent runs.
+  // Called by the machine's processes; takes effect when the agent runs.
   void process_ended(const SimulatedProcess& ended, int exit_code, int signal);
   void worker_says(const SimulatedProcess& worker, wire::ReportKind kind, std::uint64_t step,
                    const std::string& text);
   void gpu_fails(std::int32_t pid);
   bool welcomed() const { return welcomed_; }
-  // Of its newest attempt a worker has failed, and what they held in memory has not been written out.
+  // A worker of the newest attempt has failed, and the checkpoints in memory have not been written to disk.
   bool holds_memory() const { return job_.limits.memory_tier_bytes > 0 && has_failed_ && !memory_is_out_; }
 
   // Processes.
@@ -57,7 +57,7 @@ class AgentHost final : public agent::Processes,
   void give_input(const wire::Input& input) override;
   void look_at_input() override;
   void signal(std::int32_t pid, std::int32_t signal) override;
-  // Of Processes, and of Logs.
+  // Functions of both Processes and Logs.
   void close() override;
   void write_memory_out() override;
 
@@ -106,12 +106,12 @@ class AgentHost final : public agent::Processes,
   }
 
  private:
-  enum class Template { kNone, kLoads, kReady, kRefused };  // kRefused: no other one of the program is tried
+  enum class Template { kNone, kLoads, kReady, kRefused };  // kRefused: the program gets no other template
 
   Machine& machine() const { return *world_.machines[static_cast<std::size_t>(owner_.agent.node.value())]; }
-  // In the agent's thread, unless it is gone by then.
+  // Runs in the agent's thread, unless the agent has ended by then.
   void later(Duration delay, std::function<void(AgentHost&)> what);
-  // Whether the attempt is refused now, for which the job's exit code is to be this.
+  // Whether the node refuses the attempt now; the job must then end with this exit code.
   bool take_refusal(FaultKind kind, Attempt attempt, int exit_code);
   std::string address_of(std::int32_t pid) const { return std::to_string(pid); }
   void finish_when_written();
@@ -132,16 +132,16 @@ class AgentHost final : public agent::Processes,
   Attempt attempt_;
   wire::PrepareAttempt plan_;
   std::map<LocalRank, std::string> last_lines_;
-  std::optional<SimulatedStdin> stdin_;  // of the worker that gets the input, while it runs
-  bool input_is_read_ = false;           // read_input() is on its way
+  std::optional<SimulatedStdin> stdin_;  // of the running worker that gets the input
+  bool input_is_read_ = false;           // read_input() is scheduled
   std::vector<agent::GpuFault> gpu_faults_;
   std::optional<TimePoint> finishing_since_;  // virtual
   bool hurried_ = false;
   bool welcomed_ = false;
   Template template_ = Template::kNone;
-  int blind_count_ = 0;         // looks in a row that could not tell what is left
-  bool has_failed_ = false;     // a worker of the newest attempt has, and the agent was told
-  bool memory_is_out_ = false;  // or is being written
+  int blind_count_ = 0;         // consecutive looks that did not see what is left
+  bool has_failed_ = false;     // a worker of the newest attempt has failed, and the agent knows it
+  bool memory_is_out_ = false;  // it has been written to disk, or is being written
   std::set<Rank> held_ranks_;   // that this agent has started
 };
 

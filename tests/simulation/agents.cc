@@ -56,12 +56,12 @@ struct Agents::Process : std::enable_shared_from_this<Process> {
   std::shared_ptr<AgentHost> host;
   SimulatedMpi mpi;
   std::shared_ptr<Line> line;
-  std::shared_ptr<net::Channel> launchers_end;  // until it is told
+  std::shared_ptr<net::Channel> launchers_end;  // until agent_connected()
   std::unique_ptr<agent::Link> link;
   std::unique_ptr<agent::Agent> agent;
   bool lives = true;
-  bool killed = false;    // and will be dead in a moment
-  bool guardian = false;  // has yet to kill what it leaves
+  bool killed = false;    // the kill takes effect in a moment
+  bool guardian = false;  // a guardian has yet to kill the agent's leftovers
   bool told = false;      // connected
 };
 
@@ -122,15 +122,15 @@ void Agents::start(AgentId id) {
   agents_[id] = agent;
   world_.hosts[agent->owner] = agent->host;
   open(*agent);
-  // The one before may be about, and call while its successor is waited for.
+  // The previous agent may still live, and connect while the launcher waits for its successor.
   if (id.incarnation > Incarnation(1) && world_.chance.one_in(4))
     stranger_calls({id.node, Incarnation(id.incarnation.value() - 1)});
-  // It gives up some time.
+  // The agent gives up after some time.
   const auto give_up = [this, weak = std::weak_ptr(agent)] {
     world_.timeline.after(agent::Node::kWelcomeLimit, [this, weak] { quit(weak, {.exit_code = 1}); });
   };
   if (fault == FaultKind::kAgentDoesNotCall) {
-    // Who is started through a host shell is waited for by whoever speaks to that.
+    // With hosts, the host shell ends without an answer.
     if (world_.script.on_hosts)
       world_.timeline.after(Limits::kSilence, [this, weak = std::weak_ptr(agent)] {
         const auto self = weak.lock();
@@ -139,7 +139,7 @@ void Agents::start(AgentId id) {
     return give_up();
   }
   if (!launch_.connects_late()) tell_connected(*agent);
-  // Of the protocol, or of the program alone.
+  // Another protocol version, or only another program version.
   const bool other_version = fault == FaultKind::kAgentOfOtherVersion;
   const bool other_protocol = other_version && world_.chance.one_in(2);
   if (other_protocol) give_up();
@@ -174,7 +174,7 @@ void Agents::open(Process& agent) {
                                                          .store = *agent.host,
                                                          .mpi = agent.mpi},
                                      [this, weak = agent.weak_from_this()](const agent::Quit& how) {
-                                       // Not now: the agent is at work.
+                                       // Scheduled, since the agent's function is still running.
                                        world_.timeline.after(0ms, [this, weak, how] { quit(weak, how); });
                                      });
 }
@@ -221,8 +221,8 @@ void Agents::kill(AgentId id) {
   });
 }
 
-// `guarded`: it was killed, or has told its guardian that it leaves processes. The guardian ends these a
-// moment later, and the peers of the ranks among them notice.
+// `guarded`: the agent was killed, or told its guardian that it leaves processes. The guardian kills them a
+// moment later, and the peers of ranks among them notice.
 void Agents::gone(Process& agent, const std::string& how, bool guarded) {
   const auto self = agent.shared_from_this();
   const AgentId id = agent.owner.agent;
@@ -238,7 +238,7 @@ void Agents::gone(Process& agent, const std::string& how, bool guarded) {
     agent.guardian = true;
     const bool takes_part = !machine(id.node).workers_of(launch_.number(), launch_.job().attempt()).empty();
     if (Training* ranks = launch_.training(); ranks != nullptr && takes_part) ranks->peers_fail(false);
-    // On a busy machine later than the next attempt could begin.
+    // On a busy machine this may be later than the next attempt could begin.
     const Duration most = world_.other_chance.one_in(4) ? 450ms : 40ms;
     world_.timeline.after(world_.chance.between(1ms, most), [this, self] {
       machine(self->owner.agent.node).kill_all(self->owner);
@@ -312,7 +312,7 @@ bool Agents::hit_link(const Fault& fault) {
   const NodeId node(fault.node);
   Process* agent = connected_process(node);
   if (agent == nullptr) return false;
-  // While the way to the launcher is clogged, nothing is seen of it.
+  // While the link to the launcher is clogged, the launcher sees no pause.
   launch_.happened(
       {.kind = fault.kind, .node = node, .at = agent->line->clear_at(1), .length = fault.length});
   const TimePoint until = world_.timeline.now() + fault.length;
@@ -326,8 +326,8 @@ bool Agents::hit_link(const Fault& fault) {
       world_.disturbed(world_.timeline.now() + Limits::kSilence);
       break;
     case FaultKind::kLinkIsCutOneWay:
-      // An agent that hears nothing is not lost while its ranks have something to report; it leaves when the
-      // controller grace has passed.
+      // The launcher does not lose an agent that receives nothing while its ranks report; the agent leaves
+      // when the controller grace has passed.
       agent->line->hold(side, until);
       world_.disturbed(until);
       break;
@@ -344,7 +344,7 @@ bool Agents::hit_link(const Fault& fault) {
 
 void Agents::expect_notice(Process& agent) {
   const TimePoint since = std::max(world_.timeline.now(), agent.line->clear_at(1));
-  constexpr Duration kOnItsWay = 900ms;  // at most; whoever freezes does so for longer
+  constexpr Duration kOnItsWay = 900ms;  // the longest delay; freezes last longer
   world_.timeline.at(since + Limits::kSilence + kOnItsWay, [this, since, weak = agent.weak_from_this()] {
     const auto self = weak.lock();
     const bool awake = launch_.runs() && !launch_.woke() && launch_.truth().sees_since() <= since;
@@ -366,7 +366,7 @@ bool Agents::arm_start(const Fault& fault) {
   return true;
 }
 
-// With an older incarnation's name. What it says would end, empty or fail the attempt.
+// Claims to be an older incarnation. Its messages would end, empty or fail the attempt.
 bool Agents::send_stranger(const Fault& fault) {
   const NodeId node(fault.node);
   Process* agent = connected_process(node);

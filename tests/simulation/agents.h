@@ -1,5 +1,5 @@
-// The agents of one launch: production agent::Agents in simulated processes on simulated machines, their
-// connections, their guardians, and what happens to them.
+// The agents of one launch: production agent::Agents in simulated processes on simulated machines, with their
+// connections and guardians.
 //
 // Implements the launcher's seam to the machines. Lives as long as its launch. One thread.
 #pragma once
@@ -19,7 +19,7 @@ namespace muster::simulation {
 
 class Launch;
 
-// Of a node, where each has one.
+// A value for each node.
 inline std::string host_name(int node) {
   return fmt::format("host{}", node);
 }
@@ -32,20 +32,20 @@ class Agents final : public launcher::Bootstrap {
   ~Agents() override;
 
   int living_count() const;
-  bool all_welcomed() const;  // that live
-  void close_all();           // their connections, as a dead launcher's kernel does
+  bool all_welcomed() const;  // all living agents
+  void close_all();           // the connections, as the kernel does for a dead launcher
 
-  // Faults; false where there is nothing that could be hit.
+  // Faults; false if there is nothing to hit.
   bool hit_agent(const Fault& fault);
   bool hit_link(const Fault& fault);
-  bool arm_start(const Fault& fault);  // loses the agent, and something is wrong with the next one
+  bool arm_start(const Fault& fault);  // kills the agent, and makes the next one faulty
   bool send_stranger(const Fault& fault);
-  // What the node's agent says arrives so much later: others may be heard before it.
+  // Delays the messages of the node's agent by this time, so that messages of other agents may arrive first.
   void delay(NodeId node, Duration time);
-  // Where its agent is connected and runs, or is only connected; else nullptr.
+  // The node's agent if it is connected and runs, or is only connected; else nullptr.
   AgentHost* running(NodeId node) const;
   AgentHost* connected(NodeId node) const;
-  // Since then no agent stands still.
+  // The time since which no agent is stopped.
   TimePoint paused_until() const { return paused_until_; }
 
   void listen(launcher::Bootstrap::Listener& listener) override { listener_ = &listener; }
@@ -60,7 +60,7 @@ class Agents final : public launcher::Bootstrap {
   void open(Process& agent);
   void tell_connected(Process& agent);
   void stranger_calls(AgentId old);
-  // Of an agent that says nothing any more: the launcher is to notice.
+  // The agent sends nothing any more: checks that the launcher notices.
   void expect_notice(Process& agent);
   void quit(const std::weak_ptr<Process>& agent, const agent::Quit& quit);
   void killed(Process& agent);

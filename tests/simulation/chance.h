@@ -1,7 +1,7 @@
-// The chance by which a simulation is chosen: a stream of numbers that follows from one seed.
+// A stream of random numbers from one seed, which determines a simulation.
 //
-// The same on every machine. One thread. Several streams of one seed are told apart by their salt, so that
-// what one of them draws does not move the others.
+// The same on every machine. Streams of one seed have different salts, so that drawing from one does not
+// change the others. One thread.
 #pragma once
 
 #include <cstdint>

@@ -16,13 +16,13 @@ using launcher::Phase;
 
 namespace {
 
-// A fault that waits for a phase, or for something to hit, is made without it or given up after that.
+// After this wait for a phase or for something to hit, a fault happens without it or is given up.
 constexpr Duration kPatience = 20s;
 constexpr Duration kGivenUp = 30s;
 constexpr Duration kForEver = 2h;
-// Somebody looks at the stacks so often, whatever the job is at.
+// The period of `launch dump`, in every phase of the job.
 constexpr Duration kDumpPeriod = 45s;
-// And adds a host so often, where hosts are added.
+// The period of `launch nodes add`, if the script adds hosts.
 constexpr Duration kGrowthPeriod = 130s;
 constexpr std::uint64_t kMostEvents = 20'000'000;
 
@@ -54,10 +54,12 @@ Cluster::Cluster(Script script, std::uint64_t seed, std::function<void(const std
 
 Cluster::~Cluster() = default;
 
-// Silence, the stop of the others with its margin, the longest back-off is told, a start, the steps, leaving.
+// The sum of: the silence limit, stopping the others with a margin, the longest back-off, a start, the steps,
+// leaving.
 Duration Cluster::progress_limit() const {
   constexpr Duration kStopMargin = 5s, kStart = 5s, kMargin = 2s;
-  const Duration leaving = world_.script.memory_tier ? 60s : 5s;  // what is held is written to the disk
+  const Duration leaving =
+      world_.script.memory_tier ? 60s : 5s;  // agents write checkpoints in memory to disk
   return Limits::kSilence + Limits::kGrace + kStopMargin + kStart + 3 * world_.script.step + leaving +
          kMargin;
 }
@@ -68,7 +70,7 @@ void Cluster::launch(bool take_over) {
                                 .connects_late = world_.chance.one_in(2)};
   launches_.push_back(std::make_unique<Launch>(world_, launchers_clock_, options, [this] { changed(); }));
   world_.progressed();
-  // Not now: the launcher that another one follows may be at work.
+  // Scheduled, since the previous launcher's function may still be running.
   world_.timeline.after(0ms, [launch = launches_.back().get()] { launch->begin(); });
 }
 
@@ -102,11 +104,11 @@ void Cluster::at(Duration time, std::function<void(Launch&)> what) {
 
 bool Cluster::over() {
   if (relaunching_) return false;
-  // The newest first, which mostly is not: this is asked at every event.
+  // Begins with the newest launch, which has mostly not ended: this runs at every event.
   return std::ranges::all_of(launches_ | std::views::reverse, [](const auto& each) { return each->gone(); });
 }
 
-// Something about a launch has: its phase, an agent, its end.
+// A launch has changed: its phase, an agent, or it has ended.
 void Cluster::changed() {
   if (!all_faults_made()) {
     const Fault& fault = world_.script.faults[next_fault_];
@@ -132,7 +134,7 @@ void Cluster::look() {
   world_.may_end =
       world_.age() >= world_.script.length && (!world_.script.until_faults_are_made || all_faults_made());
   const Duration since = now - std::max(world_.disturbed_until, world_.progressed_at);
-  // What becomes of agents without a launcher is looked at when their grace is over.
+  // Checks the agents without a launcher when their grace is over.
   const bool launcher_is_gone = (current().over() || current().silent()) && !world_.script.launch_again;
   if (!launcher_is_gone && !std::exchange(stuck_told_, stuck_told_ || since > progress_limit()))
     world_.invariants.makes_progress(since, progress_limit());
@@ -161,7 +163,7 @@ void Cluster::make_due_faults() {
     FaultKind kind = fault.kind;
     bool made = met && current().runs() && make(fault);
     if (!made && now >= fault_due_ + kGivenUp && current().runs()) {
-      kind = FaultKind::kWorkerDies;  // takes the place of the one that could not be made
+      kind = FaultKind::kWorkerDies;  // replaces the fault that could not happen
       Fault other = fault;
       other.kind = kind;
       made = make(other);
@@ -205,7 +207,7 @@ bool Cluster::make(const Fault& fault) {
       world_.disturbed(home.disk_blocked_until);
       return true;
     case FaultKind::kDatagramsLost:
-      if (now < world_.steps_told_at) return false;  // a rank would seem to be behind
+      if (now < world_.steps_told_at) return false;  // otherwise a rank would seem to be behind
       home.datagrams_lost_until = now + fault.length;
       return true;
     case FaultKind::kClockDrifts:
@@ -223,7 +225,7 @@ bool Cluster::make(const Fault& fault) {
   }
 }
 
-// What ends a launch, as a rule.
+// Faults that usually end a launch.
 bool Cluster::end_launch(const Fault& fault) {
   Launch& launch = current();
   switch (fault.kind) {
@@ -260,7 +262,7 @@ bool Cluster::end_launch(const Fault& fault) {
 void Cluster::launcher_gone(Launch& launch) {
   Duration limit = Limits::kControllerGrace + Limits::kGrace + 5s;
   if (launch.silent()) limit += Limits::kSilence;
-  // An agent that was not welcomed yet holds nothing, and waits for that. One that stood still wakes first.
+  // An agent without a welcome has no processes and waits for it. A stopped agent goes on first.
   if (!launch.agents().all_welcomed()) limit = std::max(limit, Duration(agent::Node::kWelcomeLimit) + 1s);
   limit += 10s;
   world_.disturbed(world_.timeline.now());

@@ -1,8 +1,8 @@
-// A training from its first launch to its last, on virtual time, with everything that is done to it.
+// A training from its first launch to its last, on virtual time, with all its faults.
 //
-// Everything follows from the script and one seed: delays, what workers do, faults. Holds the guarantees that
-// need a view of the whole: that the job gets on when faults stop, and that nothing lives when it has ended.
-// One thread.
+// The script and one seed determine everything: delays, the workers' behaviour, faults. Checks the guarantees
+// that need a view of the whole: the job makes progress when faults stop, and nothing lives when it has
+// ended. One thread.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace muster::simulation {
 
 struct Outcome {
   std::vector<Finding> findings;
-  std::array<int, kFaultKindCount> faults{};  // that came true
+  std::array<int, kFaultKindCount> faults{};  // faults that happened
   Duration length{};                          // virtual
   std::uint64_t event_count = 0;
   int fault_count() const;
@@ -31,10 +31,10 @@ class Cluster {
   Cluster& operator=(const Cluster&) = delete;
   ~Cluster();
 
-  // Until the training has ended, or goes on for ever, which is a finding.
+  // Runs until the training has ended. A training that never ends is a finding.
   Outcome run();
 
-  // In a test of its own, what happens to the launch that is there so long after the beginning.
+  // For single tests: does this to the launch that runs at this time after the beginning.
   void at(Duration time, std::function<void(Launch&)> what);
   const Launch& first() const { return *launches_.front(); }
   const World& world() const { return world_; }
@@ -59,12 +59,12 @@ class Cluster {
   std::size_t next_fault_ = 0;
   TimePoint fault_due_;
   TimePoint next_poll_{};
-  std::optional<TimePoint> phase_met_;  // of the fault that is due
+  std::optional<TimePoint> phase_met_;  // when the job entered the phase of the next fault
   bool relaunching_ = false;
   bool stuck_told_ = false;
   TimePoint next_dump_{};
   TimePoint next_growth_;
-  Chance trouble_;  // what faults draw
+  Chance trouble_;  // for faults
 };
 
 }  // namespace muster::simulation

@@ -26,13 +26,13 @@ std::uint64_t current_seed = 0;
 
 // A CHECK that fails, and a crash, end the program before GoogleTest can name the seed.
 constexpr std::array kDeadly = {SIGABRT, SIGSEGV, SIGBUS};
-std::array<struct sigaction, kDeadly.size()> handlers_before{};  // a sanitizer's
+std::array<struct sigaction, kDeadly.size()> handlers_before{};  // for example a sanitizer's
 
 void restore_handlers() {
   for (std::size_t i = 0; i < kDeadly.size(); ++i) sigaction(kDeadly.at(i), &handlers_before.at(i), nullptr);
 }
 
-// The signal comes again when this returns, to whom it was meant for.
+// The signal is raised again when this returns, for the earlier handler.
 void name_seed(int) {
   std::array<char, 64> text{};
   const int size = std::snprintf(text.data(), text.size(), "MUSTER_TEST_SEED=%llu\n",
@@ -54,7 +54,7 @@ class SeedsNamed {
   ~SeedsNamed() { restore_handlers(); }
 };
 
-// The job ends after this fault, and others.
+// Ends the job after this fault and other faults.
 void begin_with(Script& script, const Fault& fault) {
   script.faults.insert(script.faults.begin(), fault);
   script.until_faults_are_made = true;
@@ -68,17 +68,16 @@ void for_seeds_from(std::uint64_t first, std::uint64_t count, Body body) {
   }
 }
 
-// AddressSanitizer makes this forty times as slow, and looks at memory only: a hundredth of the seeds is
-// enough.
+// AddressSanitizer makes this forty times as slow and checks only memory: a hundredth of the seeds is enough.
 #if __has_feature(address_sanitizer)
 constexpr std::uint64_t kShare = 100;
 #else
 constexpr std::uint64_t kShare = 1;
 #endif
 
-// `count` seeds that are always the same, those that once failed, and a quarter as many that are new in each
-// run; or the one of MUSTER_TEST_SEED. With AddressSanitizer there are none that once failed, and of few none
-// that are new.
+// Returns `count` fixed seeds, the seeds that once failed, and `count` / 4 new seeds for each run; or only
+// MUSTER_TEST_SEED. With AddressSanitizer it leaves out the seeds that once failed, and new ones if `count`
+// is small.
 template <class Body>
 void for_seeds(std::uint64_t count, std::initializer_list<std::uint64_t> once_failed, Body body) {
   const SeedsNamed named;
@@ -94,13 +93,13 @@ void for_seeds(std::uint64_t count, std::initializer_list<std::uint64_t> once_fa
   for_seeds_from(base, count / 4, body);
 }
 
-// Of MUSTER_TEST_SEED alone, with MUSTER_TEST_TRACE: a line for each thing that happens.
+// With MUSTER_TEST_TRACE and MUSTER_TEST_SEED: prints a line for each event.
 std::function<void(const std::string&)> trace() {
   if (std::getenv("MUSTER_TEST_SEED") == nullptr || std::getenv("MUSTER_TEST_TRACE") == nullptr) return {};
   return [](const std::string& line) { std::printf("%s\n", line.c_str()); };
 }
 
-// What all seeds together must have shown.
+// Checks the number of cases over all seeds.
 void expect_at_least(int count, int least, const std::string& what) {
   const bool all = kShare == 1 && std::getenv("MUSTER_TEST_SEED") == nullptr;
   if (all && !testing::Test::HasFailure()) EXPECT_GE(count, least) << what;
@@ -127,17 +126,17 @@ TEST(Cluster, KeepsItsGuaranteesUnderRandomFaults) {
     if (cluster.first().cleared_up()) ++cleared_up;
     if (cluster.input_of(cluster.first()).read_count > 0) ++got_input;
   });
-  expect_at_least(cleared_up, 600, "launches that were held against G1 as they ended");
-  expect_at_least(got_input, 200, "jobs of which a rank read input");
+  expect_at_least(cleared_up, 600, "launches that were checked against G1 at their end");
+  expect_at_least(got_input, 200, "jobs in which a rank read input");
   for (std::size_t kind = 0; kind < kFaultKindCount; ++kind) {
-    // No node has had an agent before for a stranger to name, as a rule.
+    // Usually no node has an earlier agent whose name a stranger could use.
     const auto fault = static_cast<FaultKind>(kind);
     if (!traits_of(fault).ends_launch && fault != FaultKind::kStranger)
       expect_at_least(made.at(kind), 5, std::string(name_of(static_cast<FaultKind>(kind))) + " is not tried");
   }
 }
 
-// Ten virtual minutes each, with launches that follow each other.
+// Trainings of ten virtual minutes, with several launches.
 TEST(Cluster, KeepsItsGuaranteesInLongTrainings) {
   int read_all = 0, faults = 0;
   for_seeds(40, {409, 863, 1010, 1041, 1294, 1928, 747000782064, 529386952573, 789158321352, 863213852359},
@@ -149,7 +148,7 @@ TEST(Cluster, KeepsItsGuaranteesInLongTrainings) {
               if (cluster.input_of(cluster.first()).end_read) ++read_all;
             });
   expect_at_least(faults, 500, "faults");
-  expect_at_least(read_all, 5, "jobs of which a rank read the input to its end");
+  expect_at_least(read_all, 5, "jobs in which a rank read the input to its end");
 }
 
 TEST(Cluster, EndsWithNothingLeftWheneverTheUserInterrupts) {
@@ -237,7 +236,7 @@ TEST(Cluster, LetsNoMoreThanOneLaunchGoOnInACheckpointDirectory) {
   expect_at_least(fenced, 50, "launches whose directory another one took over");
 }
 
-// The first loss ends the attempt; the others come before another one's workers can have been started.
+// The first loss ends the attempt; the others follow before the next attempt can start workers.
 TEST(Cluster, UsesUpOneRestartForNodesThatAreLostTogether) {
   int later = 0;
   for_seeds(200, {}, [&](std::uint64_t seed) {
@@ -278,8 +277,8 @@ TEST(Cluster, SucceedsInTimeThoughWhatRanksLeaveCannotBeKilled) {
     Script script = short_script(seed);
     script.faults.clear();
     script.some_survive_sigkill = true;
-    script.blind = false;  // else some are named when the verdict stands
-    script.warm = false;   // a template has a minute
+    script.blind = false;  // otherwise the launcher names some leftovers after the verdict
+    script.warm = false;   // a template may take a minute
     Cluster cluster(script, seed, trace());
     const Outcome outcome = run(cluster);
     EXPECT_EQ(verdict_of(cluster).exit_code, 0);
@@ -291,7 +290,7 @@ TEST(Cluster, SucceedsInTimeThoughWhatRanksLeaveCannotBeKilled) {
   expect_at_least(survivor_count, 50, "processes that survived SIGKILL");
 }
 
-// An attempt that lost a node is not repeated beside what that node left, so that the job may end early.
+// The launcher does not repeat an attempt while the lost node has leftovers, so the job may end early.
 TEST(Cluster, EndsUnderRandomFaultsThoughWhatRanksLeaveCannotBeKilled) {
   for_seeds(400, {2009631, 100597852274753, 3390156258148409}, [](std::uint64_t seed) {
     Script script = short_script(seed);
@@ -327,7 +326,7 @@ TEST(Shrink, LeavesTheFaultsThatAreNeededForTheFailure) {
   EXPECT_EQ(smallest.node_count, 8);
 }
 
-#if !__has_feature(address_sanitizer)  // takes 25 s with it, and sees no more
+#if !__has_feature(address_sanitizer)  // takes 25 s with it, and finds nothing more
 TEST(Cluster, DoesTheSameForTheSameSeed) {
   std::array<std::string, 2> traces;
   for (std::string& trace : traces) run_seed(17, {}, [&](const std::string& line) { trace += line + "\n"; });

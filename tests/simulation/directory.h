@@ -1,8 +1,8 @@
-// The simulated checkpoint directory that all launches of a training share: who has begun which attempt, what
-// each has committed, who is fenced.
+// The simulated checkpoint directory that all launches of a training share: the attempts, their launches and
+// commits, and which attempts are fenced.
 //
-// Follows docs/checkpoint_layout.md without files: a number is taken once, taking one fences all older
-// attempts, a fenced attempt commits nothing. One thread.
+// Follows docs/checkpoint_layout.md without files: each number is taken once, taking a number fences all
+// older attempts, and a fenced attempt commits nothing. One thread.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class Directory {
   const Begun& begin(int launch);
   const Begun* newest() const { return begun_.empty() ? nullptr : &begun_.back(); }
   bool is_fenced(Attempt attempt) const { return newest() != nullptr && newest()->attempt > attempt; }
-  // False if it is fenced.
+  // False if the attempt is fenced.
   bool commit(Attempt attempt, std::uint64_t step);
   std::optional<std::uint64_t> newest_commit_of(Attempt attempt) const;
   // The step that the next attempt would resume from.
@@ -36,7 +36,7 @@ class Directory {
 
  private:
   std::vector<Begun> begun_;
-  std::map<Attempt, std::uint64_t> committed_;  // the newest of each
+  std::map<Attempt, std::uint64_t> committed_;  // the newest commit of each attempt
   int commit_count_ = 0;
 };
 

@@ -8,23 +8,23 @@ namespace muster::simulation {
 
 namespace {
 
-// A lost node's peers may fail, and be heard, so long before it is missed.
+// A lost node's peers may fail and report this long before the launcher misses the node.
 constexpr Duration kAtOnce = std::chrono::milliseconds(150);
 
 constexpr Duration kOnItsWay = std::chrono::milliseconds(500);
 constexpr Duration kLongestBlindness = std::chrono::seconds(8);
 
-// Its effects are over, and have been judged, when the attempt is.
+// The fault's effects end, and are judged, with the attempt.
 bool ends_with_attempt(const FaultTraits& traits) {
   return traits.of_worker || traits.refusal;
 }
 
-// Of the job, where this is blamed; docs/reference/formats.md has the table.
+// The job's exit code if this is the culprit; docs/reference/formats.md has the table.
 std::vector<int> exit_codes_of(const GroundTruth::Happened& what) {
   const FaultTraits traits = traits_of(what.kind);
   if (traits.of_agent) return {launcher::kExitNodesMissing};
   if (traits.stall) return {launcher::kExitTimeOut};
-  // A node that refuses a restart is given up.
+  // The launcher gives up a node that refuses a restart.
   if (traits.refusal) return {what.exit_code, launcher::kExitNodesMissing};
   if (what.kind == FaultKind::kWorkerLeavesEarly) return {1};
   if (what.kind == FaultKind::kOutOfMemory) return {launcher::kExitOutOfMemory};
@@ -36,14 +36,14 @@ std::vector<int> exit_codes_of(const GroundTruth::Happened& what) {
 void GroundTruth::happened(const Happened& what) {
   kinds_.insert(what.kind);
   const FaultTraits traits = traits_of(what.kind);
-  // An agent waits for a worker that the kernel holds, and may be given up with it.
+  // An agent waits for a worker that is stuck in the kernel, and the launcher may give up both.
   if (!traits.of_worker || what.kind == FaultKind::kWorkerUnkillable) touched_.insert(what.node);
   if (traits.harmless || traits.ends_launch) return;
   ++cause_count_;
   open_.push_back({.what = what, .culprit = {what.rank, what.node, exit_codes_of(what)}});
 }
 
-// A silence that has healed, and that nobody has noticed for long after it, will not be.
+// The launcher will not notice a silence that healed long ago.
 void GroundTruth::forget_healed(TimePoint now) {
   std::erase_if(open_, [now](const Open& each) {
     return traits_of(each.what.kind).silent && !each.noticed && each.what.length > Duration::zero() &&
@@ -60,49 +60,49 @@ void GroundTruth::noticed(NodeId node, bool missed, TimePoint now) {
   }
 }
 
-// As far as the launcher can know.
+// The time as the launcher can know it.
 bool GroundTruth::may_precede(const Happened& what, const Happened& first) const {
   const FaultTraits traits = traits_of(what.kind);
-  // A hang may be seen before a silence that began earlier.
+  // The launcher may see a hang before a silence that began earlier.
   const bool hang_after_silence = traits.stall && traits_of(first.kind).silent;
   Duration uncertain = traits.silent || hang_after_silence ? silence_limit_ : kAtOnce;
-  // Who leaves with 0 is known only by those who miss it, and they might miss a node as well.
+  // Only its peers notice a rank that leaves with 0, and the same signs may mean a lost node.
   if (first.kind == FaultKind::kWorkerLeavesEarly && !traits.of_worker) uncertain += launcher::kPeerWindow;
-  // A connection that is closed is waited with for a moment, for the end of its agent.
+  // After a connection closes, the launcher waits a moment for the agent's end.
   if (traits.stall && !traits_of(first.kind).of_worker) uncertain += launcher::Fleet::kHalfGoneLimit;
-  // What was on its way when an agent fell silent is heard after that.
+  // Messages that were in flight when an agent fell silent arrive later.
   if (traits_of(first.kind).silent) uncertain += kOnItsWay;
-  // An agent that cannot hear may be heard.
+  // An agent that receives nothing may still send.
   if (first.kind == FaultKind::kLinkIsCutOneWay) uncertain += first.length + silence_limit_;
   const bool unseen = what.at < blind_until_ && blind_until_ < first.at + kLongestBlindness;
   return what.at < first.at + uncertain || unseen;
 }
 
-// Of two faults at once, and where a peer falls silent soon after another fault, the launcher cannot know
-// which came first. What forbids a restart outweighs what calls for one.
+// For two faults at the same time, or a silence soon after another fault, the launcher cannot know which was
+// first. A fault that forbids a restart wins.
 std::vector<Culprit> GroundTruth::culprits_of_attempt(Attempt attempt, const std::set<NodeId>& members,
                                                       TimePoint now) {
-  // Nobody minds who refuses an attempt that has ended.
+  // A refusal of an attempt that has ended has no effect.
   std::erase_if(open_,
                 [attempt](const Open& each) { return each.what.attempt && *each.what.attempt < attempt; });
   forget_healed(now);
-  // Nobody minds what happens to a spare.
+  // A fault of a spare has no effect on the attempt.
   std::vector<Open> those;
   for (const Open& each : open_) {
     if (members.empty() || members.contains(*each.culprit.node)) those.push_back(each);
   }
   std::vector<Culprit> culprits;
-  const Happened* told = nullptr;  // the first that the launcher must have heard of
+  const Happened* told = nullptr;  // the first fault that the launcher must know
   const bool any_silent =
       std::ranges::any_of(those, [](const Open& each) { return traits_of(each.what.kind).silent; });
   const auto stall_count =
       std::ranges::count_if(those, [](const Open& each) { return traits_of(each.what.kind).stall; });
   for (const Open& each : those) {
     const FaultTraits traits = traits_of(each.what.kind);
-    // One whose own node is silent is not heard, and among the others, or of two, nobody stands out.
+    // A straggler on a silent node cannot report, and among the other ranks, or between two, none stands out.
     if (traits.stall && (any_silent || stall_count > 1)) culprits.emplace_back();
     if (told == nullptr || may_precede(each.what, *told) || traits.refusal) culprits.push_back(each.culprit);
-    // A hang is seen some time after it began, and another fault may come before that.
+    // The launcher sees a hang some time after it began; another fault may come first.
     const bool tells = each.what.decisive && (each.noticed || !traits.silent) && !traits.stall;
     if (told == nullptr && tells) told = &each.what;
   }

@@ -1,7 +1,7 @@
-// What really happened to a simulated job, and who may rightly be blamed for the end of an attempt.
+// Knows what really happened to a simulated job, and which ranks or nodes a verdict may blame.
 //
-// Kept apart from what the launcher is told. A fault is open until a verdict could deal with it. Times are
-// virtual. One of each launch; one thread.
+// The launcher never sees this. A fault is open until a verdict could deal with it. Times are virtual. One
+// object for each launch; one thread.
 #pragma once
 
 #include <optional>
@@ -20,27 +20,28 @@ class GroundTruth {
     FaultKind kind{};
     NodeId node;
     std::optional<Rank> rank{};
-    std::optional<Attempt> attempt{};  // that a refusal refuses
-    bool decisive = true;              // the attempt cannot go on; else it may be that nobody minds
+    std::optional<Attempt> attempt{};  // for a refusal: the refused attempt
+    bool decisive = true;              // the attempt cannot go on; if false, the fault may have no effect
     TimePoint at{};                    // when the launcher could see it
-    Duration length{};                 // of a silence that heals
-    int exit_code = 0;  // of a worker or a refusal; 128 and the signal where one ended the worker
+    Duration length{};                 // of a temporary silence
+    int exit_code = 0;                 // of a worker or a refusal; 128 plus the signal that ended the worker
   };
   void happened(const Happened& what);
-  // The launcher stands still until then, and hears of everything at once.
+  // The launcher is stopped until then, and then learns everything at once.
   void is_blind_until(TimePoint time) { blind_until_ = time; }
   TimePoint sees_since() const { return blind_until_; }
-  // The launcher knows that the node's agent is gone. Not `missed`: it comes back before anybody needs it.
+  // The launcher knows that the node's agent is gone. `missed` is false if the agent comes back before the
+  // job needs it.
   void noticed(NodeId node, bool missed, TimePoint now);
-  // An attempt has ended, other than by the user: who may be blamed. Several if nobody could know who was
-  // first, none if nothing happened. `members`: the nodes that took part; empty: nobody did yet, and all
-  // could be to blame.
+  // An attempt has ended, not by the user: the culprits that a verdict may name. Several if nothing shows
+  // which was first; none if nothing happened. `members`: the nodes of the attempt; empty: none took part
+  // yet, so any node may be the culprit.
   std::vector<Culprit> culprits_of_attempt(Attempt attempt, const std::set<NodeId>& members, TimePoint now);
-  // The node gets a new agent, to which nothing has happened yet.
+  // The node gets a new agent, without faults yet.
   void started_anew(NodeId node) { touched_.erase(node); }
-  // Whether anything at all happened to this node's agent.
+  // Whether any fault hit this node's agent.
   bool touched(NodeId node) const { return touched_.contains(node); }
-  // Whether it happened since the last attempt was judged.
+  // Whether a fault of this kind happened since the last verdict.
   bool any(FaultKind kind) const { return kinds_.contains(kind); }
   void judged() { kinds_.clear(); }
   int cause_count() const { return cause_count_; }  // of restarts
@@ -56,7 +57,7 @@ class GroundTruth {
 
   Duration silence_limit_;
   std::vector<Open> open_;
-  std::set<FaultKind> kinds_;  // of the attempt at hand
+  std::set<FaultKind> kinds_;  // of the current attempt
   std::set<NodeId> touched_;
   int cause_count_ = 0;
   TimePoint blind_until_{};

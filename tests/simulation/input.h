@@ -1,8 +1,8 @@
-// The job's input, simulated: numbered records that the launcher reads, and the stdin of the rank that gets
+// The job's simulated input: numbered records that the launcher reads, and the stdin of the rank that gets
 // them.
 //
-// A rank reads no record twice in one attempt and misses none, an attempt begins where the one before it has
-// not read, and the end comes behind the last record: that is held here. One thread.
+// Checks that a rank reads each record once in an attempt, that an attempt continues after the last record
+// read, and that the end comes after the last record. One thread.
 #pragma once
 
 #include <cstdint>
@@ -26,18 +26,18 @@ class SimulatedInput final : public launcher::Input {
   std::uint64_t next_ = 0;  // record
 };
 
-// Of one worker: a pipe, and what waits before it.
+// One worker's stdin: a pipe, and the bytes that wait in front of it.
 class SimulatedStdin {
  public:
   SimulatedStdin(World& world, int launch, std::int32_t pid) : world_(world), launch_(launch), pid_(pid) {}
 
   std::int32_t pid() const { return pid_; }
   void give(const wire::Input& input);
-  // The worker reads some of what is in the pipe, or its end.
+  // The worker reads some bytes from the pipe, or its end.
   void read();
-  // A read would not wait.
+  // A read would not block.
   bool readable() const { return !pipe_.empty() || (ended_ && !end_read_); }
-  // What is to be told, if anything is new.
+  // The message for the launcher, if there is news.
   std::optional<wire::InputTaken> news();
 
  private:

@@ -1,8 +1,7 @@
-// What must hold of every simulated job, whatever is done to it: the guarantees G1, G2, G6, G7 and G8 of
-// docs/architecture.md, each with its sentence.
+// Checks every simulated job against the guarantees G1, G2, G6, G7 and G8 of docs/architecture.md.
 //
-// Each function is given what was observed and what really happened; what is broken is kept as a finding. No
-// GoogleTest: the program `simulate` and the tests look at the findings. One thread.
+// Each function compares an observation with what really happened, and keeps a violation as a finding.
+// Without GoogleTest: the program `simulate` and the tests read the findings. One thread.
 #pragma once
 
 #include <functional>
@@ -17,12 +16,11 @@
 
 namespace muster::simulation {
 
-// Who ended an attempt: a rank, or a node whose agent is gone; or nobody that could be named.
+// The culprit of an attempt: a rank, or a node whose agent is gone; or none.
 struct Culprit {
   std::optional<Rank> rank{};
   std::optional<NodeId> node{};
-  std::vector<int>
-      exit_codes{};  // with one of these the job ends if it is this one's fault; empty: not known
+  std::vector<int> exit_codes{};  // the possible exit codes of the job if this is the culprit; empty: unknown
   bool is_blamed_by(const launcher::Verdict& verdict) const;
 };
 std::string text_of(const Culprit& culprit);
@@ -45,7 +43,7 @@ class Invariants {
   void attempts_do_not_overlap(NodeId node, Attempt attempt, int earlier_process_count);
   // G2: no number of an attempt is used twice in one checkpoint directory, by any launch.
   void attempt_is_new(Attempt attempt, std::optional<Attempt> newest);
-  // G2: the ranks of an attempt are 0 to N-1, each of one node that is there once, and there are as many as
+  // G2: the ranks of an attempt are 0 to N-1, no node is listed twice, and no node has more ranks than
   // allowed.
   struct Membership {
     struct Member {
@@ -59,28 +57,28 @@ class Invariants {
     int max_nodes = 0;
   };
   void ranks_are_whole(const Membership& membership);
-  // G2: what an older attempt has to say of its end or its beginning moves no newer one: a rank is started
-  // once in an attempt.
+  // G2: messages about an older attempt's start or end do not affect a newer one: each rank starts once in an
+  // attempt.
   void rank_starts_once(Attempt attempt, Rank rank, bool again);
-  // G6: who is blamed is one of those who may have been first, never a victim; and the exit code tells of
-  // what happened to that one.
+  // G6: the verdict names one of the possible culprits, never a victim; and the exit code matches that
+  // culprit's fault.
   void blames_one_of(const launcher::Verdict& verdict, std::span<const Culprit> possible);
-  // G6: a class that speaks of special evidence needs a fault that leaves it.
+  // G6: a class that needs special evidence needs a fault that leaves this evidence.
   void class_is_true(const launcher::Verdict& verdict, bool happened);
-  // G6: nobody to whom nothing has happened is given up.
+  // G6: the launcher kills no agent without a fault.
   void only_the_touched_are_killed(NodeId node, bool touched);
-  // G7: when faults stop, the job makes a step, or ends, within the limit.
+  // G7: after the last fault the job makes a step or ends, within the limit.
   void makes_progress(Duration since, Duration limit);
-  // G7: a job is tried again only for a reason, and not beyond what is allowed.
+  // G7: the launcher restarts a job only for a reason, and no more often than allowed.
   void restarts_are_called_for(int restart_count, int cause_count, int allowed);
-  // G7: it is not given up while it could be tried again.
+  // G7: the launcher does not give a job up while restarts are left.
   void gives_up_for_a_reason(const launcher::Verdict& verdict, int restart_count, int allowed);
   // G8: success is reported only if every rank of the last attempt exited 0.
   void success_is_earned(const launcher::Verdict& verdict, int world_size, int succeeded_count);
-  // G8: the exit code says who wanted the end, and 75 that all that was done is saved.
+  // G8: the exit code says who ended the job; 75 means that all its work is saved.
   void end_was_wanted(const launcher::Verdict& verdict, bool wanted, bool code_fits);
   void preemption_is_saved(const launcher::Verdict& verdict, bool saved);
-  // Anything else that must not happen; `what` is the sentence.
+  // Any other invariant; `what` names it in a sentence.
   void holds(bool condition, const std::string& what);
 
   const std::vector<Finding>& findings() const { return findings_; }

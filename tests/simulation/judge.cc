@@ -22,7 +22,7 @@ void Judge::look(const launcher::Job& job, const Known& known) {
   check_members(job);
 }
 
-// Those that take part in the attempt at hand; none while there is none.
+// The members of the current attempt; none without an attempt.
 std::set<NodeId> Judge::members_now(const launcher::Job& job) {
   std::set<NodeId> members;
   if (job.phase() != Phase::kStopping) gathered_ = job.phase() != Phase::kGathering;
@@ -51,7 +51,7 @@ void Judge::check_members(const launcher::Job& job) {
 void Judge::judge(const launcher::Job& job, const Known& known) {
   const Verdict& verdict = job.verdict();
   std::vector<Culprit> culprits = truth().culprits_of_attempt(attempt_, members_, world_.timeline.now());
-  // A restart that is stopped or refused before it runs is told together with what it was to repeat.
+  // The verdict of a restart that is stopped or refused before it runs includes the reason for the restart.
   if (!verdict.restart_may_help() && repeated_) culprits.push_back(blamed_by(*repeated_));
   if (known.ranks != nullptr && known.ranks->saved_on_notice()) saved_on_notice_ = true;
   switch (verdict.kind) {
@@ -100,11 +100,10 @@ void Judge::judge_failure(const Verdict& verdict, const Known& known, std::vecto
   } else if (verdict.kind == Verdict::Kind::kOutOfMemory) {
     must.class_is_true(verdict, happened({FaultKind::kOutOfMemory}));
   } else if (verdict.kind == Verdict::Kind::kHang) {
-    // Ranks that are fenced go no further. If the datagram in which rank 0 says so is lost, a hang is all
-    // that shows. If other datagrams are lost as well, ranks seem to be behind whose last steps were not
-    // heard of.
+    // Fenced ranks stop. If rank 0's datagram about it is lost, only a hang shows. If other datagrams are
+    // lost too, ranks whose last steps are unknown seem to be behind.
     if (known.ranks_fenced()) culprits.emplace_back();
-    // One that has lost its GPU is named in the text, and blamed if the others' stacks have come in time.
+    // The text names a rank that lost its GPU; the verdict blames it if the others' stacks arrived in time.
     if (happened({FaultKind::kGpuFails})) culprits.emplace_back();
     if (known.ranks_fenced() && verdict.node && world_.any_datagram_lost_since(known.ranks->began()))
       culprits.push_back(blamed_by(verdict));
@@ -116,11 +115,11 @@ void Judge::judge_failure(const Verdict& verdict, const Known& known, std::vecto
   } else if (verdict.kind == Verdict::Kind::kDiskFull) {
     must.class_is_true(verdict, false);
   }
-  // Of the end of agents whose launcher slept it is itself to blame, which no verdict can name.
+  // If agents left because their launcher was stopped, the launcher is the cause, which no verdict can name.
   if (!known.slept) must.blames_one_of(verdict, culprits);
 }
 
-// Where the rank that is to get it takes part, for longer than a link that clogs holds it up, and the
+// Only if the rank that gets the input has taken part for longer than a clogged link delays it, and the
 // launcher has been awake for as long.
 bool Judge::may_expect_input(const Known& known) const {
   constexpr Duration kInputIsLate = std::chrono::seconds(5);
@@ -137,8 +136,8 @@ void Judge::judge_end(const launcher::Job& job, const Known& known) {
     must.holds(world_.input[launch_].read_count > 0,
                "a rank reads some of the input before the job succeeds");
   const auto wished = known.wishes.restarts_before;
-  // A launcher that slept hears of the end of each of its agents, one after the other: its sleep is one
-  // cause. Ranks that are fenced hang if rank 0's word of it is lost.
+  // A launcher that was stopped sees the ends of its agents one after the other: its stop is one cause.
+  // Fenced ranks hang if rank 0's report of it is lost.
   const int cause_count =
       truth().cause_count() + known.denial_count + (known.slept ? 1 : 0) + (known.ranks_fenced() ? 1 : 0);
   must.restarts_are_called_for(job.restart_count(), cause_count, wished.value_or(world_.script.max_restarts));

@@ -1,7 +1,7 @@
-// Holds what a launch decides against the truth: who takes part, who is blamed, which exit code, how often it
-// is tried again.
+// Compares the decisions of a launch with the truth: the members, the culprit, the exit code, the number of
+// restarts.
 //
-// Looks at the job after everything that the launcher did; the launch tells what else is known. One thread.
+// Looks at the job after each step of the launcher; the launch supplies other facts. One thread.
 #pragma once
 
 #include <optional>
@@ -14,30 +14,30 @@
 
 namespace muster::simulation {
 
-// What the user of a launch wants.
+// The wishes of a launch's user.
 struct Wishes {
   int interrupt_count = 0;
   bool noticed = false;
   bool cancelled = false;
-  std::optional<int> restarts_before{};  // when the first of them came
+  std::optional<int> restarts_before{};  // restarts when the first wish came
 };
 
 class Judge {
  public:
-  // What the launch knows beside the job.
+  // Facts from the launch, not from the job.
   struct Known {
     const Wishes& wishes;
-    const Training* ranks = nullptr;  // of the attempt at hand
-    bool fenced = false;              // by the directory
-    int denial_count = 0;             // because of the disk
-    bool may_give_up = false;         // something cannot be killed
-    bool slept = false;               // the launcher, so long that its agents left
+    const Training* ranks = nullptr;  // of the current attempt
+    bool fenced = false;              // by a newer attempt in the directory
+    int denial_count = 0;             // attempts that the disk denied
+    bool may_give_up = false;         // a process cannot be killed
+    bool slept = false;               // the launcher was stopped for so long that its agents left
     bool ranks_fenced() const { return ranks != nullptr && ranks->fenced(); }
   };
   Judge(World& world, int launch) : world_(world), launch_(launch) {}
 
   void look(const launcher::Job& job, const Known& known);
-  // Of a fault of this node: whether the attempt at hand is bound to fail by it.
+  // Whether the current attempt must fail because of this node's fault.
   bool is_decisive(const launcher::Job& job, NodeId node) const;
 
  private:
@@ -52,13 +52,13 @@ class Judge {
 
   World& world_;
   int launch_;
-  // As last seen.
+  // The state at the last look.
   bool gathered_ = false;
   std::set<NodeId> members_;
   struct Ends {
     int repeat_count = 0;
     bool leaves = false;
-    // Of the verdict: an attempt may end by a loss that belongs to the restart before.
+    // Restarts at the verdict: a loss that ends an attempt may belong to the restart before.
     std::optional<NodeId> node{};
     std::optional<TimePoint> at{};
     bool operator==(const Ends&) const = default;

@@ -11,12 +11,12 @@ using launcher::Phase;
 
 namespace {
 
-// A step may take so long, and then the rank hangs.
+// The limit for a step; a rank that takes longer hangs.
 Duration hang_limit(const Script& script) {
   return std::max<Duration>(4 * script.step, 3s);
 }
 
-// Of a node, in bytes: a few lines.
+// The output window of a node, in bytes: a few lines.
 constexpr std::size_t kOutputWindow = 30;
 
 struct End {
@@ -24,7 +24,7 @@ struct End {
   int signal = 0;
 };
 
-// Of the worker that dies.
+// Faults of the worker that dies.
 End end_by(const Fault& fault) {
   constexpr int kFailed = 3;
   if (fault.choice % 2 == 0) return {.exit_code = kFailed};
@@ -133,13 +133,13 @@ void Launch::show(const launcher::Decision& decision, Duration) {
         fmt::format("{}: attempt {}: {}{}: {}", name(), record->attempt, record->event, where, record->text));
   }
   if (record->event == "node_lost") truth().noticed(*record->node, !job().backs_off(), world_.timeline.now());
-  judge_now();  // several attempts may end before the launcher comes to rest
+  judge_now();  // several attempts may end in one call of the launcher
   if (record->event == "worker_unkillable") unkillable_ = true;
   if (record->event == "leftover_unkillable") ++survivor_count_;
   if (record->event == "restart") world_.disturbed(world_.timeline.now() + record->wait);
 }
 
-// A terminal that is slow at times.
+// The terminal is slow at times.
 void Launch::show_output(NodeId node, const wire::Output& output, launcher::Taken taken) {
   const std::size_t bytes = output.text.view().size();
   auto& untaken = untaken_[node];
@@ -176,7 +176,7 @@ void Launch::observe() {
 }
 
 void Launch::finish() {
-  constexpr Duration kClearUp = 500ms;  // of guardians
+  constexpr Duration kClearUp = 500ms;  // for guardians
   finished_ = true;
   world_.say(fmt::format("{}: ends with {}: {}", name(), job().verdict().exit_code, job().verdict().cause));
   const auto look = [this] {
@@ -206,7 +206,7 @@ void Launch::happened(GroundTruth::Happened what) {
 bool Launch::hit_worker(const Fault& fault) {
   Training* ranks = training();
   const TimePoint now = world_.timeline.now();
-  // An agent that is stopped tells late what it saw: nobody could know who was first.
+  // A stopped agent reports late, so the launcher could not know which failure was first.
   if (ranks == nullptr || job().phase() != Phase::kRunning || now < agents_.paused_until()) return false;
   for (std::size_t i = 0; i < world_.machines.size(); ++i) {
     const auto index = (static_cast<std::size_t>(fault.node) + i) % world_.machines.size();
@@ -216,7 +216,7 @@ bool Launch::hit_worker(const Fault& fault) {
     auto workers = home.workers_of(options_.number, job().attempt());
     std::erase_if(workers, [](const SimulatedProcess* each) { return !each->gets_on(); });
     if (workers.empty()) continue;
-    // Whose steps have not been seen cannot be seen to stall, and a rank may seem to be behind, or to be slow
+    // Without reports of steps the launcher cannot see a stall, and a rank may seem to be behind, or slow
     // from then on.
     const bool seen =
         !world_.any_datagram_lost_since(ranks->began()) && ranks->steps_made() >= 2 && ranks->complete();
@@ -261,7 +261,7 @@ void Launch::hit(const Fault& fault, Machine& home, SimulatedProcess& worker, Tr
     case FaultKind::kWorkerStalls: world_.disturbed(now + stall_limit); return ranks.stall(rank);
     default: {
       const End end = end_by(fault);
-      // Its victims may be heard before it.
+      // Its victims may report before it.
       if (fault.choice % 4 < 2) agents_.delay(worker.owner.agent.node, 300ms);
       home.end(pid, end.exit_code, end.signal);
       return ranks.peers_fail(false);
@@ -312,7 +312,7 @@ void Launch::interrupt(int signal) {
       wishes_.noticed = true;
     }
     launcher_->interrupt(signal);
-    // Where the workers cannot save, it is passed on to them.
+    // If the workers cannot save, the launcher passes the signal on to them.
     if (signal != SIGUSR1) wish_came();
   });
 }

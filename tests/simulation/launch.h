@@ -1,7 +1,7 @@
 // One launch of the simulated job: the production launcher::Launcher over simulated machines, a simulated
-// checkpoint directory, and people who only look.
+// checkpoint directory, and a view that only records.
 //
-// Hits its ranks with faults, tells it what its user wants, and has a Judge look at it. One thread; lives as
+// Injects faults into its ranks, passes on the user's wishes, and lets a Judge check it. One thread; lives as
 // long as its World.
 #pragma once
 
@@ -23,9 +23,9 @@ class Launch final : public launcher::View {
   struct Options {
     int number = 1;
     bool take_over = false;
-    bool connects_late = false;  // agents call, as over TCP; else they inherit their connection
+    bool connects_late = false;  // agents connect, as over TCP; if false, they inherit their connection
   };
-  // `on_change`: something about it has, its phase, an agent, its end.
+  // Calls `on_change` when its phase or an agent changes, and at its end.
   Launch(World& world, const MachineClock& clock, const Options& options, std::function<void()> on_change);
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
@@ -38,39 +38,39 @@ class Launch final : public launcher::View {
   Program& program() { return *program_; }
   const launcher::Job& job() const { return launcher_->controller().job(); }
   bool listens_to(AgentId agent) const { return launcher_->controller().fleet().listens_to(agent); }
-  Training* training() const;  // of the attempt at hand
+  Training* training() const;  // of the current attempt
   GroundTruth& truth() { return *world_.truths.at(options_.number); }
   Agents& agents() { return agents_; }
   SimulatedLineage& lineage() { return lineage_; }
   void happened(GroundTruth::Happened what);
   void changed() { on_change_(); }
 
-  // The launcher has ended, by itself or not.
+  // The launcher has ended or was killed.
   bool over() const { return finished_ || !program_->alive(); }
   bool finished() const { return finished_; }
-  bool cleared_up() const { return cleared_up_; }  // by itself, before it ended
+  bool cleared_up() const { return cleared_up_; }  // the launcher cleared up before it ended
   bool runs() const { return !over() && program_->runs(); }
-  bool silent() const { return silent_; }  // it lives, and says nothing
-  bool woke() const { return woke_; }      // after it had fallen silent
-  // Nothing of it is left, but for what cannot be killed, and for a launcher that never wakes.
+  bool silent() const { return silent_; }  // the launcher lives, but is stopped
+  bool woke() const { return woke_; }      // the launcher went on after a stop
+  // Nothing of the launch is left, except processes that cannot be killed and a launcher that stays stopped.
   bool gone() const;
   int living_process_count() const;
   int living_agent_count() const { return agents_.living_count(); }
   const Wishes& wishes() const { return wishes_; }
-  int survivor_count() const { return survivor_count_; }  // that the launcher has told of
+  int survivor_count() const { return survivor_count_; }  // processes left, as the launcher reported them
 
-  // Faults; false where there is nothing that could be hit.
+  // Faults; false if there is nothing to hit.
   bool hit_worker(const Fault& fault);
   void pause(Duration length);
   void die();
   void fall_silent(std::optional<Duration> wake_after);
-  // Its user.
+  // The user's actions.
   void interrupt(int signal);
   void cancel(bool now);
   void pass_signal_on();
   void dump_stacks();
   void look_at_status();
-  bool add_host();  // false: it cannot be added now
+  bool add_host();  // false: the launcher refused the host
 
   void show(const launcher::Decision& decision, Duration age) override;
   void show_progress(std::string_view) override {}
@@ -86,7 +86,7 @@ class Launch final : public launcher::View {
   std::string logs_to_come() const override { return ""; }
 
  private:
-  launcher::Input* script_input();  // nullptr: no rank gets any
+  launcher::Input* script_input();  // nullptr: no rank gets input
   void hit(const Fault& fault, Machine& home, SimulatedProcess& worker, Training& ranks);
   void judge_now();
   void observe();
@@ -107,10 +107,10 @@ class Launch final : public launcher::View {
   bool wakes_ = false;
   bool woke_ = false;
   bool cleared_up_ = false;
-  bool unkillable_ = false;  // a worker, as it was told
+  bool unkillable_ = false;  // the launcher was told that a worker cannot be killed
   int survivor_count_ = 0;
   int added_count_ = 0;                                     // hosts
-  std::map<NodeId, std::shared_ptr<std::size_t>> untaken_;  // bytes that were shown and not taken yet
+  std::map<NodeId, std::shared_ptr<std::size_t>> untaken_;  // bytes shown, but not taken yet
   Wishes wishes_;
   launcher::Phase phase_ = launcher::Phase::kGathering;
 };

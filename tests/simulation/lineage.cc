@@ -8,7 +8,7 @@ namespace muster::simulation {
 using namespace std::chrono_literals;
 using launcher::AttemptDenied;
 
-// Answers come in the order of the questions.
+// Answers in the order of the requests.
 void SimulatedLineage::answer(std::function<void()> what) {
   const TimePoint now = world_.timeline.now();
   const bool late = late_until_ > now || answered_ > now;

@@ -1,4 +1,4 @@
-// One launch's view of the checkpoint directory: takes attempts' numbers in it and finds commits, at once or
+// One launch's access to the checkpoint directory: takes attempt numbers and finds commits, immediately or
 // late, or fails.
 //
 // Implements the launcher's seam to the lineage. Lives as long as its launch. One thread.
@@ -19,11 +19,11 @@ class SimulatedLineage final : public launcher::Lineage {
   SimulatedLineage(const SimulatedLineage&) = delete;
   SimulatedLineage& operator=(const SimulatedLineage&) = delete;
 
-  // Nothing is answered before.
+  // Answers nothing before this time.
   void be_late(TimePoint until) { late_until_ = until; }
-  // So many of the next attempts cannot begin.
+  // The number of next attempts that cannot begin.
   void fail(int count) { failures_ = count; }
-  // It has kept an attempt from beginning, because of another launch; because of the disk.
+  // Attempts that it denied because of another launch, and because of the disk.
   bool has_fenced() const { return has_fenced_; }
   int denial_count() const { return denial_count_; }
 

@@ -1,4 +1,4 @@
-// What a launcher may expect of its lineage, tried with both: the one in a checkpoint directory, and the
+// The contract of a lineage, for both implementations: the one in a checkpoint directory, and the
 // simulator's.
 #include <algorithm>
 #include <array>
@@ -30,17 +30,17 @@ using launcher::LookForCheckpoint;
 using launcher::Question;
 using By = AttemptDenied::By;
 
-// A checkpoint directory with the launch that is tried, and another one.
+// A checkpoint directory, the launch under test, and another launch.
 class Lineages {
  public:
   virtual ~Lineages() = default;
   virtual launcher::Lineage& own() = 0;
-  // The other launch takes the directory over, and lives on until it ends.
+  // The other launch takes the directory over and stays alive.
   virtual Attempt other_begins() = 0;
   virtual void other_ends() = 0;
   virtual void commit(Attempt attempt, std::uint64_t step) = 0;
   virtual void disk_fails() = 0;
-  // Until all answers have come.
+  // Runs until all answers have arrived.
   virtual void settle() = 0;
 };
 
@@ -52,7 +52,7 @@ class LocalLineages final : public Lineages {
   ~LocalLineages() override { other_ends(); }
 
   launcher::Lineage& own() override { return own_; }
-  // A process, since the kernel is asked whether it lives.
+  // A real process, since the lineage asks the kernel whether it lives.
   Attempt other_begins() override {
     std::array<int, 2> told{};
     std::array<int, 2> life{};
@@ -86,7 +86,7 @@ class LocalLineages final : public Lineages {
   }
   void disk_fails() override {
     std::filesystem::remove_all(path_);
-    ASSERT_TRUE(write_file_durably(path_, "this is no directory"));
+    ASSERT_TRUE(write_file_durably(path_, "not a directory"));
   }
   void settle() override {}
 
@@ -107,7 +107,7 @@ class LocalLineages final : public Lineages {
   std::string path_ = scratch_ / "checkpoints";
   launcher::LocalLineage own_{path_, "train"};
   pid_t pid_ = -1;
-  UniqueFd life_;  // its other end is the other launch's
+  UniqueFd life_;  // the other launch's process has the other end
 };
 
 class SimulatedLineages final : public Lineages {
@@ -166,7 +166,7 @@ class LineageContract : public testing::TestWithParam<Kind> {
     EXPECT_EQ(answer.begun ? answer.begun->question : answer.denied->question, question);
     return answer;
   }
-  // How an attempt is denied.
+  // Begins an attempt that must be denied.
   std::optional<By> denied(Attempt last, bool take_over) {
     const auto denied = begin(last, take_over).denied;
     if (denied) EXPECT_FALSE(denied->why.message().empty());
@@ -218,7 +218,7 @@ TEST_P(LineageContract, TheNewestCommitIsThatOfTheAttemptWhichIsAskedFor) {
   EXPECT_FALSE(newest_commit(Attempt(2)));
 }
 
-// Though it may take over: it is its own successor that has begun.
+// Even with `take_over`: its own successor has begun.
 TEST_P(LineageContract, ALaunchThatWasTakenOverFromBeginsNothingMore) {
   begin();
   EXPECT_EQ(lineages_->other_begins(), Attempt(2));

@@ -7,7 +7,7 @@ namespace muster::simulation {
 
 using namespace std::chrono_literals;
 
-// A pid names one process in all machines, as it does for a launcher that has them all on its own.
+// Pids are unique over all machines, since a launcher may have all agents on its own machine.
 Machine::Machine(Timeline& timeline, Chance& chance, const Script& script, int number)
     : timeline_(timeline),
       chance_(chance),

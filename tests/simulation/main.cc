@@ -1,11 +1,11 @@
-// Launcher and agents on virtual time, disturbed by faults of every kind that a seed draws, and held against
-// the guarantees of docs/architecture.md.
+// simulate: runs launcher and agents on virtual time, with faults drawn from a seed, and checks the
+// guarantees of docs/architecture.md.
 //
 //   simulate --seeds N [--first S] [--nodes 8] [--ranks 4] [--json]
 //   simulate --seed S [--nodes 8] [--ranks 4] [--trace] [--shrink] [--json]
 //
-// Ends with "N seeds, F failed, E events, K kinds of fault, T s"; exit code 1 if any failed, with the command
-// that repeats it; 2 for input that cannot be used.
+// The last line is "N seeds, F failed, E events, K kinds of fault, T s". Exit code 1 if any seed failed, with
+// the command that repeats it; 2 for bad input.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -70,10 +70,8 @@ void read_flags(int argc, char** argv, Flags& flags) {
   app.add_option("--first", flags.first, "The first of --seeds")->check(CLI::NonNegativeNumber)->needs(seeds);
   app.add_option("--nodes", flags.size.nodes, "Nodes of a job")->check(CLI::Range(1, 1000));
   app.add_option("--ranks", flags.size.ranks, "Ranks of a node")->check(CLI::Range(1, 64));
-  app.add_flag("--trace", flags.trace, "A line for each thing that happens, with its virtual time")
-      ->needs(seed);
-  app.add_flag("--shrink", flags.shrink, "Of a seed that fails, the fewest faults with which it does")
-      ->needs(seed);
+  app.add_flag("--trace", flags.trace, "Print a line for each event, with its virtual time")->needs(seed);
+  app.add_flag("--shrink", flags.shrink, "Shrink a seed that fails to the fewest faults")->needs(seed);
   app.add_flag("--json", flags.json, "The result as one JSON document");
   try {
     app.parse(argc, argv);

@@ -1,7 +1,7 @@
-// What serves an agent's simulated MPI ranks: at the beginning of each attempt it gathers what all nodes
-// bring, and looks that nothing is missing or twice.
+// The simulated MPI server of an agent: at the beginning of each attempt it gathers the parts of all nodes,
+// and checks that none is missing or doubled.
 //
-// No process takes part in it; a job goes on without the answer, as its simulated ranks do.
+// Without processes: the simulated ranks do not wait for the answer.
 #pragma once
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ class SimulatedMpi final : public agent::MpiHost {
   }
   void hear(const wire::MpiTold& told) override {
     CHECK(told.ok && told.number == number_, "answer {} to question {}", told.number, number_);
-    // Nodes have no order among the parts: a spare may have the first ranks.
+    // The parts are in no fixed order: a spare may have the first ranks.
     std::string parts(told.text.view());
     CHECK(parts.size() == wanted_.size(), "'{}' was gathered in place of '{}'", parts, wanted_);
     for (std::size_t at = 0; at < wanted_.size(); at = wanted_.find(';', at) + 1) {

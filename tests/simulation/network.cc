@@ -6,7 +6,7 @@ namespace muster::simulation {
 
 namespace {
 
-// What the kernel takes of a sender whose peer does not read.
+// The bytes that the kernel buffers if the peer does not read.
 constexpr std::size_t kSocketBufferBytes = std::size_t{200} << 10;
 
 }  // namespace
@@ -37,7 +37,7 @@ class Line::End final : public net::Channel, public std::enable_shared_from_this
     if (!std::exchange(closed_, true)) line_->send(side_, "");
   }
 
-  // Empty: the peer's end.
+  // Empty: the peer has closed.
   void arrived(std::string bytes) {
     received_.push_back(std::move(bytes));
     if (started_ && received_.size() == 1) hear_later();

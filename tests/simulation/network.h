@@ -1,9 +1,9 @@
-// A simulated connection: bytes between two programs, in order, late, in pieces of any size, until somebody
-// closes it or one direction is cut.
+// A simulated connection: carries bytes between two programs, in order, delayed, in pieces of any size, until
+// a side closes it or one direction is cut.
 //
-// Each end is a net::Channel; what arrives goes through wire::FrameReader as from a socket. As with TCP
-// nothing is lost, doubled or reordered: a direction that is cut keeps what was sent, for ever or until it
-// heals. Not a model of bandwidth.
+// Each end is a net::Channel; received bytes go through wire::FrameReader as from a socket. As with TCP,
+// nothing is lost, doubled or reordered: a direction that is cut keeps the bytes, for ever or until it heals.
+// Not a model of bandwidth.
 #pragma once
 
 #include <array>
@@ -27,28 +27,28 @@ class Line : public std::enable_shared_from_this<Line> {
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
 
-  // Side 0 or 1: the end that this program holds. Its program's death is to be told by close() or cut().
+  // Side 0 or 1: the end of this program. Call close() or cut() when the program dies.
   std::shared_ptr<net::Channel> open(int side, std::weak_ptr<Program> holder);
-  // What side `from` sends arrives no earlier than `until`, its end neither.
+  // Bytes of side `from`, and its close, arrive no earlier than `until`.
   void hold(int from, TimePoint until);
-  // When what side `from` sends now arrives, but for its delay.
+  // The arrival time, without the delay, of bytes that side `from` sends now.
   TimePoint clear_at(int from) const { return ways_[static_cast<std::size_t>(from)].held_until; }
-  // Nothing that side `from` sends ever arrives.
+  // Bytes of side `from` never arrive.
   void cut(int from);
-  // As the kernel does for a process that has ended.
+  // Closes the connection, as the kernel does for a process that has ended.
   void close(int side);
-  // Both sides are told that the other has closed it.
+  // Both sides see that the other has closed it.
   void reset();
-  // Bytes that no program sent, as if from that side.
+  // Delivers bytes that no program sent, as if from that side.
   void inject(int from, std::string bytes);
 
  private:
   class End;
-  struct Way {  // from one side to the other
+  struct Way {  // one direction
     TimePoint last_arrival;
     TimePoint held_until;
     bool cut = false;
-    bool waits = false;  // for held_until
+    bool waits = false;  // a delivery at held_until is scheduled
     std::size_t on_its_way_bytes = 0;
     std::deque<std::string> held;
   };

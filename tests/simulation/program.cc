@@ -13,7 +13,7 @@ TimePoint MachineClock::time_when(TimePoint local) const {
   const Duration ahead = local - local_;
   const auto real = static_cast<Duration::rep>(static_cast<double>(ahead.count()) / (1.0 + drift_));
   TimePoint time = since_ + Duration(real);
-  while (local_at(time) < local) time += Duration(1);  // what rounding took
+  while (local_at(time) < local) time += Duration(1);  // corrects rounding
   return time;
 }
 
@@ -23,8 +23,8 @@ void MachineClock::set_drift(double drift) {
   drift_ = drift;
 }
 
-// Most are set anew long before they ring, and to a later time: what is scheduled for the earlier one looks
-// again then.
+// Most alarms are set again long before they ring, to a later time. So the event scheduled for the earlier
+// time only looks again.
 class Program::AlarmClock final : public net::Alarm {
  public:
   AlarmClock(std::weak_ptr<Program> program, std::function<void()> ring)
@@ -44,7 +44,7 @@ class Program::AlarmClock final : public net::Alarm {
     std::weak_ptr<Program> program;
     std::function<void()> ring;
     std::optional<TimePoint> due;        // by the machine's clock
-    std::optional<TimePoint> scheduled;  // the earliest that is
+    std::optional<TimePoint> scheduled;  // the earliest scheduled event
   };
 
   static void look_at(const std::shared_ptr<State>& state, TimePoint local) {
@@ -65,7 +65,7 @@ class Program::AlarmClock final : public net::Alarm {
     });
   }
 
-  // It may have been set again while the program did not run.
+  // The alarm may have been set again while the program was stopped.
   static void ring(const std::weak_ptr<State>& weak) {
     const auto state = weak.lock();
     if (!state || !state->due) return;
@@ -94,7 +94,7 @@ void Program::enter(Timeline::What what, Waiting& waiting) {
   work();
 }
 
-// What is brought about meanwhile comes after it, as in an event loop.
+// Events caused meanwhile run after it, as in an event loop.
 void Program::work() {
   if (std::exchange(works_, true)) return;
   const auto self = shared_from_this();
@@ -109,7 +109,7 @@ void Program::work() {
   works_ = false;
 }
 
-// Whether a timer or what came in is seen first after a pause is for chance to say.
+// After a pause, chance decides whether timers or received bytes come first.
 void Program::resume() {
   if (dead_ || !std::exchange(stopped_, false)) return;
   rings_first_ = chance_.one_in(2);

@@ -1,8 +1,8 @@
-// A simulated process of Muster's own, a launcher or an agent: its one thread, and its view of time.
+// A simulated launcher or agent process: its one thread, and its view of time.
 //
-// What happens to it happens when it runs: while it is stopped (SIGSTOP) everything waits, once it is dead
-// nothing happens any more. Its clock is its machine's, which neither begins at zero nor runs like others'.
-// Held by shared pointers; those who would do something in it later hold weak ones.
+// Events take effect while it runs: while it is stopped (SIGSTOP) they wait, and once it is dead they are
+// dropped. It has its machine's clock, which neither begins at zero nor runs like other clocks. Held by
+// shared pointers; scheduled calls hold weak ones.
 #pragma once
 
 #include <deque>
@@ -16,21 +16,21 @@
 
 namespace muster::simulation {
 
-// Of one machine: what its monotonic clock shows.
+// One machine's monotonic clock.
 class MachineClock {
  public:
   MachineClock(const Timeline& timeline, Duration offset, double drift)
       : timeline_(timeline), local_(timeline.now() + offset), since_(timeline.now()), drift_(drift) {}
   TimePoint now() const { return local_at(timeline_.now()); }
   TimePoint local_at(TimePoint time) const;
-  // When it will show this.
+  // The simulation's time at which the clock will show `local`.
   TimePoint time_when(TimePoint local) const;
-  // From now on it gains so many seconds a second.
+  // From now on the clock gains this many seconds per second.
   void set_drift(double drift);
 
  private:
   const Timeline& timeline_;
-  TimePoint local_;  // what it showed at `since_`
+  TimePoint local_;  // the clock's time at `since_`
   TimePoint since_;
   double drift_;
 };
@@ -45,11 +45,11 @@ class Program : public net::Time, public std::enable_shared_from_this<Program> {
   TimePoint now() const override { return clock_.now(); }
   std::unique_ptr<net::Alarm> make_alarm(std::function<void()> ring) override;
 
-  // In its thread: now, or when it goes on.
+  // Runs this in its thread: now, or when the program goes on.
   void run(Timeline::What what) { enter(std::move(what), inputs_); }
   // The same after a delay.
   void run_after(Duration delay, Timeline::What what);
-  // Called after everything that it did.
+  // Called after each action of the program.
   void set_observer(std::function<void()> observer) { observer_ = std::move(observer); }
 
   void stop() { stopped_ = true; }
@@ -74,7 +74,7 @@ class Program : public net::Time, public std::enable_shared_from_this<Program> {
   bool works_ = false;
   bool rings_first_ = false;
   Waiting inputs_;
-  Waiting rings_;  // of its alarms
+  Waiting rings_;  // of alarms that ring
 };
 
 }  // namespace muster::simulation

@@ -22,7 +22,7 @@ namespace muster::simulation {
 
 namespace {
 
-// What the processes share: which seed is next, and which each of them is at.
+// Shared by the processes: the next seed, and the current seed of each process.
 struct Shared {
   static constexpr std::size_t kMostProcesses = 256;
   std::atomic<std::uint64_t> next{0};
@@ -41,7 +41,7 @@ int processor_count() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-// In a new process: who gives up waiting for a simulation kills the process that he started, and no other.
+// In a new process: if the parent dies, for example by a test's timeout, the kernel kills this one too.
 void end_with(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
@@ -153,7 +153,7 @@ class Children {
   std::vector<Child> children_;
 };
 
-// In a process of its own, since it may end it.
+// Runs the seed in a process of its own, since the seed may end it.
 bool fails(const Script& script, std::uint64_t seed) {
   const pid_t parent = getpid();
   const pid_t pid = fork();
@@ -192,7 +192,7 @@ void run_seeds(std::uint64_t first, std::uint64_t count, const Size& size,
 }
 
 Script shrink(Script smallest, const std::function<bool(const Script&)>& fails) {
-  // From the last on: what came before a failure is what may have led to it.
+  // Begins with the last fault: the earlier ones may have led to the failure.
   for (bool dropped = true; dropped;) {
     dropped = false;
     for (std::size_t i = smallest.faults.size(); i-- > 0;) {

@@ -107,7 +107,7 @@ FaultKind any_kind(Chance& chance, const Script& script) {
   }
 }
 
-// While the job recovers from the one before.
+// While the job recovers from the previous fault.
 Fault second_fault(Chance& chance, const Script& script) {
   Fault fault = fault_of(any_kind(chance, script), chance, script.node_count + script.spare_nodes);
   constexpr Phase kPhases[] = {Phase::kGathering, Phase::kBeginning, Phase::kPreparing, Phase::kRunning,
@@ -121,7 +121,7 @@ Fault second_fault(Chance& chance, const Script& script) {
   return fault;
 }
 
-// By the seed's number and not by chance, so that what is drawn stays as it is.
+// By the seed's number, not by chance, so that the draws stay the same.
 void choose_by_number(std::uint64_t seed, Script& script) {
   script.input = seed % 4 == 1;
   script.output = seed % 6 == 1;
@@ -185,7 +185,7 @@ Script long_script(std::uint64_t seed, int node_count, int workers_per_node) {
     script.added_nodes = 2;
   }
   const int agent_count = node_count + script.spare_nodes;
-  // Ten come true at least: an armed one may find nobody to strike.
+  // At least ten must happen: an armed fault may find nothing to hit.
   for (int count = 11 + chance.below(4); count > 0; --count) {
     Fault fault = fault_of(any_kind(chance, script), chance, agent_count);
     fault.gap = chance.between(12s, 55s);
@@ -211,9 +211,9 @@ Script short_script(std::uint64_t seed) {
   const int agent_count = script.node_count + script.spare_nodes;
   for (int count = chance.below(5); count > 0; --count) {
     Fault fault = fault_of(any_kind(chance, script), chance, agent_count);
-    // Half of the failures are of workers, as in life.
+    // Half of the faults are faults of workers, as in practice.
     if (chance.one_in(2)) fault = fault_of(static_cast<FaultKind>(chance.below(5)), chance, agent_count);
-    // The ends of launchers have tests of their own.
+    // Launchers that end have tests of their own.
     if (traits_of(fault.kind).ends_launch) continue;
     constexpr Phase kPhases[] = {Phase::kGathering, Phase::kPreparing, Phase::kRunning,
                                  Phase::kRunning,   Phase::kRunning,   Phase::kLeaving};

@@ -1,8 +1,8 @@
-// What is done to a simulated job: its size, its habits, and the faults, one after the other. A plain value
-// that follows from a seed.
+// The script of a simulated job: its size, its options, and its faults in order. A plain value that a seed
+// determines.
 //
-// A fault waits for the one before it: after `gap` it comes as soon as the job is in its phase and something
-// can be hit. So a fault that is left out does not keep those behind it from coming.
+// A fault waits for the one before it. After `gap` it happens as soon as the job is in its phase and there is
+// something to hit. So leaving one fault out does not stop the next ones.
 #pragma once
 
 #include <array>
@@ -18,39 +18,39 @@
 namespace muster::simulation {
 
 enum class FaultKind {
-  // Of a worker.
+  // Faults of a worker.
   kWorkerDies,
-  kWorkerLeavesEarly,  // with 0, while the others still train
+  kWorkerLeavesEarly,  // exits with 0 while the others still train
   kOutOfMemory,        // the kernel kills it
-  kWorkerStalls,       // and all others wait for it
-  kWorkerStopped,      // by SIGSTOP, or frozen with its cgroup
-  kWorkerUnkillable,   // it dies, but for the kernel, which holds it
+  kWorkerStalls,       // the other ranks wait for it
+  kWorkerStopped,      // stopped by SIGSTOP, or frozen with its cgroup
+  kWorkerUnkillable,   // SIGKILL does not end it: it is stuck in the kernel
   kGpuFails,
-  // Of an agent.
+  // Faults of an agent.
   kAgentKilled,
-  kAgentPauses,   // stopped, and resumed before anybody can mind
+  kAgentPauses,   // stopped, and resumed before the silence limit
   kAgentFreezes,  // stopped for longer than the silence limit
   kAgentNotStarted,
   kAgentDoesNotCall,  // it starts, and never connects
   kAgentOfOtherVersion,
-  // Of its connection.
+  // Faults of an agent's connection.
   kLinkCloses,
   kLinkFallsSilent,
   kLinkIsCutOneWay,
   kLinkClogs,  // for less than the silence limit
   kLinkIsGarbled,
-  kStranger,  // with the identity of an earlier incarnation
-  // Of a node's program and disks.
-  kAttemptRefused,    // the next, by the node
-  kExecutionRefused,  // of its last worker, the others run
+  kStranger,  // a caller with the identity of an earlier incarnation
+  // Faults of a node's program and disks.
+  kAttemptRefused,    // the node refuses the next attempt
+  kExecutionRefused,  // the node cannot execute its last worker; the others run
   kLogDiskBlocks,
   kDatagramsLost,
   kClockDrifts,
-  // Of the checkpoint directory.
+  // Faults of the checkpoint directory.
   kLineageLate,
   kLineageFails,
   kSecondLauncher,  // takes the directory over
-  // Of the launcher, and by its user.
+  // Faults of the launcher, and actions of its user.
   kLauncherPauses,
   kLauncherDies,
   kLauncherFallsSilent,
@@ -62,27 +62,27 @@ enum class FaultKind {
 constexpr std::size_t kFaultKindCount = static_cast<std::size_t>(FaultKind::kSignalPassedOn) + 1;
 std::string_view name_of(FaultKind kind);
 
-// What a kind of fault means for whom a verdict may name.
+// The properties of a kind of fault, for the verdict.
 struct FaultTraits {
-  bool of_worker = false;  // needs one, and names its rank
-  bool of_agent = false;   // needs one
+  bool of_worker = false;  // needs a worker; a verdict names its rank
+  bool of_agent = false;   // needs an agent
   bool silent = false;     // noticed after the silence limit
   bool refusal = false;
   bool stall = false;
-  bool waits = false;     // is armed, and comes true with the node's next start or attempt
-  bool harmless = false;  // nobody may be blamed for it
+  bool waits = false;     // the fault is armed, and happens at the node's next start or attempt
+  bool harmless = false;  // a verdict may not blame anything for it
   bool ends_launch = false;
 };
 FaultTraits traits_of(FaultKind kind);
 
 struct Fault {
   FaultKind kind{};
-  Duration gap{};                          // after the one before
-  std::optional<launcher::Phase> phase{};  // any: as soon as the gap has passed
-  Duration after{};                        // since that phase began, or since the gap's end if that is later
+  Duration gap{};                          // after the previous fault
+  std::optional<launcher::Phase> phase{};  // nothing: as soon as the gap has passed
+  Duration after{};  // since the phase began, or since the end of the gap, whichever is later
   int node = 0;
-  Duration length{};  // of what does not last for ever
-  int choice = 0;     // of its variants, from 0 to 11
+  Duration length{};  // of a temporary fault
+  int choice = 0;     // the variant, from 0 to 11
 };
 std::string describe(const Fault& fault);
 
@@ -93,32 +93,32 @@ struct Script {
   int workers_per_node = 2;
   int max_restarts = 3;
   Duration length = std::chrono::seconds(2);  // of the training, faults and recoveries included
-  bool until_faults_are_made = false;         // and the training goes on until all faults have come
+  bool until_faults_are_made = false;         // the training goes on until all faults have happened
   Duration step = std::chrono::milliseconds(200);
   int steps_per_commit = 3;
   bool checkpoints = true;            // the launcher knows the directory
   bool preemptible = false;           // the workers can save and leave on notice
-  bool input = false;                 // the last rank gets the launcher's
-  bool output = false;                // ranks print a line at each step, and logs are sent to the launcher
-  bool memory_tier = false;           // agents hold what their workers save
+  bool input = false;                 // the last rank gets the launcher's input
+  bool output = false;                // ranks print a line at each step, and agents send logs to the launcher
+  bool memory_tier = false;           // agents hold checkpoints in memory
   bool mpi = false;                   // agents serve an MPI program
-  bool warm = false;                  // ranks are forked from templates, where these come to be
-  bool gpus_keep_memory = false;      // of workers that were killed, for a while
-  bool blind = false;                 // agents cannot always tell what workers left
-  bool on_hosts = false;              // each node has a host of its own, and not all have as many slots
-  int added_nodes = 0;                // hosts that the user adds while it runs, at most
+  bool warm = false;                  // ranks are forked from templates, on nodes with a template
+  bool gpus_keep_memory = false;      // GPUs keep the memory of killed workers for a while
+  bool blind = false;                 // agents do not always see the workers' leftovers
+  bool on_hosts = false;              // each node has its own host; the hosts have different numbers of slots
+  int added_nodes = 0;                // the most hosts that the user adds while the job runs
   bool launch_again = false;          // a job that ended without success is launched again
-  bool some_survive_sigkill = false;  // of what workers leave
+  bool some_survive_sigkill = false;  // some leftovers do
   Delays delays;
-  double drift = 0;  // of the clocks, at most, in seconds a second
+  double drift = 0;  // the largest drift of clocks, in seconds per second
   std::vector<Fault> faults;
 
-  // Workers of the node, spares and added ones too.
+  // The node's workers; also for spares and added nodes.
   int room_of(int node) const {
     const bool smaller = on_hosts && node < node_count && node % 3 == 1 && workers_per_node > 1;
     return workers_per_node - (smaller ? 1 : 0);
   }
-  int rank_count() const;  // of the nodes that the job begins with
+  int rank_count() const;  // on the nodes at the job's start
   int most_agents() const { return node_count + spare_nodes + added_nodes; }
 };
 

@@ -1,4 +1,4 @@
-// The program `simulate` as people call it.
+// The command line of the program `simulate`.
 #include <algorithm>
 #include <cstdio>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 struct Ran {
   int exit_code = -1;
-  std::string output;  // both streams
+  std::string output;  // stdout and stderr
 };
 
 Ran simulate(const std::string& flags, const std::string& streams = "2>&1") {

@@ -1,7 +1,7 @@
-// Virtual time: what will happen, in order. All of it follows from one seed.
+// Virtual time: the queue of future events. One seed determines all of them.
 //
-// One thread. Whatever is scheduled must outlive the run, or know by a weak pointer that it is gone. What is
-// due at the same time happens in the order in which it was scheduled. Reads no real clock.
+// Objects used by scheduled functions must outlive the run, or be held by weak pointers. Events that are due
+// at the same time happen in the order of scheduling. Reads no real clock. One thread.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ class Timeline {
   TimePoint now() const { return now_; }
   void at(TimePoint time, What what);
   void after(Duration delay, What what) { at(now_ + delay, std::move(what)); }
-  // The next that is due; false if nothing is due until `end`.
+  // Runs the next event; false if none is due until `end`.
   bool step(TimePoint end);
-  // Throws away what is due, and from then on whatever is scheduled, by its destructors too.
+  // Drops all events, and every event scheduled from now on, even by destructors of the dropped ones.
   void close();
   std::uint64_t event_count() const { return event_count_; }
 
@@ -30,7 +30,7 @@ class Timeline {
     TimePoint time;
     std::uint64_t order = 0;
     std::uint32_t slot = 0;
-    // Of a heap: the greatest is on top.
+    // For a heap, which has the greatest on top.
     bool operator<(const Due& other) const {
       return time != other.time ? time > other.time : order > other.order;
     }

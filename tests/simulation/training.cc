@@ -13,7 +13,7 @@ using wire::ReportKind;
 
 namespace {
 
-// At most.
+// The longest delay.
 constexpr Duration kReportDelay = 20ms;
 constexpr Duration kStallDelay = 200ms;
 
@@ -46,7 +46,7 @@ std::string Training::last_line_of(Rank rank) const {
   return found == last_lines_.end() ? "" : found->second;
 }
 
-// Every rank is there, and nothing keeps one of them from its next step.
+// Every rank is present, and nothing blocks the next step.
 bool Training::gets_on() {
   if (static_cast<int>(seats_.size()) != world_size_) return false;
   return std::ranges::all_of(seats_, [this](const auto& entry) {
@@ -77,7 +77,7 @@ void Training::tick() {
   tick_after(world_.script.step);
 }
 
-// Of a node's ranks at once, a little later than others'.
+// Reports all ranks of a node together, a little later than those of other nodes.
 void Training::report_step() {
   std::map<NodeId, std::vector<Rank>> by_node;
   for (const auto& [rank, seat] : seats_) by_node[seat.node].push_back(rank);
@@ -131,7 +131,7 @@ void Training::stall(Rank culprit) {
   world_.steps_told_at = world_.timeline.now() + kStallDelay;
   for (const auto& [rank, seat] : seats_) {
     if (rank == culprit) continue;
-    // After what they said of the step before.
+    // After their reports of the previous step.
     world_.timeline.after(world_.chance.between(kReportDelay, kStallDelay),
                           [self = shared_from_this(), rank = rank, step = step_] {
                             self->report(rank, ReportKind::kStep, step, "");
@@ -139,8 +139,8 @@ void Training::stall(Rank culprit) {
   }
 }
 
-// Those who lose a peer fail as well, a little later: the victims that must not be blamed. Or they wait for
-// it for ever. Who says nothing of a peer does so when clocks can tell who was first.
+// Ranks that lose a peer fail a little later: these victims must not be blamed. Or they wait for ever. Ranks
+// that do not name a peer fail late enough for clocks to tell which was first.
 void Training::peers_fail(bool with_words) {
   const bool hang = !with_words && world_.chance.one_in(3);
   const bool speak =
@@ -172,8 +172,8 @@ void Training::save_and_leave_after(Duration delay) {
   });
 }
 
-// The ranks agree on the step that all have made: rank 0 commits it, and everybody leaves. While one does not
-// get on the others wait for it, and who has made its last step looks for no notice.
+// The ranks agree on the step that all have made: rank 0 commits it, and all ranks leave. If one rank is
+// stuck, the others wait for it; a rank that has made its last step ignores the notice.
 void Training::save_and_leave() {
   if (seats_.empty() || finishing_ || fenced_) return;
   if (!gets_on()) return save_and_leave_after(100ms);

@@ -1,7 +1,7 @@
-// What the ranks of one attempt do together: they make the same steps, each of which needs all of them, rank
-// 0 commits now and then, and those who lose a peer fail, or wait for ever.
+// The ranks of one attempt: all make each step together, rank 0 commits now and then, and a rank that loses a
+// peer fails or waits for ever.
 //
-// Moves the ranks' processes, and has them report to their agents. One thread; held by World.
+// Drives the ranks' processes, and sends their reports to the agents. One thread; held by World.
 #pragma once
 
 #include <map>
@@ -23,10 +23,10 @@ class Training : public std::enable_shared_from_this<Training> {
   void ended(Rank rank, int exit_code, int signal);
   bool has_seen(Rank rank) const { return seats_.contains(rank) || ended_.contains(rank); }
 
-  // Faults. The others have made the step that the culprit hangs in, or not yet.
+  // Faults. The culprit hangs in a step; the others may have finished that step or not.
   void stall(Rank culprit);
   void peers_fail(bool with_words);
-  void notice();  // to save and leave
+  void notice();  // the ranks save and leave
 
   TimePoint began() const { return began_; }
   int world_size() const { return world_size_; }

@@ -41,7 +41,7 @@ bool World::any_datagram_lost_since(TimePoint time) const {
                              [time](const auto& each) { return time < each->datagrams_lost_until; });
 }
 
-// What is due may hold connections, which tell their peers when they are thrown away.
+// Events may hold connections, which inform their peers when they are destroyed.
 World::~World() {
   timeline.close();
 }

@@ -1,7 +1,7 @@
-// What all parts of one simulation share: time, chance, the machines, the checkpoint directory, and the truth
-// about what happens in them.
+// Shared by all parts of one simulation: time, chance, the machines, the checkpoint directory, and the truth
+// about faults.
 //
-// Plain members, for the folder's own use; made once for each seed and thrown away. One thread.
+// Plain members, for this folder only; one object for each seed. One thread.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ namespace muster::simulation {
 class AgentHost;
 class Training;
 
-// What the tests wait for. The same for each job, so that a guarantee is a number.
+// The time limits of guarantees; the same for each job.
 struct Limits {
   static constexpr Duration kGrace = std::chrono::seconds(3);
   static constexpr Duration kSilence = std::chrono::seconds(2);
@@ -28,7 +28,7 @@ struct Limits {
   static constexpr Duration kControllerGrace = std::chrono::seconds(4);
 };
 
-// What ranks have read of a launch's input.
+// How much of a launch's input ranks have read.
 struct InputRead {
   std::uint64_t read_count = 0;  // records
   bool end_read = false;
@@ -44,10 +44,10 @@ struct World {
   void say(const std::string& line) const {
     if (trace) trace(line);
   }
-  // Something that keeps the job from getting on has happened, or lasts until then.
+  // A fault that keeps the job from making progress has happened, or lasts until `until`.
   void disturbed(TimePoint until) { disturbed_until = std::max(disturbed_until, until); }
   void came_true(FaultKind kind) { ++faults[static_cast<std::size_t>(kind)]; }
-  // Somewhere, of those that ranks have sent since then.
+  // Whether datagrams that ranks have sent since then were lost.
   bool any_datagram_lost_since(TimePoint time) const;
   void progressed() { progressed_at = timeline.now(); }
 
@@ -55,7 +55,8 @@ struct World {
   std::uint64_t seed;
   Timeline timeline;
   Chance chance;
-  Chance other_chance;  // of what some scripts have: the draws of all others stay as they are
+  Chance other_chance;  // for options that only some scripts have, so that the draws of other scripts stay
+                        // the same
   TimePoint began = timeline.now();
   std::function<void(const std::string&)> trace;
   Invariants invariants{[this] { return age(); }};
@@ -64,19 +65,20 @@ struct World {
   std::map<int, std::unique_ptr<GroundTruth>> truths;                      // by launch
   std::map<std::pair<int, Attempt>, std::shared_ptr<Training>> trainings;  // by launch, attempt
   std::map<Owner, std::weak_ptr<AgentHost>> hosts;
-  std::array<int, kFaultKindCount> faults{};  // that came true
-  std::map<NodeId, FaultKind> refusals;       // that wait for the node's next attempt
+  std::array<int, kFaultKindCount> faults{};  // faults that happened
+  std::map<NodeId, FaultKind> refusals;       // refusals that wait for the node's next attempt
   std::map<int, InputRead> input;             // by launch
-  int growth_count = 0;                       // attempts that may end for hosts that were added
+  int growth_count = 0;                       // attempts that may end because hosts were added
   std::function<bool(int launch)> launcher_lives;
-  bool may_end = false;  // the training has gone on for long enough
-  // By how much clocks, corrected by pings, may be wrong: who ends later than that after another is seen to.
+  bool may_end = false;  // the training has run for long enough
+  // The largest error of clocks that pings correct: if two ends are further apart, the launcher sees their
+  // order.
   Duration clock_error;
   TimePoint clocks_unsure_until =
       began;  // pings that were held up may be all that there is to correct them by
   TimePoint disturbed_until = began;
   TimePoint progressed_at = began;
-  TimePoint steps_told_at = began;  // until then ranks tell of the step in which one hangs
+  TimePoint steps_told_at = began;  // until then ranks report the step in which one hangs
 };
 
 }  // namespace muster::simulation
