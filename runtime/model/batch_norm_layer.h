@@ -1,11 +1,11 @@
-// The BatchNorm layers of LibTorch and of Muster, which have no base class of their own.
+// The BatchNorm layers of LibTorch and of Muster, which have no common base class.
 #pragma once
 
 #include <muster/model/sync_batch_norm.h>
 
 namespace muster {
 
-// Calls use() with the module as the layer that it is; not at all if it is another module.
+// Calls use() with the module in its own type if it is a BatchNorm layer.
 template <class Use>
 void with_batch_norm(torch::nn::Module& module, const Use& use) {
   if (auto* const one = module.as<torch::nn::BatchNorm1dImpl>()) use(*one);

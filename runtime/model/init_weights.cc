@@ -63,7 +63,7 @@ Initializer initializers::orthogonal(double gain) {
   return [=](at::Tensor& tensor) {
     if (tensor.dim() < 2)
       throw std::invalid_argument(
-          fmt::format("orthogonal: a tensor of {} dimensions; it must have 2 at least", tensor.dim()));
+          fmt::format("orthogonal: the tensor has {} dimensions; it must have at least 2", tensor.dim()));
     if (tensor.numel() == 0) return;
     const torch::NoGradGuard no_grad;
     const std::int64_t rows = tensor.size(0), columns = tensor.numel() / rows;

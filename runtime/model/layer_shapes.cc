@@ -14,7 +14,7 @@ struct InLayer : at::ObserverContext {
   const torch::nn::Module* layer;
 };
 
-// Of others with parameters of their own nobody knows which operator is the last.
+// For custom modules the last operator is unknown.
 bool is_of_torch(const torch::nn::Module& module) {
   return module.name().starts_with("torch::nn::") && module.children().empty();
 }
@@ -31,7 +31,7 @@ void for_each_tensor(const c10::IValue& value, const Use& use) {
 std::optional<OutputKind> run_on_zeros(torch::nn::AnyModule& layer, const OutputKind& input) {
   try {
     return kind_of(layer.forward<at::Tensor>(at::zeros(input.shape, input.options)));
-  } catch (const std::exception&) {  // it takes something else, or gives something else
+  } catch (const std::exception&) {  // its input or output is something else
     return std::nullopt;
   }
 }
@@ -88,7 +88,7 @@ void LayerWatch::operator_ends(const at::RecordFunction& function, at::ObserverC
   const torch::nn::Module* layer = static_cast<InLayer*>(context)->layer;
   for (const c10::IValue& output : function.outputs()) {
     if (!output.isTensor() || !output.toTensor().defined()) continue;
-    // A view of a parameter, such as a transposed one, is the beginning of something else.
+    // This operator makes a view of a parameter, such as its transpose, for another operator.
     for (const at::Tensor& parameter : layer->parameters(/*recurse=*/false))
       if (output.toTensor().is_alias_of(parameter)) return;
     watching->outputs_.emplace(layer, kind_of(output.toTensor()));

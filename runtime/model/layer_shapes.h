@@ -1,8 +1,10 @@
-// The output shapes of a model's layers, as far as they can be seen from outside in C++.
+// Finds the output shapes of a model's layers from outside, as far as C++ allows it.
 //
-// Modules call each other by plain functions, which nobody can hook. What can be seen is every operator with
-// its inputs: the first one that is given a parameter of a torch::nn layer computes that layer. And a
-// Sequential can be walked through by hand, one layer after the other. For the thread of the forward pass.
+// Modules call each other by plain functions, which cannot be hooked. Two ways are left:
+// - Watch the operators with their inputs: the first one that gets a parameter of a torch::nn layer computes
+//   that layer.
+// - Run the layers of a Sequential, one after the other.
+// For the thread of the forward pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +25,7 @@ using OutputKinds = std::unordered_map<const torch::nn::Module*, OutputKind>;
 
 OutputKind kind_of(const at::Tensor& tensor);
 
-// While it lives, notes what the operators of this thread say about the torch::nn layers of `module`.
+// While it lives, notes the outputs that this thread's operators give for the torch::nn layers of `module`.
 class LayerWatch {
  public:
   explicit LayerWatch(const torch::nn::Module& module);
@@ -40,12 +42,12 @@ class LayerWatch {
 
   std::unordered_map<const c10::TensorImpl*, const torch::nn::Module*> layer_of_;  // by parameter
   OutputKinds outputs_;
-  bool inside_ = false;  // an operator that a layer is computed by: what it calls is its own affair
+  bool inside_ = false;  // the operator that computes a layer; operators that it calls do not count
   at::CallbackHandle handle_ = 0;
 };
 
-// Adds those of each layer in a Sequential in `module` whose input is known: it runs them on zeros. Of
-// `module` itself `input` is, if it has one.
+// Adds the outputs of the layers in each Sequential of `module`: runs a layer on zeros if its input is known.
+// `input`: of `module`, if known.
 void walk_through_sequentials(torch::nn::Module& module, const std::optional<OutputKind>& input,
                               OutputKinds& outputs);
 

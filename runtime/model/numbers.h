@@ -1,4 +1,4 @@
-// Numbers as tables of models show them.
+// Formats numbers for tables of models.
 //
 // 206922 parameters are 206,922, and 2097152 bytes are 2.00 MiB.
 #pragma once

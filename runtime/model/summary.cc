@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-// Eval mode, and this thread's random numbers, for as long as it lives.
+// While it lives, the module is in eval mode. Its end restores the modes and this thread's random numbers.
 class Untouched {
  public:
   explicit Untouched(torch::nn::Module& module) : generator_(at::detail::getDefaultCPUGenerator()) {
@@ -19,7 +19,7 @@ class Untouched {
     module.eval();
   }
   ~Untouched() {
-    for (const auto& [module, training] : modes_) module->train(training);  // a module, then those in it
+    for (const auto& [module, training] : modes_) module->train(training);  // a module before its children
     generator_.set_state(state_);
   }
   Untouched(const Untouched&) = delete;

@@ -1,6 +1,6 @@
-// LibTorch's layers call at::batch_norm, which is looked up for autograd first. A kernel there, put in when
-// the first layer is converted, finds the group of a layer at its running mean, and leaves all others to
-// PyTorch's.
+// LibTorch's layers call at::batch_norm, whose kernel for autograd the dispatcher calls first. When the first
+// layer is converted, put_in_kernels() registers a kernel there. It finds a layer's group at the layer's
+// running mean, and calls PyTorch's kernel for layers without a group.
 
 #include <ATen/ops/batch_norm_native.h>
 #include <fmt/format.h>
@@ -16,8 +16,8 @@
 namespace muster {
 namespace {
 
-// Hangs on a running mean, where hooks are: what is there outlives Module::to(), which gives the tensor other
-// contents, and ends with the tensor. Nothing calls it, for a running mean has no gradient.
+// Marks a running mean, as a hook of the tensor. A hook survives Module::to(), which gives the tensor other
+// contents, and ends with the tensor. Nothing calls this one, since a running mean has no gradient.
 struct SyncMark : torch::autograd::FunctionPreHook {
   explicit SyncMark(Group of) : group(std::move(of)) {}
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
@@ -35,13 +35,13 @@ const SyncMark* sync_mark_of(const at::Tensor& running_mean) {
   return last;
 }
 
-// Reaches the backward pass in its context.
+// Carries the group to the backward pass, in autograd's context.
 struct GroupHolder : torch::CustomClassHolder {
   explicit GroupHolder(Group of) : group(std::move(of)) {}
   Group group;
 };
 
-// All but the features.
+// All dimensions but that of the features.
 std::vector<std::int64_t> reduced_dimensions(const at::Tensor& input) {
   std::vector<std::int64_t> dimensions{0};
   for (std::int64_t i = 2; i < input.dim(); ++i) dimensions.push_back(i);
@@ -57,11 +57,11 @@ at::ScalarType computed_type(const at::Tensor& input) {
 }
 
 struct BatchStatistics {
-  at::Tensor mean, variance;  // in double, of all ranks' values
+  at::Tensor mean, variance;  // in double, over all ranks' values
   double count = 0;
 };
 
-// Chan's formula for parts: as exact as one pass over all.
+// Combines the ranks' parts with Chan's formula: as exact as one pass over all values.
 BatchStatistics statistics_of_all(const Group& group, const at::Tensor& input) {
   const std::int64_t features = input.size(1);
   const auto doubles = input.options().dtype(at::kDouble);
@@ -80,7 +80,7 @@ BatchStatistics statistics_of_all(const Group& group, const at::Tensor& input) {
   const double count = counts.sum().item<double>();
   if (count < 2)
     throw std::invalid_argument(fmt::format(
-        "SyncBatchNorm: the batches of all ranks have {} values for each feature; training needs 2 at least",
+        "SyncBatchNorm: the batches of all ranks have {} values for each feature; training needs at least 2",
         static_cast<std::int64_t>(count)));
   const at::Tensor mean = (means * counts).sum(0) / count;
   return {mean, ((variances + (means - mean).square()) * counts).sum(0) / count, count};
@@ -135,7 +135,7 @@ class SyncBatchNormFunction : public torch::autograd::Function<SyncBatchNormFunc
       gradients[1] = (product_sum * inverse_deviation).to(weight.scalar_type());
       gradients[2] = grad_sum.to(weight.scalar_type());
     }
-    // The first layer's input wants none, on no rank.
+    // The input of a model's first layer needs no gradient, on any rank.
     if (!context->needs_input_grad(0)) return gradients;
     const at::Tensor sums = at::cat({grad_sum, product_sum});
     all_reduce(group->group, sums);
@@ -166,7 +166,7 @@ at::Tensor batch_norm_of_all(const at::Tensor& input, const std::optional<at::Te
                                       Layer{*running_mean, *running_var, momentum, eps, mark->group});
 }
 
-// Once, and for good: at the end of a process torch's tables may have gone.
+// Registers the kernels once, and never removes them: when the process ends, torch's tables may be gone.
 void put_in_kernels() {
   static const bool done = [] {
     for (const auto key : {c10::DispatchKey::AutogradCPU, c10::DispatchKey::AutogradCUDA}) {
@@ -204,7 +204,7 @@ void SyncBatchNormImpl::take(const Layer& layer) {
   train(layer.is_training());
 }
 
-// All or none: a layer that cannot be converted is found first.
+// Converts all layers or none: checks each layer before it converts the first one.
 void detail::synchronize_batch_norms(torch::nn::Module& module, const Group& group) {
   std::vector<std::pair<std::string, at::Tensor>> layers;
   std::vector<torch::nn::SequentialImpl*> sequentials;
@@ -219,7 +219,7 @@ void detail::synchronize_batch_norms(torch::nn::Module& module, const Group& gro
   for (const auto& [name, running_mean] : layers) require_statistics(name, running_mean);
   for (const auto& [name, running_mean] : layers) mark_layer(running_mean, group);
   std::map<const torch::nn::Module*, std::shared_ptr<SyncBatchNormImpl>>
-      replaced;  // a layer may stand in several
+      replaced;  // a layer may be in several
   for (torch::nn::SequentialImpl* const sequential : sequentials) {
     const std::vector<std::string> names = sequential->named_children().keys();
     for (std::size_t i = 0; i < names.size(); ++i) {
@@ -253,7 +253,7 @@ void SyncBatchNormImpl::reset() {
   mark_layer(running_mean, group_);
 }
 
-// As LibTorch's, which refuses a rank's batch of one value.
+// As LibTorch's, which refuses a batch with one value for each feature; other ranks may have more.
 at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   _check_input_dim(input);
   double momentum = options.momentum().value_or(0);
@@ -274,7 +274,7 @@ void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {
 void SyncBatchNormImpl::_check_input_dim(const at::Tensor& input) {
   if (input.dim() < 2)
     throw std::invalid_argument(
-        fmt::format("SyncBatchNorm: the input has {} dimensions; it must have 2 at least", input.dim()));
+        fmt::format("SyncBatchNorm: the input has {} dimensions; it must have at least 2", input.dim()));
 }
 
 }  // namespace muster

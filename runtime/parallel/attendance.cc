@@ -15,7 +15,7 @@
 namespace muster {
 namespace {
 
-// What backends say when another rank is gone, is late, or is in another collective.
+// The words of backends' errors when another rank is gone, is late, or is in another collective.
 constexpr std::string_view kMismatch = "collective mismatch";
 constexpr std::array<std::string_view, 7> kAboutPeers{
     "shm: ",       "mpi: ",  "Connection closed by peer", "Connection reset by peer", "Timed out waiting",
@@ -25,9 +25,9 @@ constexpr std::string_view kAdvice =
     "; unequal numbers of batches need DistributedDataParallel::join, or a sampler that makes them equal";
 
 constexpr std::int64_t kNoLoop = -2;
-constexpr std::int64_t kAllLoops = -1;  // not one loop: the training is over
+constexpr std::int64_t kAllLoops = -1;  // left all loops: the training is over
 constexpr std::chrono::seconds kLook{1};
-constexpr std::chrono::seconds kPatience{5};  // a rank that left a loop may be back in another until then
+constexpr std::chrono::seconds kPatience{5};  // time for a rank that left a loop to enter the next one
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) {
   return {text.begin(), text.end()};
@@ -38,7 +38,7 @@ std::vector<std::uint8_t> bytes_of(const std::string& text) {
 Attendance::Attendance(const c10::intrusive_ptr<c10d::Store>& store, int rank, const std::string& group_key,
                        std::function<std::string()> who_is_gone)
     : store_(store), rank_(rank), who_is_gone_(std::move(who_is_gone)) {
-  // Each rank counts for itself how many models of the group it has made: the same number on all.
+  // Each rank counts its models of the group by itself, and all ranks get the same number.
   const std::int64_t model = store->add(fmt::format("{}ended/models/{}", group_key, rank), 1);
   key_ = fmt::format("{}ended/{}", group_key, model);
   listen_to_loop_ends(this, [this](const TrainingLoop& loop) { leaves(loop); });
@@ -58,7 +58,7 @@ void Attendance::watch() {
       if (stop.stop_requested()) return;
       const auto since = step_time().open_since(kCommunicatePart);
       if (!since || Clock::now() - *since < kPatience) continue;
-      // The training thread cannot be reached: this ends the process.
+      // The training thread is blocked. An exception of this thread ends the process.
       if (const std::string why = deserted(); !why.empty()) throw std::runtime_error(why);
     }
   });
@@ -74,7 +74,7 @@ void Attendance::reduces() {
     loader_ = loop.loader == 0 ? kNoLoop : known - loaders_.begin();
     if (known == loaders_.end() && loop.loader != 0) loaders_.push_back(loop.loader);
   }
-  if (!left_.empty()) say(std::exchange(left_, ""), "");  // it is back
+  if (!left_.empty()) say(std::exchange(left_, ""), "");  // this rank trains again
 }
 
 void Attendance::leaves(const TrainingLoop& loop) {
@@ -87,7 +87,7 @@ void Attendance::ends() {
   if (count_ > 0) say(left_, fmt::format("{} {} {} {}", rank_, count_.load(), kAllLoops, 0));
 }
 
-// Puts `text` there in place of `before`. What another rank has said stays: of many that leave one is enough.
+// Replaces `before` by `text` in the store. Leaves another rank's text: one rank that has left is enough.
 void Attendance::say(const std::string& before, const std::string& text) {
   const auto store = store_.lock();
   if (store == nullptr) return;
@@ -95,7 +95,7 @@ void Attendance::say(const std::string& before, const std::string& text) {
     if (!before.empty()) store->compareSet(key_, bytes_of(before), bytes_of(""));
     if (!text.empty()) store->compareSet(key_, bytes_of(""), bytes_of(text));
   } catch (const std::exception&) {
-    // Whoever served the store has left before: nobody is there to be told.
+    // The rank that served the store has left, and nobody else can read the text.
   }
 }
 
@@ -105,7 +105,7 @@ std::string Attendance::said(c10d::Store& store) const {
   return {bytes.begin(), bytes.end()};
 }
 
-// Who has left the loop that this rank is in, or all of them, after fewer reductions.
+// The rank that has left this rank's loop, or all loops, after fewer reductions than this rank's.
 std::optional<Attendance::Left> Attendance::who_left(const std::string& said) const {
   Left left;
   long count = 0, loader = 0, end = 0;
@@ -124,9 +124,8 @@ std::string Attendance::deserted() const {
     const auto left = who_left(said(*store));
     if (!left) return {};
     return fmt::format(
-        "DistributedDataParallel: this rank waits in its reduction {} of gradients, and rank {} has come to "
-        "the "
-        "end of its data after {}{}",
+        "DistributedDataParallel: this rank waits in reduction {} of gradients, "
+        "and rank {} has come to the end of its data after {}{}",
         count_.load(), left->rank, left->count, kAdvice);
   } catch (const std::exception&) {
     return {};  // the store is gone: the reduction will fail by itself
@@ -138,7 +137,7 @@ std::string Attendance::explain(const std::string& text) const {
       kAboutPeers, [&](std::string_view words) { return text.find(words) != std::string::npos; });
   const auto store = store_.lock();
   if (!about_peers || store == nullptr || count_ == 0) return {};
-  // The others reduce, and what they sent came to another collective of this rank.
+  // The other ranks reduce gradients, and their messages arrived in another collective of this rank.
   if (!left_.empty() && text.find(kMismatch) != std::string::npos)
     return fmt::format(" (this rank has come to the end of its data after {} reductions of gradients{})",
                        count_.load(), kAdvice);
@@ -149,7 +148,7 @@ std::string Attendance::explain(const std::string& text) const {
       return fmt::format(" ({}; rank {} has ended after {}{})", here, left->rank, left->count, kAdvice);
     const std::string gone = who_is_gone_ ? who_is_gone_() : "";
     if (!gone.empty()) return fmt::format(" ({}; {})", here, gone);
-    return text_of_other.empty() ? fmt::format(" ({}; no other has ended)", here) : "";
+    return text_of_other.empty() ? fmt::format(" ({}; no other rank has ended)", here) : "";
   } catch (const std::exception&) {
     return fmt::format(" ({}; the rank that serves the store has ended or died{})", here, kAdvice);
   }

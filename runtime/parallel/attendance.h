@@ -1,10 +1,10 @@
-// How many reductions of gradients this rank has taken part in, and what that says about one that fails or
-// does not end: whether another rank has come to the end of its data, or of its training, earlier.
+// Counts this rank's reductions of gradients, and explains one that fails or does not end: has another rank
+// come to the end of its data, or of its training, earlier?
 //
-// A rank that leaves says so in the job's store, which it does not keep alive: a message at the end of a
-// loop, none in a step. A rank that waits for others in a backward pass on the CPU for long looks for such a
-// message, in a thread of its own, and if it finds one ends the process with an error. For the training
-// thread; explain() for any, when the process or its function is about to end.
+// A rank that leaves a loop writes so in the job's store; steps write nothing. The object does not keep the
+// store alive. On the CPU, a thread of its own watches the backward pass: if that waits for other ranks for
+// long, the thread looks in the store, and if a rank has left, it ends the process with an error.
+// For the training thread. Any thread may call explain(), when the process or its function is about to end.
 #pragma once
 
 #include <atomic>
@@ -23,24 +23,25 @@ namespace muster {
 
 class Attendance {
  public:
-  // Of the group whose keys in the job's store begin so. What is said of an exception about a peer, where
-  // nobody has left: who of the group is gone.
+  // `group_key`: the prefix of the group's keys in the job's store.
+  // `who_is_gone`: names the group's ranks that are gone, for an exception about a peer when no rank has
+  // left.
   Attendance(const c10::intrusive_ptr<c10d::Store>& store, int rank, const std::string& group_key = "",
              std::function<std::string()> who_is_gone = nullptr);
   Attendance(const Attendance&) = delete;
   Attendance& operator=(const Attendance&) = delete;
   ~Attendance();
 
-  // From now on this rank is ended when it waits in vain; and no longer.
+  // watch() starts the thread that ends this rank if it waits in vain; stop_watching() stops it.
   void watch();
   void stop_watching() { watcher_ = {}; }
-  void reduces();  // this rank is about to
-  void ends();
-  // In a join ranks may leave their loops when they like.
+  void reduces();  // call before each reduction
+  void ends();     // call at the end of the training
+  // In a join, ranks may leave their loops at any time.
   void joins(bool joins) { joins_ = joins; }
-  // About an exception with this text; empty if it is not about a peer, or nothing is known.
+  // Explains an exception with this text; "" if it is not about a peer, or nothing is known.
   std::string explain(const std::string& text) const;
-  // What to say if another rank has left the loop that this one is in; else empty.
+  // The error if another rank has left the loop that this rank is in; else "".
   std::string deserted() const;
 
  private:
@@ -59,12 +60,12 @@ class Attendance {
   std::function<std::string()> who_is_gone_;
   std::atomic<std::int64_t> count_ = 0;
   bool joins_ = false;
-  std::string left_;          // what this rank has said at the end of a loop; empty while it trains
-  mutable std::mutex mutex_;  // of what the watcher reads:
-  TrainingLoop loop_;         // of the last reduction
-  std::int64_t loader_ = 0;   // its loader's number, the same on all ranks: in the order of first reductions
+  std::string left_;          // this rank's text in the store after the end of a loop; "" while it trains
+  mutable std::mutex mutex_;  // guards what the watcher reads:
+  TrainingLoop loop_;         // the loop of the last reduction
+  std::int64_t loader_ = 0;   // its loader's number, in the order of first reductions: equal on all ranks
   std::vector<std::uint64_t> loaders_;
-  std::jthread watcher_;  // last: it uses the others
+  std::jthread watcher_;  // last: it uses the other members
 };
 
 }  // namespace muster

@@ -1,7 +1,7 @@
-// The communication hooks that DistributedDataParallelOptions::comm_hook names, and what others are made of.
+// The communication hooks that DistributedDataParallelOptions::comm_hook names, and parts for other hooks.
 //
-// A hook keeps the process group. The Reducer calls it on the thread of the backward pass; what follows the
-// all-reduce runs on a thread of the group.
+// A hook keeps the process group alive. The Reducer calls a hook on the thread of the backward pass; the code
+// after the all-reduce runs on a thread of the group.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,14 @@
 
 namespace muster {
 
-// Null for CommHook::kNone, which is the Reducer's own way.
+// Null for CommHook::kNone: the Reducer then sums by itself.
 std::unique_ptr<c10d::CommHookInterface> make_comm_hook(CommHook hook,
                                                         const c10::intrusive_ptr<c10d::ProcessGroup>& group);
 
-// What the Reducer itself does: divides a bucket by the number of ranks, and starts its sum.
+// Divides a bucket by the number of ranks and starts its sum, as the Reducer itself does.
 c10::intrusive_ptr<c10::ivalue::Future> start_mean(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                                    const at::Tensor& gradients);
-// Of a bucket that is reduced, or is to stay as it is.
+// The future of a bucket that is reduced already, or stays as it is.
 c10::intrusive_ptr<c10::ivalue::Future> finished(const at::Tensor& gradients);
 
 }  // namespace muster

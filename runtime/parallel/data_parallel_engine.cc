@@ -1,4 +1,4 @@
-// What torch/nn/parallel/distributed.py of the same release does around the Reducer.
+// Does what torch/nn/parallel/distributed.py of the same release does around the Reducer.
 
 #include <algorithm>
 #include <atomic>
@@ -30,12 +30,12 @@ namespace {
 
 constexpr std::size_t kBroadcastBucketBytes = 250 * 1024 * 1024;
 
-// Inside join() the ranks tell each other before each forward pass what those that have ended must shadow.
-// The largest value of each of the four counts; a rank that has ended says kNothing.
+// Before each forward pass inside join(), the ranks tell those that have ended what they must shadow: they
+// take the maximum of these four values. Ranks that have ended send kNothing.
 enum Say : std::int64_t { kBuildsGraph, kReduces, kEndedEarly, kHasBuffers, kSayCount };
 constexpr std::int64_t kNothing = -1;
 
-// Asked when the group, and perhaps the job, may have been left.
+// The returned function may be called when the group, and perhaps the job, is gone.
 std::function<std::string()> who_is_gone_of(const Group& group) {
   return [job = state_of(group).job, ranks = group.ranks(), name = group.description()] {
     const auto state = job.lock();
@@ -51,21 +51,21 @@ struct DataParallelEngine::State {
         const DistributedDataParallelOptions& chosen)
       : module(std::move(wrapped)), group(in), options(chosen) {}
 
-  // The Reducer keeps the process group; the store behind it lives as long as the job.
+  // The Reducer keeps the process group alive; the store behind it lives as long as the job.
   std::shared_ptr<torch::nn::Module> module;
   Group group;
   DistributedDataParallelOptions options;
   ReducedParameters parameters;
   std::shared_ptr<Reduction> reduction;
   std::shared_ptr<Attendance> attendance;
-  TimePoint forward_began;        // where there is a trace
-  bool sync = true;               // backward reduces
-  bool sync_buffers_next = true;  // the forward before this one was followed by a reduction
+  TimePoint forward_began;        // set if there is a trace
+  bool sync = true;               // the backward pass reduces
+  bool sync_buffers_next = true;  // a reduction followed the last forward pass
   std::optional<JoinOptions> join;
-  // A static graph's first backward: shared with the graph, which may outlive this object.
+  // Set in a static graph's first backward pass. Shared with the graph, which may outlive this object.
   std::shared_ptr<bool> delayed_all_reduce = std::make_shared<bool>(false);
 
-  // A GPU works behind the program's back: when the program waits says nothing about it.
+  // Waits are measured on the CPU only: a GPU computes while the program goes on.
   bool on_cpu() const { return parameters.tensors.front().is_cpu(); }
   bool broadcasts_buffers_now() const { return options.broadcast_buffers && sync_buffers_next; }
   void broadcast_states(std::int64_t source);
@@ -96,8 +96,8 @@ void DataParallelEngine::State::broadcast_buffers(std::int64_t source) {
                               static_cast<int>(source));
 }
 
-// From now on exceptions are explained by this model's attendance: it reduced last. It is asked when this
-// object is gone, too.
+// From now on this model's attendance explains exceptions, since this model reduced last; it does so even
+// when this object is gone.
 void DataParallelEngine::State::begin_reduction() {
   static std::atomic<const Attendance*> last = nullptr;
   if (last.exchange(attendance.get()) != attendance.get())
@@ -123,8 +123,8 @@ std::int64_t DataParallelEngine::State::tell_joined_ranks() {
   return said[kHasBuffers].item<std::int64_t>();
 }
 
-// Does as if this rank trained one step with the others, with gradients of zero; false if none trains any
-// more.
+// Takes part in one step of the ranks that still train, with gradients of zero. Returns false if no rank
+// trains any more.
 bool DataParallelEngine::State::shadow_step() {
   std::vector<torch::Tensor> active{torch::zeros({1})};
   group.process_group()->allreduce(active)->wait();
@@ -134,11 +134,11 @@ bool DataParallelEngine::State::shadow_step() {
   all_reduce(group, said, ReduceOp::kMax);
   if (join->throw_on_early_termination)
     throw std::runtime_error(
-        fmt::format("join: this rank ({}) has no more inputs while others have (throw_on_early_termination)",
+        fmt::format("join: this rank ({}) has no more inputs, but others have (throw_on_early_termination)",
                     group.job().rank()));
   if (options.static_graph && !*delayed_all_reduce)
     throw std::runtime_error(
-        "join: a rank ended without a backward pass; with static_graph each needs one to learn the graph");
+        "join: a rank ended without a backward pass; with static_graph each rank needs at least one");
   if (said[kBuildsGraph].item<std::int64_t>() == 1) reduction->rebuild_buckets();
   if (broadcasts_buffers_now()) broadcast_buffers(said[kHasBuffers].item<std::int64_t>());
   sync_buffers_next = said[kReduces].item<std::int64_t>() == 1;
@@ -154,7 +154,7 @@ void DataParallelEngine::State::broadcast_model_of_last(bool last) {
   broadcast_states(source.item<std::int64_t>());
 }
 
-// [as many], bool on the CPU.
+// Returns the same number of bools, on the CPU: whether the value is set on any rank.
 at::Tensor DataParallelEngine::State::on_any_rank(const std::vector<std::uint8_t>& here) const {
   const at::Tensor all = torch::tensor(here).to(group.device());
   if (group.size() > 1) all_reduce(group, all, ReduceOp::kMax);
@@ -172,8 +172,8 @@ Reduction::Order DataParallelEngine::State::indices_of(const BucketOrder& order)
       const auto found = unused.extract(name);
       if (found.empty())
         throw std::invalid_argument(
-            fmt::format("bucket order: '{}' is named twice, or is not a parameter of this model that needs "
-                        "a gradient",
+            fmt::format("bucket order: '{}' is named twice, "
+                        "or is not a parameter of this model that needs a gradient",
                         name));
       indices.back().push_back(found.mapped());
     }
@@ -187,7 +187,7 @@ Reduction::Order DataParallelEngine::State::indices_of(const BucketOrder& order)
 DataParallelEngine::DataParallelEngine(std::shared_ptr<torch::nn::Module> module, const Group& group,
                                        const DistributedDataParallelOptions& options)
     : state_(std::make_unique<State>(std::move(module), group, options)) {
-  // Before any other check: a rank that failed alone would leave the others waiting.
+  // Comes before any other check: if one rank alone failed, the others would wait for it.
   auto description = describe_model(*state_->module, options);
   description.emplace_back("the job's device", c10::DeviceTypeName(group.device().type(), true));
   require_equal_on_all_ranks(group, "DistributedDataParallel: the model", description);
@@ -223,7 +223,7 @@ void DataParallelEngine::before_forward() {
   std::optional<InStepPart> waiting;
   if (state.on_cpu() && (state.join || state.broadcasts_buffers_now())) waiting.emplace(kCommunicatePart);
   const std::int64_t source = state.join ? state.tell_joined_ranks() : 0;
-  // Before the forward pass, when the least memory is in use.
+  // Rebuilds before the forward pass, when the least memory is in use.
   if (torch::GradMode::is_enabled()) state.reduction->rebuild_buckets();
   if (state.broadcasts_buffers_now()) state.broadcast_buffers(source);
 }
@@ -238,15 +238,15 @@ void DataParallelEngine::after_forward(const std::vector<torch::Tensor*>& output
       for (const torch::Tensor* output : outputs) tensors.push_back(*output);
       if (tensors.empty())
         throw std::invalid_argument(
-            "DistributedDataParallel: find_unused_parameters needs tensors, or containers of tensors, as "
-            "outputs");
+            "DistributedDataParallel: find_unused_parameters needs outputs that are tensors or containers of tensors");
     }
     state.reduction->prepare_backward(tensors);
   }
   if (find_unused) {
     pass_through_sink(outputs, [] {});
   } else if (state.options.static_graph && !*state.delayed_all_reduce) {
-    // The first backward of a static graph counts the uses of each parameter, and reduces all at its end.
+    // The first backward pass of a static graph counts the uses of each parameter, and reduces all gradients
+    // at its end.
     pass_through_sink(outputs,
                       [reduction = std::weak_ptr(state.reduction), delayed = state.delayed_all_reduce] {
                         if (std::exchange(*delayed, true)) return;
@@ -264,41 +264,43 @@ void DataParallelEngine::broadcast_buffers() {
   if (state_->broadcasts_buffers_now()) state_->broadcast_buffers(0);
 }
 
-// The Reducer takes gradients as they arrive: a backward pass adds nothing to each, and so brings all of
-// them. Where no rank has one there is none afterwards either.
+// The Reducer takes gradients as they arrive. So this function runs a backward pass that adds zero to each
+// gradient and makes all of them arrive. If no rank has a parameter's gradient, it has none afterwards
+// either.
 void DataParallelEngine::reduce_grads() {
   State& state = *state_;
   if (state.join || state.options.static_graph ||
       std::ranges::find(state.parameters.sparse, true) != state.parameters.sparse.end())
-    throw std::logic_error("reduce_grads: not within join(), with static_graph, or of sparse gradients");
+    throw std::logic_error(
+        "reduce_grads: not supported in join(), with static_graph, or for sparse gradients");
   state.begin_reduction();
   state.sync_buffers_next = true;
   const bool finds_unused = state.options.find_unused_parameters;
   const auto count = static_cast<std::int64_t>(state.parameters.tensors.size());
-  std::vector<std::uint8_t> here;  // which are used, and then which are frozen
+  std::vector<std::uint8_t> here;  // used flags of all parameters, then frozen flags
   for (const at::Tensor& each : state.parameters.tensors)
     here.push_back(each.requires_grad() && each.grad().defined() ? 1 : 0);
   for (const at::Tensor& each : state.parameters.tensors) here.push_back(each.requires_grad() ? 0 : 1);
   const at::Tensor all = state.on_any_rank(here);
   const at::Tensor used = all.narrow(0, 0, count), frozen = all.narrow(0, count, count);
   if (!used.any().item<bool>()) return;
-  // All ranks refuse what one cannot do, for the others would wait for it.
+  // If one rank cannot reduce, all ranks throw; otherwise the others would wait for it.
   const bool some_frozen = frozen.any().item<bool>();
   if (some_frozen && !finds_unused)
     throw std::logic_error(fmt::format(
-        "reduce_grads: '{}' was frozen after the model was made, which needs find_unused_parameters",
+        "reduce_grads: '{}' was frozen after the model was made; that needs find_unused_parameters",
         state.parameters.names[static_cast<std::size_t>(frozen.nonzero()[0].item<std::int64_t>())]));
   const at::AutoGradMode enable_grad(true);
   at::Tensor nothing;
   for (std::size_t i = 0; i < state.parameters.tensors.size(); ++i) {
     const at::Tensor& each = state.parameters.tensors[i];
-    // The Reducer looks for what is unused itself then, and says so if it is told to and there is none.
+    // With find_unused_parameters the Reducer finds unused parameters itself; it warns if there are none.
     if (!each.requires_grad() || (finds_unused && !used[static_cast<std::int64_t>(i)].item<bool>())) continue;
     const at::Tensor row = (each.dim() == 0 ? each.unsqueeze(0) : each).narrow(0, 0, 0).sum();
     nothing = nothing.defined() ? nothing + row : row;
   }
   if (some_frozen && state.on_any_rank({nothing.defined() ? std::uint8_t{0} : std::uint8_t{1}}).item<bool>())
-    throw std::logic_error("reduce_grads: one rank has frozen all that the others have used");
+    throw std::logic_error("reduce_grads: one rank has frozen all parameters that the others have used");
   state.reduction->prepare_forward();
   state.reduction->rebuild_buckets();
   std::vector<at::Tensor> outputs;
@@ -309,8 +311,8 @@ void DataParallelEngine::reduce_grads() {
     if (!used[static_cast<std::int64_t>(i)].item<bool>()) state.parameters.tensors[i].mutable_grad().reset();
 }
 
-// Buckets that are built anew, gradients that others have and this rank has not, and what is added to the
-// largest one.
+// The sum of: the buckets, if they will be rebuilt; gradients that only other ranks may have; and a copy of
+// the largest gradient, for an addition.
 std::int64_t DataParallelEngine::reduction_bytes() const {
   std::size_t all = 0, missing = 0, largest = 0;
   for (const at::Tensor& each : state_->parameters.tensors) {
@@ -325,8 +327,7 @@ void DataParallelEngine::zero_grad(bool set_to_none) {
   const torch::NoGradGuard no_grad;
   for (auto& parameter : state_->module->parameters()) {
     if (!parameter.grad().defined()) continue;
-    // Never detach_(), which throws on a view of a bucket, nor detach(), which takes the gradient out of its
-    // bucket.
+    // Not detach_(): it throws on a view of a bucket. Not detach(): it takes the gradient out of its bucket.
     if (set_to_none)
       parameter.mutable_grad().reset();
     else
@@ -345,7 +346,7 @@ void DataParallelEngine::register_comm_hook(std::unique_ptr<c10d::CommHookInterf
 void DataParallelEngine::join(const std::function<void()>& body, const JoinOptions& options) {
   State& state = *state_;
   if (state.join) throw std::logic_error("join: called inside another join of the same model");
-  // Whatever happens, what follows is training of all ranks again.
+  // Also after an exception, the next steps are ordinary training of all ranks.
   const auto leave = [](State* left) {
     left->join.reset();
     left->attendance->joins(false);
@@ -357,7 +358,7 @@ void DataParallelEngine::join(const std::function<void()>& body, const JoinOptio
   body();
   bool last = true;
   for (;; last = false) {
-    const auto in = section("join");  // how long the others' steps take
+    const auto in = section("join");  // measures the other ranks' steps
     if (!state.shadow_step()) break;
   }
   state.broadcast_model_of_last(last);
@@ -365,8 +366,8 @@ void DataParallelEngine::join(const std::function<void()>& body, const JoinOptio
 
 BucketOrder DataParallelEngine::bucket_order() {
   State& state = *state_;
-  // The order that the next forward pass would settle on is settled now: a run that goes on from here and one
-  // that resumes from here then agree from the next step on.
+  // Settles the order now, not in the next forward pass: a run that continues and a run that resumes from
+  // this checkpoint then use the same order from the next step on.
   state.reduction->rebuild_buckets();
   BucketOrder order;
   if (!state.reduction->settled()) return order;

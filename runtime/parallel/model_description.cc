@@ -28,7 +28,7 @@ std::optional<std::string> difference(const ModelDescription& first, const Model
     if (first[i].second != there->second)
       return fmt::format("{} is {} on rank {}, but {} on rank {}", first[i].first, first[i].second,
                          first_rank, there->second, rank);
-    return fmt::format("{} of rank {} comes in another place on rank {}", first[i].first, first_rank, rank);
+    return fmt::format("{} of rank {} is in another place on rank {}", first[i].first, first_rank, rank);
   }
   return std::nullopt;
 }

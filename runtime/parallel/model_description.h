@@ -1,6 +1,7 @@
-// What ranks must have in common to train one model together, in words, and where two descriptions part.
+// Describes, as text, what must be equal on all ranks that train a model together, and finds the first
+// difference between two descriptions.
 //
-// Plain values, no torch: what a tensor looks like is text to it. Sent from rank to rank as text too.
+// Plain values without torch; a tensor is described by text. Ranks send descriptions as text too.
 #pragma once
 
 #include <optional>
@@ -11,15 +12,15 @@
 
 namespace muster {
 
-// In order, what it is and what it is like: {"parameter 'conv1.weight'", "Float [8, 1, 3, 3] on cpu"}.
-// Neither has a tab or the end of a line in it.
+// In order: name and properties, such as {"parameter 'conv1.weight'", "Float [8, 1, 3, 3] on cpu"}. Neither
+// contains a tab or the end of a line.
 using ModelDescription = std::vector<std::pair<std::string, std::string>>;
 
 std::string to_text(const ModelDescription& description);
 ModelDescription description_from(std::string_view text);
 
-// Of the first that differs from the front, the first thing that does; `ranks` are theirs. Nothing if all are
-// equal.
+// Names the first entry in which the first different description differs from descriptions[0]; nothing if all
+// are equal. `ranks`: the rank of each description.
 std::optional<std::string> first_difference(const std::vector<ModelDescription>& descriptions,
                                             const std::vector<int>& ranks);
 

@@ -12,9 +12,8 @@
 namespace muster {
 namespace {
 
-// Passes gradients through, and calls a function when the first of them arrives. Unlike the graph's own last
-// node it keeps a missing gradient missing, which is how the Reducer learns that an output did not enter the
-// loss.
+// Passes gradients through, and calls a function when the first of them arrives. A missing gradient stays
+// missing, unlike at the graph's own last node: so the Reducer learns that an output is not part of the loss.
 class Sink : public torch::autograd::Node {
  public:
   Sink(torch::autograd::edge_list&& next, std::function<void()> on_backward)
@@ -47,10 +46,10 @@ void pass_through_sink(const std::vector<torch::Tensor*>& outputs, std::function
   }
 }
 
-// Of a backward pass on the CPU the Reducer waits for the other ranks at its end: between this rank's last
-// gradient and the end of the callback that the Reducer queues when the last bucket is ready. One that is
-// queued before, as the first gradient comes, runs just before it, and queues the one after it. A hook that
-// returns nothing changes no gradient.
+// In a backward pass on the CPU, the Reducer waits for the other ranks at the end: from this rank's last
+// gradient to the end of the callback that the Reducer queues when the last bucket is ready. To measure this
+// wait, the first gradient queues a callback that runs just before the Reducer's, and that queues another one
+// which runs after it. The hook returns nothing, so that it changes no gradient.
 void time_backward(const std::vector<torch::Tensor*>& outputs) {
   const auto begun = std::make_shared<bool>(false);
   for (torch::Tensor* output : outputs) {

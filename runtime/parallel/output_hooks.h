@@ -1,7 +1,7 @@
-// What DistributedDataParallel hangs on the outputs of a forward pass to learn how the backward pass goes.
+// Hooks that DistributedDataParallel adds to the outputs of a forward pass to follow the backward pass.
 //
-// Outputs that autograd does not know are left alone. For the thread of the forward pass; what is called back
-// runs in the backward pass.
+// Outputs without a graph are left alone. For the thread of the forward pass; callbacks run in the backward
+// pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,12 +10,12 @@
 
 namespace muster {
 
-// Replaces the outputs by copies of them whose gradients pass through one node of the graph, which calls
-// `on_backward` first. A gradient that is missing stays missing there, unlike at the graph's own last node.
+// Replaces the outputs by copies. The copies' gradients pass through one node of the graph, which calls
+// `on_backward` first. A missing gradient stays missing there, unlike at the graph's own last node.
 void pass_through_sink(const std::vector<at::Tensor*>& outputs, std::function<void()> on_backward);
 
-// Tells step_time() when the backward pass of these outputs begins and ends to wait for other ranks, and the
-// trace when it begins and ends. CPU only.
+// Tells step_time() when the backward pass of these outputs begins to wait for other ranks and when the wait
+// ends; tells the trace when the backward pass begins and ends. CPU only.
 void time_backward(const std::vector<at::Tensor*>& outputs);
 
 }  // namespace muster

@@ -46,10 +46,10 @@ PeriodicModelAverager::PeriodicModelAverager(Group group, std::int64_t period, s
     : group_(std::move(group)), period_(period), warmup_steps_(warmup_steps) {
   if (period_ < 1)
     throw std::invalid_argument(
-        fmt::format("PeriodicModelAverager: period is {}; it must be 1 at least", period_));
+        fmt::format("PeriodicModelAverager: period is {}; it must be at least 1", period_));
   if (warmup_steps_ < 0)
     throw std::invalid_argument(
-        fmt::format("PeriodicModelAverager: warmup_steps is {}; it must be 0 at least", warmup_steps_));
+        fmt::format("PeriodicModelAverager: warmup_steps is {}; it must be at least 0", warmup_steps_));
 }
 
 void PeriodicModelAverager::average_parameters(const std::vector<at::Tensor>& parameters) {

@@ -16,7 +16,7 @@
 namespace muster {
 namespace {
 
-// In place, of [batch, rows, columns].
+// Orthogonalizes [batch, rows, columns] in place.
 void orthogonalize(const at::Tensor& matrices, double epsilon) {
   const std::int64_t columns = matrices.size(2);
   const bool is_half = matrices.scalar_type() == at::kHalf || matrices.scalar_type() == at::kBFloat16;
@@ -34,7 +34,7 @@ void orthogonalize(const at::Tensor& matrices, double epsilon) {
   }
 }
 
-// As numpy's RandomState(seed).randint(1'000'000'000).
+// Draws the same number as numpy's RandomState(seed).randint(1'000'000'000).
 std::uint64_t draw_seed(std::mt19937& random) {
   constexpr std::uint32_t kMost = 999'999'999, kMask = (1U << 30) - 1;
   while (true)
@@ -100,9 +100,10 @@ class LowRankHook : public c10d::CppCommHookInterface<PowerSGDState*> {
   }
 
  private:
-  // Of all the bucket's gradients, to which what was left out in the step before is added.
+  // The bucket's gradients in one row. The caller adds the error of the step before to it.
   virtual at::Tensor row_of(const at::Tensor& gradients) const = 0;
-  // Makes the row, and the bucket's gradients, the mean over the ranks of what is sent for them.
+  // Sends an approximation of the row, and replaces the row and the bucket's gradients by its mean over the
+  // ranks.
   virtual void reduce(const c10d::GradBucket& bucket, const at::Tensor& row, std::int64_t index) = 0;
 };
 
@@ -113,7 +114,7 @@ class PowerSGDHook : public LowRankHook {
  private:
   at::Tensor row_of(const at::Tensor& gradients) const override { return gradients; }
 
-  // Of one shape after the other, as they come first in the bucket.
+  // Sorts the gradients into parts: shape by shape, in the order in which the shapes appear in the bucket.
   Parts parts_of(const c10d::GradBucket& bucket) {
     Parts parts;
     const auto rank = state_->options_.matrix_approximation_rank;
@@ -204,7 +205,7 @@ class PowerSGDHook : public LowRankHook {
   }
 };
 
-// One square matrix of all gradients of a bucket, filled up with zeros.
+// Puts all gradients of a bucket into one square matrix, padded with zeros.
 class BatchedPowerSGDHook : public LowRankHook {
  public:
   using LowRankHook::LowRankHook;
@@ -257,12 +258,13 @@ PowerSGDState::PowerSGDState(Group group, const PowerSGDOptions& options)
     : group_(std::move(group)), options_(options), random_(options.random_seed) {
   if (options_.matrix_approximation_rank < 1)
     throw std::invalid_argument(
-        fmt::format("PowerSGD: matrix_approximation_rank is {}; it must be 1 at least",
+        fmt::format("PowerSGD: matrix_approximation_rank is {}; it must be at least 1",
                     options_.matrix_approximation_rank));
   if ((options_.use_error_feedback || options_.warm_start) && options_.start_powerSGD_iter <= 1)
     throw std::invalid_argument(
-        fmt::format("PowerSGD: start_powerSGD_iter is {}; it must be above 1 with use_error_feedback or "
-                    "warm_start, for buckets are built anew after the first step",
+        fmt::format("PowerSGD: start_powerSGD_iter is {}; "
+                    "with use_error_feedback or warm_start it must be above 1, "
+                    "since the Reducer rebuilds its buckets after the first step",
                     options_.start_powerSGD_iter));
 }
 

@@ -33,8 +33,7 @@ ReducedParameters parameters_to_reduce(const torch::nn::Module& module) {
   for (const auto& tensor : parameters.tensors)
     if (tensor.device().type() != parameters.tensors.front().device().type())
       throw std::invalid_argument(
-          "DistributedDataParallel: the module's parameters are on CPU and GPU; move all to one kind of "
-          "device");
+          "DistributedDataParallel: the module's parameters are on CPU and GPU; move all to one kind of device");
   return parameters;
 }
 
@@ -42,9 +41,8 @@ void require_on_device_of(const ReducedParameters& parameters, c10::Device job_d
   const c10::Device here = parameters.tensors.front().device();
   if (here.type() == job_device.type()) return;
   throw std::invalid_argument(
-      fmt::format("DistributedDataParallel: the module is on {}, and this job's device is {}: write "
-                  "net->to(job.device()) "
-                  "before it is wrapped{}",
+      fmt::format("DistributedDataParallel: the module is on {}, and this job's device is {}: "
+                  "write net->to(job.device()) before it is wrapped{}",
                   here.str(), job_device.str(),
                   here.is_cpu() ? " (to train on CPUs, set CUDA_VISIBLE_DEVICES to nothing)" : ""));
 }
@@ -52,11 +50,11 @@ void require_on_device_of(const ReducedParameters& parameters, c10::Device job_d
 void require_frozen(const ReducedParameters& parameters) {
   for (const auto& [name, tensor] : parameters.frozen) {
     if (tensor.requires_grad())
-      throw std::logic_error(fmt::format(
-          "DistributedDataParallel: '{}' was frozen when the module was wrapped and learns now, and "
-          "nobody would reduce its gradient: wrap the module before freeze(), with "
-          ".find_unused_parameters = true, or anew after unfreeze()",
-          name));
+      throw std::logic_error(
+          fmt::format("DistributedDataParallel: '{}' was frozen when the module was wrapped and learns now; "
+                      "nothing would reduce its gradient. Wrap the module before freeze() with "
+                      ".find_unused_parameters = true, or again after unfreeze()",
+                      name));
   }
 }
 

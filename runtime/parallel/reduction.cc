@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kNoLimit = std::numeric_limits<std::int64_t>::max();  // Python's sys.maxsize
 
-// Gradients come roughly in the reverse order of definition.
+// Gradients arrive roughly in the reverse order of definition.
 Reduction::Order first_order(const ReducedParameters& parameters, const std::vector<std::size_t>& limits) {
   Reduction::Order order =
       std::get<0>(c10d::compute_bucket_assignment_by_size(parameters.tensors, limits, parameters.sparse));
@@ -45,7 +45,7 @@ Reduction::Reduction(const ReducedParameters& parameters, const c10::intrusive_p
 }
 
 void Reduction::rebuild_buckets() {
-  // The Reducer rebuilds once and cannot be told not to; a given order is put back after that.
+  // The Reducer always rebuilds its buckets once; afterwards this restores a pinned order.
   if (reducer_->rebuild_buckets() && !pinned_.empty() && current_order() != pinned_)
     reducer_->initialize_buckets(pinned_);
 }

@@ -1,8 +1,8 @@
-// The one place that names c10d::Reducer: makes one, whatever the release's constructor takes, and says what
-// Muster needs of it.
+// The only source that names c10d::Reducer: makes one, with the arguments of each release's constructor, and
+// offers what Muster needs from it.
 //
-// Keeps the process group and handles on the parameters. For the training thread; all but order() and
-// settled() are collective, or prepare for something that is.
+// Keeps the process group and the parameters alive. For the training thread. All functions but order() and
+// settled() are collective, or prepare for a collective.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ namespace muster {
 
 class Reduction {
  public:
-  // Which parameters, by their index, are reduced together, and in which order.
+  // The buckets in their order: the indices of the parameters that are reduced together.
   using Order = std::vector<std::vector<std::size_t>>;
 
   Reduction(const ReducedParameters& parameters, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
@@ -30,9 +30,9 @@ class Reduction {
 
   void prepare_forward() { reducer_->prepare_for_forward(); }
   void prepare_backward(const std::vector<at::Tensor>& outputs) { reducer_->prepare_for_backward(outputs); }
-  // At the end of the first backward pass of a static graph.
+  // Call at the end of the first backward pass of a static graph.
   void reduce_all() { reducer_->delay_all_reduce(); }
-  // Before a forward pass: after the first backward the buckets are built anew, in the order in which
+  // Call before a forward pass. After the first backward pass it rebuilds the buckets in the order in which
   // gradients arrived, or in the order of pin().
   void rebuild_buckets();
   void pin(const Order& order);
@@ -40,10 +40,10 @@ class Reduction {
   bool settled() const { return !pinned_.empty() || !reducer_->should_rebuild_buckets(); }
   Order order() const { return pinned_.empty() ? current_order() : pinned_; }
 
-  // The next backward divides by what `active`, an all-reduce of one number, comes to, rather than by the
-  // number of ranks; null: by the number of ranks.
+  // The next backward pass divides by the result of `active`, an all-reduce of one number; if null, by the
+  // number of ranks.
   void divide_by(c10::intrusive_ptr<c10d::Work> active);
-  // What the others do in a backward pass, with gradients of zero.
+  // Makes the collectives of the other ranks' backward pass, with gradients of zero.
   void shadow_backward();
 
  private:
@@ -53,7 +53,7 @@ class Reduction {
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   bool reduces_used_map_;
   std::shared_ptr<c10d::Reducer> reducer_;
-  std::shared_ptr<c10d::Logger> logger_;  // the Reducer takes it to be there when unused parameters change
+  std::shared_ptr<c10d::Logger> logger_;  // the Reducer uses it without a check when unused parameters change
   Order pinned_;
 };
 

@@ -14,7 +14,7 @@
 namespace muster::detail {
 namespace {
 
-// Of the gradients that a parameter's copies got: their sum, for the parameter.
+// Sums the gradients of a parameter's copies, for the parameter.
 class SumGradients : public torch::autograd::Node {
  public:
   SumGradients(torch::autograd::edge_list&& parameter, c10::Device device)
@@ -22,7 +22,7 @@ class SumGradients : public torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     at::Tensor sum;
     for (const at::Tensor& gradient : gradients) {
-      if (!gradient.defined()) continue;  // that copy had no part in the loss
+      if (!gradient.defined()) continue;  // the loss does not depend on this copy
       sum = sum.defined() ? sum + gradient.to(device_) : gradient.to(device_);
     }
     return {sum};
@@ -58,8 +58,8 @@ std::size_t Replicas::count_parts(const std::vector<at::Tensor>& inputs) const {
   for (const auto& input : inputs)
     if (input.dim() == 0 || input.size(0) != inputs[0].size(0))
       throw std::invalid_argument(
-          fmt::format("DataParallel: inputs of [{}] and [{}]; all tensors must have the batch as their first "
-                      "dimension (give a number as a number)",
+          fmt::format("DataParallel: inputs have the shapes [{}] and [{}]; "
+                      "the first dimension of every tensor must be the batch (pass a number as a number)",
                       fmt::join(inputs[0].sizes(), ", "), fmt::join(input.sizes(), ", ")));
   return inputs[0].chunk(static_cast<std::int64_t>(devices_.size())).size();
 }
@@ -80,13 +80,13 @@ void Replicas::refresh(std::size_t count) const {
     for (std::size_t k = 0; k < parameters.size(); ++k)
       copies[i][k].set_data(parameters[k].detach().to(devices_[i], /*non_blocking=*/true));
     auto own_buffers = values_of(replicas_[i]->named_buffers());
-    for (std::size_t k = 0; k < own_buffers.size(); ++k)  // never the same memory: forward may write to it
+    for (std::size_t k = 0; k < own_buffers.size(); ++k)  // always a copy: the forward pass may write to it
       own_buffers[k].set_data(buffers[k].to(devices_[i], /*non_blocking=*/true, /*copy=*/true));
     const auto own_modules = replicas_[i]->modules();
     for (std::size_t k = 0; k < own_modules.size(); ++k) own_modules[k]->train(modules[k]->is_training());
   }
   if (!torch::GradMode::is_enabled()) return;
-  // From now on the copies are results of a computation whose gradient is the parameter's.
+  // Connects the copies with the parameters in the graph: SumGradients passes their gradients on.
   for (std::size_t k = 0; k < parameters.size(); ++k) {
     if (!parameters[k].requires_grad()) continue;
     const auto sum = compat::make_node<SumGradients>(
@@ -99,7 +99,7 @@ at::Tensor Replicas::run(std::size_t count, const std::function<at::Tensor(std::
   refresh(count);
   std::vector<at::Tensor> outputs(count);
   std::vector<std::exception_ptr> thrown(count);
-  const at::ThreadLocalState state;  // whether gradients are wanted, autocast, and so on
+  const at::ThreadLocalState state;  // gradient mode, autocast, and so on
   const auto run_one = [&](std::size_t index) {
     try {
       const at::ThreadLocalStateGuard same(state);

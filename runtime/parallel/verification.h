@@ -1,6 +1,6 @@
-// Before anything is sent about a model: is it the same on all ranks of its group?
+// Checks that a model is the same on all ranks of its group, before any of its tensors are sent.
 //
-// Collective, over CPU tensors whatever the model's device; ranks that agree exchange 32 bytes each.
+// Collective; uses CPU tensors for a model on any device. Ranks that agree exchange 32 bytes each.
 #pragma once
 
 #include <muster/comm/job.h>
@@ -12,12 +12,12 @@
 
 namespace muster {
 
-// Parameters, buffers if they are broadcast, and the options that decide what is sent when.
+// Describes the parameters, the buffers if they are broadcast, and the options that affect the messages.
 ModelDescription describe_model(const torch::nn::Module& module,
                                 const DistributedDataParallelOptions& options);
 
-// std::invalid_argument, the same on all ranks, names the first difference. `what` is described: "a pipeline:
-// it".
+// Throws std::invalid_argument, the same on all ranks, which names the first difference.
+// `what`: the subject of the message, such as "the pipeline".
 void require_equal_on_all_ranks(const Group& group, const std::string& what,
                                 const ModelDescription& description);
 

@@ -11,7 +11,8 @@ namespace {
 
 namespace optim = torch::optim;
 
-// Of each parameter its owner's place: the largest first, each to whom has the least.
+// Gives each parameter an owner, by place in the group. Takes the largest parameters first; the owner is the
+// rank with the least so far.
 std::map<const void*, int> owners_of(const std::vector<optim::OptimizerParamGroup>& groups, int members) {
   std::vector<at::Tensor> parameters;
   for (const auto& group : groups)
@@ -22,13 +23,13 @@ std::map<const void*, int> owners_of(const std::vector<optim::OptimizerParamGrou
   for (const at::Tensor& parameter : parameters) {
     const auto least = std::ranges::min_element(loads);
     if (!owners.emplace(parameter.unsafeGetTensorImpl(), static_cast<int>(least - loads.begin())).second)
-      throw std::invalid_argument("ZeroRedundancyOptimizer: a parameter is in it twice");
+      throw std::invalid_argument("ZeroRedundancyOptimizer: a parameter is listed twice");
     *least += parameter.numel();
   }
   return owners;
 }
 
-// Runs of parameters of one device and type, which travel together.
+// Calls use() with runs of parameters of one device and type, which one message carries.
 template <class Use>
 void for_each_run(const std::vector<at::Tensor>& parameters, const Use& use) {
   constexpr std::int64_t kMostBytes = std::int64_t{32} << 20;
@@ -70,10 +71,10 @@ ZeroRedundancyOptimizer::ZeroRedundancyOptimizer(const std::vector<optim::Optimi
   local_ = make(mine);
   if (!local_ || local_->param_groups().size() != groups.size())
     throw std::invalid_argument(
-        "ZeroRedundancyOptimizer: what makes the optimizer is to give it the groups that it is given");
+        "ZeroRedundancyOptimizer: `make` must pass all groups that it gets to its optimizer");
   if (dynamic_cast<const optim::LBFGS*>(local_.get()) != nullptr)
     throw std::invalid_argument(
-        "ZeroRedundancyOptimizer: LBFGS makes steps of all parameters together, and cannot be shared out");
+        "ZeroRedundancyOptimizer: LBFGS steps all parameters together, which ranks cannot share out");
   defaults_ = local_->defaults().clone();
   for (std::size_t i = 0; i < groups.size(); ++i)
     param_groups_.emplace_back(groups[i].params(), local_->param_groups()[i].options().clone());
@@ -82,7 +83,7 @@ ZeroRedundancyOptimizer::ZeroRedundancyOptimizer(const std::vector<optim::Optimi
 void ZeroRedundancyOptimizer::give_options() {
   if (param_groups_.size() != local_->param_groups().size())
     throw std::logic_error(
-        fmt::format("ZeroRedundancyOptimizer: there are {} groups of parameters, and it was made with {}",
+        fmt::format("ZeroRedundancyOptimizer: there are {} groups of parameters now; it was made with {}",
                     param_groups_.size(), local_->param_groups().size()));
   for (std::size_t i = 0; i < param_groups_.size(); ++i)
     local_->param_groups()[i].set_options(param_groups_[i].options().clone());

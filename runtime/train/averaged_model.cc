@@ -16,7 +16,8 @@ using Named = torch::OrderedDict<std::string, at::Tensor>;
 void check_same(const char* what, const Named& model, const Named& average) {
   const auto names = average.keys();
   if (model.keys() != names)
-    throw std::invalid_argument(fmt::format("AveragedModel: the average has other {} than the model", what));
+    throw std::invalid_argument(
+        fmt::format("AveragedModel: the average and the model have different {}", what));
   for (const std::string& name : names)
     if (model[name].sizes() != average[name].sizes() ||
         model[name].scalar_type() != average[name].scalar_type())
@@ -34,7 +35,7 @@ struct AveragedLists {
   std::vector<at::Tensor> averages, values;
 };
 
-// Numbers that are no fractions, such as counts of batches, are copied.
+// Copies integers, such as counts of batches; averages the others.
 void move_by(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values, double share) {
   std::map<std::pair<std::string, at::ScalarType>, AveragedLists> all;
   for (std::size_t i = 0; i < averages.size(); ++i) {
@@ -55,13 +56,13 @@ std::vector<at::Tensor> detached(const std::vector<at::Tensor>& tensors) {
   return all;
 }
 
-// use() with each BatchNorm layer, as what it is.
+// Calls use() with each BatchNorm layer in its own type.
 template <class Use>
 void for_each_batch_norm(torch::nn::Module& module, const Use& use) {
   module.apply([&](torch::nn::Module& each) { with_batch_norm(each, use); });
 }
 
-// A rank without batches counts for nothing.
+// Weights each rank by its number of batches.
 template <class Layer>
 void average_statistics(const Group& group, Layer& layer) {
   if (!layer.running_mean.defined()) return;
@@ -71,7 +72,7 @@ void average_statistics(const Group& group, Layer& layer) {
   all_reduce(group, sums);
   const std::int64_t features = layer.running_mean.numel();
   const at::Tensor of_all = sums.narrow(0, 2 * features, 1);
-  // A batch of a synchronized layer was one of all ranks.
+  // A synchronized layer counts a batch of all ranks once, on every rank.
   if (!detail::is_synchronized(layer.running_mean)) layer.num_batches_tracked.copy_(of_all.squeeze(0));
   if (of_all.item<double>() == 0) return;
   layer.running_mean.copy_(sums.narrow(0, 0, features) / of_all);
@@ -116,7 +117,7 @@ void detail::update_batch_norm(torch::nn::Module& module, const Group* group,
   const torch::NoGradGuard no_grad;
   std::vector<std::optional<double>> momenta;
   const bool was_training = module.is_training();
-  // Also where forward_all() throws.
+  // Also runs if forward_all() throws.
   const auto put_back = [&] {
     std::size_t next = 0;
     for_each_batch_norm(module, [&](auto& layer) { layer.options.momentum(momenta[next++]); });

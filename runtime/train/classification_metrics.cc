@@ -14,7 +14,7 @@ namespace {
 const ClassificationOptions& checked(const char* metric, const ClassificationOptions& options) {
   if (options.num_classes < 2)
     throw std::invalid_argument(
-        fmt::format("{}: num_classes is {}; it must be 2 at least", metric, options.num_classes));
+        fmt::format("{}: num_classes is {}; it must be at least 2", metric, options.num_classes));
   if (options.average == Average::kBinary && options.num_classes != 2)
     throw std::invalid_argument(
         fmt::format("{}: kBinary is for 2 classes, not {}", metric, options.num_classes));
@@ -31,13 +31,12 @@ at::Tensor predicted_classes(const at::Tensor& predictions, std::int64_t num_cla
                   num_classes == 2 ? ", probabilities [examples]" : "", num_classes));
 }
 
-// Each class's own: counts are whole numbers, exact in double up to 2^53. A quotient 0 / 0 is 0.
+// One quotient for each class. Counts are whole numbers, exact in double up to 2^53. 0 / 0 gives 0.
 at::Tensor quotient(const at::Tensor& part, const at::Tensor& whole) {
   return torch::where(whole != 0, part / whole, 0.0);
 }
 
-// `matrix`: counts in double. The score is part(...) / (part + other) of what is hit, predicted wrongly and
-// missed.
+// `matrix`: counts in double. `score` gets the numbers of hits, wrong predictions and misses.
 template <class Score>
 at::Tensor averaged(const at::Tensor& matrix, Average average, const Score& score) {
   const at::Tensor hit = matrix.diagonal();
@@ -52,8 +51,8 @@ at::Tensor averaged(const at::Tensor& matrix, Average average, const Score& scor
   return quotient((weights * of_classes).sum(), weights.sum());
 }
 
-// Of one class's scores, of all examples: how many of the others each of its examples stands above, in the
-// order of scores; a tie counts half. That is the area under the curve.
+// The area under the curve of one class. It equals the share of pairs, an example of the class and one of
+// another class, in which the first has the higher score; a tie counts half.
 double area_under_curve(const at::Tensor& scores, const at::Tensor& is_class) {
   const auto positives = is_class.sum().item<double>();
   const double negatives = static_cast<double>(scores.numel()) - positives;
@@ -62,7 +61,8 @@ double area_under_curve(const at::Tensor& scores, const at::Tensor& is_class) {
   const auto [values, inverse, counts] =
       torch::unique_consecutive(sorted, /*return_inverse=*/true, /*return_counts=*/true);
   const at::Tensor ends = counts.cumsum(0).to(torch::kDouble);
-  const at::Tensor middles = ends - (counts.to(torch::kDouble) - 1) / 2;  // ranks from 1, of ties their mean
+  const at::Tensor middles =
+      ends - (counts.to(torch::kDouble) - 1) / 2;  // ranks from 1; ties share their mean
   const double ranks =
       middles.index_select(0, inverse).masked_select(is_class.index_select(0, order)).sum().item<double>();
   return (ranks - positives * (positives + 1) / 2) / (positives * negatives);
@@ -83,7 +83,7 @@ void ConfusionMatrix::update(const at::Tensor& predictions, const at::Tensor& ta
                                             predicted.numel(), shape_of(target),
                                             c10::toString(target.scalar_type())));
   const at::Tensor counted = expanded_mask("a confusion matrix", mask, predicted);
-  // What is masked may be no class; it adds 0 to one.
+  // A masked value need not be a class. It adds 0 to the count of class 0.
   const at::Tensor row = torch::where(counted, target.to(predicted.device(), at::kLong), 0);
   const at::Tensor column = torch::where(counted, predicted, 0);
   check_classes("the targets", row, num_classes_);
@@ -131,7 +131,7 @@ at::Tensor F1Score::compute() const {
 
 AUROC::AUROC(Group group, const ClassificationOptions& options)
     : group_(std::move(group)), options_(checked("AUROC", options)) {
-  if (options_.average == Average::kMicro) throw std::invalid_argument("AUROC: there is no kMicro of it");
+  if (options_.average == Average::kMicro) throw std::invalid_argument("AUROC: kMicro is not supported");
 }
 
 void AUROC::reset() {
@@ -145,12 +145,11 @@ void AUROC::update(const at::Tensor& scores, const at::Tensor& target, const at:
   const bool fits = binary ? scores.dim() == 1 : scores.dim() == 2 && scores.size(1) == options_.num_classes;
   if (!fits || target.dim() != 1 || target.size(0) != scores.size(0) || target.is_floating_point() ||
       !scores.is_floating_point())
-    throw std::invalid_argument(
-        fmt::format("AUROC: scores are {} of {} and targets {} of {}; they must be probabilities {} and "
-                    "classes [examples]",
-                    shape_of(scores), c10::toString(scores.scalar_type()), shape_of(target),
-                    c10::toString(target.scalar_type()),
-                    binary ? "[examples]" : fmt::format("[examples, {}]", options_.num_classes)));
+    throw std::invalid_argument(fmt::format(
+        "AUROC: scores are {} of {} and targets {} of {}; they must be probabilities {} and classes [examples]",
+        shape_of(scores), c10::toString(scores.scalar_type()), shape_of(target),
+        c10::toString(target.scalar_type()),
+        binary ? "[examples]" : fmt::format("[examples, {}]", options_.num_classes)));
   const at::Tensor counted = expanded_mask("AUROC", mask, target);
   const at::Tensor classes = target.to(at::kLong).masked_select(counted);
   check_classes("AUROC", classes, options_.num_classes);
@@ -172,7 +171,7 @@ at::Tensor AUROC::compute() const {
     return torch::full(options_.average == Average::kNone ? at::IntArrayRef(columns) : at::IntArrayRef(),
                        std::numeric_limits<double>::quiet_NaN(), torch::kDouble);
   }
-  // Each rank makes the areas of some classes.
+  // Each rank computes the areas of some classes.
   const at::Tensor areas = torch::zeros({columns}, torch::kDouble);
   for (std::int64_t column = 0; column < columns; ++column) {
     const int maker = group_.ranks()[static_cast<std::size_t>(column % group_.size())];
@@ -184,7 +183,7 @@ at::Tensor AUROC::compute() const {
   const at::Tensor counts = torch::bincount(classes, {}, options_.num_classes);
   const at::Tensor absent = counts.eq(0).logical_or(counts.eq(classes.numel()));
   if (group_.rank() == 0 && absent.any().item<bool>())
-    log::warning("AUROC: class {} has {} of {} examples, and counts with an area of 0",
+    log::warning("AUROC: class {} has {} of {} examples; its area counts as 0",
                  absent.nonzero()[0].item<std::int64_t>(),
                  counts[absent.nonzero()[0].item<std::int64_t>()].item<std::int64_t>(), classes.numel());
   if (options_.average == Average::kNone) return areas;

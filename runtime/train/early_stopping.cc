@@ -13,7 +13,8 @@
 namespace muster {
 namespace {
 
-// Every rank adds up the same numbers in the same order; equal ones stay as they are.
+// The mean of all ranks' values. Every rank adds the same numbers in the same order; equal numbers are not
+// added, so that they keep their bits.
 double agree(const Group& group, double mine) {
   const at::Tensor all = torch::empty({group.size()}, at::kDouble);
   all_gather_into_tensor(group, all, torch::full({1}, mine, at::kDouble));
@@ -33,10 +34,10 @@ EarlyStopping::EarlyStopping(Group group, const EarlyStoppingOptions& options)
                                                              : -std::numeric_limits<double>::infinity()) {
   if (options_.patience < 1)
     throw std::invalid_argument(
-        fmt::format("EarlyStopping: patience is {}; it must be 1 at least", options_.patience));
+        fmt::format("EarlyStopping: patience is {}; it must be at least 1", options_.patience));
   if (!(options_.min_delta >= 0))
     throw std::invalid_argument(
-        fmt::format("EarlyStopping: min_delta is {}; it must be 0 at least", options_.min_delta));
+        fmt::format("EarlyStopping: min_delta is {}; it must be at least 0", options_.min_delta));
 }
 
 bool EarlyStopping::step(double value) {
@@ -54,9 +55,9 @@ bool EarlyStopping::step(double value) {
     wait_count_ = 0;
   } else if (++wait_count_ >= options_.patience) {
     const std::string epochs = wait_count_ == 1 ? "1 epoch" : fmt::format("{} epochs", wait_count_);
-    reason_ = best_epoch_ < 0 ? fmt::format("the metric has had no value in {}", epochs)
-                              : fmt::format("{} {} not improved on {} of epoch {}", epochs,
-                                            wait_count_ == 1 ? "has" : "have", best_, best_epoch_);
+    reason_ = best_epoch_ < 0
+                  ? fmt::format("the metric has had no finite value in {}", epochs)
+                  : fmt::format("no improvement in {} on {} of epoch {}", epochs, best_, best_epoch_);
   }
   if (should_stop() && group_.rank() == 0) log::info("training stops early: {}", reason_);
   return should_stop();

@@ -19,7 +19,7 @@ std::string_view bytes_of(const Number& number) {
   return {reinterpret_cast<const char*>(&number), sizeof number};
 }
 
-// A message, field by field. Fields of the value 0 are written too, which readers allow.
+// A protobuf message, built field by field. Writes fields of value 0 too; readers allow them.
 class Message {
  public:
   Message& integer(unsigned field, std::uint64_t value) {
@@ -59,7 +59,7 @@ class Message {
   std::string bytes_;
 };
 
-// The checksum of a checksum that is stored beside its bytes must not be a constant, so it is turned.
+// TFRecord stores checksums masked: the checksum of bytes with their own checksum would be a constant.
 std::uint32_t masked(std::uint32_t crc) {
   return std::rotr(crc, 15) + 0xA282EAD8U;
 }
@@ -82,12 +82,12 @@ std::string with_summary(When when, const Message& summary) {
   return record(event_of(when).message(5, summary));
 }
 
-// SummaryMetadata of a plugin's own content.
+// SummaryMetadata with a plugin's name and content.
 Message metadata_of(std::string_view plugin, std::string_view content) {
   return Message().message(1, Message().text(1, plugin).text(2, content));
 }
 
-// TensorBoard's own limits, from 1e-12 on each 1.1 times the one before, below 0 and above.
+// TensorBoard's limits: 1e-12, then each 1.1 times the one before; and the same below 0.
 const std::vector<double>& bucket_limits() {
   static const std::vector<double> limits = [] {
     std::vector<double> above;
@@ -120,7 +120,7 @@ Message histogram_of(std::span<const double> values) {
     sum += value;
     squares += value * value;
   }
-  // Without the empty ones at both ends, but for one on each side, where the outer bars begin and end.
+  // Leaves out the empty buckets at both ends, except one on each side, where the outer bars begin and end.
   const auto is_used = [](double count) { return count > 0; };
   auto first = std::ranges::find_if(counts, is_used) - counts.begin();
   auto last = std::ssize(counts) - 1;

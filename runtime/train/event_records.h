@@ -1,7 +1,8 @@
-// What TensorBoard reads: records of an event file (TFRecord: length, checksum, bytes, checksum), each an
-// Event message in protobuf's wire format (tensorflow/core/util/event.proto, summary.proto), and PNG images.
+// Builds what TensorBoard reads: the records of an event file, and PNG images. A record is TFRecord's length,
+// checksum, bytes, checksum; its bytes are an Event message in protobuf's wire format
+// (tensorflow/core/util/event.proto, summary.proto).
 //
-// Plain functions from values to bytes, safe from any thread. No file is touched.
+// Plain functions from values to bytes, safe from any thread. They touch no file.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@
 
 namespace muster::event_records {
 
-// Unix seconds, and what the event is of.
+// Unix seconds, and the training's step.
 struct When {
   double time = 0;
   std::int64_t step = 0;
@@ -23,14 +24,14 @@ struct When {
 using Scalars = std::map<std::string, double>;
 using Settings = std::map<std::string, std::variant<bool, std::int64_t, double, std::string>>;
 
-// Whole records, to be written one behind the other; `beginning` is a file's first.
+// Each function returns whole records, to be appended to a file. beginning() is the first one of a file.
 std::string beginning(double time);
-// What a reader has seen of this step and later ones is void: a training begins at it anew.
+// Tells readers to drop what they have read of this step and later ones: a training starts again at it.
 std::string restart(When when);
 std::string scalars(When when, const Scalars& values);
-// Numbers that are NaN are not counted.
+// Does not count NaN.
 std::string histogram(When when, const std::string& tag, std::span<const double> values);
-// `png`: the bytes of such a file.
+// `png`: the bytes of a PNG file.
 struct Size {
   std::int64_t height = 0;
   std::int64_t width = 0;
@@ -38,10 +39,10 @@ struct Size {
 };
 std::string image(When when, const std::string& tag, Size size, std::string_view png);
 std::string text(When when, const std::string& tag, std::string_view text);
-// With the names of the metrics by which trainings of other settings are compared.
+// `metrics`: the names of the values that TensorBoard compares for trainings with different settings.
 std::string settings(When when, const Settings& values, const std::vector<std::string>& metrics);
 
-// Pixels by row and column, each of `channels` bytes.
+// `pixels`: row by row, `channels` bytes for each pixel.
 std::string png_of(Size size, std::string_view pixels);
 std::uint32_t crc32c(std::string_view bytes);
 

@@ -14,8 +14,8 @@ namespace {
 std::invalid_argument no_such_part(const torch::nn::Module& module, const std::string& part) {
   std::set<std::string> parts;
   for (const auto& each : module.named_parameters()) parts.insert(each.key().substr(0, each.key().find('.')));
-  return std::invalid_argument(fmt::format("no parameter of the model is '{}' or of it; its parts are {}",
-                                           part, fmt::join(parts, ", ")));
+  return std::invalid_argument(
+      fmt::format("the model has no part '{}'; its parts are {}", part, fmt::join(parts, ", ")));
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ std::vector<std::vector<at::Tensor>> detail::parts_of(const torch::nn::Module& m
         longest = i;
     if (longest == parts.size())
       throw std::invalid_argument(fmt::format(
-          "the parameter '{}' belongs to none of the parts; the part '' takes the rest", each.key()));
+          "the parameter '{}' belongs to none of the parts; add the part '' for the rest", each.key()));
     all[longest].push_back(each.value());
   }
   for (std::size_t i = 0; i < parts.size(); ++i)

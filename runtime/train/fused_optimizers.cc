@@ -12,7 +12,7 @@ namespace {
 
 namespace optim = torch::optim;
 
-// What a kernel takes at once: tensors of one device and type.
+// The arguments of one kernel call: tensors of one device and type.
 struct Lists {
   std::vector<at::Tensor> parameters, grads, first, second, third, steps;
 };
@@ -25,13 +25,13 @@ Lists& lists_for(ListsByKind& all, const at::Tensor& parameter) {
 void check_parameter(const at::Tensor& parameter) {
   if (parameter.grad().is_sparse() || parameter.is_complex() || !parameter.is_non_overlapping_and_dense())
     throw std::invalid_argument(fmt::format(
-        "a parameter of shape {} is {}; a fused optimizer takes none such", c10::str(parameter.sizes()),
-        parameter.grad().is_sparse() ? "one with a sparse gradient"
-        : parameter.is_complex()     ? "complex"
-                                     : "not dense in memory"));
+        "a parameter of shape {} {}; fused optimizers do not support that", c10::str(parameter.sizes()),
+        parameter.grad().is_sparse() ? "has a sparse gradient"
+        : parameter.is_complex()     ? "is complex"
+                                     : "is not dense in memory"));
 }
 
-// Kernels go through memory, whatever the strides.
+// Kernels go through memory in order and ignore strides.
 at::Tensor like_in_memory(const at::Tensor& grad, const at::Tensor& parameter) {
   return grad.strides() == parameter.strides() ? grad : at::empty_like(parameter).copy_(grad);
 }
@@ -50,7 +50,7 @@ State& state_of(optim::Optimizer& optimizer, const at::Tensor& parameter) {
   return static_cast<State&>(*state);
 }
 
-// As zeros_like(). A step goes through all of the state, which a CPU finds faster in huge pages.
+// zeros_like(), on a CPU in huge pages: each step goes through all of the state, which is faster there.
 at::Tensor zeros_in_huge_pages(const at::Tensor& parameter) {
   constexpr std::uintptr_t kHugePage = 2 << 20;
   const at::Tensor state = at::empty_like(parameter);
@@ -58,7 +58,7 @@ at::Tensor zeros_in_huge_pages(const at::Tensor& parameter) {
     const auto bytes = reinterpret_cast<std::uintptr_t>(state.data_ptr());
     const std::uintptr_t begin = (bytes + kHugePage - 1) / kHugePage * kHugePage;
     const std::uintptr_t end = (bytes + state.nbytes()) / kHugePage * kHugePage;
-    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // or there are none
+    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // an error changes nothing
   }
   return state.zero_();
 }
@@ -68,7 +68,7 @@ void step_adam(optim::Optimizer& optimizer, const Kernel& kernel) {
   for (optim::OptimizerParamGroup& group : optimizer.param_groups()) {
     const auto& options = static_cast<const Options&>(group.options());
     ListsByKind all;
-    // Parameters have made the same number of steps, nearly always: one tensor says so for all of a device.
+    // Nearly always all parameters have made the same number of steps, and share one tensor on each device.
     std::map<std::pair<std::int64_t, c10::Device>, at::Tensor, decltype([](const auto& a, const auto& b) {
                return std::tuple(a.first, a.second.type(), a.second.index()) <
                       std::tuple(b.first, b.second.type(), b.second.index());
@@ -128,7 +128,7 @@ at::Tensor FusedSGD::step(LossClosure closure) {
   at::Tensor loss = loss_of(closure);
   for (optim::OptimizerParamGroup& group : param_groups()) {
     const auto& options = static_cast<const optim::SGDOptions&>(group.options());
-    // The kernel takes those that make their first step, whose momentum is their gradient, by themselves.
+    // Parameters at their first step need a kernel call of their own: their momentum is their gradient.
     for (const bool first_step : {false, true}) {
       ListsByKind all;
       for (const at::Tensor& parameter : group.params()) {

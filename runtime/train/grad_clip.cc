@@ -13,7 +13,7 @@ namespace {
 
 using Batches = std::vector<std::vector<at::Tensor>>;
 
-// Of one device and type each, in the order in which Python has them, on which the last bit depends.
+// Groups the gradients by device and type, in Python's order: the last bit of the norm depends on it.
 Batches batches_of(const std::vector<at::Tensor>& gradients) {
   if (gradients.empty()) return {};
   at::native::nested_optional_tensorvec_t one_list(1);
@@ -27,8 +27,8 @@ Batches batches_of(const std::vector<at::Tensor>& gradients) {
   return batches;
 }
 
-// Of all that the ranks along these groups have, from the norm of what this one has. In doubles on the way:
-// the square of a norm of 300 is no half, and the parts of a model may be of different types.
+// Combines this rank's norm with those of the other ranks along the groups. Computes in double: Half cannot
+// hold the square of a norm of 300, and the parts of a model may be of different types.
 at::Tensor norm_over(const std::vector<Group>& groups, at::Tensor norm, double norm_type) {
   if (groups.empty()) return norm;
   if (!(norm_type > 0))
@@ -43,8 +43,8 @@ at::Tensor norm_over(const std::vector<Group>& groups, at::Tensor norm, double n
 
 }  // namespace
 
-// Python's max_norm / (total + 1e-6), of which a tensor takes the reciprocal first. A scale of 1 is applied
-// too: to know that it is 1 would be to wait for a GPU.
+// Python's max_norm / (total + 1e-6), which takes the tensor's reciprocal first. The caller applies a scale
+// of 1 too: a check for 1 would have to wait for the GPU.
 at::Tensor clip_scale(const at::Tensor& norm, double max_norm) {
   return ((norm + 1e-6).reciprocal() * max_norm).clamp_max(1.0);
 }

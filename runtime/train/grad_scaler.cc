@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-// What the kernel takes at once: gradients of one device and type.
+// The arguments of one kernel call: gradients of one device and type.
 using GradsByKind = std::map<std::pair<std::string, at::ScalarType>, std::vector<at::Tensor>>;
 
 GradsByKind grads_of(torch::optim::Optimizer& optimizer) {
@@ -18,10 +18,9 @@ GradsByKind grads_of(torch::optim::Optimizer& optimizer) {
       const at::Tensor& grad = parameter.grad();
       if (!grad.defined()) continue;
       if (grad.scalar_type() == at::kHalf)
-        throw std::invalid_argument(
-            fmt::format("GradScaler: a parameter of shape {} is Half itself; parameters are Float, and "
-                        "autocast casts them",
-                        c10::str(parameter.sizes())));
+        throw std::invalid_argument(fmt::format(
+            "GradScaler: a parameter of shape {} is Half; keep parameters in Float, autocast casts them",
+            c10::str(parameter.sizes())));
       all[{grad.device().str(), grad.scalar_type()}].push_back(grad.is_sparse() ? grad._values() : grad);
     }
   }
@@ -46,7 +45,7 @@ GradScaler::GradScaler(Group group, const GradScalerOptions& options)
         fmt::format("GradScaler: backoff_factor is {}; it must be between 0 and 1", options_.backoff_factor));
   if (options_.growth_interval < 1)
     throw std::invalid_argument(
-        fmt::format("GradScaler: growth_interval is {}; it must be 1 at least", options_.growth_interval));
+        fmt::format("GradScaler: growth_interval is {}; it must be at least 1", options_.growth_interval));
 }
 
 at::Tensor GradScaler::scale(const at::Tensor& loss) const {

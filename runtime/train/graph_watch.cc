@@ -11,7 +11,7 @@ namespace muster {
 
 GraphWatch::GraphWatch(const Group& group, std::int64_t steps) : rank_(group.job().rank()), limit_(steps) {
   if (steps < 2)
-    throw std::invalid_argument(fmt::format("GraphWatch: steps is {}; it must be 2 at least", steps));
+    throw std::invalid_argument(fmt::format("GraphWatch: steps is {}; it must be at least 2", steps));
 }
 
 void GraphWatch::step(const at::Tensor& loss, const std::string& name) {
@@ -21,9 +21,9 @@ void GraphWatch::step(const at::Tensor& loss, const std::string& name) {
     const Watched& old = watched_.front();
     if (old.lives()) {
       found_ = fmt::format(
-          "the graph of step {}{} still lives {} steps later: something keeps a tensor that was computed "
-          "from its "
-          "parameters, such as a sum of losses. item() or detach() of it keeps no graph",
+          "the graph of step {}{} is still in memory {} steps later: "
+          "something keeps a tensor that was computed from the parameters, such as a sum of losses; "
+          "keep its item() or detach() instead",
           old.step, old.name.empty() ? "" : fmt::format(", of '{}',", old.name), limit_);
       log::warning("rank {}: {}", rank_, found_);
       watched_.clear();

@@ -8,7 +8,8 @@
 namespace muster {
 namespace {
 
-// Stands in a Sequential's list for a layer, which stays its child: names and parameters do not change.
+// Takes a layer's place in a Sequential's list. The layer stays the Sequential's child, so that names and
+// parameters do not change.
 class HookedLayer : public torch::nn::Module {
  public:
   explicit HookedLayer(torch::nn::AnyModule layer) : layer_(std::move(layer)) {}
@@ -18,7 +19,7 @@ class HookedLayer : public torch::nn::Module {
   }
   const torch::nn::AnyModule& layer() const { return layer_; }
   std::shared_ptr<torch::nn::Module> clone(const std::optional<c10::Device>&) const override {
-    throw std::logic_error("a layer with hooks cannot be cloned; remove them before");
+    throw std::logic_error("a layer with hooks cannot be cloned; remove the hooks first");
   }
 
   std::shared_ptr<detail::Hooks> hooks = std::make_shared<detail::Hooks>();
@@ -27,7 +28,7 @@ class HookedLayer : public torch::nn::Module {
   torch::nn::AnyModule layer_;
 };
 
-// Where a layer is in a Sequential.
+// A layer's place in a Sequential.
 struct HookPlace {
   std::weak_ptr<torch::nn::SequentialImpl> sequential;
   std::size_t index = 0;
@@ -51,9 +52,8 @@ std::shared_ptr<detail::Hooks> hooks_of(torch::nn::Module& model, const std::str
   auto* const sequential = parent.as<torch::nn::SequentialImpl>();
   if (sequential == nullptr)
     throw std::invalid_argument(
-        fmt::format("hooks: '{}' is called by code of {}, which lets nobody in; declare it as "
-                    "muster::Hooked<...>, or put "
-                    "it into a Sequential",
+        fmt::format("hooks: '{}' is called by code of {}, where no hook can be added; "
+                    "declare it as muster::Hooked<...>, or put it into a Sequential",
                     name, parent.name()));
   const auto names = sequential->named_children().keys();
   place = {
@@ -122,7 +122,7 @@ HookHandle add_gradient_hook(torch::nn::Module& model, const std::string& part, 
   }
   if (hooked.empty())
     throw std::invalid_argument(
-        fmt::format("hooks: no parameter of the part '{}' of the model learns", part));
+        fmt::format("hooks: no parameter of the model's part '{}' requires a gradient", part));
   return HookHandle([hooked] {
     for (const auto& [parameter, id] : hooked) parameter.remove_hook(id);
   });

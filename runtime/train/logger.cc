@@ -9,12 +9,12 @@
 
 namespace muster {
 
-// On all ranks, of which one writes.
+// Every rank checks, so that all of them throw, although only one writes.
 void Logger::require_tag(const std::string& tag) const {
   if (has_columns_ && RunRecords::is_column(tag))
     throw std::invalid_argument(
-        fmt::format("Logger: '{}' cannot be a tag, for every row of metrics.jsonl has a member of that name; "
-                    "'train/{}' can",
+        fmt::format("Logger: '{}' cannot be a tag: every row of metrics.jsonl has a member of that name; "
+                    "use 'train/{}'",
                     tag, tag));
 }
 
@@ -57,8 +57,8 @@ void Logger::add_image(const std::string& tag, const at::Tensor& image, std::int
   if (planes.dim() != 3 || (planes.size(0) != 1 && planes.size(0) != 3) || planes.numel() == 0 ||
       (!real && image.scalar_type() != at::kByte))
     throw std::invalid_argument(
-        fmt::format("Logger: the image '{}' is {} of {}; it must be [1 or 3, height, width] or [height, "
-                    "width], of uint8 or floating-point numbers",
+        fmt::format("Logger: the image '{}' is {} of {}; it must be [1 or 3, height, width] or "
+                    "[height, width], of uint8 or floating-point numbers",
                     tag, c10::str(image.sizes()), c10::toString(image.scalar_type())));
   if (!records_) return;
   at::Tensor pixels = planes.detach().to(at::kCPU).permute({1, 2, 0});

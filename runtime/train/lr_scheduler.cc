@@ -12,7 +12,7 @@ namespace {
 
 namespace optim = torch::optim;
 
-// use(get, set) of the group's momentum, or of its beta1; nothing if it has neither.
+// Calls use(value, set) for the group's momentum or beta1; does nothing if it has neither.
 template <class Use>
 void with_momentum(optim::OptimizerOptions& options, const Use& use) {
   const auto momentum = [&](auto* of) {
@@ -50,10 +50,9 @@ struct LRScheduler::State {
   void step(const Step& make) {
     if (optimizer.param_groups().size() != groups.size())
       throw std::logic_error(
-          fmt::format("the optimizer has {} groups of parameters now; its schedule was "
-                      "made for {}",
+          fmt::format("the optimizer has {} groups of parameters now; its schedule was made for {}",
                       optimizer.param_groups().size(), groups.size()));
-    // What the program, a checkpoint or another one has set since.
+    // The program, a checkpoint or another schedule may have set other rates since the last step.
     const std::vector<ScheduledGroup> now = groups_of(optimizer);
     for (std::size_t i = 0; i < groups.size(); ++i) groups[i].lr = now[i].lr;
     make();
@@ -80,12 +79,12 @@ LRScheduler::~LRScheduler() = default;
 
 void LRScheduler::step() {
   if (state_->running.is_plateau())
-    throw std::logic_error("ReduceLROnPlateau: step() needs the metric that it goes by");
+    throw std::logic_error("ReduceLROnPlateau: call step(metric), not step()");
   state_->step([&] { state_->running.step(state_->groups); });
 }
 void LRScheduler::step(double metric) {
   if (!state_->running.is_plateau())
-    throw std::logic_error(fmt::format("{}: step() takes no metric", state_->running.kind()));
+    throw std::logic_error(fmt::format("{}: call step(), not step(metric)", state_->running.kind()));
   state_->step([&] { state_->running.step(state_->groups, metric); });
 }
 
@@ -115,7 +114,7 @@ void LRScheduler::load(LoadedState& from) {
   const at::Tensor saved = from.read("numbers");
   if (saved.scalar_type() != at::kDouble || saved.dim() != 1 || saved.size(0) != std::ssize(here))
     throw std::invalid_argument(
-        fmt::format("its schedule is one of {} numbers, not of {}", saved.numel(), here.size()));
+        fmt::format("its schedule has {} numbers, not {}", saved.numel(), here.size()));
   const auto* const first = static_cast<const double*>(saved.const_data_ptr());
   std::size_t next = 0;
   state_->running.read({first, first + saved.numel()}, next);

@@ -1,4 +1,4 @@
-// What metrics have in common: masks and messages.
+// Masks, checks and messages that metrics share.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,15 +9,16 @@ namespace muster {
 
 std::string shape_of(const at::Tensor& tensor);  // "[2, 3]"
 
-// A mask of the shape and on the device of `like`: all true where there is none, repeated along further
-// dimensions where it is one for each example. std::invalid_argument names the metric.
+// Returns a mask with the shape and on the device of `like`: all true if `mask` is undefined. A mask with one
+// value for each example is repeated along the other dimensions.
+// Throws std::invalid_argument, which names the metric, if the mask does not fit.
 at::Tensor expanded_mask(const char* metric, const at::Tensor& mask, const at::Tensor& like);
 
-// std::invalid_argument, which names the metric, for a class that is not in 0 .. num_classes - 1. A
-// GPU is not waited for, so its classes are not looked at.
+// Throws std::invalid_argument, which names the metric, for a class that is not in 0 .. num_classes - 1.
+// Does not look at classes on a GPU, so as not to wait for it.
 void check_classes(const char* metric, const at::Tensor& classes, std::int64_t num_classes);
 
-// On one rank.
+// Warns on the group's first rank that a metric has no values.
 void warn_of_nothing(const Group& group);
 
 }  // namespace muster

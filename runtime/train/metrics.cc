@@ -19,7 +19,7 @@ Value reduce_value(const Group& group, Value value, ReduceOp op) {
   return tensor.item<Value>();
 }
 
-// Of all ranks, [sum, weight], as their quotient.
+// Sums [sum, weight] over all ranks and divides.
 double mean_of(const Group& group, const at::Tensor& sum_and_weight) {
   all_reduce(group, sum_and_weight);
   const auto weight = sum_and_weight[1].item<double>();
@@ -39,8 +39,7 @@ std::int64_t detail::all_reduce(const Group& group, std::int64_t value, ReduceOp
 void warn_of_nothing(const Group& group) {
   if (group.rank() == 0)
     log::warning(
-        "a metric is NaN: no rank has given update() a value since it was made or reset; was its loop "
-        "empty?");
+        "a metric is NaN: no rank has given update() a value since it was made or reset; was its loop empty?");
 }
 
 std::string shape_of(const at::Tensor& tensor) {
@@ -69,8 +68,8 @@ void check_classes(const char* metric, const at::Tensor& classes, std::int64_t n
   const auto least = classes.min().item<std::int64_t>();
   const auto greatest = classes.max().item<std::int64_t>();
   if (least < 0 || greatest >= num_classes)
-    throw std::invalid_argument(fmt::format("{}: there is an example of class {}; there are classes 0 to {}",
-                                            metric, least < 0 ? least : greatest, num_classes - 1));
+    throw std::invalid_argument(fmt::format("{}: an example has class {}; classes are 0 to {}", metric,
+                                            least < 0 ? least : greatest, num_classes - 1));
 }
 
 void MeanMetric::update(double value, double weight) {
@@ -84,7 +83,7 @@ void MeanMetric::update(const at::Tensor& values, double weight) {
 void MeanMetric::update_masked(const at::Tensor& values, const at::Tensor& mask) {
   const torch::NoGradGuard no_grad;
   const at::Tensor here = expanded_mask("MeanMetric", mask, values);
-  // Not a product: what is masked may be infinite.
+  // Not a product: a masked infinity would become NaN.
   add(torch::where(here, values, 0).sum(torch::kDouble), here.sum(torch::kDouble));
 }
 void MeanMetric::add(const at::Tensor& sum, const at::Tensor& weight) {
@@ -103,7 +102,8 @@ void Accuracy::update(const at::Tensor& scores, const at::Tensor& target, const 
         fmt::format("Accuracy: scores are {} and classes {}; they must be [examples, classes] and [examples]",
                     shape_of(scores), shape_of(target)));
   if (top_k_ < 1 || top_k_ > scores.size(1))
-    throw std::invalid_argument(fmt::format("Accuracy: top_k is {} of {} classes", top_k_, scores.size(1)));
+    throw std::invalid_argument(fmt::format(
+        "Accuracy: top_k is {}; it must be between 1 and {}, the number of classes", top_k_, scores.size(1)));
   const torch::NoGradGuard no_grad;
   const at::Tensor counted = expanded_mask("Accuracy", mask, target);
   // Masked targets need not be classes.
@@ -138,7 +138,7 @@ void Perplexity::update(const at::Tensor& logits, const at::Tensor& target, cons
                     shape_of(logits), shape_of(target)));
   const torch::NoGradGuard no_grad;
   const at::Tensor counted = expanded_mask("Perplexity", mask, target);
-  // A masked token may be none, such as -100.
+  // A masked target may be outside of the vocabulary, such as -100.
   const at::Tensor tokens = torch::where(counted, target, 0).to(logits.device(), at::kLong).unsqueeze(-1);
   const at::Tensor surprise = -torch::log_softmax(logits, -1, at::kDouble).gather(-1, tokens).squeeze(-1);
   mean_.update_masked(surprise, counted);
@@ -151,7 +151,8 @@ void RunningMean::update(double value) {
   update(torch::scalar_tensor(value, torch::kDouble));
 }
 void RunningMean::update(const at::Tensor& values) {
-  if (window_ < 1) throw std::invalid_argument(fmt::format("RunningMean: the window is {}", window_));
+  if (window_ < 1)
+    throw std::invalid_argument(fmt::format("RunningMean: the window is {}; it must be at least 1", window_));
   const torch::NoGradGuard no_grad;
   updates_.emplace_back(values.sum(torch::kDouble), values.numel());
   if (std::ssize(updates_) > window_) updates_.pop_front();

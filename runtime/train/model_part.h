@@ -1,7 +1,7 @@
-// Which parameters belong to a part of a model: those whose name it is, or begins with it, up to a dot. "":
-// all.
+// Whether a parameter belongs to a part of a model: its name is the part's name, or begins with that and a
+// dot. All parameters belong to the part "".
 //
-// A plain function of names. Whether there is such a part at all is for the caller to say.
+// A plain function of names. The caller checks whether the model has the part.
 #pragma once
 
 #include <string>

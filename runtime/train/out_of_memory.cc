@@ -18,16 +18,16 @@
 namespace muster {
 namespace {
 
-// When memory is out, torch's allocators say one of these, or CUDA does (of a context, a graph or printf's
-// buffer), or a library that torch calls.
+// The texts of errors for lack of memory: of torch's allocators, of CUDA (for a context, a graph or printf's
+// buffer), and of libraries that torch calls.
 constexpr std::string_view kOutOfMemory[] = {
     "DefaultCPUAllocator: can't allocate memory",
     "CUDA out of memory",
     "CUDA error: out of memory",
     "CUDA driver error: out of memory",
-    "CUDA ran out of memory",          // of cuDNN, since 2.15
-    "Cuda failure 2 'out of memory'",  // NCCL, which gives the error's number
-    "Cuda failure 'out of memory'",    // and in older versions does not
+    "CUDA ran out of memory",          // cuDNN, since torch 2.15
+    "Cuda failure 2 'out of memory'",  // NCCL, with the error's number
+    "Cuda failure 'out of memory'",    // older NCCL, without it
     "CUBLAS_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED",
@@ -37,7 +37,7 @@ constexpr std::string_view kOutOfMemory[] = {
     "CUSPARSE_STATUS_ALLOC_FAILED",
 };
 
-// What a step changes beside gradients: put back before it is begun anew.
+// The state that a step changes in addition to gradients. put_back() restores it before the step is repeated.
 class Before {
  public:
   Before(torch::nn::Module& module, c10::Device device) : module_(module) {
@@ -53,7 +53,7 @@ class Before {
     for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].detach().copy_(buffers_[i]);
     drop_grads(module_);
   }
-  // Not zero_grad() of the module, which throws on gradients that are views of buckets.
+  // The module's zero_grad() would throw on gradients that are views of buckets.
   static void drop_grads(const torch::nn::Module& module) {
     for (const at::Tensor& each : module.parameters()) each.mutable_grad().reset();
   }
@@ -64,8 +64,9 @@ class Before {
   std::vector<at::Tensor> states_, buffers_;
 };
 
-// Memory that is kept and not used. The allocator has given back all that it can before it runs out; what a
-// failed step leaves behind in pieces goes back here, once nothing of the step lives.
+// Returns unused memory to the GPU if it is more than a quarter of what the allocator keeps. The allocator
+// has already returned what it could before it ran out, except what the failed step held. Call when the
+// step's tensors are gone.
 void give_back_fragments(c10::Device device) {
   if (!device.is_cuda()) return;
   auto* const allocator = c10::getDeviceAllocator(at::kCUDA);
@@ -76,7 +77,7 @@ void give_back_fragments(c10::Device device) {
   if (reserved - used > reserved / 4) allocator->emptyCache();
 }
 
-// What the body says where memory runs out; empty: it came through. Other exceptions are thrown on.
+// Runs the body. Returns the error's first line if memory ran out, else "". Rethrows other exceptions.
 template <class Body>
 std::string lack_of_memory_in(const Body& body) {
   try {
@@ -90,8 +91,8 @@ std::string lack_of_memory_in(const Body& body) {
 }
 
 struct Agreed {
-  int rank;           // in the job, that ran out of memory, the last of them; -1: none
-  std::int64_t size;  // the largest of all ranks
+  int rank;           // the job's rank that ran out of memory, the last one if several did; -1: none
+  std::int64_t size;  // the largest size of all ranks
 };
 
 Agreed agree(const Group& group, bool lacks_memory, std::int64_t size) {
@@ -116,12 +117,12 @@ OomSafeStep::OomSafeStep(torch::nn::Module& module, Group group, const OomSafeSt
     : module_(module), group_(std::move(group)), microbatch_(options.microbatch) {
   if (microbatch_ < 0)
     throw std::invalid_argument(
-        fmt::format("OomSafeStep: microbatch is {}; it must be 0 at least", microbatch_));
+        fmt::format("OomSafeStep: microbatch is {}; it must be at least 0", microbatch_));
 }
 
 at::Tensor OomSafeStep::attempt(std::int64_t size, const Loss& loss) const {
   const std::int64_t most = microbatch_ == 0 ? size : microbatch_;
-  const std::int64_t parts = (size + most - 1) / most;  // of nearly the same size: no last one of one example
+  const std::int64_t parts = (size + most - 1) / most;  // nearly equal: no small last one
   at::Tensor sum;
   for (std::int64_t i = 0; i < parts; ++i) {
     const std::int64_t begin = size * i / parts, count = size * (i + 1) / parts - begin;
@@ -129,7 +130,7 @@ at::Tensor OomSafeStep::attempt(std::int64_t size, const Loss& loss) const {
     part.backward();
     sum = sum.defined() ? sum + part.detach() : part.detach();
   }
-  // Once it is there it can be had again by the reduction, in which this rank could not say that it lacks it.
+  // Allocates and frees what the reduction needs: in the reduction it would be too late to report the lack.
   if (reduction_bytes_) at::empty({reduction_bytes_()}, at::dtype(at::kByte).device(group_.device()));
   return sum;
 }
@@ -137,7 +138,7 @@ at::Tensor OomSafeStep::attempt(std::int64_t size, const Loss& loss) const {
 at::Tensor OomSafeStep::operator()(std::int64_t size, const Loss& loss) {
   if (size < 1)
     throw std::invalid_argument(
-        fmt::format("OomSafeStep: a batch has {} examples; it must have 1 at least", size));
+        fmt::format("OomSafeStep: a batch has {} examples; it must have at least 1", size));
   if (begin_) begin_();
   Before::drop_grads(module_);
   std::optional<Before> before;
@@ -168,9 +169,8 @@ at::Tensor OomSafeStep::operator()(std::int64_t size, const Loss& loss) {
     lost_seconds_ += seconds;
     if (group_.rank() == 0)
       log::warning(
-          "rank {} ran out of memory in step {} of this start with microbatches of {}: all ranks begin it "
-          "anew with {}, "
-          "after {:.3f} s",
+          "rank {} ran out of memory in step {} of this start with microbatches of {}: "
+          "all ranks repeat it with {}, after {:.3f} s",
           agreed.rank, steps_, tried, microbatch_, seconds);
   }
 }
@@ -187,7 +187,8 @@ std::int64_t detail::find_batch_size(torch::nn::Module& module, const Group& gro
                                      const FindBatchSizeOptions& options) {
   if (options.first < 1 || options.most < options.first)
     throw std::invalid_argument(fmt::format(
-        "find_batch_size: from {} to {}; it must be from 1 or more upwards", options.first, options.most));
+        "find_batch_size: first is {} and most is {}; first must be at least 1, and most at least first",
+        options.first, options.most));
   std::optional<Before> before;
   int failed = -1;
   const auto fits = [&](std::int64_t size) {

@@ -11,14 +11,14 @@ namespace muster {
 
 struct ProgressBar::State {
   ProgressBarOptions options;
-  std::weak_ptr<Job::State> job;  // none: nobody is told
+  std::weak_ptr<Job::State> job;  // empty: nothing is reported
   bool shown = true;
   std::int64_t world_size = 1;
   ProgressLine line;
-  at::Tensor loss_tensor{};  // that has not been read yet
+  at::Tensor loss_tensor{};  // the newest loss, if not read yet
   std::optional<double> loss{};
-  std::int64_t samples = 0;      // since the start, of all ranks
-  std::int64_t own_samples = 0;  // of the last step
+  std::int64_t samples = 0;      // of all ranks since the start
+  std::int64_t own_samples = 0;  // of this rank in the last step
   std::int64_t step = 0;
   std::int64_t printed_step = -1;
 
@@ -50,7 +50,8 @@ ProgressBar::ProgressBar(ProgressBar&&) noexcept = default;
 
 ProgressBar::~ProgressBar() {
   if (state_ == nullptr || !state_->shown) return;
-  // A loop that was left before its end. Reading a loss may throw, if the device has failed.
+  // Prints the last step of a loop that was left early. Does not read the loss: that throws if the device has
+  // failed.
   state_->loss_tensor = at::Tensor();
   if (state_->step != state_->printed_step && state_->step > state_->options.first_step)
     state_->print(std::chrono::steady_clock::now());
@@ -72,7 +73,7 @@ void ProgressBar::after_step(std::int64_t step, std::int64_t samples) {
   of.step = step;
   of.samples += of.options.samples_per_step > 0 ? of.options.samples_per_step : samples * of.world_size;
   of.own_samples = samples > 0 ? samples : of.options.samples_per_step / of.world_size;
-  of.describe();  // of the next step, until it has a loss of its own
+  of.describe();  // until the next step reports its own loss
   const auto now = std::chrono::steady_clock::now();
   if (of.shown && of.line.is_due(step, now)) of.print(now);
 }

@@ -1,6 +1,7 @@
-// The line that says how far a training is: when it is due, and what it says.
+// The line that shows how far a training is: when it is due, and its text.
 //
-// On a terminal it is drawn in place, with a bar; elsewhere a line comes every few seconds, and at the end.
+// On a terminal the line is redrawn in place, with a bar; elsewhere a new line is printed every few seconds,
+// and at the end.
 // Pure: the time is passed in. For one thread.
 #pragma once
 
@@ -15,16 +16,16 @@ class ProgressLine {
  public:
   using Time = std::chrono::steady_clock::time_point;
   struct Range {
-    std::int64_t first = 0;  // steps that were done before
-    std::int64_t total = 0;  // 0: not known
+    std::int64_t first = 0;  // steps done before
+    std::int64_t total = 0;  // 0: unknown
   };
   ProgressLine(Range steps, bool terminal, Time now)
       : steps_(steps), terminal_(terminal), started_(now), printed_(now) {}
 
   bool is_due(std::int64_t step, Time now) const;
-  // What is to be printed; `samples` since the start, 0: not known.
+  // Returns the text to print. `samples`: since the start; 0: unknown.
   std::string text(std::int64_t step, std::optional<double> loss, std::int64_t samples, Time now);
-  // What ends the line; empty if nothing has been drawn.
+  // Returns the text that ends the line; "" if nothing has been drawn.
   std::string end() const { return terminal_ && drawn_ ? "\n" : ""; }
 
  private:

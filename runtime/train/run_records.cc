@@ -23,7 +23,7 @@ double unix_seconds() {
   return static_cast<double>(unix_ns()) / 1e9;
 }
 
-// JSON knows neither NaN nor infinities.
+// JSON has neither NaN nor infinities.
 nlohmann::json json_of(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json();
 }
@@ -119,7 +119,7 @@ Status RunRecords::go_on_from(const std::string& mark) {
         if (file->size > 0) made_before_.push_back(file->name);
     mark_ = std::move(mine);
   } catch (const nlohmann::json::exception& error) {
-    return failure(ErrorCode::kCorrupt, "'{}' says nothing of a logger's files: {}", mark, error.what());
+    return failure(ErrorCode::kCorrupt, "'{}' does not describe a logger's files: {}", mark, error.what());
   }
   for (File* const file : {&events_, &jsonl_, &csv_}) file->fd.reset();
   begun_ = false;
@@ -148,7 +148,8 @@ Status RunRecords::prepare() {
     if (csv_.size == 0) write(csv_, "step,time,tag,value\n");
   }
   if (!formats_.tensorboard) return {};
-  // TensorBoard reads files in the order of their names. The time of another host may be an earlier one.
+  // TensorBoard reads files in the order of their names, which begin with a time. The new file must be the
+  // last one, even if it follows files of a host whose clock is ahead.
   std::int64_t seconds = unix_ns() / 1'000'000'000;
   for (const auto& [name, size] : mark_.sizes) {
     if (!name.starts_with(kEvents)) continue;
@@ -161,18 +162,19 @@ Status RunRecords::prepare() {
   if (Status opened = open(events_); !opened) return opened;
   const double time = unix_seconds();
   write(events_, event_records::beginning(time));
-  // For a TensorBoard that has read what has been cut.
+  // A TensorBoard that runs may have read rows that cut() has removed.
   if (mark_.newest_step >= 0) write(events_, event_records::restart({time, mark_.newest_step + 1}));
   return {};
 }
 
-// A row that came before go_on_from(), or a training that has begun anew, has moved them aside.
+// Moves this training's files back from before-N, if a row before go_on_from() or a training that started
+// fresh has moved them there.
 Status RunRecords::find_marked() {
   const std::vector<std::string> mine = std::exchange(made_before_, {});
   for (const std::string& name : mine)
     if (Status removed = remove(name); !removed) return removed;
   if (mark_.sizes.empty() || has_marked(directory_)) return {};
-  // Those that were moved aside last are looked at first: of equal names, they are this training's.
+  // Looks at the newest before-N first: if several have files of the same names, it has this training's.
   int last = 0;
   while (std::filesystem::exists(place_aside(last + 1))) ++last;
   for (; last > 0; --last) {
@@ -203,8 +205,8 @@ Status RunRecords::bring_back(const std::string& aside) const {
     if (rename(each->path().c_str(), (directory_ + "/" + name).c_str()) != 0)
       return system_failure("cannot move " + aside + "/" + name, errno);
   }
-  rmdir(aside.c_str());  // if nothing has come meanwhile
-  log::warning("this training goes on from the records in {}: they are in {} again", aside, directory_);
+  rmdir(aside.c_str());  // fails if there is a new file, which stays
+  log::warning("this training continues the logs in {}; moved them back to {}", aside, directory_);
   return {};
 }
 
@@ -224,7 +226,7 @@ Status RunRecords::cut() {
       if (mark_.sizes.empty() || !name.starts_with(kEvents)) {
         others.push_back(name);
       } else if (name.ends_with(mark_.run)) {
-        // Of a process that went on from the same mark, and whose rows come again.
+        // Another process continued from the same mark; this training repeats its rows.
         if (Status removed = remove(name); !removed) return removed;
       }
       continue;
@@ -253,8 +255,7 @@ Status RunRecords::move_aside(const std::vector<std::string>& names) const {
     if (rename(from.c_str(), (aside + "/" + name).c_str()) != 0)
       return system_failure("cannot move " + from, errno);
   }
-  log::warning("{} has records from which this training does not go on: they are in {} now", directory_,
-               aside);
+  log::warning("{} had logs that this training does not continue; moved them to {}", directory_, aside);
   return {};
 }
 
@@ -292,7 +293,7 @@ void RunRecords::write(File& file, std::string_view bytes) {
 
 void RunRecords::fail(const Error& error) {
   for (File* const file : {&events_, &jsonl_, &csv_}) file->fd.reset();
-  if (!failed_) log::error("the logger writes no more: {}", error.message());
+  if (!failed_) log::error("the logger has stopped writing: {}", error.message());
   failed_ = true;
 }
 

@@ -1,11 +1,14 @@
-// The files in which a training's numbers are kept: TensorBoard's, metrics.jsonl, and metrics.csv.
+// Writes a training's numbers to files: TensorBoard's event files, metrics.jsonl and metrics.csv.
 //
-// They are appended to, whole rows and records at once, past no buffer of this process. mark() says how long
-// they are, for a checkpoint; go_on_from() takes them back to that length, so that what a training does again
-// is there once. Files that it does not go on from are moved to DIRECTORY/before-N when the first row comes,
-// and come back from there for who goes on from them later. Each process has an event file of its own, which
-// has the run's name in its own: those of other writers are left alone. One thread. Errors are told once, and
-// lose rows, not trainings.
+// - Appends whole rows and records at once, without a buffer in this process.
+// - mark() gives the lengths of the files, for a checkpoint; go_on_from() cuts them back to these lengths, so
+//   that the steps that a training repeats are logged once.
+// - The first row moves files that this training does not continue to DIRECTORY/before-N. A training that
+//   continues them later moves them back.
+// - Each process has an event file of its own, with the run's name in its name; other event files are left
+//   alone.
+// - An error is logged once. It loses rows, but does not stop the training.
+// For one thread.
 #pragma once
 
 #include <cstdint>
@@ -37,19 +40,19 @@ class RunRecords {
   void add_text(std::int64_t step, const std::string& tag, const std::string& text);
   void add_settings(const event_records::Settings& values, const event_records::Scalars& metrics);
 
-  // JSON. Changes nothing.
+  // Returns JSON; changes nothing.
   std::string mark() const;
-  // What mark() has said; kCorrupt if it has not. Takes effect with the next row; rows that are here already
-  // are no part of what it goes on from, and go.
+  // `mark`: from mark(); kCorrupt if it is not. Takes effect with the next row. Rows that this process has
+  // written before are not part of what it continues, and are removed.
   Status go_on_from(const std::string& mark);
-  // metrics.jsonl has a member of this name in its rows: it cannot be a tag.
+  // Whether rows of metrics.jsonl have a member of this name, which therefore cannot be a tag.
   static bool is_column(std::string_view tag) { return tag == "step" || tag == "time" || tag == "hparams"; }
 
  private:
   struct Mark {
     std::map<std::string, std::uint64_t> sizes;  // by name
     std::int64_t newest_step = -1;
-    std::string run;  // the same of all processes that go on from one another
+    std::string run;  // the same in all processes that continue one another
   };
   struct File {
     std::string name;
@@ -57,7 +60,7 @@ class RunRecords {
     std::uint64_t size = 0;
   };
   static constexpr std::string_view kEvents = "events.out.tfevents.";
-  static constexpr std::string_view kRun = ".muster-";  // before the run's name, at the end
+  static constexpr std::string_view kRun = ".muster-";  // precedes the run's name, at the end
   void begin();
   Status prepare();
   Status cut();
@@ -76,8 +79,8 @@ class RunRecords {
   Formats formats_;
   bool begun_ = false;
   bool failed_ = false;
-  Mark mark_;                             // while it has not begun: that of which it goes on
-  std::vector<std::string> made_before_;  // of this process, before it was told from what it goes on
+  Mark mark_;                             // until begin(): the mark from which it continues
+  std::vector<std::string> made_before_;  // files that this process made before go_on_from()
   File events_{};
   File jsonl_{.name = "metrics.jsonl"};
   File csv_{.name = "metrics.csv"};

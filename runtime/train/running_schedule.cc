@@ -14,7 +14,7 @@ namespace {
 
 using std::numbers::pi;
 
-// Where a schedule is, for one group.
+// A schedule's position for one group.
 struct Place {
   std::int64_t epoch = 0;
   bool initial = false;  // the step that a schedule makes when it begins
@@ -25,7 +25,7 @@ struct Place {
   std::int64_t t_i = 0;
 };
 
-// Python's a / b and a * b of whole numbers and others.
+// Python converts whole numbers so in a / b and a * b.
 double number(std::int64_t count) {
   return static_cast<double>(count);
 }
@@ -35,8 +35,9 @@ const Value& of_group(const std::vector<Value>& values, std::size_t group) {
   return values[values.size() == 1 ? 0 : group];
 }
 
-// next_lr(): the rate of a step, from the one before where Python does so. start_lr(): where a SequentialLR
-// comes to a schedule, which is Python's closed form at step 0, of those that have one.
+// next_lr() computes the rate of a step, from the rate before where Python does so.
+// start_lr() computes the rate at which a SequentialLR starts a schedule: Python's closed form at step 0, for
+// the schedules that have one.
 
 double next_lr(const LambdaLR& options, const Place& at) {
   return at.base_lr * of_group(options.lr_lambda, at.group)(at.epoch);
@@ -152,7 +153,7 @@ double anneal(OneCycleLR::Anneal strategy, double start, double end, double shar
 void set_one_cycle(const OneCycleLR& options, std::int64_t step, ScheduledGroup& group) {
   if (step > steps_of(options))
     throw std::logic_error(
-        fmt::format("OneCycleLR: it was made for {} steps, and this is the step after", steps_of(options)));
+        fmt::format("OneCycleLR: step() after the last of its {} steps", steps_of(options)));
   const std::vector<Phase> phases = phases_of(options);
   double start = 0;
   std::size_t at = 0;
@@ -165,13 +166,13 @@ void set_one_cycle(const OneCycleLR& options, std::int64_t step, ScheduledGroup&
         anneal(options.anneal_strategy, group.*phase.start_momentum, group.*phase.end_momentum, share);
 }
 
-// ---- What the options may be
+// ---- Checks of the options
 
 void require(bool holds, const std::string& what) {
   if (!holds) throw std::invalid_argument(what);
 }
 void require_least(const char* name, std::int64_t value, std::int64_t least) {
-  require(value >= least, fmt::format("{} is {}; it must be {} at least", name, value, least));
+  require(value >= least, fmt::format("{} is {}; it must be at least {}", name, value, least));
 }
 template <class Value>
 void require_per_group(const char* name, const std::vector<Value>& values, std::size_t groups) {
@@ -217,7 +218,7 @@ void check(const CosineAnnealingWarmRestarts& options, std::size_t /*groups*/) {
 }
 void check(const OneCycleLR& options, std::size_t groups) {
   require(steps_of(options) > 0,
-          "OneCycleLR's total_steps is not set; it must be 1 at least, or epochs and steps_per_epoch");
+          "OneCycleLR's total_steps is not set; set it, or epochs and steps_per_epoch, to at least 1");
   require(options.pct_start >= 0 && options.pct_start <= 1,
           fmt::format("OneCycleLR's pct_start is {}; it must be between 0 and 1", options.pct_start));
   require_per_group("OneCycleLR's max_lr", options.max_lr, groups);
@@ -225,9 +226,10 @@ void check(const OneCycleLR& options, std::size_t groups) {
   require_per_group("OneCycleLR's max_momentum", options.max_momentum, groups);
   double start = 0;
   for (const Phase& phase : phases_of(options)) {
-    require(phase.end_step != start || steps_of(options) == 1,
-            fmt::format("OneCycleLR's pct_start is {} of {} steps, so that one of its phases has no step",
-                        options.pct_start, steps_of(options)));
+    require(
+        phase.end_step != start || steps_of(options) == 1,
+        fmt::format("OneCycleLR's pct_start is {} of {} steps, which leaves one of its phases without a step",
+                    options.pct_start, steps_of(options)));
     start = phase.end_step;
   }
 }
@@ -240,19 +242,22 @@ template <class... Refused>
 void check_children(const char* who, const std::vector<LRSchedule>& schedules) {
   require(!schedules.empty(), fmt::format("{} has no schedulers", who));
   for (const LRSchedule& each : schedules)
-    require(!(std::holds_alternative<Refused>(each) || ...),
-            fmt::format("{} takes no ReduceLROnPlateau, and no schedule that is made of others{}", who,
-                        sizeof...(Refused) == 3 ? "" : " but SequentialLR"));
+    require(
+        !(std::holds_alternative<Refused>(each) || ...),
+        fmt::format("{} cannot contain ReduceLROnPlateau{}", who,
+                    sizeof...(Refused) == 3 ? ", ChainedScheduler or SequentialLR" : " or ChainedScheduler"));
 }
 void check(const ChainedScheduler& options, std::size_t /*groups*/) {
   check_children<ReduceLROnPlateau, ChainedScheduler>("ChainedScheduler", options.schedulers);
 }
 void check(const SequentialLR& options, std::size_t /*groups*/) {
   check_children<ReduceLROnPlateau, ChainedScheduler, SequentialLR>("SequentialLR", options.schedulers);
-  require(options.milestones.size() + 1 == options.schedulers.size(),
-          fmt::format("SequentialLR has {} schedulers and {} milestones; there must be one milestone less",
-                      options.schedulers.size(), options.milestones.size()));
-  require(std::ranges::is_sorted(options.milestones), "SequentialLR's milestones do not ascend");
+  require(
+      options.milestones.size() + 1 == options.schedulers.size(),
+      fmt::format(
+          "SequentialLR has {} schedulers and {} milestones; there must be one milestone fewer than schedulers",
+          options.schedulers.size(), options.milestones.size()));
+  require(std::ranges::is_sorted(options.milestones), "SequentialLR's milestones are not in ascending order");
 }
 
 const std::vector<LRSchedule>& children_of(const LRSchedule& schedule) {
@@ -284,7 +289,7 @@ RunningSchedule::RunningSchedule(const LRSchedule& schedule, std::vector<Schedul
   }
 }
 
-// All have made their first step; that of the first one alone is to count.
+// Each child's constructor has made its first step; only the first child's counts.
 void RunningSchedule::begin_sequence(std::vector<ScheduledGroup>& groups) {
   for (ScheduledGroup& group : groups) group.lr = group.initial_lr;
   for (RunningSchedule& child : children_) --child.last_epoch_;
@@ -307,7 +312,7 @@ void RunningSchedule::begin_one_cycle(const OneCycleLR& options, std::vector<Sch
   }
 }
 
-// One step of a schedule that is not made of others.
+// One step of a schedule without children.
 void RunningSchedule::advance(std::vector<ScheduledGroup>& groups, bool initial) {
   if (const auto* const restarts = std::get_if<CosineAnnealingWarmRestarts>(&schedule_)) {
     if (last_epoch_ < 0) {
@@ -321,7 +326,7 @@ void RunningSchedule::advance(std::vector<ScheduledGroup>& groups, bool initial)
   set_rates(groups, initial);
 }
 
-// Where a SequentialLR comes to it.
+// A SequentialLR reaches this schedule.
 void RunningSchedule::restart(std::vector<ScheduledGroup>& groups) {
   last_epoch_ = 0;
   std::visit(

@@ -1,5 +1,5 @@
-// A schedule on its way: what the rates of an optimizer's groups are after each step. The arithmetic is that
-// of torch/optim/lr_scheduler.py, operation by operation, since each rate is made from the one before.
+// A schedule in progress: computes the rates of an optimizer's groups after each step. The arithmetic is that
+// of torch/optim/lr_scheduler.py, operation by operation, since each rate is computed from the one before.
 //
 // Values only; LRScheduler moves them to and from an optimizer.
 #pragma once
@@ -13,12 +13,12 @@
 
 namespace muster {
 
-// What Python keeps in an optimizer's param_groups.
+// The values that Python keeps in an optimizer's param_groups.
 struct ScheduledGroup {
   double lr = 0;
   std::optional<double> momentum;  // or beta1
   double initial_lr = 0;
-  double max_lr = 0;  // from here on: of OneCycleLR
+  double max_lr = 0;  // this and the following: for OneCycleLR
   double min_lr = 0;
   double max_momentum = 0;
   double base_momentum = 0;
@@ -26,7 +26,7 @@ struct ScheduledGroup {
 
 class RunningSchedule {
  public:
-  // Sets the rates of the first step. std::invalid_argument names the option that cannot be.
+  // Sets the rates of the first step. std::invalid_argument names the wrong option.
   RunningSchedule(const LRSchedule& schedule, std::vector<ScheduledGroup>& groups);
 
   void step(std::vector<ScheduledGroup>& groups);
@@ -37,7 +37,7 @@ class RunningSchedule {
   std::int64_t last_epoch() const;
   std::string kind() const;  // "SequentialLR(LinearLR, CosineAnnealingLR)"
 
-  // All that changes, as numbers: appended, and taken from the front in the same order.
+  // The state as numbers. write() appends them; read() takes them in the same order, from `next` on.
   void write(std::vector<double>& numbers) const;
   void read(const std::vector<double>& numbers, std::size_t& next);
 
@@ -55,7 +55,7 @@ class RunningSchedule {
   std::vector<double> base_lrs_;
   std::int64_t t_cur_ = -1;  // T_cur and T_i of warm restarts
   std::int64_t t_i_ = 0;
-  double best_ = 0;  // from here on: of ReduceLROnPlateau
+  double best_ = 0;  // this and the next two: for ReduceLROnPlateau
   std::int64_t cooldown_counter_ = 0;
   std::int64_t num_bad_epochs_ = 0;
   std::vector<RunningSchedule> children_;

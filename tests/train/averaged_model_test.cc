@@ -46,9 +46,9 @@ TEST(AveragedModel, AveragesBuffersWhereItIsTold) {
 TEST(AveragedModel, RefusesAnotherModel) {
   SmallNet net;
   torch::nn::Linear linear(2, 2), other(2, 3);
-  EXPECT_THAT(
-      [&] { AveragedModel(net, linear); },
-      ThrowsMessage<std::invalid_argument>("AveragedModel: the average has other parameters than the model"));
+  EXPECT_THAT([&] { AveragedModel(net, linear); },
+              ThrowsMessage<std::invalid_argument>(
+                  "AveragedModel: the average and the model have different parameters"));
   EXPECT_THAT([&] { AveragedModel(linear, other); },
               ThrowsMessage<std::invalid_argument>(
                   "AveragedModel: 'weight' is Float [3, 2] in the average, and Float [2, 2] in the model"));

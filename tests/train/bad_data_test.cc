@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"(this rank has begun 3 reductions of gradients; rank ", " has ended after 2; unequal"},
                 {1, 2}},
         Unequal{"barrier",
-                {"DistributedDataParallel: this rank waits in its reduction 3 of gradients, and rank ",
+                {"DistributedDataParallel: this rank waits in reduction 3 of gradients, and rank ",
                  " has come to the end of its data after 2; unequal"},
                 {0}},
         Unequal{"streams", {" has come to the end of its data after 2; unequal"}, {0}},

@@ -56,7 +56,7 @@ TEST(EarlyStopping, Rank0SaysOnceWhyItStops) {
       },
       2);
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "muster: training stops early: 1 epoch has not improved on 2 of epoch 1\n");
+            "muster: training stops early: no improvement in 1 epoch on 2 of epoch 1\n");
 }
 
 TEST(EarlyStopping, SaysThatThereWasNoValue) {
@@ -64,7 +64,8 @@ TEST(EarlyStopping, SaysThatThereWasNoValue) {
       [](Job& job) {
         EarlyStopping stopping(job, {.patience = 1, .check_finite = false});
         stopping.step(std::nan(""));
-        require_equal(stopping.reason(), std::string("the metric has had no value in 1 epoch"), "reason");
+        require_equal(stopping.reason(), std::string("the metric has had no finite value in 1 epoch"),
+                      "reason");
       },
       1);
 }
@@ -80,7 +81,7 @@ TEST(EarlyStopping, AllRanksAgreeOnTheMeanOfTheirValues) {
         // One rank alone would go on.
         stopping.step(job.rank() == 0 ? 0 : 1);
         require(stopping.step(job.rank() == 0 ? 0 : 1), "all stop");
-        require_equal(stopping.reason(), std::string("2 epochs have not improved on 0.1 of epoch 1"),
+        require_equal(stopping.reason(), std::string("no improvement in 2 epochs on 0.1 of epoch 1"),
                       "reason");
         require(stopping.step(0), "stopped once and for all");
       },
@@ -92,10 +93,10 @@ TEST(EarlyStopping, RefusesWhatCannotBe) {
       [](Job& job) {
         EXPECT_THAT(
             [&] { EarlyStopping(job, {.patience = 0}); },
-            ThrowsMessage<std::invalid_argument>("EarlyStopping: patience is 0; it must be 1 at least"));
+            ThrowsMessage<std::invalid_argument>("EarlyStopping: patience is 0; it must be at least 1"));
         EXPECT_THAT(
             [&] { EarlyStopping(job, {.min_delta = -1}); },
-            ThrowsMessage<std::invalid_argument>("EarlyStopping: min_delta is -1; it must be 0 at least"));
+            ThrowsMessage<std::invalid_argument>("EarlyStopping: min_delta is -1; it must be at least 0"));
         require(!testing::Test::HasFailure(), "refusals");
       },
       1);
@@ -166,7 +167,7 @@ TEST(EarlyStopping, KillsChangeNeitherTheEpochNorTheBestModel) {
   };
   run("undisturbed", 0);
   const std::string expected = read_bytes(scratch / "undisturbed");
-  ASSERT_THAT(expected, HasSubstr("3 epochs have not improved on"));
+  ASSERT_THAT(expected, HasSubstr("no improvement in 3 epochs on"));
   const auto seed = std::random_device{}();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937 random(seed);

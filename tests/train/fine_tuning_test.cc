@@ -51,7 +51,7 @@ TEST(Freeze, TakesGradientsFromAPartAndGivesThemBack) {
   EXPECT_EQ(freeze(net, ""), 8);
   EXPECT_THAT([&] { freeze(net, "back"); },
               ThrowsMessage<std::invalid_argument>(
-                  "no parameter of the model is 'back' or of it; its parts are backbone, backbone2, head"));
+                  "the model has no part 'back'; its parts are backbone, backbone2, head"));
 }
 
 TEST(Freeze, HoldsOnRanksWherePartsMayBeUnused) {
@@ -98,8 +98,8 @@ TEST(Freeze, OfWhatWasFrozenWhenItWasWrappedCannotBeTakenBack) {
         require_equal(
             said,
             std::string("DistributedDataParallel: 'backbone.0.weight' was frozen when the module was "
-                        "wrapped and learns now, and nobody would reduce its gradient: wrap the module "
-                        "before freeze(), with .find_unused_parameters = true, or anew after unfreeze()"),
+                        "wrapped and learns now; nothing would reduce its gradient. Wrap the module "
+                        "before freeze() with .find_unused_parameters = true, or again after unfreeze()"),
             "on each rank");
         freeze(net, "backbone.0");
         step(model, optimizer);
@@ -123,10 +123,10 @@ TEST(ParamGroups, GiveEachParameterToTheLongestPart) {
   EXPECT_THAT(
       [&] { param_groups<Options>(net, {{"head", Options()}}); },
       ThrowsMessage<std::invalid_argument>(
-          "the parameter 'backbone.0.weight' belongs to none of the parts; the part '' takes the rest"));
+          "the parameter 'backbone.0.weight' belongs to none of the parts; add the part '' for the rest"));
   EXPECT_THAT([&] { param_groups<Options>(net, {{"", Options()}, {"tail", Options()}}); },
               ThrowsMessage<std::invalid_argument>(
-                  "no parameter of the model is 'tail' or of it; its parts are backbone, backbone2, head"));
+                  "the model has no part 'tail'; its parts are backbone, backbone2, head"));
 }
 
 struct Layers : torch::nn::Module {
@@ -182,9 +182,9 @@ TEST(InitWeights, AnOrthogonalMatrixOfDoublesIsPythons) {
   initializers::orthogonal()(wide);
   EXPECT_TRUE(at::allclose(wide.flatten(1).mm(wide.flatten(1).t()), at::eye(2), 1e-5, 1e-5));
   at::Tensor line = at::empty({3});
-  EXPECT_THAT(
-      [&] { initializers::orthogonal()(line); },
-      ThrowsMessage<std::invalid_argument>("orthogonal: a tensor of 1 dimensions; it must have 2 at least"));
+  EXPECT_THAT([&] { initializers::orthogonal()(line); },
+              ThrowsMessage<std::invalid_argument>(
+                  "orthogonal: the tensor has 1 dimensions; it must have at least 2"));
 }
 
 TEST(InitWeights, LeavesOthersAndSaysWhichKindIsMissing) {

@@ -68,13 +68,13 @@ TEST(Hooks, AreRefusedWhereTheyWouldNotBeCalled) {
   EXPECT_THAT([&] { register_forward_pre_hook(net, "plain", none); },
               ThrowsMessage<std::invalid_argument>(
                   testing::HasSubstr("hooks: 'plain' is called by code of muster::(anonymous "
-                                     "namespace)::HookedNet, which lets nobody in; "
+                                     "namespace)::HookedNet, where no hook can be added; "
                                      "declare it as muster::Hooked<...>, or put it into a Sequential")));
   EXPECT_THAT([&] { register_forward_pre_hook(net, "feature", none); },
               ThrowsMessage<std::invalid_argument>("hooks: the model has no layer 'feature'"));
-  EXPECT_THAT(
-      [&] { register_gradient_hook(net, "tail", [](auto&, auto&) { return at::Tensor(); }); },
-      ThrowsMessage<std::invalid_argument>("hooks: no parameter of the part 'tail' of the model learns"));
+  EXPECT_THAT([&] { register_gradient_hook(net, "tail", [](auto&, auto&) { return at::Tensor(); }); },
+              ThrowsMessage<std::invalid_argument>(
+                  "hooks: no parameter of the model's part 'tail' requires a gradient"));
 }
 
 TEST(Hooks, OfGradientsComeBeforeTheReduction) {

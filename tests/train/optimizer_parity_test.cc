@@ -303,19 +303,18 @@ TEST_F(OptimizerParity, WhatCannotBeSharedOutIsRefused) {
         require_equal(
             refusal({parameter}, [](const Groups& groups) { return std::make_unique<optim::LBFGS>(groups); }),
             std::string(
-                "ZeroRedundancyOptimizer: LBFGS makes steps of all parameters together, and cannot be "
-                "shared out"),
+                "ZeroRedundancyOptimizer: LBFGS steps all parameters together, which ranks cannot share out"),
             "LBFGS");
         require_equal(refusal({parameter, parameter}, of<FusedSGD>(optim::SGDOptions(0.1))),
-                      std::string("ZeroRedundancyOptimizer: a parameter is in it twice"), "twice");
+                      std::string("ZeroRedundancyOptimizer: a parameter is listed twice"), "twice");
         FusedSGD optimizer(Parameters{parameter}, optim::SGDOptions(0.1));
         parameter.mutable_grad() = at::ones({2}).to_sparse();
         try {
           optimizer.step();
         } catch (const std::invalid_argument& error) {
           require_equal(std::string(error.what()),
-                        std::string("a parameter of shape [2] is one with a sparse gradient; a fused "
-                                    "optimizer takes none such"),
+                        std::string("a parameter of shape [2] has a sparse gradient; "
+                                    "fused optimizers do not support that"),
                         "sparse");
           return;
         }

@@ -187,21 +187,21 @@ TEST(LRScheduler, RefusesWhatCannotBe) {
     }
     return std::string("none");
   };
-  EXPECT_EQ(refusal(StepLR{}), "StepLR's step_size is 0; it must be 1 at least");
+  EXPECT_EQ(refusal(StepLR{}), "StepLR's step_size is 0; it must be at least 1");
   EXPECT_EQ(
       refusal(LambdaLR{{Lambda([](std::int64_t) { return 1; }), Lambda([](std::int64_t) { return 1; })}}),
       "LambdaLR's lr_lambda has 2 values; it must have 1");
   EXPECT_EQ(refusal(SequentialLR{.schedulers = {ReduceLROnPlateau{}}}),
-            "SequentialLR takes no ReduceLROnPlateau, and no schedule that is made of others");
+            "SequentialLR cannot contain ReduceLROnPlateau, ChainedScheduler or SequentialLR");
+  EXPECT_EQ(refusal(ChainedScheduler{{ChainedScheduler{}}}),
+            "ChainedScheduler cannot contain ReduceLROnPlateau or ChainedScheduler");
   EXPECT_EQ(
-      refusal(ChainedScheduler{{ChainedScheduler{}}}),
-      "ChainedScheduler takes no ReduceLROnPlateau, and no schedule that is made of others but SequentialLR");
-  EXPECT_EQ(refusal(SequentialLR{.schedulers = {LinearLR{}, LinearLR{}}, .milestones = {}}),
-            "SequentialLR has 2 schedulers and 0 milestones; there must be one milestone less");
+      refusal(SequentialLR{.schedulers = {LinearLR{}, LinearLR{}}, .milestones = {}}),
+      "SequentialLR has 2 schedulers and 0 milestones; there must be one milestone fewer than schedulers");
   EXPECT_EQ(refusal(OneCycleLR{.max_lr = {0.1}}),
-            "OneCycleLR's total_steps is not set; it must be 1 at least, or epochs and steps_per_epoch");
+            "OneCycleLR's total_steps is not set; set it, or epochs and steps_per_epoch, to at least 1");
   EXPECT_EQ(refusal(OneCycleLR{.max_lr = {0.1}, .total_steps = 10, .pct_start = 0.1}),
-            "OneCycleLR's pct_start is 0.1 of 10 steps, so that one of its phases has no step");
+            "OneCycleLR's pct_start is 0.1 of 10 steps, which leaves one of its phases without a step");
   EXPECT_EQ(refusal(OneCycleLR{.max_lr = {0.1}, .total_steps = 10}),
             "OneCycleLR: the optimizer has neither momentum nor betas; set cycle_momentum to false");
   EXPECT_EQ(refusal(OneCycleLR{.max_lr = {0.1}, .total_steps = 10, .cycle_momentum = false}), "none");
@@ -218,9 +218,8 @@ TEST(LRScheduler, SaysWhyAStepCannotBeMade) {
   EXPECT_THROW(one_cycle.step(0.5), std::logic_error);
   one_cycle.step();
   one_cycle.step();
-  EXPECT_THAT(
-      [&] { one_cycle.step(); },
-      ThrowsMessage<std::logic_error>("OneCycleLR: it was made for 2 steps, and this is the step after"));
+  EXPECT_THAT([&] { one_cycle.step(); },
+              ThrowsMessage<std::logic_error>("OneCycleLR: step() after the last of its 2 steps"));
   optimizer.add_param_group(torch::optim::OptimizerParamGroup({torch::zeros({1}, torch::requires_grad())}));
   EXPECT_THAT([&] { plateau.step(1.0); },
               ThrowsMessage<std::logic_error>(

@@ -230,11 +230,11 @@ TEST(SyncBatchNorm, RefusesWhatCannotBe) {
                   (std::vector<std::string>{"running_mean", "running_var", "num_batches_tracked"}));
         EXPECT_THAT([&] { layer(torch::zeros({4})); },
                     ThrowsMessage<std::invalid_argument>(
-                        "SyncBatchNorm: the input has 1 dimensions; it must have 2 at least"));
+                        "SyncBatchNorm: the input has 1 dimensions; it must have at least 2"));
         EXPECT_THAT(
             [&] { layer(torch::zeros({job.rank() == 0 ? 1 : 0, 4})); },
             ThrowsMessage<std::invalid_argument>("SyncBatchNorm: the batches of all ranks have 1 values for "
-                                                 "each feature; training needs 2 at least"));
+                                                 "each feature; training needs at least 2"));
         require(!testing::Test::HasFailure(), "refusals");
       },
       2);

@@ -213,7 +213,7 @@ TEST(Verdict, SinglesOutNoRankIfTheOthersOfItsGroupAreUnknown) {
 TEST(Verdict, BlamesALeftRankThatOthersWaitFor) {
   for (const char* text : {"c10::DistError: Timed out waiting 30000ms for recv operation to complete",
                            "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)",
-                           "this rank waits in its reduction 7 of gradients, "
+                           "this rank waits in reduction 7 of gradients, "
                            "and rank 1 has come to the end of its data after 6"}) {
     WorkerEnd waiting = end(0, 1, 0, 5s);
     waiting.message = text;

@@ -121,9 +121,10 @@ TEST(DataParallel, RefusesWhatItCannotCut) {
   expect_invalid([&] { DataParallel<torch::nn::LinearImpl> model(net, {c10::Device(c10::kMeta)}); },
                  "a parameter is on cpu; all must be on the first device, meta");
   DataParallel<torch::nn::BilinearImpl> two(std::make_shared<torch::nn::BilinearImpl>(2, 2, 2), cpus(2));
-  expect_invalid([&] { two(torch::zeros({4, 2}), torch::zeros({5, 2})); }, "inputs of [4, 2] and [5, 2]");
+  expect_invalid([&] { two(torch::zeros({4, 2}), torch::zeros({5, 2})); },
+                 "inputs have the shapes [4, 2] and [5, 2]");
   DataParallel<torch::nn::LinearImpl> one(net, cpus(2));
-  expect_invalid([&] { one(torch::tensor(1.0F)); }, "inputs of [] and []");
+  expect_invalid([&] { one(torch::tensor(1.0F)); }, "inputs have the shapes [] and []");
 }
 
 }  // namespace

@@ -340,8 +340,8 @@ TEST(ReduceGrads, OfWhatIsFrozenAreNone) {
           throw std::runtime_error("a parameter that was frozen later is not noticed");
         } catch (const std::logic_error& error) {
           require_equal(std::string(error.what()),
-                        std::string("reduce_grads: 'right.bias' was frozen after the model was made, which "
-                                    "needs find_unused_parameters"),
+                        std::string("reduce_grads: 'right.bias' was frozen after the model was made; "
+                                    "that needs find_unused_parameters"),
                         "refusal");
         }
 
@@ -352,9 +352,10 @@ TEST(ReduceGrads, OfWhatIsFrozenAreNone) {
           model.reduce_grads();
           throw std::runtime_error("a rank that has frozen what others use is not noticed");
         } catch (const std::logic_error& error) {
-          require_equal(std::string(error.what()),
-                        std::string("reduce_grads: one rank has frozen all that the others have used"),
-                        "refusal");
+          require_equal(
+              std::string(error.what()),
+              std::string("reduce_grads: one rank has frozen all parameters that the others have used"),
+              "refusal");
         }
       },
       2);

@@ -182,7 +182,7 @@ TEST(Attendance, ExplainsOnlyWhatPeersHaveToDoWith) {
   for (int i = 0; i < 3; ++i) attendance.reduces();
   EXPECT_EQ(attendance.explain("no such file"), "");
   EXPECT_EQ(attendance.explain("Timed out waiting 1000ms for recv operation to complete"),
-            " (this rank has begun 3 reductions of gradients; no other has ended)");
+            " (this rank has begun 3 reductions of gradients; no other rank has ended)");
   attendance.ends();
   EXPECT_EQ(attendance.explain("Connection closed by peer"), "") << "all ended after as many";
   attendance.reduces();

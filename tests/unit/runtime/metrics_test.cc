@@ -149,8 +149,8 @@ void expect_scores(Job& job, const std::map<std::string, std::vector<double>>& g
     require_equal(warnings.lines().size(), std::size_t{warns ? 1U : 0U}, name + ": warnings");
     if (warns)
       require_equal(
-          warnings.lines()[0].contains("AUROC: class 4 has 0 of 203 examples, and counts with an area of 0"),
-          true, warnings.lines()[0]);
+          warnings.lines()[0].contains("AUROC: class 4 has 0 of 203 examples; its area counts as 0"), true,
+          warnings.lines()[0]);
   }
 }
 
@@ -241,8 +241,7 @@ TEST(Metrics, SayWhatDoesNotFit) {
         F1Score f1(job, {.num_classes = 3});
         const at::Tensor scores = torch::zeros({4, 3});
         require_equal(refusal([&] { f1.update(scores, torch::tensor({0, 1, 2, 3})); }),
-                      std::string("the targets: there is an example of class 3; there are classes 0 to 2"),
-                      "class");
+                      std::string("the targets: an example has class 3; classes are 0 to 2"), "class");
         require_equal(
             refusal([&] { f1.update(torch::zeros({4}), torch::tensor({0, 1, 2, 1})); }),
             std::string(
@@ -267,13 +266,14 @@ TEST(Metrics, SayWhatDoesNotFit) {
                 "each example, [4]"),
             "mask of MeanSquaredError");
         require_equal(refusal([&] { Accuracy(job).update(scores, torch::tensor({0, 1, -100, 1})); }),
-                      std::string("Accuracy: there is an example of class -100; there are classes 0 to 2"),
+                      std::string("Accuracy: an example has class -100; classes are 0 to 2"),
                       "class of Accuracy");
         Accuracy masked(job);
         masked.update(scores, torch::tensor({0, -100, 0, 7}), torch::tensor({true, false, true, false}));
         require_equal(masked.compute(), 1.0, "Accuracy of what is not masked");
         require_equal(refusal([&] { Accuracy(job, 4).update(scores, torch::tensor({0, 1, 2, 1})); }),
-                      std::string("Accuracy: top_k is 4 of 3 classes"), "top_k");
+                      std::string("Accuracy: top_k is 4; it must be between 1 and 3, the number of classes"),
+                      "top_k");
         // What is masked may be anything.
         f1.update(scores, torch::tensor({0, -100, 0, 7}), torch::tensor({true, false, true, false}));
         require_equal(f1.compute().item<double>(), 1.0, "masked");

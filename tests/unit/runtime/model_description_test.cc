@@ -35,7 +35,7 @@ TEST(ModelDescription, DiffersFirstWhereTheLowestRankDoes) {
   EXPECT_EQ(first_difference({{}, kModel}, {0, 1}),
             "parameter 'a' (Float [2]) of rank 1 is missing on rank 0");
   EXPECT_EQ(first_difference({kModel, turned}, {0, 1}),
-            "parameter 'a' of rank 0 comes in another place on rank 1");
+            "parameter 'a' of rank 0 is in another place on rank 1");
 }
 
 }  // namespace

@@ -249,7 +249,7 @@ TEST(RunRecords, WhatCannotBeWrittenIsToldOnce) {
   records.add_scalars(1, {{"loss", 1}});
   records.add_scalars(2, {{"loss", 1}});
   const std::string told = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(told, HasSubstr("the logger writes no more: "));
+  EXPECT_THAT(told, HasSubstr("the logger has stopped writing: "));
   EXPECT_EQ(std::ranges::count(told, '\n'), 1);
   EXPECT_FALSE(RunRecords(scratch / "run", {}).go_on_from("[]"));
 }
