@@ -1,4 +1,4 @@
-// What differs between the versions of LibTorch that Muster compiles with, 2.9 to 2.15.
+// Hides the differences between the versions of LibTorch that Muster compiles with, 2.9 to 2.15.
 //
 // All other files are written for the newest version, with the names of this header where an older one lacks
 // something; no other file asks for a version. Each difference says which version brought it.
@@ -86,8 +86,8 @@ class CastsWithGraph {
   bool kept_ = at::autocast::is_autocast_cache_enabled();
 };
 
-// 2.11: the Reducer's constructor takes a list of bucket caps. Before and after it stand two flags of
-// Python's, and since 2.12 a third one that has a default. The arguments before these are the same in all
+// The last arguments of the Reducer's constructor are two flags of Python's. 2.11 adds a list of bucket caps
+// after them, and 2.12 a third flag, which has a default. The arguments before these are the same in all
 // versions.
 template <class Reducer, class... Common>
 std::shared_ptr<Reducer> make_reducer(Common&&... common) {

@@ -34,7 +34,7 @@ Value value_or_refuse(Expected<Value> value) {
   return std::move(*value);
 }
 
-// What all ranks must agree about, before anything is worked out from it.
+// Throws unless all ranks have the same settings. Comes before anything is computed from them.
 void require_agreement(const std::string& name, const std::string& file, int n_microbatches, int num_stages,
                        const PipelineOptions& options, const Group& group) {
   const ModelDescription agreed{
@@ -58,12 +58,12 @@ Schedule schedule_for(const std::string& name, const std::string& csv, int n_mic
     schedule = value_or_refuse(parse_schedule(csv));
     if (static_cast<int>(schedule.ranks.size()) != ranks || schedule.stages != num_stages ||
         schedule.microbatches != n_microbatches)
-      refuse_pipeline(fmt::format("{} is for {} ranks, {} stages and {} microbatches; here are {}, {} and {}",
-                                  name, schedule.ranks.size(), schedule.stages, schedule.microbatches, ranks,
-                                  num_stages, n_microbatches));
+      refuse_pipeline(fmt::format(
+          "{} is for {} ranks, {} stages and {} microbatches; this pipeline has {}, {} and {}", name,
+          schedule.ranks.size(), schedule.stages, schedule.microbatches, ranks, num_stages, n_microbatches));
   } else {
     if (num_stages % ranks != 0)
-      refuse_pipeline(fmt::format("{} stages are not shared equally by {} ranks", num_stages, ranks));
+      refuse_pipeline(fmt::format("{} stages cannot be shared equally by {} ranks", num_stages, ranks));
     schedule = value_or_refuse(
         make_schedule(name, {.ranks = ranks, .microbatches = n_microbatches, .chunks = num_stages / ranks}));
   }
@@ -104,14 +104,15 @@ void require_stages(const std::string& name, const Schedule& schedule, const std
     }
     for (const Json& each : members[place]) {
       if (each.at("of").get<int>() != schedule.stages)
-        refuse_pipeline(fmt::format("rank {} has a stage of {}, and others have stages of {}",
+        refuse_pipeline(fmt::format("rank {} has a stage of {} stages, others have stages of {}",
                                     group.ranks()[place], each.at("of").get<int>(), schedule.stages));
     }
     const std::vector<int> given = stages_of(members[place]);
     if (given != right)
-      refuse_pipeline(fmt::format("rank {} has the stages [{}]; by {} of {} stages on {} ranks it has [{}]",
-                                  group.ranks()[place], fmt::join(given, ", "), name, schedule.stages,
-                                  members.size(), fmt::join(right, ", ")));
+      refuse_pipeline(
+          fmt::format("rank {} has the stages [{}]; with {} of {} stages on {} ranks it must have [{}]",
+                      group.ranks()[place], fmt::join(given, ", "), name, schedule.stages, members.size(),
+                      fmt::join(right, ", ")));
   }
 }
 
@@ -126,8 +127,9 @@ void require_tied(const std::string& name, const std::vector<Holder>& all) {
   for (const Holder& each : all) {
     if (!each.may_be_tied)
       refuse_pipeline(
-          fmt::format("parameter '{}' is in the stages {} and {}: parameters have the names of the undivided "
-                      "model; where it is one weight there, list it in tied_weights",
+          fmt::format("parameter '{}' is in the stages {} and {}: "
+                      "parameters must have the names of the undivided model; "
+                      "if the model has this weight only once, list it in tied_weights",
                       name, all[0].stage, all[1].stage));
     if (each.kind != all[0].kind)
       refuse_pipeline(fmt::format("parameter '{}' is {} in stage {} and {} in stage {}", name, all[0].kind,
@@ -150,7 +152,7 @@ std::vector<TiedWeight> tied_weights_of(const std::vector<Json>& members, const 
   for (const std::string& name : listed) {
     const auto found = holders.find(name);
     if (found == holders.end() || found->second.size() < 2)
-      refuse_pipeline(fmt::format("tied_weights names '{}', and {} it", name,
+      refuse_pipeline(fmt::format("tied_weights names '{}', but {} it", name,
                                   found == holders.end() ? "no stage has" : "only one stage has"));
   }
   std::vector<TiedWeight> tied;
@@ -185,7 +187,7 @@ PipelineAgreement agree_about_pipeline(const std::string& name, const std::vecto
   const Group& group = stages.front().group();
   const int num_stages = stages.front().num_stages();
   std::string csv;
-  std::string file = "none";  // what it is like, or why it cannot be read
+  std::string file = "none";  // its checksum, or why it cannot be read
   if (name.ends_with(".csv")) {
     if (auto read = read_file(name, kLongestFileBytes)) {
       csv = std::move(*read);

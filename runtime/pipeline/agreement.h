@@ -1,5 +1,5 @@
-// What the ranks of a pipeline agree about before they train: the schedule, who has which stage, and which
-// weights are tied.
+// The ranks of a pipeline agree before they train: on the schedule, on which rank has which stage, and on
+// which weights are tied.
 //
 // Collective over the group of the stages.
 #pragma once
@@ -16,11 +16,12 @@ namespace muster {
 
 struct PipelineAgreement {
   Schedule schedule;
-  std::vector<TiedWeight> tied;  // of this rank
+  std::vector<TiedWeight> tied;  // this rank's
 };
 
-// `stages`: of this rank, at least one. std::invalid_argument, the same on all ranks, names the first thing
-// about which they do not agree, or which cannot be.
+// `stages`: this rank's, at least one.
+// Throws std::invalid_argument, the same on all ranks: it names the first thing on which they do not agree,
+// or that is not possible.
 PipelineAgreement agree_about_pipeline(const std::string& name, const std::vector<PipelineStage>& stages,
                                        int n_microbatches, const PipelineOptions& options);
 

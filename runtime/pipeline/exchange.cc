@@ -10,10 +10,10 @@ namespace muster {
 
 namespace {
 
-// Of receives that nobody waits for yet, from each rank: one while it is being used, one that arrives
-// meanwhile.
+// Receives that are posted ahead from each rank: while the stage uses one message, the next one arrives.
 constexpr std::size_t kPostedAhead = 2;
-// So that the program's own messages do not meet these; over NCCL they must not be under way meanwhile.
+// Separates these messages from the program's own. NCCL has no tags: there the program must not have messages
+// under way at the same time.
 constexpr int kMessageTag = 0x6d70;
 
 }  // namespace

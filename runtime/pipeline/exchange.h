@@ -1,8 +1,8 @@
-// Activations and gradients on their way between the ranks of a pipeline, in one step.
+// Moves activations and gradients between the ranks of a pipeline, in one step.
 //
-// Receives are posted ahead, so that what comes early need not wait; sends go on while this rank computes,
-// and what they hold is let go as soon as an answer shows that it has arrived. What a stage gives to one on
-// the same rank is handed over. For the training thread.
+// Posts receives ahead, so that early messages need not wait. Sends run while this rank computes; their
+// tensors are freed as soon as an answer shows that they have arrived. Stages on the same rank hand tensors
+// over directly. For the training thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,7 +25,7 @@ struct TensorKind {
   bool needs_grad = false;
   bool operator==(const TensorKind&) const = default;
 };
-// Of each stage of this rank.
+// The tensors that a stage of this rank takes and gives.
 struct StageKinds {
   std::vector<TensorKind> inputs;
   std::vector<TensorKind> outputs;
@@ -33,14 +33,16 @@ struct StageKinds {
 
 class Exchange {
  public:
-  // The group is of the pipeline's ranks, whose places are the schedule's. Plan and kinds outlive it. Over
-  // NCCL it connects this rank with those of the plan, which must come as well.
+  // `group`: the pipeline's ranks; a rank's place is its number in the schedule. `plan` and `kinds` must
+  // outlive the object. Over NCCL it connects this rank with the ranks of the plan, which must make theirs
+  // too.
   Exchange(Group group, const ExchangePlan& plan, const std::map<int, StageKinds>& kinds);
 
-  // What the message holds; of a gradient those of the outputs that need one. Waits for it.
+  // Waits for the message and returns its tensors. A gradient's message has those of the outputs that need
+  // one.
   std::vector<at::Tensor> take(const StageMessage& message);
   void give(const StageMessage& message, std::vector<at::Tensor> tensors);
-  // Returns when all that was given has been taken.
+  // Waits until the other ranks have taken all that was given.
   void finish();
 
  private:
@@ -53,8 +55,8 @@ class Exchange {
     int peer;  // in the job
     std::size_t posted = 0;
     std::map<std::size_t, Posted> receives{};  // by place in channel.in
-    std::deque<Posted> sends{};                // not known to have arrived
-    int sent_away = 0;                         // of channel.out, those that `sends` has no more
+    std::deque<Posted> sends{};                // may still be under way
+    int sent_away = 0;                         // how many of channel.out have left `sends`
   };
   void post(Line& line, std::size_t until);
   void let_go(Line& line, int arrived);
@@ -65,7 +67,7 @@ class Exchange {
   Group group_;
   const std::map<int, StageKinds>& kinds_;
   std::deque<Line> lines_;
-  std::vector<std::pair<StageMessage, std::vector<at::Tensor>>> here_;  // between stages of this rank
+  std::vector<std::pair<StageMessage, std::vector<at::Tensor>>> here_;  // given, for stages of this rank
 };
 
 }  // namespace muster

@@ -7,14 +7,14 @@ namespace muster {
 
 namespace {
 
-// What the computation needs from another stage, as the stage that gets it sees it.
+// The message that the computation needs from another stage, as its receiver names it.
 std::optional<StageMessage> taken_by(const Instruction& compute, int stages) {
   if (!input_of(compute, stages)) return std::nullopt;
   return StageMessage{compute.op == Op::kForward ? Op::kForward : Op::kBackward, compute.stage,
                       compute.microbatch};
 }
 
-// What another stage needs of it.
+// The message that another stage needs from the computation.
 std::optional<StageMessage> given_by(const Instruction& compute, int stages) {
   if (!is_compute(compute.op) || compute.op == Op::kBackwardWeight) return std::nullopt;
   const bool forward = compute.op == Op::kForward;
@@ -46,7 +46,7 @@ std::vector<StageMessage> messages(const Ranks& ranks, int from, int to) {
   return all;
 }
 
-// Of each message that `peer` sends to `rank`: how many of `out`, from the first one on, it has used by then.
+// For each message that `peer` sends to `rank`: how many of the first messages in `out` it has used before.
 std::vector<int> arrived_before(const Ranks& ranks, int rank, int peer,
                                 const std::vector<StageMessage>& out) {
   std::vector<int> arrived;

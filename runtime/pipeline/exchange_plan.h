@@ -1,9 +1,9 @@
-// What one rank of a pipeline computes, and what it exchanges with each of the others for it, worked out once
-// from the schedule.
+// The computations of one rank of a pipeline and its messages to and from the other ranks, derived once from
+// the schedule.
 //
-// Sends and receives follow from what is computed, so those that a schedule names are left out. Between two
-// ranks messages go in the order in which their sender computes them, so the receiver can post its receives
-// ahead. Plain values, without LibTorch.
+// Sends and receives follow from the computations, so the plan ignores those that a schedule names. Messages
+// between two ranks are in the order in which their sender computes them, so that the receiver can post its
+// receives ahead. Plain values, without LibTorch.
 #pragma once
 
 #include <vector>
@@ -12,11 +12,11 @@
 
 namespace muster {
 
-// What a stage gets from another: of kForward its inputs, from the stage before; of kBackward the gradients
-// of its outputs, from the stage behind.
+// A message to a stage. kForward: its inputs, from the stage before. kBackward: the gradients of its outputs,
+// from the stage after it.
 struct StageMessage {
   Op op = Op::kForward;
-  int stage = 0;  // that gets it
+  int stage = 0;  // the receiver
   int microbatch = 0;
   bool operator==(const StageMessage&) const = default;
 };
@@ -25,16 +25,16 @@ struct Channel {
   int peer = 0;  // rank in the schedule
   std::vector<StageMessage> in;
   std::vector<StageMessage> out;
-  // Of each of `in`: how many of `out`, the first ones, have arrived whenever this one has.
+  // For each of `in`: once it has arrived, at least so many of `out`, counted from the first, have arrived.
   std::vector<int> arrived;
 };
 
 struct ExchangePlan {
   std::vector<Instruction> computes;
-  std::vector<Channel> channels;  // to each rank that there is something to exchange with, ascending
+  std::vector<Channel> channels;  // one for each rank with which this rank exchanges messages; ascending
 };
 
-// `forward_only`: as an evaluation. The rank is one of the schedule's, which check_schedule() has found good.
+// `forward_only`: for an evaluation. `schedule` has passed check_schedule(); `rank` is one of its ranks.
 ExchangePlan make_exchange_plan(const Schedule& schedule, int rank, bool forward_only);
 
 }  // namespace muster

@@ -28,9 +28,9 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-constexpr std::int64_t kOtherFloats = 8 << 20;  // more than a core's caches hold
+constexpr std::int64_t kOtherFloats = 8 << 20;  // more than fits into a core's caches
 
-// Puts back the gradients of a module.
+// Restores the gradients of a module.
 class GradientsBefore {
  public:
   explicit GradientsBefore(const torch::nn::Module& module) {
@@ -54,7 +54,7 @@ bool is_trained(const torch::nn::Module& module) {
 
 class MeasuredLayer {
  public:
-  // `needs_gradient`: of its input; there are weights before it.
+  // `needs_gradient`: the input needs one, since an earlier layer has weights.
   MeasuredLayer(StageModule& module, const Tensors& inputs, bool needs_gradient, at::Tensor others)
       : module_(module),
         others_(std::move(others)),
@@ -67,7 +67,7 @@ class MeasuredLayer {
     }
   }
 
-  // The first time, which is not measured: makes its gradients. Returns its outputs.
+  // Runs the layer once without measuring its time; this allocates the gradients. Returns the outputs.
   Tensors begin(LayerProfile& profile) {
     const auto bytes = std::make_shared<AllocatedBytes>();
     const Tensors inputs = given();
@@ -83,7 +83,8 @@ class MeasuredLayer {
     return outputs;
   }
 
-  // Several microbatches are under way at once, as in a schedule: what they keep lies in memory that is new.
+  // Keeps several microbatches under way at once, as a schedule does, so that their tensors lie in fresh
+  // memory.
   void measure(LayerProfile& profile, int repetitions) {
     constexpr int kUnderWay = 4;
     std::vector<double> forwards, wholes, inputs, weights;
@@ -98,7 +99,7 @@ class MeasuredLayer {
       }
     }
     profile.forward = median_of(forwards);
-    // The two parts are as long as they are to each other, and together as long as the whole.
+    // Divides the time of the whole backward pass in the ratio of the two parts.
     const double whole = median_of(wholes);
     const double parts = median_of(inputs) + median_of(weights);
     profile.weight = parts > 0 ? whole * median_of(weights) / parts : 0;
@@ -108,7 +109,7 @@ class MeasuredLayer {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // What runs on a GPU has ended then.
+  // Waits for the GPU first.
   Clock::time_point now() const {
     if (!device_.is_cpu()) c10::impl::VirtualGuardImpl(device_.type()).synchronizeDevice(device_.index());
     return Clock::now();
@@ -117,13 +118,13 @@ class MeasuredLayer {
     return std::chrono::duration<double>(now() - begin).count();
   }
 
-  // As between two calls of a layer in a schedule: the other layers of its stage have been through the
-  // caches, and its weights have left those of a core.
+  // Does to the caches what happens between two calls of a layer in a schedule: the stage's other layers push
+  // its weights out of the core's caches.
   void leave_caches() const {
     if (others_.defined()) others_.add_(1);
   }
 
-  // Copies, as a layer may change its input in place.
+  // Copies of the inputs: a layer may change its input in place.
   Tensors given() const {
     Tensors inputs;
     for (const at::Tensor& input : inputs_) inputs.push_back(input.clone());
@@ -139,7 +140,7 @@ class MeasuredLayer {
     return outputs;
   }
 
-  // Those that have a gradient, and what that is.
+  // The outputs that need a gradient, and their gradients.
   static std::pair<Tensors, Tensors> ends_of(const Tensors& outputs) {
     std::pair<Tensors, Tensors> ends;
     for (const at::Tensor& output : outputs) {
@@ -150,7 +151,7 @@ class MeasuredLayer {
     return ends;
   }
 
-  // Gradients are added to those that are there, as in all microbatches but the first.
+  // Adds to gradients that exist already, as all microbatches but the first do.
   double backward(const Tensors& outputs) const {
     leave_caches();
     const auto [ends, gradients] = ends_of(outputs);
@@ -183,7 +184,7 @@ class MeasuredLayer {
   StageModule& module_;
   at::Tensor others_;  // memory of the stage's other layers, on a CPU
   c10::Device device_;
-  Tensors inputs_, sources_;  // sources: whose gradients are wanted
+  Tensors inputs_, sources_;  // sources: the inputs that need gradients
 };
 
 void count_parameters(const torch::nn::Module& module, LayerProfile& profile) {
@@ -245,7 +246,7 @@ std::vector<LayerProfile> profile_layers(const PipelineLayers& layers, const Ten
   barrier(group);
   try {
     mine["layers"] = profile_layers(layers, microbatch, options);
-  } catch (const std::exception& error) {  // the others wait for it
+  } catch (const std::exception& error) {  // the other ranks wait for this rank's answer
     mine["error"] = error.what();
   }
   const auto all = all_gather_object(group, mine);
@@ -257,7 +258,7 @@ std::vector<LayerProfile> profile_layers(const PipelineLayers& layers, const Ten
   if (measured.empty()) return all.front()["layers"].get<std::vector<LayerProfile>>();
   if (!all.front()["measured"])
     throw std::invalid_argument(
-        "profile_layers: the group's first rank has no microbatch, and others have: it needs one");
+        "profile_layers: the group's first rank has no microbatch, but others have: give it one too");
   std::vector<LayerProfile> profile = measured.front();
   for (double LayerProfile::* time : {&LayerProfile::forward, &LayerProfile::input, &LayerProfile::weight}) {
     for (std::size_t i = 0; i < profile.size(); ++i) {

@@ -1,8 +1,8 @@
-// The random numbers of a layer (dropout) in a pipeline: those of its step, its microbatch and its place in
-// the undivided model, wherever it runs and in whatever order.
+// Seeds the random numbers of a layer (dropout) in a pipeline by step, microbatch and the layer's place in
+// the undivided model.
 //
-// So every schedule, every cut and a single process draw the same, and a forward that is computed again does
-// too. Of torch's default generator of a device, for one thread at a time.
+// So every schedule, every cut and a single process draw the same numbers, and a forward pass that is
+// computed again draws them again. Uses torch's default generator of a device; for one thread at a time.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -11,10 +11,10 @@
 
 namespace muster {
 
-// While it lives, begin_layer() on this thread seeds; then the generator goes on as if nothing had been.
+// While it lives, begin_layer() seeds the generator of this thread. Its end restores the generator's state.
 class LayerRandom {
  public:
-  // `seed`: of the microbatch.
+  // `seed`: the microbatch's.
   LayerRandom(std::uint64_t seed, c10::Device device);
   LayerRandom(const LayerRandom&) = delete;
   LayerRandom& operator=(const LayerRandom&) = delete;
@@ -28,10 +28,10 @@ class LayerRandom {
   LayerRandom* outer_;
 };
 
-// What follows belongs to this layer, counted in the undivided model. Does nothing without a LayerRandom.
+// Starts the layer with this number in the undivided model. Does nothing without a LayerRandom.
 void begin_layer(std::uint64_t layer);
 
-// One number of several, well mixed.
+// Mixes two numbers well into one.
 std::uint64_t mix_seeds(std::uint64_t first, std::uint64_t second);
 
 }  // namespace muster

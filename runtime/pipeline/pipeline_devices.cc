@@ -12,10 +12,10 @@ namespace {
 using ModulePointer = std::shared_ptr<torch::nn::Module>;
 
 [[noreturn]] void refuse(const std::string& prefix, const std::string& name) {
-  throw std::invalid_argument(fmt::format(
-      "ModelParallel: two stages each have a {}{}, and these are different tensors: give the modules in the "
-      "stages other names, such as those of the undivided model",
-      prefix, name));
+  throw std::invalid_argument(
+      fmt::format("ModelParallel: two stages each have a {}{}, and these are different tensors: "
+                  "give the modules in the stages other names, such as those of the undivided model",
+                  prefix, name));
 }
 
 template <class Register>
@@ -30,7 +30,8 @@ void add_tensors(const torch::OrderedDict<std::string, at::Tensor>& tensors, con
   }
 }
 
-// Registers in `node` what these have, and where several have a child of one name, one module of theirs.
+// Registers the tensors and children of `parts` in `node`. Children of the same name become one module,
+// united in the same way.
 void unite(const std::vector<ModulePointer>& parts, const std::string& prefix, torch::nn::Module& node) {
   torch::OrderedDict<std::string, at::Tensor> parameters;
   torch::OrderedDict<std::string, at::Tensor> buffers;
@@ -66,7 +67,7 @@ std::vector<std::vector<at::Tensor>> cut(const std::vector<at::Tensor>& inputs, 
     if (parts.empty()) parts.resize(pieces.size());
     if (pieces.size() != parts.size())
       throw std::invalid_argument(
-          fmt::format("PipelineParallel: the inputs are batches of different size: {} and {}",
+          fmt::format("PipelineParallel: the inputs are batches of different sizes: {} and {}",
                       inputs.front().size(0), input.size(0)));
     for (std::size_t i = 0; i < pieces.size(); ++i) parts[i].push_back(pieces[i]);
   }
@@ -88,18 +89,18 @@ std::vector<at::Tensor> put_together(const std::vector<std::vector<at::Tensor>>&
 
 DeviceStage::DeviceStage(ModulePointer module, detail::StageForward forward, const c10::Device& device)
     : module_(std::move(module)), forward_(std::move(forward)), device_(device) {
-  if (module_ == nullptr) throw std::invalid_argument("DeviceStage: there is no module");
+  if (module_ == nullptr) throw std::invalid_argument("DeviceStage: the module is null");
   module_->to(device_);
 }
 
 std::vector<at::Tensor> DeviceStage::bring(std::vector<at::Tensor> tensors) const {
-  // A copy to the host that is not waited for would be read too early.
+  // Copies to the host block: the program would read an unfinished copy.
   for (at::Tensor& tensor : tensors) tensor = tensor.to(device_, /*non_blocking=*/device_.is_cuda());
   return tensors;
 }
 
 ModelParallel::ModelParallel(std::vector<DeviceStage> stages) : stages_(std::move(stages)) {
-  if (stages_.empty()) throw std::invalid_argument("ModelParallel: there is no stage");
+  if (stages_.empty()) throw std::invalid_argument("ModelParallel: the list of stages is empty");
   std::vector<ModulePointer> parts;
   for (const DeviceStage& stage : stages_) parts.push_back(stage.module());
   unite(parts, "", *this);
@@ -115,11 +116,11 @@ at::Tensor ModelParallel::forward(const at::Tensor& input) {
   std::vector<at::Tensor> outputs = forward(std::vector<at::Tensor>{input});
   if (outputs.size() != 1)
     throw std::invalid_argument(
-        fmt::format("ModelParallel: the last stage gives {} tensors, not one", outputs.size()));
+        fmt::format("ModelParallel: the last stage returns {} tensors; it must return one", outputs.size()));
   return std::move(outputs.front());
 }
 
-// The stages themselves may be modules that only their children are registered of.
+// Calls train() of each stage too: unite() may have registered only the stage's children.
 void ModelParallel::train(bool on) {
   Module::train(on);
   for (const DeviceStage& stage : stages_) stage.module()->train(on);
@@ -128,15 +129,16 @@ void ModelParallel::train(bool on) {
 PipelineParallel::PipelineParallel(std::vector<DeviceStage> stages, std::int64_t split_size)
     : ModelParallel(std::move(stages)), split_size_(split_size) {
   if (split_size < 1)
-    throw std::invalid_argument(fmt::format("PipelineParallel: a split_size of {} samples", split_size));
+    throw std::invalid_argument(
+        fmt::format("PipelineParallel: split_size is {}; it must be at least 1", split_size));
 }
 
 std::vector<at::Tensor> PipelineParallel::forward(const std::vector<at::Tensor>& inputs) {
   std::vector<std::vector<at::Tensor>> parts = cut(inputs, split_size_);
   const std::size_t count = stages().size();
-  // A copy between GPUs waits for what both of them have been given before. So an output is sent on at once,
-  // before its GPU gets the next part, and the earlier stage goes first: it is then ahead of the later one
-  // rather than in step with it.
+  // A copy between GPUs waits for all work that both have been given before. So this sends an output on
+  // before its GPU gets the next part. The earlier stage goes first, to be ahead of the later one rather than
+  // in step with it.
   for (std::size_t turn = 0; turn + 1 < parts.size() + count; ++turn) {
     for (std::size_t stage = 0; stage < count && stage <= turn; ++stage) {
       const std::size_t part = turn - stage;

@@ -12,7 +12,7 @@ namespace muster {
 
 namespace {
 
-// What is there only because of the dots in layers' names.
+// A module that exists only because of a dot in layers' names.
 struct Folder : torch::nn::Module {};
 
 std::uint64_t seed_of(std::uint64_t seed, std::string_view name) {
@@ -30,7 +30,7 @@ template <std::size_t Count>
 torch::nn::AnyValue call_any(torch::nn::AnyModule& module, const std::vector<at::Tensor>& inputs) {
   if constexpr (Count > detail::kMostStageInputs) {
     throw std::invalid_argument(
-        fmt::format("a layer gets {} tensors, and at most {} are possible", inputs.size(), Count - 1));
+        fmt::format("a layer gets {} tensors; at most {} are possible", inputs.size(), Count - 1));
   } else {
     if (inputs.size() == Count) return call_any(module, inputs, std::make_index_sequence<Count>());
     return call_any<Count + 1>(module, inputs);
@@ -44,7 +44,8 @@ std::vector<at::Tensor> tensors_in(torch::nn::AnyValue& output, std::tuple<Kinds
     if (const Kind* value = output.try_get<Kind>()) tensors = detail::tensors_of(*value);
   };
   (try_as(static_cast<const Kinds*>(nullptr)), ...);
-  if (!tensors) throw std::invalid_argument("a layer's forward() returns something else than tensors");
+  if (!tensors)
+    throw std::invalid_argument("a layer's forward() must return tensors, and returns something else");
   return *tensors;
 }
 
@@ -57,21 +58,21 @@ bool lies_in(std::string_view name, std::string_view folder) {
   return name.size() > folder.size() && name.starts_with(folder) && name[folder.size()] == '.';
 }
 
-// A name of parts with dots between them.
+// Whether the name has no empty part before, after or between dots.
 bool is_a_name(std::string_view name) {
   return name.empty() || (name.front() != '.' && name.back() != '.' && !name.contains(".."));
 }
 
 [[noreturn]] void refuse_name(const std::string& name) {
   throw std::invalid_argument(
-      fmt::format("PipelineLayers: two things are called '{}': a module that several layers use comes from "
-                  "SharedModules",
+      fmt::format("PipelineLayers: two things are called '{}': "
+                  "take a module that several layers use from SharedModules",
                   name));
 }
 
 }  // namespace
 
-// Puts layers together, one after the other.
+// Builds a stage's module from its layers.
 class StageBuilder {
  public:
   StageBuilder(std::uint64_t seed, std::uint64_t first)
@@ -99,7 +100,7 @@ class StageBuilder {
   }
 
  private:
-  // Only where this module is the one that names things: into the user's modules nothing is put.
+  // Registers the module under its name, in Folders for the name's parts; never in a module of the user's.
   void place(const std::string& name, const std::shared_ptr<torch::nn::Module>& module) {
     torch::nn::Module* folder = stage_.get();
     std::size_t begin = 0;
@@ -171,7 +172,8 @@ std::shared_ptr<torch::nn::Module> SharedModules::find(
     const std::string& name, const std::function<std::shared_ptr<torch::nn::Module>()>& build) {
   for (const auto& [known, module] : modules_)
     if (known == name) return module;
-  // Its random numbers are its own: a layer draws the same whether it is the first that asks or not.
+  // The shared module draws from a seed of its own: so the layer's numbers do not depend on whether it is the
+  // first to ask for the module.
   const LayerRandom random(seed_of(seed_, name), c10::kCPU);
   begin_layer(0);
   return modules_.emplace_back(name, build()).second;
@@ -202,13 +204,12 @@ void PipelineLayers::add_builder(const std::string& name, bool may_share, detail
 void PipelineLayers::add_layer(Layer layer) {
   if (!is_a_name(layer.name))
     throw std::invalid_argument(fmt::format(
-        "PipelineLayers: '{}' is no name of a layer: an empty part stands beside a dot", layer.name));
+        "PipelineLayers: '{}' cannot be a layer's name: a part before or after a dot is empty", layer.name));
   for (const Layer& other : layers_) {
     if (layer.name.empty() || other.name.empty()) continue;
     if (lies_in(layer.name, other.name) || lies_in(other.name, layer.name))
       throw std::invalid_argument(
-          fmt::format("PipelineLayers: '{}' and '{}' are one in the other: only whole "
-                      "layers are in a list",
+          fmt::format("PipelineLayers: '{}' and '{}': one is inside the other; list whole layers only",
                       other.name, layer.name));
     const bool same = layer.module != nullptr && layer.module == other.module;
     if (layer.name == other.name && !same && !(layer.may_share && other.may_share)) refuse_name(layer.name);
@@ -219,8 +220,8 @@ void PipelineLayers::add_layer(Layer layer) {
 std::shared_ptr<StageModule> PipelineLayers::build(int first, int last) const {
   if (first < 0 || first >= last || last > size())
     throw std::invalid_argument(
-        fmt::format("PipelineLayers: there are no layers from {} to {} among {}: the "
-                    "first one is 0, and one at least is in a stage",
+        fmt::format("PipelineLayers: no layers from {} to {} among {}: "
+                    "layers count from 0, and a stage has at least one",
                     first, last, size()));
   StageBuilder builder(seed_, static_cast<std::uint64_t>(first));
   const LayerRandom random(seed_, c10::kCPU);
@@ -239,7 +240,7 @@ PipelineStage PipelineLayers::stage(const std::vector<int>& first_layers, int in
     throw std::invalid_argument("PipelineLayers: " + good.error().message());
   if (index < 0 || index >= stages)
     throw std::invalid_argument(
-        fmt::format("PipelineLayers: there is no stage {} of {}: stages count from 0", index, stages));
+        fmt::format("PipelineLayers: no stage {} of {}: stages count from 0", index, stages));
   const auto at = static_cast<std::size_t>(index);
   const auto module = build(first_layers[at], index + 1 < stages ? first_layers[at + 1] : size());
   module->to(group.device());

@@ -33,7 +33,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kKindsTag = 0x6d6b;
-constexpr std::uint64_t kFirstLook = 8;  // steps from the beginning
+constexpr std::uint64_t kFirstLook = 8;  // in steps
 
 Json json_of(const std::vector<TensorKind>& kinds) {
   Json all = Json::array();
@@ -62,7 +62,7 @@ std::string share_of(const at::Tensor& tensor) {
   return tensor.has_storage() ? share_in_hand(tensor.storage().unsafeGetStorageImpl()) : "";
 }
 
-// What this rank is at, as reports of a hang tell it.
+// Sets this rank's activity, which reports of a hang show.
 class At {
  public:
   explicit At(const Instruction& instruction) {
@@ -82,7 +82,7 @@ struct PipelineSchedule::State {
         PipelineOptions chosen);
 
   StageRunner::Pass begin_pass(bool trains) const;
-  // Of the whole batch, for this rank's first and last stage.
+  // The whole batch, if this rank has the first or the last stage. `size`: samples of a microbatch.
   struct Microbatches {
     std::vector<at::Tensor> inputs;
     at::Tensor target;
@@ -94,7 +94,7 @@ struct PipelineSchedule::State {
   Microbatches cut(const PipelineBatch& batch, bool needs_target) const;
   void find_kinds(const Microbatches& microbatches, const StageRunner::Pass& pass);
   void require_known_kinds(const Microbatches& microbatches) const;
-  // What the instructions of the plan compute.
+  // Runs the plan's instructions. Returns the last stage's outputs of each microbatch, unless it trains.
   std::vector<std::vector<at::Tensor>> run(const ExchangePlan& plan, const Microbatches& microbatches,
                                            const StageRunner::Pass& pass);
   void run_forward(StageRunner& runner, const Instruction& instruction, const Microbatches& microbatches,
@@ -116,20 +116,20 @@ struct PipelineSchedule::State {
   Group group;
   int microbatch_count;
   Schedule schedule;
-  std::vector<int> ranks;  // places, of the stages
+  std::vector<int> ranks;  // by stage: its rank's place
   ExchangePlan training;
   ExchangePlan evaluation;
-  std::map<int, StageKinds> kinds;  // of the newest batch; the runners' find_kinds() fills them
+  std::map<int, StageKinds> kinds;  // for the newest batch; the runners' find_kinds() fills them
   std::vector<StageRunner> runners;
-  std::vector<ReplicaSums> sums;  // of each stage, where there are replicas
+  std::vector<ReplicaSums> sums;  // for each stage, if there are replicas
   std::vector<TiedWeight> tied;
   bool kinds_are_of_training = false;
-  bool tied_have_sums = false;  // each copy's gradient is that of all
+  bool tied_have_sums = false;  // each copy's gradient is the sum over all copies
   bool sync = true;
   std::int64_t steps = 0;
   PipelineTimes times;
   std::uint64_t steps_here = 0;  // since this process began
-  PipelineProfile looked_at;     // of the newest step that was looked at
+  PipelineProfile looked_at;     // the profile of the newest step that was profiled
   at::Tensor last_loss;
 };
 
@@ -195,35 +195,35 @@ PipelineSchedule::State::Microbatches PipelineSchedule::State::cut(const Pipelin
   Microbatches cut;
   const auto count = [&](const at::Tensor& tensor, const char* what) {
     if (!tensor.defined() || tensor.dim() == 0)
-      refuse_pipeline(fmt::format("{} of a batch has no first dimension", what));
+      refuse_pipeline(fmt::format("the {} of a batch has no first dimension", what));
     const std::int64_t size = tensor.size(0);
     if (size == 0 || size % microbatch_count != 0)
       refuse_pipeline(
-          fmt::format("{} microbatches do not divide the {} of {} samples; drop_last leaves out a smaller "
-                      "last batch",
+          fmt::format("{} microbatches do not divide the {} of {} samples; "
+                      "drop_last leaves out a smaller last batch",
                       microbatch_count, what, size));
     if (cut.size != 0 && cut.size != size / microbatch_count)
-      refuse_pipeline(fmt::format("{} has {} samples, and what came before it {}", what, size,
+      refuse_pipeline(fmt::format("the {} has {} samples, the tensor before it {}", what, size,
                                   cut.size * microbatch_count));
     cut.size = size / microbatch_count;
   };
   if (stages.front().is_first()) {
-    if (batch.inputs.empty()) refuse_pipeline("this rank has the first stage, and its batch has no inputs");
+    if (batch.inputs.empty()) refuse_pipeline("this rank has the first stage, but its batch has no inputs");
     cut.inputs = batch.inputs;
     for (const at::Tensor& each : cut.inputs) count(each, "input");
   }
   if (stages.back().is_last()) {
     cut.target = batch.target;
-    if (needs_target && !loss_of) refuse_pipeline("this rank has the last stage, and no loss was given");
+    if (needs_target && !loss_of) refuse_pipeline("this rank has the last stage, but no loss was given");
     if (needs_target && !cut.target.defined())
-      refuse_pipeline("this rank has the last stage, and its batch has no target");
+      refuse_pipeline("this rank has the last stage, but its batch has no target");
     if (cut.target.defined()) count(cut.target, "target");
   }
   return cut;
 }
 
-// One microbatch of zeros goes through all stages, which tell one another what they give, and of which
-// samples the inputs are.
+// Sends one microbatch of zeros through all stages. Each stage tells the next one the kinds of its outputs,
+// and which share of the samples the inputs come from.
 void PipelineSchedule::State::find_kinds(const Microbatches& microbatches, const StageRunner::Pass& pass) {
   std::string share = microbatches.inputs.empty() ? "" : share_of(microbatches.inputs.front());
   for (StageRunner& runner : runners) {
@@ -252,12 +252,11 @@ void PipelineSchedule::State::require_known_kinds(const Microbatches& microbatch
   const std::vector<TensorKind> given = microbatches.input_kinds();
   const std::vector<TensorKind>& first = kinds.at(0).inputs;
   if (given != first)
-    refuse_pipeline(
-        fmt::format("a microbatch is {}, and was {} at first: stages wait for tensors of one shape",
-                    text_of(given), text_of(first)));
+    refuse_pipeline(fmt::format("a microbatch is {}, but the first one was {}: all must have the same shapes",
+                                text_of(given), text_of(first)));
 }
 
-// What the instruction needs from another stage.
+// Waits for the tensors that the instruction needs from another stage.
 std::vector<at::Tensor> PipelineSchedule::State::take(const Instruction& compute, Exchange& exchange) const {
   const bool forward = compute.op == Op::kForward;
   const int from = compute.stage + (forward ? -1 : 1);
@@ -295,7 +294,7 @@ void PipelineSchedule::State::run_backward(StageRunner& runner, const Instructio
   const TimePoint input_at = Clock::now();
   if (!runner.stage().is_first())
     exchange.give({Op::kBackward, instruction.stage - 1, microbatch}, std::move(given));
-  // The stage before need not wait for what it does not need.
+  // The previous stage does not need the weights' gradients, so it need not wait for them.
   if (instruction.op == Op::kBackward) runner.backward_weight(microbatch);
   times.add(instruction, begin, input_at);
 }
@@ -326,7 +325,7 @@ std::vector<std::vector<at::Tensor>> PipelineSchedule::State::run(const Exchange
     }
     if (is_last_backward(each.op) && --left[index] == 0 && sync && options.replicas) sums[index].begin();
   }
-  const At at("the end of a batch: waits until what it sent has been taken");
+  const At at("the end of a batch: waits until other ranks have taken its messages");
   exchange.finish();
   return outputs;
 }
@@ -340,8 +339,8 @@ void PipelineSchedule::State::keep_loss() {
   last_loss = options.scale_grads ? all.mean() : all.sum();
 }
 
-// In the step's profile the wait for other ranks is divided as in the newest step that all ranks have looked
-// at together: the 8th, the 16th, the 32nd, and so on.
+// Divides the step's wait for other ranks as in the newest step that all ranks have profiled together: the
+// 8th, the 16th, the 32nd, and so on.
 void PipelineSchedule::State::tell_what_it_waited_for(TimePoint began) {
   const Duration waited = times.waited(began, Clock::now());
   if (++steps_here >= kFirstLook && std::has_single_bit(steps_here))
@@ -394,7 +393,7 @@ std::vector<at::Tensor> PipelineSchedule::eval(const PipelineBatch& batch) {
   const torch::NoGradGuard no_grad;
   const State::Microbatches microbatches = state.cut(batch, /*needs_target=*/false);
   const StageRunner::Pass pass = state.begin_pass(/*trains=*/false);
-  // Those of the training are found again by the next step.
+  // The next step of the training finds its kinds again.
   state.kinds_are_of_training = false;
   state.find_kinds(microbatches, pass);
   const auto of_microbatches = state.run(state.evaluation, microbatches, pass);
@@ -444,7 +443,7 @@ void PipelineSchedule::save(SavedState& to) const {
 }
 
 void PipelineSchedule::load(LoadedState& from) {
-  // A training of the undivided model has counted none.
+  // A checkpoint of the undivided model has no count of steps.
   if (from.has_value("steps")) state_->steps = from.number<std::int64_t>("steps");
 }
 

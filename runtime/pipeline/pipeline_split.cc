@@ -43,14 +43,14 @@ Partition cut(const std::vector<LayerProfile>& profile, const std::vector<LayerC
     const auto most = std::ranges::max_element(memory);
     if (options.memory_bytes && *most > static_cast<double>(*options.memory_bytes))
       throw std::invalid_argument(
-          fmt::format("split_layers: memory_bytes is {}, and rank {} needs {:.0f} with these first layers",
+          fmt::format("split_layers: memory_bytes is {}, but rank {} needs {:.0f} with these first layers",
                       *options.memory_bytes, most - memory.begin(), *most));
     return options.first_layers;
   }
   const auto by = find_partition_name(options.by);
   if (!by)
     throw std::invalid_argument(
-        fmt::format("split_layers: by '{}' is nothing: 'uniform', 'parameters' or 'profile'", options.by));
+        fmt::format("split_layers: by is '{}'; it must be 'uniform', 'parameters' or 'profile'", options.by));
   if (*by == PartitionBy::kProfile && !has_times(profile))
     throw std::invalid_argument(
         "split_layers: by 'profile' needs the times of a microbatch, which profile_layers() measures");
@@ -80,7 +80,7 @@ std::string in_milliseconds(double seconds) {
   return seconds > 0 ? fmt::format("{:.3f}", 1e3 * seconds) : "-";
 }
 
-// "3 to 15, blocks.2 to head"; a layer without a name is there by its number.
+// "3 to 15, blocks.2 to head"; a layer without a name has only its number.
 std::string layers_in(const StageSplit& stage) {
   const int last = stage.first_layer + static_cast<int>(stage.layers.size()) - 1;
   const std::string& name = stage.layers.front();
@@ -144,8 +144,7 @@ std::string PipelineSplit::table() const {
   text += fmt::format("memory at most: {}\n", fmt::join(memory, ", "));
   if (step > 0)
     text += fmt::format(
-        "{} with {} microbatches: {} ms a step, of which {:.1f} % of the ranks' time is idle "
-        "(times are ms of a microbatch)\n",
+        "{} with {} microbatches: {} ms a step, {:.1f} % of the ranks' time is idle (times are ms of a microbatch)\n",
         schedule, microbatches, in_milliseconds(step), 100 * bubble_fraction);
   if (!not_separable.empty())
     text += fmt::format("weight gradients cannot be computed later in: {}\n", fmt::join(not_separable, ", "));

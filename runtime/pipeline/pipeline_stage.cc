@@ -11,10 +11,10 @@ PipelineStage::PipelineStage(std::shared_ptr<torch::nn::Module> module, detail::
       stage_index_(stage_index),
       num_stages_(num_stages),
       group_(group) {
-  if (module_ == nullptr) throw std::invalid_argument("PipelineStage: there is no module");
+  if (module_ == nullptr) throw std::invalid_argument("PipelineStage: the module is null");
   if (stage_index < 0 || stage_index >= num_stages)
-    throw std::invalid_argument(fmt::format("PipelineStage: there is no stage {} of {}: stages count from 0",
-                                            stage_index, num_stages));
+    throw std::invalid_argument(
+        fmt::format("PipelineStage: no stage {} of {}: stages count from 0", stage_index, num_stages));
 }
 
 }  // namespace muster

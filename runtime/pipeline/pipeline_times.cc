@@ -50,7 +50,7 @@ PipelineProfile PipelineTimes::profile(const Schedule& schedule, const Group& gr
   PipelineProfile profile;
   profile.on_gpus = group.device().is_cuda();
   if (profile.on_gpus) return profile;
-  // Clocks of other machines are set against this one's by what all leave at the same time.
+  // All ranks leave the barrier at the same time, which relates the clocks of different machines.
   barrier(group);
   const TimePoint here = Clock::now();
   nlohmann::json mine = nlohmann::json::array();
@@ -111,14 +111,13 @@ PipelineProfile PipelineTimes::profile(const Schedule& schedule, const Group& gr
 }
 
 std::string PipelineProfile::text() const {
-  if (on_gpus) return "no profile: on GPUs an instruction is launched, and its end not waited for\n";
+  if (on_gpus) return "no profile on GPUs: a rank launches instructions and does not wait for their end\n";
   if (step_ms == 0) return "";
   const auto share = [&](double part) { return 100 * part / step_ms; };
   std::string text = fmt::format("measured, {:.3f} ms a step\n{}simulated, {:.3f} ms\n{}", step_ms, measured,
                                  simulated_ms, simulated);
-  text +=
-      fmt::format("of a rank's time {:.1f} % compute, {:.1f} % bubble, {:.1f} % imbalance, {:.1f} % link\n",
-                  share(compute_ms), share(bubble_ms), share(imbalance_ms), share(link_ms));
+  text += fmt::format("a rank's time: {:.1f} % compute, {:.1f} % bubble, {:.1f} % imbalance, {:.1f} % link\n",
+                      share(compute_ms), share(bubble_ms), share(imbalance_ms), share(link_ms));
   for (std::size_t i = 0; i < stages.size(); ++i)
     text += fmt::format(
         "stage {}: forward {:.3f} ms, backward {:.3f} ms for the input, {:.3f} ms for the weights\n", i,

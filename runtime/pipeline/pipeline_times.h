@@ -1,4 +1,4 @@
-// What a rank of a pipeline computed in a step, and when; and all ranks' together as a profile.
+// Records what a rank of a pipeline computed in a step, and when; makes a profile of all ranks' records.
 //
 // For the training thread.
 #pragma once
@@ -12,17 +12,19 @@
 
 namespace muster {
 
-// The greater of the two in the middle of an even number; 0 of none.
+// For an even number of values, the greater of the two in the middle; 0 for none.
 double median_of(std::vector<double> values);
 
 class PipelineTimes {
  public:
-  // An instruction that has ended now. Of a whole backward `input_at`: when its input's gradient was there.
+  // Records an instruction that ends now. `input_at`, for a whole backward pass: when its input's gradient
+  // was ready.
   void add(const Instruction& instruction, TimePoint begin, TimePoint input_at = {});
   void clear() { computed_.clear(); }
-  // What was not computing between the two.
+  // The time between `begin` and `end` in which this rank did not compute.
   Duration waited(TimePoint begin, TimePoint end) const;
-  // Of the newest step, of all ranks in the group, which have the places of the schedule's. Collective.
+  // The profile of the newest step over all ranks of the group. A rank's place in the group is its number in
+  // the schedule. Collective.
   PipelineProfile profile(const Schedule& schedule, const Group& group) const;
 
  private:

@@ -1,5 +1,5 @@
-// The gradients of one stage over its replicas: summed while other stages' microbatches are still computed,
-// and the mean put into place at the end of the step.
+// Averages the gradients of one stage over its replicas: sums them while other stages' microbatches are still
+// computed, and stores the mean at the end of the step.
 //
 // For the training thread.
 #pragma once
@@ -14,17 +14,17 @@ namespace muster {
 
 class ReplicaSums {
  public:
-  // Those of the parameters that need a gradient.
+  // Takes those of the parameters that need a gradient.
   ReplicaSums(const Group& replicas, const std::vector<at::Tensor>& parameters);
 
-  // When the stage's last gradient of the step is there.
+  // Starts the sums. Call when the stage's last gradient of the step is ready.
   void begin();
   void finish();
-  // To all the first replica's, in place.
+  // Copies the first replica's tensors to all replicas, in place.
   void broadcast(const std::vector<at::Tensor>& tensors) const;
 
  private:
-  struct Row {  // of one type: all gradients, one after the other
+  struct Row {  // all gradients of one type, one after the other
     std::vector<at::Tensor> parameters;
     at::Tensor sum;
     c10::intrusive_ptr<c10d::Work> work;

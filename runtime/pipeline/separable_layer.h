@@ -1,8 +1,10 @@
-// A layer whose weight gradients can be computed later than the gradient of its input, and what its kernels
-// (separable_layers.cc) share: where a parameter's gradient goes, and the node that backward() comes by.
+// A layer that can compute its weight gradients later than the gradient of its input. Also what the kernels
+// (separable_layers.cc) share: where a parameter's gradient goes, and the graph's node that backward()
+// visits.
 //
-// A kernel runs in a forward, on the thread that defers; the layer that it makes is asked for the two
-// gradients by backward() and by WeightGrads::compute(), on any thread, one after the other.
+// A kernel runs in the forward pass, on the thread that defers, and makes a SeparableLayer. Then backward()
+// asks the layer for the gradient of its input, and WeightGrads::compute() for those of its weights; both on
+// any thread, one after the other.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -19,26 +21,28 @@ namespace muster::detail {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-// No tensor and no mode of torch's own has this key, it stands above all that computes, and what has no
-// kernel for it falls through: so a thread that does not defer pays nothing.
+// Torch itself gives this key to no tensor and no mode. It comes before all keys that compute, and operators
+// without a kernel for it fall through. So a thread that does not defer pays nothing.
 constexpr auto kDeferringKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 constexpr c10::DispatchKeySet kBelowDeferring(c10::DispatchKeySet::FULL_AFTER, kDeferringKey);
 
-// What the two gradients of one forward are computed from.
+// The tensors of one forward pass from which the two gradients are computed.
 class SeparableLayer {
  public:
   SeparableLayer() = default;
   SeparableLayer(const SeparableLayer&) = delete;
   SeparableLayer& operator=(const SeparableLayer&) = delete;
   virtual ~SeparableLayer() = default;
-  // `gradient`: of the output. Not called if the layer's input wants none.
+  // `gradient`: the output's. Not called if the layer's input needs none.
   virtual at::Tensor input_gradient(const at::Tensor& gradient) = 0;
   virtual void add_weight_gradients(at::Tensor&& gradient) = 0;
-  // Whether it can be the layer's bias, added to its output afterwards.
+  // Takes `leaf` as the layer's bias, which was added to the output afterwards; false if that is not
+  // possible.
   virtual bool take_bias(const at::Tensor& /*leaf*/) { return false; }
 };
 
-// What backward() has noted, for WeightGrads and the nodes of all graphs that defer to it. From any thread.
+// The notes of backward(). Shared by a WeightGrads and the nodes of all graphs that defer to it; for any
+// thread.
 class WeightNotes {
  public:
   struct Note {
@@ -59,40 +63,42 @@ class WeightNotes {
   bool abandoned_ = false;
 };
 
-// Where this thread defers to; null if nowhere.
+// This thread's forward passes defer to these notes; null if they do not defer.
 extern thread_local const std::shared_ptr<WeightNotes>* deferring_to;
 
-// Whether a kernel that was called with these keys defers. Else the layer is to run as always: under
-// autocast, for instance, whose kernel calls the layer again with copies of the right type.
+// Whether a kernel that was called with these keys defers. If not, the layer must run as always. An example
+// is autocast, whose kernel calls the layer again with copies of the right type.
 bool defers(c10::DispatchKeySet keys);
 
-// Where a parameter's gradient goes; an undefined leaf if none is wanted.
+// Where a parameter's gradient goes; an undefined leaf if it needs none.
 struct GradientSource {
   at::Tensor leaf;
   bool transposed = false;  // the parameter is leaf.t()
 };
-// Through what autocast and linear() do with a parameter. None if backward() is to compute the gradient.
+// Finds the leaf behind autocast's copy and linear()'s transpose. None if backward() must compute the
+// gradient.
 std::optional<GradientSource> source_of(const at::Tensor& parameter);
-// None if it is transposed, too.
+// Like source_of(), but also none for a transposed parameter.
 OptionalTensor leaf_of(const OptionalTensor& parameter);
 
 struct Leaves {
   at::Tensor weight, bias;
 };
-// None if the layer does not defer, one of the two is to have its gradient from backward(), or neither wants
-// one. WeightNotes has met them.
+// Where the gradients of weight and bias go; tells WeightNotes about them. None if the layer does not defer,
+// if backward() must compute one of the two gradients, or if neither needs one.
 std::optional<Leaves> leaves_of(c10::DispatchKeySet keys, const OptionalTensor& weight,
                                 const OptionalTensor& bias);
 
-// Makes `output` the layer's in the graph: backward() comes by, and goes on to `input`.
+// Makes `output` the layer's output in the graph: backward() visits the layer and goes on to `input`.
 void set_layer(const at::Tensor& output, const at::Tensor& input, std::shared_ptr<SeparableLayer> layer);
-// The layer whose output it is, if nothing else was computed of that so far; else null.
+// The layer of this output, if nothing was computed from the output so far; else null.
 SeparableLayer* layer_of_unused(const at::Tensor& output);
 
-// Detached, so that what waits keeps no graph alive; with its version, so that a change is noticed.
+// Saves the tensor detached, so that a waiting layer does not keep a graph alive, and with its version, so
+// that a change is noticed.
 torch::autograd::SavedVariable saved(const at::Tensor& tensor);
 
-// As autograd does.
+// Adds to the leaf's gradient as autograd does.
 void add_gradient(const at::Tensor& leaf, at::Tensor gradient);
 
 // Calls the operator itself, without autograd.
@@ -102,7 +108,7 @@ auto forward_only(c10::DispatchKeySet keys, const Arguments&... arguments) {
   return Operator::redispatch(keys & c10::after_ADInplaceOrView_keyset, arguments...);
 }
 
-// From now on layers call the kernels where a thread defers.
+// Registers the kernels: from now on layers call them on threads that defer.
 void intercept_separable_layers();
 
 }  // namespace muster::detail

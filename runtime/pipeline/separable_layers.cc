@@ -77,11 +77,11 @@ class Linear : public SeparableLayer {
   at::Tensor bias_;
 };
 
-// Makes output the linear layer's, whose operator and arguments these are, unless the layer runs as always.
+// Runs a linear layer's operator, and makes its output a deferring layer's, unless it must run as always.
 template <class Operator, class... Arguments>
 at::Tensor linear_by(c10::DispatchKeySet keys, const at::Tensor& input, const at::Tensor& matrix,
                      const OptionalTensor& bias, const Arguments&... arguments) {
-  // Of complex numbers gradients are conjugates.
+  // Gradients of complex numbers are conjugates, which Linear does not compute.
   const bool separable = defers(keys) && matrix.dim() == 2 && !input.is_complex() && !matrix.is_complex();
   auto weight = separable ? source_of(matrix) : std::nullopt;
   auto bias_leaf = weight ? leaf_of(bias) : std::nullopt;
@@ -100,7 +100,7 @@ at::Tensor linear(c10::DispatchKeySet keys, const at::Tensor& input, const at::T
   return linear_by<at::_ops::linear>(keys, input, weight.t(), bias, input, weight, bias);
 }
 
-// The functional linear() of the C++ library is made of these three.
+// The functional linear() of the C++ library calls these three.
 at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Tensor& input,
                  const at::Tensor& matrix, const at::Scalar& beta, const at::Scalar& alpha) {
   if (bias.dim() != 1 || bias.size(0) != matrix.size(1) || !beta.equal(1) || !alpha.equal(1))
@@ -142,7 +142,8 @@ struct ConvolutionForm {
   std::int64_t groups;
 };
 
-// One whose operator computes, of the gradients of its input, weight and bias, those that are wanted.
+// A layer with one backward operator for the gradients of input, weight and bias, which takes a mask of those
+// to compute.
 class MaskedLayer : public SeparableLayer {
  public:
   explicit MaskedLayer(Leaves&& leaves) : leaves_(std::move(leaves)) {}
@@ -268,7 +269,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(c10::DispatchKeySet ke
   return outputs;
 }
 
-// In a parameter's place: backward() computes the gradient, which is then noted.
+// Takes a parameter's place: backward() computes the gradient, and only adding it to the parameter waits.
 class Replaced : public SeparableLayer {
  public:
   explicit Replaced(at::Tensor leaf) : leaf_(std::move(leaf)) {}
@@ -303,8 +304,8 @@ at::Tensor group_norm(c10::DispatchKeySet keys, const at::Tensor& input, std::in
                                           rest...);
 }
 
-// The lowest operators that autograd knows, so that all that calls them is caught, conv2d() with padding
-// "same" as well; but linear(), whose parts are not all a layer's.
+// Intercepts the lowest operators that autograd knows, to catch all their callers, such as conv2d() with
+// padding "same". linear() is an exception: its parts are not only called by layers.
 void add_kernels(torch::Library& library) {
   using Sizes = c10::SymIntArrayRef;
   library.impl("linear", TORCH_FN(linear));
@@ -323,7 +324,7 @@ void add_kernels(torch::Library& library) {
 }  // namespace
 
 void intercept_separable_layers() {
-  // Never taken back: other threads may compute while the process ends.
+  // Never unregisters: other threads may compute while the process ends.
   [[maybe_unused]] static const auto* const libraries = [] {
     auto* added = new std::array<torch::Library, 2>{
         torch::Library(torch::Library::IMPL, "_", kDeferringKey, __FILE__, __LINE__),

@@ -42,11 +42,11 @@ void StageRunner::find_kinds(const std::vector<TensorKind>& inputs, const Pass& 
   kinds_.outputs.clear();
   for (const at::Tensor& each : forward_of(empty)) {
     if (!each.defined())
-      throw std::invalid_argument(fmt::format("stage {} gives an undefined tensor", stage_.stage_index()));
+      throw std::invalid_argument(fmt::format("stage {} returns an undefined tensor", stage_.stage_index()));
     kinds_.outputs.push_back(kind_of_tensor(each));
   }
   if (kinds_.outputs.empty())
-    throw std::invalid_argument(fmt::format("stage {} gives no tensor", stage_.stage_index()));
+    throw std::invalid_argument(fmt::format("stage {} returns no tensor", stage_.stage_index()));
 }
 
 // LibTorch refuses to change a stage's inputs in place: they are leaves of the stage's graph.
@@ -56,11 +56,10 @@ std::vector<at::Tensor> StageRunner::forward_of(const std::vector<at::Tensor>& i
   } catch (const c10::Error& error) {
     const std::string text = error.what_without_backtrace();
     if (stage_.is_first() || !text.contains("leaf Variable that requires grad")) throw;
-    throw std::invalid_argument(
-        fmt::format("stage {} changes its input or a parameter in place, as a ReLU(inplace) as its first "
-                    "layer does: take an "
-                    "operation that is not in place ({})",
-                    stage_.stage_index(), text));
+    throw std::invalid_argument(fmt::format(
+        "stage {} changes its input or a parameter in place, as a first layer ReLU(inplace) does: "
+        "use an operation that is not in place ({})",
+        stage_.stage_index(), text));
   }
 }
 
@@ -75,8 +74,8 @@ void StageRunner::check_outputs(const std::vector<at::Tensor>& outputs) const {
     for (std::size_t i = 0; i < outputs.size() && torch::GradMode::is_enabled(); ++i) {
       if (outputs[i].requires_grad() != kinds_.outputs[i].needs_grad)
         throw std::invalid_argument(
-            fmt::format("an output of stage {} needs {} gradient, other than in the first step: after layers "
-                        "are frozen or thawed a pipeline needs a new schedule",
+            fmt::format("an output of stage {} needs {} gradient, unlike in the first step: "
+                        "make a new PipelineSchedule after layers are frozen or unfrozen",
                         stage_.stage_index(), outputs[i].requires_grad() ? "a" : "no"));
     }
     return;
@@ -84,14 +83,15 @@ void StageRunner::check_outputs(const std::vector<at::Tensor>& outputs) const {
   std::vector<TensorKind> given;
   for (const at::Tensor& each : outputs) given.push_back(kind_of_tensor(each));
   throw std::invalid_argument(
-      fmt::format("stage {} gives {}, and gave {} at first: the next stage waits for tensors of one shape",
+      fmt::format("stage {} returns {}, but returned {} at first: the next stage needs the same shapes",
                   stage_.stage_index(), text_of(given), text_of(kinds_.outputs)));
 }
 
 void StageRunner::compute(Held& held, const Pass& pass, int microbatch) {
   const LayerRandom random(mix_seeds(pass.seed, static_cast<std::uint64_t>(microbatch)),
                            stage_.group().device());
-  begin_layer(~static_cast<std::uint64_t>(stage_.stage_index()));  // of a module that is no list of layers
+  begin_layer(
+      ~static_cast<std::uint64_t>(stage_.stage_index()));  // for a module that is not a list of layers
   std::optional<WeightGrads::Deferring> deferring;
   if (torch::GradMode::is_enabled()) {
     held.weights = std::make_unique<WeightGrads>();
@@ -105,8 +105,8 @@ void StageRunner::compute(Held& held, const Pass& pass, int microbatch) {
   for (std::size_t i = 0; i < versions.size(); ++i) {
     if (held.inputs[i]._version() != versions[i])
       throw std::invalid_argument(
-          fmt::format("stage {} changes what it is given, and cannot be computed again from it: no operation "
-                      "in place may come first",
+          fmt::format("stage {} changes its input in place, and so cannot be computed again: "
+                      "its first operation must not be in place",
                       stage_.stage_index()));
   }
   deferring.reset();
@@ -114,10 +114,9 @@ void StageRunner::compute(Held& held, const Pass& pass, int microbatch) {
   if (!stage_.is_last() || loss_ == nullptr || !held.target.defined()) return;
   held.loss = loss_(held.outputs.front(), held.target);
   if (held.loss.dim() != 0)
-    throw std::invalid_argument(
-        fmt::format("the loss of a pipeline is a tensor of shape [{}]; it must be one "
-                    "number: take its mean()",
-                    fmt::join(held.loss.sizes(), ", ")));
+    throw std::invalid_argument(fmt::format(
+        "the loss of a pipeline is a tensor of shape [{}]; it must be one number: take its mean()",
+        fmt::join(held.loss.sizes(), ", ")));
 }
 
 std::vector<at::Tensor> StageRunner::forward(int microbatch, std::vector<at::Tensor> inputs,
@@ -135,14 +134,15 @@ std::vector<at::Tensor> StageRunner::forward(int microbatch, std::vector<at::Ten
   }
   std::vector<at::Tensor> given;
   for (const at::Tensor& each : held.outputs) given.push_back(each.detach());
-  // A copy: a mean's one number may lie in memory for all that it is a mean of, as mse_loss's does.
+  // A copy: the loss may keep more memory alive than its one number. mse_loss's mean keeps all that it
+  // averages.
   if (held.loss.defined()) losses_[microbatch] = held.loss.detach().clone();
   if (!pass.trains) return given;
   if (recompute_) {
     held.outputs.clear();
     held.loss = at::Tensor();
   } else if (stage_.is_last()) {
-    held.outputs.clear();  // the loss holds what is needed of them
+    held.outputs.clear();  // the loss keeps what it needs of them
   }
   held_.emplace(microbatch, std::move(held));
   return given;

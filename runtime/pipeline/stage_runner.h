@@ -1,6 +1,6 @@
-// Forward and backward of one stage, a microbatch at a time, and what is kept between the two.
+// Runs forward and backward of one stage, a microbatch at a time, and keeps the tensors between the two.
 //
-// Does not know other stages: it gets tensors and gives tensors. For the training thread.
+// Knows nothing about other stages: it takes and returns tensors. For the training thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,38 +18,38 @@ namespace muster {
 
 class StageRunner {
  public:
-  // What does not change with the microbatch.
+  // The settings that are equal for all microbatches.
   struct Pass {
-    std::uint64_t seed = 0;  // of the step
+    std::uint64_t seed = 0;  // the step's
     bool trains = true;
-    double loss_scale = 1;  // of each microbatch's loss, before its backward
+    double loss_scale = 1;  // multiplies each microbatch's loss before its backward pass
   };
-  // `loss` and `kinds` outlive it; find_kinds() fills these.
+  // `loss` and `kinds` must outlive the object; find_kinds() fills `kinds`.
   StageRunner(const PipelineStage& stage, const PipelineLoss& loss, StageKinds& kinds, bool recompute);
 
   const PipelineStage& stage() const { return stage_; }
-  // From one forward of empty inputs, after which generators and buffers are as before.
+  // Finds the kinds with one forward pass of inputs of zeros; restores generators and buffers afterwards.
   void find_kinds(const std::vector<TensorKind>& inputs, const Pass& pass);
 
-  // `target`: of the last stage. Returns what the next stage takes; of the last one its outputs.
-  // std::invalid_argument if these are not of the kinds that they were of.
+  // `target`: for the last stage. Returns the tensors for the next stage; the last stage returns its outputs.
+  // Throws std::invalid_argument if their kinds differ from those that find_kinds() found.
   std::vector<at::Tensor> forward(int microbatch, std::vector<at::Tensor> inputs, const at::Tensor& target,
                                   const Pass& pass);
-  // The last stage's, of the microbatches so far in their order.
+  // The last stage's losses of the microbatches so far, in their order.
   std::vector<at::Tensor> take_losses();
 
-  // The gradients of the outputs that need one (of the last stage: none) give those of the inputs that need
-  // one.
+  // `gradients`: for the outputs that need one; empty for the last stage. Returns those of the inputs that
+  // need one.
   std::vector<at::Tensor> backward(int microbatch, const std::vector<at::Tensor>& gradients,
                                    const Pass& pass);
-  // After it: the gradients of the weights of separable layers; those of others came with it.
+  // Call after backward(): computes the weight gradients of separable layers. backward() computed all others.
   void backward_weight(int microbatch);
-  void forget();  // what is held, after an error
+  void forget();  // call after an error: drops all kept tensors
 
  private:
   struct Held {
     std::vector<at::Tensor> inputs;
-    std::vector<at::Tensor> outputs;  // with their history; none if they are computed again
+    std::vector<at::Tensor> outputs;  // with their graph; empty if they will be computed again
     at::Tensor target;
     at::Tensor loss;
     std::unique_ptr<WeightGrads> weights;

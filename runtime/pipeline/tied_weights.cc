@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kTiedTag = 0x6d74;
 
-// What each of the ranks has, in their order; `own` is this one's.
+// The tensors of all ranks of the weight, in the ranks' order. `own`: this rank's.
 std::vector<at::Tensor> exchanged(const Group& group, const TiedWeight& tied, const at::Tensor& own) {
   std::vector<at::Tensor> all;
   std::vector<Work> works;

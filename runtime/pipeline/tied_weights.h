@@ -1,7 +1,7 @@
-// Parameters of one name on several stages, such as an embedding that is the output's weights too: they begin
-// equal, and each gets the sum of the gradients of all.
+// Parameters of one name in several stages, such as an embedding whose weights are the output layer's too.
+// The copies start equal, and each gets the sum of all copies' gradients.
 //
-// The sum is taken in the order of the stages' ranks, so that all get the same bits. For the training thread.
+// All ranks add in the order of the stages' ranks, so that they get the same bits. For the training thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,19 +13,19 @@ namespace muster {
 
 struct TiedWeight {
   std::string name;
-  std::vector<int> ranks;         // in the job, that have it, ascending; one of them is this one
-  int first_rank = 0;             // that has its first stage
-  std::vector<at::Tensor> here;   // of this rank's stages
-  bool counts_elsewhere = false;  // the first stage is another rank's
+  std::vector<int> ranks;         // the job's ranks that have it, ascending; includes this rank
+  int first_rank = 0;             // the rank of its first stage
+  std::vector<at::Tensor> here;   // the copies in this rank's stages
+  bool counts_elsewhere = false;  // another rank has the first stage
 };
 
-// The copies that do not count where all are added up: all but the first stage's.
+// The copies that a sum over all parameters must leave out: all but the first stage's.
 std::vector<at::Tensor> other_copies(const std::vector<TiedWeight>& tied);
-// To all what the first stage has.
+// Copies the first stage's values to all copies.
 void share_values(const Group& group, const std::vector<TiedWeight>& tied);
-// Before a step whose gradients are added to sums: these count once.
+// Call before a step whose gradients are added to earlier sums, so that these sums count once.
 void count_sums_once(const std::vector<TiedWeight>& tied);
-// After the last backward of a step.
+// Call after the last backward pass of a step.
 void sum_gradients(const Group& group, const std::vector<TiedWeight>& tied);
 
 }  // namespace muster

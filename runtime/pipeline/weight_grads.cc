@@ -25,7 +25,8 @@ class LayerNode : public torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     const std::lock_guard lock(mutex_);
     TORCH_CHECK(layer_, torch::autograd::ERR_BACKWARD_TWICE);
-    TORCH_CHECK(!at::GradMode::is_enabled(), "deferred weight gradients have no graph (create_graph)");
+    TORCH_CHECK(!at::GradMode::is_enabled(),
+                "deferred weight gradients have no graph: create_graph is not supported");
     torch::autograd::variable_list inputs(num_outputs());
     at::Tensor& gradient = gradients[0];
     if (!gradient.defined()) return inputs;
@@ -57,7 +58,7 @@ bool has_hooks(const at::Tensor& leaf) {
 
 void WeightNotes::add(Note&& note) {
   const std::lock_guard lock(mutex_);
-  TORCH_CHECK(!abandoned_, "the WeightGrads that this forward deferred to is gone");
+  TORCH_CHECK(!abandoned_, "this forward pass deferred to a WeightGrads that no longer exists");
   notes_.push_back(std::move(note));
 }
 std::vector<WeightNotes::Note> WeightNotes::take() {
@@ -140,7 +141,7 @@ void set_layer(const at::Tensor& output, const at::Tensor& input, std::shared_pt
 SeparableLayer* layer_of_unused(const at::Tensor& output) {
   const auto& node = output.grad_fn();
   auto* layer_node = dynamic_cast<LayerNode*>(node.get());
-  // Whatever was computed of it would have an edge to the node.
+  // Anything computed from the output would have an edge to the node.
   return layer_node != nullptr && node.use_count() == 1 ? &layer_node->layer() : nullptr;
 }
 

@@ -1,12 +1,16 @@
-// The weight gradients of one microbatch in one stage, computed later than the gradients of its inputs: what
-// zero-bubble schedules fill their bubbles with.
+// Computes the weight gradients of one microbatch in one stage later than the gradients of its inputs.
+// Zero-bubble schedules fill their bubbles with them.
 //
-// Layers that are separable: linear, convolutions (transposed ones too), embedding (not sparse), layer_norm,
-// batch_norm and group_norm, called by a module or as functions. Of the last two only the adding waits: their
-// weight gradients are by-products of the inputs'. All others, and parameters with hooks or computed from
-// others, have their gradients after backward() as always. backward() may run on other threads than forward,
-// but is to be backward(): grad() of some tensors passes by layers that do not lead to them. The gradients
-// have no graph of their own (create_graph).
+// - Separable layers: linear, convolutions (transposed ones too), embedding (not sparse), layer_norm,
+// batch_norm
+//   and group_norm, called by a module or as functions. For batch_norm and group_norm only the addition
+//   waits: their weight gradients are by-products of the inputs' gradients.
+// - All other layers, and parameters with hooks or computed from others, have their gradients after
+// backward()
+//   as always.
+// - backward() may run on another thread than the forward pass. Call backward(), not grad(): grad() of some
+//   tensors skips layers that do not lead to them.
+// - The gradients have no graph (create_graph).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,11 +28,11 @@ class WeightGrads {
   WeightGrads();
   WeightGrads(WeightGrads&&) noexcept = default;
   WeightGrads& operator=(WeightGrads&&) = delete;
-  // backward() of a forward that deferred to it throws from now on.
+  // From now on backward() throws if its forward pass deferred to this object.
   ~WeightGrads();
 
-  // While it lives, backward() of what this thread computes notes the weight gradients of separable layers in
-  // `to`, with the activations that they need, and does not compute them.
+  // While it lives, this thread's forward passes defer: their backward() only notes the weight gradients of
+  // separable layers in `to`, with the activations that they need.
   class Deferring {
    public:
     explicit Deferring(WeightGrads& to);
@@ -42,8 +46,8 @@ class WeightGrads {
     c10::impl::IncludeDispatchKeyGuard intercepting_;
   };
 
-  // Adds all that was noted to the parameters' grad(), in the order noted, and forgets it. Activations that
-  // were changed since forward are an error, as in backward().
+  // Computes all noted gradients in the order noted, adds them to the parameters' grad(), and drops the
+  // notes. Throws if an activation was changed since the forward pass, as backward() does.
   void compute();
   bool empty() const;
   // Whether a separable layer has used the parameter while its gradients were being deferred.

@@ -257,8 +257,8 @@ TEST(PipelineLayers, RefuseTwoThingsOfOneName) {
   EXPECT_THAT(refusal([&] { layers.add("a", [] { return Linear(2, 2); }); }), HasSubstr(two + "'a'"));
   EXPECT_THAT(refusal([&] { layers.add("b.c", Linear(2, 2)); }), HasSubstr(two + "'b.c'"));
   EXPECT_THAT(refusal([&] { layers.add("b", Linear(2, 2)); }),
-              HasSubstr("'b.c' and 'b' are one in the other"));
-  EXPECT_THAT(refusal([&] { layers.add("a.d", Linear(2, 2)); }), HasSubstr("one in the other"));
+              HasSubstr("'b.c' and 'b': one is inside the other"));
+  EXPECT_THAT(refusal([&] { layers.add("a.d", Linear(2, 2)); }), HasSubstr("one is inside the other"));
   EXPECT_THAT(refusal([&] { layers.add("a..d", Linear(2, 2)); }), HasSubstr("no name"));
   layers.add("none", [] { return std::shared_ptr<BlockImpl>(); });
   EXPECT_THAT(refusal([&] { layers.build(2, 3); }), HasSubstr("the layer 'none' has no module"));

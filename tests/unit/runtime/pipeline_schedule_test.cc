@@ -405,7 +405,7 @@ TEST(Pipeline, WhatIsFrozenLaterIsNoticed) {
     require(!part->parameters()[0].grad().defined() && end->parameters()[0].grad().defined(),
             "one is frozen");
     for (const at::Tensor& each : part->parameters()) each.requires_grad_(true);
-    require_refused("an output of stage 0 needs a gradient, other than in the first step",
+    require_refused("an output of stage 0 needs a gradient, unlike in the first step",
                     [&] { schedule.step({.inputs = {batch.input}, .target = batch.target}); });
   });
 }
@@ -420,7 +420,7 @@ TEST(Pipeline, WhatChangesItsInputCannotBeComputedAgain) {
     PipelineSchedule schedule("GPipe", {PipelineStage(std::make_shared<InPlaceImpl>(), 0, 1, job)}, 2,
                               mean_square, {.recompute = true});
     const Batch batch(0, 4, at::kDouble);
-    require_refused("stage 0 changes what it is given",
+    require_refused("stage 0 changes its input in place",
                     [&] { schedule.step({.inputs = {batch.input}, .target = batch.target}); });
   });
 }
@@ -432,9 +432,8 @@ TEST(Pipeline, AStageThatBeginsInPlaceIsNamed) {
                                PipelineStage(std::make_shared<InPlaceImpl>(), 1, 2, job)},
                               2, mean_square);
     const Batch batch(0, 4, at::kDouble);
-    require_refused(
-        "stage 1 changes its input or a parameter in place, as a ReLU(inplace) as its first layer does",
-        [&] { schedule.step({.inputs = {batch.input}, .target = batch.target}); });
+    require_refused("stage 1 changes its input or a parameter in place, as a first layer ReLU(inplace) does",
+                    [&] { schedule.step({.inputs = {batch.input}, .target = batch.target}); });
   });
 }
 
@@ -453,20 +452,20 @@ TEST(Pipeline, WrongUseIsRefusedInOneLineOnAllRanks) {
     require_refused("unknown schedule 1F1Bx", [&] { make("1F1Bx", {stage(rank, 2)}, 4); });
     require_refused("number of microbatches", [&] { make("GPipe", {stage(rank, 2)}, 4 + rank); });
     require_refused("n_microbatches is 0", [&] { make("GPipe", {stage(rank, 2)}, 0); });
-    require_refused("rank 0 has the stages [1]; by GPipe of 2 stages on 2 ranks it has [0]",
+    require_refused("rank 0 has the stages [1]; with GPipe of 2 stages on 2 ranks it must have [0]",
                     [&] { make("GPipe", {stage(1 - rank, 2)}, 4); });
-    require_refused("3 stages are not shared equally by 2 ranks",
+    require_refused("3 stages cannot be shared equally by 2 ranks",
                     [&] { make("GPipe", {stage(rank, 3)}, 4); });
     require_refused("there is no stage 2 of 2", [&] { stage(2, 2); });
-    require_refused("is in the stages 0 and 1: parameters have the names of the undivided model", [&] {
+    require_refused("is in the stages 0 and 1: parameters must have the names of the undivided model", [&] {
       PipelineSchedule("GPipe", {PipelineStage(Part(0, 1, at::kDouble), rank, 2, job)}, 4, mean_square);
     });
     require_refused("rank 1", [&] { make(file, {stage(rank, 2)}, 1); });
     require_refused("schedule file", [&] { make("/nowhere/there.csv", {stage(rank, 2)}, 2); });
-    require_refused("tied_weights names 'nothing', and no stage has it", [&] {
+    require_refused("tied_weights names 'nothing', but no stage has it", [&] {
       PipelineSchedule("GPipe", {stage(rank, 2)}, 4, mean_square, {.tied_weights = {"nothing"}});
     });
-    require_refused("rank 0 has a stage of 3, and others have stages of 4", [&] {
+    require_refused("rank 0 has a stage of 3 stages, others have stages of 4", [&] {
       make("Interleaved1F1B", {stage(rank, 4), stage(rank + 2, rank == 0 ? 3 : 4)}, 4);
     });
     require_refused("is for 2 ranks, 2 stages and 1 microbatches", [&] { make(file, {stage(rank, 2)}, 2); });
