@@ -6,7 +6,6 @@
 // these differences, which no correct program depends on: a COMPARE_SET that sets nothing releases no client;
 // WAIT does not count a key whose queue has entries as missing; a QUEUE_PUSH releases a waiting client once.
 // A client that breaks the protocol or a limit fails; the store never does. No clock, no threads, no I/O.
-// no threads, no I/O.
 #pragma once
 
 #include <cstdint>
