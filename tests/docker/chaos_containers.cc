@@ -1,10 +1,10 @@
-// chaos_containers --faults N --seed S [--job I]: jobs in containers that are disturbed, four faults each,
-// and what became of them.
+// chaos_containers --faults N --seed S [--job I]: runs jobs in containers with four injected faults each, and
+// checks them.
 //
-// The program knows nothing of Muster: each rank counts, and keeps how far it is in a file of its own. After
-// each job: it succeeded if and only if it was let, all ranks of its last attempt have counted to the end,
-// its exit code is the one that its report has, and no container, network or process is left. A launcher that
-// was killed is followed by another one. Prints a line a job; ends with exit code 1 if any failed.
+// The job's program does not know Muster: each rank counts, and keeps its count in a file. The checks after
+// each job: it succeeded unless it was interrupted, all ranks of its last attempt have counted to the end,
+// its exit code equals its report's, and no container, network or process is left. Starts another launcher
+// after a killed one. Prints a line for each job; exit code 1 if any failed.
 #include <csignal>
 #include <filesystem>
 #include <fmt/format.h>
@@ -30,13 +30,13 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kNodes = 3;
-constexpr int kSkipped = 77;          // as ctest is told
-constexpr auto kFaultPatience = 15s;  // for what is to be hit to be there
-constexpr auto kEndLimit = 60s;       // of a job that nothing disturbs any more
+constexpr int kSkipped = 77;          // the code that ctest takes as skipped
+constexpr auto kFaultPatience = 15s;  // to wait until the target of a fault exists
+constexpr auto kEndLimit = 60s;       // for the job's end after the last fault
 constexpr auto kLeftLimit = 15s;      // the silence limit, the controller grace, the grace, and more
 
-// Counts to 30, and on until all faults were made: a job does not end before them. The second word is the
-// number of the launch.
+// Counts to 30, and on until all faults have happened, so that the job does not end before them. The second
+// argument is the launch's number.
 constexpr const char* kCounter = R"(#!/bin/sh
 mine=$1/rank_$RANK
 n=$(cat $mine 2>/dev/null || echo 0)
@@ -52,7 +52,7 @@ echo $n >$1/done_$2_${MUSTER_ATTEMPT}_$RANK
 struct Plan {
   enum class Size { kSpare, kElastic, kFixed } size = Size::kSpare;
   bool stdio = false;
-  bool interrupted = false;  // at last, by Ctrl-C
+  bool interrupted = false;  // at the end, by Ctrl-C
   std::vector<Fault> faults;
 };
 
@@ -78,7 +78,7 @@ std::string text_of(const Plan& plan) {
 class Trial {
  public:
   Trial(Lab& lab, const Plan& plan) : lab_(lab), plan_(plan), faults_(lab.engine, "counter") {}
-  // What was not as it should be.
+  // The failed checks.
   std::vector<std::string> run();
   int faults_made() const { return faults_made_; }
   std::string said() const;
@@ -102,7 +102,7 @@ class Trial {
   Lab& lab_;
   const Plan& plan_;
   Faults faults_;
-  ScratchDirectory scratch_;  // where launch runs, and seen by the containers
+  ScratchDirectory scratch_;  // the directory of launch, visible to the containers
   std::vector<std::unique_ptr<LaunchRun>> launches_;
   std::vector<std::string> violations_;
   int faults_made_ = 0;
@@ -140,7 +140,7 @@ void Trial::wait(std::chrono::milliseconds time) {
 }
 
 bool Trial::begin(const Fault& fault) {
-  // A launch of which no worker has run yet ends with 125 where a node does not reach the others.
+  // A launch whose workers have not run yet ends with 125 if a node does not reach the others.
   if (cuts_network(fault.kind) && !ready()) return false;
   if (fault.kind != Kind::kKillLauncher) return faults_.begin(fault);
   current().signal(SIGKILL);
@@ -175,7 +175,7 @@ std::vector<std::string> Trial::run() {
   } else {
     std::ofstream(scratch_ / "enough") << "";
   }
-  // Faults that have not ended go on.
+  // Faults that have not ended continue.
   while (!faults_.over() && is_running(current().pid())) wait(10ms);
   for (const TimePoint until = Clock::now() + kEndLimit; is_running(current().pid()) && Clock::now() < until;)
     wait(10ms);
@@ -199,7 +199,7 @@ void Trial::check_end() {
     return;
   }
   const int code = current().exit_code();
-  // One that is interrupted before it has a directory for its job has nothing to report.
+  // A launch that is interrupted before it creates its job's directory has no report.
   if (plan_.interrupted && code == 130 && current().job_directory().empty()) return;
   const nlohmann::json report = current().report();
   expect(report.value("exit_code", -1) == code,
@@ -234,15 +234,15 @@ std::vector<std::string> Trial::left() const {
   for (const pid_t pid : processes) {
     std::string command = read_file(fmt::format("/proc/{}/cmdline", pid), 1 << 16).value_or("");
     std::ranges::replace(command, '\0', ' ');
-    // The engine's own, before it has become a process of the container: an engine that is killed just then
-    // forgets it, and no launch can name it. The engine's end ends it.
+    // The engine's own process, before it becomes the container's. An engine that is killed at that moment
+    // forgets it, and no launch can name it. It ends with the engine.
     if (command.starts_with("runc init")) continue;
     found.push_back(fmt::format("process {} {}", pid, command));
   }
   return found;
 }
 
-// The next job begins with a clean engine whatever was left.
+// Cleans the engine for the next job.
 void Trial::check_left() {
   if (eventually([this] { return left().empty(); }, kLeftLimit)) return;
   for (const std::string& each : left()) expect(false, "LEFT: " + each);

@@ -1,7 +1,7 @@
-// What is done to a job in containers: a fault of some kind, for a while, and its end.
+// Injects faults into a job in containers, and ends the temporary ones.
 //
-// A plan follows from its seed; what it hits follows from what runs there at that moment. One thread: faults
-// end in end_due(), which is to be called often. Faults of the engine block until it is there again.
+// The seed determines a plan; the target is what runs at that moment. end_due() ends faults; call it often.
+// Faults of the engine block until it answers again. One thread.
 #pragma once
 
 #include <chrono>
@@ -17,30 +17,30 @@
 namespace muster::docker {
 
 enum class Kind {
-  kKill,           // a container
-  kRemove,         // by docker rm --force
-  kPause,          // and continue it
-  kDisconnect,     // from the job's network, and connect it again
-  kUnheard,        // nobody hears the container, which hears all
-  kDeaf,           // it hears nobody
-  kKillWorker,     // inside of it
-  kStopWorker,     // and never continue it
-  kKillEngine,     // dockerd alone, and start it again
-  kRestartEngine,  // dockerd ends its containers first
-  kKillLauncher,   // and start another one: not by Faults
+  kKill,           // kills a container
+  kRemove,         // removes a container by docker rm --force
+  kPause,          // pauses a container, and continues it later
+  kDisconnect,     // disconnects a container from the job's network, and connects it again later
+  kUnheard,        // the container receives packets, but its own are dropped
+  kDeaf,           // the container receives no packets
+  kKillWorker,     // kills a worker in a container
+  kStopWorker,     // stops a worker, and never continues it
+  kKillEngine,     // kills only dockerd, and starts it again
+  kRestartEngine,  // stops dockerd, which ends its containers first, and starts it again
+  kKillLauncher,   // kills the launcher; the caller does this, and starts another launcher
   kCount,
 };
 
 struct Fault {
   Kind kind{};
   int node = 0;
-  std::chrono::milliseconds pause{};   // since the one before
-  std::chrono::milliseconds length{};  // of those that end
+  std::chrono::milliseconds pause{};   // after the previous fault
+  std::chrono::milliseconds length{};  // of a temporary fault
 };
 
 Fault draw(std::mt19937_64& random, int nodes);
 std::string text_of(const Fault& fault);
-// Whether packets of the container are lost while it runs.
+// Whether the fault loses packets of a running container.
 constexpr bool cuts_network(Kind kind) {
   return kind == Kind::kDisconnect || kind == Kind::kUnheard || kind == Kind::kDeaf;
 }
@@ -53,21 +53,22 @@ class Faults {
   Faults& operator=(const Faults&) = delete;
   ~Faults() { end_all(); }
 
-  // Whether there was something to hit.
+  // False if there was nothing to hit.
   bool begin(const Fault& fault);
   void end_due();
   void end_all();
   bool over() const { return ends_.empty(); }
 
  private:
-  // Whether docker has done it.
+  // Whether docker succeeded.
   bool docker(const std::vector<std::string>& words) const;
   bool hit(const Fault& fault, const std::string& container);
   bool signal_worker(const std::string& container, int number) const;
 
   Engine& engine_;
   std::string worker_;
-  std::vector<std::pair<TimePoint, std::function<void()>>> ends_;  // when, and how
+  std::vector<std::pair<TimePoint, std::function<void()>>>
+      ends_;  // the ends of temporary faults, with their times
 };
 
 }  // namespace muster::docker

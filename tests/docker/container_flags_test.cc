@@ -1,4 +1,4 @@
-// What containers are given by flags, and which of them a job can do without.
+// Flags for containers, and jobs that lose some containers.
 #include <gmock/gmock.h>
 
 #include "tests/docker/launch_containers.h"
@@ -10,7 +10,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// A new volume is root's to write.
+// Only root may write to a new volume.
 TEST_F(DockerLaunch, ContainersHaveTheProcessorsTheUserAndTheVolumeThatAreGiven) {
   launch({"--gpus-per-node", "1", "--mount", "kept:/kept"},
          {"sh", "-c", "echo from the first job >/kept/text"});
@@ -25,7 +25,7 @@ TEST_F(DockerLaunch, ContainersHaveTheProcessorsTheUserAndTheVolumeThatAreGiven)
   EXPECT_EQ(count_in(run_->out(), "from the first job as 4242:4343 with 1\n"), 2) << run_->out();
   EXPECT_EQ(engine().printed_by({"inspect", "--format", "{{.HostConfig.NanoCpus}}", container_of(0)}),
             "1500000000");
-  // The kernel's own word: of 100 ms, in microseconds.
+  // The kernel's own value: microseconds per 100 ms.
   EXPECT_THAT(engine().printed_by(
                   {"exec", "--user", "0", container_of(0), "sh", "-c",
                    "cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || true"}),
@@ -50,7 +50,7 @@ TEST_F(DockerLaunch, TheVolumesOfAnImageGoWithTheirContainers) {
   EXPECT_THAT(engine().volumes(), IsEmpty()) << "when the launcher ends";
 }
 
-// Its container waits before the loss, and has another name and number.
+// The spare's container waits before the loss, and has a name and number of its own.
 TEST_F(DockerLaunch, ASpareContainerTakesTheLostOnesPlace) {
   launch({"--nodes", "2", "--spare-nodes", "1", "--gpus-per-node", "1"},
          {"sh", "-c",
@@ -63,7 +63,7 @@ TEST_F(DockerLaunch, ASpareContainerTakesTheLostOnesPlace) {
   EXPECT_THAT(run_->out(), AllOf(HasSubstr("rank 1 of 2 on node1\n"), HasSubstr("rank 1 of 2 on node2\n")));
 }
 
-// Somebody else's container has the name of the node's next one.
+// A container outside the job has the name of the node's next container.
 TEST_F(DockerLaunch, AnElasticJobGoesOnWithTheContainersThatCanBeStarted) {
   ASSERT_NO_FATAL_FAILURE(start_pair({"--nodes", "1:2", "--start-timeout", "2"}));
   const std::string name = container_of(1);

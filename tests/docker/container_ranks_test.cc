@@ -1,5 +1,4 @@
-// What an agent does for its ranks it does in a container too: it forks them from a template, says where they
-// are, and sees that one is stopped.
+// An agent in a container also forks ranks from a template, reports their stacks, and notices a stopped rank.
 #include <csignal>
 #include <fstream>
 
@@ -17,7 +16,7 @@ std::string events_of(const LaunchRun& run) {
 }
 
 TEST_F(DockerLaunch, RanksAreForkedFromATemplateThereAgainAfterALoss) {
-  // The image has no libstdc++, and this program needs one.
+  // The image lacks libstdc++, which this program needs.
   Words flags{"--nodes", "2", "--gpus-per-node", "2", "--warm"};
   for (const std::string file :
        {WARM_RANK, "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/usr/lib/x86_64-linux-gnu/libgcc_s.so.1"})
@@ -37,7 +36,7 @@ TEST_F(DockerLaunch, TheDumpAndTheVerdictKnowWhatARankThereDoes) {
           "echo ready 0; [ $RANK = 1 ] && exec sleep 1000; "
           "until [ -e stop ]; do sleep 0.05; done; kill -STOP $$"});
   ASSERT_NO_FATAL_FAILURE(all_are_ready(*run_, 2));
-  // Rank 1 has said that it is ready before it is the program that sleeps.
+  // Rank 1 prints its ready line before it executes sleep.
   std::unique_ptr<LaunchRun> dumped;
   const bool sleeps = eventually([&] {
     dumped =
@@ -53,10 +52,11 @@ TEST_F(DockerLaunch, TheDumpAndTheVerdictKnowWhatARankThereDoes) {
   EXPECT_THAT(run_->err(), ContainsRegex("rank 0 \\(node0, muster-[^)]*\\) is stopped"));
 }
 
-// Open MPI and PMIx are this machine's, with the C library that they were built with: its folder of libraries
-// takes the place of the image's.
+// Uses this machine's Open MPI and PMIx, with the C library that they were built for: mounts this machine's
+// library folder over the image's.
 TEST_F(DockerLaunch, MpiRanksOfThreeContainersAreInOneWorldAlsoAfterALoss) {
-  if (*OPENMPI_PROGRAM == '\0') GTEST_SKIP() << "there is no compiler of Open MPI here, or no PMIx library";
+  if (*OPENMPI_PROGRAM == '\0')
+    GTEST_SKIP() << "this machine lacks a compiler of Open MPI, or the PMIx library";
   Words flags{"--mpi", "pmix",           "--nodes", "3",     "--gpus-per-node",
               "2",     "--max-restarts", "1",       "--env", "OMPI_MCA_btl_vader_single_copy_mechanism=none"};
   for (const char* const path : {"/usr/lib/x86_64-linux-gnu", OPENMPI_PROGRAM})

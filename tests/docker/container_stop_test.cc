@@ -1,4 +1,4 @@
-// `launch --image` that is stopped while its containers are being made.
+// Stops `launch --image` while the engine creates its containers.
 #include <csignal>
 #include <random>
 #include <thread>
@@ -10,8 +10,8 @@ namespace {
 
 using testing::IsEmpty;
 
-// Moments of the first quarter of a second, others each time: network, containers, and their start. The
-// moment is the fault: nothing is waited for.
+// Stops at random moments of the first quarter of a second: while the network or containers are created, or
+// start. The time is the fault itself, so this waits for no condition.
 TEST_F(DockerLaunch, NothingIsLeftOfALaunchThatIsStoppedWhateverItIsMaking) {
   constexpr auto kStep = 30ms;
   const auto first = std::chrono::milliseconds(std::random_device()() % kStep.count());

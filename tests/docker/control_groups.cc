@@ -20,14 +20,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kControlGroups = "/sys/fs/cgroup";
-// Before the number of the process that they belong to, which is one in this namespace of processes.
+// The prefix of the names; the pid of the owner follows, as seen in this pid namespace.
 std::string prefix() {
   const std::string space = fs::read_symlink("/proc/self/ns/pid");
   return fmt::format("muster-test-docker-{}-",
                      std::strtoul(space.c_str() + std::strlen("pid:["), nullptr, 10));
 }
 
-// It and those below it, the deepest first.
+// The group and those below it, the deepest first.
 std::vector<fs::path> with_those_below(const fs::path& group) {
   std::vector<fs::path> found{group};
   std::error_code gone;
@@ -56,7 +56,7 @@ std::vector<pid_t> processes_in(const std::string& name) {
     for (const fs::path& path : with_those_below(group)) {
       std::ifstream file(path / "cgroup.procs");
       for (pid_t pid = 0; file >> pid;) {
-        if (pid > 0) found.push_back(pid);  // 0: of another namespace
+        if (pid > 0) found.push_back(pid);  // 0: in another pid namespace
       }
     }
   }

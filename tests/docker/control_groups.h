@@ -1,7 +1,7 @@
-// The control groups of an engine's containers: a group of one name in each hierarchy of the kernel's, with
-// one below it for each container. dockerd makes them, and nobody removes them when it dies.
+// The control groups of an engine's containers: one group with the same name in each hierarchy, and below it
+// a group for each container. dockerd creates them; they stay when it dies.
 //
-// Names and files only; root.
+// Works on group names and files only. Needs root.
 #pragma once
 
 #include <filesystem>
@@ -11,18 +11,18 @@
 
 namespace muster::docker {
 
-// Where a group of this name lies in each hierarchy.
+// The directories of the groups with this name, in each hierarchy.
 std::vector<std::filesystem::path> groups_called(const std::string& name);
-// Processes in it and in those below it, each once.
+// The processes in the group and in those below it, without duplicates.
 std::vector<pid_t> processes_in(const std::string& name);
-// Those that are frozen go on: in version 1 a frozen process does not end.
+// Thaws frozen groups: in version 1 a frozen process does not end.
 void thaw(const std::string& name);
-// Waits until the kernel lets them go: their processes have been killed.
+// Removes the groups; waits until the kernel allows it. Their processes have been killed.
 void remove_groups(const std::string& name);
 
-// The name of a group that is this process's own and no other's.
+// A group name that only this process uses.
 std::string new_group_name();
-// Ends and removes what is left of tests that were killed: only what was frozen can be.
+// Ends and removes the groups that killed tests left. Only frozen processes can be left in them.
 void remove_groups_of_the_dead();
 
 }  // namespace muster::docker

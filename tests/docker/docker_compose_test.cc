@@ -1,4 +1,4 @@
-// docker/: each target of the Dockerfile is built, and the cluster of compose.yaml trains and loses a node.
+// docker/: builds each target of the Dockerfile; the cluster of compose.yaml trains and loses a node.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -25,7 +25,7 @@ using testing::Not;
 
 constexpr const char* kCompose = "/usr/bin/docker-compose";
 
-// One engine and one folder of what images are made of for all tests of this file.
+// All tests of this file share one engine and one build context.
 class DockerFolder : public testing::Test {
  protected:
   static void TearDownTestSuite() {
@@ -36,7 +36,7 @@ class DockerFolder : public testing::Test {
     if (engine_ == nullptr) {
       if (const std::string why = why_no_engine(); !why.empty()) GTEST_SKIP() << why;
       if (!std::filesystem::exists(kCompose))
-        GTEST_SKIP() << "there is no docker-compose: ./dev test clusters installs it";
+        GTEST_SKIP() << "docker-compose is missing: ./dev test clusters installs it";
       engine_ = std::make_unique<Lab>();
       engine().load("sshd");
       scratch_ = std::make_unique<ScratchDirectory>();
@@ -59,7 +59,7 @@ class DockerFolder : public testing::Test {
               0)
         << said;
   }
-  // Trains for two steps inside of one container, with two workers.
+  // Trains for two steps in one container, with two workers.
   static void trains(const std::string& image) {
     std::string said;
     EXPECT_EQ(
@@ -85,7 +85,7 @@ class DockerFolder : public testing::Test {
     all.insert(all.end(), words.begin(), words.end());
     return engine_->host.run(all, output);
   }
-  // The cluster from nothing; down() leaves nothing of it.
+  // Starts the cluster; down() removes it completely.
   static void up() {
     std::string said;
     ASSERT_EQ(compose({"up", "--detach"}, &said), 0) << said;
@@ -102,7 +102,7 @@ class DockerFolder : public testing::Test {
     EXPECT_EQ(engine().docker({"logs", "docker_launcher_1"}, &said), 0) << said;
     return said;
   }
-  // Until the launcher has ended: its exit code.
+  // Waits for the launcher's end; returns its exit code.
   static std::string waited_for() { return engine().printed_by({"wait", "docker_launcher_1"}); }
   static std::string digest(const std::string& said) {
     std::smatch found;
@@ -166,7 +166,7 @@ TEST_F(DockerFolder, TheTargetForGpusHasTheWheelsCudaLibraries) {
 TEST_F(DockerFolder, TheClusterRecoversFromAKilledNodeWithTheUndisturbedResult) {
   std::string said;
   ASSERT_EQ(compose({"up", "--detach", "--no-deps", "launcher"}, &said), 0) << said;
-  const auto waits = [&] {  // for its nodes, of which there is none
+  const auto waits = [&] {  // for its nodes, which have not started
     std::string processes;
     return engine().docker({"top", "docker_launcher_1"}, &processes) == 0 && processes.contains("sleep 0.2");
   };
@@ -205,7 +205,7 @@ TEST_F(DockerFolder, NoPrivateKeyIsInAnImageOrWithTheOtherSide) {
   EXPECT_EQ(engine().printed_by({"exec", "docker_node1_1", "sh", "-c", find}), "/home/muster/host_key");
   EXPECT_EQ(engine().printed_by({"exec", "docker_launcher_1", "sh", "-c", find}),
             "/home/muster/.ssh/id_ed25519");
-  // Another one than the node's own is refused.
+  // A key other than the node's own is refused.
   engine().printed_by({"exec", "docker_node1_1", "sh", "-c", "cp /keys/hosts/node2 /keys/hosts/node1"});
   std::string said;
   EXPECT_EQ(

@@ -1,5 +1,5 @@
-// The commands of docs/docker.md and docs/start/containers.md, as a new user would give them one after the
-// other: on a host with an engine, and another host with one of its own.
+// Runs the commands of docs/docker.md and docs/start/containers.md in order, as a new user would: on a host
+// with an engine, and another host with its own engine.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -26,7 +26,7 @@ TEST(DockerPage, EveryCommandDoesWhatThePageSays) {
   const Engine other(lab.hosts.host(1), lab.hosts.shared() + "/other");
   lab.engine.listen_as_default();
   other.listen_as_default();
-  // The page's images, of what there is without a registry.
+  // The page's images, made from images that need no registry.
   lab.engine.load("bookworm");
   lab.engine.load("python");
   other.load("bookworm");

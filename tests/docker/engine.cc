@@ -34,26 +34,26 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-// Debian's programs: another docker may come first in the test's own PATH.
+// Debian's programs: the test's own PATH may find another docker first.
 constexpr const char* kPath = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 std::string text_of(const std::string& path) {
   return read_file(path, 16 << 20).value_or("");
 }
 
-// Of docker0, where containers send queries for names that dockerd does not know.
+// The address of docker0. Containers send it the DNS queries that dockerd cannot answer.
 constexpr const char* kBridge = "172.17.0.1";
 
-// For the networks that are made, besides docker0's: room for so few that a test can use it up.
+// The address pool for networks other than docker0: small enough that a test can exhaust it.
 constexpr const char* kNetworks = "172.24.0.0/13";
 constexpr int kNetworkBits = 16;
 
-// For a process on the host: there is no name but dockerd's own.
+// Runs as a process on the host: a DNS server that answers every query with "no such name".
 [[noreturn]] void no_such_name() {
   sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(53), .sin_addr = {}, .sin_zero = {}};
   inet_pton(AF_INET, kBridge, &address.sin_addr);
   const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  // The bridge is not there yet. An answer from another address would not be taken.
+  // IP_FREEBIND: the bridge does not exist yet. Containers ignore answers from another address.
   const int yes = 1;
   setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &yes, sizeof yes);
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) _exit(1);
@@ -63,7 +63,7 @@ constexpr int kNetworkBits = 16;
     const ssize_t count =
         recvfrom(fd, message, sizeof message, 0, reinterpret_cast<sockaddr*>(&address), &size);
     if (count < 12) continue;
-    // RFC 1035, 4.1.1: it is a response, and its code is 3.
+    // RFC 1035, 4.1.1: a response with code 3, name error.
     message[2] |= 0x80;
     message[3] = 0x83;
     sendto(fd, message, static_cast<std::size_t>(count), 0, reinterpret_cast<const sockaddr*>(&address),
@@ -82,7 +82,7 @@ std::string why_no_engine() {
       return access(fmt::format("{}/{}", folder, program).c_str(), X_OK) == 0;
     };
     if (std::ranges::none_of(folders, has))
-      return fmt::format("there is no {}: ./dev test clusters installs it", program);
+      return fmt::format("{} is missing: ./dev test clusters installs it", program);
   }
   return chaos::why_no_control_group("pids");
 }
@@ -102,11 +102,11 @@ Engine::Engine(const hosts::Host& host, std::string directory)
       {"exec-opts", nlohmann::json::array({"native.cgroupdriver=cgroupfs"})},
       {"live-restore", false},
       {"userland-proxy", false},
-      // no_such_name() listens there.
+      // no_such_name() listens at this address.
       {"bip", fmt::format("{}/16", kBridge)},
       {"dns", nlohmann::json::array({kBridge})},
       {"default-address-pools", nlohmann::json::array({{{"base", kNetworks}, {"size", kNetworkBits}}})},
-      // Else it lies in /etc/docker.
+      // The default is in /etc/docker.
       {"deprecated-key-path", directory_ + "/key.json"}};
   std::ofstream(directory_ + "/daemon.json") << settings.dump(2) << "\n";
   names_ = host_.fork();
@@ -162,7 +162,7 @@ std::string Engine::printed_by(const std::vector<std::string>& words) const {
 }
 
 void Engine::load(const std::string& image) const {
-  // The cache may lie where the host does not see it.
+  // The host may not see the cache's directory.
   const std::string path = base_image(image);
   const std::string seen = directory_ + "/image.tar";
   fs::copy_file(path, seen);
@@ -198,7 +198,7 @@ std::vector<pid_t> Engine::processes(const std::string& container) const {
   return processes_in(group_ + "/" + printed_by({"inspect", "--format", "{{.Id}}", container}));
 }
 
-// dockerd, containerd and its shims: each is told where its files are.
+// dockerd, containerd and its shims, which have this engine's directory in their command lines.
 std::vector<pid_t> Engine::daemons() const {
   std::vector<pid_t> found = host_.processes();
   std::erase_if(found, [&](pid_t pid) {
@@ -248,8 +248,8 @@ void Engine::kill() {
   end_dockerd(SIGKILL);
 }
 
-// 20.10 panics at its next start if it was ended in the middle of a network's removal: libnetwork's
-// reservePools finds one without addresses.
+// dockerd 20.10 panics at its next start if it was ended while it removed a network: libnetwork's
+// reservePools finds a network without addresses.
 void Engine::wait_for_networks_at_rest() const {
   constexpr auto kAtRest = 200ms;
   const fs::path networks = directory_ + "/data/network/files/local-kv.db";
@@ -283,7 +283,7 @@ void Engine::end_processes() {
   }
 }
 
-// On the host: the test's own mounts are others.
+// Runs on the host, since the test has other mounts.
 void Engine::unmount() const {
   const pid_t pid = host_.fork();
   if (pid == 0) {
@@ -305,7 +305,7 @@ std::string Engine::inspected(const std::string& container, const std::string& f
   return text;
 }
 
-// False if the container does not run, or ends meanwhile: dockerd may learn of the end later than nsenter.
+// False if the container does not run or ends meanwhile: nsenter may notice the end before dockerd.
 bool Engine::change_filter_inside(const std::string& container, const std::vector<std::string>& rule) const {
   const std::string pid = inspected(container, "{{.State.Pid}}");
   if (pid.empty() || pid == "0") return false;
@@ -318,7 +318,7 @@ bool Engine::change_filter_inside(const std::string& container, const std::vecto
 }
 
 bool Engine::cut_one_way(const std::string& container, Direction direction) const {
-  // In both cases where a packet comes in: a rule where it goes out would be an error of its sender's.
+  // Both rules drop incoming packets: a rule for outgoing packets would give the sender an error.
   if (direction == Direction::kHeard)
     return change_filter_inside(container, {"-A", "PREROUTING", "!", "-i", "lo", "-j", "DROP"});
   const std::string addresses =

@@ -20,16 +20,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of `python`, and so of Debian 12.
+// The Python of the image `python`, which is Debian 12's.
 constexpr const char* kPythonVersion = "python3.11";
 
-// Where torch and numpy lie; empty: in no Python package.
+// The directory of torch and numpy; empty: torch is not in a Python package.
 constexpr std::string_view kTorchPackages = MUSTER_TORCH_PACKAGES;
 
 constexpr const char* kQuiet =
     "mmdebstrap --quiet --aptopt='Apt::Install-Recommends \"false\"' --aptopt='Acquire::Languages \"none\"' ";
 
-// Packages are unpacked and nothing more: without what Debian calls essential, of which some needs libssl.
+// Only unpacks packages. Leaves out Debian's essential packages, since some need libssl.
 constexpr const char* kSmall =
     "--variant=extract --include=base-files,bash,busybox"
     " --setup-hook='cd \"$1\" && mkdir -p usr/bin usr/sbin usr/lib usr/lib64 &&"
@@ -51,8 +51,7 @@ constexpr const char* kWithSshd =
     " --dpkgopt='path-exclude=/usr/share/locale/*'"
     " --customize-hook='rm -rf \"$1\"/var/lib/apt/lists/* \"$1\"/var/cache/apt/*.bin' ";
 
-// Packages come from where this machine's apt gets those of its own release; mmdebstrap knows what to do
-// where apt does not tell.
+// Uses the mirror of this machine's apt; if apt does not name one, mmdebstrap uses its default.
 std::string recipe(const std::string& name) {
   const bool bookworm = name == "python" || name == "sshd";
   CHECK(bookworm || name == "bookworm" || name == "trixie" || name == "bullseye", "there is no image '{}'",
@@ -84,7 +83,7 @@ std::string base_image(const std::string& name) {
   const std::string command = recipe(name);
   const std::string directory = cache();
   CHECK(make_directories(directory).has_value(), "cannot make {}", directory);
-  // What another recipe has made is not taken for this one's.
+  // The file's name depends on the recipe, so that an image of an older recipe is not used.
   const std::string path = fmt::format("{}/{}-{:x}.tar", directory, name, std::hash<std::string>()(command));
   const UniqueFd lock(
       open(fmt::format("{}/{}.lock", directory, name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));

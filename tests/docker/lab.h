@@ -1,8 +1,8 @@
-// Hosts as those of tests/hosts, and a Docker engine on the first of them, where `launch` runs too.
+// Hosts of tests/hosts, with a Docker engine on the first host, where `launch` runs too.
 //
-// What a test makes below std::filesystem::temp_directory_path() while a Lab lives is seen by the hosts
-// and by the engine under the same path, so that containers can mount it. Other hosts may be given an Engine
-// too; their containers reach those of this host with `--network host` only. Root only.
+// The hosts and the engine see files below std::filesystem::temp_directory_path() at the same path, so that
+// containers can mount them. A test may give other hosts an Engine too; their containers reach those of this
+// host only with `--network host`. Root only.
 #pragma once
 
 #include <map>
@@ -17,8 +17,7 @@ class Lab {
  public:
   explicit Lab(int count = 1) : hosts(count) {}
 
-  // What `launch` on the first host finds in its environment: DOCKER_HOST and the engine's HOME, USER and
-  // TMPDIR.
+  // The environment of `launch` on the first host: DOCKER_HOST and the engine's HOME, USER and TMPDIR.
   std::map<std::string, std::string> environment() const {
     auto all = engine.environment();
     all.merge(hosts.environment(0));

@@ -1,4 +1,4 @@
-// The engine that the tests of containers run on, by itself.
+// Tests of the Lab itself, the engine for tests of containers.
 #include "tests/docker/lab.h"
 
 #include <csignal>
@@ -42,7 +42,7 @@ class DockerLab : public testing::Test {
     std::string output;
     return engine().docker({"exec", from, "ping", "-c", "1", "-W", "1", to}, &output) == 0;
   }
-  // That the container has seen.
+  // The pings that the container has received.
   int pings_heard(const std::string& container) const {
     std::istringstream text(engine().printed_by({"exec", container, "cat", "/proc/net/snmp"}));
     std::vector<std::vector<std::string>> icmp;
@@ -205,7 +205,7 @@ TEST_F(DockerLab, TorchOfThisMachineIsLoadedInThePythonImage) {
 #endif
 }
 
-// A container's process that is frozen. The test that froze it has been killed.
+// A frozen process of a container; the test that froze it has been killed.
 UniqueFd left_frozen() {
   int ends[2];
   CHECK(pipe2(ends, O_CLOEXEC) == 0);

@@ -1,4 +1,4 @@
-// `launch --hosts --image`: an agent in a container of each host's own engine.
+// `launch --hosts --image`: each host's own engine runs the agent in a container.
 #include <csignal>
 
 #include "tests/docker/launch_containers.h"
@@ -10,7 +10,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Two hosts and two engines for all tests.
+// All tests share two hosts with an engine each.
 class DockerHosts : public testing::Test {
  protected:
   static void TearDownTestSuite() {

@@ -1,5 +1,5 @@
-// A job in containers of one engine, for tests: `launch --image` on the engine's host, and what can be asked
-// about its containers. Nothing of them may be left after a test.
+// A job in containers of one engine, for tests: runs `launch --image` on the engine's host, and inspects the
+// containers. Each test checks that none is left.
 #pragma once
 
 #include <filesystem>
@@ -23,11 +23,11 @@ namespace muster::docker {
 using namespace std::chrono_literals;
 using Words = std::vector<std::string>;
 
-// For tests in which an agent or the launcher falls silent. A busy machine may keep a process waiting for as
-// long, so that other tests leave the limits as they are.
+// Flags for tests in which an agent or the launcher falls silent. Other tests keep the default limits, since
+// a busy machine may delay a process for as long as these.
 inline const Words kShortLimits{"--silence-limit", "2", "--controller-grace", "4"};
 
-// Sleeps in all attempts but the given one.
+// Sleeps in all attempts except this one.
 inline Words ready_until(int attempt) {
   return {"sh", "-c",
           fmt::format(
@@ -35,7 +35,7 @@ inline Words ready_until(int attempt) {
               attempt)};
 }
 
-// One engine for all tests; those that stop it start it again.
+// All tests share one engine; a test that stops it starts it again.
 class DockerLaunch : public testing::Test {
  protected:
   static void TearDownTestSuite() { lab_.reset(); }
@@ -65,7 +65,7 @@ class DockerLaunch : public testing::Test {
     uid_t user = 0;
     std::map<std::string, std::string> environment{};
   };
-  // In the run's own directory.
+  // Runs in a directory of its own.
   static std::unique_ptr<LaunchRun> launched(const Words& flags, const Words& program, const Caller& caller) {
     Words words = flags;
     words.insert(words.end(), program.begin(), program.end());
@@ -73,7 +73,7 @@ class DockerLaunch : public testing::Test {
     environment.merge(lab_->environment());
     return std::make_unique<LaunchRun>(words, environment, LAUNCH_PROGRAM, [&](const std::string& directory) {
       EXPECT_EQ(chown(directory.c_str(), caller.user, caller.user), 0);
-      EXPECT_EQ(chmod(directory.c_str(), 0755), 0);  // containers may be another user's
+      EXPECT_EQ(chmod(directory.c_str(), 0755), 0);  // containers may run as another user
       const pid_t pid = lab_->host.fork(caller.user);
       if (pid == 0 && chdir(directory.c_str()) != 0) _exit(98);
       return pid;
@@ -88,7 +88,7 @@ class DockerLaunch : public testing::Test {
     run_ = launched(all, program, caller);
   }
   void launch(const Words& flags, const Words& program) { launch(flags, program, {}); }
-  // What `launch WORDS...` comes to, in a directory of its own.
+  // Runs `launch WORDS...` to its end, in a directory of its own.
   static std::unique_ptr<LaunchRun> ended(const Words& words,
                                           std::map<std::string, std::string> environment = {}) {
     environment.merge(lab_->environment());
@@ -102,7 +102,7 @@ class DockerLaunch : public testing::Test {
     return run;
   }
 
-  // Ends with this code, and with one line on stderr that has these parts.
+  // Expects this exit code, and one line on stderr with these parts.
   static void expect_refusal(LaunchRun& run, int code, const Words& parts) {
     EXPECT_EQ(run.exit_code(), code) << run.err();
     EXPECT_EQ(count_in(run.err(), "\n"), 1) << run.err();
@@ -122,8 +122,8 @@ class DockerLaunch : public testing::Test {
                                 "{{range $name, $_ := .NetworkSettings.Networks}}{{$name}}{{end}}",
                                 container_of(node)});
   }
-  // The launcher is spoken to by TLS by so many agents: two pieces are the handshake's, what comes after
-  // those is said by TLS.
+  // Whether this number of agents talk to the launcher over TLS: each has sent more than the two pieces of
+  // the handshake.
   static bool by_network(int agents) {
     return eventually([&] {
       std::string connections;
@@ -137,14 +137,14 @@ class DockerLaunch : public testing::Test {
       return speaking >= agents;
     });
   }
-  // A job of two containers with two workers each, which end in the second attempt.
+  // A job with two containers of two workers each, which end in the second attempt.
   void start_pair(const Words& flags = {}) {
     Words all{"--nodes", "2", "--gpus-per-node", "2"};
     all.insert(all.end(), flags.begin(), flags.end());
     launch(all, ready_until(1));
     ASSERT_NO_FATAL_FAILURE(all_are_ready(*run_, 4));
   }
-  // The launcher's guardian is the only other process of that program.
+  // The guardian: the only other process of the launcher's program.
   static pid_t guardian_of(const LaunchRun& run) {
     for (const pid_t pid : run.descendants())
       if (read_file(fmt::format("/proc/{}/comm", pid), 64).value_or("") == "launch\n") return pid;

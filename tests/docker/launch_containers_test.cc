@@ -1,5 +1,5 @@
-// `launch --image`: nodes that are containers of a real engine, what becomes of the job when they are lost,
-// and that nothing of them is left.
+// `launch --image`: nodes are containers of a real engine; the job survives their loss, and leaves none
+// behind.
 #include "tests/docker/launch_containers.h"
 
 #include <csignal>
@@ -33,10 +33,10 @@ TEST_F(DockerLaunch, RanksRunInContainersAsTheCallerWithoutCapabilities) {
                                       rank, rank / 2)));
   EXPECT_THAT(run_->err(), HasSubstr("4 ranks succeeded"));
   lab_->engine.stop();
-  lab_->engine.start();  // it forgets whom it admitted
+  lab_->engine.start();  // a restart resets the socket's permissions
 }
 
-// The agent loads its TLS module there.
+// The agent loads its TLS module in the container.
 TEST_F(DockerLaunch, AnImageNeedsNeitherOpenSslNorLibstdcxx) {
   engine().load("trixie");
   for (const auto& [image, release] : {std::pair{"bookworm", "12"}, {"trixie", "13"}}) {
@@ -59,7 +59,7 @@ TEST_F(DockerLaunch, AnImageThatIsTooOldIsRefusedInOneLine) {
               HasSubstr("(the image's C library is older than Muster needs: use a newer image)"));
 }
 
-// As Alpine's: it has another C library, and no loader by the name that programs for glibc have.
+// An image like Alpine's: with another C library, and without glibc's loader.
 TEST_F(DockerLaunch, AnImageWithoutGlibcIsRefusedInOneLine) {
   const std::string file = lab_->hosts.shared() + "/empty.tar";
   ASSERT_EQ(lab_->host.run({"tar", "-cf", file, "--files-from", "/dev/null"}), 0);
@@ -116,7 +116,7 @@ TEST_F(DockerLaunch, APausedContainerIsALossAndIsKilledAsItIs) {
   expect_recovered(*run_, 1);
 }
 
-// An agent that is still spoken to through its container's streams would not be missed.
+// The agent must use TLS: over its container's streams it would still be connected.
 TEST_F(DockerLaunch, AContainerWithoutItsNetworkIsALoss) {
   ASSERT_NO_FATAL_FAILURE(start_pair({"--control", "tcp", "--silence-limit", "2"}));
   engine().printed_by({"network", "disconnect", network_of(1), container_of(1)});
@@ -143,7 +143,7 @@ TEST_F(DockerLaunch, AWorkerThatNeedsMoreMemoryThanItsContainerHasIsNamed) {
   EXPECT_EQ(run_->report()["class"], "out_of_memory") << run_->err();
 }
 
-// The kernel is made to choose the agent, which is the first process of its container, instead of the worker.
+// Makes the kernel choose the agent, the container's first process, instead of the worker.
 TEST_F(DockerLaunch, AnAgentThatIsKilledForWantOfMemoryIsNamedAsThat) {
   launch({"--nodes", "2", "--gpus-per-node", "1", "--memory", "64M", "--max-restarts", "0"},
          {"bash", "-c",
@@ -165,7 +165,7 @@ TEST_F(DockerLaunch, AnAgentThatIsKilledForWantOfMemoryIsNamedAsThat) {
                                     name)));
 }
 
-// While it stops, it starts containers still, and ends them at once: that may cost further restarts.
+// A stopping engine still starts containers and ends them at once, which may cost more restarts.
 TEST_F(DockerLaunch, AJobSurvivesThatItsEngineIsStoppedAndStarted) {
   launch({"--nodes", "2", "--gpus-per-node", "2", "--connect-timeout", "60"},
          {"sh", "-c", "echo ready $TORCHELASTIC_RESTART_COUNT; until [ -e go ]; do sleep 0.1; done"});
@@ -321,7 +321,7 @@ TEST_F(DockerPull, WithoutTheRightPasswordItIsRefusedInOneLine) {
   EXPECT_EQ(run_->exit_code(), 125) << run_->err();
   EXPECT_THAT(run_->err(),
               AllOf(HasSubstr("--image: cannot pull " + image() + ": "), HasSubstr("docker login")));
-  // `docker login` would not have kept it. trainer:open barley
+  // `docker login` would refuse to store this password. trainer:open barley
   const std::string config = engine().home() + "/.docker/config.json";
   std::filesystem::create_directories(engine().home() + "/.docker");
   std::ofstream(config) << R"({"auths":{")" << registry().address()
@@ -356,7 +356,7 @@ TEST_F(DockerPull, APullThatIsSlowGoesOn) {
   EXPECT_EQ(run_->exit_code(), 0) << run_->err();
 }
 
-// Two of the image's layers come at 1 MB a second until that has been told, and one is there.
+// Two of the image's layers arrive at 1 MB a second until the progress line, and one exists already.
 TEST_F(DockerPull, TheProgressOfLayersIsShownInMegabytes) {
   for (const char* base : {"bookworm", "layered"}) {
     engine().printed_by(
@@ -377,7 +377,7 @@ TEST_F(DockerPull, TheProgressOfLayersIsShownInMegabytes) {
   engine().printed_by({"rmi", registry().name("layered")});
 }
 
-// docker-credential-NAME of the user's PATH: the registry on stdin, the credentials on stdout.
+// docker-credential-NAME in the user's PATH: reads the registry on stdin, prints the credentials on stdout.
 TEST_F(DockerPull, TheUsersCredentialHelperIsAsked) {
   const std::string folder = lab_->hosts.shared() + "/helper";
   std::filesystem::create_directory(folder);
@@ -445,7 +445,7 @@ TEST_F(DockerLaunch, ANetworkThatIsGivenIsUsedAndStays) {
 TEST_F(DockerLaunch, NoNetworkThatIsFreeIsSaidWithWhatToDo) {
   std::string said;
   for (int i = 0; engine().docker({"network", "create", fmt::format("net{}", i)}, &said) == 0; ++i)
-    ASSERT_LT(i, 10) << "there is no end of networks";
+    ASSERT_LT(i, 10) << "the address pool has more networks than expected";
   launch({"--nodes", "2", "--gpus-per-node", "1"}, {"true"});
   EXPECT_EQ(run_->exit_code(), 125) << run_->err();
   EXPECT_EQ(count_in(run_->err(), "cannot create a network: "), 1) << run_->err();
@@ -474,7 +474,7 @@ TEST_F(DockerLaunch, WhatTheEngineRefusesEndsTheLaunchWith125) {
   }
 }
 
-// Whether the engine may lift it depends on the machine: one that runs in a container itself may not.
+// Whether the engine may lift the limit depends on the machine: an engine in a container may not.
 TEST_F(DockerLaunch, LockedMemoryIsUnlimitedOrRefusedWithWhatToDo) {
   launch({"--container-arg", "ulimit=memlock=-1", "--gpus-per-node", "1"}, {"bash", "-c", "ulimit -l"});
   const int code = run_->exit_code();
@@ -488,7 +488,7 @@ TEST_F(DockerLaunch, LockedMemoryIsUnlimitedOrRefusedWithWhatToDo) {
   }
 }
 
-// The name is that of the node's next container.
+// The other container has the name of the node's next container.
 TEST_F(DockerLaunch, AContainerOfSomebodyElseKeepsItsName) {
   ASSERT_NO_FATAL_FAILURE(start_pair({"--max-restarts", "1"}));
   const std::string name = container_of(1);

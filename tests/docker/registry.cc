@@ -19,7 +19,7 @@ namespace muster::docker {
 
 namespace {
 
-// As htpasswd -B: the registry takes no other kind. Few rounds, for a password that all can read here.
+// Like htpasswd -B, the only kind that the registry accepts. Few rounds, since the password is not secret.
 std::string htpasswd_line(const Login& login) {
   char salt[CRYPT_GENSALT_OUTPUT_SIZE];
   CHECK(crypt_gensalt_rn("$2y$", 5, nullptr, 0, salt, sizeof salt) != nullptr, "{}", std::strerror(errno));

@@ -1,7 +1,7 @@
-// Debian's docker-registry on the loopback of a host, for images that an Engine there pushes and pulls.
+// Debian's docker-registry on a host's loopback, for images that an Engine there pushes and pulls.
 //
-// It speaks plain HTTP, which an engine takes from loopback. It ends with the Registry, its images with the
-// directory, which is made. Registries of a test have different ports. Root only.
+// Talks plain HTTP, which an engine accepts on loopback. Creates the directory for its images. The process
+// ends with the Registry object. Registries of one test need different ports. Root only.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ struct Login {
 
 class Registry {
  public:
-  // With a login, nobody pulls and pushes without it.
+  // With a login, the registry requires it for pulls and pushes.
   Registry(const Engine& engine, const std::string& directory,
            const std::optional<Login>& login = std::nullopt);
   Registry(const Registry&) = delete;
@@ -26,12 +26,12 @@ class Registry {
   ~Registry();
 
   std::string address() const;  // 127.0.0.1:PORT
-  // Of an image in this registry, as docker takes it.
+  // The name of an image in this registry, for docker.
   std::string name(const std::string& image) const { return address() + "/" + image; }
-  // `docker login`: its exit code. The engine's home() keeps what was right.
+  // Runs `docker login`; returns its exit code. The engine's home() keeps correct credentials.
   int log_in(const Login& login, std::string* output = nullptr) const;
   int log_out() const;
-  // Moves an image of the engine's here: pulling name(image) brings it back. Nobody is logged in afterwards.
+  // Moves an image of the engine to this registry; pulling name(image) brings it back. Logs out afterwards.
   void take(const std::string& image) const;
 
  private:

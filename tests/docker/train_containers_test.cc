@@ -1,5 +1,5 @@
-// Trainings over containers, and a fault: they end with the parameters of an undisturbed one, bit for bit, or
-// with the verdict that is due. Behind the tests a table says what each fault cost.
+// Trainings over containers, with one fault each: they end with the parameters of an undisturbed training,
+// bit for bit, or with the correct verdict. Then prints a table with the cost of each fault.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -34,7 +34,7 @@ std::string read_only(const std::string& path) {
   return fmt::format("{}:{}:ro", path, path);
 }
 
-// One engine for all tests of this file: the image is unpacked once.
+// All tests of this file share one engine, which unpacks the image once.
 class DockerJobs : public testing::Test {
  public:
   static void end_engine() { lab_.reset(); }
@@ -54,7 +54,7 @@ class DockerJobs : public testing::Test {
     scratch_.reset();
   }
   static Engine& engine() { return lab_->engine; }
-  // Where launch runs; the containers see it by the same path.
+  // The directory of launch; containers see it at the same path.
   std::string folder() const { return scratch_->path(); }
 
   void launch(int nodes, const std::vector<std::string>& flags, const std::vector<std::string>& program) {
@@ -73,7 +73,7 @@ class DockerJobs : public testing::Test {
   static std::string container(int node) {
     return engine().printed_by({"ps", "--quiet", "--filter", fmt::format("label=muster.node={}", node)});
   }
-  // While the job runs.
+  // Only while the job runs.
   bool it_comes(const std::function<bool()>& what) const {
     return eventually([&] { return what() || !is_running(run_->pid()); }, 60s) && what();
   }
@@ -92,7 +92,7 @@ class DockerJobs : public testing::Test {
   std::optional<ScratchDirectory> scratch_;
 };
 
-// For faults by which an agent falls silent.
+// Flags for faults that silence an agent.
 const std::vector<std::string> kShortLimit{"--silence-limit", "2"};
 
 // Fashion-MNIST by six workers in three containers.
@@ -104,7 +104,7 @@ class DockerTraining : public DockerJobs {
   struct Fault {
     const char* what;
     std::function<void()> strike;
-    std::optional<int> node;  // it is lost, or its worker; all are
+    std::optional<int> node;  // the node that is lost, or whose worker is killed; nothing: all nodes
     double noticed_within_seconds;
     std::vector<std::string> flags{};
   };
@@ -134,7 +134,7 @@ class DockerTraining : public DockerJobs {
   void survives(const Fault& fault) {
     train(fault.flags);
     ASSERT_TRUE(it_comes([this] { return event_time(*run_, {"committed"}).has_value(); })) << run_->err();
-    std::this_thread::sleep_for(500ms);  // it strikes between two checkpoints
+    std::this_thread::sleep_for(500ms);  // the fault happens between two checkpoints
     const double struck = unix_now();
     fault.strike();
     ASSERT_EQ(run_->exit_code(), 0) << run_->err();
@@ -186,7 +186,7 @@ TEST_F(DockerTraining, ARemovedContainerCostsStepsButNoBitOfTheResult) {
   survives({"`docker rm --force`", [] { engine().printed_by({"rm", "--force", container(2)}); }, 2, 5});
 }
 
-// Its kernel still acknowledges what comes.
+// A paused container's kernel still acknowledges packets.
 TEST_F(DockerTraining, APausedContainerCostsStepsButNoBitOfTheResult) {
   survives({"`docker pause`", [] { engine().printed_by({"pause", container(0)}); }, 0, 8, kShortLimit});
 }
@@ -224,7 +224,7 @@ TEST_F(DockerTraining, AnEngineThatIsRestartedCostsStepsButNoBitOfTheResult) {
             8});
 }
 
-// Containers go on without dockerd, which ends them when it comes back.
+// Containers go on without dockerd; it ends them when it restarts.
 TEST_F(DockerTraining, AnEngineThatIsKilledCostsStepsButNoBitOfTheResult) {
   survives({"dockerd is killed and started",
             [] {
@@ -235,7 +235,8 @@ TEST_F(DockerTraining, AnEngineThatIsKilledCostsStepsButNoBitOfTheResult) {
             30});
 }
 
-// In the first attempt one rank's first process takes all memory when it is told to, beside the training.
+// In the first attempt, on a signal file, one rank's first process allocates all memory while its child
+// trains.
 TEST_F(DockerTraining, AWorkerThatOnceNeedsMoreThanTheContainersMemoryIsStartedAgain) {
   const std::string hungry = folder() + "/hungry";
   std::ofstream(hungry) << "#!/bin/sh\n"
@@ -258,14 +259,14 @@ TEST_F(DockerTraining, WorkersThatAlwaysNeedMoreThanTheContainersMemoryEndTheJob
   nothing_is_left();
 }
 
-// A script that knows nothing of Muster, and keeps snapshots of its own.
+// A script that does not know Muster, and keeps snapshots of its own.
 class DockerScript : public DockerJobs {
  protected:
   void run_script(const std::string& snapshot, const std::string& pause_seconds) {
     launch(2, {"--gpus-per-node", "1", "--mount", torch_mount(), "--mount", read_only(PYTHON_SCRIPTS)},
            {PYTHON_SCRIPTS "python_ddp_script.py", snapshot, "-1", pause_seconds});
   }
-  // Of the parameters that both ranks have ended with.
+  // The hash of the final parameters of both ranks.
   std::string hash() {
     EXPECT_EQ(run_->exit_code(), 0) << run_->out() << run_->err();
     const std::string out = run_->out();
