@@ -1,5 +1,5 @@
-// The flags for debugging ranks while they run: which rank gets the launcher's stdin, and which commands wrap
-// the program of which ranks. Pure.
+// The flags for debugging ranks while they run: the rank that gets the launcher's stdin, and the commands
+// that wrap the programs of some ranks. Pure.
 #pragma once
 
 #include "common/wire/messages.h"

@@ -1,4 +1,5 @@
-// What the user wants, as values: settings from flags, environment and file, and the options made from them.
+// The wishes of the user, as values: settings from flags, environment and file, and the options made from
+// them.
 //
 // Precedence: flag, then MUSTER_NAME, then PET_NAME (torchrun's own variables), then the configuration file,
 // then the default. Pure: make_plan() (plan.h) adds what the machine has. Every error is one line: the flag,

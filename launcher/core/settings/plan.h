@@ -16,7 +16,7 @@
 
 namespace muster::launcher {
 
-// What this machine has. gpu_count is filled in only if needs_gpu_count().
+// The resources of this machine. gpu_count is filled in only if needs_gpu_count().
 struct Machine {
   std::int32_t core_count = 1;
   std::int32_t gpu_count = 0;

@@ -1,4 +1,4 @@
-// Which variables workers get from this launcher and from --env-file, and which values may be shown.
+// Chooses the variables that workers get from this launcher and from --env-file, and hides secret values.
 //
 // A variable with the name of a secret is passed to other hosts only if the user names it (--env); its value
 // is never shown. Pure.
