@@ -435,24 +435,20 @@ TEST_F(LaunchCommands, LetALauncherLeaveThatManyTellToStopAtOnce) {
 
 TEST_F(LaunchCommands, AnswerWrongUseInOneLine) {
   const std::pair<Words, std::string> wrong[] = {
-    {{"ps", "--jsno"}, "launch: --jsno: not a flag of launch ps: did you mean --json?\n"},
-    {{"report"}, fmt::format("launch: no job found in {}: `launch ps` lists the jobs\n", logs)},
-    {{"report", "x"}, fmt::format("launch: x: no such job in {}: `launch ps` lists the jobs\n", logs)},
-    {{"status"}, fmt::format("launch: no job is running in {}: `launch ps` lists the jobs\n", logs)},
-    {{"completion", "fihs"}, "launch: fihs: unknown shell: give bash, zsh or fish; did you mean fish?\n"},
-    {{"reprot"}, "launch: reprot: not found in PATH; did you mean the command `launch report`?\n"},
-    {{"ui"}, "launch: there is no `ui` command; to run a program named ui: `launch -- ui`, or its path\n"},
-    {{"top"}, fmt::format("launch: no job is running in {}: `launch ps` lists the jobs\n", logs)},
-    {{"attach", "job"},
-     "launch: there is no `attach` command; to run a program named attach: `launch -- attach`, or its path
-     "},
-     {
-         {"help", "recovry"},
-         "launch: recovry: not a help topic: did you mean recovery?
-         "},
-         {{"statsu", "x"}, "launch: statsu: not found in PATH; did you mean the command `launch status`?\n"},
-         {{"ps", "--log-dir", "/etc/passwd"}, "launch: cannot read /etc/passwd: Not a directory\n"},
-     };
+      {{"ps", "--jsno"}, "launch: --jsno: not a flag of launch ps: did you mean --json?\n"},
+      {{"report"}, fmt::format("launch: no job found in {}: `launch ps` lists the jobs\n", logs)},
+      {{"report", "x"}, fmt::format("launch: x: no such job in {}: `launch ps` lists the jobs\n", logs)},
+      {{"status"}, fmt::format("launch: no job is running in {}: `launch ps` lists the jobs\n", logs)},
+      {{"completion", "fihs"}, "launch: fihs: unknown shell: give bash, zsh or fish; did you mean fish?\n"},
+      {{"reprot"}, "launch: reprot: not found in PATH; did you mean the command `launch report`?\n"},
+      {{"ui"}, "launch: there is no `ui` command; to run a program named ui: `launch -- ui`, or its path\n"},
+      {{"top"}, fmt::format("launch: no job is running in {}: `launch ps` lists the jobs\n", logs)},
+      {{"attach", "job"},
+       "launch: there is no `attach` command; to run a program named attach: `launch -- attach`, or its path\n"},
+      {{"help", "recovry"}, "launch: recovry: not a help topic: did you mean recovery?\n"},
+      {{"statsu", "x"}, "launch: statsu: not found in PATH; did you mean the command `launch status`?\n"},
+      {{"ps", "--log-dir", "/etc/passwd"}, "launch: cannot read /etc/passwd: Not a directory\n"},
+  };
   for (const auto& [words, message] : wrong) {
     const Printed printed = command(words);
     EXPECT_EQ(printed.exit_code, 2);
