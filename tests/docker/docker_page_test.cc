@@ -47,9 +47,10 @@ TEST(DockerPage, EveryCommandDoesWhatThePageSays) {
 
   const std::string programs = std::filesystem::path(LAUNCH_PROGRAM).parent_path();
   std::string all;
-  EXPECT_EQ(lab.host.run({"env", "HOME=" + lab.hosts.home(0), "python3", "-B", RUN_PAGES, "--where", "docker",
-                          "--bin", programs, "--in", work, "--show", DOCKER_DOCUMENT, CONTAINERS_DOCUMENT},
-                         &all),
+  EXPECT_EQ(lab.host.run(
+                {"env", "HOME=" + lab.hosts.home(0), "python3", "-B", RUN_PAGES, "--where", "docker", "--bin",
+                 programs, "--in", work, "--seconds", "200", "--show", DOCKER_DOCUMENT, CONTAINERS_DOCUMENT},
+                &all),
             0)
       << all;
   for (const char* text :

@@ -35,12 +35,12 @@ TEST(ClustersPage, EveryCommandDoesWhatThePageSays) {
   const std::string programs = std::filesystem::path(LAUNCH_PROGRAM).parent_path();
   std::string all;
   // The pages' /shared is a folder of the Lab.
-  EXPECT_EQ(
-      lab.head().run({"env", "HOME=" + lab.home(0), "PATH=" + work + "/bin:" + std::getenv("PATH"), "python3",
-                      "-B", RUN_PAGES, "--where", "hosts", "--bin", programs, "--in", work, "--replace",
-                      "/shared/=" + lab.shared() + "/", "--show", CLUSTERS_DOCUMENT, THREE_HOSTS_DOCUMENT},
-                     &all),
-      0)
+  EXPECT_EQ(lab.head().run({"env", "HOME=" + lab.home(0), "PATH=" + work + "/bin:" + std::getenv("PATH"),
+                            "python3", "-B", RUN_PAGES, "--where", "hosts", "--bin", programs, "--in", work,
+                            "--replace", "/shared/=" + lab.shared() + "/", "--seconds", "200", "--show",
+                            CLUSTERS_DOCUMENT, THREE_HOSTS_DOCUMENT},
+                           &all),
+            0)
       << all;
   for (const char* text :
        {"rank 1 of 2 on h1", "python rank 3 h1",
