@@ -16,10 +16,23 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/core/fleet/exclusion.h"
+#include "common/base/clock.h"
 #include "launcher/core/fleet/fleet_events.h"
 
 namespace muster::launcher {
+
+// A node that was lost twice within a window is not used for a while.
+struct ExclusionLimits {
+  Duration window{};     // longest time between two losses that lead to an exclusion
+  Duration exclusion{};  // its length, from the last loss on
+};
+
+// `losses`: oldest first; the last two count.
+inline bool is_excluded(const std::vector<TimePoint>& losses, const ExclusionLimits& limits, TimePoint now) {
+  if (losses.size() < 2) return false;
+  const TimePoint last = losses.back();
+  return last - losses[losses.size() - 2] <= limits.window && now < last + limits.exclusion;
+}
 
 struct FleetLimits {
   Duration silence{};  // an agent that sends nothing for this long is lost

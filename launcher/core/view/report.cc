@@ -6,9 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <ranges>
 
+#include "common/base/step_shares.h"
 #include "common/wire/json.h"
+#include "launcher/core/job/attempt_history.h"
 #include "launcher/core/text/words.h"
-#include "launcher/core/view/profile_report.h"
 
 namespace muster::launcher {
 
@@ -19,6 +20,46 @@ using nlohmann::ordered_json;
 constexpr std::size_t kSummaryLines = 10;
 constexpr std::size_t kAllLines = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t kFixedLines = 5;  // what happened, attempts, logs, exit code, next
+
+// Rounds to microseconds: more digits are noise, and people also read report.json.
+double rounded(double value) {
+  return std::round(value * 1000) / 1000;
+}
+
+ordered_json rank_json(const RankSteps& steps) {
+  const StepShares own = shares_of({steps});
+  ordered_json parts = ordered_json::object();
+  for (const StepShare& share : own.shares) parts[share.part] = rounded(share.mean_ms);
+  return {{"rank", steps.rank},
+          {"steps", steps.step_count},
+          {"step_ms", rounded(own.step_ms)},
+          {"parts_ms", std::move(parts)}};
+}
+
+StepShares mean_profile(const AttemptHistory& attempt) {
+  std::vector<RankSteps> ranks;
+  for (const RankSteps& each : attempt.profiles | std::views::values) ranks.push_back(each);
+  return shares_of(ranks);
+}
+
+// The step profile of an attempt, of each rank and of their mean; null if no rank reported its steps.
+// docs/reference/formats.md describes the fields.
+ordered_json profile_json(const AttemptHistory& attempt) {
+  const StepShares all = mean_profile(attempt);
+  if (all.step_count == 0) return nullptr;
+  ordered_json parts = ordered_json::object();
+  for (const StepShare& share : all.shares)
+    parts[share.part] = {{"mean_ms", rounded(share.mean_ms)},
+                         {"share", rounded(share.share)},
+                         {"longest_ms", rounded(share.most_ms)},
+                         {"longest_rank", share.most_rank}};
+  ordered_json ranks = ordered_json::array();
+  for (const RankSteps& each : attempt.profiles | std::views::values) ranks.push_back(rank_json(each));
+  return {{"steps", all.step_count},
+          {"step_ms", rounded(all.step_ms)},
+          {"parts", std::move(parts)},
+          {"ranks", std::move(ranks)}};
+}
 
 // Seconds since 1970, to the microsecond.
 double unix_time(const Outcome& outcome, TimePoint at) {

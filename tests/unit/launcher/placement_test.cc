@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <set>
 
-#include "launcher/core/fleet/exclusion.h"
+#include "launcher/core/fleet/fleet.h"
 
 namespace muster::launcher {
 namespace {
