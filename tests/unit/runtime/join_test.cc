@@ -154,7 +154,7 @@ TEST(Join, RefusesAStaticGraphThatARankHasNotSeen) {
     FAIL() << "a rank without a graph joined";
   } catch (const SpawnError& error) {
     EXPECT_EQ(error.rank(), 0);
-    EXPECT_THAT(error.what(), HasSubstr("with static_graph each needs one"));
+    EXPECT_THAT(error.what(), HasSubstr("with static_graph each rank needs at least one"));
   }
 }
 

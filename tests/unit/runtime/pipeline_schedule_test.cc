@@ -456,7 +456,7 @@ TEST(Pipeline, WrongUseIsRefusedInOneLineOnAllRanks) {
                     [&] { make("GPipe", {stage(1 - rank, 2)}, 4); });
     require_refused("3 stages cannot be shared equally by 2 ranks",
                     [&] { make("GPipe", {stage(rank, 3)}, 4); });
-    require_refused("there is no stage 2 of 2", [&] { stage(2, 2); });
+    require_refused("no stage 2 of 2", [&] { stage(2, 2); });
     require_refused("is in the stages 0 and 1: parameters must have the names of the undivided model", [&] {
       PipelineSchedule("GPipe", {PipelineStage(Part(0, 1, at::kDouble), rank, 2, job)}, 4, mean_square);
     });
