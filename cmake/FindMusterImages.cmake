@@ -1,9 +1,9 @@
 # libjpeg-turbo (or another libjpeg of version 6b's interface) and libpng, for the data sets of images: MusterImages::images. Components:
-#   WebP  libwebp and libwebpdemux; MUSTER_WEBP is defined for who links MusterImages::images
-#   TIFF  the headers of libtiff 4.5 or newer; MUSTER_TIFF is defined as the name by which the library is loaded at the first TIFF
+#   WebP  libwebp and libwebpdemux; defines MUSTER_WEBP for targets that link MusterImages::images
+#   TIFF  the headers of libtiff 4.5 or newer; defines MUSTER_TIFF as the file name of the library, which the first TIFF loads
 #
-# Linked statically where the system has the static libraries: a program that reads no images then carries nothing of them, and each
-# shared library costs its start about 0.3 ms. libtiff would bring ten, so it is not linked.
+# Links statically where the system has the static libraries: then a program that reads no images contains nothing of them, while each
+# shared library costs about 0.3 ms at its start. libtiff would need ten of them, so it is not linked.
 include(FindPackageHandleStandardArgs)
 find_package(ZLIB QUIET)
 
@@ -23,7 +23,7 @@ set(MusterImages_WebP_FOUND FALSE)
 if(MUSTER_WEBP_INCLUDE AND MUSTER_WEBP_LIBRARY AND MUSTER_WEBPDEMUX_LIBRARY)
   set(MusterImages_WebP_FOUND TRUE)
 endif()
-# Version 4.5 is the first that tells one file's messages apart from another's.
+# Since version 4.5 libtiff passes messages to an error handler of each file's own.
 set(MusterImages_TIFF_FOUND FALSE)
 if(MUSTER_TIFF_INCLUDE AND MUSTER_TIFF_LIBRARY)
   file(STRINGS ${MUSTER_TIFF_INCLUDE}/tiffio.h _muster_tiff_options REGEX "TIFFOpenOptionsSetErrorHandlerExtR")
@@ -36,7 +36,7 @@ endif()
 
 find_package_handle_standard_args(MusterImages HANDLE_COMPONENTS
   REQUIRED_VARS MUSTER_JPEG_LIBRARY MUSTER_JPEG_INCLUDE MUSTER_PNG_LIBRARY MUSTER_PNG_INCLUDE ZLIB_FOUND
-  REASON_FAILURE_MESSAGE "images are read with libjpeg-turbo, libpng and, where Muster was built with it, libwebp (Debian: apt-get install libjpeg62-turbo-dev libpng-dev libwebp-dev)")
+  REASON_FAILURE_MESSAGE "to read images Muster needs libjpeg-turbo, libpng and, if it was built with WebP, libwebp (Debian: apt-get install libjpeg62-turbo-dev libpng-dev libwebp-dev)")
 
 if(MusterImages_FOUND AND NOT TARGET MusterImages::images)
   add_library(MusterImages::images INTERFACE IMPORTED GLOBAL)

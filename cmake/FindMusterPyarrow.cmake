@@ -1,7 +1,7 @@
 # pyarrow's libraries, for libmuster_parquet.so: MusterPyarrow::parquet, MUSTER_PYARROW_FOLDER and MUSTER_PYARROW_MAJOR.
 #
-# Looked for where MUSTER_PYARROW_DIR says (cache or environment: the package's folder, or a virtual environment); without it beside torch,
-# and in the environment that VIRTUAL_ENV names. A program looks in the same places when it runs.
+# Looks in MUSTER_PYARROW_DIR (cache or environment: the package's folder, or a virtual environment). If that is not set, looks next to
+# torch, then in the environment that VIRTUAL_ENV names. A program looks in the same places when it runs.
 set(MUSTER_PYARROW_DIR "" CACHE PATH "pyarrow: its package's folder, or a virtual environment; it reads Parquet and Arrow files")
 
 set(_named "${MUSTER_PYARROW_DIR}")
@@ -26,10 +26,10 @@ foreach(place IN LISTS _places)
 endforeach()
 
 if(_named AND NOT MUSTER_PYARROW_FOLDER)
-  message(FATAL_ERROR "MUSTER_PYARROW_DIR=${_named} holds no pyarrow with its headers: name the package's folder, or a virtual environment")
+  message(FATAL_ERROR "MUSTER_PYARROW_DIR=${_named} has no pyarrow with headers: name the package's folder, or a virtual environment")
 endif()
 
-# libparquet.so.2600 is of version 26: each major version has an ABI of its own.
+# libparquet.so.2600 has version 26; each major version has an ABI of its own.
 file(GLOB _parquet "${MUSTER_PYARROW_FOLDER}/libparquet.so.*00")
 string(REGEX MATCH "\\.so\\.([0-9]+)00$" _ignored "${_parquet}")
 set(MUSTER_PYARROW_MAJOR "${CMAKE_MATCH_1}")
@@ -44,5 +44,5 @@ if(MUSTER_PYARROW_FOLDER AND MUSTER_PYARROW_MAJOR AND EXISTS "${_arrow}")
   endif()
 else()
   set(MusterPyarrow_FOUND FALSE)
-  message(STATUS "pyarrow is not found: ParquetDataset will not work")
+  message(STATUS "pyarrow not found: ParquetDataset will not work")
 endif()

@@ -1,15 +1,16 @@
-# LibTorch >= 2.9 as imported targets, without find_package(Torch), which demands nvcc and breaks on newer CUDA toolkits.
+# Finds LibTorch >= 2.9 and makes imported targets, without find_package(Torch), which needs nvcc and breaks on newer CUDA toolkits.
 #
-# Where it looks: MUSTER_TORCH_DIR (cache or environment: a libtorch folder, a `torch` package folder, its site-packages, or a
-# virtual environment), then the environment that ./dev makes (for an installed Muster: of the version that it was built with),
-# then the torch of the python3 in PATH.
-# What it gives:
-#   MusterTorch::torch        torch_cpu and c10: all that a program on CPUs loads
-#   MusterTorch::torch_cuda   torch_cuda and c10_cuda, where the build has them
-#   MusterTorch::nccl         what a file that includes ProcessGroupNCCL.hpp needs, where CUDA's and NCCL's headers are found
+# Looks, in this order, in:
+# - MUSTER_TORCH_DIR (cache or environment): a libtorch folder, a `torch` package folder, its site-packages, or a virtual environment;
+# - the environment that ./dev makes; an installed Muster looks for the environment of the version that it was built with;
+# - the torch of the python3 in PATH.
+# Defines:
+#   MusterTorch::torch        torch_cpu and c10, for programs on CPUs
+#   MusterTorch::torch_cuda   torch_cuda and c10_cuda, if the build has them
+#   MusterTorch::nccl         for files that include ProcessGroupNCCL.hpp; needs CUDA's and NCCL's headers
 #   MUSTER_TORCH_ROOT, MUSTER_TORCH_VERSION, MUSTER_TORCH_PYTHON (the wheel's own interpreter, or empty)
 
-# The version that ./dev installs is written in ./dev alone. An installed Muster has no ./dev, and says the version itself.
+# Only ./dev says which version it installs. An installed Muster has no ./dev; its package sets the version.
 if(NOT MUSTER_TORCH_EXPECTED)
   file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../dev" MUSTER_TORCH_EXPECTED REGEX "^torch_version=")
   string(REGEX MATCH "[0-9.]+" MUSTER_TORCH_EXPECTED "${MUSTER_TORCH_EXPECTED}")
@@ -35,8 +36,8 @@ function(_muster_find_torch result)
     if(named)
       _muster_torch_root("${named}" root)
       if(NOT root)
-        message(FATAL_ERROR "MUSTER_TORCH_DIR=${named} holds no LibTorch: there is no lib/libtorch_cpu.so with its headers in it, "
-          "nor in torch/, libtorch/ or lib/python3*/site-packages/torch/ below it.")
+        message(FATAL_ERROR "MUSTER_TORCH_DIR=${named} has no LibTorch: neither it nor its folders torch/, libtorch/ "
+          "and lib/python3*/site-packages/torch/ have lib/libtorch_cpu.so with its headers.")
       endif()
       set(${result} "${root}" PARENT_SCOPE)
       return()
@@ -73,7 +74,7 @@ endfunction()
 
 _muster_find_torch(MUSTER_TORCH_ROOT)
 if(NOT MUSTER_TORCH_ROOT)
-  message(FATAL_ERROR "LibTorch is not found. `./dev build` fetches it, -DMUSTER_TORCH_DIR=FOLDER names one, "
+  message(FATAL_ERROR "LibTorch not found. `./dev build` fetches it, -DMUSTER_TORCH_DIR=FOLDER names one, "
     "and -DMUSTER_RUNTIME=OFF builds the launcher and the agent without it.")
 endif()
 _muster_torch_version("${MUSTER_TORCH_ROOT}" MUSTER_TORCH_VERSION)
@@ -82,7 +83,7 @@ if(NOT MUSTER_TORCH_VERSION OR MUSTER_TORCH_VERSION VERSION_LESS 2.9)
     "(./dev installs ${MUSTER_TORCH_EXPECTED}). Name another with -DMUSTER_TORCH_DIR=FOLDER.")
 endif()
 
-# The interpreter of the virtual environment, or of the system, that the package lies in: PREFIX/lib/python3.x/site-packages/torch.
+# The interpreter of the package's virtual environment, or of the system: the package is PREFIX/lib/python3.x/site-packages/torch.
 set(MUSTER_TORCH_PYTHON "")
 if(MUSTER_TORCH_ROOT MATCHES "^(.*)/lib/python3[^/]*/(site|dist)-packages/torch$")
   if(EXISTS "${CMAKE_MATCH_1}/bin/python3")
@@ -90,8 +91,8 @@ if(MUSTER_TORCH_ROOT MATCHES "^(.*)/lib/python3[^/]*/(site|dist)-packages/torch$
   endif()
 endif()
 
-# A wheel's CUDA libraries lie in nvidia/*/lib beside it. The linker must not take a toolkit's instead, and neither must the
-# loader: two NCCLs in one process corrupt each other. So these folders come first in the run path.
+# A wheel's CUDA libraries are in nvidia/*/lib next to it. Neither linker nor loader may take a CUDA toolkit's libraries instead: two NCCLs
+# in one process corrupt each other. So these folders come first in the run path.
 get_filename_component(_packages "${MUSTER_TORCH_ROOT}" DIRECTORY)
 file(GLOB _nvidia_libraries "${_packages}/nvidia/*/lib")
 set(_run_path "-Wl,-rpath,${MUSTER_TORCH_ROOT}/lib")
@@ -116,7 +117,7 @@ endif()
 
 if(EXISTS "${MUSTER_TORCH_ROOT}/lib/libtorch_cuda.so" AND NOT TARGET MusterTorch::torch_cuda)
   add_library(MusterTorch::torch_cuda INTERFACE IMPORTED GLOBAL)
-  # Nothing names a symbol of libtorch_cuda: its kernels register themselves when it is loaded.
+  # --no-as-needed: no code uses a symbol of libtorch_cuda, whose kernels register themselves when it is loaded.
   target_link_libraries(MusterTorch::torch_cuda INTERFACE "-Wl,--no-as-needed" "${MUSTER_TORCH_ROOT}/lib/libtorch_cuda.so"
     "${MUSTER_TORCH_ROOT}/lib/libc10_cuda.so" "-Wl,--as-needed" MusterTorch::torch)
   file(GLOB _nvidia_headers "${_packages}/nvidia/*/include")
@@ -135,7 +136,7 @@ if(_first_time)
   if(TARGET MusterTorch::nccl)
     set(_parts "Gloo and NCCL")
   elseif(TARGET MusterTorch::torch_cuda)
-    set(_parts "Gloo; no NCCL, because its or CUDA's headers are not found")
+    set(_parts "Gloo; no NCCL, since NCCL's or CUDA's headers were not found")
   else()
     set(_parts "Gloo; a CPU build")
   endif()

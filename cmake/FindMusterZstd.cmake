@@ -1,6 +1,6 @@
-# libzstd, by which data sets read files that zstd has compressed: MusterZstd::zstd. Where it is not found, Muster is built without it.
+# libzstd, with which data sets read files compressed by zstd: MusterZstd::zstd. If it is not found, Muster is built without it.
 #
-# Linked statically where the system has the static library, as FindMusterImages.cmake's are.
+# Links statically where the system has the static library, for the reasons in FindMusterImages.cmake.
 include(FindPackageHandleStandardArgs)
 
 find_path(MUSTER_ZSTD_INCLUDE zstd_errors.h)
@@ -9,7 +9,7 @@ mark_as_advanced(MUSTER_ZSTD_INCLUDE MUSTER_ZSTD_LIBRARY)
 
 find_package_handle_standard_args(MusterZstd
   REQUIRED_VARS MUSTER_ZSTD_LIBRARY MUSTER_ZSTD_INCLUDE
-  REASON_FAILURE_MESSAGE "what zstd has compressed is read with libzstd (Debian: apt-get install libzstd-dev)")
+  REASON_FAILURE_MESSAGE "to read files compressed by zstd Muster needs libzstd (Debian: apt-get install libzstd-dev)")
 
 if(MusterZstd_FOUND AND NOT TARGET MusterZstd::zstd)
   add_library(MusterZstd::zstd INTERFACE IMPORTED GLOBAL)

@@ -1,4 +1,4 @@
-# Which compilers are taken, and the flags that all of Muster is built with.
+# Checks the compiler, and sets the flags of all targets.
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
   message(FATAL_ERROR
@@ -21,20 +21,20 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 option(MUSTER_WERROR "Treat warnings as errors" OFF)
 set(MUSTER_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them (for example address,undefined)")
 
-# Sources that are compiled together read their headers once, and instantiate templates once: a quarter of the time. Where one file is
-# worked on (the dev preset), each is compiled alone.
+# Sources that are compiled together read headers and instantiate templates only once, which takes a quarter of the time. The dev preset
+# compiles each source alone, for work on single files.
 option(MUSTER_UNITY "Compile the sources of a target in few translation units" ON)
 
-# Warnings go on our own targets only (muster_target), so that a consumer's or a library's headers do not fail the build.
-# A name of one file is allowed to shadow a constant of another that happens to be compiled beside it.
+# Only our own targets get warnings (muster_target), so that headers of a user or a library do not fail the build.
+# No -Wshadow with unity builds: a name of one file may shadow a constant of another file that is compiled with it.
 set(MUSTER_WARNINGS -Wall -Wextra $<$<NOT:$<BOOL:${MUSTER_UNITY}>>:-Wshadow> -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough
   -Wextra-semi -Wcast-qual $<$<BOOL:${MUSTER_WERROR}>:-Werror>)
 
 if(MUSTER_SANITIZE)
-  # Not vptr: the check makes a pipe to see whether memory can be read, and where a test leaves no descriptors it errs.
+  # Without vptr: that check makes a pipe to see whether memory is readable, and errs in tests that use up all descriptors.
   add_compile_options(-fsanitize=${MUSTER_SANITIZE} -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${MUSTER_SANITIZE})
-  # Clang compiles a file in a sixth less time with this list. Its path is relative, so that checkouts can share a compiler cache.
+  # With this list Clang compiles a file in a sixth less time. The path is relative, so that checkouts can share a compiler cache.
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     set(MUSTER_UNCHECKED_HEADERS ${CMAKE_CURRENT_LIST_DIR}/unchecked_headers.txt)
     file(RELATIVE_PATH list ${CMAKE_BINARY_DIR} ${MUSTER_UNCHECKED_HEADERS})
@@ -42,8 +42,8 @@ if(MUSTER_SANITIZE)
   endif()
 endif()
 
-# A program takes of a library what it calls, and the same code once. Less code is mapped as it starts: `launch` and its agent start a
-# tenth faster, by fewer page faults.
+# The linker drops functions that a program does not call, and merges equal ones. With less code there are fewer page faults: `launch` and
+# its agent start a tenth faster.
 if(NOT MUSTER_SANITIZE)
   add_compile_options(-ffunction-sections -fdata-sections)
   add_link_options(-Wl,--gc-sections)
@@ -54,7 +54,7 @@ if(MUSTER_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "MUSTER_FUZZ needs Clang's libFuzzer: -DCMAKE_CXX_COMPILER=clang++-19.")
   endif()
-  # What -fsanitize=fuzzer-no-link stands for. As that a precompiled header would serve only targets that have it too.
+  # The options behind -fsanitize=fuzzer-no-link. With that flag itself, only targets that have it could use a precompiled header.
   set(MUSTER_FUZZ_OPTIONS -fsanitize-coverage=inline-8bit-counters,pc-table,indirect-calls,trace-cmp)
   foreach(name IN ITEMS bcmp memcmp memmem strcasecmp strcasestr strcmp strncasecmp strncmp strstr)
     list(APPEND MUSTER_FUZZ_OPTIONS -fno-builtin-${name})
@@ -87,17 +87,17 @@ function(muster_target name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${MUSTER_UNITY} UNITY_BUILD_BATCH_SIZE 80)
 endfunction()
 
-# muster_fuzzed(NAME...): libraries whose code says where it has been, so that a fuzzer sees what an input reaches. Other code is compiled
-# in three quarters of the time without.
+# muster_fuzzed(NAME...): instruments these libraries, so that a fuzzer sees which code an input reaches. Without it code compiles in three
+# quarters of the time.
 function(muster_fuzzed)
   foreach(name IN LISTS ARGN)
     target_compile_options(${name} PRIVATE ${MUSTER_FUZZ_OPTIONS})
   endforeach()
 endfunction()
 
-# muster_precompiled(NAME OWNER): NAME, an executable or a static library, takes the precompiled header of OWNER, a static library.
+# muster_precompiled(NAME OWNER): NAME, an executable or a static library, uses the precompiled header of OWNER, a static library.
 function(muster_precompiled name owner)
-  # A precompiled header is for one kind of code only: the library's -fPIC, which an executable may be made of too.
+  # A precompiled header fits only one kind of code. So executables are compiled with -fPIC too, like the library.
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${name} PRIVATE -fPIC)
   target_precompile_headers(${name} REUSE_FROM ${owner})

@@ -1,5 +1,5 @@
-# The libraries that Muster takes from the system. Those of launcher and agent are linked statically or are headers only:
-# each shared library costs a job's start about 0.3 ms.
+# The libraries that Muster takes from the system. Launcher and agent link theirs statically, or use headers only:
+# each shared library costs about 0.3 ms at a job's start.
 
 find_package(Threads REQUIRED)
 find_package(Boost 1.81 CONFIG QUIET COMPONENTS headers)
@@ -18,11 +18,11 @@ find_path(MUSTER_XXHASH_INCLUDE xxhash.h REQUIRED)
 find_path(MUSTER_YAML_INCLUDE yaml-cpp/yaml.h REQUIRED)
 find_library(MUSTER_YAML_LIBRARY NAMES libyaml-cpp.a yaml-cpp REQUIRED)
 
-# Of MPI: the agent's module for Open MPI's ranks. Debian keeps the headers apart from those of Open MPI's own copy.
+# PMIx, for the agent's module for Open MPI's ranks. Debian keeps its headers apart from those of Open MPI's own copy.
 find_path(MUSTER_PMIX_INCLUDE pmix_server.h HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/include)
 find_library(MUSTER_PMIX_LIBRARY NAMES pmix libpmix.so.2 HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/lib)
 if(NOT MUSTER_PMIX_INCLUDE OR NOT MUSTER_PMIX_LIBRARY)
-  message(STATUS "PMIx (libpmix-dev) is not found: launch --mpi pmix will not work")
+  message(STATUS "PMIx (libpmix-dev) not found: launch --mpi pmix will not work")
   unset(MUSTER_PMIX_LIBRARY CACHE)
 endif()
 

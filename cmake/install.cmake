@@ -18,7 +18,7 @@ if(TARGET launch_texts)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR})
 endif()
 
-# Our static libraries that `target` is linked from, in link order.
+# Lists our static libraries that `target` needs, in link order.
 function(muster_static_libraries target result)
   set(found ${${result}})
   get_target_property(type ${target} TYPE)
@@ -49,11 +49,11 @@ if(TARGET muster)
       install(TARGETS ${library} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
     endif()
   endforeach()
-  # An object, not a library: nothing names what is in it, so no linker would take it from one.
+  # An object, not a library: no code uses its symbols, so a linker would not take it from a library.
   install(FILES $<TARGET_OBJECTS:muster_warm_start> DESTINATION ${MUSTER_LIBRARY_FOLDER} RENAME warm_start.o)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/muster DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
-  # What a program that links the runtime needs of the optional libraries; libtiff is loaded by name.
+  # The optional libraries that a program with the runtime links. libtiff is not one of them: it is loaded by name.
   find_package(MusterImages REQUIRED OPTIONAL_COMPONENTS WebP)
   set(MUSTER_IMAGES_COMPONENTS "")
   if(MusterImages_WebP_FOUND)

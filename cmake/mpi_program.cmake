@@ -1,5 +1,5 @@
-# muster_mpi_program(TARGET MACRO LIBRARY SOURCE PROGRAM): the C source, compiled to the file PROGRAM with the compiler of LIBRARY, openmpi or
-# mpich, before TARGET, to which MACRO tells the path. MACRO is "" where that compiler, or for Open MPI the PMIx library, is not here.
+# muster_mpi_program(TARGET MACRO LIBRARY SOURCE PROGRAM): before TARGET, compiles the C source to the file PROGRAM with the compiler of LIBRARY
+# (openmpi or mpich). Defines MACRO for TARGET as the program's path, or as "" without that compiler or, for Open MPI, the PMIx library.
 function(muster_mpi_program target macro library source program)
   string(TOUPPER ${library} upper)
   find_program(MUSTER_MPICC_${upper} NAMES mpicc.${library})

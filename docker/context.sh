@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the folder that docker/Dockerfile builds images from: an installed Muster, programs, and the libraries that ldd names.
-# Images are made from it without a compiler, a registry of Python packages, or LibTorch's headers in them.
+# Building an image from it needs neither a compiler nor a registry of Python packages, and the image contains no headers of LibTorch.
 set -euo pipefail
 
 usage() {
@@ -8,7 +8,7 @@ usage() {
 docker/context.sh [--cuda] [--build DIR] CONTEXT [PROGRAM...]
 
 CONTEXT      the folder to make, as in: docker build --target runtime -t muster CONTEXT
-PROGRAM      what the image gets in /usr/local/bin with the libraries that it needs (default: DIR/bin/train_fashion_mnist)
+PROGRAM      a program for /usr/local/bin of the image, with the libraries that it needs (default: DIR/bin/train_fashion_mnist)
 --build DIR  the build to install (default: build/release)
 --cuda       for the target cuda: the CUDA libraries of torch's wheel too (4 GB)
 TEXT
@@ -38,16 +38,16 @@ while (($# > 0)); do
   esac
   shift
 done
-[[ -n $context ]] || die "name the folder to make (--help tells more)"
-[[ -f $build/cmake_install.cmake ]] || die "$build holds no build: run ./dev build first, or name one with --build"
+[[ -n $context ]] || die "name the folder to make (see --help)"
+[[ -f $build/cmake_install.cmake ]] || die "$build is not a build: run ./dev build first, or name one with --build"
 build=$(realpath "$build")
 ((${#programs[@]} > 0)) || programs=("$build/bin/train_fashion_mnist")
 for program in "${programs[@]}"; do
-  [[ -f $program && -x $program ]] || die "$program is no program: build it first"
+  [[ -f $program && -x $program ]] || die "$program is not a program: build it first"
 done
-mark=.made-by-muster # below it this script removes what it made before
+mark=.made-by-muster # in a folder with this file, the script removes what it made before
 if [[ -e $context && ! -f $context/$mark && -n $(ls -A "$context" 2>/dev/null || echo file) ]]; then
-  die "$context is there, and was not made by this script: name another folder"
+  die "$context exists, but this script did not make it: name another folder"
 fi
 
 mkdir -p "$context/muster"
@@ -57,22 +57,22 @@ rm -rf "${context:?}"/{Dockerfile,muster,programs,scripts,libraries,cuda}
 
 mkdir -p "$context"/{programs/bin,scripts/lib/muster,libraries}
 installed=$(cmake --install "$build" --prefix "$context/muster" 2>&1) ||
-  die "$build cannot be installed, as after ./dev demo, which builds a part: run ./dev build first ($(tr -s '\n ' ' ' <<<"$installed" | sed 's/.*CMake Error at [^ ]* ([^)]*): //; s/ *Call Stack.*//; s/ *$//'))"
-# What programs are compiled with stays outside.
+  die "cannot install $build, which may be a partial build, as ./dev demo makes: run ./dev build first ($(tr -s '\n ' ' ' <<<"$installed" | sed 's/.*CMake Error at [^ ]* ([^)]*): //; s/ *Call Stack.*//; s/ *$//'))"
+# Leaves out the files that only compilers need.
 rm -rf "$context/muster/include" "$context/muster/lib/cmake" "$context"/muster/lib/{*.a,muster/*.o}
 cp "${programs[@]}" "$context/programs/bin"
 for script in check_libraries node launcher; do
   install -m 755 "$here/$script.sh" "$context/scripts/lib/muster/$script"
 done
 
-# copy FOLDER FILE: hard links where that can be done.
+# copy FOLDER FILE: makes a hard link if possible.
 copy() {
   mkdir -p "$1"
   ln -fL "$2" "$1/" 2>/dev/null || cp -L "$2" "$1/"
 }
 
-# place FOLDER [OTHER]: libraries that stdin names, by path, but for those that OTHER has. LibTorch's and the wheel's lie to each other as before: they
-# are looked for so.
+# place FOLDER [OTHER]: copies the libraries whose paths stdin lists, except those in OTHER. LibTorch's and the wheel's libraries keep their
+# places relative to each other, since they find each other by relative paths.
 place() {
   local file folder below
   while read -r file; do
@@ -86,11 +86,11 @@ place() {
   done
 }
 
-# needed FILE...: what ldd names, without glibc, which is the image's own.
+# needed FILE...: the libraries that ldd names, without glibc: the image has its own.
 needed() {
   local said
   said=$(ldd "$@" 2>&1) || true
-  if grep -q 'not found' <<<"$said"; then die "a library is missing here already: $(grep 'not found' <<<"$said" | sort -u | tr -s '\n\t ' ' ')"; fi
+  if grep -q 'not found' <<<"$said"; then die "a library is missing on this machine too: $(grep 'not found' <<<"$said" | sort -u | tr -s '\n\t ' ' ')"; fi
   sed -n 's/.*=> \(\/[^ ]*\) (.*/\1/p' <<<"$said" | sort -u |
     grep -vE '/(ld-linux[^/]*|lib(c|m|pthread|dl|rt|util|resolv|anl|mvec)\.so\.[0-9]+)$' || true
 }
@@ -105,10 +105,10 @@ needed "${elf[@]}" | place "$context/libraries"
 
 nccl=$context/muster/lib/libmuster_nccl.so
 if [[ -n $cuda ]]; then
-  [[ -f $nccl && -f $torch/libtorch_cuda.so ]] || die "--cuda: this build is for CPUs only (its LibTorch has no CUDA, or its headers were not found)"
+  [[ -f $nccl && -f $torch/libtorch_cuda.so ]] || die "--cuda: this build is for CPUs only: its LibTorch has no CUDA, or CMake did not find CUDA's headers"
   mkdir -p "$context/cuda/muster/lib"
   mv "$nccl" "$context/cuda/muster/lib"
-  # Parts of cuDNN, cuBLAS and NVRTC are loaded by name while a program runs: ldd does not see them.
+  # A running program loads parts of cuDNN, cuBLAS and NVRTC by name: ldd does not see them.
   {
     find "$torch" -maxdepth 1 -name '*.so*' ! -name 'libtorch_python.so' ! -name 'libshm*'
     find "$torch"/../../nvidia/*/lib -maxdepth 1 -name '*.so*' 2>/dev/null || true
@@ -119,5 +119,5 @@ fi
 target=runtime
 [[ -z $cuda ]] || target=cuda
 cp "$here/Dockerfile" "$context/Dockerfile"
-printf 'context.sh: %s is made (%s); next: docker build --target %s -t muster %s\n' "$context" "$(du -sh "$context" | cut -f 1)" \
+printf 'context.sh: made %s (%s); next: docker build --target %s -t muster %s\n' "$context" "$(du -sh "$context" | cut -f 1)" \
   "$target" "$context"

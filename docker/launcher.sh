@@ -1,6 +1,6 @@
 #!/bin/sh
-# launcher COMMAND...: has a key that the nodes let in, and runs the command. Host keys are those that the nodes have left in /keys/hosts.
-# The nodes that the command's --hosts names may have been started just now: each is waited for until it lets the launcher in, 30 s in all.
+# launcher COMMAND...: gives the nodes a key for this launcher, and runs the command. The nodes leave their host keys in /keys/hosts.
+# The nodes in the command's --hosts may have just started: waits until each lets the launcher in, 30 s in all.
 set -eu
 key=$HOME/.ssh/id_ed25519
 [ -f "$key" ] || ssh-keygen -q -t ed25519 -N '' -C launcher -f "$key"

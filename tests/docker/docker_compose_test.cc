@@ -136,8 +136,8 @@ TEST(DockerContext, NamesABuildOfWhichThereIsOnlyAPart) {
                                           scratch / "context", TRAIN_PROGRAM, said);
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
   EXPECT_EQ(read_file(said, 1 << 16).value_or(""),
-            "context.sh: " + build +
-                " cannot be installed, as after ./dev demo, which builds a part: run ./dev build first (file "
+            "context.sh: cannot install " + build +
+                ", which may be a partial build, as ./dev demo makes: run ./dev build first (file "
                 "INSTALL cannot find \"/nowhere/lib.a\": No such file or directory.)\n");
 }
 
