@@ -362,7 +362,7 @@ TEST(Pipeline, AStageWhoseOutputChangesIsNamed) {
     PipelineSchedule schedule("GPipe", {PipelineStage(std::make_shared<ChangingImpl>(), 0, 1, job)}, 2,
                               mean_square);
     const Batch batch(0, 4, at::kDouble);
-    require_refused("stage 0 gives Double [2, 2], and gave Double [2, 6] at first",
+    require_refused("stage 0 returns Double [2, 2], but returned Double [2, 6] at first",
                     [&] { schedule.eval({.inputs = {batch.input}}); });
   });
 }
@@ -480,7 +480,7 @@ TEST(Pipeline, WrongUseIsRefusedInOneLineOnAllRanks) {
     schedule.step({.inputs = {batch.input}, .target = batch.target});
     if (rank == 0) {
       const Batch other(0, 16, at::kDouble);
-      require_refused("a microbatch is Double [4, 6], and was Double [2, 6] at first",
+      require_refused("a microbatch is Double [4, 6], but the first one was Double [2, 6]",
                       [&] { schedule.step({.inputs = {other.input}}); });
     }
   });
