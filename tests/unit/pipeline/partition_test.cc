@@ -1,4 +1,4 @@
-// Splits of layers into stages: none is better, whatever the schedule holds in memory; and impossible
+// Splits of layers into stages: no other split is better, with or without a limit of memory; impossible
 // requests are refused.
 #include "common/pipeline/partition.h"
 
@@ -56,7 +56,7 @@ void for_each_partition(int layers, int stages, const Use& use, Partition so_far
   }
 }
 
-// The most that each rank holds, found by replaying its instructions.
+// The most memory that each rank holds, found by replaying its instructions.
 std::vector<double> held_by_replay(const std::vector<LayerCost>& layers, const Partition& partition,
                                    const Schedule& schedule) {
   std::vector<double> activations;
@@ -136,7 +136,7 @@ TEST(Partition, ByProfileIsTheBestOfAllSplits) {
   EXPECT_GT(refused, 20);
 }
 
-TEST(Partition, KnowsTheMostThatEachRankHolds) {
+TEST(Partition, KnowsTheMostMemoryThatEachRankHolds) {
   std::mt19937 random(3);
   for (const auto& [name, chunks] : {std::pair{"GPipe", 1},
                                      {"1F1B", 1},
@@ -237,7 +237,7 @@ TEST(Partition, ByNumberOrByParametersIsEven) {
   EXPECT_THAT(cut(PartitionBy::kProfile, layers_of({10, 1, 1, 1, 1})), ElementsAre(0, 1, 3));
 }
 
-TEST(Partition, OfManyLayersWithALimitIsFoundFast) {
+TEST(Partition, IsFoundFastForManyLayersWithALimit) {
   std::mt19937 random(5);
   const auto layers = any_layers(80, random);
   const Schedule schedule = schedule_of("Interleaved1F1B", 4, 8, 2);
@@ -251,7 +251,7 @@ TEST(Partition, OfManyLayersWithALimitIsFoundFast) {
   EXPECT_FALSE(partition_layers(PartitionBy::kProfile, layers, schedule, {.memory_bytes = 100}));
 }
 
-TEST(Partition, ThatIsImpossibleIsRefusedInOneLine) {
+TEST(Partition, RefusesImpossibleRequestsInOneLine) {
   const Schedule schedule = schedule_of("1F1B", 3, 4);
   auto layers = layers_of({1, 1});
   const auto refusal = [&](PartitionBy by, std::optional<std::int64_t> memory = {}) {

@@ -60,7 +60,7 @@ TEST(Schedules, EqualThoseOfTorch) {
   EXPECT_EQ(count, 519);
 }
 
-// Shapes that a schedule has no form for are refused, and only those.
+// A schedule refuses exactly the shapes that it does not support.
 TEST(Schedules, DoNotDeadlockForAnyNumberOfRanksMicrobatchesAndChunks) {
   int accepted = 0;
   std::map<std::string_view, int> refused;
@@ -130,8 +130,8 @@ TEST(Schedules, HaveTheBubblesOfTheirPapers) {
   }
 }
 
-// Its ranks begin one after the other, and never wait between their first and their last instruction.
-TEST(Schedules, WithZeroBubbleInAVHaveNoneBetweenTheirFirstAndLastInstruction) {
+// The ranks begin one after the other, and never wait between their first and their last instruction.
+TEST(Schedules, ZeroBubbleInAVHasNoneBetweenFirstAndLastInstruction) {
   for (int p = 1; p <= 8; ++p) {
     for (int m = 2 * p; m <= 32; ++m) {
       const SimulatedSchedule run = simulated(made("ZBV", p, m));
@@ -177,7 +177,7 @@ TEST(Schedules, AreFoundByTheirNamesInAnySpelling) {
   EXPECT_EQ(find_schedule_name("schedule"), std::nullopt);
 }
 
-TEST(Schedules, ThatDoNotExistAreRefusedInOneLine) {
+TEST(Schedules, RefuseUnknownNamesInOneLine) {
   const auto error = [](std::string_view name, const ScheduleRequest& request) {
     const auto schedule = make_schedule(name, request);
     return schedule ? "(no error)" : schedule.error().message();
@@ -210,7 +210,7 @@ TEST(ScheduleFile, IsReadAsItWasWritten) {
   EXPECT_EQ(schedule_as_csv(*read), "0F0,0B0\n1F0,1I0,1W0\n");
 }
 
-TEST(ScheduleFile, MistakesAreNamedByLineAndCell) {
+TEST(ScheduleFile, NamesMistakesByLineAndCell) {
   const auto error = [](std::string_view csv) {
     const auto schedule = parse_schedule(csv);
     return schedule ? "(no error)" : schedule.error().message();

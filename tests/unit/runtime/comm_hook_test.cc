@@ -1,5 +1,4 @@
-// Hooks that reduce buckets in another way; tests/train/ddp_parity_test.cc compares the named ones with
-// Python's.
+// Communication hooks. tests/train/ddp_parity_test.cc compares the built-in ones with Python's.
 #include <cmath>
 #include <gmock/gmock.h>
 #include <muster/muster.h>
@@ -13,7 +12,7 @@ using torch::Tensor;
 
 constexpr int kRanks = 3;
 
-// Gradients of many sizes, of this rank.
+// This rank's gradients, of many magnitudes.
 Tensor factors(int rank) {
   torch::manual_seed(rank + 1);
   return torch::randn({500}, torch::kDouble) * torch::logspace(-3, 3, 500, 10.0, torch::kDouble);
@@ -45,7 +44,7 @@ TEST(CommHook, ErrsByNoMoreThanItsHeaderSays) {
   }
 }
 
-// Twice the mean.
+// Reduces to twice the mean.
 class Doubling : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
  public:
   using CppCommHookInterface::CppCommHookInterface;
@@ -55,7 +54,7 @@ class Doubling : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::Proc
   }
 };
 
-TEST(CommHook, MayBeOneOfTheProgram) {
+TEST(CommHook, MayBeTheProgramsOwn) {
   spawn(
       [](Job& job) {
         DistributedDataParallel model(Scale(), job);

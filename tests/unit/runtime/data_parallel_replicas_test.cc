@@ -1,4 +1,4 @@
-// DataParallel with several copies of a model on the CPU, beside one process that runs it alone.
+// Compares DataParallel with several copies of a model on the CPU with the model itself.
 #include <barrier>
 #include <gmock/gmock.h>
 #include <muster/parallel/data_parallel.h>
@@ -41,7 +41,7 @@ void expect_same_gradients(const NetImpl& left, const NetImpl& right) {
 
 TEST(DataParallel, TrainsAsOneProcessDoes) {
   auto net = std::make_shared<NetImpl>(), alone = std::make_shared<NetImpl>();
-  net->norm->eval();  // over a part of the batch it would be another function
+  net->norm->eval();  // in train mode its result depends on the size of the batch
   alone->norm->eval();
   DataParallel<NetImpl> model(net, cpus(3));
   torch::optim::Adam optimizer(net->parameters(), 0.01), other(alone->parameters(), 0.01);
@@ -86,7 +86,7 @@ TEST(DataParallel, UsesAsManyReplicasAsThereAreExamples) {
   EXPECT_EQ(model(inputs(2), 1.0).size(0), 2);
 }
 
-// Its parts can only end together.
+// A module whose parts wait for each other.
 struct MeetingImpl : torch::nn::Cloneable<MeetingImpl> {
   void reset() override { weight = register_parameter("weight", torch::ones({1})); }
   MeetingImpl() { reset(); }
@@ -98,12 +98,13 @@ struct MeetingImpl : torch::nn::Cloneable<MeetingImpl> {
   Tensor weight;
 };
 
-TEST(DataParallel, RunsItsPartsAtTheSameTimeAndThrowsWhatOneThrows) {
+TEST(DataParallel, RunsItsPartsAtTheSameTimeAndRethrowsAnError) {
   DataParallel<MeetingImpl> model(std::make_shared<MeetingImpl>(), cpus(2));
   std::barrier<> barrier(2);
   EXPECT_EQ(model(torch::tensor({2.0F, 3.0F}), barrier).sizes(), (std::vector<std::int64_t>{2})) << "numbers";
   EXPECT_THROW(model(torch::tensor({0.0F, 1.0F}), barrier), std::runtime_error);
-  EXPECT_EQ(model(torch::tensor({2.0F, 3.0F}), barrier).sum().item<float>(), 5.0F) << "it goes on";
+  EXPECT_EQ(model(torch::tensor({2.0F, 3.0F}), barrier).sum().item<float>(), 5.0F)
+      << "it works after the error";
 }
 
 void expect_invalid(const std::function<void()>& body, const std::string& text) {
@@ -115,7 +116,7 @@ void expect_invalid(const std::function<void()>& body, const std::string& text) 
   }
 }
 
-TEST(DataParallel, RefusesWhatItCannotCut) {
+TEST(DataParallel, RefusesInputsThatItCannotCut) {
   auto net = std::make_shared<torch::nn::LinearImpl>(2, 2);
   expect_invalid([&] { DataParallel<torch::nn::LinearImpl> model(net, {}); }, "no device is given");
   expect_invalid([&] { DataParallel<torch::nn::LinearImpl> model(net, {c10::Device(c10::kMeta)}); },

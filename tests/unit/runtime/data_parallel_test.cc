@@ -1,4 +1,4 @@
-// Every test trains in spawned processes; what they find is compared there.
+// Every test trains in spawned processes, which compare the results themselves.
 #include <gmock/gmock.h>
 #include <muster/muster.h>
 
@@ -94,7 +94,7 @@ TEST(DistributedDataParallel, StartsFromTheParametersOfRankZero) {
       2);
 }
 
-// The last of three ranks has another one.
+// Requires an error if the last of three ranks has another model.
 void require_refused(const std::function<std::shared_ptr<torch::nn::Module>(bool other)>& make,
                      const std::string& difference) {
   spawn(
@@ -107,7 +107,7 @@ void require_refused(const std::function<std::shared_ptr<torch::nn::Module>(bool
       3);
 }
 
-TEST(DistributedDataParallel, NamesOnAllRanksWhereTheModelOfOneDiffers) {
+TEST(DistributedDataParallel, NamesOnAllRanksTheDifferenceOfOneRanksModel) {
   using torch::nn::LinearOptions;
   require_refused(
       [](bool other) { return torch::nn::Linear(4, other ? 3 : 2).ptr(); },
@@ -168,7 +168,7 @@ TEST(DistributedDataParallel, SaysWhatToWriteIfTheModuleIsOnAnotherDeviceThanThe
         require_throws_invalid(
             [&] { DistributedDataParallel model(net, job); },
             "the module is on meta, and this job's device is cpu: write net->to(job.device()) before");
-        // Where a GPU is, and nobody has moved the module.
+        // There is a GPU, but the program has not moved the module.
         ReducedParameters parameters;
         parameters.tensors = {torch::zeros({1})};
         require_throws_invalid(
@@ -222,7 +222,7 @@ TEST(DistributedDataParallel, AccumulatesWithoutReducingInsideNoSync) {
         (model(inputs(2 + job.rank())).pow(2).mean() / 2).backward();
         require_close(gradients(model.parameters()),
                       expected_gradients({inputs(0), inputs(1), inputs(2), inputs(3)}),
-                      "after, as of the big batch");
+                      "afterwards, as with one big batch");
       },
       2);
 }
@@ -279,8 +279,8 @@ TEST(DistributedDataParallel, FindsParametersThatARankDidNotUse) {
       2);
 }
 
-// With a branch that rank 1 alone uses, and one that nobody does: as DDP leaves them, of passes without it.
-TEST(ReduceGrads, GivesTheGradientsOfAnOrdinaryStepAndNoneOfWhatNoRankUsed) {
+// Only rank 1 uses one branch, and no rank uses the other. Gradients are those that DDP leaves.
+TEST(ReduceGrads, GivesTheGradientsOfAnOrdinaryStepAndNoneForUnusedParameters) {
   spawn(
       [](Job& job) {
         for (const DistributedDataParallelOptions options :
@@ -294,7 +294,7 @@ TEST(ReduceGrads, GivesTheGradientsOfAnOrdinaryStepAndNoneOfWhatNoRankUsed) {
             model.zero_grad();
             ordinary.zero_grad();
             const Tensor x = inputs(10 * step + job.rank());
-            // Of two parts, as passes that are not reduced are.
+            // Two backward passes over parts of the batch, as without reduction.
             model.module()->forward(x.narrow(0, 0, 4), one_uses_it).first.pow(2).sum().backward();
             model.module()->forward(x.narrow(0, 4, 4), one_uses_it).first.pow(2).sum().backward();
             model.reduce_grads();
@@ -313,7 +313,7 @@ TEST(ReduceGrads, GivesTheGradientsOfAnOrdinaryStepAndNoneOfWhatNoRankUsed) {
       2);
 }
 
-TEST(ReduceGrads, OfWhatIsFrozenAreNone) {
+TEST(ReduceGrads, GivesFrozenParametersNoGradients) {
   spawn(
       [](Job& job) {
         const auto freeze_all = [](torch::nn::Module& module, bool frozen) {
@@ -322,7 +322,7 @@ TEST(ReduceGrads, OfWhatIsFrozenAreNone) {
         DistributedDataParallel model(Branches(), job, {.find_unused_parameters = true});
         auto& net = *model.module();
         freeze_all(net, true);
-        model.reduce_grads();  // nothing, on all ranks
+        model.reduce_grads();  // no gradients on any rank
         for (const auto& each : model.parameters()) require(!each.grad().defined(), "all is frozen");
         freeze_all(*net.left, false);
         net.forward(inputs(job.rank()), false).first.sum().backward();
@@ -333,7 +333,7 @@ TEST(ReduceGrads, OfWhatIsFrozenAreNone) {
         require(!net.right->weight.grad().defined(), "what is frozen has no gradient");
 
         DistributedDataParallel strict(Branches(), job);
-        if (job.rank() == 1) strict.module()->right->bias.requires_grad_(false);  // all ranks say so
+        if (job.rank() == 1) strict.module()->right->bias.requires_grad_(false);  // all ranks throw
         strict.module()->forward(inputs(0), false).first.sum().backward();
         try {
           strict.reduce_grads();
@@ -345,7 +345,7 @@ TEST(ReduceGrads, OfWhatIsFrozenAreNone) {
                         "refusal");
         }
 
-        // Only rank 1 cannot: what it has not frozen nobody has used.
+        // Only rank 1 cannot reduce: no rank has used the parameters that rank 1 has not frozen.
         freeze_all(*net.right, false);
         if (job.rank() == 1) freeze_all(*net.left, true);
         try {
@@ -361,8 +361,8 @@ TEST(ReduceGrads, OfWhatIsFrozenAreNone) {
       2);
 }
 
-// Passes of this rank that are not there are those of none: the others do not wait for it.
-TEST(ReduceGrads, ARankThatHasUsedNothingHasTheMeanOfTheOthers) {
+// A rank without any backward pass takes part, so that the others do not wait for it.
+TEST(ReduceGrads, GivesARankWithoutGradientsTheMeanToo) {
   spawn(
       [](Job& job) {
         for (const bool find : {false, true}) {
@@ -374,7 +374,7 @@ TEST(ReduceGrads, ARankThatHasUsedNothingHasTheMeanOfTheOthers) {
           require_close(gradients(model.parameters()), expected, "half of rank 0's");
           model.zero_grad();
           model.reduce_grads();
-          for (const auto& each : model.parameters()) require(!each.grad().defined(), "nobody has any");
+          for (const auto& each : model.parameters()) require(!each.grad().defined(), "no rank has any");
         }
       },
       2);
@@ -406,8 +406,9 @@ TEST(DistributedDataParallel, GivesTheSameGradientsForAStaticGraph) {
       2);
 }
 
-// What the others wait for it is not theirs. One step of some shows it: the machine has other things to do.
-TEST(DistributedDataParallel, TellsTheTimeOfItsOwnWorkFromTheWaitForASlowerRank) {
+// The wait for a slow rank does not count as the other ranks' work. One of several steps is enough: the
+// machine may be busy.
+TEST(DistributedDataParallel, SeparatesItsOwnWorkFromTheWaitForASlowerRank) {
   spawn(
       [](Job& job) {
         using namespace std::chrono_literals;
@@ -423,7 +424,7 @@ TEST(DistributedDataParallel, TellsTheTimeOfItsOwnWorkFromTheWaitForASlowerRank)
             model(inputs(job.rank())).pow(2).mean().backward();
             const auto busy = step_time().step_ended(Clock::now());
             require(busy.has_value(), "a step whose wait was seen");
-            require(job.rank() == 0 || *busy >= 200ms, "the slower is busy for so long");
+            require(job.rank() == 0 || *busy >= 200ms, "the slower rank is busy for 200 ms");
             waited = waited || (*busy < 100ms && Clock::now() - began > 100ms);
             job.barrier();
           }
@@ -448,7 +449,7 @@ TEST(BucketOrder, IsSettledByTheFirstBackwardAndTheSameOnAllRanks) {
       3);
 }
 
-TEST(BucketOrder, OfAnEarlierRunIsKept) {
+TEST(BucketOrder, FromAnEarlierRunIsKept) {
   spawn(
       [](Job& job) {
         const BucketOrder given{

@@ -1,4 +1,4 @@
-// Beyond what tests/train/ddp_parity_test.cc compares with Python's.
+// Cases that tests/train/ddp_parity_test.cc does not compare with Python's.
 #include <cmath>
 #include <gmock/gmock.h>
 #include <limits>
@@ -18,7 +18,7 @@ std::vector<Tensor> parameters_with_gradients() {
   return all;  // the last has no gradient
 }
 
-TEST(ClipGradNorm, ScalesAllGradientsByOneFactorAndReturnsTheNormThatTheyHad) {
+TEST(ClipGradNorm, ScalesAllGradientsByOneFactorAndReturnsTheNormBefore) {
   auto parameters = parameters_with_gradients();
   EXPECT_DOUBLE_EQ(clip_grad_norm_(parameters, 1.0).item<double>(), 5.0);
   EXPECT_NEAR(parameters[0].grad()[0].item<double>(), 0.6, 1e-6);
@@ -30,7 +30,7 @@ TEST(ClipGradNorm, ScalesAllGradientsByOneFactorAndReturnsTheNormThatTheyHad) {
               1e-6);
 }
 
-TEST(ClipGradNorm, TakesAModuleOrAHolderOfOne) {
+TEST(ClipGradNorm, AcceptsAModuleOrItsHolder) {
   torch::nn::Linear linear(2, 1);
   linear->forward(torch::tensor({{3.0F, 4.0F}})).sum().backward();
   EXPECT_NEAR(clip_grad_norm_(linear, 1.0).item<double>(), std::sqrt(26.0), 1e-5);

@@ -1,5 +1,5 @@
-// Ranks with unequal numbers of batches, without join, and with it beyond what tests/train/ddp_parity_test.cc
-// compares with Python's.
+// Ranks with unequal numbers of batches, without join, and with join in cases that
+// tests/train/ddp_parity_test.cc does not compare with Python's.
 #include <gmock/gmock.h>
 #include <muster/muster.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -52,7 +52,7 @@ std::string failure_of(const std::function<void()>& body) {
   return "nothing failed";
 }
 
-TEST(Join, DividesByAllRanksOrByThoseThatStillTrain) {
+TEST(Join, DividesByAllRanksOrByRanksThatStillTrain) {
   spawn(
       [](Job& job) {
         DistributedDataParallel model(JoinNet(), job);
@@ -62,7 +62,7 @@ TEST(Join, DividesByAllRanksOrByThoseThatStillTrain) {
                 for (int i = 0; i <= job.rank(); ++i) join_step(model, i);
               },
               {.divide_by_initial_world_size = by_all});
-          // Of the last step only the last rank had an input.
+          // Only the last rank had an input for the last step.
           if (job.rank() == 2)
             require(torch::allclose(model.module()->linear->weight.grad(), gradient_of(2) / (by_all ? 3 : 1)),
                     "the last gradient");
@@ -70,7 +70,7 @@ TEST(Join, DividesByAllRanksOrByThoseThatStillTrain) {
         join_step(model, job.rank());
         require(torch::allclose(model.module()->linear->weight.grad(),
                                 (gradient_of(0) + gradient_of(1) + gradient_of(2)) / 3),
-                "after the join all take part again");
+                "after the join all ranks take part again");
       },
       3);
 }
@@ -90,7 +90,7 @@ TEST(Join, GivesAllRanksTheModelOfTheOneThatTrainedLongest) {
       2);
 }
 
-TEST(Join, LetsThoseThatStillTrainEvaluateToo) {
+TEST(Join, LetsRanksThatStillTrainEvaluateToo) {
   spawn(
       [](Job& job) {
         DistributedDataParallel model(JoinNet(), job);
@@ -108,7 +108,7 @@ TEST(Join, LetsThoseThatStillTrainEvaluateToo) {
       2);
 }
 
-TEST(Join, EndsOnAllRanksWithTheFirstIfAsked) {
+TEST(Join, EndsOnAllRanksWithTheFirstRankIfAsked) {
   spawn(
       [](Job& job) {
         DistributedDataParallel model(JoinNet(), job);
@@ -124,12 +124,12 @@ TEST(Join, EndsOnAllRanksWithTheFirstIfAsked) {
         require(failure.contains(job.rank() == 0 ? "this rank (0) has no more inputs" : "rank 0 has no more"),
                 failure);
         require_equal(steps, 2, "steps");
-        join_step(model, job.rank());  // all are free to go on
+        join_step(model, job.rank());  // all ranks can continue
       },
       2);
 }
 
-TEST(Join, EndsWithWhatItsBodyThrows) {
+TEST(Join, RethrowsTheExceptionOfItsBody) {
   spawn(
       [](Job& job) {
         DistributedDataParallel model(JoinNet(), job);
@@ -141,7 +141,7 @@ TEST(Join, EndsWithWhatItsBodyThrows) {
       2);
 }
 
-TEST(Join, RefusesAStaticGraphThatARankHasNotSeen) {
+TEST(Join, RefusesAStaticGraphIfARankHadNoBackwardPass) {
   try {
     spawn(
         [](Job& job) {
@@ -158,7 +158,7 @@ TEST(Join, RefusesAStaticGraphThatARankHasNotSeen) {
   }
 }
 
-TEST(UnequalBatches, EndWithAnErrorThatNamesTheRankThatHadFewer) {
+TEST(UnequalBatches, EndWithAnErrorThatNamesTheRankWithFewer) {
   try {
     spawn(
         [](Job& job) {
@@ -175,7 +175,7 @@ TEST(UnequalBatches, EndWithAnErrorThatNamesTheRankThatHadFewer) {
   }
 }
 
-TEST(Attendance, ExplainsOnlyWhatPeersHaveToDoWith) {
+TEST(Attendance, ExplainsOnlyErrorsAboutPeers) {
   auto store = c10::make_intrusive<c10d::HashStore>();
   Attendance attendance(store, 1);
   EXPECT_EQ(attendance.explain("Connection closed by peer"), "") << "nothing was reduced yet";
@@ -184,7 +184,7 @@ TEST(Attendance, ExplainsOnlyWhatPeersHaveToDoWith) {
   EXPECT_EQ(attendance.explain("Timed out waiting 1000ms for recv operation to complete"),
             " (this rank has begun 3 reductions of gradients; no other rank has ended)");
   attendance.ends();
-  EXPECT_EQ(attendance.explain("Connection closed by peer"), "") << "all ended after as many";
+  EXPECT_EQ(attendance.explain("Connection closed by peer"), "") << "all ended after equally many";
   attendance.reduces();
   EXPECT_THAT(attendance.explain("Connection closed by peer"),
               HasSubstr("4 reductions of gradients; rank 1 has ended after 3"));

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What torchmetrics makes of the examples of metrics_test.cc.
+"""Prints torchmetrics' results for the examples of metrics_test.cc.
 
     metrics_golden.py > metrics_golden.txt
-    metrics_golden.py --check    exits with 1 if metrics_golden.txt is not what this torchmetrics says; with 77 without torchmetrics
+    metrics_golden.py --check    exits with 1 if metrics_golden.txt differs from this torchmetrics' results; with 77 without torchmetrics
 
-A line each: name, values. Examples are integers divided by a prime, so that C++ has the same.
+One line for each metric: name, values. Examples are integers divided by a prime, so that C++ has the same ones.
 """
 
 import sys

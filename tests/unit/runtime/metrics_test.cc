@@ -26,16 +26,16 @@ TEST(Metrics, ReduceANumberOfEachRankToOne) {
       3);
 }
 
-TEST(MeanMetric, WeighsAllValuesOfAllRanks) {
+TEST(MeanMetric, WeightsAllValuesOfAllRanks) {
   spawn(
       [](Job& job) {
         MeanMetric mean(job);
         {
           const Warnings warnings;
           require(std::isnan(mean.compute()), "mean of nothing");
-          require_equal(warnings.lines().size(), std::size_t{job.rank() == 0 ? 1U : 0U}, "one rank says so");
+          require_equal(warnings.lines().size(), std::size_t{job.rank() == 0 ? 1U : 0U}, "only rank 0 warns");
           require(job.rank() != 0 || warnings.lines()[0].contains("no rank has given update() a value"),
-                  "what it says");
+                  "the warning's text");
         }
         if (job.rank() == 0) mean.update(10.0, 3);
         if (job.rank() == 1) mean.update(torch::tensor({1.0F, 3.0F}, torch::requires_grad()), 2);
@@ -50,7 +50,7 @@ TEST(MeanMetric, WeighsAllValuesOfAllRanks) {
       3);
 }
 
-TEST(Accuracy, IsTheShareOfExamplesNamedRight) {
+TEST(Accuracy, IsTheShareOfCorrectPredictions) {
   spawn(
       [](Job& job) {
         Accuracy accuracy(job);
@@ -68,12 +68,12 @@ TEST(Accuracy, IsTheShareOfExamplesNamedRight) {
               "error");
           return;
         }
-        throw std::runtime_error("shapes that do not fit were taken");
+        throw std::runtime_error("shapes that do not fit were accepted");
       },
       2);
 }
 
-// What torchmetrics says of the examples below, by metrics_golden.py.
+// torchmetrics' results for the examples below, from metrics_golden.py.
 std::map<std::string, std::vector<double>> golden() {
   std::map<std::string, std::vector<double>> values;
   std::ifstream file(MUSTER_METRICS_GOLDEN);
@@ -100,8 +100,8 @@ at::Tensor example_targets() {
   return (i * i + 3 * i) % 11 % 4;
 }
 
-// The examples of this rank, in batches of 20, and a mask that leaves out the repeated ones: each rank has as
-// many.
+// This rank's examples in batches of 20, with a mask that leaves out repeated ones. All ranks have equally
+// many examples.
 template <class Use>
 void each_batch(const Job& job, const Use& use) {
   const std::int64_t per_rank = (kExamples + job.world_size() - 1) / job.world_size();
@@ -154,7 +154,7 @@ void expect_scores(Job& job, const std::map<std::string, std::vector<double>>& g
   }
 }
 
-TEST(Metrics, AreThoseOfTorchmetricsOverAnyNumberOfRanks) {
+TEST(Metrics, EqualTorchmetricsOverAnyNumberOfRanks) {
   const auto golden = muster::golden();
   ASSERT_EQ(golden.size(), 29U);
   for (const int ranks : {1, 3}) {
@@ -194,7 +194,7 @@ TEST(Metrics, AreThoseOfTorchmetricsOverAnyNumberOfRanks) {
   }
 }
 
-TEST(RunningMean, IsOfTheLastUpdatesOfAllRanks) {
+TEST(RunningMean, AveragesTheLastUpdatesOfAllRanks) {
   spawn(
       [](Job& job) {
         RunningMean of_all(job, 2);
@@ -227,7 +227,7 @@ TEST(Metrics, AMaskOfExamplesCoversAllTheirTokens) {
       1);
 }
 
-TEST(Metrics, SayWhatDoesNotFit) {
+TEST(Metrics, RefuseInputsThatDoNotFit) {
   spawn(
       [](Job& job) {
         const auto refusal = [](const auto& use) {
@@ -270,11 +270,11 @@ TEST(Metrics, SayWhatDoesNotFit) {
                       "class of Accuracy");
         Accuracy masked(job);
         masked.update(scores, torch::tensor({0, -100, 0, 7}), torch::tensor({true, false, true, false}));
-        require_equal(masked.compute(), 1.0, "Accuracy of what is not masked");
+        require_equal(masked.compute(), 1.0, "Accuracy without masked examples");
         require_equal(refusal([&] { Accuracy(job, 4).update(scores, torch::tensor({0, 1, 2, 1})); }),
                       std::string("Accuracy: top_k is 4; it must be between 1 and 3, the number of classes"),
                       "top_k");
-        // What is masked may be anything.
+        // Masked targets may be anything.
         f1.update(scores, torch::tensor({0, -100, 0, 7}), torch::tensor({true, false, true, false}));
         require_equal(f1.compute().item<double>(), 1.0, "masked");
       },

@@ -13,12 +13,12 @@ TEST(ModelDescription, SurvivesItsTextForm) {
   EXPECT_EQ(description_from(""), ModelDescription{});
 }
 
-TEST(ModelDescription, OfEqualRanksHasNoDifference) {
+TEST(ModelDescription, EqualDescriptionsHaveNoDifference) {
   EXPECT_EQ(first_difference({}, {}), std::nullopt);
   EXPECT_EQ(first_difference({kModel, kModel, kModel}, {0, 1, 2}), std::nullopt);
 }
 
-TEST(ModelDescription, DiffersFirstWhereTheLowestRankDoes) {
+TEST(ModelDescription, ReportsTheLowestRankThatDiffers) {
   ModelDescription changed = kModel, longer = kModel, shorter = kModel, turned = kModel;
   changed[1].second = "Float [4]";
   longer.insert(longer.begin() + 1, {"parameter 'new'", "Float [5]"});

@@ -1,6 +1,6 @@
-// Pipelines drawn by a seed: ranks, replicas, schedule, microbatches, and layers that give views, the same
-// tensor twice or several tensors, with a weight at both ends. Their gradients are those of the undivided
-// model. SEED=S draws others.
+// Random pipelines: a seed draws ranks, replicas, schedule and microbatches, and layers that return views,
+// the same tensor twice or several tensors, with a weight shared by both ends. Their gradients equal those of
+// the undivided model. SEED=S draws others.
 #include <cstdlib>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ struct Drawn {
   int chunks = 1;
   int n_microbatches = 1;
   bool recompute = false;
-  bool shared = false;  // the first and the last layer have one weight
+  bool shared = false;  // the first and the last layer share a weight
   std::vector<Gives> layers;
 
   int stages() const { return kRanks / replicas * chunks; }
@@ -61,7 +61,7 @@ Drawn draw(std::mt19937_64& random) {
   }
 }
 
-// Layers `first` to `last` of it.
+// Layers `first` to `last` of the drawn model.
 struct DrawnPartImpl : torch::nn::Module {
   DrawnPartImpl(const Drawn& of, int first_layer, int last_layer)
       : drawn(of), first(first_layer), last(last_layer) {
@@ -108,7 +108,7 @@ at::Tensor mean_square_of(const at::Tensor& output, const at::Tensor& target) {
   return torch::nn::functional::mse_loss(output, target);
 }
 
-// Two steps, whose gradients add up; the same batches on all ranks, of which each replica has its share.
+// Makes two steps whose gradients add up. All ranks have the same batches; each replica takes its share.
 void compare(Job& job, const Drawn& drawn) {
   const DeviceMesh mesh = init_device_mesh(job, {drawn.replicas, kRanks / drawn.replicas}, {"dp", "pp"});
   const Group group = mesh.get_group("pp");
@@ -146,7 +146,7 @@ void compare(Job& job, const Drawn& drawn) {
   }
 }
 
-TEST(Pipeline, ThatAreDrawnHaveTheGradientsOfTheUndividedModel) {
+TEST(Pipeline, RandomPipelinesHaveTheGradientsOfTheUndividedModel) {
   const char* const chosen = std::getenv("SEED");
   const std::uint64_t seed = chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : 1;
   spawn_ranks(kRanks, [seed](Job& job) {

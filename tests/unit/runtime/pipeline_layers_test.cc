@@ -1,5 +1,4 @@
-// A model as a list of layers: that stages are the undivided model's, by name and by value, wherever it is
-// cut.
+// A model as a list of layers: for any cut, the stages have the names and values of the undivided model.
 #include <gmock/gmock.h>
 #include <muster/muster.h>
 #include <torch/torch.h>
@@ -15,7 +14,7 @@ using testing::HasSubstr;
 using torch::nn::Linear;
 using Tensors = std::vector<at::Tensor>;
 
-// Words to vectors; a second output goes past the layers in between.
+// Words to vectors; the last layer uses the second output.
 struct StartImpl : torch::nn::Module {
   explicit StartImpl(SharedModules& shared)
       : words(register_module(
@@ -71,7 +70,7 @@ std::string refusal(const Body& body) {
   return "nothing was thrown";
 }
 
-// All cuts of so many layers into two or three stages, and the undivided model.
+// All cuts of this number of layers into two or three stages, and the undivided model.
 std::vector<std::vector<int>> cuts(int layers) {
   std::vector<std::vector<int>> all{{0}};
   for (int second = 1; second < layers; ++second) {
@@ -94,7 +93,7 @@ Tensors run(const std::vector<std::shared_ptr<StageModule>>& stages, Tensors ten
   return tensors;
 }
 
-TEST(PipelineLayers, StageOfThemHasTheGroupsDeviceAndItsPlace) {
+TEST(PipelineLayers, AStageHasTheGroupsDeviceAndItsPlace) {
   spawn(
       [](Job& job) {
         const PipelineStage stage = tied_model().stage({0, 3}, job.rank(), job);
@@ -119,7 +118,7 @@ TEST(PipelineLayers, HaveTheNamesThatTheyHaveInTheUndividedModel) {
                                                          "norm.weight", "norm.bias", "words.weight"));
 }
 
-TEST(PipelineLayers, OfASequentialHaveItsNamesAndItsModules) {
+TEST(PipelineLayers, FromASequentialHaveItsNamesAndModules) {
   torch::nn::Sequential plain(Linear(3, 4), torch::nn::BatchNorm1d(4), torch::nn::ReLU(), Linear(4, 2));
   PipelineLayers layers;
   layers.add(plain);
@@ -144,7 +143,7 @@ TEST(PipelineLayers, BeginWithTheSameValuesWhereverTheyAreCut) {
   torch::manual_seed(1);
   const PipelineLayers layers = tied_model();
   const auto whole = layers.build(0, 5);
-  EXPECT_TRUE(torch::rand({1}).equal(before)) << "the program's own random numbers go on";
+  EXPECT_TRUE(torch::rand({1}).equal(before)) << "the program's own random numbers are unaffected";
   EXPECT_FALSE(whole->named_parameters()["blocks.0.linear.weight"].equal(
       whole->named_parameters()["blocks.1.linear.weight"]));
   const auto expected = whole->named_parameters();
@@ -165,8 +164,7 @@ TEST(PipelineLayers, GiveTheSameBitsWhereverTheyAreCut) {
   for (const auto& cut : cuts(5)) {
     const LayerRandom random(/*seed=*/3, torch::kCPU);
     const auto stages = stages_of(layers, cut);
-    torch::rand(
-        {static_cast<std::int64_t>(cut.size())});  // where a stage begins with its numbers means nothing
+    torch::rand({static_cast<std::int64_t>(cut.size())});  // the state at a stage's start does not matter
     const auto output = run(stages, {text}).at(0);
     if (!expected) expected = output;
     EXPECT_TRUE(output.equal(*expected)) << cut.size() << " stages";
@@ -179,7 +177,7 @@ TEST(PipelineLayers, GiveTheSameBitsWhereverTheyAreCut) {
   EXPECT_TRUE(whole->forward({text}).at(0).equal(evaluated));
 }
 
-TEST(PipelineLayers, OfOneStageShareAModuleAndOfSeveralItsValues) {
+TEST(PipelineLayers, ShareAModuleWithinAStageAndItsValuesBetweenStages) {
   const PipelineLayers layers = tied_model();
   const auto whole = layers.build(0, 5);
   whole->forward({torch::arange(3)}).at(0).sum().backward();
@@ -202,7 +200,7 @@ TEST(PipelineLayers, OfOneStageShareAModuleAndOfSeveralItsValues) {
       first->named_parameters()["words.weight"].grad() + last->named_parameters()["words.weight"].grad()));
 }
 
-// A layer that uses a shared module without having it: it lies in the stage under its name nevertheless.
+// A layer that uses a shared module but does not register it. The stage registers it under its name.
 struct OutImpl : torch::nn::Module {
   explicit OutImpl(Linear which) : linear(std::move(which)) {}
   torch::Tensor forward(const torch::Tensor& x) { return torch::matmul(x, linear->weight); }
@@ -278,7 +276,7 @@ TEST(PipelineLayers, RefuseTwoThingsOfOneName) {
   EXPECT_THAT(refusal([&] { types.build(0, 2); }), HasSubstr("'x' is of another type"));
 }
 
-TEST(PipelineLayers, RefuseWhatIsNoSplit) {
+TEST(PipelineLayers, RefuseWrongSplits) {
   const PipelineLayers layers = tied_model();
   EXPECT_THAT(refusal([&] { layers.build(2, 2); }), HasSubstr("no layers from 2 to 2 among 5"));
   EXPECT_THAT(refusal([&] { layers.build(-1, 2); }), HasSubstr("no layers from -1"));

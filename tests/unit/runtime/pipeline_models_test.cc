@@ -1,4 +1,4 @@
-// The models of the pipeline examples, and models whose stages lie on several devices of one process.
+// The models of the pipeline examples, and models with stages on several devices of one process.
 #include <cmath>
 #include <fmt/ranges.h>
 #include <fstream>
@@ -19,7 +19,7 @@ using at::Tensor;
 using models::ResNet;
 using models::ResNetOptions;
 
-// What resnet_golden.py calls so.
+// Equals waves() in resnet_golden.py.
 Tensor waves(at::IntArrayRef shape, double phase) {
   return torch::sin(torch::arange(c10::multiply_integers(shape), at::kDouble) * 0.7 + phase).reshape(shape);
 }
@@ -38,7 +38,7 @@ std::string shape_of(const Tensor& tensor) {
   return tensor.dim() == 0 ? "-" : fmt::format("{}", fmt::join(tensor.sizes(), ","));
 }
 
-TEST(ResNet50, IsTorchvisions) {
+TEST(ResNet50, EqualsTorchvisions) {
   ResNet net;
   net->to(at::kDouble);
   std::map<std::string, Tensor> tensors;
@@ -88,7 +88,7 @@ TEST(ResNet50, IsTorchvisions) {
   }
 }
 
-TEST(ResNet50, ParametersStandInTorchvisionsOrderAndBeginAsTheyDoThere) {
+TEST(ResNet50, ParametersHaveTorchvisionsOrderAndInitialValues) {
   torch::manual_seed(1);
   ResNet net(ResNetOptions{.blocks = {1, 1, 1, 1}, .width = 32, .classes = 10});
   std::vector<std::string> names;
@@ -111,7 +111,7 @@ TEST(ResNet50, ParametersStandInTorchvisionsOrderAndBeginAsTheyDoThere) {
   }
 }
 
-// The layers cut before these, and the whole of them.
+// The stages of the layers, cut before the layers with these numbers.
 std::vector<std::shared_ptr<StageModule>> stages_of(const PipelineLayers& layers, std::vector<int> cuts) {
   std::vector<std::shared_ptr<StageModule>> stages;
   cuts.push_back(layers.size());
@@ -137,7 +137,7 @@ void expect_equal(const std::map<std::string, Tensor>& found, const std::map<std
   }
 }
 
-// Undivided, and as layers; equal values by name.
+// Compares a model with its list of layers; parameters of equal names have equal values.
 template <class Model>
 void expect_layers_to_be(Model& undivided, const PipelineLayers& layers, const Tensor& input) {
   for (int cut = 1; cut < layers.size(); ++cut) {
@@ -159,14 +159,14 @@ void expect_layers_to_be(Model& undivided, const PipelineLayers& layers, const T
   }
 }
 
-TEST(Gpt, IsItsLayersOneBehindTheOther) {
+TEST(Gpt, EqualsItsLayersInSequence) {
   torch::manual_seed(2);
   const GptOptions options{.vocabulary = 11, .context = 8, .width = 16, .heads = 2, .layers = 3};
   Gpt net(options);
   expect_layers_to_be(net, gpt_layers(options, 4), torch::randint(11, {4, 8}));
 }
 
-TEST(Gpt, LayersBeginWithValuesOfTheSameKind) {
+TEST(Gpt, LayersHaveInitialValuesOfTheSameDistributions) {
   const GptOptions options{.vocabulary = 90, .context = 64, .width = 64, .layers = 2};
   Gpt net(options);
   const auto layers = by_name(gpt_layers(options, 4).build(0, 4)->named_parameters());
@@ -183,7 +183,7 @@ TEST(Gpt, LayersBeginWithValuesOfTheSameKind) {
 const std::vector<int> kCuts{2, 5};
 constexpr ResNetOptions kSmall{.blocks = {2, 1, 2, 1}, .width = 4, .classes = 5};
 
-TEST(ResNet50, IsItsLayersOneBehindTheOther) {
+TEST(ResNet50, EqualsItsLayersInSequence) {
   EXPECT_EQ(models::resnet_layers({}).size(), 18);
   ResNet net(kSmall);
   expect_layers_to_be(net, PipelineLayers(models::resnet_layers(kSmall), 6), torch::randn({2, 3, 48, 48}));
@@ -204,7 +204,7 @@ std::vector<DeviceStage> resnet_on_devices() {
   return stages;
 }
 
-TEST(ModelParallel, IsTheUndividedModel) {
+TEST(ModelParallel, EqualsTheUndividedModel) {
   const auto undivided = undivided_resnet();
   ModelParallel model(resnet_on_devices());
   const Tensor images = torch::randn({6, 3, 32, 32}, at::kDouble);
@@ -217,7 +217,7 @@ TEST(ModelParallel, IsTheUndividedModel) {
   expect_equal(by_name(model.named_buffers()), by_name(undivided->named_buffers()), false);
 }
 
-TEST(ModelParallel, GoesToEvaluationWithAllOfItsStages) {
+TEST(ModelParallel, PutsAllStagesIntoEvalMode) {
   struct Doubled : torch::nn::Module {
     Tensor forward(const Tensor& x) { return is_training() ? 2 * x : x; }
   };
@@ -252,13 +252,13 @@ TEST(ModelParallel, RefusesTwoTensorsOfOneName) {
     FAIL() << "taken";
   } catch (const std::invalid_argument& error) {
     EXPECT_STREQ(error.what(),
-                 "ModelParallel: two stages each have a 0.weight, and these are different tensors: give the "
-                 "modules in the stages other names, such as those of the undivided model");
+                 "ModelParallel: two stages each have a 0.weight, and these are different tensors: "
+                 "give the modules in the stages other names, such as those of the undivided model");
   }
   EXPECT_THROW(ModelParallel({}), std::invalid_argument);
 }
 
-TEST(PipelineParallel, IsTheUndividedModelOnEachPartOfTheBatch) {
+TEST(PipelineParallel, EqualsTheUndividedModelOnEachPartOfTheBatch) {
   for (const std::int64_t split_size : {1, 2, 3, 4, 7, 20}) {
     SCOPED_TRACE(split_size);
     const auto undivided = undivided_resnet();
@@ -278,7 +278,7 @@ TEST(PipelineParallel, IsTheUndividedModelOnEachPartOfTheBatch) {
   }
 }
 
-TEST(PipelineParallel, WhileOnePartIsInAStageTheNextIsInTheStageBefore) {
+TEST(PipelineParallel, ComputesTheNextPartInTheStageBefore) {
   std::vector<std::string> order;
   struct Note : torch::nn::Module {
     Note(std::string of, std::vector<std::string>& notes) : name(std::move(of)), order(&notes) {}
@@ -294,7 +294,7 @@ TEST(PipelineParallel, WhileOnePartIsInAStageTheNextIsInTheStageBefore) {
   EXPECT_THAT(order, testing::ElementsAre("a0", "a1", "b0", "a2", "b1", "b2"));
 }
 
-TEST(PipelineParallel, RefusesWhatCannotBeCut) {
+TEST(PipelineParallel, RefusesInputsThatItCannotCut) {
   EXPECT_THROW(PipelineParallel({{torch::nn::Linear(2, 2), at::kCPU}}, 0), std::invalid_argument);
   struct Sum : torch::nn::Module {
     Tensor forward(const Tensor& a, const Tensor& b) { return a + b; }

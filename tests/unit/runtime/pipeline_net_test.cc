@@ -1,5 +1,5 @@
-// Pipelines of a model with dropout, running statistics and a tied weight, compared with one process that has
-// all of it in one stage.
+// Compares pipelines of a model with dropout, running statistics and a tied weight with one process that has
+// the model in one stage.
 #include <ATen/autocast_mode.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@
 namespace muster {
 namespace {
 
-// A model with what makes pipelines differ: dropout, running statistics, a weight that is used at both ends.
+// A model with all that may differ in a pipeline: dropout, running statistics, a weight used at both ends.
 struct NetOptions {
   bool dropout = true;
   bool norm = true;
@@ -114,7 +114,7 @@ struct Training {
   int accumulate = 1;
   bool always_in_sync = false;
   double clip = 0;
-  // Of a replica: where its share of the batch begins, in shares.
+  // The replica's number: its share of the batch begins `share` shares after the start.
   int share = 0;
   int shares = 1;
 };
@@ -166,7 +166,7 @@ void require_same(const Trained& one, const Trained& other, double tolerance, co
   }
 }
 
-// One that this rank trains by itself, in one stage.
+// This rank trains the model by itself, in one stage.
 Trained train_alone(Job& job, const NetOptions& net, const Training& training) {
   std::optional<Group> alone;
   for (int rank = 0; rank < job.world_size(); ++rank) {
@@ -176,7 +176,7 @@ Trained train_alone(Job& job, const NetOptions& net, const Training& training) {
   return train_net(net, "GPipe", *alone, 1, training);
 }
 
-TEST(Pipeline, RandomNumbersStatisticsAndTiedWeightsAreThoseOfOneProcess) {
+TEST(Pipeline, HasTheRandomNumbersStatisticsAndTiedWeightsOfOneProcess) {
   for (const int ranks : {2, 3}) {
     spawn_ranks(ranks, [](Job& job) {
       const NetOptions net;
@@ -197,7 +197,7 @@ TEST(Pipeline, RandomNumbersStatisticsAndTiedWeightsAreThoseOfOneProcess) {
 TEST(Pipeline, ReplicasShareABatch) {
   spawn_ranks(4, [](Job& job) {
     const auto mesh = init_device_mesh(job, {2, 2}, {"dp", "pp"});
-    // Statistics of a batch's parts are not those of the batch.
+    // Without batch norm: statistics of a batch's parts differ from those of the batch.
     const NetOptions net{.dropout = false, .norm = false};
     const Trained alone = train_alone(job, net, {.n_microbatches = 8, .clip = 0.5});
     for (const char* name : {"GPipe", "1F1B", "ZBH1"}) {
@@ -233,7 +233,7 @@ TEST(Pipeline, ClipsByTheNormOfTheWholeModel) {
       const Trained cut = train_net(net, name, job, chunks, training);
       require_same(cut, alone, 1e-12, name);
       for (std::size_t i = 0; i < alone.norms.size(); ++i)
-        require(std::abs(cut.norms[i] / alone.norms[i] - 1) <= 1e-12, "the norm that gradients had");
+        require(std::abs(cut.norms[i] / alone.norms[i] - 1) <= 1e-12, "the norm before clipping");
     }
     require(alone.norms[0] > 0.05, "there was something to clip");
   });
@@ -266,13 +266,13 @@ TEST(Pipeline, EvaluatesBatchesOfAnySize) {
     const double loss = schedule.loss();
     const PipelineProfile profile = schedule.profile();
     require(schedule.eval({.inputs = {batch.input}}).size() <= 1, "no target, no loss");
-    require_equal(schedule.loss(), loss, "the loss is that of the step");
+    require_equal(schedule.loss(), loss, "evaluation does not change the loss");
     require(std::abs(schedule.profile().simulated_ms / profile.simulated_ms - 1) <= 1e-6,
-            "the profile is that of the step");
+            "evaluation does not change the profile");
   });
 }
 
-TEST(Pipeline, TellsWhereTheTimeOfAStepWent) {
+TEST(Pipeline, ReportsWhereTheTimeOfAStepWent) {
   spawn_ranks(2, [](Job& job) {
     const PipelineLayers layers = net_layers({});
     PipelineSchedule schedule("1F1B", net_stages(layers, "1F1B", job, 1), 4, cross_entropy);

@@ -1,4 +1,4 @@
-// The ranks of a pipeline's test.
+// Starts the ranks of a pipeline's test.
 #pragma once
 
 #include <muster/comm/spawn.h>

@@ -1,5 +1,5 @@
-// Pipelines of spawned ranks, compared with the undivided model, which every rank trains for itself on the
-// same microbatches.
+// Compares pipelines of spawned ranks with the undivided model, which each rank trains by itself on the same
+// microbatches.
 #include <ATen/autocast_mode.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ namespace F = torch::nn::functional;
 constexpr int kLayers = 12;
 constexpr int kSteps = 5;
 
-// Some of the layers of a model of many, with the names that they have there.
+// Some of a model's layers, with the names that they have in the whole model.
 struct PartImpl : torch::nn::Module {
   PartImpl(int first, int last, at::ScalarType type) {
     for (int layer = first; layer < last; ++layer) {
@@ -67,7 +67,7 @@ std::vector<PipelineStage> stages_of(const std::string& name, const Group& group
   return stages;
 }
 
-// Trains the undivided model; its loss in each step.
+// Trains the undivided model. Returns its loss in each step.
 std::vector<double> train_undivided(Part& model, int n_microbatches, std::int64_t batch_size,
                                     at::ScalarType type) {
   torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
@@ -89,7 +89,7 @@ std::vector<double> train_undivided(Part& model, int n_microbatches, std::int64_
   return losses;
 }
 
-// Each of the rank's parameters is that of the undivided model.
+// Requires that each of the rank's parameters equals the undivided model's.
 void require_equal_parameters(const std::vector<PipelineStage>& stages, const Part& undivided,
                               double tolerance, const std::string& what) {
   const auto whole = undivided->named_parameters();
@@ -187,7 +187,7 @@ TEST_P(PipelineSchedules, TrainAlikeInSinglePrecisionAndWithRecomputation) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, PipelineSchedules, testing::Values(2, 3, 4));
 
-// Bytes that this rank allocates in a step at most, of its second one.
+// The most bytes that this rank has allocated during its second step.
 double peak_bytes(const std::string& name, const Job& job, int chunks, int n_microbatches) {
   const auto bytes = std::make_shared<AllocatedBytes>();
   const c10::DebugInfoGuard counting(c10::DebugInfoKind::PROFILER_STATE, bytes);
@@ -212,7 +212,7 @@ TEST(Pipeline, HoldsAsManyMicrobatchesAsItsScheduleSays) {
   });
 }
 
-// Two outputs, of which one needs no gradient and is passed on.
+// Two outputs. The next stage passes on the one that needs no gradient.
 struct MaskedImpl : torch::nn::Module {
   explicit MaskedImpl(std::uint64_t seed) {
     torch::manual_seed(seed);
@@ -250,7 +250,7 @@ TEST(Pipeline, StagesPassSeveralTensors) {
         for (const auto& each : stage.module()->named_parameters()) {
           const at::Tensor right = whole[rank]->named_parameters()[each.key()].grad();
           const at::Tensor& given = each.value().grad();
-          require_equal(given.defined(), right.defined(), "the last gate is used by nobody");
+          require_equal(given.defined(), right.defined(), "no stage uses the last gate");
           if (given.defined())
             require((given - right).abs().max().item<double>() <= 1e-14,
                     fmt::format("{} by {} differs by {}", each.key(), name,
@@ -295,8 +295,8 @@ TEST(Pipeline, ComputesInMixedPrecisionAsOneProcess) {
   });
 }
 
-// Multiplies by its weight as it is. torch::nn::Linear transposes its own first, and autocast keeps copies of
-// parameters only, not of what is computed from them.
+// Multiplies by its weight without a transpose. torch::nn::Linear transposes first, and autocast caches
+// copies of parameters only, not of tensors computed from them.
 struct ProductImpl : torch::nn::Module {
   explicit ProductImpl(int layer) {
     torch::manual_seed(static_cast<std::uint64_t>(layer));
@@ -307,9 +307,9 @@ struct ProductImpl : torch::nn::Module {
 };
 TORCH_MODULE(Product);
 
-// The first forward of a stage that is computed again has no graph. A copy of a weight that autocast kept
-// from it would have none either, and the weight would get no gradient from the second one. (In the very
-// first step the schedule asks for the outputs' shapes, with a graph.)
+// With recomputation, a stage's first forward pass has no graph. If autocast cached a copy of a weight from
+// it, the copy would have no graph either, and the weight would get no gradient from the second forward pass.
+// (In the very first step, the schedule finds the outputs' shapes with a graph.)
 TEST(Pipeline, ComputesAgainInMixedPrecision) {
   spawn_ranks(2, [](Job& job) {
     const Batch batch(0, 8, at::kFloat);
@@ -338,7 +338,7 @@ TEST(Pipeline, ComputesAgainInMixedPrecision) {
   });
 }
 
-// What the constructor or the first step throws, which is the same on all ranks where `all`.
+// Requires that `body` throws one line with this part.
 template <class Body>
 void require_refused(const std::string& part, const Body& body) {
   try {
@@ -351,13 +351,13 @@ void require_refused(const std::string& part, const Body& body) {
   throw std::runtime_error("nothing was thrown: " + part);
 }
 
-// Gives fewer columns from its third forward on.
+// Returns fewer columns from the third forward pass on.
 struct ChangingImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) { return ++calls < 3 ? x : x.narrow(1, 0, 2); }
   int calls = 0;
 };
 
-TEST(Pipeline, AStageWhoseOutputChangesIsNamed) {
+TEST(Pipeline, NamesAStageWhoseOutputChangesShape) {
   spawn_ranks(1, [](Job& job) {
     PipelineSchedule schedule("GPipe", {PipelineStage(std::make_shared<ChangingImpl>(), 0, 1, job)}, 2,
                               mean_square);
@@ -367,8 +367,8 @@ TEST(Pipeline, AStageWhoseOutputChangesIsNamed) {
   });
 }
 
-// Receives are posted ahead: what arrives for them when nobody waits any more kept Gloo's thread from ending,
-// in two of five runs.
+// Receives are posted ahead. Messages that arrived for them when no rank waited any more kept Gloo's thread
+// from ending, in two of five runs.
 TEST(Pipeline, ARankThatCatchesAnErrorOfAStepEnds) {
   for (int i = 0; i < 5; ++i) {
     spawn(
@@ -376,7 +376,7 @@ TEST(Pipeline, ARankThatCatchesAnErrorOfAStepEnds) {
           int losses = 0;
           const PipelineStage stage(Part(job.rank() * 2, job.rank() * 2 + 2, at::kFloat), job.rank(), 2, job);
           Schedule1F1B schedule({stage}, 4, [&](const at::Tensor& output, const at::Tensor& target) {
-            if (++losses == 6) throw std::runtime_error("of the program's own");
+            if (++losses == 6) throw std::runtime_error("an error of the program's own");
             return mean_square(output, target);
           });
           const Batch batch(0, 8, at::kFloat);
@@ -387,13 +387,13 @@ TEST(Pipeline, ARankThatCatchesAnErrorOfAStepEnds) {
           } catch (const std::runtime_error& error) {
             said = error.what();
           }
-          require(!said.empty(), "both ranks hear of it");
+          require(!said.empty(), "both ranks fail");
         },
         2);
   }
 }
 
-TEST(Pipeline, WhatIsFrozenLaterIsNoticed) {
+TEST(Pipeline, RefusesParametersThatWereFrozenLater) {
   spawn_ranks(1, [](Job& job) {
     const Part part(0, 2, at::kDouble);
     for (const at::Tensor& each : part->parameters()) each.requires_grad_(false);
@@ -415,7 +415,7 @@ struct InPlaceImpl : torch::nn::Module {
   at::Tensor forward(at::Tensor x) { return x.mul_(0.5); }
 };
 
-TEST(Pipeline, WhatChangesItsInputCannotBeComputedAgain) {
+TEST(Pipeline, RefusesToRecomputeAStageThatChangesItsInput) {
   spawn_ranks(1, [](Job& job) {
     PipelineSchedule schedule("GPipe", {PipelineStage(std::make_shared<InPlaceImpl>(), 0, 1, job)}, 2,
                               mean_square, {.recompute = true});
@@ -425,7 +425,7 @@ TEST(Pipeline, WhatChangesItsInputCannotBeComputedAgain) {
   });
 }
 
-TEST(Pipeline, AStageThatBeginsInPlaceIsNamed) {
+TEST(Pipeline, NamesAStageWhoseFirstOperationIsInPlace) {
   spawn_ranks(1, [](Job& job) {
     PipelineSchedule schedule("LoopedBFS",
                               {PipelineStage(Part(0, 2, at::kDouble), 0, 2, job),
@@ -437,7 +437,7 @@ TEST(Pipeline, AStageThatBeginsInPlaceIsNamed) {
   });
 }
 
-TEST(Pipeline, WrongUseIsRefusedInOneLineOnAllRanks) {
+TEST(Pipeline, RefusesWrongUseInOneLineOnAllRanks) {
   const ScratchDirectory scratch;
   const std::string file = scratch / "deadlock.csv";
   ASSERT_TRUE(write_file_durably(file, "0F0,0B0\n1B0,1F0\n"));

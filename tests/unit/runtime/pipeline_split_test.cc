@@ -1,4 +1,4 @@
-// Where a model is cut: what its layers cost is measured without a trace, and what a cut costs is shown.
+// Splits: measuring the layers' costs leaves no trace, and a split shows its costs.
 #include <gmock/gmock.h>
 #include <muster/muster.h>
 #include <nlohmann/json.hpp>
@@ -31,7 +31,7 @@ PipelineLayers three_layers() {
   return layers;
 }
 
-// In equal units, of which a layer takes `cost` for each part.
+// A layer that takes `cost` units of time for each of its three parts.
 LayerProfile layer_of(const std::string& name, double cost, std::int64_t parameters = 1000) {
   return {.name = name,
           .parameters = parameters,
@@ -42,7 +42,7 @@ LayerProfile layer_of(const std::string& name, double cost, std::int64_t paramet
           .activation_bytes = 1 << 20};
 }
 
-TEST(LayerProfile, OfAGroupIsTheSameOnAllRanks) {
+TEST(LayerProfile, IsTheSameOnAllRanksOfAGroup) {
   spawn(
       [](Job& job) {
         for (const bool all_measure : {true, false}) {
@@ -83,7 +83,7 @@ TEST(LayerProfile, KnowsShapesAndBytesOfEachLayer) {
     inputs.push_back(each.input_bytes);
   }
   EXPECT_THAT(parameters, ElementsAre(4 * 40, 0, 0, 0, 4 * 51));
-  // One that computes in place keeps nothing that was not there; neither does a view.
+  // A layer that computes in place keeps no new memory, and neither does a view.
   EXPECT_THAT(activations, ElementsAre(4 * 80, 0, 4 * 80, 0, 4 * 15));
   EXPECT_THAT(inputs, ElementsAre(4 * 40, 4 * 80, 4 * 80, 4 * 80, 4 * 80));
   EXPECT_THAT(profile[3].output_shapes, ElementsAre(ElementsAre(5, 16)));
@@ -93,7 +93,7 @@ TEST(LayerProfile, KnowsShapesAndBytesOfEachLayer) {
   EXPECT_EQ(unmeasured[4].forward, 0);
 }
 
-// An LSTM's weight gradients come with those of its input.
+// An LSTM computes its weight gradients together with its input's.
 struct MemoryImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x) {
     return std::get<0>(lstm(linear(x).unsqueeze(0))).squeeze(0);
@@ -103,7 +103,7 @@ struct MemoryImpl : torch::nn::Module {
 };
 TORCH_MODULE(Memory);
 
-TEST(LayerProfile, MeasuresWhatTakesLongAndWhatCanWait) {
+TEST(LayerProfile, MeasuresTimesAndWhichWeightGradientsCanWait) {
   PipelineLayers layers;
   layers.add("words", [] { return torch::nn::Embedding(10, 512); });
   layers.add("wide", [] { return Linear(512, 512); });
@@ -153,7 +153,7 @@ TEST(LayerProfile, LeavesEverythingAsItWas) {
   EXPECT_TRUE(model->is_training());
 }
 
-TEST(LayerProfile, NamesTheLayerThatDoesNotTakeWhatItGets) {
+TEST(LayerProfile, NamesTheLayerThatCannotComputeWithItsInput) {
   PipelineLayers layers = three_layers();
   layers.add("wrong", [] { return Linear(5, 1); });
   const std::string said = refused([&] { profile_layers(layers, {torch::randn({2, 8})}); });
@@ -188,7 +188,7 @@ TEST(PipelineSplit, IsShownAsATableAndAsJson) {
   EXPECT_DOUBLE_EQ(json["stages"][0]["weight_seconds"].get<double>(), 0.004);
 }
 
-TEST(PipelineSplit, ByProfileIsFasterThanTheUniformOneAndByHandIsAsTold) {
+TEST(PipelineSplit, ByProfileIsFasterThanUniformAndByHandIsAsGiven) {
   std::vector<LayerProfile> profile;
   for (const double cost : {1, 1, 1, 1, 5, 1, 1, 9}) profile.push_back(layer_of("layer", cost));
   const auto step = [&](SplitOptions options) {
@@ -206,7 +206,7 @@ TEST(PipelineSplit, ByProfileIsFasterThanTheUniformOneAndByHandIsAsTold) {
   EXPECT_EQ(chunked.rank_memory_bytes.size(), 2U);
 }
 
-TEST(PipelineSplit, ThatCannotBeIsRefusedInOneLine) {
+TEST(PipelineSplit, RefusesImpossibleSplitsInOneLine) {
   const std::vector<LayerProfile> profile{layer_of("a", 1), layer_of("b", 1)};
   const auto said = [&](const SplitOptions& options) {
     return refused([&] { split_layers(profile, options); });

@@ -1,5 +1,5 @@
-// Checkpoints of pipelines: loaded by other cuts of the model, other numbers of replicas, and by the whole
-// model, which all train on alike.
+// Checkpoints of pipelines: other cuts of the model, other numbers of replicas and the whole model can load
+// them, and all continue the training alike.
 #include <filesystem>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -71,7 +71,7 @@ PipelineLayers net_layers() {
   return layers;
 }
 
-// How the ranks train.
+// A way to divide model and batch among the ranks.
 struct Cut {
   int ranks = 1;
   int replicas = 1;
@@ -176,7 +176,7 @@ class PipelineCheckpoints : public testing::Test {
         },
         ranks);
   }
-  // Three steps, which are saved, and what three more lead to.
+  // Makes three steps and a checkpoint, then three more steps, and keeps the values after these.
   void save(const Cut& cut) {
     on_ranks(cut.ranks, [&](Job& job) {
       PipelineTraining training(job, cut, directory_, /*read_only=*/false);
@@ -186,10 +186,11 @@ class PipelineCheckpoints : public testing::Test {
       if (is_first_replica) write_values(scratch_ / "saved", training.values());
       training.train(3);
       if (is_first_replica) write_values(scratch_ / "expected", training.values());
-      require_equal(training.dataset.reads > 0, training.has_data, "ranks between do not read");
+      require_equal(training.dataset.reads > 0, training.has_data, "ranks of middle stages do not read");
     });
   }
-  // Trains on as expected, or says what is.
+  // Loads the checkpoint, trains on, and compares with the values kept as `expected`; keeps them if there are
+  // none.
   void load(const Cut& cut, const std::string& expected) {
     const bool is_known = std::filesystem::exists(scratch_ / expected);
     on_ranks(cut.ranks, [&](Job& job) {
@@ -209,7 +210,7 @@ class PipelineCheckpoints : public testing::Test {
   std::string directory_ = scratch_ / "checkpoints";
 };
 
-TEST_F(PipelineCheckpoints, OfFourStagesGoOnInAnyOtherCut) {
+TEST_F(PipelineCheckpoints, OfFourStagesContinueInAnyOtherCut) {
   save({.ranks = 4});
   for (const Cut& cut : {Cut{.ranks = 1}, Cut{.ranks = 1, .schedule = "ZBVZeroBubble", .chunks = 2},
                          Cut{.ranks = 2}, Cut{.ranks = 2, .schedule = "Interleaved1F1B", .chunks = 3},
@@ -221,7 +222,7 @@ TEST_F(PipelineCheckpoints, OfFourStagesGoOnInAnyOtherCut) {
   EXPECT_NO_THROW(load({.ranks = 4, .replicas = 2}, "of two replicas"));
 }
 
-TEST_F(PipelineCheckpoints, OfTwoReplicasInTwoStagesGoOnInAnyOtherCut) {
+TEST_F(PipelineCheckpoints, OfTwoReplicasInTwoStagesContinueInAnyOtherCut) {
   save({.ranks = 4, .replicas = 2});
   EXPECT_NO_THROW(load({.ranks = 4, .replicas = 2}, "expected"));
   EXPECT_NO_THROW(load({.ranks = 4, .replicas = 2, .schedule = "ZBVZeroBubble", .chunks = 2}, "expected"));
@@ -230,7 +231,7 @@ TEST_F(PipelineCheckpoints, OfTwoReplicasInTwoStagesGoOnInAnyOtherCut) {
   EXPECT_TRUE(std::filesystem::exists(scratch_ / "of one replica"));
 }
 
-TEST_F(PipelineCheckpoints, AreThoseOfTheUndividedModel) {
+TEST_F(PipelineCheckpoints, EqualThoseOfTheUndividedModel) {
   const Cut cut{.ranks = 2, .schedule = "ZBVZeroBubble", .chunks = 2};
   save(cut);
   on_ranks(1, [&](Job& job) {
@@ -252,10 +253,11 @@ TEST_F(PipelineCheckpoints, AreThoseOfTheUndividedModel) {
   EXPECT_NO_THROW(load({.ranks = 2}, "after the whole model"));
 }
 
-// Every other page makes a loader with the job: here it would give each stage a part of the data of its own.
+// Programs without a pipeline make a loader with the job. In a pipeline this would give each stage other
+// data.
 class PipelineData : public PipelineCheckpoints {
  protected:
-  // What the rank is told that makes its loader with a group of this size, on which it has its own place.
+  // Returns the error of a rank that makes its loader with a group of this size, at its own place.
   template <class Use>
   void expect_refusal(const std::set<int>& of_ranks, const Use& use) {
     on_ranks(2, [&](Job& job) {
@@ -283,7 +285,7 @@ class PipelineData : public PipelineCheckpoints {
   }
 };
 
-TEST_F(PipelineData, OfEachStageForItselfIsRefusedByTheFirstStep) {
+TEST_F(PipelineData, OtherDataForEachStageIsRefusedByTheFirstStep) {
   expect_refusal({1}, [](PipelineSchedule& schedule, DataLoader<Example>& loader) {
     for (auto& batch : loader) schedule.step({.inputs = {batch.data}, .target = batch.target});
   });
@@ -292,14 +294,14 @@ TEST_F(PipelineData, OfEachStageForItselfIsRefusedByTheFirstStep) {
   });
 }
 
-TEST_F(PipelineData, OfEachStageForItselfIsRefusedByATrainState) {
+TEST_F(PipelineData, OtherDataForEachStageIsRefusedByATrainState) {
   expect_refusal({0, 1}, [](PipelineSchedule& schedule, DataLoader<Example>& loader) {
     torch::optim::SGD optimizer(schedule.parameters(), 0.1);
     const TrainState state(schedule, optimizer, loader);
   });
 }
 
-TEST_F(PipelineData, IsTheSameForAllStagesOrNotFromALoader) {
+TEST_F(PipelineData, IsAcceptedIfEqualForAllStagesOrNotFromALoader) {
   on_ranks(2, [&](Job& job) {
     const DeviceMesh mesh = init_device_mesh(job, {1, 2}, {"dp", "pp"});
     PipelineSchedule schedule("1F1B", stages_of({.ranks = 2}, mesh.get_group("pp")), 4, cross_entropy);

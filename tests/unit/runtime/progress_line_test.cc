@@ -1,4 +1,4 @@
-// The line that says how far a training is, on a terminal and in a pipe.
+// The line that shows how far a training is, on a terminal and in a pipe.
 #include "runtime/train/progress_line.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(ProgressLine, IsDrawnInPlaceOnATerminal) {
   EXPECT_TRUE(line.is_due(400, kStart + 10050ms)) << "the last step";
 }
 
-TEST(ProgressLine, IsALineNowAndThenInAPipe) {
+TEST(ProgressLine, PrintsALineEveryFewSecondsInAPipe) {
   ProgressLine line({.first = 0, .total = 100000}, false, kStart);
   EXPECT_FALSE(line.is_due(10, kStart + 4s));
   EXPECT_TRUE(line.is_due(10, kStart + 5s));
@@ -29,7 +29,7 @@ TEST(ProgressLine, IsALineNowAndThenInAPipe) {
   EXPECT_EQ(line.end(), "");
 }
 
-TEST(ProgressLine, DoesWithoutAnEnd) {
+TEST(ProgressLine, WorksWithoutATotal) {
   ProgressLine line({}, false, kStart);
   EXPECT_EQ(line.text(0, 1.0, 0, kStart), "step 0  loss 1.0000\n");
   EXPECT_EQ(line.text(64, 1.0, 128, kStart + 2s), "step 64  loss 1.0000  64 samples/s\n");

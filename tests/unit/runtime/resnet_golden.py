@@ -4,8 +4,8 @@
     resnet_golden.py > resnet_golden.txt
     resnet_golden.py --check    exits with 1 if resnet_golden.txt is not what this torchvision gives; with 77 without torchvision
 
-A line is a tensor: its name, its shape, and a number. Of a parameter that is a weighted sum of its gradient; of a buffer, the sum after one
-forward in training. The last lines are weighted sums of logits, in training and in evaluation. Needs torch and torchvision.
+Each line is a tensor: its name, its shape, and a number. For a parameter the number is a weighted sum of its gradient; for a buffer, its sum
+after one forward pass in training. The last lines are weighted sums of logits, in training and in evaluation. Needs torch and torchvision.
 """
 
 import sys
@@ -21,7 +21,7 @@ except ImportError as missing:
 
 
 def waves(shape, phase):
-    """Numbers between -1 and 1 that no two tensors have alike."""
+    """Numbers between -1 and 1 that differ between tensors."""
     count = torch.Size(shape).numel()
     return torch.sin(torch.arange(count, dtype=torch.float64) * 0.7 + phase).reshape(shape)
 

@@ -1,7 +1,7 @@
-// What a logger's files hold, and what is left of it when a training goes on from a checkpoint.
+// The contents of a logger's files, before and after a training continues from a checkpoint.
 //
-// tests/python/logger_test.py has one of these write into a directory that it names, and reads that with
-// TensorBoard's own reader.
+// tests/python/logger_test.py runs the last of these tests with a directory of its own, and reads the
+// directory with TensorBoard's own reader.
 #include "runtime/train/run_records.h"
 
 #include <cstdlib>
@@ -44,7 +44,7 @@ std::vector<std::string> event_files(const std::string& directory) {
   return names;
 }
 
-// The events of a file, whose lengths and checksums are right to its end.
+// The events of a file. Fails the test if a length or a checksum is wrong.
 std::vector<std::string> events_in(const std::string& bytes) {
   const auto masked = [](std::string_view of) {
     const std::uint32_t crc = event_records::crc32c(of);
@@ -70,14 +70,14 @@ std::vector<std::string> events_in(const std::string& bytes) {
   return events;
 }
 
-TEST(EventRecords, ChecksumIsThatOfItsStandard) {
+TEST(EventRecords, ChecksumFollowsItsStandard) {
   // RFC 3720, B.4
   EXPECT_EQ(event_records::crc32c("123456789"), 0xE3069283U);
   EXPECT_EQ(event_records::crc32c(std::string(32, '\0')), 0x8A9136AAU);
 }
 
-TEST(EventRecords, AreThoseOfProtobuf) {
-  // As tensorboard.compat.proto writes them.
+TEST(EventRecords, EqualProtobufs) {
+  // The bytes that tensorboard.compat.proto writes.
   const auto events = events_in(event_records::scalars({1.5, 300}, {{"loss", 0.25}}));
   const std::string expected =
       std::string("\x09\0\0\0\0\0\0\xF8\x3F\x10\xAC\x02\x2A\x0D\x0A\x0B\x0A\x04loss\x15\0\0\x80\x3E", 27);
@@ -106,7 +106,7 @@ TEST(RunRecords, ARowIsInAllFiles) {
   EXPECT_EQ(events_in(read(event_files(scratch / "run").at(0))).size(), 3U);
 }
 
-TEST(RunRecords, StepsThatAreMadeAgainAreThereOnce) {
+TEST(RunRecords, RepeatedStepsAreThereOnce) {
   ScratchDirectory scratch;
   const std::string run = scratch / "run";
   std::string mark;
@@ -130,7 +130,7 @@ TEST(RunRecords, StepsThatAreMadeAgainAreThereOnce) {
   EXPECT_FALSE(std::filesystem::exists(run + "/before-1"));
 }
 
-TEST(RunRecords, FilesOfAProcessThatWentOnFromTheSamePlaceGo) {
+TEST(RunRecords, RemoveFilesOfAnotherProcessThatContinuedFromTheSameMark) {
   ScratchDirectory scratch;
   const std::string run = scratch / "run";
   std::string mark;
@@ -161,15 +161,15 @@ TEST(RunRecords, EventFilesOfOtherWritersStay) {
   }
   EXPECT_EQ(read(other), "of a profiler");
   EXPECT_THAT(steps_in(run + "/metrics.jsonl"), ElementsAre(0, 2));
-  RunRecords(run, {}).add_scalars(9, {{"loss", 1}});  // begins anew
+  RunRecords(run, {}).add_scalars(9, {{"loss", 1}});  // starts fresh
   EXPECT_EQ(read(other), "of a profiler");
   EXPECT_THAT(steps_in(run + "/before-1/metrics.jsonl"), ElementsAre(0, 2));
-  // And rows of who writes what this one does not.
+  // Rows of a writer of other formats stay too.
   RunRecords(run, {.jsonl = false, .csv = false}).add_scalars(10, {{"loss", 1}});
   EXPECT_THAT(steps_in(run + "/metrics.jsonl"), ElementsAre(9));
 }
 
-// A program that notes down its settings before it restores.
+// A program that logs its settings before it restores a checkpoint.
 TEST(RunRecords, RowsBeforeARestoreDoNotCostTheHistory) {
   for (const bool tensorboard : {true, false}) {
     ScratchDirectory scratch;
@@ -195,8 +195,8 @@ TEST(RunRecords, RowsBeforeARestoreDoNotCostTheHistory) {
   }
 }
 
-// So it is when it was killed in between, or when another training has begun there.
-TEST(RunRecords, AHistoryThatWasMovedAsideIsGoneOnWith) {
+// That happens if the program was killed in between, or if another training has started there.
+TEST(RunRecords, ContinueAHistoryThatWasMovedAside) {
   ScratchDirectory scratch;
   const std::string run = scratch / "run";
   std::string mark;
@@ -218,7 +218,7 @@ TEST(RunRecords, AHistoryThatWasMovedAsideIsGoneOnWith) {
   EXPECT_EQ(event_files(run + "/before-2").size(), 1U);
 }
 
-TEST(RunRecords, GoOnFromAMarkOfTheirOwn) {
+TEST(RunRecords, ContinueFromTheirOwnMark) {
   ScratchDirectory scratch;
   const std::string run = scratch / "run";
   RunRecords records(run, {});
@@ -232,7 +232,7 @@ TEST(RunRecords, GoOnFromAMarkOfTheirOwn) {
   EXPECT_FALSE(std::filesystem::exists(run + "/before-1"));
 }
 
-TEST(RunRecords, ATrainingThatBeginsAnewLosesNothing) {
+TEST(RunRecords, LoseNothingWhenATrainingStartsFresh) {
   ScratchDirectory scratch;
   const std::string run = scratch / "run";
   for (std::int64_t step = 1; step <= 3; ++step) RunRecords(run, {}).add_scalars(step, {{"loss", 1}});
@@ -241,7 +241,7 @@ TEST(RunRecords, ATrainingThatBeginsAnewLosesNothing) {
   EXPECT_THAT(steps_in(run + "/metrics.jsonl"), ElementsAre(3));
 }
 
-TEST(RunRecords, WhatCannotBeWrittenIsToldOnce) {
+TEST(RunRecords, ReportAnErrorOnce) {
   ScratchDirectory scratch;
   std::ofstream(scratch / "run") << "a file";
   RunRecords records(scratch / "run", {});

@@ -1,4 +1,4 @@
-// Small trainings of two ranks, each with one thing that makes it slow.
+// Small trainings of two ranks, each slow for one reason.
 #include <gtest/gtest.h>
 #include <muster/muster.h>
 #include <torch/torch.h>
@@ -36,7 +36,8 @@ struct Slow {
   int num_workers = 0;
 };
 
-// The profile's parts are no more than the time that this took: none is counted twice.
+// Trains, and requires that the profile's parts add up to at most the time of the training: none counts
+// twice.
 StepProfile train(const Job& job, const Slow& slow) {
   const TimePoint began = Clock::now();
   torch::nn::Linear net(4, 1);
@@ -67,17 +68,17 @@ const StepPart& part(const StepProfile& profile, const std::string& name) {
   throw std::runtime_error("there is no part " + name);
 }
 
-// Steps of one process add up, so each test has processes of its own.
-TEST(StepProfile, OfAFastTrainingHasAllItsSteps) {
+// A process adds up its steps, so each test spawns processes of its own.
+TEST(StepProfile, CountsAllStepsOfAFastTraining) {
   spawn(
       [](Job& job) {
         require(step_profile(job).table().empty(), "no step, no table");
         const StepProfile profile = train(job, {});
         require_equal(profile.steps, 8, "each rank's batches");
-        require_equal(profile.ranks, 2, "both have told");
+        require_equal(profile.ranks, 2, "both ranks are in it");
         double sum = 0;
         for (const StepPart& each : profile.parts) sum += each.share;
-        require(std::abs(sum - 1) < 1e-9, "the parts make the whole");
+        require(std::abs(sum - 1) < 1e-9, "the parts add up to the whole");
         require(profile.table().find("over 8 steps, mean of 2 ranks") != std::string::npos, profile.table());
       },
       2);
@@ -88,10 +89,10 @@ TEST(StepProfile, ShowsASlowDatasetAsWaitForData) {
     spawn(
         [num_workers](Job& job) {
           const StepProfile profile = train(job, {.sample = 10ms, .num_workers = num_workers});
-          // With a worker the first batch may have been begun before the first step.
+          // A worker may have started the first batch before the first step.
           require(part(profile, "data").mean_ms > 30, "4 samples a batch, one at a time\n" + profile.table());
         },
-        1);  // of two the quicker would wait for the other
+        1);  // with two ranks, the quicker one would wait for the other
   }
 }
 

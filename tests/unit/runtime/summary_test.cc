@@ -21,7 +21,7 @@ struct ConvNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(ConvNet);
 
-// Words to words, with one table for what comes in and what goes out.
+// Words to words, with one table for inputs and outputs.
 struct TiedImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& words) {
     const auto rest = std::get<0>(memory(words_in(words)));
@@ -36,7 +36,7 @@ struct TiedImpl : torch::nn::Module {
 };
 TORCH_MODULE(Tied);
 
-// As one goes into another: its forward() must not be a template.
+// A Sequential inside another one: its forward() must not be a template.
 struct InnerImpl : torch::nn::SequentialImpl {
   using SequentialImpl::SequentialImpl;
   torch::Tensor forward(const torch::Tensor& x) { return SequentialImpl::forward(x); }
@@ -62,7 +62,7 @@ TEST(Summary, KnowsTheShapesOfLayersWithParametersAndOfTheModel) {
   EXPECT_EQ(layer(all, "").output_shape, (Shape{2, 10}));
   EXPECT_EQ(layer(all, "conv").output_shape, (Shape{2, 4, 6, 6}));
   EXPECT_EQ(layer(all, "norm").output_shape, (Shape{2, 4, 6, 6}));
-  EXPECT_EQ(layer(all, "dropout").output_shape, std::nullopt) << "nothing tells its output from others";
+  EXPECT_EQ(layer(all, "dropout").output_shape, std::nullopt) << "no operator shows its output";
   EXPECT_EQ(layer(all, "linear").output_shape, (Shape{2, 10}));
 }
 
@@ -83,11 +83,12 @@ TEST(Summary, CountsParametersAndBytes) {
   EXPECT_LT(all.peak_bytes.value_or(0), 1 << 20);
 }
 
-TEST(Summary, SeesEmbeddingsRecurrentLayersAndTheInsideOfASequential) {
+TEST(Summary, SeesEmbeddingsRecurrentLayersAndLayersInASequential) {
   Tied net;
   const ModelSummary all = summary(net, torch::zeros({3, 5}, torch::kLong));
   EXPECT_EQ(layer(all, "").output_shape, (Shape{3, 5, 50}));
-  EXPECT_EQ(layer(all, "words_in").output_shape, (Shape{3, 5, 8})) << "not what its weight is used for later";
+  EXPECT_EQ(layer(all, "words_in").output_shape, (Shape{3, 5, 8}))
+      << "not the shape of the weight's later use";
   EXPECT_EQ(layer(all, "memory").output_shape, (Shape{3, 5, 8}));
   EXPECT_EQ(layer(all, "body").output_shape, (Shape{3, 5, 8}));
   EXPECT_EQ(layer(all, "body.1").output_shape, (Shape{3, 5, 8})) << "a GELU has no parameters";
@@ -95,7 +96,7 @@ TEST(Summary, SeesEmbeddingsRecurrentLayersAndTheInsideOfASequential) {
   EXPECT_EQ(layer(all, "words_in").parameters, 400);
 }
 
-TEST(Summary, OfASequentialHasAllShapes) {
+TEST(Summary, HasAllShapesOfASequential) {
   torch::nn::Sequential net(torch::nn::Flatten(), torch::nn::Linear(64, 16),
                             Inner(torch::nn::ReLU(), torch::nn::Dropout(0.1)), torch::nn::Linear(16, 10));
   const ModelSummary all = summary(net, {7, 1, 8, 8});
@@ -114,7 +115,7 @@ TEST(Summary, CountsASharedParameterOnce) {
   EXPECT_EQ(layer(all, "1").parameters, 0);
 }
 
-TEST(Summary, WithoutInputsTellsParametersOnly) {
+TEST(Summary, WithoutInputsHasParametersOnly) {
   ConvNet net;
   const ModelSummary all = summary(net);
   EXPECT_EQ(all.parameters, 1498);
@@ -122,7 +123,7 @@ TEST(Summary, WithoutInputsTellsParametersOnly) {
   EXPECT_EQ(all.activation_bytes, std::nullopt);
 }
 
-TEST(Summary, LeavesTheModelAndTheRandomNumbersAsTheyWere) {
+TEST(Summary, LeavesModelAndRandomNumbersUnchanged) {
   ConvNet net;
   net->dropout->eval();
   torch::manual_seed(5);
@@ -137,7 +138,7 @@ TEST(Summary, LeavesTheModelAndTheRandomNumbersAsTheyWere) {
   EXPECT_FALSE(net->conv->weight.grad().defined());
 }
 
-TEST(Summary, OfAWrongInputThrowsWhatTheModelThrowsAndLeavesItAsItWas) {
+TEST(Summary, RethrowsTheModelsErrorAndLeavesItUnchanged) {
   ConvNet net;
   EXPECT_THROW(summary(net, {2, 3, 8, 8}), c10::Error);
   EXPECT_TRUE(net->is_training());

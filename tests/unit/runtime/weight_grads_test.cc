@@ -1,5 +1,6 @@
-// Gradients of inputs at once and of weights later are those of plain autograd. In float64 they are equal bit
-// for bit unless a test says otherwise, after one microbatch; sums over several, to 1e-12.
+// Gradients of inputs now and of weights later equal those of plain autograd. In float64, they are equal bit
+// for bit after one microbatch, unless a test says otherwise; sums over several microbatches are equal to
+// 1e-12.
 #include "runtime/pipeline/weight_grads.h"
 
 #include <ATen/autocast_mode.h>
@@ -55,12 +56,12 @@ void expect_equal(const Tensors& actual, const Tensors& expected, double toleran
   }
 }
 
-// The gradient that the loss would give, always the same for a shape.
+// The loss's gradient, always the same for a shape.
 Tensor some_gradient(const Tensor& output) {
   return torch::linspace(-1.0, 1.0, output.numel(), kDouble).sin().view(output.sizes()).to(output.dtype());
 }
 
-// Runs it both ways, two microbatches each, and compares.
+// Runs it both ways, with two microbatches each, and compares.
 void expect_as_plain(const Forward& forward, const Tensor& input, const Tensors& parameters,
                      double tolerance = 0.0,
                      const std::source_location& where = std::source_location::current()) {
@@ -118,7 +119,7 @@ Tensor random(at::IntArrayRef sizes) {
   return torch::randn(sizes, kDouble).requires_grad_();
 }
 
-TEST(WeightGrads, OfLinearLayersAreThoseOfPlainAutograd) {
+TEST(WeightGrads, OfLinearLayersEqualPlainAutograd) {
   torch::manual_seed(1);
   nn::Linear with_bias(5, 3);
   nn::Linear without_bias(nn::LinearOptions(5, 3).bias(false));
@@ -127,18 +128,18 @@ TEST(WeightGrads, OfLinearLayersAreThoseOfPlainAutograd) {
     expect_module_as_plain(linear, random({4, 5}));
     expect_module_as_plain(linear, random({2, 4, 5}));
     expect_module_as_plain(linear, random({2, 3, 4, 5}));
-    expect_module_as_plain(linear, random({5}), 1e-12);  // plain: of a matrix and a vector
+    expect_module_as_plain(linear, random({5}), 1e-12);  // plain autograd multiplies a matrix and a vector
     expect_module_as_plain(linear, random({0, 5}));
     expect_module_as_plain(linear, random({4, 5}).detach());  // a first layer
     const Tensor leaf = random({4, 2, 5});
     expect_as_plain([&](const Tensor& input) { return linear->forward(input.transpose(0, 1)); }, leaf,
-                    linear->parameters(), 1e-12);  // plain: a product for each of a batch, and their sum
+                    linear->parameters(), 1e-12);  // plain autograd adds one product for each example
     expect_as_plain([&](const Tensor& input) { return linear->forward(input).sum(); }, random({4, 5}),
                     linear->parameters());  // an expanded gradient
   }
 }
 
-TEST(WeightGrads, OfProductsAreThoseOfPlainAutograd) {
+TEST(WeightGrads, OfProductsEqualPlainAutograd) {
   torch::manual_seed(1);
   const Tensor weight = random({3, 5});
   const Tensor bias = random({3});
@@ -153,7 +154,7 @@ TEST(WeightGrads, OfProductsAreThoseOfPlainAutograd) {
                   {matrix, bias});
 }
 
-TEST(WeightGrads, OfABiasAddedToAnOutputThatWasUsedBeforeAreOfTheSum) {
+TEST(WeightGrads, AreRightIfABiasIsAddedToAUsedOutput) {
   torch::manual_seed(1);
   nn::Linear linear(5, 3);
   linear->to(torch::kDouble);
@@ -176,7 +177,7 @@ TEST(WeightGrads, OfABiasAddedToAnOutputThatWasUsedBeforeAreOfTheSum) {
   expect_equal(gradients_of(linear->parameters()), expected, 0.0);
 }
 
-TEST(WeightGrads, OfConvolutionsAreThoseOfPlainAutograd) {
+TEST(WeightGrads, OfConvolutionsEqualPlainAutograd) {
   torch::manual_seed(1);
   expect_module_as_plain(nn::Conv1d(nn::Conv1dOptions(4, 6, 3).padding(1)), random({2, 4, 9}));
   expect_module_as_plain(nn::Conv2d(nn::Conv2dOptions(4, 6, 3)), random({2, 4, 8, 8}));
@@ -201,7 +202,7 @@ TEST(WeightGrads, OfConvolutionsAreThoseOfPlainAutograd) {
       torch::randn({2, 4, 8, 8}, kDouble).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_());
 }
 
-TEST(WeightGrads, OfEmbeddingsAreThoseOfPlainAutograd) {
+TEST(WeightGrads, OfEmbeddingsEqualPlainAutograd) {
   torch::manual_seed(1);
   const Tensor indices = torch::tensor({{3, 1, 3}, {0, 2, 3}});
   expect_module_as_plain(nn::Embedding(5, 4), indices);
@@ -209,7 +210,7 @@ TEST(WeightGrads, OfEmbeddingsAreThoseOfPlainAutograd) {
   expect_module_as_plain(nn::Embedding(nn::EmbeddingOptions(5, 4).scale_grad_by_freq(true)), indices);
 }
 
-TEST(WeightGrads, OfNormsAreThoseOfPlainAutograd) {
+TEST(WeightGrads, OfNormsEqualPlainAutograd) {
   torch::manual_seed(1);
   expect_module_as_plain(nn::LayerNorm(nn::LayerNormOptions({6})), random({2, 3, 6}));
   expect_module_as_plain(nn::LayerNorm(nn::LayerNormOptions({3, 6})), random({2, 3, 6}));
@@ -242,7 +243,7 @@ TEST(WeightGrads, LeaveRunningStatisticsAsOneForwardLeavesThem) {
   EXPECT_EQ(deferred->num_batches_tracked.item<std::int64_t>(), 1);
 }
 
-TEST(WeightGrads, AreOnlyOfParametersThatWantThem) {
+TEST(WeightGrads, AreOnlyForParametersThatNeedThem) {
   torch::manual_seed(1);
   for (const bool weight : {true, false}) {
     SCOPED_TRACE(weight ? "weights only" : "biases only");
@@ -269,7 +270,7 @@ TEST(WeightGrads, AreOnlyOfParametersThatWantThem) {
   EXPECT_FALSE(grads.defers(frozen->weight));
 }
 
-// What backward() computes although gradients are deferred.
+// Requires that backward() computes the gradients although they are deferred.
 void expect_not_deferred(const Forward& forward, const Tensor& input, const Tensors& parameters) {
   forward(input).sum().backward();
   const Tensors expected = gradients_of(parameters);
@@ -286,7 +287,7 @@ void expect_not_deferred(const Forward& forward, const Tensor& input, const Tens
   forget_gradients(parameters);
 }
 
-TEST(WeightGrads, AreComputedAtOnceWhereALayerIsNotSeparable) {
+TEST(WeightGrads, AreComputedAtOnceIfALayerIsNotSeparable) {
   torch::manual_seed(1);
   const Tensor input = torch::randn({4, 5});
   const Tensor weight = torch::randn({3, 5}).requires_grad_();
@@ -311,7 +312,7 @@ TEST(WeightGrads, AreComputedAtOnceWhereALayerIsNotSeparable) {
   EXPECT_EQ(calls, 4);
 }
 
-TEST(WeightGrads, WaitOnlyForWhatIsComputedWhileDeferringOnThisThread) {
+TEST(WeightGrads, WaitOnlyForForwardPassesThatDeferOnThisThread) {
   nn::Linear linear(5, 3);
   const Tensor input = torch::randn({4, 5});
   WeightGrads grads;
@@ -373,7 +374,7 @@ TEST(WeightGrads, OfSeveralMicrobatchesAreComputedInAnyOrder) {
   expect_equal(gradients_of(inputs), input_gradients, 0.0);
 }
 
-// Its weight belongs to two layers.
+// Two layers share its weight.
 TEST(WeightGrads, OfALayerUsedTwiceAreSummed) {
   torch::manual_seed(1);
   nn::Linear linear(5, 5);
@@ -385,10 +386,10 @@ TEST(WeightGrads, OfALayerUsedTwiceAreSummed) {
       random({4, 5}), linear->parameters(), 1e-12);
 }
 
-TEST(WeightGrads, OfAWholeTransformerAreThoseOfPlainAutograd) {
+TEST(WeightGrads, OfAWholeTransformerEqualPlainAutograd) {
   torch::manual_seed(1);
   const Tensor text = torch::randint(11, {3, 6}, torch::kLong);
-  // With a table of characters that is used twice.
+  // The table of characters is used twice.
   expect_module_as_plain(Gpt(GptOptions{.vocabulary = 11, .context = 6, .width = 16, .dropout = 0}), text,
                          1e-12);
   nn::TransformerEncoder encoder(
@@ -403,7 +404,7 @@ nn::Sequential small_conv_net() {
                         nn::ReLU(nn::ReLUOptions().inplace(true)), nn::Flatten(), nn::Linear(72, 5));
 }
 
-TEST(WeightGrads, OfAWholeConvolutionalNetAreThoseOfPlainAutograd) {
+TEST(WeightGrads, OfAWholeConvolutionalNetEqualPlainAutograd) {
   torch::manual_seed(1);
   expect_module_as_plain(small_conv_net(), random({2, 3, 10, 10}));
   expect_module_as_plain(small_conv_net(), torch::randn({2, 3, 10, 10}).requires_grad_(), 1e-5);
@@ -470,7 +471,7 @@ std::string error_of(const Action& action) {
   return "none";
 }
 
-TEST(WeightGrads, ThatCannotBeRightAreErrors) {
+TEST(WeightGrads, ThrowInsteadOfGivingWrongGradients) {
   using testing::HasSubstr;
   nn::Linear linear(5, 3);
   const Tensor input = torch::randn({4, 5});
