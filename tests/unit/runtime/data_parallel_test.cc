@@ -125,10 +125,9 @@ TEST(DistributedDataParallel, NamesOnAllRanksTheDifferenceOfOneRanksModel) {
   };
   require_refused(changed([](auto& norm) { norm.to(torch::kDouble); }),
                   "parameter 'part.weight' is Float [3] on cpu on rank 0, but Double [3] on cpu on rank 2");
-  require_refused(
-      changed([](auto& norm) { norm.bias.requires_grad_(false); }),
-      "parameter 'part.bias' is Float [3] on cpu on rank 0, but Float [3] on cpu, without a gradient "
-      "on rank 2");
+  require_refused(changed([](auto& norm) { norm.bias.requires_grad_(false); }),
+                  "parameter 'part.bias' is Float [3] on cpu on rank 0, but Float [3] on cpu, "
+                  "without a gradient on rank 2");
   require_refused(changed([](auto& norm) { norm.running_mean.resize_({4}); }),
                   "buffer 'part.running_mean' is Float [3] on cpu on rank 0, but Float [4] on cpu on rank 2");
 }
@@ -173,8 +172,8 @@ TEST(DistributedDataParallel, SaysWhatToWriteIfTheModuleIsOnAnotherDeviceThanThe
         parameters.tensors = {torch::zeros({1})};
         require_throws_invalid(
             [&] { require_on_device_of(parameters, {torch::kCUDA, 1}); },
-            "the module is on cpu, and this job's device is cuda:1: write net->to(job.device()) before it is "
-            "wrapped (to train on CPUs, set CUDA_VISIBLE_DEVICES to nothing)");
+            "the module is on cpu, and this job's device is cuda:1: "
+            "write net->to(job.device()) before it is wrapped (to train on CPUs, set CUDA_VISIBLE_DEVICES to nothing)");
       },
       2);
 }

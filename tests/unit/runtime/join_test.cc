@@ -170,8 +170,8 @@ TEST(UnequalBatches, EndWithAnErrorThatNamesTheRankWithFewer) {
   } catch (const SpawnError& error) {
     EXPECT_EQ(error.rank(), 0);
     EXPECT_THAT(error.what(),
-                HasSubstr("(this rank has begun 3 reductions of gradients; rank 1 has ended after 2; unequal "
-                          "numbers of batches need DistributedDataParallel::join"));
+                HasSubstr("(this rank has begun 3 reductions of gradients; rank 1 has ended after 2; "
+                          "unequal numbers of batches need DistributedDataParallel::join"));
   }
 }
 

@@ -61,11 +61,10 @@ TEST(Accuracy, IsTheShareOfCorrectPredictions) {
         try {
           accuracy.update(scores, torch::tensor({1, 0}));
         } catch (const std::invalid_argument& error) {
-          require_equal(
-              std::string(error.what()),
-              std::string("Accuracy: scores are [3, 2] and classes [2]; they must be [examples, classes] "
-                          "and [examples]"),
-              "error");
+          require_equal(std::string(error.what()),
+                        std::string("Accuracy: scores are [3, 2] and classes [2]; "
+                                    "they must be [examples, classes] and [examples]"),
+                        "error");
           return;
         }
         throw std::runtime_error("shapes that do not fit were accepted");
@@ -261,9 +260,8 @@ TEST(Metrics, RefuseInputsThatDoNotFit) {
             "mask of Accuracy");
         require_equal(
             refusal([&] { MeanSquaredError(job).update(scores, scores, torch::ones({4})); }),
-            std::string(
-                "MeanSquaredError: the mask is [4] of Float; it must be bools of shape [4, 3], or one for "
-                "each example, [4]"),
+            std::string("MeanSquaredError: the mask is [4] of Float; it must be bools of shape [4, 3], "
+                        "or one for each example, [4]"),
             "mask of MeanSquaredError");
         require_equal(refusal([&] { Accuracy(job).update(scores, torch::tensor({0, 1, -100, 1})); }),
                       std::string("Accuracy: an example has class -100; classes are 0 to 2"),

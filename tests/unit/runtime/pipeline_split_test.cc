@@ -172,8 +172,8 @@ TEST(PipelineSplit, IsShownAsATableAndAsJson) {
             "0      0     0 to 1, words to blocks.0  501,000     4.000    4.000  4.000   2.00 MiB\n"
             "1      1     2 to 3                     2,000       4.000    4.000  4.000   2.00 MiB\n"
             "memory at most: rank 0 11.64 MiB, rank 1 2.03 MiB\n"
-            "1F1B with 4 microbatches: 60.000 ms a step, 20.0 % of the ranks' time is idle (times are ms "
-            "of a microbatch)\n"
+            "1F1B with 4 microbatches: 60.000 ms a step, 20.0 % of the ranks' time is idle "
+            "(times are ms of a microbatch)\n"
             "weight gradients cannot be computed later in: blocks.1\n");
   const auto json = nlohmann::json::parse(split.json());
   EXPECT_EQ(json["schedule"], "1F1B");

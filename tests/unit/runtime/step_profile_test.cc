@@ -65,7 +65,7 @@ StepProfile train(const Job& job, const Slow& slow) {
 const StepPart& part(const StepProfile& profile, const std::string& name) {
   for (const StepPart& each : profile.parts)
     if (each.name == name) return each;
-  throw std::runtime_error("there is no part " + name);
+  throw std::runtime_error("the profile has no part " + name);
 }
 
 // A process adds up its steps, so each test spawns processes of its own.

@@ -46,7 +46,7 @@ TORCH_MODULE(Inner);
 const LayerSummary& layer(const ModelSummary& summary, const std::string& name) {
   for (const LayerSummary& each : summary.layers)
     if (each.name == name) return each;
-  throw std::runtime_error("there is no layer " + name);
+  throw std::runtime_error("the summary has no layer " + name);
 }
 
 TEST(Summary, KnowsTheShapesOfLayersWithParametersAndOfTheModel) {
