@@ -1,4 +1,4 @@
-// What docs/advice.md says that programs keep in memory, counted.
+// Counts the memory that programs keep according to docs/advice.md.
 #include <fmt/format.h>
 #include <functional>
 #include <gmock/gmock.h>
@@ -71,7 +71,7 @@ TEST(Advice, EvalAloneKeepsActivations) {
   fmt::print("a forward in eval() takes {} bytes, under NoGradGuard {}\n", with_grad.peak, without.peak);
   EXPECT_GE(with_grad.peak, 5 * kActivation);
   EXPECT_LE(without.peak, 2 * kActivation);
-  // And no_grad leaves dropout and BatchNorm as they are: both are needed.
+  // NoGradGuard does not change dropout and BatchNorm, so evaluation needs both.
   torch::nn::Dropout dropout(0.5);
   const torch::NoGradGuard no_grad;
   EXPECT_GT(dropout(torch::ones({1000})).eq(0).sum().item<std::int64_t>(), 0);
@@ -79,7 +79,7 @@ TEST(Advice, EvalAloneKeepsActivations) {
   EXPECT_EQ(dropout(torch::ones({1000})).eq(0).sum().item<std::int64_t>(), 0);
 }
 
-TEST(Advice, WhatIsKeptIsDetachedFirst) {
+TEST(Advice, KeptOutputsMustBeDetachedFirst) {
   auto net = four_layers();
   const at::Tensor x = torch::randn({kBatch, kWidth});
   std::vector<at::Tensor> kept;
@@ -93,7 +93,7 @@ TEST(Advice, WhatIsKeptIsDetachedFirst) {
   fmt::print("five outputs keep {} bytes, detached {}\n", whole.kept, detached.kept);
   EXPECT_GE(whole.kept, 5 * 4 * kActivation);
   EXPECT_EQ(detached.kept, 5 * kActivation);
-  // A conversion, or a copy to another device, is a step of the graph, unless the tensor is detached before.
+  // A conversion or a copy to another device is part of the graph unless the tensor is detached first.
   const at::Tensor output = net->forward(x);
   EXPECT_TRUE(output.to(at::kDouble).grad_fn() != nullptr);
   EXPECT_TRUE(output.detach().to(at::kDouble).grad_fn() == nullptr);

@@ -1,4 +1,4 @@
-// Averages of a model, and steps that are made of several batches.
+// Averages of a model, and accumulation of gradients over several batches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ TEST(AveragedModel, IsExponentialOrTheMean) {
   EXPECT_EQ(ema.n_averaged(), 4);
 }
 
-TEST(AveragedModel, AveragesBuffersWhereItIsTold) {
+TEST(AveragedModel, AveragesBuffersIfAsked) {
   SmallNet net, average;
   AveragedModel swa(net, average, {.use_buffers = true});
   for (const double value : {1.0, 4.0}) {
@@ -59,7 +59,7 @@ TEST(AveragedModel, RefusesAnotherModel) {
 
 using AveragedModelCheckpoint = CheckpointTest;
 
-TEST_F(AveragedModelCheckpoint, GoesOnWhereItWas) {
+TEST_F(AveragedModelCheckpoint, ContinuesFromACheckpoint) {
   const auto run = [&](const std::string& directory, int from, int steps) {
     Training training(directory);
     SmallNet average;
@@ -85,7 +85,7 @@ TEST_F(AveragedModelCheckpoint, GoesOnWhereItWas) {
   EXPECT_TRUE(bytes_of(loaded) == undisturbed);
 }
 
-TEST(UpdateBn, MakesTheStatisticsOfAllBatchesAnew) {
+TEST(UpdateBn, RecomputesTheStatisticsOverAllBatches) {
   torch::manual_seed(2);
   SmallNet net;
   net.eval();
@@ -117,7 +117,7 @@ TEST(UpdateBn, CountsTheBatchesOfAllRanks) {
         const torch::NoGradGuard no_grad;
         for (std::size_t i = 0; i < net.parameters().size(); ++i)
           net.parameters()[i].copy_(whole.parameters()[i]);
-        // Of five batches one rank has three, one two, and one none.
+        // There are five batches: one rank has three, one has two, one has none.
         update_bn(net, job, [&] {
           for (std::size_t i = 0; i < batches.size(); ++i)
             if (static_cast<int>(i) % 2 == job.rank()) net.forward(batches[i]);
@@ -129,7 +129,7 @@ TEST(UpdateBn, CountsTheBatchesOfAllRanks) {
       3);
 }
 
-TEST(GradientAccumulation, ReducesWithTheLastPartAlone) {
+TEST(GradientAccumulation, ReducesOnlyWithTheLastPart) {
   spawn(
       [](Job& job) {
         torch::manual_seed(4);
@@ -138,7 +138,7 @@ TEST(GradientAccumulation, ReducesWithTheLastPartAlone) {
         GradientAccumulation accumulation(model, 3);
         at::Tensor whole = torch::zeros({2, 3});
         std::string pattern;
-        // Of 8 batches the last two make a step of their own.
+        // There are 8 batches; the last two make a step of their own.
         for (int batch = 0; batch < 8; ++batch) {
           const at::Tensor x = torch::full({1, 3}, batch + 10.0 * job.rank());
           const auto part = accumulation.part(batch == 7);
@@ -158,7 +158,7 @@ TEST(GradientAccumulation, ReducesWithTheLastPartAlone) {
       2);
 }
 
-TEST(GradientAccumulation, IsForAModuleOfOneProcessToo) {
+TEST(GradientAccumulation, WorksInOneProcessToo) {
   torch::nn::Linear linear(2, 1);
   GradientAccumulation accumulation(linear, 2);
   EXPECT_FALSE(accumulation.part().is_last());

@@ -1,5 +1,5 @@
-// The same training in C++ and in Python's DistributedDataParallel of the same LibTorch: gradients of every
-// step, parameters and buffers equal to the last bit.
+// Compares trainings in C++ with Python's DistributedDataParallel of the same LibTorch: gradients of every
+// step, parameters and buffers are equal to the last bit.
 //
 // This program makes initial parameters and data, trains every case in C++, lets ddp_parity.py train them,
 // and compares bytes.
@@ -24,24 +24,27 @@ constexpr int kSteps = 10;
 constexpr int kBatch = 6;
 constexpr std::size_t kPixels = 12 * 12;
 
-// A line of cases.txt, as ddp_parity.py reads it: ranks, bucket_cap_mb (0 for the default), and what is
-// special. join=6,10: see first_steps(); clip=2: the
-// norm to clip by; powersgd=2, batched=2: the rank; localsgd=5: the first step by oneself, or in pairs;
-// wrapped: with the optimizer that averages.
+// A line of cases.txt, which ddp_parity.py reads: ranks, bucket_cap_mb (0 for the default), and traits:
+// - join=6,10: see first_steps()
+// - clip=2: the norm for clipping
+// - powersgd=2, batched=2: the rank of the approximation
+// - localsgd=5: the first step that ranks make alone, or in pairs
+// - wrapped: with the optimizer that averages
 struct Case {
   int world_size;
   double bucket_cap_mb;
   std::string traits;
 
   bool has(const std::string& trait) const { return (" " + traits + " ").contains(" " + trait + " "); }
-  // What follows "name=" among the traits.
+  // The text after "name=" among the traits.
   std::optional<std::string> value_of(const std::string& name) const {
     std::istringstream words(traits);
     for (std::string word; words >> word;)
       if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
     return std::nullopt;
   }
-  // How many steps a rank trains in a first join; the rest it trains in a second one. None: there is no join.
+  // The number of steps that a rank trains in a first join; it trains the rest in a second one. None: no
+  // join.
   std::optional<int> first_steps(int rank) const {
     const auto counts = value_of("join");
     if (!counts) return std::nullopt;
@@ -53,8 +56,8 @@ struct Case {
   std::string line() const { return fmt::format("{} {} {}", world_size, bucket_cap_mb, traits); }
 };
 
-// 0.01 MiB make several buckets, which are built anew after the first step. (Of PowerSGD one: in Python those
-// of several buckets come in another order on each rank, on threads of Gloo.)
+// A cap of 0.01 MiB makes several buckets, which are rebuilt after the first step. (PowerSGD gets one bucket:
+// with several, Python's hooks run in another order on each rank, on threads of Gloo.)
 const std::vector<Case> kCases{
     {2, 0, ""},
     {2, 0.01, ""},
@@ -99,8 +102,8 @@ const std::vector<Case> kCases{
     {4, 0.01, "clip=3.5 find_unused branches"},
 };
 
-// With branches one parameter is never used, and the last layer is chosen anew by each rank in each step:
-// some steps use both, some one. A static graph has but one choice.
+// With `branches` one parameter is never used, and each rank chooses its last layer in each step: some steps
+// use both layers, some one. With a static graph the choice is always the same.
 struct Net : torch::nn::Module {
   torch::nn::Conv2d conv1{nullptr}, conv2{nullptr};
   torch::nn::BatchNorm2d norm{nullptr};
@@ -139,8 +142,8 @@ std::vector<Value> read_values(const std::string& path) {
   return values;
 }
 
-// Enough numbers for the largest model and world: parameters, images [step, rank, part, batch, 1, 12, 12],
-// labels [step, rank, part, batch].
+// Writes enough numbers for the largest model and world: parameters, images [step, rank, part, batch, 1, 12,
+// 12], labels [step, rank, part, batch].
 void write_inputs(const ScratchDirectory& folder) {
   std::mt19937 random(7);
   std::uniform_real_distribution<float> small(-0.1F, 0.1F), pixel(0.0F, 1.0F);
@@ -215,7 +218,7 @@ class Training {
     if (chosen.has("wrapped")) wrapped_.emplace(*optimizer_, *averager_);
   }
 
-  // The gradients of all steps, then parameters and buffers.
+  // Returns the gradients of all steps, then parameters and buffers.
   std::vector<float> run() {
     if (const auto first = case_.first_steps(rank_)) {
       const JoinOptions options{.divide_by_initial_world_size = !case_.has("by_active_ranks")};
@@ -225,7 +228,7 @@ class Training {
       train(0, kSteps);
     }
     if (case_.bucket_cap_mb > 0 && !case_.has("find_unused"))
-      require(model_->bucket_order().size() > 1, "several buckets that were built anew");
+      require(model_->bucket_order().size() > 1, "several rebuilt buckets");
     for (const auto& parameter : net_->parameters()) append(parameter, values_);
     for (const auto& buffer : net_->buffers()) append(buffer, values_);
     return values_;
@@ -278,7 +281,7 @@ std::string file_of(std::size_t index, const char* who, int rank) {
   return fmt::format("{}.{}.{}", index, who, rank);
 }
 
-// All cases of this size in one world, as ddp_parity.py has them.
+// Trains all cases of this size in one world, as ddp_parity.py does.
 void train_all(const Job& job, const ScratchDirectory& folder) {
   for (std::size_t i = 0; i < kCases.size(); ++i) {
     if (kCases[i].world_size != job.world_size()) continue;
@@ -290,7 +293,7 @@ void train_all(const Job& job, const ScratchDirectory& folder) {
   }
 }
 
-TEST(DdpParity, GradientsAndParametersEqualThoseOfPythonToTheLastBit) {
+TEST(DdpParity, GradientsAndParametersEqualPythonsToTheLastBit) {
   ScratchDirectory folder;
   write_inputs(folder);
   std::ofstream cases(folder / "cases.txt");

@@ -1,5 +1,4 @@
-// When a training stops early, and that it stops at the same epoch with the same best model when ranks of it
-// have been killed.
+// When a training stops early. It must stop at the same epoch with the same best model if ranks were killed.
 #include <cmath>
 #include <csignal>
 #include <gmock/gmock.h>
@@ -18,7 +17,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using Mode = EarlyStoppingOptions::Mode;
 
-// After how many epochs it stops; 0: it goes on.
+// The number of epochs after which it stops; 0: it does not stop.
 std::int64_t stops_after(const Group& group, const EarlyStoppingOptions& options,
                          const std::vector<double>& values) {
   EarlyStopping stopping(group, options);
@@ -27,7 +26,7 @@ std::int64_t stops_after(const Group& group, const EarlyStoppingOptions& options
   return 0;
 }
 
-TEST(EarlyStopping, GoesByPatienceDeltaModeAndFiniteness) {
+TEST(EarlyStopping, DependsOnPatienceDeltaModeAndFiniteness) {
   const double nan = std::nan("");
   spawn(
       [&](Job& job) {
@@ -47,7 +46,7 @@ TEST(EarlyStopping, GoesByPatienceDeltaModeAndFiniteness) {
       1);
 }
 
-TEST(EarlyStopping, Rank0SaysOnceWhyItStops) {
+TEST(EarlyStopping, Rank0LogsOnceWhyItStops) {
   testing::internal::CaptureStderr();
   spawn(
       [](Job& job) {
@@ -59,7 +58,7 @@ TEST(EarlyStopping, Rank0SaysOnceWhyItStops) {
             "muster: training stops early: no improvement in 1 epoch on 2 of epoch 1\n");
 }
 
-TEST(EarlyStopping, SaysThatThereWasNoValue) {
+TEST(EarlyStopping, ReportsThatThereWasNoFiniteValue) {
   spawn(
       [](Job& job) {
         EarlyStopping stopping(job, {.patience = 1, .check_finite = false});
@@ -76,19 +75,19 @@ TEST(EarlyStopping, AllRanksAgreeOnTheMeanOfTheirValues) {
         EarlyStopping stopping(job, {.patience = 2});
         stopping.step(0.1 * (job.rank() + 1));
         require_equal(stopping.last(), (0.1 * 1 + 0.1 * 2 + 0.1 * 3) / 3, "mean");
-        stopping.step(0.1);  // of which three make no 0.3
+        stopping.step(0.1);  // adding three of them would not give 0.3
         require_equal(stopping.last(), 0.1, "equal values");
-        // One rank alone would go on.
+        // Alone, one of the ranks would continue.
         stopping.step(job.rank() == 0 ? 0 : 1);
         require(stopping.step(job.rank() == 0 ? 0 : 1), "all stop");
         require_equal(stopping.reason(), std::string("no improvement in 2 epochs on 0.1 of epoch 1"),
                       "reason");
-        require(stopping.step(0), "stopped once and for all");
+        require(stopping.step(0), "it stays stopped");
       },
       3);
 }
 
-TEST(EarlyStopping, RefusesWhatCannotBe) {
+TEST(EarlyStopping, RefusesWrongOptions) {
   spawn(
       [](Job& job) {
         EXPECT_THAT(
@@ -123,7 +122,7 @@ double loss_of_other_noise(const Job& job, Model& model) {
   return loss.compute();
 }
 
-// Learns noise by heart, so that the loss of other noise gets worse before long.
+// Overfits to noise, so that the loss of other noise soon gets worse.
 void train(Job& job, const Plan& plan) {
   torch::set_num_threads(1);
   torch::manual_seed(7 + static_cast<std::uint64_t>(job.rank()));
@@ -185,7 +184,7 @@ TEST(LoadModel, RefusesAnEmptyPath) {
               ThrowsMessage<std::invalid_argument>(HasSubstr("the path is empty")));
 }
 
-TEST(LoadModel, SaysWhyThereIsNoBestOne) {
+TEST(LoadModel, ExplainsWhyThereIsNoBestModel) {
   ScratchDirectory scratch;
   spawn(
       [&](Job& job) {

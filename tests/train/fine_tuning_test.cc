@@ -1,4 +1,4 @@
-// Parts of a model that do not learn, or at rates of their own, and first values by the type of layers.
+// Frozen parts of a model, parts with rates of their own, and initial values by the type of layer.
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,10 +33,10 @@ void step(Model& model, torch::optim::Optimizer& optimizer) {
   optimizer.step();
 }
 
-TEST(Freeze, TakesGradientsFromAPartAndGivesThemBack) {
+TEST(Freeze, RemovesGradientsOfAPartAndUnfreezeAllowsThemAgain) {
   TwoParts net;
   torch::optim::AdamW optimizer(net.parameters(), torch::optim::AdamWOptions(0.1).weight_decay(0.5));
-  step(net, optimizer);  // gradients and momenta that would go on moving it
+  step(net, optimizer);  // the momenta would otherwise keep changing the part
   EXPECT_EQ(freeze(net, "backbone"), 4);
   const at::Tensor weight = net.backbone[0]->named_parameters()["weight"];
   const at::Tensor before = weight.detach().clone(), head = net.head->weight.detach().clone();
@@ -44,7 +44,7 @@ TEST(Freeze, TakesGradientsFromAPartAndGivesThemBack) {
   EXPECT_TRUE(weight.equal(before));
   EXPECT_FALSE(weight.grad().defined());
   EXPECT_FALSE(net.head->weight.equal(head));
-  EXPECT_TRUE(net.backbone_like->weight.requires_grad()) << "its name alone begins like that of the part";
+  EXPECT_TRUE(net.backbone_like->weight.requires_grad()) << "its name only has the part's name as a prefix";
   EXPECT_EQ(unfreeze(net, "backbone.0.weight"), 1);
   step(net, optimizer);
   EXPECT_FALSE(weight.equal(before));
@@ -54,7 +54,7 @@ TEST(Freeze, TakesGradientsFromAPartAndGivesThemBack) {
                   "the model has no part 'back'; its parts are backbone, backbone2, head"));
 }
 
-TEST(Freeze, HoldsOnRanksWherePartsMayBeUnused) {
+TEST(Freeze, WorksOnRanksWithUnusedParts) {
   spawn(
       [](Job& job) {
         torch::manual_seed(5);
@@ -76,7 +76,7 @@ TEST(Freeze, HoldsOnRanksWherePartsMayBeUnused) {
       2);
 }
 
-TEST(Freeze, OfWhatWasFrozenWhenItWasWrappedCannotBeTakenBack) {
+TEST(Freeze, RefusesToUnfreezeAPartThatWasFrozenWhenItWasWrapped) {
   spawn(
       [](Job& job) {
         auto net = std::make_shared<TwoParts>();
@@ -146,7 +146,7 @@ void expect_moments(const at::Tensor& values, double mean, double std) {
   EXPECT_NEAR(values.std().item<double>(), std, 5 * std / std::sqrt(2 * count));
 }
 
-TEST(InitWeights, FillsEachKindOfLayerInItsWay) {
+TEST(InitWeights, InitializesEachKindOfLayer) {
   torch::manual_seed(1);
   Layers net;
   const at::Tensor norm = net["norm.weight"].clone();
@@ -158,7 +158,8 @@ TEST(InitWeights, FillsEachKindOfLayerInItsWay) {
   expect_moments(net["conv.weight"], 0, std::sqrt(2.0 / (16 * 9)));
   EXPECT_LE(net["linear.weight"].abs().max().item<double>(), 0.03F);
   EXPECT_GT(net["linear.weight"].abs().max().item<double>(), 0.0299);
-  EXPECT_NEAR(net["linear.weight"].std().item<double>(), 0.02 * 0.7426, 0.0005) << "cut at 1.5 times of it";
+  EXPECT_NEAR(net["linear.weight"].std().item<double>(), 0.02 * 0.7426, 0.0005)
+      << "truncated at 1.5 times the deviation";
   const at::Tensor lstm = net["lstm.weight_ih_l0"];
   EXPECT_TRUE(at::allclose(lstm.t().mm(lstm), at::eye(20), 1e-5, 1e-5));
   for (const char* bias : {"conv.bias", "linear.bias", "lstm.bias_ih_l0", "lstm.bias_hh_l0"})
@@ -169,7 +170,7 @@ TEST(InitWeights, FillsEachKindOfLayerInItsWay) {
   EXPECT_TRUE(net["norm.weight"].equal(norm));
 }
 
-TEST(InitWeights, AnOrthogonalMatrixOfDoublesIsPythons) {
+TEST(InitWeights, AnOrthogonalMatrixOfDoublesEqualsPythons) {
   torch::manual_seed(0);
   at::Tensor drawn = at::empty({3, 2}, at::kDouble);
   initializers::orthogonal(2)(drawn);
@@ -187,7 +188,7 @@ TEST(InitWeights, AnOrthogonalMatrixOfDoublesIsPythons) {
                   "orthogonal: the tensor has 1 dimensions; it must have at least 2"));
 }
 
-TEST(InitWeights, LeavesOthersAndSaysWhichKindIsMissing) {
+TEST(InitWeights, LeavesOtherLayersAndNamesAMissingKind) {
   Layers net;
   const at::Tensor conv = net["conv.weight"].clone();
   EXPECT_EQ(init_weights(net, {.linear = initializers::xavier_uniform(), .bias = {}}), 1);

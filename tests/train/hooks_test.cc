@@ -1,4 +1,4 @@
-// Hooks of layers and gradients: what they see and change, where they can be put, and that they go.
+// Hooks of layers and gradients: what they see and change, where they can be added, and their removal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ struct HookedNet : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) { return head(plain(features->forward(x))); }
 };
 
-TEST(Hooks, SeeAndChangeWhatALayerTakesAndGives) {
+TEST(Hooks, SeeAndChangeALayersInputsAndOutputs) {
   HookedNet net;
   const auto names = net.named_parameters().keys();
   const at::Tensor x = torch::randn({2, 3}), before = net.forward(x);
@@ -59,10 +59,10 @@ TEST(Hooks, SeeAndChangeWhatALayerTakesAndGives) {
   auto at_relu = register_forward_hook(*cloneable, "1", [](auto&, auto&, auto&) { return at::Tensor(); });
   EXPECT_THROW(cloneable->clone(), std::logic_error);
   at_relu.remove();
-  EXPECT_NO_THROW(cloneable->clone()) << "nothing is left of it";
+  EXPECT_NO_THROW(cloneable->clone()) << "no hook is left";
 }
 
-TEST(Hooks, AreRefusedWhereTheyWouldNotBeCalled) {
+TEST(Hooks, AreRefusedIfNothingWouldCallThem) {
   HookedNet net;
   const auto none = [](auto&, auto&) { return at::Tensor(); };
   EXPECT_THAT([&] { register_forward_pre_hook(net, "plain", none); },
@@ -77,7 +77,7 @@ TEST(Hooks, AreRefusedWhereTheyWouldNotBeCalled) {
                   "hooks: no parameter of the model's part 'tail' requires a gradient"));
 }
 
-TEST(Hooks, OfGradientsComeBeforeTheReduction) {
+TEST(Hooks, OfGradientsRunBeforeTheReduction) {
   spawn(
       [](Job& job) {
         torch::manual_seed(3);

@@ -1,4 +1,4 @@
-// Pipelines under `launch`: of a rank that does not get on, stage and microbatch are told.
+// Pipelines under `launch`: the launcher names stage and microbatch of a rank that hangs.
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::vector<std::string> evidence_of(const LaunchRun& run) {
   return run.report()["attempts"][0]["culprit"]["evidence"].get<std::vector<std::string>>();
 }
 
-TEST(LaunchPipeline, OfAStageThatHangsTheMicrobatchIsTold) {
+TEST(LaunchPipeline, NamesTheMicrobatchOfAStageThatHangs) {
   LaunchRun run(command({"hangs"}), kOneThread);
   EXPECT_EQ(run.exit_code(), 124) << run.err();
   EXPECT_THAT(run.err(), AllOf(HasSubstr("rank 1 (node0) hangs: it has made no step after step 4 for"),
@@ -37,8 +37,8 @@ TEST(LaunchPipeline, OfAStageThatHangsTheMicrobatchIsTold) {
                     Contains("rank 2: stage 2: waits for the input of microbatch 3 from stage 1 (rank 1)")));
 }
 
-// A stopped process tells nothing: who waits for it does. What it had sent last may still be in it.
-TEST(LaunchPipeline, OfAStageThatIsStoppedTheMicrobatchIsToldByTheOthers) {
+// A stopped process reports nothing; the ranks that wait for it do. Its last message may not have left it.
+TEST(LaunchPipeline, TheOthersNameTheMicrobatchOfAStoppedStage) {
   LaunchRun run(command({"stops"}), kOneThread);
   EXPECT_EQ(run.exit_code(), 124) << run.err();
   EXPECT_THAT(run.err(), HasSubstr("rank 1 (node0) hangs: it is stopped (SIGSTOP) for"));
@@ -47,7 +47,7 @@ TEST(LaunchPipeline, OfAStageThatIsStoppedTheMicrobatchIsToldByTheOthers) {
                   "rank 2: stage 2: waits for the input of microbatch [0-3] from stage 1 \\(rank 1\\)")));
 }
 
-TEST(LaunchPipeline, AStageThatIsSlowIsNamed) {
+TEST(LaunchPipeline, NamesASlowStage) {
   ScratchDirectory signs;
   LaunchRun run(command({"slow", signs / "end"}), kOneThread);
   EXPECT_TRUE(eventually(
@@ -59,7 +59,7 @@ TEST(LaunchPipeline, AStageThatIsSlowIsNamed) {
       << run.err();
   std::ofstream(signs / "end");
   EXPECT_EQ(run.exit_code(), 0) << run.err();
-  // Without a call of the program's.
+  // The profile needs no call in the program.
   const auto parts = run.report()["attempts"][0]["profile"]["parts"];
   ASSERT_TRUE(parts.contains("imbalance") && parts.contains("bubble")) << parts;
   EXPECT_GT(parts["imbalance"]["share"], parts["bubble"]["share"]) << parts;

@@ -1,5 +1,5 @@
-// What communication hooks keep from step to step goes through a checkpoint. Their gradients beside Python's:
-// ddp_parity_test.cc.
+// The state of communication hooks survives a checkpoint. ddp_parity_test.cc compares their gradients with
+// Python's.
 #include <array>
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-// The steps `first` to `last` - 1, of several buckets, and a save.
+// Makes the steps `first` to `last` - 1, with several buckets, and saves.
 enum class Less { kPower, kBatchedPower, kLocal };
 std::string train_with_less(Job& job, Less less, const std::string& directory, int first, int last) {
   torch::manual_seed(6 + static_cast<std::uint64_t>(job.rank()));
@@ -54,7 +54,7 @@ std::string train_with_less(Job& job, Less less, const std::string& directory, i
   return bytes_of(*model.module());
 }
 
-TEST(LessToSend, GoesOnFromACheckpointWhereItWouldHave) {
+TEST(LessToSend, ResumesFromACheckpointAsIfUninterrupted) {
   ScratchDirectory scratch;
   for (const Less less : {Less::kPower, Less::kBatchedPower, Less::kLocal}) {
     const std::string name = std::array{"power", "batched", "local"}[static_cast<std::size_t>(less)];

@@ -1,5 +1,5 @@
-// A logger in a training: who writes, what is reduced, and that a training whose ranks are killed has each
-// step once.
+// A logger in a training: which rank writes, and which values are reduced. A training with killed ranks must
+// log each step once.
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -31,7 +31,7 @@ std::vector<LoggedRow> logged_rows(const std::string& run) {
   return rows;
 }
 
-// Nine steps, saved after each second one.
+// Makes nine steps, and saves after every second one.
 void train_and_log(Job& job, const std::string& scratch, std::int64_t kill_at) {
   torch::set_num_threads(1);
   const NoiseDataset dataset(64);
@@ -67,7 +67,7 @@ TEST(Logger, KilledTrainingsHaveEachStepOnce) {
   EXPECT_FALSE(std::filesystem::exists(scratch / "run/before-1"));
 }
 
-TEST(Logger, TakesTensorsOfAllKinds) {
+TEST(Logger, AcceptsTensorsOfAllKinds) {
   ScratchDirectory scratch;
   spawn(
       [&](Job& job) {
@@ -86,7 +86,7 @@ TEST(Logger, TakesTensorsOfAllKinds) {
   EXPECT_GT(std::distance(std::filesystem::directory_iterator(scratch / "run"), {}), 1);
 }
 
-TEST(Logger, TagsThatAreMembersOfEachRowAreRefusedOnAllRanks) {
+TEST(Logger, RefusesTagsThatAreMembersOfEachRowOnAllRanks) {
   ScratchDirectory scratch;
   spawn(
       [&](Job& job) {
@@ -104,7 +104,7 @@ TEST(Logger, TagsThatAreMembersOfEachRowAreRefusedOnAllRanks) {
         require(refused([&] { logger.log_metrics({{"loss", 1}, {"hparams", 1}}, 1); }), "hparams");
         require(refused([&] { logger.add_text("time", "noon", 1); }), "a text");
         require(refused([&] { logger.add_hparams({}, {{"step", 1}}); }), "a metric");
-        logger.add_hparams({{"step", 1}, {"time", 2.5}});  // these lie in an object of their own
+        logger.add_hparams({{"step", 1}, {"time", 2.5}});  // allowed: they are in an object of their own
         Logger(job, scratch / "events", {.jsonl = false}).add_scalar("step", 1, 1);
         logger.add_scalar("loss", 0.5, 7);
       },
@@ -118,7 +118,7 @@ TEST(Logger, TagsThatAreMembersOfEachRowAreRefusedOnAllRanks) {
   EXPECT_FALSE(std::getline(file, third));
 }
 
-// What rank 0 prints; stdout of a spawned rank is this process's.
+// Checks what rank 0 prints. A spawned rank shares this process's stdout.
 TEST(Progress, CountsStepsOverEpochsAndPrintsOnOneRank) {
   testing::internal::CaptureStdout();
   spawn(
@@ -132,14 +132,14 @@ TEST(Progress, CountsStepsOverEpochsAndPrintsOnOneRank) {
           bar.loss(torch::tensor(0.5));
           if (++steps == 5) break;
         }
-        for (auto& batch : bar) {  // goes on behind the batch at which it was left
+        for (auto& batch : bar) {  // continues after the batch at which the loop was left
           bar.loss(0.25);
           steps += batch.data.size(0) / 4;
         }
         require_equal(steps, std::int64_t{8}, "steps");
         auto once = progress(loader);
         for ([[maybe_unused]] auto& batch : once) ++steps;
-        require_equal(steps, std::int64_t{12}, "steps of one epoch more");
+        require_equal(steps, std::int64_t{12}, "steps after one more epoch");
       },
       2);
   const std::string printed = testing::internal::GetCapturedStdout();

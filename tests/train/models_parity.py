@@ -1,7 +1,7 @@
 """torchvision's networks, for models_parity_test.cc: models_parity.py FOLDER.
 
-FOLDER/NAME.safetensors gets the state of a network whose BatchNorm layers have seen a batch, and beside it, as x.images, x.logits and
-x.logits_bf16, a batch and what the network makes of it in evaluation, by itself and under autocast to bfloat16. Ends with 77 without torchvision or safetensors."""
+FOLDER/NAME.safetensors gets the state of a network whose BatchNorm layers have seen a batch. It also gets a batch, x.images, and the network's
+logits for it in eval mode: x.logits, and x.logits_bf16 under autocast to bfloat16. Ends with 77 without torchvision or safetensors."""
 
 import sys
 

@@ -1,5 +1,5 @@
-// Networks with torchvision's names beside torchvision's own: the weights of one are loaded by name from a
-// file that Python has written, and give the same logits.
+// Compares networks with torchvision's: weights that Python has written to a file load by name and give the
+// same logits.
 #include <cstdlib>
 #include <functional>
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ using testing::ThrowsMessage;
 constexpr std::int64_t kHidden = 64;  // as in models_parity.py
 constexpr std::int64_t kClasses = 7;
 
-// The batch and the logits that stand in the file beside the weights.
+// The batch and the logits that the file has in addition to the weights.
 struct Answer : torch::nn::Module {
   Answer() {
     images = register_buffer("images", torch::empty({2, 3, 32, 32}));
@@ -61,7 +61,7 @@ TEST(ModelsParity, TorchvisionsWeightsLoadByNameAndGiveItsLogits) {
   const std::string command =
       fmt::format("{} -B {} {}", MUSTER_TORCH_PYTHON, MODELS_PARITY_SCRIPT, scratch.path().string());
   const int status = std::system(command.c_str());
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "torchvision is not there";
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "torchvision is not installed";
   ASSERT_EQ(status, 0);
   torch::set_num_threads(1);
   const std::string folder = scratch.path();
@@ -79,7 +79,7 @@ TEST(ModelsParity, TorchvisionsWeightsLoadByNameAndGiveItsLogits) {
                                                                      .hidden = 96,
                                                                      .classes = kClasses}));
 
-  // What does not fit is named, and nothing is changed.
+  // The error names the tensors that do not fit, and the model is unchanged.
   auto other = models::resnet18(5);
   const std::string before = bytes_of(*other);
   const std::string file = folder + "/resnet18.safetensors";
@@ -96,7 +96,7 @@ TEST(ModelsParity, TorchvisionsWeightsLoadByNameAndGiveItsLogits) {
                   StartsWith("load_model: cannot use " + scratch / "not.safetensors" + ": ")));
 }
 
-// Of VGG's two others all but the head, as torchvision counts them.
+// For VGG's other two networks: without the head, as torchvision counts them.
 TEST(Models, HaveTorchvisionsNumbersOfParameters) {
   const auto count = [](int layers) {
     std::int64_t all = 0;
@@ -108,7 +108,7 @@ TEST(Models, HaveTorchvisionsNumbersOfParameters) {
   EXPECT_EQ(count(16), 14'714'688);
 }
 
-TEST(Models, RefuseWhatCannotBe) {
+TEST(Models, RefuseWrongOptions) {
   EXPECT_THAT([] { models::VGG(models::VGGOptions{.layers = 12}); },
               ThrowsMessage<std::invalid_argument>("VGG: layers is 12; it must be 11, 13, 16 or 19"));
   EXPECT_THAT(
@@ -116,7 +116,7 @@ TEST(Models, RefuseWhatCannotBe) {
       ThrowsMessage<std::invalid_argument>("VisionTransformer: patches of 16 do not divide images of 30"));
 }
 
-TEST(Linear, IsALinearOfTorchsAlsoInACopy) {
+TEST(Linear, IsATorchLinearAlsoAsACopy) {
   torch::nn::Sequential net(Linear(4, 3), torch::nn::ReLU());
   net->named_parameters()["0.bias"].set_requires_grad(false);
   init_weights(net, {.linear = initializers::normal(2.0)});

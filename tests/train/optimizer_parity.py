@@ -1,8 +1,8 @@
-"""Parameters after each step of the optimizers in optimizer_parity_test.cc, by torch with fused=True, and of those with a
-GradScaler there: optimizer_parity.py FOLDER STEPS.
+"""Makes the steps of optimizer_parity_test.cc with torch's optimizers and fused=True, with and without a GradScaler:
+optimizer_parity.py FOLDER STEPS.
 
-FOLDER/NAME.python gets, for each step, all parameters one after the other, as doubles. What C++ has made is read from there:
-parameters, and gradients of each step, as doubles of which each is a float."""
+Writes all parameters after each step to FOLDER/NAME.python, as doubles. Reads from FOLDER what C++ has written: parameters, and the
+gradients of each step, as doubles whose values are floats."""
 
 import sys
 

@@ -1,5 +1,6 @@
-// Fused optimizers beside Python's with fused=True: all parameters after each of 20 steps, bit for bit. And
-// what ZeroRedundancyOptimizer makes of them: the same, also from a checkpoint that other ranks have written.
+// Compares fused optimizers with Python's with fused=True: all parameters after each of 20 steps, bit for
+// bit. ZeroRedundancyOptimizer must give the same parameters, also from a checkpoint of another number of
+// ranks.
 #include <cmath>
 #include <cstdlib>
 #include <fmt/format.h>
@@ -20,7 +21,7 @@ using Make = ZeroRedundancyOptimizer::Make;
 
 constexpr int kOptimizerSteps = 20;
 
-// As in optimizer_parity.py.
+// Equal to those in optimizer_parity.py.
 const std::vector<std::vector<std::int64_t>> kShapes{{37, 11}, {5}, {64, 3, 3, 3}};
 
 template <class Kind, class Options>
@@ -46,8 +47,8 @@ struct Model : torch::nn::Module {
     for (std::size_t i = 0; i < kShapes.size(); ++i)
       register_parameter(fmt::format("p{}", i), filled(kShapes[i], i));
   }
-  // Two groups, of which the second one has options of its own. None is the default of an options' type, such
-  // as AdamW's weight decay of 0.01: since 2.12 LibTorch gives the group the optimizer's value instead.
+  // Two groups; the second one has options of its own. None of them equals its type's default, such as
+  // AdamW's weight decay of 0.01: since 2.12 LibTorch replaces such a value by the optimizer's.
   Groups groups(const Make& make) {
     const Parameters all = parameters();
     Groups groups;
@@ -63,7 +64,7 @@ struct Model : torch::nn::Module {
     groups.emplace_back(Parameters(all.begin() + 2, all.end()), std::move(options));
     return groups;
   }
-  // Gradients of this step, of which one lies in memory in another way, and one is late.
+  // Sets the gradients of this step. One has other strides; one parameter gets its first gradient late.
   void set_grads(int step, bool late) {
     const Parameters all = parameters();
     for (std::size_t i = 0; i < kShapes.size(); ++i) {
@@ -109,7 +110,7 @@ const ScratchDirectory& made_by_python() {
 
 class OptimizerParity : public CheckpointTest {};
 
-TEST_F(OptimizerParity, ParametersAreThoseOfPythonsFusedOptimizers) {
+TEST_F(OptimizerParity, ParametersEqualThoseOfPythonsFusedOptimizers) {
   for (const auto& [name, make] : kOptimizers) {
     Model model;
     const auto optimizer = make(model.groups(make));
@@ -124,11 +125,11 @@ TEST_F(OptimizerParity, ParametersAreThoseOfPythonsFusedOptimizers) {
   }
 }
 
-// With a GradScaler, as in optimizer_parity.py.
+// The steps with a GradScaler, as in optimizer_parity.py.
 constexpr int kScalerSteps = 50;
 const std::map<int, double> kPlanted{{3, INFINITY}, {11, NAN}, {12, -INFINITY}, {13, INFINITY}, {34, NAN}};
 
-// Another object of each kind goes on from a checkpoint after step 26. Only rank 1 sees what is planted.
+// New objects continue from a checkpoint after step 26. Only rank 1 gets the planted infinities.
 template <class MakeRankOptimizer>
 std::vector<double> train_scaled(Job& job, const GradScalerOptions& options, const std::string& directory,
                                  const MakeRankOptimizer& make) {
@@ -164,7 +165,7 @@ std::vector<double> train_scaled(Job& job, const GradScalerOptions& options, con
   return values;
 }
 
-TEST_F(OptimizerParity, AGradScalerIsPythonsAndAllRanksSkipTheSameSteps) {
+TEST_F(OptimizerParity, AGradScalerEqualsPythonsAndAllRanksSkipTheSameSteps) {
   const std::string adam = read_bytes(made_by_python() / "AdamW.scaled"),
                     sgd = read_bytes(made_by_python() / "SGD.scaled");
   const auto same = [](const std::vector<double>& ours, const std::string& pythons) {
@@ -192,7 +193,7 @@ TEST_F(OptimizerParity, AGradScalerIsPythonsAndAllRanksSkipTheSameSteps) {
       2);
 }
 
-// Trains and saves after the steps `first` to `last` - 1.
+// Makes the steps `first` to `last` - 1 and saves.
 template <class Optimizer>
 std::vector<double> train(Model& model, Optimizer& optimizer, const Group& group,
                           const std::string& directory, int first, int last) {
@@ -211,10 +212,10 @@ std::vector<double> train(Model& model, Optimizer& optimizer, const Group& group
   return model.values();
 }
 
-TEST_F(OptimizerParity, AShareOfTheStateOnEachRankEndsWhereTheWholeDoes) {
+TEST_F(OptimizerParity, SharedOutStateGivesTheSameParameters) {
   for (const auto& [name, make] : kOptimizers) {
     if (name != "FusedAdamAmsgrad" && name != "FusedSGDMomentum")
-      continue;  // the most state, and one of each kind
+      continue;  // the optimizers with the most state, one of each kind
     spawn(
         [&](Job& job) {
           Model model;
@@ -229,7 +230,7 @@ TEST_F(OptimizerParity, AShareOfTheStateOnEachRankEndsWhereTheWholeDoes) {
           [&](Job& job) {
             Model model;
             ZeroRedundancyOptimizer optimizer(model.groups(make), make, job);
-            // The largest parameter alone on a rank, the others on the next ones.
+            // One rank has only the largest parameter; the next ranks have the others.
             const auto has = [&](std::size_t group) {
               return optimizer.local().param_groups()[group].params().size();
             };
@@ -238,11 +239,11 @@ TEST_F(OptimizerParity, AShareOfTheStateOnEachRankEndsWhereTheWholeDoes) {
             const auto values = train(model, optimizer, job, directory, first, last);
             require_equal(optimizer.local().state().size(), has(0) + has(1), "states of a rank");
             require_equal(optimizer.param_groups()[1].options().get_lr(), 2e-3,
-                          "a rate that came with the checkpoint");
+                          "the checkpoint's learning rate");
             if (last == 12) {
               std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
               require(bytes == read_bytes(scratch_ / (name + ".expected")),
-                      fmt::format("{} goes on on {}", name, ranks));
+                      fmt::format("{} continues on {} ranks", name, ranks));
             }
           },
           ranks);
@@ -252,20 +253,21 @@ TEST_F(OptimizerParity, AShareOfTheStateOnEachRankEndsWhereTheWholeDoes) {
       fs::copy(saved, scratch_ / fmt::format("{}.{}", name, ranks), fs::copy_options::recursive);
       go_on(ranks, scratch_ / fmt::format("{}.{}", name, ranks), 6, 12);
     }
-    // One rank goes on without it, from what LibTorch's own would read as well.
+    // One rank continues without ZeroRedundancyOptimizer, from a checkpoint that LibTorch's optimizers can
+    // read too.
     spawn(
         [&](Job& job) {
           Model model;
           const auto plain = make(model.groups(make));
           const auto values = train(model, *plain, job, saved, 6, 12);
           std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
-          require(bytes == read_bytes(scratch_ / (name + ".expected")), name + " goes on without it");
+          require(bytes == read_bytes(scratch_ / (name + ".expected")), name + " continues without it");
         },
         1);
   }
 }
 
-TEST_F(OptimizerParity, ACheckpointOfLibTorchsIsOneOfTheFused) {
+TEST_F(OptimizerParity, FusedOptimizersLoadCheckpointsOfLibTorchs) {
   Training training(directory_);
   training.train(3);
   ASSERT_TRUE(training.checkpoints.save(training.state));
@@ -281,14 +283,14 @@ TEST_F(OptimizerParity, ACheckpointOfLibTorchsIsOneOfTheFused) {
   EXPECT_EQ(fused.optimizer->param_groups()[0].options().get_lr(), 1e-2);
   // The kernels round in another order.
   for (Training* each : {&training, &fused}) {
-    torch::manual_seed(4);  // of the same dropout
+    torch::manual_seed(4);  // the same dropout for both
     each->train(2);
   }
   const at::Tensor difference = first - training.optimizer->param_groups()[0].params()[0];
   EXPECT_LT(difference.abs().max().item<double>(), 1e-5);
 }
 
-TEST_F(OptimizerParity, WhatCannotBeSharedOutIsRefused) {
+TEST_F(OptimizerParity, RefusesWhatItCannotShareOut) {
   spawn(
       [](Job& job) {
         const auto refusal = [&](const Parameters& parameters, const Make& make) {
@@ -318,7 +320,7 @@ TEST_F(OptimizerParity, WhatCannotBeSharedOutIsRefused) {
                         "sparse");
           return;
         }
-        throw std::runtime_error("a sparse gradient was taken");
+        throw std::runtime_error("a sparse gradient was accepted");
       },
       1);
 }

@@ -1,4 +1,4 @@
-// Steps and searches where memory runs out, by an allocator that says so, and graphs that a training keeps.
+// Steps and searches that run out of memory, with an allocator that throws, and graphs that a training keeps.
 #include <atomic>
 #include <gtest/gtest.h>
 #include <limits>
@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-// Of tensors of this process, beyond a limit of bytes as torch's own says it.
+// Allocates this process's tensors. Beyond a limit of bytes it throws the error of torch's own allocator.
 class LimitedAllocator : public c10::Allocator {
  public:
   static inline std::atomic<std::int64_t> live = 0, peak = 0,
@@ -47,7 +47,7 @@ at::Tensor loss_of_examples(SmallNet& net, const at::Tensor& x, const at::Tensor
   return torch::nn::functional::cross_entropy(net.forward(x), target);
 }
 
-// How much more a whole batch needs at its peak.
+// The additional bytes that a whole batch needs at its peak.
 std::int64_t bytes_of_whole_batch() {
   SmallNet net;
   const at::Tensor x = torch::randn({kExamples, 12}), target = torch::randint(5, {kExamples}, at::kLong);
@@ -63,7 +63,7 @@ struct Outcome {
   std::int64_t microbatch = 0, retries = 0;
 };
 
-// Three steps, with BatchNorm and dropout. `more`: what rank 1 may have; -1: all.
+// Makes three steps, with BatchNorm and dropout. `more`: rank 1's additional bytes; -1: no limit.
 Outcome train_in_parts(Job& job, std::int64_t microbatch, std::int64_t more, bool random = true) {
   torch::manual_seed(11);
   auto net = std::make_shared<SmallNet>();
@@ -89,20 +89,20 @@ Outcome train_in_parts(Job& job, std::int64_t microbatch, std::int64_t more, boo
           oom_safe_step.retries()};
 }
 
-TEST(OomSafeStep, GoesOnInHalvesAsIfItHadBegunWithThem) {
+TEST(OomSafeStep, RetriesInHalvesAsIfItHadStartedWithThem) {
   spawn(
       [](Job& job) {
         torch::set_num_threads(1);
         LimitedAllocator::install();
         const std::int64_t bytes = bytes_of_whole_batch();
         const Outcome halves = train_in_parts(job, kExamples / 2, -1);
-        require_equal(halves.retries, std::int64_t{0}, "retries with all memory");
+        require_equal(halves.retries, std::int64_t{0}, "retries without a limit");
         const Outcome short_of_memory = train_in_parts(job, 0, bytes * 7 / 10);
         require_equal(short_of_memory.retries, std::int64_t{1}, "retries");
         require_equal(short_of_memory.microbatch, kExamples / 2, "a microbatch");
         require(short_of_memory.model == halves.model, "the same model, bit for bit");
 
-        // Without what sees microbatches or draws: as the ordinary training of whole batches.
+        // Without BatchNorm and dropout, microbatches give the same as ordinary training with whole batches.
         const Outcome parts = train_in_parts(job, 300, -1, /*random=*/false);
         torch::manual_seed(11);
         auto net = std::make_shared<SmallNet>();
@@ -123,7 +123,7 @@ TEST(OomSafeStep, GoesOnInHalvesAsIfItHadBegunWithThem) {
       2);
 }
 
-TEST(OomSafeStep, SaysOnAllRanksWhenOneExampleDoesNotFit) {
+TEST(OomSafeStep, ThrowsOnAllRanksIfOneExampleDoesNotFit) {
   spawn(
       [](Job& job) {
         LimitedAllocator::install();
@@ -145,12 +145,12 @@ TEST(OomSafeStep, SaysOnAllRanksWhenOneExampleDoesNotFit) {
         require_equal(oom_safe_step.retries(), std::int64_t{2}, "4, 2 and 1 were tried");
         require_equal(
             text_of([](std::int64_t, std::int64_t) -> at::Tensor { throw std::runtime_error("else"); }),
-            std::string("else"), "what is no lack of memory");
+            std::string("else"), "an error that is not a lack of memory");
       },
       2);
 }
 
-TEST(OutOfMemory, IsKnownWhoeverSaysIt) {
+TEST(OutOfMemory, IsRecognisedInTheErrorsOfAllLibraries) {
   for (const char* text :
        {"CUDA out of memory. Tried to allocate 20.00 MiB", "CUDA error: out of memory\nCompile with ...",
         "CUDA driver error: out of memory", "CUDA ran out of memory outside PyTorch's allocator.",
@@ -170,7 +170,7 @@ TEST(OutOfMemory, IsKnownWhoeverSaysIt) {
     EXPECT_FALSE(is_out_of_memory(std::runtime_error(text))) << text;
 }
 
-// What a step says where it does not come to its end.
+// The error of a step that fails.
 std::string refusal_of(OomSafeStep& oom_safe_step, std::int64_t size, const OomSafeStep::Loss& loss) {
   try {
     oom_safe_step(size, loss);
@@ -180,7 +180,7 @@ std::string refusal_of(OomSafeStep& oom_safe_step, std::int64_t size, const OomS
   return "none";
 }
 
-TEST(OomSafeStep, LackOfMemoryForTheCopyOfBuffersIsAgreedOn) {
+TEST(OomSafeStep, AllRanksFailIfOneLacksMemoryForTheCopyOfBuffers) {
   spawn(
       [](Job& job) {
         LimitedAllocator::install();
@@ -198,7 +198,7 @@ TEST(OomSafeStep, LackOfMemoryForTheCopyOfBuffersIsAgreedOn) {
         require(said.starts_with("OomSafeStep: one example does not fit into the memory of rank 1"), said);
         require(calls == 0 || job.rank() == 0, "rank 1 has computed nothing");
         require(!linear->weight.grad().defined(), "no gradient is left");
-        require(oom_safe_step(4, loss).defined(), "with memory it goes on");
+        require(oom_safe_step(4, loss).defined(), "it works again with enough memory");
       },
       2);
 }
@@ -212,8 +212,8 @@ struct SmallAndLarge : torch::nn::Module {
   }
 };
 
-// Rank 1 has no gradient of the large part, and no memory for the one that the reduction would bring.
-TEST(OomSafeStep, LackOfMemoryForTheReductionIsAgreedOn) {
+// Rank 1 has no gradient of the large part, and no memory for the one that the reduction would add.
+TEST(OomSafeStep, AllRanksFailIfOneLacksMemoryForTheReduction) {
   spawn(
       [](Job& job) {
         LimitedAllocator::install();
@@ -232,7 +232,7 @@ TEST(OomSafeStep, LackOfMemoryForTheReductionIsAgreedOn) {
           oom_safe_step(4, loss);
           require(net->large.grad().allclose(torch::full({1 << 20}, 0.5 / (1 << 20))), "the mean");
         }
-        require(model.reduction_bytes() < 2 * (4 << 20), "once buckets are settled it takes less");
+        require(model.reduction_bytes() < 2 * (4 << 20), "settled buckets need less memory");
       },
       2);
 }
@@ -252,7 +252,8 @@ TEST(FindBatchSize, IsTheLargestThatFitsOnAllRanks) {
         const auto trial = [&](std::int64_t size) {
           loss_of_examples(net, torch::randn({size, 12}), torch::zeros({size}, at::kLong)).backward();
         };
-        const std::int64_t size = find_batch_size(net, job, trial, {.first = 2});  // BatchNorm takes no less
+        const std::int64_t size =
+            find_batch_size(net, job, trial, {.first = 2});  // BatchNorm needs at least two
         require(size > kExamples / 2 && size < kExamples, fmt::format("found {}", size));
         require_equal(find_batch_size(net, job, trial, {.first = 100, .most = 300}), std::int64_t{300},
                       "the most");
@@ -265,13 +266,13 @@ TEST(FindBatchSize, IsTheLargestThatFitsOnAllRanks) {
               fmt::format("find_batch_size: a batch of {} does not fit into the memory of rank 1", size + 1),
               "refusal");
         }
-        require(bytes_of(net) == model && !net.linear1->weight.grad().defined(), "the model is as it was");
-        require(torch::randn({3}).equal(drawn), "random numbers are as they were");
+        require(bytes_of(net) == model && !net.linear1->weight.grad().defined(), "the model is unchanged");
+        require(torch::randn({3}).equal(drawn), "random numbers are unchanged");
       },
       2);
 }
 
-TEST(GraphWatch, FindsAPlantedLeakAndNoneInCleanPrograms) {
+TEST(GraphWatch, FindsAPlantedLeakAndReportsNothingInCleanPrograms) {
   spawn(
       [](Job& job) {
         torch::nn::Linear linear(3, 1);
@@ -292,7 +293,7 @@ TEST(GraphWatch, FindsAPlantedLeakAndNoneInCleanPrograms) {
                       "item()");
         require_equal(run([&](const at::Tensor& loss) { total += loss.detach(); }), std::string(),
                       "detach()");
-        require_equal(run([&](const at::Tensor& loss) { last = loss; }), std::string(), "the last one");
+        require_equal(run([&](const at::Tensor& loss) { last = loss; }), std::string(), "only the last loss");
         require_equal(run([&](const at::Tensor& loss) { hidden = (hidden + loss).detach(); }), std::string(),
                       "a detached state");
         require_equal(run([&](const at::Tensor& loss) { history.push_back(loss.clone().detach()); }),

@@ -1,5 +1,5 @@
-// The examples of models in stages, under the real launcher: one stage is the single process that the others
-// are compared with.
+// The examples of models in stages, under the real launcher, compared with a single process that has one
+// stage.
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ double loss_in(const LaunchRun& run) {
   return at == std::string::npos ? -1 : std::atof(out.c_str() + at + mark.size());
 }
 
-// By the stage, "0 of 2".
+// The digests by stage, such as "0 of 2".
 std::map<std::string, std::string> digests_in(const LaunchRun& run) {
   std::map<std::string, std::string> digests;
   std::istringstream lines(run.out());
@@ -65,7 +65,7 @@ std::map<std::string, std::string> digests_in(const LaunchRun& run) {
   return digests;
 }
 
-TEST_F(PipelineExamples, AGptInStagesLosesWhatItDoesInOne) {
+TEST_F(PipelineExamples, AGptInStagesHasTheLossesOfOneStage) {
   const std::string steps = "--max-steps 6 ";
   LaunchRun alone(gpt(1, "alone", steps), one_thread_);
   ASSERT_EQ(alone.exit_code(), 0) << alone.err();
@@ -79,7 +79,7 @@ TEST_F(PipelineExamples, AGptInStagesLosesWhatItDoesInOne) {
   EXPECT_EQ(digests_in(four).size(), 4U) << four.out();
 }
 
-// Nothing in a program says what its groups are made of; of two ranks the sums are the same.
+// Programs do not depend on the backend of their groups. With two ranks all backends give the same sums.
 TEST_F(PipelineExamples, GroupsOfAnyBackendTrainToTheSameParameters) {
   std::map<std::string, std::string> over_gloo;
   for (const std::string backend : {"gloo", "shm", "mpi"}) {
@@ -98,7 +98,7 @@ TEST_F(PipelineExamples, GroupsOfAnyBackendTrainToTheSameParameters) {
 }
 
 // The stages' messages and the replicas' all-reduces go through shared memory.
-TEST_F(PipelineExamples, TwoReplicasOfAGptInTwoStagesLoseWhatTwoOfOneStageDo) {
+TEST_F(PipelineExamples, TwoReplicasOfTwoStagesHaveTheLossesOfTwoReplicasOfOne) {
   LaunchRun whole(gpt(2, "whole", "--max-steps 6 --stages 1"), one_thread_);
   ASSERT_EQ(whole.exit_code(), 0) << whole.err();
   auto words = gpt(4, "stages", "--max-steps 6 --stages 2");
@@ -119,7 +119,7 @@ TEST_F(PipelineExamples, AGptEndsWithTheSameParametersWhetherOrNotItLosesARank) 
   EXPECT_EQ(digests_in(hit), digests_in(undisturbed));
 }
 
-TEST_F(PipelineExamples, AGptOfFourStagesGoesOnInTwoAndInOne) {
+TEST_F(PipelineExamples, AGptOfFourStagesResumesInTwoAndInOne) {
   LaunchRun four(gpt(4, "four", "--max-steps 4"), one_thread_);
   ASSERT_EQ(four.exit_code(), 0) << four.err();
   std::filesystem::copy(scratch_ / "four", scratch_ / "one", std::filesystem::copy_options::recursive);
@@ -133,7 +133,7 @@ TEST_F(PipelineExamples, AGptOfFourStagesGoesOnInTwoAndInOne) {
   EXPECT_NEAR(loss_in(two), loss_in(one), 1e-5);
 }
 
-TEST_F(PipelineExamples, AResNetInStagesIsTheOneOfASingleProcess) {
+TEST_F(PipelineExamples, AResNetInStagesEqualsThatOfASingleProcess) {
   LaunchRun alone(resnet(1, "alone", ""), one_thread_);
   ASSERT_EQ(alone.exit_code(), 0) << alone.err();
   EXPECT_GT(loss_in(alone), 0) << alone.out();
@@ -148,7 +148,7 @@ TEST_F(PipelineExamples, AResNetInStagesIsTheOneOfASingleProcess) {
   EXPECT_THAT(four.out(), HasSubstr("1F1B with 4 microbatches: "));
 }
 
-TEST_F(PipelineExamples, WhatCannotBeIsRefusedInOneLine) {
+TEST_F(PipelineExamples, RefuseWrongFlagsInOneLine) {
   const auto refused = [&](int ranks, const std::string& flags, const std::string& line) {
     LaunchRun run(gpt(ranks, "refused", flags));
     EXPECT_EQ(run.exit_code(), 2) << run.err();

@@ -1,5 +1,5 @@
-// The same training in C++ and by torch.distributed.pipelining of the same LibTorch: the loss of every step
-// and all parameters equal to 1e-12.
+// Compares trainings in C++ with torch.distributed.pipelining of the same LibTorch: the loss of every step
+// and all parameters are equal to 1e-12.
 //
 // This program makes initial parameters and data, trains every case in C++, lets pipeline_parity.py train
 // them, and compares.
@@ -25,9 +25,9 @@ constexpr int kLayers = 8;
 constexpr std::int64_t kWidth = 6;
 constexpr std::int64_t kLayerNumbers = kWidth * kWidth + kWidth;
 constexpr std::int64_t kMicrobatchSize = 3;
-constexpr std::int64_t kMostSamples = 3 * 16;  // of a batch
+constexpr std::int64_t kMostSamples = 3 * 16;  // in a batch
 
-// A line of cases.txt, as pipeline_parity.py reads it. ZBH1 is torch's InterleavedZeroBubble with one stage a
+// A line of cases.txt, which pipeline_parity.py reads. ZBH1 is torch's InterleavedZeroBubble with one stage a
 // rank.
 struct Case {
   int ranks;
@@ -79,7 +79,7 @@ std::vector<double> read_numbers(const std::string& path) {
   return numbers;
 }
 
-// Parameters; inputs and targets [step, sample, width].
+// Writes parameters, then inputs and targets [step, sample, width].
 void write_inputs(const ScratchDirectory& folder) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> small(-0.5, 0.5);
@@ -93,7 +93,7 @@ void write_inputs(const ScratchDirectory& folder) {
   write_numbers(folder / "targets", some(kSteps * kMostSamples * kWidth));
 }
 
-// The losses, where the last stage is, then the parameters of the rank's stages.
+// Returns the losses, if this rank has the last stage, then the parameters of the rank's stages.
 std::vector<double> train(const Case& training, const Job& job, const ScratchDirectory& folder) {
   const auto numbers = read_numbers(folder / "parameters");
   const int num_stages = training.ranks * training.chunks;
@@ -143,7 +143,7 @@ double greatest_difference(const std::vector<double>& ours, const std::vector<do
   return greatest;
 }
 
-TEST(PipelineParity, LossesAndParametersEqualThoseOfPython) {
+TEST(PipelineParity, LossesAndParametersEqualPythons) {
   ScratchDirectory folder;
   write_inputs(folder);
   std::ofstream cases(folder / "cases.txt");

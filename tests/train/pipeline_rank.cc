@@ -1,8 +1,8 @@
-// A pipeline of as many stages as there are ranks, whose stage 1 does not get on in microbatch 3:
+// A pipeline with one stage on each rank. Stage 1 hangs, stops or is slow at microbatch 3:
 //
-//   pipeline_rank hangs      it waits for ever, after some steps
-//   pipeline_rank stops      its process is stopped by SIGSTOP
-//   pipeline_rank slow FILE  it takes longer than the others, until the file is there
+//   pipeline_rank hangs      waits for ever, after some steps
+//   pipeline_rank stops      stops its process with SIGSTOP
+//   pipeline_rank slow FILE  takes longer than the others until the file exists
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -15,7 +15,7 @@
 namespace {
 
 constexpr int kMicrobatches = 4;
-constexpr int kSteps = 5;  // before it does not get on
+constexpr int kSteps = 5;  // steps before that
 constexpr std::int64_t kWidth = 4;
 
 struct StageImpl : torch::nn::Module {
@@ -23,9 +23,9 @@ struct StageImpl : torch::nn::Module {
     linear = register_module("linear" + std::to_string(stage), torch::nn::Linear(kWidth, kWidth));
   }
   at::Tensor forward(const at::Tensor& x) {
-    // The schedule looks first, with a microbatch of its own, at what a stage gives.
+    // Before the first step, the schedule runs a microbatch of its own to find the outputs' kinds.
     const bool is_here = calls++ == 1 + kSteps * kMicrobatches + 3 && stage == 1;
-    while (is_here && what == "hangs") pause();  // a dump of stacks interrupts it
+    while (is_here && what == "hangs") pause();  // in a loop: a dump of stacks interrupts pause()
     if (is_here && what == "stops") std::raise(SIGSTOP);
     if (what == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(stage == 1 ? 12 : 3));
     return linear(x);

@@ -1,5 +1,5 @@
-// Which steps a GradScaler makes, in which order it is called, and what autocast casts. Its values beside
-// Python's: optimizer_parity_test.cc.
+// The steps that a GradScaler makes, the order of its calls, and autocast. optimizer_parity_test.cc compares
+// the GradScaler's values with Python's.
 #include <ATen/autocast_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 using testing::ThrowsMessage;
 
-TEST(Autocast, CastsWhatPyTorchsDoesAndLeavesAsItCame) {
+TEST(Autocast, CastsAsPyTorchDoesAndRestoresTheState) {
   torch::nn::Linear linear(4, 3);
   const at::Tensor x = torch::randn({2, 4});
   const auto type = [&] { return torch::linear(x, linear->weight, linear->bias).scalar_type(); };
@@ -23,7 +23,7 @@ TEST(Autocast, CastsWhatPyTorchsDoesAndLeavesAsItCame) {
               torch::kFloat);
     {
       const auto half = autocast(torch::kCPU, {.dtype = torch::kHalf});
-      EXPECT_EQ(type(), torch::kHalf) << "not what was cast to another type";
+      EXPECT_EQ(type(), torch::kHalf) << "not the cached copy of another type";
       const auto off = autocast(torch::kCPU, {.enabled = false});
       EXPECT_EQ(type(), torch::kFloat);
     }
@@ -47,20 +47,20 @@ TEST(Autocast, KeepsCastWeightsUntilTheOutermostEnds) {
     return !layer(x).equal(before);
   };
   EXPECT_FALSE(change_between({}));
-  EXPECT_FALSE(change_between({})) << "the cache of the first one is gone";
+  EXPECT_FALSE(change_between({})) << "the first Autocast's cache is gone";
   EXPECT_TRUE(change_between({.cache_enabled = false}));
 }
 
-TEST(Autocast, RefusesWhatCannotBe) {
+TEST(Autocast, RefusesWrongTypesAndDevices) {
   EXPECT_THAT([] { const auto casting = autocast(torch::kCPU, {.dtype = torch::kInt}); },
               ThrowsMessage<std::invalid_argument>("autocast: dtype is Int; it must be BFloat16 or Half"));
   EXPECT_THAT([] { const auto casting = autocast(torch::kMeta); },
               ThrowsMessage<std::invalid_argument>("autocast: the device is meta; it must be cpu or cuda"));
 }
 
-// Half precision, accumulation, DistributedDataParallel: an infinity in one part of one rank's batch leaves
-// the step out on all, and otherwise it ends where the training without a scaler does.
-TEST(GradScaler, LeavesOutTheStepOfAllPartsAndRanks) {
+// Half precision, accumulation and DistributedDataParallel: after an infinity in one part of one rank's
+// batch, all ranks skip the step. Otherwise the training ends like one without a scaler.
+TEST(GradScaler, SkipsTheStepOfAllPartsOnAllRanks) {
   spawn(
       [](Job& job) {
         const auto train = [&](bool scaled) {
@@ -94,7 +94,7 @@ TEST(GradScaler, LeavesOutTheStepOfAllPartsAndRanks) {
       2);
 }
 
-TEST(GradScaler, RefusesAnotherOrderAndWhatCannotBe) {
+TEST(GradScaler, RefusesWrongOrdersOfCallsAndWrongOptions) {
   spawn(
       [](Job& job) {
         EXPECT_THAT(

@@ -1,6 +1,6 @@
-"""Learning rates and momenta of the schedules in schedule_parity_test.cc, by torch: schedule_parity.py FOLDER STEPS.
+"""Computes the learning rates and momenta of schedule_parity_test.cc with torch: schedule_parity.py FOLDER STEPS.
 
-FOLDER/NAME gets, for each step, of each of two groups its learning rate and its momentum, as doubles."""
+Writes to FOLDER/NAME, for each step, learning rate and momentum of each of two groups, as doubles."""
 
 import math
 import sys

@@ -1,5 +1,5 @@
-// Learning rates and momenta beside those of torch.optim.lr_scheduler, bit for bit over 1,000 steps, and
-// again where a checkpoint is loaded in the middle.
+// Compares learning rates and momenta with torch.optim.lr_scheduler's, bit for bit over 1,000 steps, without
+// and with a checkpoint that is loaded in the middle.
 #include <bit>
 #include <cmath>
 #include <cstdlib>
@@ -23,7 +23,7 @@ double metric(int step) {
   return 1.0 / (1 + step / 3) + 0.25 * ((step * 7) % 5);
 }
 
-// As in schedule_parity.py.
+// Equal to those in schedule_parity.py.
 const std::vector<std::pair<std::string, LRSchedule>> kCases{
     {"LambdaLR", LambdaLR{{Lambda([](std::int64_t n) { return std::pow(0.95, n); }),
                            Lambda([](std::int64_t n) { return 1 / (1 + static_cast<double>(n)); })}}},
@@ -74,7 +74,7 @@ const std::vector<std::pair<std::string, LRSchedule>> kCases{
           StepLR{.step_size = 77, .gamma = 0.8}}}},
 };
 
-// Two groups, of which the second one has a rate of its own.
+// Two groups; the second one has a rate of its own.
 std::unique_ptr<torch::optim::Optimizer> make_sgd(const std::vector<at::Tensor>& parameters) {
   const auto half = std::ssize(parameters) / 2;
   std::vector<torch::optim::OptimizerParamGroup> groups;
@@ -85,7 +85,7 @@ std::unique_ptr<torch::optim::Optimizer> make_sgd(const std::vector<at::Tensor>&
   return std::make_unique<torch::optim::SGD>(groups, torch::optim::SGDOptions(0.1).momentum(0.9));
 }
 
-// Of the steps first ... last - 1, as the script writes them.
+// The rates of the steps first ... last - 1, in the script's order.
 std::vector<double> rates_of(torch::optim::Optimizer& optimizer, LRScheduler& scheduler, bool with_metric,
                              int first, int last) {
   std::vector<double> values;
@@ -126,7 +126,7 @@ struct ScheduledTraining {
       of_all.state.add(kCases[i].first, schedulers[i]);
     }
   }
-  // Of each schedule.
+  // Returns the rates of each schedule.
   std::vector<std::vector<double>> run(int first, int last) {
     std::vector<std::vector<double>> values;
     for (std::size_t i = 0; i < kCases.size(); ++i)
@@ -142,7 +142,7 @@ struct ScheduledTraining {
 
 class ScheduleParity : public CheckpointTest {};
 
-TEST_F(ScheduleParity, RatesAndMomentaAreThoseOfPythonAlsoAfterACheckpoint) {
+TEST_F(ScheduleParity, RatesAndMomentaEqualPythonsAlsoAfterACheckpoint) {
   const std::string command = fmt::format("{} -B {} {} {}", MUSTER_TORCH_PYTHON, SCHEDULE_PARITY_SCRIPT,
                                           scratch_.path().string(), kSteps);
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
@@ -175,7 +175,7 @@ TEST_F(ScheduleParity, ACheckpointOfAnotherScheduleIsRefused) {
                   HasSubstr("its schedule is StepLR, not SequentialLR(LinearLR, StepLR)")));
 }
 
-TEST(LRScheduler, RefusesWhatCannotBe) {
+TEST(LRScheduler, RefusesWrongOptions) {
   torch::optim::SGD optimizer({torch::zeros({1}, torch::requires_grad())}, 0.1);
   torch::optim::Adagrad adagrad({torch::zeros({1}, torch::requires_grad())}, 0.1);
   const auto refusal = [&](const LRSchedule& schedule) {
@@ -207,7 +207,7 @@ TEST(LRScheduler, RefusesWhatCannotBe) {
   EXPECT_EQ(refusal(OneCycleLR{.max_lr = {0.1}, .total_steps = 10, .cycle_momentum = false}), "none");
 }
 
-TEST(LRScheduler, SaysWhyAStepCannotBeMade) {
+TEST(LRScheduler, ExplainsWhyItCannotMakeAStep) {
   torch::optim::Adam optimizer({torch::zeros({1}, torch::requires_grad())}, 0.1);
   LRScheduler plateau(optimizer, ReduceLROnPlateau{});
   EXPECT_THROW(plateau.step(), std::logic_error);

@@ -1,5 +1,5 @@
-// BatchNorm over parts of a batch on several ranks beside LibTorch's BatchNorm over the whole batch, whose
-// kernels are Python's: outputs, gradients, running statistics.
+// Compares SyncBatchNorm over parts of a batch on several ranks with LibTorch's BatchNorm over the whole
+// batch, which has Python's kernels: outputs, gradients, running statistics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 using testing::ThrowsMessage;
 using torch::nn::BatchNormOptions;
 
-// Rows of each rank.
+// The number of rows of each rank.
 using Cuts = std::vector<std::int64_t>;
 
 at::Tensor part_of(const at::Tensor& whole, const Cuts& cuts, int rank) {
@@ -29,14 +29,14 @@ void require_close(const at::Tensor& ours, const at::Tensor& expected, double to
 
 struct LayerCase {
   std::string name;
-  std::vector<std::int64_t> shape;  // of the whole batch
+  std::vector<std::int64_t> shape;  // the whole batch's
   at::ScalarType type;
   double tolerance;
   BatchNormOptions options;
   at::MemoryFormat format = at::MemoryFormat::Contiguous;
 };
 
-// Three steps of this rank's part, and of all.
+// Makes three steps with this rank's part and with the whole batch, and compares.
 template <class Plain, class Sync>
 void compare(const Job& job, const LayerCase& each, const Cuts& cuts, Plain& plain, Sync& sync) {
   for (int step = 0; step < 3; ++step) {
@@ -69,7 +69,7 @@ void compare(const Job& job, const LayerCase& each, const Cuts& cuts, Plain& pla
   }
 }
 
-TEST(SyncBatchNorm, PartsOnTwoAndFourRanksAreAsTheWholeOnOne) {
+TEST(SyncBatchNorm, PartsOnTwoAndFourRanksEqualTheWholeOnOne) {
   const std::vector<LayerCase> cases{
       {"floats", {12, 5}, at::kFloat, 1e-5, BatchNormOptions(5)},
       {"doubles", {12, 5}, at::kDouble, 1e-10, BatchNormOptions(5).momentum(std::nullopt)},
@@ -81,7 +81,7 @@ TEST(SyncBatchNorm, PartsOnTwoAndFourRanksAreAsTheWholeOnOne) {
         [&](Job& job) {
           torch::set_num_threads(1);
           for (const LayerCase& each : cases) {
-            // Statistics and weights of bf16 are floats, as under autocast.
+            // For bf16, statistics and weights are floats, as under autocast.
             const at::ScalarType type = each.type == at::kDouble ? at::kDouble : at::kFloat;
             SyncBatchNorm sync(each.options, job);
             sync->to(type);
@@ -141,11 +141,11 @@ TEST(SyncBatchNorm, AConvertedModelTrainsAsInOneProcess) {
         const auto buffers = whole.named_buffers();
         for (const auto& each : net->named_buffers())
           require_close(each.value(), buffers[each.key()], 1e-5, each.key());
-        // eval() asks nobody, and a layer that is not converted neither.
+        // In eval mode a layer does not communicate, and neither does a layer that was not converted.
         net->eval();
         torch::nn::BatchNorm1d other(3);
         if (job.rank() == 0) other(net->forward(torch::randn({2, 2, 4, 4})));
-        // What it has counted is a batch of both ranks, already.
+        // The layer has counted one batch of both ranks already.
         net->train();
         update_bn(*net, job, [&] { net->forward(torch::randn({4, 2, 4, 4})); });
         require_equal(net->norm->num_batches_tracked.item<std::int64_t>(), std::int64_t{1}, "batches");
@@ -168,7 +168,7 @@ TEST(SyncBatchNorm, AModelMayBeConvertedTwice) {
       2);
 }
 
-// A layer stands in two places.
+// One layer in two places.
 struct SequentialNet : torch::nn::Module {
   torch::nn::BatchNorm1d norm{4};
   torch::nn::Sequential first{register_module("first", torch::nn::Sequential(torch::nn::Linear(4, 4), norm))};
@@ -177,8 +177,8 @@ struct SequentialNet : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) { return second->forward(first->forward(x)); }
 };
 
-// torch::nn::BatchNorm1d refuses a batch of one sample; in a Sequential another layer takes its place.
-TEST(SyncBatchNorm, InASequentialABatchOfOneValueIsTakenAndTheRestStays) {
+// torch::nn::BatchNorm1d refuses a batch of one sample; so conversion replaces it in a Sequential.
+TEST(SyncBatchNorm, AcceptsABatchOfOneValueInASequential) {
   spawn(
       [](Job& job) {
         const Cuts cuts{5, 1, 2};
@@ -190,7 +190,7 @@ TEST(SyncBatchNorm, InASequentialABatchOfOneValueIsTakenAndTheRestStays) {
         const auto parameters = net.named_parameters();
         net.eval();
         convert_sync_batchnorm(net, job);
-        require(!net.first->ptr(1)->is_training(), "it evaluates as before");
+        require(!net.first->ptr(1)->is_training(), "it stays in eval mode");
         require(net.first->ptr(1) == net.second->ptr(2), "one layer in two places");
         net.train();
         convert_sync_batchnorm(net, job);
@@ -216,7 +216,7 @@ TEST(SyncBatchNorm, InASequentialABatchOfOneValueIsTakenAndTheRestStays) {
       3);
 }
 
-TEST(SyncBatchNorm, RefusesWhatCannotBe) {
+TEST(SyncBatchNorm, RefusesInputsAndLayersThatItCannotNormalise) {
   spawn(
       [](Job& job) {
         torch::nn::Sequential net(torch::nn::Linear(3, 4), torch::nn::BatchNorm1d(4),

@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The bytes of the network's tensors, by name, as a checkpoint has them.
+// The bytes of the network's tensors in a checkpoint, by name.
 std::map<std::string, std::string> network_at(const std::string& path, std::uint64_t step) {
   std::map<std::string, std::string> network;
   const CheckpointDirectory directory(path);
@@ -36,7 +36,7 @@ std::map<std::string, std::string> network_at(const std::string& path, std::uint
   return network;
 }
 
-// How many tensors differ, of the backbone and of the head.
+// The numbers of tensors that differ in the backbone and in the head.
 struct Changes {
   int backbone = 0, head = 0;
 };
@@ -70,13 +70,13 @@ class TransferLearning : public testing::Test {
   ScratchDirectory scratch_;
 };
 
-// Of five classes; chance is right in 0.2 of all.
-TEST_F(TransferLearning, ABackboneLearnsOtherClassesUnderANewHead) {
+// Five classes: guessing gives an accuracy of 0.2.
+TEST_F(TransferLearning, ABackboneLearnsOtherClassesWithANewHead) {
   const std::map<std::string, std::string> one_thread{{"OMP_NUM_THREADS", "1"}};
   LaunchRun backbone(command("backbone", "--epochs 1"), one_thread);
   ASSERT_EQ(backbone.exit_code(), 0) << backbone.err();
   EXPECT_THAT(backbone.out(), HasSubstr("step 32/32  loss "));
-  // Frozen for the first epoch, and thawed in the second.
+  // The backbone is frozen in the first epoch and unfrozen in the second.
   const std::string from = "--from " + (scratch_ / "backbone");
   LaunchRun transfer(command("transfer", "--first-class 5 --epochs 2 --frozen-epochs 1 " + from), one_thread);
   ASSERT_EQ(transfer.exit_code(), 0) << transfer.err();
@@ -88,7 +88,7 @@ TEST_F(TransferLearning, ABackboneLearnsOtherClassesUnderANewHead) {
   const Changes while_frozen = changes_between(taken, frozen), after = changes_between(frozen, thawed);
   EXPECT_EQ(while_frozen.backbone, 0) << "parameters and statistics";
   EXPECT_EQ(while_frozen.head, 2) << "weight and bias";
-  EXPECT_EQ(after.backbone + after.head, static_cast<int>(thawed.size())) << "all of it learns";
+  EXPECT_EQ(after.backbone + after.head, static_cast<int>(thawed.size())) << "all parameters learn";
 
   LaunchRun other(command("other", from, "4"), one_thread);
   EXPECT_EQ(other.exit_code(), 2);
