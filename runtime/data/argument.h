@@ -1,6 +1,6 @@
-// What a class of the data API says of an argument that it cannot use.
+// Errors about arguments that a class of the data API cannot use.
 //
-// One line of the same form everywhere: who, which argument, its value, and what would be right.
+// Each is one line of the same form: the class, the argument, its value, and what would be right.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,13 +12,13 @@
 namespace muster {
 
 // Throws std::invalid_argument "RandomSampler: num_samples = 0 must be at least 1" unless `usable`;
-// `argument` is all in front of the equals sign.
+// `argument` is the text before the equals sign.
 template <class Value>
 void check_argument(bool usable, std::string_view argument, const Value& value, std::string_view right) {
   if (!usable) throw std::invalid_argument(fmt::format("{} = {} must be {}", argument, value, right));
 }
 
-// "train-0.tar and 7 more"; of one name, that.
+// "train-0.tar and 7 more"; just the name if there is one.
 inline std::string first_and_more(const std::vector<std::string>& names) {
   return names.size() == 1 ? names[0] : fmt::format("{} and {} more", names.at(0), names.size() - 1);
 }

@@ -1,5 +1,5 @@
-// The augmentations among which AutoAugment, RandAugment and TrivialAugmentWide choose, how strong they can
-// be, and AutoAugment's policies: torchvision's tables.
+// torchvision's tables for AutoAugment, RandAugment and TrivialAugmentWide: the augmentations, their
+// magnitudes, and AutoAugment's policies.
 //
 // Plain values and functions. Safe from any thread.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace muster::transforms {
 
-// torchvision's order. RandAugment and TrivialAugmentWide choose among all but the last.
+// In torchvision's order. RandAugment and TrivialAugmentWide choose among all but the last.
 enum class Augmentation {
   kIdentity,
   kShearX,
@@ -42,10 +42,10 @@ struct Magnitudes {
   bool wide;  // TrivialAugmentWide's
   int bins;
 };
-// Number `bin` of the bins, for an image of this size; none if the augmentation has but one.
+// Magnitude number `bin` for an image of this size; none if the augmentation has no magnitude.
 std::optional<double> magnitude_of(Augmentation augmentation, const Magnitudes& magnitudes, int bin,
                                    const ImageSize& size);
-// It goes into either direction.
+// Whether the augmentation works in two directions.
 bool is_signed(Augmentation augmentation);
 
 at::Tensor augment(const at::Tensor& image, Augmentation augmentation, double magnitude,
@@ -54,7 +54,7 @@ at::Tensor augment(const at::Tensor& image, Augmentation augmentation, double ma
 struct PolicyStep {
   Augmentation augmentation;
   double probability;
-  int magnitude;  // of 10; -1 if the augmentation has but one
+  int magnitude;  // number of 10 bins; -1 if the augmentation has no magnitude
 };
 using SubPolicy = std::array<PolicyStep, 2>;
 std::span<const SubPolicy> policy_of(AutoAugmentPolicy policy);

@@ -1,5 +1,5 @@
 // Windows' and OS/2's bitmaps (BITMAPCOREHEADER to BITMAPV5HEADER), read as Pillow's BmpImagePlugin reads
-// them, which is not always what the format's description says.
+// them: it deviates from the format's specification in places.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -44,7 +44,7 @@ Expected<BmpHeader> bmp_header_of(std::span<const std::uint8_t> bytes) {
   constexpr std::uint32_t kKnown[] = {12, 40, 52, 56, 64, 108, 124};
   if (std::ranges::find(kKnown, header.header_size) == std::end(kKnown))
     return failure(ErrorCode::kCorrupt,
-                   "BMP: its header is of {} bytes, and not of 12, 40, 52, 56, 64, 108 or 124",
+                   "BMP: its header has {} bytes; it must have 12, 40, 52, 56, 64, 108 or 124",
                    header.header_size);
   if (bytes.size() < kBmpFileHeader + header.header_size) return ends_early();
   if (header.header_size == 12) {
@@ -63,18 +63,19 @@ Expected<BmpHeader> bmp_header_of(std::span<const std::uint8_t> bytes) {
   }
   if (header.bits != 1 && header.bits != 4 && header.bits != 8 && header.bits != 16 && header.bits != 24 &&
       header.bits != 32)
-    return failure(ErrorCode::kCorrupt, "BMP: {} bits a pixel, and not 1, 4, 8, 16, 24 or 32", header.bits);
+    return failure(ErrorCode::kCorrupt, "BMP: {} bits per pixel; 1, 4, 8, 16, 24 or 32 are supported",
+                   header.bits);
   if (header.compression > kBmpBitFields || (header.is_rle() && header.bits > 8))
-    return failure(ErrorCode::kCorrupt, "BMP: compression {} of {} bits a pixel is not read",
+    return failure(ErrorCode::kCorrupt, "BMP: compression {} with {} bits per pixel is not supported",
                    header.compression, header.bits);
   if (header.bits <= 8 && header.color_count == 0) header.color_count = 1U << header.bits;
   return header;
 }
 
-// Where the parts of a pixel of 16, 24 or 32 bits are.
+// Where red, green and blue are in a pixel of 16, 24 or 32 bits.
 struct BmpFields {
-  bool five_six_five = false;                 // 16 bits; else five bits each
-  std::array<std::size_t, 3> bytes{2, 1, 0};  // 24 and 32 bits: the bytes of red, green, blue
+  bool five_six_five = false;                 // with 16 bits: green has six bits, else all have five
+  std::array<std::size_t, 3> bytes{2, 1, 0};  // with 24 and 32 bits: the bytes of red, green, blue
 };
 
 std::optional<BmpFields> bmp_fields_of(unsigned bits, const std::array<std::uint32_t, 3>& masks) {
@@ -94,8 +95,8 @@ std::optional<BmpFields> bmp_fields_of(unsigned bits, const std::array<std::uint
   return fields;
 }
 
-// Pillow takes a palette of the first grays for none at all: every value is its own gray then, or, where
-// there are two at most, white if it is not 0. Values beyond another palette are black.
+// Pillow ignores a palette that holds the first grays in order: each value is then its own gray or, with at
+// most two colors, white unless it is 0. With any other palette, values beyond it are black.
 Expected<BmpPalette> bmp_palette_of(std::span<const std::uint8_t> entries, const BmpHeader& header) {
   const std::size_t step = header.palette_entry_bytes, count = entries.size() / step;
   const bool two = header.color_count <= 2;
@@ -110,12 +111,12 @@ Expected<BmpPalette> bmp_palette_of(std::span<const std::uint8_t> entries, const
   for (std::size_t i = 0; gray && i < palette.size(); ++i)
     palette[i].fill(static_cast<std::uint8_t>(two && i > 0 ? 255 : i));
   if (!gray && count > palette.size())
-    return failure(ErrorCode::kCorrupt, "BMP: a palette of {} colors, and not of 256 at most", count);
+    return failure(ErrorCode::kCorrupt, "BMP: its palette has {} colors; at most 256 are supported", count);
   return palette;
 }
 
-// Reads the values of runs (RLE4, RLE8). A line that ends early is filled up with zeros; a picture that ends
-// early is an error.
+// Reads run-length encoded values (RLE4, RLE8). A line that ends early is filled with zeros; a picture that
+// ends early is an error.
 class BmpRuns {
  public:
   BmpRuns(std::span<const std::uint8_t> bytes, const BmpHeader& header)
@@ -186,7 +187,7 @@ class BmpRuns {
   std::size_t at_;
   std::size_t width_;
   std::size_t size_;
-  std::size_t x_ = 0;  // as runs count it: values beyond the line's end are left out
+  std::size_t x_ = 0;  // may pass the line's end; values beyond it are left out
   bool four_bits_;
 };
 
@@ -239,11 +240,12 @@ class BmpDecoder : public RgbDecoder {
   }
 
  private:
-  // Both also correct pixels_at where a header leaves it out: the pixels follow the palette or the masks.
+  // read_palette() and read_masks() also set pixels_at if the header leaves it out: the pixels follow the
+  // palette or the masks.
   Status read_palette() {
     const std::size_t at = kBmpFileHeader + header_.header_size;
     if (header_.color_count > 65536)
-      return failure(ErrorCode::kCorrupt, "BMP: a palette of {} colors, and not of 256 at most",
+      return failure(ErrorCode::kCorrupt, "BMP: its palette has {} colors; at most 256 are supported",
                      header_.color_count);
     const std::size_t size = std::min(header_.palette_entry_bytes * header_.color_count, bytes_.size() - at);
     auto palette = bmp_palette_of(bytes_.subspan(at, size), header_);
@@ -265,8 +267,9 @@ class BmpDecoder : public RgbDecoder {
       for (std::size_t i = 0; i < 3; ++i) masks[i] = number_at<std::uint32_t>(bytes_, masks_at + 4 * i);
       const auto fields = bmp_fields_of(header_.bits, masks);
       if (!fields)
-        return failure(ErrorCode::kCorrupt, "BMP: masks {:x}, {:x} and {:x} of {} bits a pixel are not read",
-                       masks[0], masks[1], masks[2], header_.bits);
+        return failure(ErrorCode::kCorrupt,
+                       "BMP: masks {:x}, {:x} and {:x} with {} bits per pixel are not supported", masks[0],
+                       masks[1], masks[2], header_.bits);
       fields_ = *fields;
     }
     if (header_.pixels_at == 0) header_.pixels_at = static_cast<std::uint32_t>(at);
@@ -300,7 +303,7 @@ class BmpDecoder : public RgbDecoder {
   std::span<const std::uint8_t> bytes_;
   BmpPalette palette_{};
   BmpFields fields_;
-  std::vector<std::uint8_t> values_;  // of a line, or of all of them
+  std::vector<std::uint8_t> values_;  // of one line, or of all lines
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
-// What transforms make of an image when all parameters are given: torchvision.transforms.v2.functional's
-// functions, by their names.
+// The functions of torchvision.transforms.v2.functional, by the same names: transforms of an image with given
+// parameters.
 //
-// Plain functions of images that a transform has checked; they draw nothing, and those that would start other
-// threads compute in one. Safe from any thread.
+// Plain functions. A transform has checked the image. They draw no random numbers, and compute in the calling
+// thread alone. Safe from any thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,19 +15,19 @@
 
 namespace muster::transforms::functional {
 
-// ---- Where pixels lie
+// ---- Geometry
 
-// std::invalid_argument, in the name of `who`, if the fill has not as many values as the image channels, or
-// if there is less to reflect than is wanted.
+// std::invalid_argument that begins with `who`, if the number of fill values differs from the image's
+// channels, or the image is too small to reflect that many pixels.
 at::Tensor pad(std::string_view who, const at::Tensor& image, const Padding& padding,
                const PadOptions& options);
 at::Tensor resize(const at::Tensor& image, const ImageSize& size, const ResizeOptions& options);
 
 struct Turn {
-  std::string_view who;  // in whose name a fill that does not fit is refused
+  std::string_view who;  // begins the error about a fill that does not fit
   InterpolationMode interpolation = InterpolationMode::kNearest;
-  // None: 0, and bilinear pixels at the edge are mixed with it once, and not twice as torchvision does with a
-  // fill of 0.
+  // None: fills with 0, and mixes bilinear pixels at the edge with it once. With a fill of 0, torchvision
+  // mixes them twice.
   std::optional<Fill> fill = std::nullopt;
   std::optional<Point> center = std::nullopt;
   bool expand = false;
@@ -42,14 +42,14 @@ struct Affine {
 };
 at::Tensor affine(const at::Tensor& image, const Affine& affine, const Turn& turn);
 
-// The corners of the image come to these places: top left, top right, bottom right, bottom left.
+// Moves the image's corners to these places: top left, top right, bottom right, bottom left.
 at::Tensor perspective(const at::Tensor& image, const std::array<Point, 4>& corners, const Turn& turn);
 
-// ---- Which values they have
+// ---- Colors
 
-// In which it is computed: its own, or float.
+// The type to compute in: the image's own if it is floating, else float.
 at::ScalarType floating_type(const at::Tensor& image);
-// Of the type's 0 .. 255 or 0 .. 1.
+// 255 for uint8, 1 for floating types.
 double largest_value(const at::Tensor& image);
 // A floating image as uint8; as in torchvision, each of the 256 values covers an equal interval.
 at::Tensor bytes_of(const at::Tensor& image);

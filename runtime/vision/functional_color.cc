@@ -7,7 +7,7 @@
 #include "runtime/vision/functional.h"
 #include "runtime/vision/image_argument.h"
 
-// As torchvision/transforms/v2/functional/_color.py and _misc.py.
+// Computed as in torchvision/transforms/v2/functional/_color.py and _misc.py.
 
 namespace muster::transforms::functional {
 
@@ -17,8 +17,8 @@ at::Tensor blend(const at::Tensor& image, const at::Tensor& other, double share)
   return image.mul(share).add_(other, 1 - share).clamp_(0, largest_value(image)).to(image.scalar_type());
 }
 
-// Turns the hue of a pixel by `turn` of the circle. Each operation in torchvision's order, and rounded as it
-// rounds: of uint8 the rest is cut off in the end, so that the last bit counts.
+// Turns the hue of a pixel by `turn` of the circle. The operations have torchvision's order and rounding:
+// uint8 results are cut off at the end, so the last bit counts.
 void turn_hue(float* red, float* green, float* blue, float turn) {
   const float most = std::max({*red, *green, *blue}), least = std::min({*red, *green, *blue});
   const float range = most - least;
@@ -45,7 +45,7 @@ void turn_hue(float* red, float* green, float* blue, float turn) {
   *blue = of_red[(place + 2) % 6];
 }
 
-// A kernel of the image's type, or of float; [channels, 1, height, width].
+// Convolves each channel with a kernel [height, width] of the image's type.
 at::Tensor convolved(const at::Tensor& image, const at::Tensor& kernel) {
   const at::Tensor of_each = kernel.expand({image.size(0), 1, kernel.size(0), kernel.size(1)});
   return at::conv2d(image.unsqueeze(0), of_each, {}, 1, at::IntArrayRef{0}, 1, image.size(0)).squeeze(0);
@@ -56,7 +56,7 @@ at::Tensor gaussian_kernel(std::int64_t size, double sigma, at::ScalarType type)
   return at::linspace(-reach, reach, size, type).div(sigma).pow(2).neg().softmax(0);
 }
 
-// Pillow's: each value's place is how many pixels come before it.
+// Pillow's histogram equalization: a value's new value depends on how many pixels have smaller values.
 std::array<std::uint8_t, 256> equalizing(const std::array<std::int64_t, 256>& count, std::int64_t step) {
   std::array<std::uint8_t, 256> value_of{};
   std::int64_t before = step / 2;
@@ -67,7 +67,7 @@ std::array<std::uint8_t, 256> equalizing(const std::array<std::int64_t, 256>& co
   return value_of;
 }
 
-// Of one channel, whose bytes lie one after the other.
+// Equalizes one channel, whose bytes are contiguous.
 void equalize_channel(std::uint8_t* bytes, std::int64_t size) {
   std::array<std::int64_t, 256> count{};
   for (std::int64_t i = 0; i < size; ++i) ++count[bytes[i]];
@@ -104,7 +104,7 @@ at::Tensor adjust_brightness(const at::Tensor& image, double factor) {
 }
 
 at::Tensor adjust_contrast(const at::Tensor& image, double factor) {
-  // A sum over several threads would be added up in another order than one of a loader's worker.
+  // Several threads would add up the sum in another order than a loader's worker does.
   const OneComputeThread one_thread;
   const at::Tensor values = gray(image);
   const double mean = values.sum(at::kDouble).item<double>() / static_cast<double>(values.numel());

@@ -7,14 +7,14 @@
 #include "runtime/vision/functional.h"
 #include "runtime/vision/image_argument.h"
 
-// As torchvision/transforms/v2/functional/_geometry.py, in the same order of additions and of the same types:
-// which of two pixels is the nearer one hangs on the last digit.
+// Computed as in torchvision/transforms/v2/functional/_geometry.py, with the same types and the same order of
+// additions: the last digit may decide which of two pixels is nearer.
 
 namespace muster::transforms::functional {
 
 namespace {
 
-// Of the inverse: from a pixel of the result to where it comes from, both counted from the image's middle.
+// The inverse transform: maps a pixel of the result to its source. Both are counted from the image's center.
 using Matrix = std::array<double, 6>;
 
 void check_fill(std::string_view who, const Fill& fill, const at::Tensor& image) {
@@ -27,7 +27,7 @@ at::Tensor column_of_fill(const Fill& fill, at::ScalarType type) {
   return at::tensor(fill.values, at::kDouble).to(type).view({-1, 1, 1});
 }
 
-// From where in 0 .. size - 1 the pixels from -before to size + after come.
+// For each pixel from -before to size + after, its source in 0 .. size - 1.
 at::Tensor padded_indices(std::int64_t size, std::int64_t before, std::int64_t after, PaddingMode mode) {
   const at::Tensor places = at::arange(-before, size + after, at::kLong);
   if (mode == PaddingMode::kEdge) return places.clamp(0, size - 1);
@@ -71,7 +71,7 @@ Point from_middle(const at::Tensor& image, const std::optional<Point>& center) {
           center->y - static_cast<double>(image.size(1)) * 0.5};
 }
 
-// [1, height, width, 3]: x, y and 1 of each pixel, the first one of a row at `first_x`.
+// [1, height, width, 3]: x, y and 1 for each pixel. The pixels are evenly spaced from `first` to `last`.
 at::Tensor places(const ImageSize& size, Point first, Point last, at::ScalarType type) {
   at::Tensor all = at::empty({1, size.height, size.width, 3}, type);
   all.select(3, 0).copy_(at::linspace(first.x, last.x, size.width, at::kFloat));
@@ -80,7 +80,7 @@ at::Tensor places(const ImageSize& size, Point first, Point last, at::ScalarType
   return all;
 }
 
-// In units of half the image, for each pixel of the result.
+// For each pixel of the result, its source in units of half the image.
 at::Tensor affine_grid(const at::Tensor& image, const Matrix& matrix, const ImageSize& size) {
   const at::ScalarType type = floating_type(image);
   const auto width = static_cast<double>(size.width), height = static_cast<double>(size.height);
@@ -111,7 +111,7 @@ at::Tensor sampled(const at::Tensor& image, const at::Tensor& grid, const Turn& 
   return image.is_floating_point() ? values : values.round_().to(image.scalar_type());
 }
 
-// That holds all of the turned image.
+// The smallest size that holds the whole rotated image.
 ImageSize expanded(const at::Tensor& image, const Matrix& matrix) {
   const float width = 0.5F * static_cast<float>(image.size(2)),
               height = 0.5F * static_cast<float>(image.size(1));
@@ -122,14 +122,14 @@ ImageSize expanded(const at::Tensor& image, const Matrix& matrix) {
   const at::Tensor theta = at::tensor(matrix, at::kDouble).to(at::kFloat).view({2, 3});
   auto [least, most] = corners.matmul(theta.t()).aminmax(0);
   const at::Tensor halves = at::tensor({width, height}, at::kFloat);
-  // A side of 1e-5 more than a whole number is that number.
+  // Cuts off after four digits, so that a side of 1e-5 more than a whole number is that number.
   const auto whole = [&](const at::Tensor& place) { return place.add(halves).mul_(1e4).trunc_().mul_(1e-4); };
   const at::Tensor size = whole(most).ceil_().sub_(whole(least).floor_());
   return {static_cast<std::int64_t>(size[1].item<float>()), static_cast<std::int64_t>(size[0].item<float>())};
 }
 
-// a to h of (x, y) -> ((a x + b y + c) / (g x + h y + 1), (d x + e y + f) / (g x + h y + 1)), which takes
-// these places to the image's corners.
+// The coefficients a to h of the map that takes the places `from` to the image's corners: from (x, y) to
+// ((a x + b y + c) / (g x + h y + 1), (d x + e y + f) / (g x + h y + 1)).
 std::array<double, 8> perspective_coefficients(const at::Tensor& image, const std::array<Point, 4>& from) {
   const auto right = static_cast<double>(image.size(2) - 1), bottom = static_cast<double>(image.size(1) - 1);
   const std::array<Point, 4> to{{{0, 0}, {right, 0}, {right, bottom}, {0, bottom}}};

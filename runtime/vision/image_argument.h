@@ -1,7 +1,7 @@
-// What transforms say of an image that they cannot use.
+// Errors about images that a transform cannot use.
 //
-// One line: which of them, what would be right, and what the image is. std::invalid_argument, which names no
-// sample: the loader adds that.
+// Each is a std::invalid_argument with one line: the transform, what would be right, and what the image is.
+// The loader adds the name of the sample.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,23 +19,24 @@ namespace muster::transforms {
 }
 
 inline void check_image(std::string_view who, const at::Tensor& image) {
-  if (!image.is_cpu()) refuse(who, "an image is in the CPU's memory, and not on " + c10::str(image.device()));
+  if (!image.is_cpu())
+    refuse(who, "an image must be in the CPU's memory, and this one is on " + c10::str(image.device()));
   if (image.dim() != 3)
-    refuse(who, "an image is [channels, height, width], and not " + c10::str(image.sizes()));
-  if (image.numel() == 0) refuse(who, "an image of no pixels: " + c10::str(image.sizes()));
+    refuse(who, "an image must be [channels, height, width], and this one is " + c10::str(image.sizes()));
+  if (image.numel() == 0) refuse(who, "the image has no pixels: " + c10::str(image.sizes()));
   if (image.scalar_type() != at::kByte && !image.is_floating_point())
-    refuse(who, fmt::format("an image is of uint8 or floating, and not of {}",
+    refuse(who, fmt::format("an image must be uint8 or floating, and this one is {}",
                             c10::toString(image.scalar_type())));
 }
 
 inline void check_channels(std::string_view who, const at::Tensor& image) {
   if (image.size(0) != 1 && image.size(0) != 3)
-    refuse(who, fmt::format("an image of 1 or 3 channels is needed, and not of {}", image.size(0)));
+    refuse(who, fmt::format("an image must have 1 or 3 channels, and this one has {}", image.size(0)));
 }
 
-// "RandomErasing: scale".
+// `argument` is like "RandomErasing: scale".
 void check_range(std::string_view argument, const Range& range);
-// Of what turns an image.
+// Checks the interpolation of a transform that rotates or distorts images.
 void check_turn(std::string_view who, InterpolationMode mode);
 
 inline void check_probability(std::string_view argument, double p) {

@@ -15,7 +15,7 @@ using namespace std::string_view_literals;
 struct ImageFormat {
   std::string_view magic;
   std::unique_ptr<ImageDecoder> (*make)();
-  std::string_view without = {};  // what to say where it makes none
+  std::string_view without = {};  // the error if make() returns null
 };
 constexpr std::string_view kNoWebp =
     "it is a WebP file, and this Muster was built without libwebp (Debian: libwebp-dev)";
@@ -38,7 +38,7 @@ constexpr ImageFormat kImageFormats[] = {
     {"P6"sv, make_pnm_decoder},
 };
 
-// Pictures that Muster does not decode: how they begin, their names, and a command that converts them.
+// Pictures that Muster does not decode: their first bytes, their names, and a command that converts them.
 struct OtherPicture {
   std::size_t at;
   std::string_view magic;
@@ -70,7 +70,7 @@ constexpr OtherPicture kOtherPictures[] = {
     {0, "PF\n"sv, "a picture of floating-point numbers (PFM)", "magick in.pfm out.png"},
     {0, "qoif"sv, "a QOI picture", "magick in.qoi out.png"},
     {0, "DDS "sv, "a DirectDraw surface", "magick in.dds out.png"},
-    {0, "gimp xcf"sv, "a picture of GIMP's", "magick in.xcf out.png"},
+    {0, "gimp xcf"sv, "a GIMP picture", "magick in.xcf out.png"},
     {0, "%PDF-"sv, "a PDF document", "pdftoppm -png in.pdf out"},
     {0, "\x1a\x45\xdf\xa3"sv, "a video", "ffmpeg -i in.webm out-%05d.png"},
 };
@@ -91,16 +91,16 @@ Error not_a_picture(std::span<const std::uint8_t> bytes) {
     return text.size() >= each.at && text.substr(each.at).starts_with(each.magic);
   });
   if (other != std::end(kOtherPictures))
-    return error(fmt::format("it is {}, which Muster does not read: convert it, for example by `{}`",
+    return error(fmt::format("it is {}, which Muster does not read: convert it, for example with `{}`",
                              other->name, other->convert));
   if (is_svg(text))
     return error(
-        "it is an SVG drawing, which Muster does not read: convert it, for example by `rsvg-convert in.svg "
-        "-o out.png`");
+        "it is an SVG drawing, which Muster does not read: "
+        "convert it, for example with `rsvg-convert in.svg -o out.png`");
   if (text.starts_with("version https://git-lfs"))
-    return error("it is a pointer of Git LFS in place of a file: fetch the file by `git lfs pull`");
+    return error("it is a Git LFS pointer, not the file itself: fetch the file with `git lfs pull`");
   if (const auto kind = file_kind(std::as_bytes(bytes), bytes.size()))
-    return error("it is no picture, but " + description_of(*kind));
+    return error("it is not a picture, but " + description_of(*kind));
   return error("its first bytes are not those of a JPEG, PNG, BMP, WebP, TIFF, PPM, PGM or PBM file");
 }
 
@@ -117,7 +117,7 @@ Expected<OpenedImage> open_image(std::span<const std::uint8_t> bytes, int channe
       kImageFormats, [text](const ImageFormat& each) { return text.starts_with(each.magic); });
   if (format == std::end(kImageFormats) || (format->make == make_webp_decoder && !is_webp(text)))
     return std::unexpected(not_a_picture(bytes));
-  // One decoder, with its buffers, for all magic numbers of a format.
+  // All magic numbers of a format share one decoder, with its buffers.
   const auto first = std::ranges::find(kImageFormats, format->make, &ImageFormat::make);
   auto& decoder = decoders[static_cast<std::size_t>(first - kImageFormats)];
   if (!decoder) decoder = format->make();
@@ -129,9 +129,9 @@ Expected<OpenedImage> open_image(std::span<const std::uint8_t> bytes, int channe
 
 Expected<ImageShape> checked_shape(ImageShape shape) {
   if (shape.width <= 0 || shape.height <= 0)
-    return failure(ErrorCode::kCorrupt, "{} x {} pixels are none", shape.width, shape.height);
+    return failure(ErrorCode::kCorrupt, "it has no pixels: {} x {}", shape.width, shape.height);
   if (shape.height <= kLargestImagePixels / shape.width) return shape;
-  return failure(ErrorCode::kCorrupt, "{} x {} pixels are more than {}", shape.width, shape.height,
+  return failure(ErrorCode::kCorrupt, "its {} x {} pixels are more than {}", shape.width, shape.height,
                  kLargestImagePixels);
 }
 

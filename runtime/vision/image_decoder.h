@@ -1,8 +1,8 @@
 // Decodes pictures that are in memory: JPEG, PNG, BMP, WebP, TIFF, and PBM, PGM and PPM.
 //
-// open() reads the header, which says how much memory read() needs. One decoder is used again and again by
-// one thread, and nothing of a picture reaches the next. The bytes must live until read() has returned. What
-// the libraries report with longjmp() and warnings ends here, as an Error.
+// open() reads the header, which says how much memory read() needs. The bytes must live until read() has
+// returned. One thread uses a decoder again and again; no state of a picture reaches the next one. Failures
+// that the libraries report by longjmp() and warnings are returned as an Error.
 #pragma once
 
 #include <cstddef>
@@ -23,17 +23,17 @@ struct ImageShape {
   std::size_t bytes() const { return static_cast<std::size_t>(channels * height * width); }
 };
 
-// One format.
+// Decodes one format.
 class ImageDecoder {
  public:
   virtual ~ImageDecoder() = default;
   // `channels`: 3 for red, green, blue, or 1 for luminance.
   virtual Expected<ImageShape> open(std::span<const std::uint8_t> bytes, int channels) = 0;
-  // Rows of pixels, shape.bytes() of them. Once after each open() that went well.
+  // Writes the rows of pixels, shape.bytes() in all. Call once after each successful open().
   virtual Status read(std::uint8_t* pixels) = 0;
 };
 
-// A format that is decoded to colors. Where gray is wanted, it is the luminance of the colors.
+// A decoder whose format is decoded to colors. If gray is wanted, it gives the luminance of the colors.
 class RgbDecoder : public ImageDecoder {
  public:
   Expected<ImageShape> open(std::span<const std::uint8_t> bytes, int channels) final;
@@ -58,23 +58,23 @@ std::unique_ptr<ImageDecoder> make_pnm_decoder();
 std::unique_ptr<ImageDecoder> make_webp_decoder();
 std::unique_ptr<ImageDecoder> make_tiff_decoder();
 
-// The calling thread's decoder for these bytes, which has read the header.
+// The calling thread's decoder for these bytes, after it has read the header.
 struct OpenedImage {
   ImageDecoder* decoder = nullptr;
   ImageShape shape;
 };
 Expected<OpenedImage> open_image(std::span<const std::uint8_t> bytes, int channels);
 
-// 0.299 red + 0.587 green + 0.114 blue, rounded; as Pillow's convert("L").
+// 0.299 red + 0.587 green + 0.114 blue, rounded as Pillow's convert("L") does.
 inline std::uint8_t luminance(const std::uint8_t* rgb) {
   return static_cast<std::uint8_t>((rgb[0] * 19595U + rgb[1] * 38470U + rgb[2] * 7471U + 0x8000U) >> 16);
 }
 
-// The limit of all formats: a damaged header then asks for no more memory than a large picture needs.
+// The limit of all formats, so that a damaged header cannot ask for more memory than a large picture needs.
 constexpr std::int64_t kLargestImagePixels = std::int64_t{1} << 28;
 Expected<ImageShape> checked_shape(ImageShape shape);
 
-// What all decoders say of a file that was cut off.
+// The error of all decoders for a file that is cut off.
 inline std::unexpected<Error> ends_early() {
   return failure(ErrorCode::kCorrupt, "the file ends before the picture does");
 }

@@ -18,20 +18,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostKinds = 5;  // that a warning names
+constexpr std::size_t kMostKinds = 5;  // named in one warning
 
-// What is in one folder, in no order.
+// The entries of one folder, in no order.
 struct Listing {
   std::vector<std::string> folders;
   std::vector<std::string> files;
   std::vector<std::string> others;  // pipes, sockets, devices
 };
 
-// Does not look at the files themselves where the file system says with their names what they are.
+// Does not look at the files themselves if the file system lists their types with their names.
 Listing list(const std::string& path) {
   Listing found;
   std::error_code error;
-  for (fs::directory_iterator each(path, error), end; !error && each != end; each.increment(error)) {
+  fs::directory_iterator each(path, error);
+  if (error) throw std::runtime_error(fmt::format("cannot open {}: {}", path, error.message()));
+  for (const fs::directory_iterator end; !error && each != end; each.increment(error)) {
     std::error_code ignored;
     if (each->is_directory(ignored)) {
       found.folders.push_back(each->path().filename());
@@ -39,7 +41,7 @@ Listing list(const std::string& path) {
       found.files.push_back(each->path().filename());
     } else if (each->is_symlink(ignored) && !fs::exists(each->status(ignored))) {
       throw std::runtime_error(
-          fmt::format("cannot use {}: it is a link, and what it names is not there", each->path().string()));
+          fmt::format("cannot use {}: it is a link to a file that does not exist", each->path().string()));
     } else {
       found.others.push_back(each->path().filename());
     }
@@ -53,7 +55,7 @@ bool has_extension(std::string name, const std::vector<std::string>& extensions)
   return std::ranges::any_of(extensions, [&](const std::string& end) { return name.ends_with(end); });
 }
 
-// Files that are not read: how many of each kind, and one of them.
+// Files that are not read: the number of each kind, and one of them.
 class LeftOut {
  public:
   void add(const std::string& kind, const std::string& path) {
@@ -118,7 +120,7 @@ ImageFolder::ImageFolder(std::string root, ImageFolderOptions options)
   std::ranges::sort(classes_);
   if (classes_.empty())
     throw std::runtime_error(
-        fmt::format("cannot use {}: there is no folder in it, and each class is one", root_));
+        fmt::format("cannot use {}: it contains no folders, and each class is a folder", root_));
   LeftOut left_out;
   std::vector<std::string> empty;
   for (const std::string& name : classes_) {
@@ -180,7 +182,7 @@ Batch ImageFolder::get_batch(std::span<const std::int64_t> indices) const {
       }
       if (file.shape() != first)
         throw std::invalid_argument(
-            fmt::format("its {} x {} pixels are not the {} x {} of the first sample of the batch",
+            fmt::format("its {} x {} pixels differ from the {} x {} of the first sample of the batch",
                         file.shape().width, file.shape().height, first.width, first.height));
       file.read_planes(planes);
     } catch (const std::exception&) {

@@ -22,7 +22,8 @@ bool harms_pixels(int code) {
   return std::ranges::find(kHarmful, code) != std::end(kHarmful);
 }
 
-// What libjpeg calls when something is wrong; its first member is what libjpeg knows of it.
+// State of libjpeg's error handlers. `manager` must be the first member: libjpeg passes only its address, and
+// the handlers cast that to Errors.
 struct Errors {
   jpeg_error_mgr manager{};
   std::jmp_buf escape{};
@@ -39,7 +40,8 @@ void on_message(j_common_ptr info, int level) {
   if (level < 0 && harms_pixels(info->err->msg_code)) leave(info);
 }
 
-// As Pillow turns the inverted CMYK of Adobe's programs, and all CMYK of JPEGs is such, into RGB.
+// Converts inverted CMYK into RGB as Pillow does. Adobe's programs write CMYK inverted, and Pillow takes all
+// CMYK of JPEGs for inverted.
 void rgb_of_cmyk(const std::uint8_t* cmyk, std::uint8_t* rgb) {
   for (int channel = 0; channel < 3; ++channel) {
     const unsigned product = (255U - cmyk[channel]) * cmyk[3] + 128;
@@ -47,7 +49,8 @@ void rgb_of_cmyk(const std::uint8_t* cmyk, std::uint8_t* rgb) {
   }
 }
 
-// The functions that call setjmp() have no object that would have to be destroyed on the way out of libjpeg.
+// longjmp() skips destructors: functions that call setjmp(), and callbacks that call longjmp(), must not hold
+// objects with destructors.
 class JpegDecoder : public ImageDecoder {
  public:
   JpegDecoder() {
@@ -60,7 +63,8 @@ class JpegDecoder : public ImageDecoder {
   ~JpegDecoder() override { jpeg_destroy_decompress(&info_); }
 
   Expected<ImageShape> open(std::span<const std::uint8_t> bytes, int channels) override {
-    // Begun anew: libjpeg would give the tables of the picture before to one that has none of its own.
+    // Starts from scratch: otherwise libjpeg would apply the previous picture's tables to a picture without
+    // tables.
     jpeg_destroy_decompress(&info_);
     CHECK(create(), "libjpeg: {}", errors_.text);
     channels_ = channels;
@@ -129,7 +133,7 @@ class JpegDecoder : public ImageDecoder {
   Errors errors_;
   jpeg_decompress_struct info_{};
   int channels_ = 0;
-  std::vector<std::uint8_t> cmyk_;  // a row
+  std::vector<std::uint8_t> cmyk_;  // one row
 };
 
 }  // namespace

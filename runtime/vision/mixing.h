@@ -1,6 +1,6 @@
-// What MixUp and CutMix make of a batch when all that they draw is given.
+// The computations of MixUp and CutMix with given random numbers.
 //
-// Plain functions of what has been checked, but for labels. Safe from any thread.
+// Plain functions. MixUp and CutMix have checked the arguments, except for labels. Safe from any thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,10 +10,10 @@
 
 namespace muster::transforms {
 
-// `share` of each row, and the rest of the one before it; of the first one: of the last.
+// Each row is `share` of itself, and the rest of the row before it. The last row comes before the first.
 at::Tensor mixed(const at::Tensor& rows, double share);
-// [batch] of int64, which needs the number of classes, or [batch, classes]. std::invalid_argument in the name
-// of `who`.
+// Labels are [batch] of int64, which needs `num_classes`, or [batch, classes]. std::invalid_argument begins
+// with `who`.
 at::Tensor mixed_labels(std::string_view who, const at::Tensor& labels, std::int64_t num_classes,
                         double share);
 
@@ -21,7 +21,8 @@ struct CutBox {
   std::int64_t left, top, right, bottom;
   double share;  // of the image that is left of it
 };
-// About that place, of as much of the image as is not its `share`; cut off at the edges.
+// A box centered at (x, y) with 1 - `share` of the image's area, cut off at the image's edges. CutBox::share
+// is then the share of the image outside of the box.
 CutBox cut_box(const ImageSize& size, double share, std::int64_t x, std::int64_t y);
 at::Tensor cut_and_pasted(const at::Tensor& images, const CutBox& box);
 

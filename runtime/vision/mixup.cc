@@ -12,9 +12,9 @@ namespace muster::transforms {
 
 namespace {
 
-// The logarithm, so that a small alpha does not end in 0 / 0: a draw of Gamma(alpha) is one of
-// Gamma(alpha + 1) times u to the power of 1 / alpha (Marsaglia, Tsang: A simple method for generating gamma
-// variables, 2000).
+// The logarithm of a draw of Gamma(alpha): with a small alpha, draws underflow and beta_draw() would compute
+// 0 / 0. A draw of Gamma(alpha) is a draw of Gamma(alpha + 1) times u to the power of 1 / alpha (Marsaglia,
+// Tsang: A simple method for generating gamma variables, 2000).
 double log_gamma_draw(double alpha) {
   SampleRandom& random = sample_random();
   std::gamma_distribution<double> above(alpha + 1);
@@ -36,22 +36,22 @@ void check_options(std::string_view who, const MixUpOptions& options) {
 
 void check_batch(std::string_view who, const Batch& batch) {
   if (!batch.data.defined() || batch.data.dim() != 4)
-    refuse(who, fmt::format("a batch is [batch, channels, height, width], and not {}",
-                            batch.data.defined() ? c10::str(batch.data.sizes()) : "nothing"));
+    refuse(who, fmt::format("a batch must be [batch, channels, height, width], and this one is {}",
+                            batch.data.defined() ? c10::str(batch.data.sizes()) : "undefined"));
   if (!batch.target.defined() || batch.target.dim() < 1 || batch.target.dim() > 2)
-    refuse(who, fmt::format("targets are [batch] or [batch, classes], and not {}",
-                            batch.target.defined() ? c10::str(batch.target.sizes()) : "nothing"));
+    refuse(who, fmt::format("targets must be [batch] or [batch, classes], and these are {}",
+                            batch.target.defined() ? c10::str(batch.target.sizes()) : "undefined"));
   if (batch.target.size(0) != batch.data.size(0))
     refuse(who, fmt::format("{} targets do not fit {} images", batch.target.size(0), batch.data.size(0)));
-  if (batch.data.numel() == 0) refuse(who, "a batch of no pixels: " + c10::str(batch.data.sizes()));
+  if (batch.data.numel() == 0) refuse(who, "the batch has no pixels: " + c10::str(batch.data.sizes()));
 }
 
 at::Tensor one_hot(std::string_view who, const at::Tensor& labels, std::int64_t num_classes) {
   if (num_classes == 0) refuse(who, "targets [batch] need num_classes");
   if (labels.scalar_type() != at::kLong)
-    refuse(who,
-           fmt::format("targets [batch] are of int64, and not of {}", c10::toString(labels.scalar_type())));
-  // On a GPU a look at the labels would wait for it; an index that is out of range stops the kernel there.
+    refuse(who, fmt::format("targets [batch] must be int64, and these are {}",
+                            c10::toString(labels.scalar_type())));
+  // Looking at labels on a GPU would wait for it; there, the kernel stops at an index that is out of range.
   if (labels.is_cpu()) {
     const auto [least, most] = labels.aminmax();
     const std::int64_t wrong =
@@ -109,7 +109,7 @@ Batch MixUp::operator()(const Batch& batch) const {
   check_batch("MixUp", batch);
   if (!batch.data.is_floating_point())
     refuse("MixUp",
-           fmt::format("floating images are needed, and not of {}", c10::toString(batch.data.scalar_type())));
+           fmt::format("images must be floating, and these are {}", c10::toString(batch.data.scalar_type())));
   const double share = beta_draw(options_.alpha);
   return {.data = mixed(batch.data, share),
           .target = mixed_labels("MixUp", batch.target, options_.num_classes, share)};

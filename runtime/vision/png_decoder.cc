@@ -33,12 +33,13 @@ void on_read(png_structp png, png_bytep to, std::size_t count) {
   source->left -= count;
 }
 
-// Pillow's convert(): gray of 16 bits is cut off at 255, where of everything else the upper byte is taken.
+// Pillow's convert() clips 16-bit gray at 255. For all other 16-bit images it takes the upper byte.
 std::uint8_t clipped(const std::uint8_t* gray_16) {
   return gray_16[0] != 0 ? 255 : gray_16[1];
 }
 
-// The functions that call setjmp() have no object that would have to be destroyed on the way out of libpng.
+// longjmp() skips destructors: functions that call setjmp(), and callbacks that call longjmp(), must not hold
+// objects with destructors.
 class PngDecoder : public ImageDecoder {
  public:
   PngDecoder() = default;
@@ -52,7 +53,7 @@ class PngDecoder : public ImageDecoder {
     source_.left = bytes.size();
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source_, on_error, on_warning);
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
-    if (info_ == nullptr) return failure(ErrorCode::kInternal, "libpng has no memory for a picture");
+    if (info_ == nullptr) return failure(ErrorCode::kInternal, "libpng ran out of memory");
     if (!read_header()) return damaged();
     const auto shape = checked_shape({.channels = channels,
                                       .height = png_get_image_height(png_, info_),
@@ -89,8 +90,7 @@ class PngDecoder : public ImageDecoder {
   bool read_header() {
     if (setjmp(source_.escape) != 0) return false;
     png_set_read_fn(png_, &source_, on_read);
-    // Texts, profiles and times are passed over: libpng would make room for whatever length a damaged one
-    // has.
+    // Skips texts, profiles and times: libpng would allocate whatever length a damaged chunk claims.
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_read_info(png_, info_);
     is_gray_16_ =
@@ -118,7 +118,7 @@ class PngDecoder : public ImageDecoder {
   png_infop info_ = nullptr;
   ImageShape shape_;
   std::vector<png_bytep> rows_;
-  bool is_gray_16_ = false;  // and without alpha
+  bool is_gray_16_ = false;  // 16-bit gray without alpha
   std::vector<std::uint8_t> decoded_;
 };
 

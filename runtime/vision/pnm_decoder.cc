@@ -1,5 +1,5 @@
-// Netpbm's PBM, PGM and PPM (P1 to P6), read as Pillow's PpmImagePlugin reads them: comments are cut out
-// wherever they are, also inside of a number, and gray of more than 8 bits is clipped at 255.
+// Netpbm's PBM, PGM and PPM (P1 to P6), read as Pillow's PpmImagePlugin reads them: comments are removed
+// wherever they are, even inside a number, and gray of more than 8 bits is clipped at 255.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -33,7 +33,7 @@ class PnmText {
     }
     return std::nullopt;
   }
-  // Takes the white space behind it, too.
+  // Also takes one white space character after the number.
   Expected<std::int64_t> number() {
     std::array<char, kLongestPnmNumber> digits{};
     std::size_t count = 0;
@@ -43,7 +43,7 @@ class PnmText {
       if (space) continue;
       if (*next < '0' || *next > '9' || count == digits.size())
         return failure(ErrorCode::kCorrupt,
-                       "PNM: a whole number of at most 10 digits is needed before byte {}", at_);
+                       "PNM: there must be a whole number of at most 10 digits before byte {}", at_);
       digits[count++] = *next;
     }
     if (count == 0) return ends_early();
@@ -71,7 +71,8 @@ class PnmDecoder : public RgbDecoder {
     const Expected<std::int64_t> largest = is_bits() ? Expected<std::int64_t>(1) : text.number();
     if (!largest) return std::unexpected(largest.error());
     if (*largest < 1 || *largest > 65535)
-      return failure(ErrorCode::kCorrupt, "PNM: the largest value is {}, and not from 1 to 65535", *largest);
+      return failure(ErrorCode::kCorrupt, "PNM: the largest value is {}; it must be from 1 to 65535",
+                     *largest);
     largest_ = static_cast<unsigned>(*largest);
     values_at_ = text.at();
     auto shape = checked_shape({.channels = 3, .height = *height, .width = *width});
@@ -94,13 +95,13 @@ class PnmDecoder : public RgbDecoder {
   std::size_t value_count() const {
     return static_cast<std::size_t>(shape_.height * shape_.width) * (is_color() ? 3 : 1);
   }
-  // How many bytes the values take; at least so many where they are text.
+  // The bytes that the values take, at least. Values written as text may take more.
   std::size_t least_bytes() const {
     if (kind_ == '4') return static_cast<std::size_t>(shape_.height * ((shape_.width + 7) / 8));
     if (kind_ == '1') return value_count();
     return is_text() ? 2 * value_count() - 1 : value_count() * (largest_ < 256 ? 1 : 2);
   }
-  // Gray is scaled to 16 bits where it has more than 8, and clipped.
+  // Gray of more than 8 bits is scaled to 16 bits, and clipped at 255.
   std::uint8_t scaled(unsigned value) const {
     const double full = !is_color() && largest_ > 255 ? 65535 : 255;
     return static_cast<std::uint8_t>(std::min(255.0, std::nearbyint(double(value) / largest_ * full)));
@@ -128,7 +129,7 @@ class PnmDecoder : public RgbDecoder {
       if (!digit) return ends_early();
       if (kPnmSpace.contains(*digit)) continue;
       if (*digit != '0' && *digit != '1')
-        return failure(ErrorCode::kCorrupt, "PNM: 0 or 1 is needed before byte {}", text.at());
+        return failure(ErrorCode::kCorrupt, "PNM: there must be 0 or 1 before byte {}", text.at());
       rgb = write(*digit == '1' ? 0 : 255, rgb);
       --left;
     }

@@ -7,7 +7,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-// He and others' initial values, for ReLU behind it, by what goes out.
+// Initial values as He and others give them for a following ReLU, by fan-out.
 nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t size, std::int64_t stride = 1) {
   nn::Conv2d made(nn::Conv2dOptions(in, out, size).stride(stride).padding(size / 2).bias(false));
   nn::init::kaiming_normal_(made->weight, 0, torch::kFanOut, torch::kReLU);
@@ -20,12 +20,12 @@ struct BlockShape {
   std::int64_t stride = 1;
 };
 
-constexpr std::int64_t kExpansion = 4;  // of a bottleneck: channels that go out, over those in the middle
+constexpr std::int64_t kExpansion = 4;  // a bottleneck's output channels divided by its middle channels
 std::int64_t channels_out(const ResNetOptions& of, std::int64_t middle) {
   return of.bottleneck ? middle * kExpansion : middle;
 }
 
-// Convolutions around which the input goes too: 1x1, 3x3 and 1x1, or two of 3x3.
+// Convolutions with a shortcut around them: 1x1, 3x3 and 1x1, or two of 3x3.
 struct ResidualBlockImpl : nn::Module {
   ResidualBlockImpl(const ResNetOptions& of, const BlockShape& shape) {
     const std::int64_t out = channels_out(of, shape.middle);
@@ -64,7 +64,7 @@ struct ResidualBlockImpl : nn::Module {
 };
 TORCH_MODULE(ResidualBlock);
 
-// What comes before the blocks.
+// The layers before the blocks.
 struct ResNetStartImpl : nn::Module {
   explicit ResNetStartImpl(const ResNetOptions& of)
       : conv1(register_module("conv1", convolution(3, of.width, 7, 2))),
@@ -89,7 +89,7 @@ at::Tensor pooled(const at::Tensor& x) {
   return torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1);
 }
 
-// What comes behind the blocks.
+// The layers after the blocks.
 struct ResNetEndImpl : nn::Module {
   explicit ResNetEndImpl(const ResNetOptions& of) : fc(register_module("fc", head_of(of))) {}
   at::Tensor forward(const at::Tensor& x) { return fc(pooled(x)); }

@@ -17,15 +17,15 @@ namespace muster {
 
 namespace {
 
-constexpr tmsize_t kLargestTiffPart = tmsize_t{1} << 30;            // of memory that libtiff takes at once
+constexpr tmsize_t kLargestTiffPart = tmsize_t{1} << 30;            // bytes that libtiff may allocate at once
 constexpr std::int64_t kLargestTilePixels = std::int64_t{1} << 24;  // of tiles larger than the picture
 
-// The file in memory, where libtiff is in it, and the first thing that libtiff found wrong with it.
+// The file in memory, libtiff's position in it, and the first problem that libtiff has found.
 struct TiffSource {
   std::span<const std::uint8_t> bytes;
   std::uint64_t at = 0;
-  bool decodes = false;  // pixels are being decoded: a warning then says that some are missing
-  std::string reason;    // what libtiff said first
+  bool decodes = false;  // pixels are being decoded: a warning now says that some are missing
+  std::string reason;    // libtiff's first message
 };
 
 std::string tiff_message(const char* part, const char* format, va_list arguments) {
@@ -37,13 +37,15 @@ std::string tiff_message(const char* part, const char* format, va_list arguments
 int on_tiff_error(TIFF*, void* user, const char* part, const char* format, va_list arguments) {
   auto& source = *static_cast<TiffSource*>(user);
   if (source.reason.empty()) source.reason = tiff_message(part, format, arguments);
-  return 1;  // printed nowhere
+  return 1;  // libtiff shall not print it
 }
 
-// A decoder that finds less than a strip should have warns, and leaves the rest of the strip as it was. Two
-// warnings of decoders are about harmless habits of old programs. Before pixels are decoded, most warnings
-// are about tags that do no harm; but libtiff only warns, too, where the file ends inside of a tag or has no
-// palette.
+// Whether a warning means that pixels are missing or wrong.
+//
+// - While pixels are decoded, a decoder that finds too few bytes for a strip only warns, and leaves the rest
+//   of the strip unchanged. Two of the decoders' warnings are about harmless habits of old programs.
+// - Before that, most warnings are about harmless tags. But libtiff also only warns if the file ends inside a
+//   tag, or has no palette.
 bool harms_tiff(const TiffSource& source, std::string_view format, std::string_view message) {
   if (source.decodes) return !format.starts_with("Old-style LZW") && !format.starts_with("Discarding");
   return format.starts_with("IO error") || format.starts_with("Sanity check") ||
@@ -94,7 +96,7 @@ int on_tiff_map(thandle_t handle, void** to, toff_t* size) {
 
 void on_tiff_unmap(thandle_t, void*, toff_t) {}
 
-// Where the pixel (x, y) of the file lies in the picture, by the tag Orientation.
+// Gives the place in the picture of the file's pixel (x, y), according to the tag Orientation.
 struct TiffPlaces {
   std::int64_t width, height;  // of the file
   unsigned orientation;
@@ -198,7 +200,7 @@ class TiffDecoder : public RgbDecoder {
     return tags;
   }
 
-  // From the XMP where there is no tag, as in Pillow.
+  // The tag's value; without the tag, that of the XMP data, as in Pillow.
   std::uint16_t orientation() const {
     std::uint16_t value = 0;
     if (tiff_->TIFFGetField(file_, TIFFTAG_ORIENTATION, &value) == 1) return value;
@@ -219,9 +221,9 @@ class TiffDecoder : public RgbDecoder {
 
   Status choose_pixels() {
     if (tags_.compression == COMPRESSION_OJPEG)
-      return failure(ErrorCode::kInvalidArgument, "TIFF: JPEG of the old kind (compression 6) is not read");
+      return failure(ErrorCode::kInvalidArgument, "TIFF: old-style JPEG (compression 6) is not supported");
     if (tiff_->TIFFIsCODECConfigured(tags_.compression) == 0)
-      return failure(ErrorCode::kInvalidArgument, "TIFF: this libtiff does not have compression {}",
+      return failure(ErrorCode::kInvalidArgument, "TIFF: this libtiff does not support compression {}",
                      tags_.compression);
     auto pixels = tiff_pixels_of(tags_);
     if (!pixels) return std::unexpected(std::move(pixels).error());
@@ -245,7 +247,7 @@ class TiffDecoder : public RgbDecoder {
   Status check_parts() {
     if (pixels_.kind == TiffPixels::Kind::kByLibtiff) return {};
     if (is_separate() && pixels_.bits != 8 && pixels_.bits != 16)
-      return failure(ErrorCode::kInvalidArgument, "TIFF: planes of {} bits are not read", pixels_.bits);
+      return failure(ErrorCode::kInvalidArgument, "TIFF: planes of {} bits are not supported", pixels_.bits);
     tile_ = {.x = 0,
              .y = 0,
              .width = tags_.width,
@@ -256,7 +258,7 @@ class TiffDecoder : public RgbDecoder {
       tile_.height = tag<std::uint32_t>(TIFFTAG_TILELENGTH, 0);
       const std::int64_t most = std::max(kLargestTilePixels, std::int64_t{tags_.width} * tags_.height);
       if (tile_.width == 0 || tile_.height == 0 || tile_.height > most / tile_.width)
-        return failure(ErrorCode::kCorrupt, "TIFF: tiles of {} x {} pixels in a picture of {} x {}",
+        return failure(ErrorCode::kCorrupt, "TIFF: tiles of {} x {} pixels do not fit a picture of {} x {}",
                        tile_.width, tile_.height, tags_.width, tags_.height);
       row_bytes = tiff_->TIFFTileRowSize64(file_);
     } else {
@@ -264,8 +266,9 @@ class TiffDecoder : public RgbDecoder {
       row_bytes = tiff_->TIFFScanlineSize64(file_);
     }
     if (tile_.height == 0 || row_bytes != plane_row_bytes(tile_.width))
-      return failure(ErrorCode::kCorrupt, "TIFF: parts of {} rows, of {} bytes each, in a picture of {} x {}",
-                     tile_.height, row_bytes, tags_.width, tags_.height);
+      return failure(ErrorCode::kCorrupt,
+                     "TIFF: parts of {} rows of {} bytes do not fit a picture of {} x {}", tile_.height,
+                     row_bytes, tags_.width, tags_.height);
     return {};
   }
 
@@ -305,11 +308,11 @@ class TiffDecoder : public RgbDecoder {
     return {};
   }
 
-  // Reads into part_; the samples of a pixel lie side by side there.
+  // Reads a strip or tile into part_, with the samples of a pixel side by side.
   template <class Read>
   bool read_part(const TiffPart& part, const Read& read) {
     const std::size_t size = plane_row_bytes(part.width) * part.height;
-    // Of what is not compressed the file has every byte: no memory for what a header makes up.
+    // An uncompressed part cannot be larger than the file; a damaged header may claim that it is.
     if (tags_.compression == COMPRESSION_NONE && size > source_.bytes.size()) {
       source_.reason = "it is cut off";
       return false;
@@ -329,7 +332,7 @@ class TiffDecoder : public RgbDecoder {
     return true;
   }
 
-  // Writes the pixels of `part` that lie in the picture: those of `seen`.
+  // Writes those pixels of `part` that are in the picture: the rectangle `seen`.
   void write_part(const TiffPart& part, const TiffPart& seen, std::uint8_t* rgb) {
     const std::size_t row_bytes = pixels_.row_bytes(part.width);
     for (std::uint32_t y = 0; y < seen.height; ++y) {
@@ -353,7 +356,7 @@ class TiffDecoder : public RgbDecoder {
       if (source_.reason.empty()) source_.reason = one_line(reason);
       return damaged();
     }
-    // Not to be turned here.
+    // Keeps libtiff from rotating the image: places_ does that.
     image.orientation = image.req_orientation = ORIENTATION_TOPLEFT;
     raster_.resize(std::size_t{tags_.width} * tags_.height);
     const int got = tiff_->TIFFRGBAImageGet(&image, raster_.data(), tags_.width, tags_.height);
@@ -377,9 +380,9 @@ class TiffDecoder : public RgbDecoder {
   TiffPlaces places_{};
   TiffPart tile_{};                    // the size of a tile, or of a strip
   std::vector<std::uint8_t> part_;     // all samples of a strip or tile
-  std::vector<std::uint8_t> plane_;    // one of them, where they lie apart
-  std::vector<std::uint8_t> row_;      // colors
-  std::vector<std::uint32_t> raster_;  // of read_by_libtiff()
+  std::vector<std::uint8_t> plane_;    // one plane of samples, if the file has separate planes
+  std::vector<std::uint8_t> row_;      // one row as RGB
+  std::vector<std::uint32_t> raster_;  // for read_by_libtiff()
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// libtiff, loaded at the first TIFF: linked, it would bring ten shared libraries to every program.
+// libtiff, loaded at the first TIFF. Linking it would load ten shared libraries into every program.
 //
 // The types and the name of the library are those of the headers that Muster was built with. Safe from any
 // thread; the library stays loaded. Included only where MUSTER_TIFF is defined.
@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// Functions by libtiff's names.
+// libtiff's functions, by their names.
 struct TiffLibrary {
   decltype(&::TIFFOpenOptionsAlloc) TIFFOpenOptionsAlloc;
   decltype(&::TIFFOpenOptionsFree) TIFFOpenOptionsFree;

@@ -41,13 +41,14 @@ std::string_view tiff_format_name(std::uint16_t format) {
 }
 
 std::unexpected<Error> not_read(const TiffTags& tags, std::string_view more = {}) {
-  return failure(ErrorCode::kInvalidArgument,
-                 "TIFF: {} of {} x {} bits ({}{}) is not read: convert it to gray, RGB or CMYK of 8 bits",
-                 tiff_photometric_name(tags.photometric), tags.samples, tags.bits,
-                 tiff_format_name(tags.sample_format), more);
+  return failure(
+      ErrorCode::kInvalidArgument,
+      "TIFF: {} of {} x {} bits ({}{}) is not supported: convert it to gray, RGB or CMYK of 8 bits",
+      tiff_photometric_name(tags.photometric), tags.samples, tags.bits, tiff_format_name(tags.sample_format),
+      more);
 }
 
-// Whether all samples behind the colors are extra ones, which are dropped.
+// Whether all samples after the colors are declared as extra samples, which are dropped.
 bool extra_samples_are(const TiffTags& tags, std::size_t color_count) {
   return tags.samples == color_count + tags.extra_samples.size();
 }
@@ -91,7 +92,7 @@ Expected<TiffPixels> gray_pixels(const TiffTags& tags) {
   return pixels;
 }
 
-// libtiff turns JPEG's YCbCr into RGB while it decodes.
+// For JPEG-compressed YCbCr, libtiff converts to RGB while it decodes.
 Expected<TiffPixels> ycbcr_pixels(const TiffTags& tags) {
   if (tags.compression == COMPRESSION_NONE) return not_read(tags, ", uncompressed");
   TiffPixels pixels{.kind = TiffKind::kRgb, .bits = tags.bits, .samples = tags.samples};

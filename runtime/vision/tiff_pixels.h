@@ -1,7 +1,7 @@
-// How the samples of a TIFF become red, green and blue.
+// Converts the samples of a TIFF to red, green and blue.
 //
-// As Pillow's TiffImagePlugin and its convert("RGB") do it: gray of 16 and 32 bits is clipped at 255, colors
-// of 16 bits keep their upper bytes, transparency is dropped. Plain functions.
+// The results are those of Pillow's TiffImagePlugin and convert("RGB"): gray of 16 and 32 bits is clipped at
+// 255, colors of 16 bits keep their upper bytes, transparency is dropped. Plain functions.
 #pragma once
 
 #include <array>
@@ -13,11 +13,11 @@
 
 namespace muster {
 
-// Values of tags.
+// Values of the file's tags.
 struct TiffTags {
   std::uint32_t width = 0;
   std::uint32_t height = 0;
-  std::uint16_t bits = 0;  // a sample
+  std::uint16_t bits = 0;  // per sample
   std::uint16_t samples = 0;
   std::uint16_t photometric = 0;
   std::uint16_t planar = 0;
@@ -34,26 +34,26 @@ struct TiffPixels {
     kGray12,
     kGray16,
     kGraySigned16,
-    kGray32,  // signed, as Pillow takes unsigned ones, too
+    kGray32,  // signed; Pillow also takes unsigned values for signed
     kGrayFloat,
     kRgb,
     kCmyk,
-    kByLibtiff,  // YCbCr that is not JPEG's
+    kByLibtiff,  // YCbCr without JPEG compression: libtiff converts it
   };
   Kind kind = Kind::kLevels;
   std::uint16_t bits = 8;
   std::uint16_t samples = 1;
   bool premultiplied = false;                             // by the alpha that follows the colors
-  std::array<std::array<std::uint8_t, 3>, 256> colors{};  // of kLevels
+  std::array<std::array<std::uint8_t, 3>, 256> colors{};  // for kLevels
 
-  // What libtiff gives for a row of all samples.
+  // The bytes of a row with all samples.
   std::size_t row_bytes(std::size_t width) const { return (width * bits * samples + 7) / 8; }
 };
 
-// An error names what is not read. The colors of a palette are set by the caller.
+// An error says which form is not supported. The caller sets the colors of a palette.
 Expected<TiffPixels> tiff_pixels_of(const TiffTags& tags);
 
-// `count` pixels from `row` on, in this machine's order of bytes.
+// Converts `count` pixels from `row` on. Samples are in this machine's byte order.
 void write_tiff_row(const TiffPixels& pixels, const std::uint8_t* row, std::size_t count, std::uint8_t* rgb);
 
 }  // namespace muster

@@ -15,7 +15,8 @@ namespace {
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-// Each of 256 values, for a conversion that reads pixels side by side and writes channels apart.
+// Replaces each byte by its entry in a table. Reads images whose channels lie side by side, and writes each
+// channel separately.
 at::Tensor looked_up(const at::Tensor& image, const std::array<float, 256>& value_of) {
   at::Tensor result = at::empty(image.sizes(), at::kFloat);
   auto* to = result.mutable_data_ptr<float>();
@@ -69,9 +70,9 @@ Normalize::Normalize(std::vector<double> mean, std::vector<double> std)
 at::Tensor Normalize::operator()(const at::Tensor& image) const {
   check_image("Normalize", image);
   if (!image.is_floating_point())
-    refuse("Normalize",
-           "a floating image is needed, and not one of uint8: put ToDtype(at::kFloat, {.scale = true}) "
-           "before it");
+    refuse(
+        "Normalize",
+        "an image must be floating, and this one is uint8: put ToDtype(at::kFloat, {.scale = true}) before it");
   if (mean_.size(0) != 1 && mean_.size(0) != image.size(0))
     refuse("Normalize",
            fmt::format("{} means do not fit an image of {} channels", mean_.size(0), image.size(0)));

@@ -15,13 +15,13 @@ namespace muster::transforms {
 
 namespace {
 
-constexpr int kAttempts = 10;  // torchvision's, at a rectangle that fits
+constexpr int kAttempts = 10;  // to find a rectangle that fits, as in torchvision
 
 struct Box {
   std::int64_t top, left, height, width;
 };
 
-// To the even one of two integers that are equally near, as Python's round().
+// Rounds halves to the even integer, as Python's round() does.
 std::int64_t rounded(double value) {
   return static_cast<std::int64_t>(std::nearbyint(value));
 }
@@ -48,10 +48,11 @@ void check_padding(std::string_view argument, const Padding& padding) {
 
 void check_degrees(std::string_view argument, const Degrees& degrees) {
   check_argument(degrees.low <= degrees.high, argument, fmt::format("{{{}, {}}}", degrees.low, degrees.high),
-                 "a number that is not below 0, or two, the smaller one first");
+                 "a number of at least 0, or two numbers, the smaller one first");
 }
 
-// A height and width of that share of the image's area and of that ratio of `first` to `second` side.
+// Draws two sides: their product is a share of the image's area within `scale`, and first / second is within
+// `ratio`.
 struct Sides {
   double first, second;
 };
@@ -71,7 +72,7 @@ Box random_box(const at::Tensor& image, const RandomResizedCropOptions& options)
     if (box_width > 0 && box_width <= width && box_height > 0 && box_height <= height)
       return random_place(image, box_height, box_width);
   }
-  // The largest in the middle that has a ratio which is wanted.
+  // The largest centered box whose ratio is within the limits.
   const double ratio = static_cast<double>(width) / static_cast<double>(height);
   Box box{.top = 0, .left = 0, .height = height, .width = width};
   if (ratio < options.ratio.low) box.height = rounded(static_cast<double>(width) / options.ratio.low);
@@ -104,7 +105,7 @@ void check_range(std::string_view argument, const Range& range) {
 }
 
 at::Tensor Compose::operator()(const at::Tensor& image) const {
-  // Of an image of 224 x 224 pixels, on two threads, the CPU time was 2.7 times as much.
+  // With two threads, an image of 224 x 224 pixels took 2.7 times the CPU time.
   const OneComputeThread one_thread;
   at::Tensor result = image;
   for (const Step& step : steps_) result = step(result);
@@ -177,7 +178,7 @@ at::Tensor RandomCrop::operator()(const at::Tensor& image) const {
   check_image("RandomCrop", image);
   Padding padding = options_.padding;
   if (options_.pad_if_needed) {
-    // torchvision adds what is missing on both sides.
+    // As torchvision does, this adds the missing pixels on both sides.
     const auto down = size_.height - image.size(1) - padding.top - padding.bottom;
     const auto across = size_.width - image.size(2) - padding.left - padding.right;
     padding.top += std::max<std::int64_t>(0, down);
@@ -317,7 +318,7 @@ at::Tensor RandomPerspective::operator()(const at::Tensor& image) const {
     return Point{static_cast<double>(right ? width - across + x : x),
                  static_cast<double>(bottom ? height - down + y : y)};
   };
-  // One after the other, as braces have it.
+  // Braces evaluate from left to right: the corners draw their random numbers in this order.
   const std::array<Point, 4> corners{corner(false, false), corner(true, false), corner(true, true),
                                      corner(false, true)};
   return functional::perspective(
@@ -336,8 +337,7 @@ at::Tensor RandomErasing::operator()(const at::Tensor& image) const {
   const std::size_t values = options_.value.values.size();
   if (options_.random_value && !image.is_floating_point())
     refuse("RandomErasing",
-           "a floating image is needed for random values: put ToDtype(at::kFloat, {.scale = true}) "
-           "before it");
+           "random values need a floating image: put ToDtype(at::kFloat, {.scale = true}) before it");
   if (values > 1 && std::cmp_not_equal(values, image.size(0)))
     refuse("RandomErasing",
            fmt::format("{} values do not fit an image of {} channels", values, image.size(0)));

@@ -16,15 +16,16 @@ struct DeleteDemuxer {
   void operator()(WebPDemuxer* demuxer) const { WebPDemuxDelete(demuxer); }
 };
 
-// Decodes the first frame of an animation, on black where the canvas is larger, as Pillow does.
+// Decodes the first frame of an animation. If the canvas is larger than the frame, the rest is black, as in
+// Pillow.
 class WebpDecoder : public RgbDecoder {
  protected:
   Expected<ImageShape> open_rgb(std::span<const std::uint8_t> bytes) override {
     const WebPData data{.bytes = bytes.data(), .size = bytes.size()};
     demuxer_.reset(WebPDemux(&data));
-    // RIFF's size leaves out its own 8 bytes.
+    // RIFF's size does not count the first 8 bytes.
     if (!demuxer_ && bytes.size() - 8 < number_at<std::uint32_t>(bytes, 4)) return ends_early();
-    if (!demuxer_) return failure(ErrorCode::kCorrupt, "WebP: its parts do not fit together");
+    if (!demuxer_) return failure(ErrorCode::kCorrupt, "WebP: its structure is damaged");
     auto shape = checked_shape({.channels = 3,
                                 .height = WebPDemuxGetI(demuxer_.get(), WEBP_FF_CANVAS_HEIGHT),
                                 .width = WebPDemuxGetI(demuxer_.get(), WEBP_FF_CANVAS_WIDTH)});
@@ -35,14 +36,13 @@ class WebpDecoder : public RgbDecoder {
   Status read_rgb(std::uint8_t* rgb) override {
     WebPIterator frame;
     if (WebPDemuxGetFrame(demuxer_.get(), 1, &frame) == 0)
-      return failure(ErrorCode::kCorrupt, "WebP: there is no picture in it");
+      return failure(ErrorCode::kCorrupt, "WebP: it contains no picture");
     const VP8StatusCode status = decode(frame, rgb);
     WebPDemuxReleaseIterator(&frame);
     if (status == VP8_STATUS_NOT_ENOUGH_DATA || status == VP8_STATUS_SUSPENDED) return ends_early();
-    if (status == VP8_STATUS_OUT_OF_MEMORY)
-      return failure(ErrorCode::kInternal, "libwebp has no memory for a picture");
+    if (status == VP8_STATUS_OUT_OF_MEMORY) return failure(ErrorCode::kInternal, "libwebp ran out of memory");
     if (status != VP8_STATUS_OK)
-      return failure(ErrorCode::kCorrupt, "WebP: the picture in it is damaged (libwebp's status {})",
+      return failure(ErrorCode::kCorrupt, "WebP: the picture is damaged (libwebp's status {})",
                      static_cast<int>(status));
     return {};
   }

@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"empty", "std::invalid_argument: DataLoader: noise.idx has no samples", {0, 1, 2}},
         Case{"few",
-             "std::invalid_argument: DataLoader: noise.idx has 2 samples, fewer than there are ranks (3)",
+             "std::invalid_argument: DataLoader: noise.idx has 2 samples, fewer than the 3 ranks",
              {0, 1, 2}},
         Case{"truncated", "std::runtime_error: cannot read ", {0, 1, 2}},
         Case{"shape",

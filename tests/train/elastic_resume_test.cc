@@ -309,7 +309,7 @@ TEST_F(ElasticResume, AStreamInAsManyShardsAsWorkersIsNotGoneOnWithByOtherRanks)
     result_of(kind, {{.killed_after = 4}, {.ranks = 2}});
     ADD_FAILURE() << "2 ranks have gone on";
   } catch (const SpawnError& error) {
-    EXPECT_NE(std::string(error.what()).find("it is of a stream of 4 shards, and here it has 2"),
+    EXPECT_NE(std::string(error.what()).find("it was saved with 4 shards, and the stream now has 2"),
               std::string::npos)
         << error.what();
   }

@@ -75,7 +75,7 @@ TEST_F(TrainImageFolder, AFolderWithoutClassesIsRefused) {
   fs::remove_all(data_ + "/val");
   LaunchRun run(command());
   EXPECT_EQ(run.exit_code(), 2);
-  EXPECT_THAT(run.err(), HasSubstr(fmt::format("cannot read {}/val: No such file or directory", data_)));
+  EXPECT_THAT(run.err(), HasSubstr(fmt::format("cannot open {}/val: No such file or directory", data_)));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Arrow's C data interface: how columns are handed from one library to another, whatever each is built with.
+// Arrow's C data interface: passes columns between libraries that were built by different compilers.
 //
-// The fields and their order are those that https://arrow.apache.org/docs/format/CDataInterface.html fixes;
-// the guard is the one it names, so that Arrow's own header may come first.
+// https://arrow.apache.org/docs/format/CDataInterface.html fixes the fields, their order, and the name of the
+// guard. The guard lets this header follow Arrow's own.
 #pragma once
 
 #include <cstdint>

@@ -47,7 +47,7 @@ constexpr Format kFormats[] = {
     {"+L", ArrowKind::kLargeList, at::ScalarType::Undefined, "large_list"},
     {"+s", ArrowKind::kStruct, at::ScalarType::Undefined, "struct"},
 };
-// Formats that begin so; their parameters follow.
+// Prefixes of formats with parameters.
 constexpr Format kBeginnings[] = {
     {"ts", ArrowKind::kNumber, at::ScalarType::Long, "timestamp"},
     {"tD", ArrowKind::kNumber, at::ScalarType::Long, "duration"},
@@ -73,7 +73,8 @@ bool bit_at(const void* bits, std::int64_t index) {
   return (static_cast<const std::uint8_t*>(bits)[index / 8] >> (index % 8) & 1) != 0;
 }
 
-// 16 bytes: the length, and up to 12 bytes, or 4 of them, the number of a buffer and a place in it.
+// A view has 16 bytes: the length, then either a text of up to 12 bytes, or its first 4 bytes, the number of
+// a buffer and the offset in it.
 std::string_view viewed(const ArrowArray& array, std::int64_t index) {
   constexpr std::int64_t kViewBytes = 16, kBuffersBefore = 2;
   constexpr std::size_t kInline = 12;
@@ -122,7 +123,7 @@ bool ArrowCell::is_null() const {
   if (column->kind == ArrowKind::kNull) return true;
   if (array->n_buffers > 0 && array->buffers[0] != nullptr &&
       !bit_at(array->buffers[0], array->offset + index))
-    return column->type != "union";  // whose first buffer holds types, and no bits for nulls
+    return column->type != "union";  // a union's first buffer holds types, not bits for nulls
   return column->kind == ArrowKind::kDictionary && value().is_null();
 }
 

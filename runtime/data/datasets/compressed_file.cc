@@ -255,11 +255,10 @@ Expected<CompressedFile> CompressedFile::open(const std::string& path) {
 #ifdef MUSTER_ZSTD
     source = std::make_unique<ZstdSource>(std::move(input));
 #else
-    return failure(
-        ErrorCode::kInvalidArgument,
-        "cannot read {}: it is compressed by zstd, and this Muster was built without libzstd: build "
-        "it where that is (Debian: libzstd-dev), or unpack the file by zstd -d",
-        path);
+    return failure(ErrorCode::kInvalidArgument,
+                   "cannot read {}: it is compressed by zstd, and this Muster was built without libzstd: "
+                   "install libzstd-dev and build Muster again, or unpack the file with `zstd -d`",
+                   path);
 #endif
   }
   return CompressedFile(std::move(source), std::make_unique_for_overwrite<char[]>(kBufferBytes), 0);
@@ -278,7 +277,8 @@ std::size_t CompressedFile::take(char* to, std::size_t size) {
   return taken;
 }
 
-// Where contents are large, or passed over, little more than the next header is wanted.
+// Fills the buffer in growing steps: after large or skipped contents, little more than the next header is
+// needed.
 Expected<std::size_t> CompressedFile::fill() {
   begin_ = end_ = 0;
   const auto got = source_->read(buffer_.get(), next_fill_bytes_);

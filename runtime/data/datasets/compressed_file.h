@@ -26,7 +26,7 @@ class CompressedFile {
   // Gives fewer than `size` bytes only at the end. kCorrupt names a file that is damaged, or compressed and
   // cut off. By the time that a read gives fewer bytes, all checksums of compressed data have been compared.
   Expected<std::size_t> read(void* to, std::size_t size);
-  // To skip more bytes than follow is no error.
+  // Skipping more bytes than follow is not an error.
   Status skip(std::int64_t size);
   // Reads at most `most` bytes, by default all that follow. Takes memory for the bytes that there are,
   // whatever a header has promised.

@@ -8,14 +8,14 @@ namespace muster {
 
 namespace {
 
-// The compiler makes vectors of these loops, as wide as the caller's target has them.
+// The compiler vectorizes these loops for the target of the function that they are inlined into.
 [[gnu::always_inline]] inline void normalize_loop(const std::uint8_t* pixels, std::int64_t count,
                                                   PixelScale scale, float* out) {
   for (std::int64_t i = 0; i < count; ++i)
     out[i] = (static_cast<float>(pixels[i]) / 255 - scale.mean) / scale.stddev;
 }
 
-// Apart in memory: without that promise the compiler loads and stores byte by byte.
+// __restrict promises that the arrays do not overlap: otherwise the compiler loads and stores byte by byte.
 [[gnu::always_inline]] inline void split_loop(const std::uint8_t* __restrict pixels, std::int64_t count,
                                               std::uint8_t* __restrict first, std::uint8_t* __restrict second,
                                               std::uint8_t* __restrict third) {

@@ -1,7 +1,8 @@
-// Runs of numbers converted to another type: the inner loops of datasets that hold what is in their files.
+// Converts runs of numbers to another type: the inner loops of datasets that keep their files' numbers in
+// memory.
 //
-// Compiled for AVX2 as well, and chosen when the program starts; the results are the same to the bit. Plain
-// functions, safe to call from any thread.
+// Plain functions, safe to call from any thread. With AVX2 they use wider instructions; the results are the
+// same to the bit.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,7 @@ void CsvReader::skip_line_end() {
   ++next_line_;
 }
 
-// The opening quote is the first letter of the rest.
+// rest_ begins with the opening quote.
 Status CsvReader::read_quoted(std::string& field) {
   rest_.remove_prefix(1);
   for (;;) {
@@ -53,7 +53,7 @@ Status CsvReader::read_quoted(std::string& field) {
     rest_.remove_prefix(1);
   }
   if (rest_.empty() || rest_.front() == separator_ || at_line_end() || at_comment()) return {};
-  return failure(ErrorCode::kCorrupt, "after the quotes of \"{}\" there is more than the end of the field",
+  return failure(ErrorCode::kCorrupt, "after the closing quote of \"{}\" there must be the end of the field",
                  one_line(field));
 }
 

@@ -1,8 +1,8 @@
-// Records of separated values, as RFC 4180 has them.
+// Reads records of separated values, as RFC 4180 defines them.
 //
-// Fields may be in quotes, and then hold separators, quotes (doubled) and line ends; lines end with \n or
-// \r\n. Beyond the RFC: any separator, empty lines are passed over, and a byte order mark at the begin too.
-// One thread at a time; the text must outlive the reader.
+// Fields in quotes may contain separators, quotes (doubled) and line ends. Lines end with \n or \r\n. In
+// addition to the RFC, any separator is allowed, and empty lines and a byte order mark at the start are
+// skipped. For one thread at a time. The text must outlive the reader.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,13 @@ namespace muster {
 
 class CsvReader {
  public:
-  // Passes over the first `skipped` lines, and over lines that begin with `comment`; what follows it in a
-  // line is not read, outside of quotes.
+  // Skips the first `skipped` lines. Outside of quotes, `comment` starts a comment that ends with the line.
   CsvReader(std::string_view text, char separator, std::optional<char> comment = {},
             std::int64_t skipped = 0);
-  // The fields of the next record; false at the end. kCorrupt says what is wrong with the one that begins at
-  // line(); there is no next one then.
+  // Reads the fields of the next record; false at the end. kCorrupt says what is wrong with the record that
+  // begins at line(); reading cannot continue after it.
   Expected<bool> next(std::vector<std::string>& fields);
-  std::int64_t line() const { return line_; }  // of the record last read, from 1
+  std::int64_t line() const { return line_; }  // where the last record begins, from 1
 
  private:
   Status read_quoted(std::string& field);

@@ -25,7 +25,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-// As Python's float(): what is too large is infinite, and what is too small 0.
+// Like Python's float(), numbers that are too large become infinite, and numbers that are too small 0.
 std::optional<double> real_number(std::string_view text) {
   const auto read = [text](auto& number) {
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -43,7 +43,7 @@ std::optional<double> real_number(std::string_view text) {
   return text.starts_with('-') ? -most : most;
 }
 
-// A number as from_chars() reads it: in `changed` where the table writes numbers in another form.
+// Converts a number to the form that from_chars() reads. `changed` holds the result if the text must change.
 std::string_view plain_number(std::string_view text, const CsvDatasetOptions& options, std::string& changed) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+') text.remove_prefix(1);
   if (options.decimal == '.' && !options.thousands) return text;
@@ -65,7 +65,7 @@ class Numbers {
     else
       real_.push_back(static_cast<double>(place));
   }
-  // False if it is neither a number of this type nor true or false.
+  // False if `text` is neither a number of this type nor true or false.
   bool add(std::string_view text) {
     const std::string_view plain = plain_number(text, options_, changed_);
     if (type_ == at::kLong) {
@@ -109,20 +109,20 @@ class Numbers {
   std::string changed_;
 };
 
-// A column that is used, and where it stands in a line.
+// A column to read, and its place in a line.
 struct Column {
   std::string name;
   std::size_t place;
   const std::vector<std::string>* words;  // null: numbers
 };
 
-// Reads lines of one file into numbers; what is wrong is thrown with the file's name and the line.
+// Reads the lines of one file into numbers. Errors name the file and the line.
 class Table {
  public:
   Table(const std::string& path, std::string_view text, const CsvDatasetOptions& options)
       : path_(path), options_(options), reader_(text, options.separator, options.comment, options.skiprows) {}
 
-  // The names of all columns. The first line, where it names none, is left in `line`.
+  // The names of all columns. Without a header, the first line is read again as data.
   std::vector<std::string> read_names();
   bool next_line();
   Column column(const std::vector<std::string>& names, const std::string& name) const;
@@ -141,7 +141,7 @@ class Table {
   CsvReader reader_;
   std::vector<std::string> line_;
   std::size_t width_ = 0;
-  bool held_back_ = false;  // the line has been read, and not been used
+  bool held_back_ = false;  // next_line() gives the current line again
 };
 
 std::vector<std::string> Table::read_names() {
@@ -196,7 +196,7 @@ void Table::take(const Column& column, Numbers& numbers) const {
       word.empty() || std::ranges::find(options_.na_values, word) != options_.na_values.end();
   if (is_missing && options_.fill_na && column.name != options_.label) return numbers.add_missing();
   if (word.empty())
-    refuse_line(fmt::format("column \"{}\": it is empty; fill_na says what an empty field counts as",
+    refuse_line(fmt::format("column \"{}\": it is empty; set fill_na to give empty fields a value",
                             one_line(column.name)));
   if (!numbers.add(word)) {
     refuse_line(
@@ -204,7 +204,7 @@ void Table::take(const Column& column, Numbers& numbers) const {
   }
 }
 
-// As it is, or its code where it cannot be printed.
+// The letter itself, or its code if it cannot be printed.
 std::string letter_of(char letter) {
   return letter > ' ' && letter < 0x7f ? std::string(1, letter) : std::to_string(static_cast<int>(letter));
 }
@@ -226,7 +226,7 @@ void check_options(const CsvDatasetOptions& options) {
   std::string used = "\"\n\r0123456789+-";
   const auto check_letter = [&used](const char* option, char letter) {
     check_argument(!used.contains(letter), option, letter_of(letter),
-                   "neither a quote, a line end, a digit nor a sign, and no letter of another option");
+                   "a letter that is not a quote, line end, digit or sign, nor used by another option");
     used += letter;
   };
   check_letter("CsvDataset: separator", options.separator);
@@ -259,8 +259,7 @@ TensorDataset<Example> CsvDataset::read(const CsvDatasetOptions& options) {
   const auto kind = file_kind(bytes, bytes.size());
   if (kind == FileKind::kGzip || kind == FileKind::kZstd) text = unpacked = unpacked_text(path_);
   if (const auto inner = file_kind(std::as_bytes(std::span(unpacked)), unpacked.size()))
-    throw std::runtime_error(
-        fmt::format("cannot use {}: what is compressed in it is {}", path_, description_of(*inner)));
+    throw std::runtime_error(fmt::format("cannot use {}: unpacked, it is {}", path_, description_of(*inner)));
   Table table(path_, text, options);
   const std::vector<std::string> names = table.read_names();
   columns_ = options.columns;

@@ -20,7 +20,7 @@ void warn_of_skipped(const std::string& dataset, std::int64_t index) {
   const int before = count++;
   if (before < kTold)
     log::warning("sample {} of {} is skipped: {}{}", index, dataset, current_exception_text(),
-                 before + 1 == kTold ? " (others are skipped without a word)" : "");
+                 before + 1 == kTold ? " (there will be no warnings of further ones)" : "");
 }
 
 void refuse_index(const std::string& dataset, std::int64_t index, std::int64_t size) {

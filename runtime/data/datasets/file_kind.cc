@@ -40,12 +40,12 @@ constexpr Magic kMagics[] = {
     {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."sv, FileKind::kPickle},
 };
 
-// The number of a block behind "BZh" and a digit.
+// "BZh", a digit, and the magic number of a block.
 bool is_bzip2(std::string_view text) {
   return text.starts_with("BZh") && text.size() >= 10 && text.substr(4, 6) == "\x31\x41\x59\x26\x53\x59"sv;
 }
 
-// Before the first frame there may be skippable frames, which tell their sizes, as pzstd writes them.
+// Skippable frames, which tell their sizes, may precede the first frame; pzstd writes them.
 bool is_zstd(std::string_view text, std::uint64_t file_size) {
   while (!text.starts_with("\x28\xb5\x2f\xfd")) {
     if (text.size() < 8 || (text[0] & 0xf0) != 0x50 || text.substr(1, 3) != "\x2a\x4d\x18"sv) return false;
@@ -64,13 +64,13 @@ bool is_framed_pickle(std::string_view text, std::uint64_t file_size) {
          number_at<std::uint64_t>(text, 3) <= file_size - 11;
 }
 
-// The size of a JSON object, and the object.
+// The size of a JSON object, then the object.
 bool is_safetensors(std::string_view text, std::uint64_t file_size) {
   return text.size() >= 11 && text.substr(8, 2) == "{\"" && text[10] >= ' ' &&
          number_at<std::uint64_t>(text, 0) <= file_size - 8;
 }
 
-// A continuation, and the size of the schema's message, which fills words of 8 bytes.
+// A continuation marker, then the size of the schema's message, a multiple of 8 bytes.
 bool is_arrow_stream(std::string_view text, std::uint64_t file_size) {
   if (text.size() < 16 || !text.starts_with("\xff\xff\xff\xff")) return false;
   const auto size = number_at<std::uint32_t>(text, 4);
@@ -96,7 +96,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 
 std::optional<FileKind> file_kind(std::span<const std::byte> beginning, std::uint64_t file_size) {
   const std::string_view text = text_of(beginning);
-  // First: an archive begins with the name of a file, which may be anything.
+  // Checked first: an archive begins with a file name, which may look like another kind.
   if (text.size() > 262 && text.substr(257, 5) == "ustar") return FileKind::kTar;
   for (const Magic& each : kMagics)
     if (text.starts_with(each.bytes)) return each.kind;
@@ -111,7 +111,7 @@ std::optional<FileKind> file_kind(std::span<const std::byte> beginning, std::uin
 
 std::string description_of(FileKind kind) {
   switch (kind) {
-    case FileKind::kNpy: return "an array of numpy's, as np.save() writes";
+    case FileKind::kNpy: return "a numpy array, as np.save() writes";
     case FileKind::kGzip: return "compressed by gzip (gunzip it)";
     case FileKind::kZstd: return "compressed by zstd (zstd -d)";
     case FileKind::kBzip2: return "compressed by bzip2 (bunzip2 it)";
@@ -125,7 +125,7 @@ std::string description_of(FileKind kind) {
     case FileKind::kTar: return "a tar archive";
     case FileKind::kSqlite: return "an SQLite database";
     case FileKind::kMegatronIndex: return "the index of Megatron's tokens";
-    case FileKind::kHtml: return "a page of HTML, such as a server sends in place of a file";
+    case FileKind::kHtml: return "an HTML page, such as a server sends instead of a file";
   }
   return "of another kind";
 }
@@ -155,7 +155,7 @@ Status check_is_file_of(const std::string& path, std::initializer_list<FileKind>
     if (Status other = check_is_no_stream(path); !other) return other;
     return failure(ErrorCode::kCorrupt, "cannot use {}: it is a folder", path);
   }
-  if (!S_ISREG(status.st_mode)) return {};  // who writes into a pipe would miss a reader that goes again
+  if (!S_ISREG(status.st_mode)) return {};  // opening and closing a pipe here would end its writer
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return {};
   std::array<std::byte, 512> beginning{};

@@ -1,5 +1,4 @@
-// Recognises files by their first bytes, so that a data set can name what it was given in place of its own
-// kind.
+// Recognises files by their first bytes, so that a data set can name a file of another kind in its error.
 //
 // Plain functions, safe to call from any thread.
 #pragma once

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kLimitBytes = std::uint64_t{4} << 30;
 constexpr std::uint32_t kReadBytes = 1 << 20;
 
-// Fills `to`; kCorrupt when the file ends before, or its compressed form is damaged.
+// Fills `to`. kCorrupt if the file ends earlier, or its compressed data is damaged.
 Status read_exactly(CompressedFile& file, std::span<std::uint8_t> to, const std::string& path) {
   const auto got = file.read(to.data(), to.size());
   if (!got) return std::unexpected(got.error());
@@ -25,7 +25,7 @@ Status read_exactly(CompressedFile& file, std::span<std::uint8_t> to, const std:
 }
 
 Expected<std::uint64_t> byte_count(const IdxArray& array, const std::string& path) {
-  // Those who use the shape multiply its extents too, also where one of them is 0.
+  // Callers multiply the extents too. So the product of the others must not overflow even if an extent is 0.
   std::uint64_t count = element_bytes(array.type);
   for (const std::uint32_t extent : array.shape) {
     if (extent != 0 && count > kLimitBytes / extent) {
@@ -78,7 +78,7 @@ Expected<IdxArray> read_idx_array(const std::string& path) {
   }
   const auto count = byte_count(array, path);
   if (!count) return std::unexpected(count.error());
-  // A header may promise more than the file holds: room is made as data comes.
+  // A header may promise more than the file holds: memory grows with the data.
   while (array.bytes.size() < *count) {
     const std::size_t had = array.bytes.size();
     array.bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(*count, had + kReadBytes)));
@@ -86,7 +86,7 @@ Expected<IdxArray> read_idx_array(const std::string& path) {
       return std::unexpected(read.error());
     }
   }
-  // The read past the end also compares the checksum of what is compressed.
+  // The read past the end also compares the checksum of compressed data.
   std::uint8_t extra = 0;
   const auto got = file->read(&extra, 1);
   if (!got) return std::unexpected(got.error());

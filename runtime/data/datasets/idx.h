@@ -1,6 +1,7 @@
-// Reads one file in the IDX format (http://yann.lecun.com/exdb/mnist): two zero bytes, the type of the
-// elements, the number of dimensions, each dimension as a big-endian 32-bit number, the elements, big-endian
-// too. Plain or compressed by gzip or zstd.
+// Reads one file in the IDX format (http://yann.lecun.com/exdb/mnist), plain or compressed by gzip or zstd.
+//
+// The format: two zero bytes, the type of the elements, the number of dimensions, each dimension as a 32-bit
+// number, the elements. All numbers are big-endian.
 #pragma once
 
 #include <cstddef>
@@ -24,10 +25,10 @@ enum class IdxType : std::uint8_t {
 struct IdxArray {
   IdxType type = IdxType::kUnsignedByte;
   std::vector<std::uint32_t> shape;
-  std::vector<std::uint8_t> bytes;  // of the elements, as this machine has them
+  std::vector<std::uint8_t> bytes;  // of the elements, in this machine's byte order
 };
 
-std::size_t element_bytes(IdxType type);  // 0: there is no such type
+std::size_t element_bytes(IdxType type);  // 0 if the type does not exist
 
 // Errors name the file: missing, truncated, longer than its header says, not IDX, larger than 4 GiB.
 Expected<IdxArray> read_idx_array(const std::string& path);

@@ -52,9 +52,9 @@ IdxDataset::IdxDataset(const std::string& images_path, const std::string& labels
   const std::size_t dimensions = images.shape.size();
   if (images.type != IdxType::kUnsignedByte || dimensions < 3 || dimensions > 4) {
     throw std::runtime_error(
-        fmt::format("cannot use {}: it is {} of {} dimensions, and images are bytes [n, height, width] or "
-                    "[n, channels, height, "
-                    "width]; TensorDataset(read_idx(...), read_idx(...)) takes others",
+        fmt::format("cannot use {}: it is {} of {} dimensions, "
+                    "and images are bytes [n, height, width] or [n, channels, height, width]; "
+                    "for other arrays use TensorDataset(read_idx(...), read_idx(...))",
                     images_path, c10::toString(scalar_type_of(images.type)), dimensions));
   }
   const at::Tensor labels = read_idx(labels_path);

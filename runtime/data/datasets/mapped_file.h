@@ -1,7 +1,7 @@
-// A file's bytes in memory, read by the kernel as they are looked at.
+// A file mapped into memory. The kernel reads its pages when the program accesses them.
 //
-// Read-only and private: other processes see nothing of it, and a program that has one may still fork. The
-// file must not be cut while it is mapped: a look beyond its new end ends the program (SIGBUS).
+// The mapping is read-only and private, and the program may fork. Nobody may truncate the file while it is
+// mapped: an access beyond the new end kills the program (SIGBUS).
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class MappedFile {
 
  private:
   explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  std::span<const std::byte> bytes_;  // no mapping if it is empty
+  std::span<const std::byte> bytes_;  // empty: there is no mapping
 };
 
 }  // namespace muster

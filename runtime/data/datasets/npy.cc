@@ -11,7 +11,7 @@ namespace muster {
 
 namespace {
 
-constexpr std::size_t kMostNpyDimensions = 64;  // as numpy and torch have them
+constexpr std::size_t kMostNpyDimensions = 64;  // the limit of numpy and torch
 constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
 
 std::optional<at::ScalarType> dtype_of_descr(std::string_view descr) {
@@ -25,7 +25,7 @@ std::optional<at::ScalarType> dtype_of_descr(std::string_view descr) {
   return found->second;
 }
 
-// The text of a Python dict from the value of `key` on.
+// The text of a Python dict, from the value of `key` to the end.
 std::optional<std::string_view> behind_key(std::string_view header, std::string_view key) {
   const std::size_t at = header.find(key);
   if (at == std::string_view::npos) return std::nullopt;
@@ -64,7 +64,7 @@ Expected<NpyHeader> read_npy_header(std::span<const std::byte> bytes) {
   const auto damaged = failure(ErrorCode::kCorrupt, "its header of a numpy array is damaged");
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (bytes.size() < 12 || !text.starts_with("\x93NUMPY")) return damaged;
-  // The length has two bytes in version 1, and then four.
+  // The length has two bytes in version 1, and four in later versions.
   const std::size_t length_bytes = bytes[6] == std::byte{1} ? 2 : 4, begin = 8 + length_bytes;
   std::uint32_t length = 0;
   std::memcpy(&length, bytes.data() + 8, length_bytes);
@@ -91,7 +91,7 @@ Expected<at::Tensor> tensor_of_npy(std::span<const std::byte> bytes) {
   const auto header = read_npy_header(bytes);
   if (!header) return std::unexpected(header.error());
   if (!header->dtype)
-    return failure(ErrorCode::kCorrupt, "its array is of {}, which cannot be read", header->descr);
+    return failure(ErrorCode::kCorrupt, "its array has the type {}, which cannot be read", header->descr);
   const auto size = static_cast<std::uint64_t>(elements_of(*header)) * c10::elementSize(*header->dtype);
   if (bytes.size() - header->data_at != size)
     return failure(ErrorCode::kCorrupt, "its array has {} bytes, and {} follow its header", size,
@@ -100,7 +100,7 @@ Expected<at::Tensor> tensor_of_npy(std::span<const std::byte> bytes) {
   if (header->fortran_order) std::ranges::reverse(shape);
   const at::Tensor tensor = at::empty(shape, *header->dtype);
   if (size > 0) std::memcpy(tensor.mutable_data_ptr(), bytes.data() + header->data_at, size);
-  // A bool of another byte than 0 and 1 is none.
+  // A bool must be the byte 0 or 1.
   if (tensor.scalar_type() == at::kBool) tensor.copy_(tensor.view(at::kByte).ne(0));
   if (!header->fortran_order) return tensor;
   std::vector<std::int64_t> order;

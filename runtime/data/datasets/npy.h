@@ -14,16 +14,16 @@
 namespace muster {
 
 struct NpyHeader {
-  std::string descr;                    // "<u2"; "a structure" where it is one
-  std::optional<at::ScalarType> dtype;  // none: torch has no such type, or not in this order of bytes
+  std::string descr;                    // "<u2", or "a structure"
+  std::optional<at::ScalarType> dtype;  // none: torch has no such type in this byte order
   bool fortran_order = false;
   std::vector<std::int64_t> shape;
   std::size_t data_at = 0;  // bytes before the elements
 };
 
-// kCorrupt says that it is damaged, without the file's name.
+// kCorrupt if the header is damaged. The message does not name the file.
 Expected<NpyHeader> read_npy_header(std::span<const std::byte> bytes);
-// A copy; kCorrupt too for what torch does not have, and for too many or too few elements.
+// Returns a copy. Also kCorrupt if torch does not have the type, or there are too many or too few elements.
 Expected<at::Tensor> tensor_of_npy(std::span<const std::byte> bytes);
 
 }  // namespace muster

@@ -15,7 +15,7 @@ Expected<std::map<std::string, at::Tensor>> tensors_of_npz(std::string_view byte
   std::map<std::string, at::Tensor> tensors;
   for (const ZipEntry& entry : *entries) {
     if (!entry.name.ends_with(kEnd))
-      return failure(ErrorCode::kCorrupt, "{} in its ZIP archive is no .npy file", one_line(entry.name));
+      return failure(ErrorCode::kCorrupt, "{} in its ZIP archive is not a .npy file", one_line(entry.name));
     std::string unpacked;
     const auto contents = zip_contents(entry, unpacked);
     if (!contents) return std::unexpected(contents.error());
@@ -23,7 +23,7 @@ Expected<std::map<std::string, at::Tensor>> tensors_of_npz(std::string_view byte
     if (!tensor) return failure_within(one_line(entry.name), std::move(tensor));
     const std::string name = entry.name.substr(0, entry.name.size() - kEnd.size());
     if (!tensors.emplace(name, *std::move(tensor)).second)
-      return failure(ErrorCode::kCorrupt, "its ZIP archive has two files {}", one_line(entry.name));
+      return failure(ErrorCode::kCorrupt, "its ZIP archive has two files named {}", one_line(entry.name));
   }
   return tensors;
 }

@@ -10,8 +10,8 @@
 
 namespace muster {
 
-// Copies of the arrays by their names, which are those of the files without ".npy". kCorrupt says what is
-// damaged, or which array torch has no type for, without the file's name.
+// Returns copies of the arrays by their names, the file names without ".npy". kCorrupt says what is damaged,
+// or which array has a type that torch does not have. The message does not name the archive.
 Expected<std::map<std::string, at::Tensor>> tensors_of_npz(std::string_view bytes);
 
 }  // namespace muster

@@ -1,4 +1,4 @@
-// Numbers in the bytes of files, little-endian, wherever they lie.
+// Reads little-endian numbers from the bytes of files, at any alignment.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,7 @@ namespace muster {
 
 static_assert(std::endian::native == std::endian::little, "the files are little-endian");
 
-// The number that begins at byte `at`. The caller has seen that the bytes reach so far.
+// The number that begins at byte `at`. The caller has checked that the number lies within the bytes.
 template <class Number, class Bytes>
 Number number_at(const Bytes& bytes, std::size_t at) {
   Number number{};

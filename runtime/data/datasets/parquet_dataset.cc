@@ -18,7 +18,7 @@
 
 namespace muster::detail {
 
-// A row group, or a record batch.
+// A row group of a Parquet file, or a record batch of an Arrow file.
 struct RowGroup {
   std::shared_ptr<const ParquetSource> source;
   std::shared_ptr<const ColumnFile> file;
@@ -31,7 +31,7 @@ class ParquetFiles {
  public:
   std::string name;
   ParquetDatasetOptions options;
-  std::vector<RowGroup> groups;  // of all files, in order; none of them is empty
+  std::vector<RowGroup> groups;  // of all files, in order; empty ones are left out
   std::int64_t rows = 0;
 };
 
@@ -45,7 +45,7 @@ void check_options(const ParquetDatasetOptions& options) {
                  options.shuffle, fmt::format("from 0 to {} rows", kMostHeld));
   for (auto each = options.columns.begin(); each != options.columns.end(); ++each)
     check_argument(std::find(options.columns.begin(), each, *each) == each, "ParquetDataset: columns: a name",
-                   one_line(*each), "there once");
+                   one_line(*each), "given only once");
 }
 
 std::vector<std::string> expand(const std::vector<std::string>& patterns) {
@@ -64,7 +64,7 @@ void check_columns(const ParquetSource& source, const ParquetSource& first) {
     if (std::ranges::find(source.columns.children, wanted.name, &ArrowColumn::name) ==
         source.columns.children.end())
       throw std::runtime_error(
-          fmt::format("it has no column {}, as {} has", one_line(wanted.name), first.path));
+          fmt::format("it has no column {}, and {} has one", one_line(wanted.name), first.path));
 }
 
 void add_file(ParquetFiles& all, const std::string& path) {
@@ -113,8 +113,7 @@ std::shared_ptr<const ParquetFiles> open_parquet_files(const std::vector<std::st
   all->name = first_and_more(paths);
   all->options = options;
   for (const std::string& path : paths) add_file(*all, path);
-  if (all->rows == 0)
-    throw std::runtime_error(fmt::format("cannot use {}: there is no row in it", all->name));
+  if (all->rows == 0) throw std::runtime_error(fmt::format("cannot use {}: it has no rows", all->name));
   return all;
 }
 
@@ -128,7 +127,7 @@ std::int64_t row_count(const ParquetFiles& files) {
 
 // A row's place is its number in the order of this epoch, over all files.
 struct ParquetStream::State {
-  // A row that `shuffle` holds: read, not yet read, or known to be unreadable.
+  // A row that waits to be drawn: it was read, is not read yet, or cannot be read.
   struct Held {
     std::int64_t place;
     std::optional<ParquetRow> row = {};
@@ -146,24 +145,24 @@ struct ParquetStream::State {
 
   std::shared_ptr<const ParquetFiles> files;
   std::vector<std::size_t> order;      // of the row groups
-  std::vector<std::int64_t> begins;    // the place of the first row of each
+  std::vector<std::int64_t> begins;    // the place of the first row of each group in `order`
   std::int64_t next_place, end_place;  // of the shard
   SampleRandom random;
   std::vector<Held> held;
-  std::size_t read_count = 0;  // so many of `held`, at its front, were read
+  std::size_t read_count = 0;  // read_held() has read this many of `held`, from the front
 
-  std::optional<std::size_t> group;  // in `order`, that is being read
+  std::optional<std::size_t> group;  // the group that is being read, by its place in `order`
   std::unique_ptr<ColumnChunks> chunks;
   std::shared_ptr<const ParquetRows> rows;
-  std::int64_t rows_begin = 0;  // the place of the first of them
+  std::int64_t rows_begin = 0;  // the place of the first of `rows`
   std::int64_t rows_end = 0;
-  std::string damage;  // why the rows behind them cannot be read
+  std::string damage;  // why the group's rows from rows_end on cannot be read
 };
 
 ParquetStream::State::State(std::shared_ptr<const ParquetFiles> all, const Shard& shard)
     : files(std::move(all)),
       order(order_of_parts(files->groups.size(), files->options.shuffle_row_groups, shard)),
-      // Not by one multiplication: rows times shards may be above the largest int64.
+      // Not files->rows * shard.index / shard.count: the product may overflow.
       next_place(files->rows / shard.count * shard.index +
                  files->rows % shard.count * shard.index / shard.count),
       end_place(files->rows / shard.count * (shard.index + 1) +
@@ -190,15 +189,15 @@ void ParquetStream::State::open_group(std::size_t number) {
 void ParquetStream::State::next_rows() {
   const RowGroup& reading = files->groups[order[*group]];
   ArrowArray array{};
-  rows.reset();  // before the next are made: their memory is used again
+  rows.reset();  // first, so that the next rows can use their memory
   rows_begin = rows_end;
-  if (!chunks->next(&array)) throw std::runtime_error("it has fewer rows than it says");
+  if (!chunks->next(&array)) throw std::runtime_error("it has fewer rows than it claims");
   const std::int64_t first = reading.first_row + rows_end - begins[*group];
   rows = std::make_shared<ParquetRows>(reading.source, array, first);
   rows_end += rows->count();
 }
 
-// Places only grow.
+// Each call must ask for a later place.
 ParquetRow ParquetStream::State::row_at(std::int64_t place) {
   const auto number = static_cast<std::size_t>(std::ranges::upper_bound(begins, place) - begins.begin()) - 1;
   try {
@@ -206,9 +205,10 @@ ParquetRow ParquetStream::State::row_at(std::int64_t place) {
     while (damage.empty() && place >= rows_end) next_rows();
   } catch (const std::runtime_error& error) {
     const RowGroup& reading = files->groups[order[number]];
-    damage = fmt::format("cannot read rows {} to {} of {} (row group {}): {}",
+    const std::string why = one_line(error.what()), path = reading.source->path;
+    damage = fmt::format("cannot read rows {} to {}{} (row group {}): {}",
                          reading.first_row + rows_end - begins[number], reading.first_row + reading.rows - 1,
-                         reading.source->path, reading.number, one_line(error.what()));
+                         why.contains(path) ? "" : " of " + path, reading.number, why);
   }
   if (place >= rows_end) throw std::runtime_error(damage);
   return {rows, place - rows_begin};
@@ -222,13 +222,13 @@ void ParquetStream::State::read(Held& wanted) {
   }
 }
 
-// Adds places only: their rows are read when one is wanted.
+// Adds only places: read_held() reads the rows when next() needs one.
 void ParquetStream::State::fill() {
   for (; next_place < end_place && std::ssize(held) < files->options.shuffle; ++next_place)
     held.push_back({.place = next_place});
 }
 
-// Reads in the order of the files.
+// Reads the unread rows in their order in the files.
 void ParquetStream::State::read_held() {
   std::vector<Held*> unread;
   for (Held& each : std::span(held).subspan(read_count))

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFolderVariable = "MUSTER_PYARROW_DIR";
 
-// Packages called pyarrow in or below `place`: itself, a site-packages, or a virtual environment.
+// The pyarrow packages at `place`, which may be the package itself, a site-packages folder, or a virtual
+// environment.
 std::vector<fs::path> packages_in(const fs::path& place) {
   std::vector<fs::path> found;
   std::error_code ignored;
@@ -41,19 +42,19 @@ std::vector<fs::path> packages() {
     add(named);
     if (found.empty())
       throw std::runtime_error(
-          fmt::format("{}={} is neither pyarrow's folder nor an environment with pyarrow: it says where "
-                      "pyarrow is, which reads Parquet and Arrow files",
+          fmt::format("{}={} must be pyarrow's folder or an environment with pyarrow, "
+                      "which reads Parquet and Arrow files",
                       kFolderVariable, named));
     return found;
   }
-  // torch/lib/libtorch_cpu.so lies beside it.
+  // torch/lib/libtorch_cpu.so: pyarrow's folder may be next to torch's.
   add(fs::path(path_of_torch()).parent_path().parent_path().parent_path());
   if (const char* const environment = std::getenv("VIRTUAL_ENV")) add(environment);
   add(MUSTER_PYARROW_FOLDER);
   return found;
 }
 
-// "libparquet.so.2600" is of pyarrow 26: "26".
+// Names the pyarrow versions in these folders: pyarrow 26 has libparquet.so.2600.
 std::string versions_in(const std::vector<fs::path>& folders) {
   constexpr std::string_view kName = "libparquet.so.";
   std::set<std::string> said;
@@ -84,15 +85,14 @@ OpenColumnFile* load() {
   }
   if (library == nullptr)
     throw std::runtime_error(fmt::format(
-        "Parquet and Arrow files are read by pyarrow {0}, which this Muster was built with{1}{2}: pip "
-        "install 'pyarrow=={0}.*' beside torch, or name its folder by {3}",
+        "reading Parquet and Arrow files needs pyarrow {0}, with which this Muster was built{1}{2}: "
+        "pip install 'pyarrow=={0}.*' next to torch, or set {3} to its folder",
         MUSTER_PYARROW_MAJOR, why, why.empty() ? versions_in(folders) : "", kFolderVariable));
   constexpr const char* kModule = "libmuster_parquet.so";
   void* const module = dlopen(kModule, RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr)
     throw std::runtime_error(fmt::format(
-        "cannot load {}: {} (it lies in the folder lib of Muster's installation; LD_LIBRARY_PATH may "
-        "name that)",
+        "cannot load {}: {} (it is in the folder lib of Muster's installation; add that to LD_LIBRARY_PATH)",
         kModule, dlerror()));
   auto* const open = reinterpret_cast<OpenColumnFile*>(dlsym(module, kOpenColumnFile));
   if (open == nullptr)
@@ -104,8 +104,8 @@ OpenColumnFile* load() {
 
 OpenColumnFile* load() {
   throw std::runtime_error(
-      "Parquet and Arrow files are read by pyarrow, which was not there when this Muster was built: build "
-      "Muster in an environment that has pyarrow");
+      "reading Parquet and Arrow files needs pyarrow, and this Muster was built without it: "
+      "build Muster in an environment that has pyarrow");
 }
 
 #endif

@@ -1,4 +1,4 @@
-// libmuster_parquet.so: Parquet and Arrow files, read by the libraries of pyarrow.
+// libmuster_parquet.so reads Parquet and Arrow files with pyarrow's libraries.
 #include <algorithm>
 #include <arrow/api.h>
 #include <arrow/c/bridge.h>
@@ -15,25 +15,24 @@ namespace muster {
 
 namespace {
 
-// Rows that are decoded at once fill about so many bytes, so that they are in a core's cache when they are
-// used.
+// The size of the rows that are decoded at once: small enough to stay in a core's cache until they are used.
 constexpr std::int64_t kChunkBytes = 512 << 10;
 constexpr std::int64_t kMostChunkRows = 1 << 16;
-constexpr std::int64_t kReadBytes = 256 << 10;        // at a time, of each column
-constexpr std::int64_t kMostColumnBytes = 1LL << 40;  // that are believed of a column in a row group
+constexpr std::int64_t kReadBytes = 256 << 10;        // the buffer of each column
+constexpr std::int64_t kMostColumnBytes = 1LL << 40;  // the limit for what a column of a row group claims
 
-// What is wrong, in words of our own. All else that Arrow refuses is taken for damage.
+// An error with Muster's own text. All other errors of Arrow are taken for damage.
 struct Refusal : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 void check(const arrow::Status& status) {
-  // A codec or an encryption that this pyarrow does not have.
+  // This pyarrow does not have the file's codec or encryption.
   if (status.IsNotImplemented()) throw Refusal(status.message());
   if (!status.ok()) throw std::runtime_error(status.message());
 }
 
-// Parquet throws exceptions of types that the program does not know.
+// Turns all exceptions into std::runtime_error: the program does not know the types that Parquet throws.
 template <class Function>
 auto with_known_errors(const Function& function) {
   try {
@@ -51,14 +50,14 @@ Value value_of(arrow::Result<Value> result) {
   return *std::move(result);
 }
 
-// The indices of the columns with these names, in this order; all if there are none.
+// The indices of the columns with these names, in this order; all columns if `names` is empty.
 std::vector<int> columns_named(const arrow::Schema& schema, const std::vector<std::string>& names) {
   std::vector<int> indices;
   for (int i = 0; names.empty() && i < schema.num_fields(); ++i) indices.push_back(i);
   for (const std::string& name : names) {
     const auto found = schema.GetAllFieldIndices(name);
     if (found.size() == 1) indices.push_back(found[0]);
-    if (found.size() > 1) throw Refusal("it has several columns " + name);
+    if (found.size() > 1) throw Refusal("it has several columns named " + name);
     if (!found.empty()) continue;
     std::string all;
     for (const std::string& each : schema.field_names()) all += (all.empty() ? "" : ", ") + each;
@@ -73,7 +72,7 @@ std::shared_ptr<arrow::Schema> only(const arrow::Schema& schema, const std::vect
   return arrow::schema(std::move(fields));
 }
 
-// Gives as many rows as the group has said; more or fewer are an error.
+// Checks that the group has exactly as many rows as the file claims.
 class CountedChunks : public ColumnChunks {
  public:
   CountedChunks(std::shared_ptr<arrow::Schema> schema, std::int64_t rows)
@@ -92,14 +91,14 @@ class CountedChunks : public ColumnChunks {
       batch = next_batch();
     } while (batch && batch->num_rows() == 0);
     if ((batch ? batch->num_rows() : 0) > left_ || (!batch && left_ > 0))
-      throw std::runtime_error("it does not have the number of rows that it says");
+      throw std::runtime_error("it does not have as many rows as it claims");
     if (!batch) return false;
     left_ -= batch->num_rows();
     if (!batch->schema()->Equals(*schema_)) {
       arrow::ArrayVector columns;
       for (const auto& field : schema_->fields()) columns.push_back(batch->GetColumnByName(field->name()));
       if (std::ranges::find(columns, nullptr) != columns.end())
-        throw std::runtime_error("a column of it is missing");
+        throw std::runtime_error("one of its columns is missing");
       batch = arrow::RecordBatch::Make(schema_, batch->num_rows(), std::move(columns));
     }
     check(batch->ValidateFull());
@@ -111,7 +110,7 @@ class CountedChunks : public ColumnChunks {
   std::int64_t left_;
 };
 
-// What the kinds of files have in common.
+// The common part of all kinds of files.
 class FileOfGroups : public ColumnFile {
  public:
   void export_schema(ArrowSchema* schema) const final { check(arrow::ExportSchema(*schema_, schema)); }
@@ -128,9 +127,9 @@ class FileOfGroups : public ColumnFile {
 
 parquet::ReaderProperties properties_for_reading() {
   parquet::ReaderProperties properties;
-  properties.enable_buffered_stream();  // else a whole column of a row group at once
+  properties.enable_buffered_stream();  // otherwise it reads a whole column of a row group at once
   properties.set_buffer_size(kReadBytes);
-  properties.set_page_checksum_verification(true);  // of pages that were written with one
+  properties.set_page_checksum_verification(true);  // for pages that have a checksum
   return properties;
 }
 
@@ -172,7 +171,7 @@ class ParquetFile : public FileOfGroups {
     std::shared_ptr<arrow::Schema> whole;
     check(reader->GetSchema(&whole));
     const std::vector<int> wanted = columns_named(*whole, columns);
-    // The leaves of the columns, in the file's order: Arrow wants these.
+    // Arrow needs the leaves of the columns, in the file's order.
     for (const int column : wanted)
       add_leaves(reader->manifest().schema_fields.at(static_cast<std::size_t>(column)));
     std::ranges::sort(leaves_);
@@ -190,7 +189,7 @@ class ParquetFile : public FileOfGroups {
       group_rows_.push_back(row_group->num_rows());
     }
     if (rows != static_cast<std::uint64_t>(metadata_->num_rows()))
-      throw std::runtime_error("its row groups do not have the number of rows that it says");
+      throw std::runtime_error("its row groups do not add up to the number of rows that it claims");
     const std::int64_t row_bytes =
         std::max<std::int64_t>(1, bytes / std::max<std::int64_t>(1, metadata_->num_rows()));
     chunk_rows_ = std::clamp<std::int64_t>(kChunkBytes / row_bytes, 1, kMostChunkRows);
@@ -238,7 +237,7 @@ arrow::ipc::IpcReadOptions options_for(std::vector<int> columns) {
   return options;
 }
 
-// With an index of its record batches at its end.
+// Arrow's file format, which has an index of its record batches at its end.
 class ArrowFile : public FileOfGroups {
  public:
   ArrowFile(std::shared_ptr<arrow::io::MemoryMappedFile> file, const std::vector<std::string>& columns)
@@ -247,7 +246,7 @@ class ArrowFile : public FileOfGroups {
     const std::vector<int> wanted = columns_named(*whole, columns);
     schema_ = only(*whole, wanted);
     fields_ = wanted;
-    // One column says how many rows there are; it may have to be decompressed.
+    // Reads one column, perhaps decompressing it, to count the rows.
     const auto reader = open(whole->num_fields() == 0 ? std::vector<int>{} : std::vector{0});
     for (int i = 0; i < reader->num_record_batches(); ++i)
       group_rows_.push_back(value_of(reader->ReadRecordBatch(i))->num_rows());
@@ -268,8 +267,8 @@ class ArrowFile : public FileOfGroups {
   std::vector<int> fields_;
 };
 
-// Record batches one after the other, as Hugging Face's datasets keeps them. What is not compressed stays in
-// the file until it is used.
+// Arrow's streaming format: record batches one after the other, as Hugging Face's datasets writes them.
+// Uncompressed data stays in the file until it is used.
 class ArrowStream : public FileOfGroups {
  public:
   ArrowStream(const std::shared_ptr<arrow::io::MemoryMappedFile>& file,
@@ -294,12 +293,12 @@ class ArrowStream : public FileOfGroups {
   bool is_mapped() const override { return true; }
 
  private:
-  // Arrow takes a file that ends between two messages for whole.
+  // Arrow accepts a file that was cut off between two messages; this warns of it.
   void look_at_end(arrow::io::MemoryMappedFile& file) {
     constexpr std::int64_t kMarkBytes = 8;
     constexpr unsigned char kMark[kMarkBytes] = {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0};
     const std::int64_t end = value_of(file.Tell()), size = value_of(file.GetSize());
-    if (end < size) throw Refusal("behind its end are " + std::to_string(size - end) + " more bytes");
+    if (end < size) throw Refusal("after its end there are " + std::to_string(size - end) + " more bytes");
     const auto last = value_of(file.ReadAt(std::max<std::int64_t>(0, end - kMarkBytes), kMarkBytes));
     if (last->size() == kMarkBytes && std::memcmp(last->data(), kMark, kMarkBytes) == 0) return;
     warning_ = "it ends without the mark that Arrow writes last: it may have been cut off there";
@@ -316,7 +315,7 @@ std::unique_ptr<ColumnFile> open(const std::string& path, const std::vector<std:
   if (bytes.starts_with("PAR1")) return std::make_unique<ParquetFile>(path, columns);
   if (bytes == "ARROW1") return std::make_unique<ArrowFile>(file, columns);
   if (bytes.starts_with("\xff\xff\xff\xff")) return std::make_unique<ArrowStream>(file, columns);
-  throw Refusal(bytes.empty() ? "it is empty" : "it is neither a Parquet file nor one of Arrow's");
+  throw Refusal(bytes.empty() ? "it is empty" : "it is neither a Parquet file nor an Arrow file");
 }
 
 }  // namespace

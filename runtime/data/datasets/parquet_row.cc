@@ -25,7 +25,7 @@ struct ColumnOfRow {
   std::string_view name;
   const detail::ParquetSource& source;
   ArrowCell cell;
-  bool in_list = false;  // what is null is a value of the column's list
+  bool in_list = false;  // errors about null are about a value of the column's list
 
   [[noreturn]] void refuse(const std::string& what) const {
     throw std::runtime_error(
@@ -35,16 +35,16 @@ struct ColumnOfRow {
     const bool known = cell.column->kind != ArrowKind::kOther;
     refuse(fmt::format("is of the type {}, {}", cell.column->type,
                        known ? fmt::format("and not {}", wanted)
-                             : "which is not read: write it as a number, a text or a list of these"));
+                             : "which cannot be read: write it as a number, a text or a list of these"));
   }
   std::string null_text() const {
     return in_list ? "has a null in its list" : "is null: ask is_null() first";
   }
   [[noreturn]] void refuse_null() const { refuse(null_text()); }
-  // What a number that is null counts as.
+  // The value of a number that is null.
   double fill() const {
     if (!source.fill_na)
-      refuse(fmt::format("{}{} give such numbers a value by the option fill_na", null_text(),
+      refuse(fmt::format("{}{} set the option fill_na to give such numbers a value", null_text(),
                          in_list ? ":" : ", or"));
     return *source.fill_na;
   }
@@ -52,7 +52,7 @@ struct ColumnOfRow {
     const double value = fill();
     constexpr double kLimit = 0x1p63;
     if (std::trunc(value) != value || value < -kLimit || value >= kLimit)
-      refuse(fmt::format("{} null, and fill_na = {} is no {}", in_list ? "has a" : "is", value,
+      refuse(fmt::format("{} null, and fill_na = {} is not of type {}", in_list ? "has a" : "is", value,
                          cell.column->type));
     return static_cast<std::int64_t>(value);
   }
@@ -70,7 +70,7 @@ std::optional<std::size_t> child_named(const ArrowColumn& parent, std::string_vi
   return std::nullopt;
 }
 
-// By its whole name, or by that of a struct and, behind a dot, that of its field.
+// Finds a column by its whole name, or a struct's field by the struct's name, a dot and the field's name.
 ColumnOfRow find_column(const ParquetRow& row, const detail::ParquetRows& rows, std::int64_t place,
                         std::string_view name) {
   const detail::ParquetSource& source = rows.source();
@@ -107,7 +107,7 @@ bool is_list(const ArrowColumn& column) {
          column.kind == ArrowKind::kFixedList;
 }
 
-// What a dictionary stands for; else the value itself.
+// The value in the dictionary if the column has one; else the cell itself.
 ArrowCell in_dictionary(const ArrowCell& cell) {
   return cell.column->kind == ArrowKind::kDictionary ? cell.value() : cell;
 }
@@ -135,7 +135,7 @@ bool is_whole_number(const ArrowColumn& column) {
          (column.kind == ArrowKind::kNumber && at::isIntegralType(column.dtype, false));
 }
 
-// The numbers of a value, and how they lie.
+// The numbers of a value, and its shape as a tensor.
 struct ListedNumbers {
   std::vector<std::int64_t> sizes;
   ArrowCell first;
@@ -153,7 +153,7 @@ ListedNumbers numbers_of(const ColumnOfRow& column) {
   ListedNumbers numbers{.sizes = {}, .first = column.cell, .count = 1};
   while (is_list(*numbers.first.column)) {
     ArrowCell each = numbers.first;
-    // An array without lists may have no offsets: only the type then says how long its lists are.
+    // An array without lists may have no offsets. Then only a fixed-size type has a length.
     const bool has_offsets = numbers.count > 0 || each.column->kind == ArrowKind::kFixedList;
     const ArrowCell inner =
         has_offsets
@@ -164,8 +164,8 @@ ListedNumbers numbers_of(const ColumnOfRow& column) {
     for (std::int64_t i = 0; i < numbers.count; ++i, ++each.index) {
       if (each.is_null()) with_null(column, !numbers.sizes.empty()).refuse_null();
       if (each.count() != length)
-        column.refuse(fmt::format("has lists of {} and of {} values in one list, which is no tensor", length,
-                                  each.count()));
+        column.refuse(fmt::format("has lists of {} and of {} values in one list, which cannot be a tensor",
+                                  length, each.count()));
       total += length;
     }
     numbers.sizes.push_back(length);
@@ -175,7 +175,7 @@ ListedNumbers numbers_of(const ColumnOfRow& column) {
   return numbers;
 }
 
-// Whether a column of this type can hold `value`; one of booleans holds 0 and 1.
+// Whether a column of this type can hold `value`. A boolean column holds 0 and 1.
 bool column_holds(at::ScalarType dtype, std::int64_t value) {
   switch (dtype) {
     case at::ScalarType::Bool: return value == 0 || value == 1;
@@ -206,7 +206,7 @@ void fill_nulls(const ColumnOfRow& of_row, const ListedNumbers& numbers, const a
     }
     const std::int64_t value = column.whole_fill();
     if (!column_holds(first.column->dtype, value))
-      column.refuse(fmt::format("is null, and fill_na = {} is no {}", value, first.column->type));
+      column.refuse(fmt::format("is null, and fill_na = {} is not of type {}", value, first.column->type));
     flat[i].fill_(value);
   }
 }
@@ -289,8 +289,8 @@ std::span<const std::uint8_t> ParquetRow::bytes(std::string_view column) const {
     const auto path = child_named(outer, "path");
     if (found.cell.is_null() && path && is_text(outer.children[*path]) && !parent.field(*path).is_null())
       found.refuse(
-          fmt::format("has no bytes but the path {}: it was not embedded into the file (datasets: "
-                      "embed_table_storage, or push_to_hub with embed_external_files)",
+          fmt::format("has no bytes but the path {}: it was not embedded into the file "
+                      "(datasets: embed_table_storage, or push_to_hub with embed_external_files)",
                       one_line(std::string(parent.field(*path).bytes()))));
   }
   const std::string_view text = text_of(found, found.cell);

@@ -1,4 +1,4 @@
-// Rows of a Parquet or Arrow file that were decoded together, and how Arrow's arrays hold them.
+// Rows of a Parquet or Arrow file that were decoded together, and access to the values in their Arrow arrays.
 //
 // Plain values, safe to read from several threads.
 #pragma once
@@ -19,8 +19,8 @@ enum class ArrowKind {
   kNull,
   kBool,
   kNumber,
-  kText,       // offsets of 32 bits
-  kLargeText,  // of 64
+  kText,       // with 32-bit offsets
+  kLargeText,  // with 64-bit offsets
   kTextView,
   kFixedBytes,
   kList,
@@ -28,22 +28,22 @@ enum class ArrowKind {
   kFixedList,
   kStruct,
   kDictionary,
-  kOther,  // is not read
+  kOther,  // not supported
 };
 
 // A column, or a part of one.
 struct ArrowColumn {
   ArrowKind kind = ArrowKind::kOther;
   std::string name;
-  std::string type;                                  // for people
+  std::string type;                                  // for messages
   at::ScalarType dtype = at::ScalarType::Undefined;  // of numbers, and of a dictionary's indices
-  std::int64_t size = 0;                             // of kFixedBytes, in bytes, and of kFixedList
-  std::vector<ArrowColumn> children;                 // a dictionary's values are its only child
+  std::int64_t size = 0;                             // of kFixedBytes in bytes; of kFixedList in values
+  std::vector<ArrowColumn> children;                 // a dictionary's only child is its values
 };
 
 ArrowColumn column_of(const ArrowSchema& schema);
 
-// A value in an array, or a place behind its last one.
+// A value in an array, or the position after its last value.
 struct ArrowCell {
   const ArrowColumn* column;
   const ArrowArray* array;
@@ -51,22 +51,22 @@ struct ArrowCell {
 
   bool is_null() const;
   template <class Value>
-  const Value* values() const {  // from this one on
+  const Value* values() const {  // the array's values from this one on
     return static_cast<const Value*>(array->buffers[1]) + array->offset + index;
   }
   bool flag() const;
-  // The first value of a list, and how many values it has.
+  // The first value of a list, and its number of values.
   ArrowCell first() const;
   std::int64_t count() const;
   ArrowCell field(std::size_t number) const;  // of a struct
   ArrowCell value() const;                    // of a dictionary
   std::string_view bytes() const;             // of text and bytes
-  std::int64_t whole_number() const;          // of a number that is one, and of a dictionary's index
+  std::int64_t whole_number() const;          // of an integer, a boolean, or a dictionary's index
 };
 
 namespace detail {
 
-// What all rows of a file have in common.
+// The data that all rows of a file share.
 struct ParquetSource {
   std::string path;
   ArrowColumn columns;  // a struct

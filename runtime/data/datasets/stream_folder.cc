@@ -33,7 +33,7 @@ Status check_is_no_stream(const std::string& path) {
   const fs::path index_path =
       is_folder ? given / kStreamIndex : fs::path(given).replace_filename(kStreamIndex);
   const auto text = read_regular_file(index_path, kLargestStreamIndex);
-  // Only what may be one of theirs is parsed, which takes many times the memory of the text.
+  // Parsing takes many times the memory of the text, so only a file that may be such an index is parsed.
   if (!text || !(text->contains("\"mds\"") || text->contains("\"chunks\""))) return {};
   const json index = json::parse(*text, nullptr, false);
   const std::string name = given.filename();
@@ -48,13 +48,12 @@ Status check_is_no_stream(const std::string& path) {
     return member(index, "config").is_object() && file.is_string() && (is_any || file == name);
   });
   if (!is_mds && !is_litdata) return {};
-  return failure(
-      ErrorCode::kCorrupt,
-      "cannot use {}: it belongs to a data set of {}, which Python's {} reads; write the samples as tar "
-      "archives by webdataset.ShardWriter, or tokens by np.save() (docs/data.md, \"MDS and litdata\", has "
-      "the lines)",
-      path, is_mds ? "MosaicML's MDS" : "litdata",
-      is_mds ? "streaming.StreamingDataset" : "litdata.StreamingDataset");
+  return failure(ErrorCode::kCorrupt,
+                 "cannot use {}: it belongs to a data set of {}, which Python's {} reads; "
+                 "write samples as tar archives with webdataset.ShardWriter, or tokens with np.save() "
+                 "(see \"MDS and litdata\" in docs/data.md)",
+                 path, is_mds ? "MosaicML's MDS" : "litdata",
+                 is_mds ? "streaming.StreamingDataset" : "litdata.StreamingDataset");
 }
 
 }  // namespace muster

@@ -1,5 +1,5 @@
 // Recognises folders that Python's streaming (MosaicML's MDS) and litdata write, by their index.json. Data
-// sets refuse such a folder with what it is, and how to convert it.
+// sets refuse such a folder; the error says what it is and how to convert it.
 //
 // Plain functions, safe to call from any thread.
 #pragma once

@@ -27,7 +27,8 @@ std::string_view up_to_zero(std::string_view text) {
   return text.substr(0, text.find('\0'));
 }
 
-// Octal digits between spaces and zeros; GNU's numbers that need more have the highest bit set.
+// Octal digits between spaces and zeros. If the highest bit is set, it is GNU's binary form for large
+// numbers.
 std::optional<std::int64_t> number_in_field(std::string_view text) {
   if (text.empty()) return std::nullopt;
   if (static_cast<unsigned char>(text[0]) == 0x80) {
@@ -48,7 +49,8 @@ std::optional<std::int64_t> number_in_field(std::string_view text) {
   return value;
 }
 
-// Of all bytes, its own field counted as spaces; some old programs have added them up with signs.
+// The checksum adds up all bytes of the header, with its own field as spaces. Some old programs added signed
+// bytes.
 bool has_right_sum(const TarBlock& block) {
   constexpr std::size_t kAt = 148, kSize = 8;
   const auto said = number_in_field(header_field(block, kAt, kSize));
@@ -109,7 +111,7 @@ Expected<std::string> TarReader::read(std::int64_t size) {
   return bytes;
 }
 
-// In the archive the pieces follow one another without the holes.
+// The archive stores the pieces one after the other, without the holes.
 Expected<std::string> TarReader::read_sparse(const SparseMap& sparse) {
   std::string whole;
   for (const auto& piece : sparse.pieces) {
@@ -132,17 +134,17 @@ Status TarReader::check_sparse(const SparseMap& sparse, const std::string& name)
     stored += size;
   }
   if (stored != size_)
-    return corrupt(fmt::format("the map of the sparse file {} is of {} bytes, and it has {}", one_line(name),
-                               stored, size_));
+    return corrupt(fmt::format("the map of the sparse file {} has {} bytes, and its contents have {}",
+                               one_line(name), stored, size_));
   if (sparse.size - stored > kMostHoleBytes)
     return corrupt(
-        fmt::format("the sparse file {} has {} bytes of holes, and at most {} can be read: write "
-                    "the archive without --sparse",
+        fmt::format("the sparse file {} has {} bytes of holes, and at most {} can be read: "
+                    "write the archive without --sparse",
                     one_line(name), sparse.size - stored, kMostHoleBytes));
   return {};
 }
 
-// The map has four pieces in the header, and 21 in each block behind it.
+// The map has four pieces in the header, and 21 in each block after it.
 Status TarReader::read_gnu_map(const Header& header, const std::string& name) {
   const auto damaged = [&] {
     return corrupt(fmt::format("the map of the sparse file {} is damaged", one_line(name)));
@@ -213,7 +215,7 @@ Status TarReader::pass_over() {
   sparse_.reset();
   if (const std::int64_t size = std::exchange(size_, 0); size > 0) {
     if (Status passed = file_.skip(size - 1); !passed) return passed;
-    char last = 0;  // to seek beyond the end of a plain file is no error
+    char last = 0;  // read the last byte: seeking beyond the end of a plain file is not an error
     const auto got = file_.read(&last, 1);
     if (!got) return std::unexpected(got.error());
     if (*got == 0) return corrupt("it is cut off");
@@ -221,7 +223,7 @@ Status TarReader::pass_over() {
   return file_.skip(std::exchange(padding_, 0));
 }
 
-// Nothing at the block of zeros, and where it is missing.
+// None at the block of zeros that ends the archive, or at the file's end without it.
 Expected<std::optional<TarReader::Header>> TarReader::header() {
   TarBlock block{};
   const auto got = file_.read(block.data(), block.size());
@@ -231,10 +233,10 @@ Expected<std::optional<TarReader::Header>> TarReader::header() {
   if (*got < block.size())
     return corrupt(*got == 0    ? "it is empty"
                    : has_begun_ ? "it is cut off"
-                                : "it is no tar archive, or cut off");
+                                : "it is not a tar archive, or is cut off");
   has_begun_ = true;
   if (is_zero_block(block)) return std::nullopt;
-  if (!has_right_sum(block)) return corrupt("not a tar archive, or a header of it is damaged");
+  if (!has_right_sum(block)) return corrupt("it is not a tar archive, or one of its headers is damaged");
   Header header{
       .name = std::string(up_to_zero(header_field(block, 0, 100))), .type = block[156], .block = block};
   const std::string_view prefix = up_to_zero(header_field(block, 345, 155));
@@ -247,7 +249,7 @@ Expected<std::optional<TarReader::Header>> TarReader::header() {
   return header;
 }
 
-// "27 path=images/000001.jpg\n", one after the other; the number counts all of it.
+// Records such as "27 path=images/000001.jpg\n". The number is the size of the whole record.
 Status TarReader::parse_records(Extension& extension, const std::string& records) const {
   for (std::string_view rest = records; !rest.empty();) {
     std::size_t size = 0;
@@ -273,7 +275,7 @@ Status TarReader::parse_records(Extension& extension, const std::string& records
   return {};
 }
 
-// pax has three forms, 0.0, 0.1 and 1.0: the map is in several records, in one, or in lines before the
+// pax has three forms of the map: 0.0 has several records, 0.1 has one record, and 1.0 has lines before the
 // contents.
 Status TarReader::parse_sparse(Extension& extension, std::string_view key, std::string_view value) const {
   const auto damaged = corrupt("the map of a sparse file in a pax header is damaged");
@@ -304,14 +306,15 @@ Status TarReader::parse_sparse(Extension& extension, std::string_view key, std::
   }
   if (key == "major") extension.map_is_in_contents = *number == 1;
   if ((key == "major" && *number > 1) || (key == "minor" && *number > 1))
-    return corrupt(fmt::format("a sparse file of a form that is not known, GNU.sparse.{}={}", key, *number));
+    return corrupt(fmt::format("a sparse file has an unknown form, GNU.sparse.{}={}", key, *number));
   return {};
 }
 
-// GNU's long name (L), or pax records (x) of the next file; others say nothing that is needed.
+// Reads GNU's long name (L) or the pax records (x) of the next file. Skips other extensions, which are not
+// needed.
 Status TarReader::extend(Extension& extension, const Header& header) {
   if (header.type != 'L' && header.type != 'x') return pass_over();
-  if (header.size > kLargestExtension) return corrupt("a header of more than 1 MiB");
+  if (header.size > kLargestExtension) return corrupt("a header has more than 1 MiB");
   auto text = read(std::exchange(size_, 0));
   if (!text) return std::unexpected(std::move(text).error());
   if (Status passed = pass_over(); !passed) return passed;
@@ -342,7 +345,7 @@ Expected<std::optional<TarEntry>> TarReader::next_entry() {
     if (!read) return std::unexpected(std::move(read).error());
     if (!*read) {
       if (has_extension && lacks_end_) return corrupt("it is cut off");
-      // The checksum of what gzip has compressed stands behind the end of the archive in it.
+      // gzip's checksum follows the archive's end.
       if (Status rest = file_.check_rest(); !rest) return std::unexpected(rest.error());
       return std::nullopt;
     }

@@ -1,9 +1,12 @@
-// The files in a tar archive, one after the other: ustar, GNU's and POSIX' (pax) long names and sizes, plain
-// or compressed by gzip or zstd. A sparse file is whole: its holes are zeros.
+// Reads the files of a tar archive one after the other: ustar, GNU's and POSIX' (pax) long names and sizes,
+// plain or compressed by gzip or zstd. Sparse files are read whole, with zeros in their holes.
 //
-// Takes memory as contents come, whatever a header promises, but for holes, of which a file may have 256 MiB.
-// An archive that is damaged is an error, and after one the archive is at its end. What is compressed is
-// read to the end of the file, for its checksums. For one thread at a time.
+// - Memory grows with the contents read, not with the sizes that headers promise, except for holes: a file
+//   may have 256 MiB of them.
+// - Damage is an error. After an error, the archive is at its end.
+// - A compressed archive is read to the end of the file, so that its checksums are compared.
+//
+// For one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +25,7 @@ struct TarEntry {
   std::int64_t size = 0;
 };
 
-// Where the pieces that an archive holds of a sparse file belong in that file.
+// The places of a sparse file's stored pieces within the whole file.
 struct SparseMap {
   struct Piece {
     std::int64_t begin = 0;
@@ -35,20 +38,20 @@ struct SparseMap {
 class TarReader {
  public:
   static Expected<TarReader> open(const std::string& path);
-  // Whether it is plainly something else: an address, a folder, a file of another kind. That it is missing is
-  // left to open().
+  // An error if `path` is clearly something else: a URL, a folder, a file of another kind. A missing file
+  // passes: open() reports it.
   static Status check_archive(const std::string& path);
 
-  // The next regular file; nothing at the end. Contents that were not asked for are passed over.
+  // The next regular file; none at the end. Skips contents that were not read.
   Expected<std::optional<TarEntry>> next();
-  // At the end: it came without the blocks of zeros that tar writes last, so that more may be missing.
+  // Valid at the end: the blocks of zeros that tar writes last are missing, so files may be missing too.
   bool lacks_end() const { return lacks_end_; }
-  // Of the file that next() has given; once.
+  // The contents of the file that next() has returned. Call at most once for each file.
   Expected<std::string> contents();
 
  private:
   struct Header;
-  // What a header says of the one after it.
+  // The data of an extension header about the next header.
   struct Extension {
     std::optional<std::string> name;
     std::optional<std::int64_t> size;
@@ -74,8 +77,8 @@ class TarReader {
 
   std::string path_;
   CompressedFile file_;
-  std::int64_t size_ = 0;     // of the contents that come next
-  std::int64_t padding_ = 0;  // behind them
+  std::int64_t size_ = 0;     // of the contents that follow
+  std::int64_t padding_ = 0;  // after the contents
   std::optional<SparseMap> sparse_;
   bool has_begun_ = false;
   bool lacks_end_ = false;

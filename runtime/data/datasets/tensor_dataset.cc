@@ -14,7 +14,7 @@ std::int64_t prepare_rows(const std::vector<at::Tensor*>& tensors) {
     at::Tensor& tensor = *tensors[i];
     if (!tensor.defined() || tensor.dim() == 0) {
       throw std::invalid_argument(fmt::format(
-          "TensorDataset: tensor {} of the sample is {}; its first dimension must be that of the samples", i,
+          "TensorDataset: tensor {} of the sample is {}; its first dimension must count the samples", i,
           tensor.defined() ? "a number without dimensions" : "not defined"));
     }
     if (count < 0) count = tensor.size(0);
@@ -31,7 +31,7 @@ std::int64_t prepare_rows(const std::vector<at::Tensor*>& tensors) {
 
 at::Tensor gather_rows(const at::Tensor& rows, std::span<const std::int64_t> indices) {
   if (!rows.is_cpu()) {
-    // It only reads them.
+    // index_select only reads the indices.
     const at::Tensor places = at::from_blob(const_cast<std::int64_t*>(indices.data()),  // NOLINT
                                             {std::ssize(indices)}, at::kLong);
     return rows.index_select(0, places.to(rows.device()));

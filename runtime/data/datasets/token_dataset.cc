@@ -37,14 +37,14 @@ void check_options(const TokenDatasetOptions& options) {
                    c10::toString(*options.dtype), "Byte, UInt16, UInt32, Int or Long");
 }
 
-// Samples of so many tokens in a row.
+// The number of samples in this many consecutive tokens.
 std::int64_t samples_in(std::int64_t tokens, const TokenDatasetOptions& options) {
   return tokens <= options.context ? 0 : (tokens - 1 - options.context) / options.stride + 1;
 }
 
-// In a random order the processor does not know where the next sample begins. Its first bytes are fetched
-// while the sample before it is copied, which saves a quarter of the time of both; the processor then fetches
-// the rest itself.
+// In a random order, the processor cannot predict where the next sample begins. This fetches its first bytes
+// while the sample before it is copied, which saves a quarter of the time of both. The processor then fetches
+// the rest by itself.
 void fetch_ahead(const std::byte* tokens, std::size_t size_bytes) {
   constexpr std::size_t kLineBytes = 64, kMostBytes = 4096;
   for (std::size_t at = 0; at < std::min(size_bytes, kMostBytes); at += kLineBytes)
@@ -62,7 +62,7 @@ std::vector<std::string> files_of(const std::string& pattern) {
 struct TokenDataset::Part {
   TokenFile file;
   std::int64_t first_sample;
-  // The number in this file of each document's first sample; empty: the file is cut as a whole.
+  // For each document, the number of its first sample within this file. Empty if samples may cross documents.
   std::vector<std::int64_t> first_samples;
 };
 

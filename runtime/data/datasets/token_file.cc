@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <fmt/ranges.h>
 #include <glob.h>
@@ -21,13 +22,13 @@ namespace fs = std::filesystem;
 using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t kLlmcHeaderBytes = 1024;
-constexpr std::size_t kLookedTokens = 4096;  // tokens, for their width
+constexpr std::size_t kLookedTokens = 4096;  // that wider_by() examines
 
 std::unexpected<Error> unusable(const std::string& path, const std::string& why) {
   return failure(ErrorCode::kCorrupt, "cannot use {}: {}", path, why);
 }
 
-// Fills in tokens and count of a file that promises `count` tokens from `first` on.
+// Sets tokens and count for a file whose header promises `count` tokens from byte `first` on.
 Status set_tokens(TokenFile& file, std::size_t first, std::uint64_t count) {
   const Bytes bytes = file.file.bytes();
   const std::uint64_t there = bytes.size() - first, size = c10::elementSize(file.dtype);
@@ -49,11 +50,9 @@ Status read_npy(TokenFile& file) {
   if (!header) return unusable(file.path, header.error().message());
   constexpr at::ScalarType kTypes[] = {at::kByte, at::kUInt16, at::kUInt32, at::kInt, at::kLong};
   if (!header->dtype || std::ranges::find(kTypes, *header->dtype) == std::end(kTypes))
-    return unusable(
-        file.path,
-        fmt::format(
-            "its array is of {}, and tokens are whole numbers: save tokens.astype(np.uint16), or uint32",
-            header->descr));
+    return unusable(file.path, fmt::format("its array has the type {}, and tokens are whole numbers: "
+                                           "save tokens.astype(np.uint16), or uint32",
+                                           header->descr));
   if (header->shape.size() != 1)
     return unusable(file.path, fmt::format("its array has the shape ({}): save it as one row, by reshape(-1)",
                                            fmt::join(header->shape, ", ")));
@@ -80,8 +79,8 @@ const LlmcKind* llmc_kind(Bytes bytes) {
 Status read_llmc(TokenFile& file, const LlmcKind& kind) {
   const Bytes bytes = file.file.bytes();
   if (bytes.size() < kLlmcHeaderBytes || number_at<std::int32_t>(bytes, 4) != kind.version)
-    return unusable(file.path, fmt::format("its header is one of llm.c's, and cut off or not of version {}",
-                                           kind.version));
+    return unusable(file.path,
+                    fmt::format("its llm.c header is cut off, or its version is not {}", kind.version));
   file.dtype = kind.dtype;
   return set_tokens(file, kLlmcHeaderBytes, number_at<std::uint32_t>(bytes, 8));
 }
@@ -97,25 +96,27 @@ std::optional<at::ScalarType> type_of_code(std::uint8_t code) {
   return code < kTypes.size() ? kTypes[code] : std::nullopt;
 }
 
-// "MMIDIDX\0\0", the version, the type, how many sequences and documents there are; of each sequence its
-// length and where it begins in the .bin, in bytes; and with which sequence each document begins, and the
-// last one ends.
+// The index has these parts:
+//
+// - "MMIDIDX\0\0", the version, the type, the number of sequences, the number of documents,
+// - the length of each sequence,
+// - the byte of the .bin at which each sequence begins,
+// - the number of the sequence with which each document begins, and the last one ends.
 Status read_index(TokenFile& file, const std::string& path) {
   const auto index = MappedFile::open(path);
   if (!index) return std::unexpected(index.error());
   const Bytes bytes = index->bytes();
   const auto damaged = [&](const std::string& what) { return unusable(path, "it is damaged: " + what); };
   if (bytes.size() < kIndexHeaderBytes || file_kind(bytes, bytes.size()) != FileKind::kMegatronIndex)
-    return unusable(path, "it is no index of Megatron's");
+    return unusable(path, "it is not a Megatron index");
   if (const auto version = number_at<std::uint64_t>(bytes, 9); version != 1)
-    return unusable(path, fmt::format("it is of version {}, and 1 is known", version));
+    return unusable(path, fmt::format("its version is {}; only 1 is supported", version));
   const auto code = number_at<std::uint8_t>(bytes, 17);
   const auto type = type_of_code(code);
   if (!type)
-    return unusable(
-        path, fmt::format("its tokens are of type {}, and 1, 4, 5 and 8 are known: uint8, int32, int64 and "
-                          "uint16",
-                          code));
+    return unusable(path, fmt::format("its tokens have type {}; "
+                                      "only 1 (uint8), 4 (int32), 5 (int64) and 8 (uint16) are supported",
+                                      code));
   file.dtype = *type;
   const auto sequences = number_at<std::uint64_t>(bytes, 18), documents = number_at<std::uint64_t>(bytes, 26);
   const std::uint64_t rest = bytes.size() - kIndexHeaderBytes;
@@ -148,8 +149,8 @@ Status read_index(TokenFile& file, const std::string& path) {
   return {};
 }
 
-// The .idx, where `path` is that, or a .bin beside it, or both without their ends. Beside a .bin there may be
-// something else of that name.
+// The path of Megatron's .idx if `path` is the .idx, its .bin, or both without .idx and .bin. None if the
+// .idx next to a .bin is another kind of file.
 std::optional<std::string> index_of(const std::string& path) {
   std::error_code ignored;
   const fs::path given(path);
@@ -157,7 +158,7 @@ std::optional<std::string> index_of(const std::string& path) {
   if (given.extension() == ".bin") {
     std::string beside = fs::path(given).replace_extension(".idx");
     if (!fs::exists(beside, ignored)) return std::nullopt;
-    const auto index = MappedFile::open(beside);  // if that fails, who reads it says why
+    const auto index = MappedFile::open(beside);  // if that fails, read_index() says why
     if (index && file_kind(index->bytes(), index->bytes().size()) != FileKind::kMegatronIndex)
       return std::nullopt;
     return beside;
@@ -166,11 +167,11 @@ std::optional<std::string> index_of(const std::string& path) {
   return path + ".idx";
 }
 
-// ---- Tokens and nothing else
+// ---- Raw tokens
 
-// By how much tokens are wider than they are read: the first word of each group of so many is a token's low
-// part, the second its high part, which is small, and others are 0. No vocabulary has so many tokens, 2^19,
-// that more than 8 values are needed for the high part of 16 bits.
+// Guesses whether the file's tokens are 2 or 4 times as wide as `token_bytes`, and returns that factor. Then
+// the first word of each group of that many is a token's low part, the second its high part, which is small,
+// and the others are zero. With words of 16 bits, the high part is below 8: no vocabulary has 2^19 tokens.
 std::optional<std::size_t> wider_by(Bytes bytes, std::size_t token_bytes) {
   constexpr std::uint64_t kHighParts = 8;
   const std::size_t count = std::min(bytes.size() / token_bytes, kLookedTokens);
@@ -197,20 +198,18 @@ Status read_plain(TokenFile& file) {
   const Bytes bytes = file.file.bytes();
   const std::size_t token_bytes = c10::elementSize(file.dtype);
   if (token_bytes > 1 && bytes.size() >= 64 && looks_like_text(bytes))
-    return unusable(
-        file.path, fmt::format("it is text, and tokens of {} are numbers: let a tokenizer make them, or give "
-                               "dtype = at::kByte for its letters",
-                               c10::toString(file.dtype)));
+    return unusable(file.path, fmt::format("it is text, not tokens of type {}: tokenize it first, "
+                                           "or set dtype = at::kByte to use its bytes as tokens",
+                                           c10::toString(file.dtype)));
   if (bytes.size() % token_bytes != 0) {
-    return unusable(
-        file.path,
-        fmt::format("its {} bytes are not a whole number of {} tokens of {} bytes each; it is truncated, or "
-                    "of another type",
-                    bytes.size(), c10::toString(file.dtype), token_bytes));
+    return unusable(file.path,
+                    fmt::format("its {} bytes are not a whole number of {} tokens of {} bytes each; "
+                                "it is truncated, or has another type",
+                                bytes.size(), c10::toString(file.dtype), token_bytes));
   }
   if (const auto factor = wider_by(bytes, token_bytes))
     return unusable(file.path,
-                    fmt::format("its tokens seem to have {} bytes each, and are read as {}: give dtype",
+                    fmt::format("its tokens seem to have {} bytes each, and would be read as {}: set dtype",
                                 *factor * token_bytes, c10::toString(file.dtype)));
   return set_tokens(file, 0, bytes.size() / token_bytes);
 }
@@ -220,11 +219,12 @@ Status read_tokens(TokenFile& file, const std::optional<std::string>& index) {
   if (index) return read_index(file, *index);
   if (const auto kind = file_kind(bytes, bytes.size())) {
     if (*kind == FileKind::kNpy) return read_npy(file);
-    // Letters may be tokens of one byte.
+    // With tokens of one byte, text is fine, even HTML.
     if (*kind != FileKind::kHtml || c10::elementSize(file.dtype) > 1)
-      return unusable(file.path,
-                      fmt::format("it is {}; load it in Python, and np.save(\"train.npy\", tokens)",
-                                  description_of(*kind)));
+      return unusable(
+          file.path,
+          fmt::format("it is {}; load it in Python, and save it with np.save(\"train.npy\", tokens)",
+                      description_of(*kind)));
   }
   const LlmcKind* const llmc = llmc_kind(bytes);
   return llmc == nullptr ? read_plain(file) : read_llmc(file, *llmc);
@@ -260,11 +260,11 @@ Expected<std::vector<std::string>> files_of_pattern(const std::string& pattern) 
   std::set<std::string> all;  // sorted by bytes, whatever the locale
   for (std::size_t i = 0; code == 0 && i < found.gl_pathc; ++i) all.emplace(found.gl_pathv[i]);
   globfree(&found);
-  // Of Megatron's two files the .bin stands for both.
+  // Megatron's .bin stands for both of its files.
   std::erase_if(all, [&all](const std::string& file) {
     return file.ends_with(".idx") && all.contains(file.substr(0, file.size() - 4) + ".bin");
   });
-  if (all.empty()) return failure(ErrorCode::kUnavailable, "cannot use {}: there is no such file", pattern);
+  if (all.empty()) return system_failure("cannot open " + pattern, ENOENT);
   return std::vector<std::string>(all.begin(), all.end());
 }
 

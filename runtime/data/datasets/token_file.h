@@ -1,5 +1,5 @@
-// Where the tokens are in one file of them, and of which type: a file of nothing but tokens, numpy's .npy,
-// llm.c's .bin with its header, or Megatron's .bin with the .idx beside it.
+// Finds the tokens in a file, and their type: a raw file of tokens, numpy's .npy, llm.c's .bin with its
+// header, or Megatron's .bin with its .idx.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -23,12 +23,13 @@ struct TokenFile {
   std::vector<std::int64_t> documents;
 };
 
-// `path` may also be Megatron's .idx, or both paths without their ends. `dtype` is that of a file of nothing
-// but tokens; without it, uint16. Errors name the file, and for one of another kind say what it is.
+// `path` may also be Megatron's .idx, or the path of its two files without .bin or .idx. `dtype` is the type
+// of a raw file's tokens, by default uint16. Errors name the file; for a file of another kind they say what
+// it is.
 Expected<TokenFile> open_token_file(const std::string& path, std::optional<at::ScalarType> dtype);
 
-// All files that `pattern` stands for, as a shell's *, ? and [] do, sorted; itself where it has none of
-// these, or is the name of a file. kUnavailable if there is none.
+// All files that match `pattern` with a shell's *, ? and [], sorted. Without these letters, or if a file has
+// that name, the result is `pattern` itself. An error if no file matches.
 Expected<std::vector<std::string>> files_of_pattern(const std::string& pattern);
 
 }  // namespace muster

@@ -51,12 +51,12 @@ const std::string& part_of(const WebSample& sample, const std::string& name) {
 // The value of `key` in a .json part: a member's name or, with a slash at its front, a pointer of RFC 6901.
 nlohmann::json json_value(const WebSample& sample, const std::string& part, const std::string& key) {
   nlohmann::json all = nlohmann::json::parse(part_of(sample, part), nullptr, false);
-  if (all.is_discarded()) refuse_unread(sample, part, "it is no JSON text");
+  if (all.is_discarded()) refuse_unread(sample, part, "it is not JSON");
   try {
-    // Moved: a copy recurses as deep as the text is nested.
+    // Moved, because copying recurses as deep as the text is nested.
     return std::move(key.starts_with('/') ? all.at(nlohmann::json::json_pointer(key)) : all.at(key));
-  } catch (const nlohmann::json::exception&) {  // also of a list, and of a pointer that is malformed
-    refuse_json(sample, part, key, "is not there");
+  } catch (const nlohmann::json::exception&) {  // also for a list, and for a malformed pointer
+    refuse_json(sample, part, key, "is missing");
   }
 }
 
@@ -72,7 +72,7 @@ std::int64_t number_in_braces(std::string_view text, const std::string& name) {
   return *number;
 }
 
-// What "000..146" or "a,b" between braces stands for; nothing where it is neither.
+// The names that "000..146" or "a,b" between braces stands for; none if it is neither.
 std::vector<std::string> choices_in(std::string_view inside, const std::string& name) {
   if (inside.contains('{')) refuse_archive(name, "without braces in braces");
   const std::size_t dots = inside.find("..");
@@ -94,7 +94,7 @@ std::vector<std::string> choices_in(std::string_view inside, const std::string& 
   return choices;
 }
 
-// The choices for each part of the name, in their order: one for what stands outside of braces.
+// The choices for each part of the name, in order. A part outside of braces has one choice.
 std::vector<std::vector<std::string>> parts_of(const std::string& name) {
   std::vector<std::vector<std::string>> parts;
   for (std::string_view rest = name; !rest.empty();) {
@@ -110,7 +110,7 @@ std::vector<std::vector<std::string>> parts_of(const std::string& name) {
   return parts;
 }
 
-// As a shell expands braces, the last ones fastest.
+// Expands braces as a shell does: the last ones change fastest.
 void expand_braces(const std::string& name, std::vector<std::string>& to) {
   std::vector<std::string> all{""};
   for (const auto& choices : parts_of(name)) {
@@ -130,7 +130,7 @@ void refuse_pattern(const std::string& name) {
     refuse_archive(name, "without *, ? and [: give the numbers, as in {000..146}");
 }
 
-// The name up to the first dot of its last part, and the rest. None: the file is of no sample.
+// Splits a name at the first dot of its last path component. None: the file does not belong to a sample.
 struct SampleName {
   std::string key, part;
 };
@@ -175,14 +175,14 @@ class Archive {
   }
 
  private:
-  // Gives `take` the files of one sample; the name of one that it does not want.
+  // Calls `take` for each file of one sample. Returns the part of the last file that `take` refused.
   template <class Take>
   std::optional<std::string> group(const Take& take) {
     std::optional<std::string> unwanted;
     if (!name_) advance();
     const std::optional<SampleName> first = name_;
     while (name_ && name_->key == first->key) {
-      const SampleName name = *std::exchange(name_, std::nullopt);  // what throws leaves none behind
+      const SampleName name = *std::exchange(name_, std::nullopt);  // if take() throws, the file is skipped
       if (!take(name)) unwanted = name.part;
       advance();
     }
@@ -203,7 +203,7 @@ class Archive {
 
   std::string path_;
   TarReader tar_;
-  std::optional<SampleName> name_;  // of the file that comes next
+  std::optional<SampleName> name_;  // of the next file
 };
 
 }  // namespace
@@ -223,7 +223,7 @@ std::int64_t WebSample::number(const std::string& part) const {
   digits.remove_prefix(std::min(digits.find_first_not_of(kSpace), digits.size()));
   digits = digits.substr(0, digits.find_last_not_of(kSpace) + 1);
   const auto value = parse_number<std::int64_t>(digits);
-  if (!value) refuse_part(*this, fmt::format("has a {} that is no whole number", one_line(part)));
+  if (!value) refuse_part(*this, fmt::format("has a {} that is not a whole number", one_line(part)));
   return *value;
 }
 
@@ -245,13 +245,13 @@ double WebSample::json_number(const std::string& part, const std::string& key) c
   if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
   const auto number = value.is_number() ? value.get<double>() : 0;
   if (!value.is_number() || (value.is_number_integer() && std::abs(number) >= 0x1p53))
-    refuse_json(*this, part, key, "is no number that fits a double");
+    refuse_json(*this, part, key, "is not a number that fits a double");
   return number;
 }
 
 std::string WebSample::json_text(const std::string& part, const std::string& key) const {
   const nlohmann::json value = json_value(*this, part, key);
-  if (!value.is_string()) refuse_json(*this, part, key, "is no string");
+  if (!value.is_string()) refuse_json(*this, part, key, "is not a string");
   return value.get<std::string>();
 }
 
@@ -291,23 +291,23 @@ struct WebStream::State {
   std::optional<WebSample> read();
   bool open_one();
 
-  std::deque<std::string> archives;  // that have not been opened
+  std::deque<std::string> archives;  // not opened yet
   std::optional<Archive> archive;
   std::int64_t held_count;
   std::vector<WebSample> held;
 };
 
-// False if there is none.
+// False if there are no more archives.
 bool WebStream::State::open_one() {
   if (archive) return true;
   if (archives.empty()) return false;
   const std::string path = std::move(archives.front());
-  archives.pop_front();  // of one that cannot be opened, too
+  archives.pop_front();  // before opening it, so that an archive that cannot be opened is skipped
   archive.emplace(path);
   return true;
 }
 
-// The next one in order.
+// The next sample in the archives' order.
 std::optional<WebSample> WebStream::State::read() {
   while (open_one()) {
     if (auto sample = archive->next()) return sample;
@@ -344,7 +344,7 @@ std::optional<WebSample> WebStream::next() {
   return drawn;
 }
 
-// What cannot be read counts as one sample, as it does for a loader that skips it.
+// An unreadable sample or archive counts as one sample, as it does in a loader that skips bad samples.
 bool WebStream::skip(std::int64_t count) {
   State& state = *state_;
   if (state.held_count > 0) return false;

@@ -20,7 +20,7 @@ WindowDataset::WindowDataset(const at::Tensor& series, const at::Tensor& targets
   const std::int64_t steps = detail::prepare_rows({&both.data, &both.target});
   if (steps - options.length < options.horizon) {
     throw std::invalid_argument(
-        fmt::format("WindowDataset: the series has {} steps; a length of {} and a horizon of {} take {}",
+        fmt::format("WindowDataset: the series has {} steps; a length of {} and a horizon of {} need {}",
                     steps, options.length, options.horizon, options.length + options.horizon));
   }
   windows_ = both.data.narrow(0, 0, steps - options.horizon)

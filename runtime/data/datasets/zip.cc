@@ -21,13 +21,13 @@ constexpr std::size_t kZipEndBytes = 22, kZip64LocatorBytes = 20, kZip64EndBytes
                       kZipDirectoryEntryBytes = 46, kZipLocalHeaderBytes = 30;
 constexpr std::size_t kLongestZipComment = 0xffff;
 constexpr std::uint16_t kZip64Field = 1;
-constexpr std::uint64_t kMostInflation = 1032;  // deflate makes no more of a byte
+constexpr std::uint64_t kMostInflation = 1032;  // the most bytes that deflate can pack into one
 
 std::unexpected<Error> damaged_zip(std::string_view what) {
   return failure(ErrorCode::kCorrupt, "its ZIP archive is damaged: {}", what);
 }
 
-// The archive from `at` on, if it has `size` bytes there and the signature begins them.
+// The archive from `at` on, if at least `size` bytes follow and begin with the signature.
 std::optional<std::string_view> zip_record(std::string_view archive, std::uint64_t at, std::size_t size,
                                            std::string_view signature) {
   if (at > archive.size() || archive.size() - at < size) return std::nullopt;
@@ -61,8 +61,8 @@ Expected<ZipDirectory> zip_directory(std::string_view archive) {
                       .begin = number_at<std::uint32_t>(*end, 16)};
 }
 
-// Replaces numbers that are marked as larger than 32 bits by those of the ZIP64 field, which has no others.
-// False if one is missing there.
+// Replaces numbers that are marked as larger than 32 bits by those of the ZIP64 field, which holds only
+// these. False if one is missing.
 bool read_zip64(std::string_view fields, std::initializer_list<std::uint64_t*> numbers) {
   const auto is_marked = [](const std::uint64_t* number) {
     return *number == std::numeric_limits<std::uint32_t>::max();
@@ -107,7 +107,8 @@ Expected<ZipEntry> next_zip_entry(std::string_view archive, std::string_view& re
     return refused("has no ZIP64 field for its size");
   if ((number_at<std::uint16_t>(record, 8) & 1) != 0) return refused("is encrypted");
   if (const auto method = number_at<std::uint16_t>(record, 10); method != 0 && method != Z_DEFLATED)
-    return refused(fmt::format("is packed by method {}, and 0 and 8 are known: stored and deflated", method));
+    return refused(
+        fmt::format("is packed by method {}; only 0 (stored) and 8 (deflated) are supported", method));
   const auto header = zip_record(archive, header_at, kZipLocalHeaderBytes, kZipLocalHeader);
   if (!header) return refused("is not where its directory says");
   const std::size_t data_at =
@@ -117,7 +118,7 @@ Expected<ZipEntry> next_zip_entry(std::string_view archive, std::string_view& re
   const bool is_possible =
       entry.is_deflated ? entry.size / kMostInflation <= packed_bytes : entry.size == packed_bytes;
   if (!is_possible)
-    return refused(fmt::format("has {} bytes, and would be {} unpacked", packed_bytes, entry.size));
+    return refused(fmt::format("has {} packed bytes, which cannot give {} bytes", packed_bytes, entry.size));
   record.remove_prefix(kZipDirectoryEntryBytes + name_bytes + field_bytes + comment_bytes);
   return entry;
 }
@@ -161,7 +162,7 @@ Expected<std::vector<ZipEntry>> zip_entries(std::string_view archive) {
     auto entry = next_zip_entry(archive, record);
     if (!entry) return std::unexpected(std::move(entry).error());
     packed_bytes += entry->packed.size();
-    if (packed_bytes > archive.size()) return damaged_zip("its files lie one over the other");
+    if (packed_bytes > archive.size()) return damaged_zip("its files overlap");
     entries.push_back(*std::move(entry));
   }
   if (!record.starts_with(kZipEnd) && !record.starts_with(kZip64End))

@@ -64,7 +64,8 @@ void BatchMemory::give_back(void* block, std::size_t size_bytes) {
   for (void* each : too_many) std::free(each);
 }
 
-// Takes one out of the size that was used longest ago. There are few sizes, or this is rare.
+// Removes a block of the size that was used longest ago. The search is linear: there are few sizes, or this
+// is rare.
 void* BatchMemory::oldest_block() {
   const auto oldest = std::ranges::min_element(
       idle_, {}, [](const auto& size_and_idle) { return size_and_idle.second.last_used; });
@@ -89,7 +90,7 @@ UseBatchMemory::~UseBatchMemory() {
 }
 
 at::Tensor batch_empty(at::IntArrayRef sizes, at::ScalarType type) {
-  // torch keeps page-locked memory for the next tensor by itself.
+  // torch itself keeps freed page-locked memory for the next tensor.
   if (source.pinned) return at::empty(sizes, at::TensorOptions(type).pinned_memory(true));
   return source.memory ? source.memory->take(sizes, type) : at::empty(sizes, type);
 }

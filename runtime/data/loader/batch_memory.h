@@ -1,8 +1,8 @@
-// The blocks that the batches of one loader are made of. Safe from any thread.
+// A pool of the memory blocks that hold one loader's batches. Safe from any thread.
 //
-// A block is given out as a tensor's storage and comes back when that storage dies; it keeps this object
-// alive until then. Blocks are kept by their exact size, and those of the size that was wanted longest ago
-// are the first to go: padded batches of ever new lengths do not fill it with what nobody takes again.
+// take() lends a block as a tensor's storage; the block returns when that storage dies, and keeps this object
+// alive until then. Idle blocks are kept by their exact size. When they exceed the limit, blocks of the size
+// that was used longest ago are freed first, so padded batches with ever new lengths do not fill the pool.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@ namespace muster {
 
 class BatchMemory : public std::enable_shared_from_this<BatchMemory> {
  public:
-  // Keeps at most so many bytes that are not in use.
+  // `idle_limit_bytes` limits the blocks that are kept while no tensor uses them.
   explicit BatchMemory(std::size_t idle_limit_bytes) : idle_limit_bytes_(idle_limit_bytes) {}
   BatchMemory(const BatchMemory&) = delete;
   BatchMemory& operator=(const BatchMemory&) = delete;
@@ -29,19 +29,20 @@ class BatchMemory : public std::enable_shared_from_this<BatchMemory> {
  private:
   struct Idle {
     std::vector<void*> blocks;
-    std::uint64_t last_used = 0;  // when one was taken or came back, in such events
+    std::uint64_t last_used = 0;  // `used_` when a block of this size was last taken or returned
   };
   void give_back(void* block, std::size_t size_bytes);
   void* oldest_block();
 
   const std::size_t idle_limit_bytes_;
   mutable std::mutex mutex_;
-  std::map<std::size_t, Idle> idle_;  // by size; none of them is empty
+  std::map<std::size_t, Idle> idle_;  // by size in bytes; no entry is empty
   std::size_t idle_bytes_ = 0;
-  std::uint64_t used_ = 0;
+  std::uint64_t used_ = 0;  // counts blocks taken and returned
 };
 
-// While it lives, batch_empty() of this thread takes from `memory`, or page-locked memory if `pinned`.
+// While this object lives, batch_empty() in this thread takes blocks from `memory`, or page-locked memory if
+// `pinned`.
 class [[nodiscard]] UseBatchMemory {
  public:
   UseBatchMemory(std::shared_ptr<BatchMemory> memory, bool pinned);

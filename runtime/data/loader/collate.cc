@@ -29,7 +29,8 @@ std::vector<std::int64_t> with_first(std::int64_t first, at::IntArrayRef sizes) 
   return result;
 }
 
-// Of decode_image() and read_image(): [3, height, width] of uint8, the channels of a pixel side by side.
+// Whether the tensor lies in memory as decode_image() and read_image() return it: uint8 [3, height, width]
+// with the three channels of a pixel side by side.
 bool is_image_of_pixels(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kByte && tensor.dim() == 3 && tensor.size(0) == 3 &&
          tensor.stride(0) == 1 && tensor.stride(2) == 3 && tensor.stride(1) == 3 * tensor.size(2);
@@ -42,7 +43,7 @@ void Collator<at::Tensor>::add(const at::Tensor& sample) {
     batch_ = sample.is_cpu() ? batch_empty(with_first(count_, sample.sizes()), sample.scalar_type())
                              : at::empty(with_first(count_, sample.sizes()), sample.options());
   }
-  // copy_ would broadcast a smaller sample, and convert another type, without a word.
+  // copy_ would silently broadcast a smaller sample, and convert another type.
   if (batch_.sizes().slice(1) != sample.sizes()) {
     refuse(fmt::format("its shape {} is not that of the first sample of the batch, {}",
                        c10::str(sample.sizes()), c10::str(batch_.sizes().slice(1))));
@@ -56,9 +57,9 @@ void Collator<at::Tensor>::add(const at::Tensor& sample) {
   const auto place = [&] {
     return static_cast<char*>(batch_.mutable_data_ptr()) + static_cast<std::size_t>(added_) * size_bytes;
   };
-  if (in_memory && sample.is_contiguous()) {  // a tenth of copy_'s time for a small sample
+  if (in_memory && sample.is_contiguous()) {  // takes a tenth of copy_'s time for a small sample
     if (size_bytes > 0) std::memcpy(place(), sample.const_data_ptr(), size_bytes);
-  } else if (in_memory && is_image_of_pixels(sample)) {  // a tenth of copy_'s time
+  } else if (in_memory && is_image_of_pixels(sample)) {  // takes a tenth of copy_'s time
     split_pixels(sample.const_data_ptr<std::uint8_t>(), sample.size(1) * sample.size(2),
                  reinterpret_cast<std::uint8_t*>(place()));
   } else {
@@ -123,8 +124,8 @@ PaddedSequences pad_sequences(const std::vector<at::Tensor>& sequences, double p
         sequence.sizes().slice(1) != first.sizes().slice(1) ||
         sequence.scalar_type() != first.scalar_type()) {
       refuse(
-          fmt::format("pad_sequences: sequence {} of the batch is {} {} and the first one {} {}; only the "
-                      "lengths may differ",
+          fmt::format("pad_sequences: sequence {} of the batch is {} {} and the first one {} {}; "
+                      "only the lengths may differ",
                       i, c10::toString(sequence.scalar_type()), c10::str(sequence.sizes()),
                       c10::toString(first.scalar_type()), c10::str(first.sizes())));
     }

@@ -27,8 +27,8 @@ class StreamCopier : public DeviceCopier {
     copied.record(stream_);
     const c10::Stream current = functions_.getStream(stream_.device());
     copied.block(current);
-    // The memory was allocated for the copying stream; it must not be given to another batch while this one
-    // computes on it.
+    // The memory belongs to the copying stream. Recording the computing stream keeps the allocator from
+    // giving the memory to another batch while the computation still reads it.
     for (const at::Tensor& copy : copies) {
       for (const at::Tensor& part : detail::dense_parts(copy))
         functions_.recordDataPtrOnStream(part.storage().data_ptr(), current);

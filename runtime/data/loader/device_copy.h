@@ -1,7 +1,6 @@
-// Copies batches to a device, beside the computation.
+// Copies batches to a device while the computation runs.
 //
-// DeviceCopy says what is copied and when it may be used; a DeviceCopier is the device. Both are for one
-// thread.
+// DeviceCopy keeps the state of one copy; DeviceCopier is the seam to the device. Each is used by one thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,22 +13,22 @@ namespace muster {
 class DeviceCopier {
  public:
   virtual ~DeviceCopier() = default;
-  // Begins a copy; what is copied lives until ready(). Only page-locked memory is copied beside the
-  // computation.
+  // Begins a copy. The caller keeps `tensor` alive until ready(). Only copies of page-locked memory overlap
+  // with the computation.
   virtual at::Tensor copy(const at::Tensor& tensor) = 0;
-  // From here on the calling thread's computation may use what was copied, which is all of `copies`.
+  // After this call, the calling thread's computation may use `copies`, which are all that copy() returned.
   virtual void ready(const std::vector<at::Tensor>& copies) = 0;
 };
 
-// On a stream of its own.
+// A copier with its own stream.
 std::shared_ptr<DeviceCopier> make_device_copier(at::Device device);
 
 class DeviceCopy {
  public:
   explicit DeviceCopy(std::shared_ptr<DeviceCopier> copier) : copier_(std::move(copier)) {}
-  // Begins to copy these tensors, each of which is its copy afterwards; if one of them fails, none is.
+  // Begins to copy the tensors, and replaces each by its copy. If one copy fails, none is replaced.
   void begin(const std::vector<at::Tensor*>& tensors);
-  // The copies may be used.
+  // After this call, the computation may use the copies.
   void finish();
 
  private:

@@ -1,10 +1,7 @@
 #include <algorithm>
-#include <atomic>
 #include <exception>
 #include <fmt/format.h>
 #include <muster/data/data_loader.h>
-#include <mutex>
-#include <set>
 #include <stdexcept>
 #include <torch/torch.h>
 #include <utility>
@@ -13,9 +10,9 @@
 #include "runtime/data/loader/device_copy.h"
 #include "runtime/data/loader/loading.h"
 #include "runtime/data/loader/prefetcher.h"
+#include "runtime/data/loader/tickets.h"
 #include "runtime/data/loader/turns.h"
 #include "runtime/rank/step_time.h"
-#include "runtime/rank/trace.h"
 #include "runtime/rank/training_loop.h"
 
 // The path of a batch:
@@ -24,15 +21,17 @@
 //   (options)  (EpochPlans)  (Tickets)      (Loading,       (DeviceCopy)
 //                                            BatchSource)
 //
-// The options are made into an Order once; of it EpochPlans makes a BatchPlan for each epoch, which says what
-// every batch of this rank consists of. Tickets hands out the batches to be loaded, one after the other, as
-// far as loops were begun. The workers of a Prefetcher take tickets and have Loading load them: from the
-// BatchSource, which knows the types of samples and batches, into memory of BatchMemory; the training thread
-// does the same without workers. The Prefetcher gives the batches back in the order of the tickets,
-// DeviceCopy copies one ahead to the device, and next() gives it to the loop. Place is what the loop has been
-// given so far, and all that state() needs; what is on its way between Tickets and Place is dropped and
-// loaded again after stop(), load_state() and every error. Of an iterable dataset Turns says of which shard
-// the next one is.
+// 1. The options give one Order. EpochPlans makes a BatchPlan from it for each epoch: the samples of every
+//    batch of this rank.
+// 2. Tickets hands out one ticket for each batch to load, up to the end of the last epoch that a loop asked
+//    for. For an iterable dataset, Turns chooses the shard that gives the next batch.
+// 3. The workers of a Prefetcher take tickets. Loading loads a ticket's batch from the BatchSource, which
+//    knows the types of samples and batches, into memory of BatchMemory. Without workers the training thread
+//    does this itself.
+// 4. The Prefetcher returns batches in the order of the tickets, DeviceCopy copies one batch ahead to the
+//    device, and next() gives it to the loop.
+//
+// Place counts the batches that the loop has received. state() needs only Place.
 
 namespace muster {
 
@@ -42,83 +41,7 @@ namespace {
 
 constexpr int kDefaultPrefetchFactor = 2;
 
-// The first batch that was not passed. Out of order, some after it may have been.
-struct Place {
-  Ticket ticket;                                           // of a dataset with indices
-  std::set<std::pair<std::int64_t, std::int64_t>> passed;  // epochs and batches after it
-  std::optional<Turns> turns;                              // of an iterable dataset
-
-  std::int64_t epoch() const { return turns ? turns->epoch() : ticket.epoch; }
-  std::int64_t batch() const { return turns ? turns->passed() : ticket.batch; }
-  Ticket next() const { return turns ? turns->next() : ticket; }
-  void pass(const Ticket& other, Loading& loading);
-  void begin_epoch(std::int64_t epoch);
-};
-
-void Place::pass(const Ticket& other, Loading& loading) {
-  if (turns) return turns->pass(other);
-  if (std::pair(other.epoch, other.batch) != std::pair(ticket.epoch, ticket.batch)) {
-    passed.emplace(other.epoch, other.batch);
-    return;
-  }
-  do {
-    if (++ticket.batch == loading.batches(ticket)) ticket = {.epoch = ticket.epoch + 1};
-  } while (passed.erase({ticket.epoch, ticket.batch}) > 0);
-}
-
-void Place::begin_epoch(std::int64_t epoch) {
-  if (turns)
-    turns->begin_epoch(epoch);
-  else
-    *this = {.ticket = {.epoch = epoch}, .passed = {}, .turns = std::nullopt};
-}
-
-// What is to be loaded, from a place on. Safe from any thread; it outlives the loader in a worker that hangs.
-class Tickets {
- public:
-  Tickets(std::shared_ptr<Loading> loading, Place place)
-      : loading_(std::move(loading)), to_load_(std::move(place)) {}
-
-  // Up to the end of epoch `end` - 1. The order of epoch `end_of_orders` - 1 will be needed too.
-  void offer(std::int64_t end, std::int64_t end_of_orders) {
-    const std::lock_guard lock(mutex_);
-    end_ = end;
-    end_of_orders_ = end_of_orders;
-  }
-  // None if all that was offered is handed out.
-  std::optional<Ticket> next() {
-    const std::lock_guard lock(mutex_);
-    if (to_load_.epoch() >= end_) return std::nullopt;
-    const Ticket ticket = to_load_.next();
-    to_load_.pass(ticket, *loading_);
-    return ticket;
-  }
-  LoadedBatch load(const Ticket& ticket) {
-    const Traced in_trace(TraceTrack::kData, "load", "batch", ticket.batch);
-    LoadedBatch loaded = loading_->load(ticket);
-    if (loading_->streams()) {
-      if (loaded.count == 0) end(ticket);
-    } else if (ticket.epoch + 1 < end_of_orders_) {
-      loading_->make_plan_ahead(ticket.epoch + 1);
-    }
-    return loaded;
-  }
-
- private:
-  // There was nothing for this ticket: the shard has ended.
-  void end(const Ticket& ticket) {
-    const std::lock_guard lock(mutex_);
-    to_load_.turns->end(ticket);
-  }
-
-  const std::shared_ptr<Loading> loading_;
-  std::mutex mutex_;
-  Place to_load_;
-  std::int64_t end_ = 0;
-  std::atomic<std::int64_t> end_of_orders_ = 0;  // load() waits for nobody who makes an order
-};
-
-// How the batches of a state are cut: "3 ranks x 32".
+// How a state cuts the data into batches: "3 ranks x 32".
 std::string cut_of(const DataLoaderState& state, std::string_view ranks) {
   if (state.global_batch_size > 0)
     return fmt::format("a global batch of {} on {}{}", state.global_batch_size, state.ranks, ranks);
@@ -126,12 +49,12 @@ std::string cut_of(const DataLoaderState& state, std::string_view ranks) {
   return fmt::format("{}{}", state.ranks, ranks);
 }
 
-// Nothing of the epoch was consumed, and nothing needs to be known of the shards of a stream.
+// Whether no shard of the stream has given a batch in this epoch, so that any number of shards can resume.
 bool is_whole(const DataLoaderState& state) {
   return std::ranges::all_of(state.of_shards, [](std::int64_t batches) { return batches == 0; });
 }
 
-// "saved with 2 ranks x 32, now 2 x 48"; empty if it is the same, or not known.
+// "saved with 2 ranks x 32, now 2 x 48"; empty if nothing changed, or the saved numbers are unknown.
 std::string change_of(const DataLoaderState& saved, const DataLoaderState& now) {
   if (saved.ranks == 0 || cut_of(saved, "") == cut_of(now, "")) return "";
   return fmt::format("saved with {}, now {}", cut_of(saved, " ranks"), cut_of(now, ""));
@@ -139,13 +62,32 @@ std::string change_of(const DataLoaderState& saved, const DataLoaderState& now) 
 
 }  // namespace
 
+// A batch is in one of four places on its way to the loop: it has a ticket, a worker loads it or has loaded
+// it, it is staged, or the loop has received it.
+//
+// - `place` moves only in give(), when the loop receives a batch; in skip_failed_batch(); when a shard or
+//   pass ends; and in load_state(). Tickets has its own copy of the place, which runs ahead.
+// - `tickets` is null when no batch is on its way. offer() creates it at `place`; drop() discards it with all
+//   batches on their way, which are loaded again later. stop(), load_state() and every error call drop().
+// - `prefetcher` without `tickets` is halted: its workers may still be loading a batch, but nobody takes it.
+//   offer() ends it before it starts again.
+// - `staged` is the next batch for the loop: taken from the workers, perhaps on its way to the device, and
+//   not yet received by the loop. It may hold an error. If staging ahead itself throws, `failed_ahead` holds
+//   the exception. next() throws both when the batch's turn comes, so the loop keeps the batch before it.
+// - `current` is the batch that the loop holds, until the next call of next(). `info`, `given`,
+//   `given_memory` and `given_indices` describe the last batch that the loop received.
+// - `failed` names the batch of the error that next() has thrown. skip_failed_batch(), the next next() and
+//   load_state() clear it.
+//
+// Only the training thread uses a State. Workers share `loading` and `tickets`, which are safe from any
+// thread, and may keep them alive after the State has ended.
 struct LoaderEngine::State {
   State(std::unique_ptr<BatchSource> source, DataLoaderOptions options, int rank, int world_size)
       : loading(std::make_shared<Loading>(std::move(source), std::move(options), rank, world_size)) {
     if (loading->streams()) place.turns = turns_from(0, no_batches());
   }
 
-  // Of each shard of this rank.
+  // A count for each shard of this rank.
   std::vector<std::int64_t> no_batches() const {
     return std::vector<std::int64_t>(static_cast<std::size_t>(loading->shards.mine), 0);
   }
@@ -171,21 +113,21 @@ struct LoaderEngine::State {
 
   const std::uint64_t number = new_loader_number();
   const std::shared_ptr<Loading> loading;
-  Place place;                              // what training has not consumed
-  std::shared_ptr<Tickets> tickets;         // none: nothing is loaded
-  std::int64_t end = 0;                     // of what they offer
-  std::uint64_t loop = 0;                   // the newest
-  bool by_passes = false;                   // loops go over one epoch each
-  bool goes_on = false;                     // the next pass begins at the place, though it is within an epoch
-  bool just_loaded = false;                 // a state was, and no loop over epochs has begun since
-  bool may_be_empty = false;                // a loop over epochs: a state was loaded, or it has been said
-  std::optional<Ticket> failed;             // the batch of the error that was thrown last
-  std::optional<Prefetcher::Taken> staged;  // on the device already, or failed, and not consumed
-  std::exception_ptr failed_ahead;          // instead of `staged`
+  Place place;
+  std::shared_ptr<Tickets> tickets;
+  std::int64_t end = 0;       // `tickets` reach to the end of epoch `end` - 1; 0 without tickets
+  std::uint64_t loop = 0;     // number of the newest loop
+  bool by_passes = false;     // a loop goes over one epoch
+  bool goes_on = false;       // the next pass begins at `place`, even within an epoch
+  bool just_loaded = false;   // a state was loaded, and no loop over epochs has begun since
+  bool may_be_empty = false;  // no warning of an empty loop over epochs: one was given, or a state was loaded
+  std::optional<Ticket> failed;
+  std::optional<Prefetcher::Taken> staged;
+  std::exception_ptr failed_ahead;
   std::shared_ptr<void> current;
-  Ticket given;                             // of `current`
-  std::vector<const void*> given_memory;    // where the tensors of `current` lie
-  std::vector<std::int64_t> given_indices;  // of `current`, bad samples included
+  Ticket given;
+  std::vector<const void*> given_memory;    // the storages of the batch's tensors
+  std::vector<std::int64_t> given_indices;  // bad samples included
   BatchInfo info;
   std::optional<DeviceCopy> device_copy;
   std::unique_ptr<Prefetcher> prefetcher;
@@ -195,7 +137,7 @@ struct LoaderEngine::State {
 void LoaderEngine::State::offer(std::int64_t new_end) {
   if (tickets && new_end == end) return;
   if (!tickets) {
-    end_workers(patience());  // those that were halted
+    end_workers(patience());  // the halted ones
     tickets = std::make_shared<Tickets>(loading, place);
   }
   end = new_end;
@@ -216,7 +158,8 @@ void LoaderEngine::State::start_workers() {
                          .in_order = options.in_order});
 }
 
-// Nothing if `wait` is false and none is ready. Of an iterable dataset it may be empty: a shard has ended.
+// None if `wait` is false and no batch is ready. For an iterable dataset, a batch with count 0 says that a
+// shard has ended.
 std::optional<Prefetcher::Taken> LoaderEngine::State::take(bool wait) {
   const DataLoaderOptions& options = loading->options;
   if (options.num_workers == 0 || !options.read) {
@@ -238,13 +181,14 @@ std::optional<Prefetcher::Taken> LoaderEngine::State::take(bool wait) {
   return taken;
 }
 
-// With a worker, for one batch; none: as long as it takes.
+// How long to wait for a batch of a worker; none: without limit.
 std::optional<Seconds> LoaderEngine::State::patience() const {
   const Seconds timeout = loading->options.timeout;
   return timeout.count() > 0 ? std::optional(timeout) : std::nullopt;
 }
 
-// What was loaded ahead is loaded again. Waits for no worker, which may hang: an error leaves the loop first.
+// Discards all batches on their way; they will be loaded again. Does not wait for workers, which may hang: an
+// error must leave the loop first.
 void LoaderEngine::State::drop() {
   if (prefetcher) prefetcher->halt();
   tickets.reset();
@@ -253,7 +197,7 @@ void LoaderEngine::State::drop() {
   failed_ahead = nullptr;
 }
 
-// Those that take longer are left behind with what they hold.
+// Workers that need longer than `within` are detached, and keep what they use alive.
 void LoaderEngine::State::end_workers(std::optional<Seconds> within) {
   if (prefetcher && !prefetcher->stop(within)) loading->source->abandon_readers();
   prefetcher.reset();
@@ -269,7 +213,7 @@ void LoaderEngine::State::time_out() {
                          : "worker_init_fn has not returned, or the order of the epoch is still being made"));
 }
 
-// Nothing if `wait` is false and no batch is ready, or if the last epoch of an iterable dataset is over.
+// None if `wait` is false and no batch is ready, or if the last epoch of an iterable dataset is over.
 std::optional<Prefetcher::Taken> LoaderEngine::State::load(bool wait) {
   for (;;) {
     auto taken = take(wait);
@@ -291,8 +235,8 @@ void LoaderEngine::State::end_shard(const Ticket& ticket) {
                                        shards.count, epoch));
 }
 
-// Takes the next batch, if it is there or is to be waited for, and begins to copy it to the device. What
-// fails now is thrown when the batch's turn comes.
+// Takes the next batch, if it is ready or `wait` is set, and begins to copy it to the device. next() throws
+// an error of the batch when its turn comes.
 void LoaderEngine::State::stage(bool wait) {
   if (staged) return;
   staged = load(wait);
@@ -325,7 +269,7 @@ void LoaderEngine::State::set_info(const Ticket& ticket, const LoadedBatch& load
   }
 }
 
-// What is staged is the loop's from here on, and not before.
+// Moves the staged batch to the loop, or throws its error. Only now does the batch count as received.
 void LoaderEngine::State::give() {
   failed = staged->ticket;
   if (staged->error) std::rethrow_exception(staged->error);
@@ -341,8 +285,8 @@ void LoaderEngine::State::give() {
   goes_on = false;
 }
 
-// The next batch is copied beside the computation with this one. The batch that was given is the loop's all
-// the same if that fails.
+// Begins to copy the next batch while the loop computes with this one. If that fails, the loop still gets
+// this batch.
 void LoaderEngine::State::stage_ahead(std::int64_t end_of_loop) {
   if (!device_copy || place.epoch() >= end_of_loop) return;
   try {
@@ -358,8 +302,8 @@ LoaderEngine::LoaderEngine(std::unique_ptr<BatchSource> source, DataLoaderOption
   const std::int64_t size = source->size().value_or(world_size);
   if (size <= 0) throw std::invalid_argument(fmt::format("DataLoader: {} has no samples", name));
   if (size < world_size && (options.global_batch_size > 0 || options.uneven_ranks != UnevenRanks::kPad)) {
-    throw std::invalid_argument(fmt::format("DataLoader: {} has {} samples, fewer than there are ranks ({})",
-                                            name, size, world_size));
+    throw std::invalid_argument(
+        fmt::format("DataLoader: {} has {} samples, fewer than the {} ranks", name, size, world_size));
   }
   state_ = std::make_unique<State>(std::move(source), std::move(options), rank, world_size);
   Loading& loading = *state_->loading;
@@ -386,16 +330,16 @@ void* LoaderEngine::next(std::int64_t end, std::uint64_t begun) {
   State& state = *state_;
   if (begun != state.loop)
     throw std::logic_error(
-        "DataLoader: another loop over this loader has begun inside this one: give the inner one a loader of "
-        "its own");
+        "DataLoader: another loop over this loader has begun inside this one; "
+        "give the inner loop its own loader");
   put_batch_back(state.number);
   const InStepPart waiting(kDataPart);
-  state.current.reset();  // its memory can go to the next batch
+  state.current.reset();  // frees its memory for the next batch
   state.failed.reset();
   const TrainingLoop loop{state.number, end, share().first, share().second};
   try {
     if (state.failed_ahead) std::rethrow_exception(state.failed_ahead);
-    if (end < state.end) stop();  // what is loaded ahead may be beyond this end
+    if (end < state.end) stop();  // batches beyond this end may have been loaded ahead
     if (state.place.epoch() < end) {
       state.offer(end);
       state.stage(/*wait=*/true);
@@ -426,20 +370,19 @@ void LoaderEngine::begin_epochs(std::int64_t end) {
   if (end <= 0 || state.place.epoch() < end || state.loading->rank != 0) return;
   if (just_loaded)
     log::warning(
-        "DataLoader: nothing is left to train: the state that was loaded has been through all of epochs({}) "
-        "of {}",
+        "DataLoader: nothing is left to train: the loaded state is already at the end of epochs({}) of {}",
         end, state.loading->source->name());
   if (std::exchange(state.may_be_empty, true)) return;
   log::warning(
-      "DataLoader: a loop over epochs({0}) has no batch: {0} is counted from the very first epoch, and the "
-      "loader of {1} has been through it; for one pass from the start write `for (auto& batch : loader)`",
-      end, state.loading->source->name());
+      "DataLoader: a loop over epochs({0}) has no batch: it ends before epoch {0}, "
+      "and the loader of {1} is at epoch {2} already; for one more pass write `for (auto& batch : loader)`",
+      end, state.loading->source->name(), state.place.epoch());
 }
 
 std::int64_t LoaderEngine::begin_pass() {
   State& state = *state_;
   state.by_passes = true;
-  // Out of order, the first batch of an epoch may not be the first that was given.
+  // With in_order = false, later batches of an epoch may be received before its first one.
   if ((state.place.batch() > 0 || !state.place.passed.empty()) && !state.goes_on) {
     stop();
     state.place.begin_epoch(state.place.epoch() + 1);
@@ -451,7 +394,7 @@ void LoaderEngine::skip_failed_batch() {
   State& state = *state_;
   if (!state.failed)
     throw std::logic_error(
-        "DataLoader: skip_failed_batch() is for after an error of one batch, and there is none");
+        "DataLoader: skip_failed_batch() must follow an error about one batch, and there was none");
   state.place.pass(*std::exchange(state.failed, std::nullopt), *state.loading);
 }
 
@@ -476,7 +419,7 @@ std::int64_t LoaderEngine::batches_per_epoch() const {
 DataLoaderState LoaderEngine::state() const {
   if (!state_->loading->options.in_order)
     throw std::logic_error(
-        "DataLoader: a loader with in_order = false has no place from which a run could go on");
+        "DataLoader: a loader with in_order = false has no position from which a run could resume");
   const Place& place = state_->place;
   if (place.turns) {
     DataLoaderState state = state_->here();
@@ -495,7 +438,7 @@ DataLoaderState LoaderEngine::state() const {
   return state;
 }
 
-// What a state says besides the place.
+// The parts of a state that do not depend on the place.
 DataLoaderState LoaderEngine::State::here() const {
   const DataLoaderOptions& options = loading->options;
   const bool per_rank = options.global_batch_size == 0 && !options.batch_sampler;
@@ -514,43 +457,43 @@ void LoaderEngine::State::tell_change(const DataLoaderState& saved) const {
   if (change.empty() || loading->rank != 0) return;
   const bool may_stay = saved.ranks != now.ranks && saved.batch_size > 0 && now.batch_size > 0;
   if (loading->streams()) {
-    log::warning("DataLoader: {}: epoch {} goes on, each sample still once", change, saved.epoch);
+    log::warning("DataLoader: {}: epoch {} continues, each sample still once", change, saved.epoch);
     return;
   }
-  log::warning("DataLoader: {}: epoch {} goes on at sample {}, each sample still once{}", change, saved.epoch,
-               saved.consumed,
-               may_stay
-                   ? fmt::format("; with .global_batch_size = {} in place of .batch_size the batches are "
-                                 "the same on any number of ranks",
-                                 saved.ranks * saved.batch_size)
-                   : "");
+  log::warning("DataLoader: {}: epoch {} continues at sample {}, each sample still once{}", change,
+               saved.epoch, saved.consumed,
+               may_stay ? fmt::format("; with .global_batch_size = {} instead of .batch_size, "
+                                      "the batches are the same on any number of ranks",
+                                      saved.ranks * saved.batch_size)
+                        : "");
 }
 
 Place LoaderEngine::State::place_of(const DataLoaderState& saved) const {
   const auto refuse = [&](const std::string& why) {
     const std::string change = change_of(saved, here());
-    throw std::invalid_argument(fmt::format("the data loader cannot go on from this state: {}{}{}", why,
+    throw std::invalid_argument(fmt::format("the data loader cannot resume from this state: {}{}{}", why,
                                             change.empty() ? "" : "; ", change));
   };
   const std::int64_t size = loading->source->size().value_or(0);
   if (saved.dataset_size != size)
-    refuse(fmt::format("it is of {} samples, and here {} has {}", saved.dataset_size, loading->source->name(),
-                       size));
+    refuse(fmt::format("it was saved with {} samples, and {} now has {}", saved.dataset_size,
+                       loading->source->name(), size));
   if (saved.order != loading->order.description)
-    refuse(fmt::format("it is of the order {}, and here it is {}", saved.order, loading->order.description));
+    refuse(fmt::format("it was saved with the order {}, and the order is now {}", saved.order,
+                       loading->order.description));
   if (saved.epoch < 0 || saved.consumed < 0)
-    refuse(fmt::format("epoch {}, sample {}", saved.epoch, saved.consumed));
+    refuse(fmt::format("epoch = {} and consumed = {} must be at least 0", saved.epoch, saved.consumed));
   if (loading->streams()) {
     const ShardRange& here = loading->shards;
     const std::int64_t count = std::ssize(saved.of_shards);
     if (is_whole(saved)) return {.ticket = {}, .passed = {}, .turns = turns_from(saved.epoch, no_batches())};
     if (saved.shards != here.count)
-      refuse(fmt::format(
-          "it is of a stream of {0} shards, and here it has {1}: with .shards = {0} a run goes on "
-          "with any number of ranks and workers",
-          saved.shards, here.count));
+      refuse(
+          fmt::format("it was saved with {0} shards, and the stream now has {1}; "
+                      "with .shards = {0} a run can resume with any number of ranks and workers",
+                      saved.shards, here.count));
     if (saved.first_shard != here.first || count != here.mine)
-      refuse(fmt::format("it tells of the shards {} to {}, and this rank has {} to {}", saved.first_shard,
+      refuse(fmt::format("it has the shards {} to {}, and this rank reads {} to {}", saved.first_shard,
                          saved.first_shard + count - 1, here.first, here.first + here.mine - 1));
     return {.ticket = {}, .passed = {}, .turns = turns_from(saved.epoch, saved.of_shards)};
   }

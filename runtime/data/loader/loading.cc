@@ -34,7 +34,7 @@ DataLoaderOptions checked(DataLoaderOptions options) {
   check_argument(options.prefetch_bytes >= 1, "DataLoader: prefetch_bytes", options.prefetch_bytes,
                  "at least 1");
   check_argument(options.shards >= 0, "DataLoader: shards", options.shards,
-                 "at least 1, or 0 for as many as there are workers");
+                 "at least 1, or 0 for one for each worker");
   if (options.prefetch_factor) {
     check_argument(*options.prefetch_factor >= 1, "DataLoader: prefetch_factor", *options.prefetch_factor,
                    "at least 1");
@@ -51,7 +51,7 @@ DataLoaderOptions checked(DataLoaderOptions options) {
     exclude(options.drop_last, "batch_sampler", "drop_last");
   }
   if (options.num_workers > 0) return options;
-  // As PyTorch says it: without workers there is nothing that these could mean.
+  // PyTorch also refuses these options without workers.
   const auto needs_workers = [](bool set, const char* option) {
     if (set) throw std::invalid_argument(fmt::format("DataLoader: {} needs num_workers above 0", option));
   };
@@ -61,12 +61,12 @@ DataLoaderOptions checked(DataLoaderOptions options) {
   return options;
 }
 
-// An iterable dataset has an order of its own.
+// Refuses the options that set an order: an iterable dataset has its own.
 void check_streamed(const DataLoaderOptions& options) {
   const auto refuse = [](bool set, const char* option) {
     if (set) {
       throw std::invalid_argument(
-          fmt::format("DataLoader: an iterable dataset has an order of its own and excludes {}", option));
+          fmt::format("DataLoader: an iterable dataset has its own order, so {} cannot be set", option));
     }
   };
   refuse(options.shuffle, "shuffle");
@@ -96,15 +96,15 @@ Order order_by(DistributedSampler sampler, const DataLoaderOptions& options) {
       .batches = batches};
 }
 
-// A sampler that is one rank's part already, as PyTorch's loaders are given it.
+// Checks a sampler that is already one rank's part, as users pass it to PyTorch's loaders.
 const DistributedSampler& checked_part(const DistributedSampler& part, const DataLoaderOptions& options,
                                        int rank, int world_size) {
   exclude(options.global_batch_size > 0, "global_batch_size", "a DistributedSampler as sampler");
   exclude(options.uneven_ranks != UnevenRanks::kPad && options.uneven_ranks != part.uneven_ranks(),
-          "uneven_ranks", "a DistributedSampler as sampler, which has its own");
+          "uneven_ranks", "a DistributedSampler with another uneven_ranks");
   if (part.rank() != rank || part.num_replicas() != world_size) {
     throw std::invalid_argument(fmt::format(
-        "DataLoader: sampler = {} is the part of rank {} of {}, and the loader is rank {}'s of {}",
+        "DataLoader: sampler = {} is the part of rank {} of {}, and the loader is for rank {} of {}",
         part.description(), part.rank(), part.num_replicas(), rank, world_size));
   }
   return part;
@@ -126,7 +126,7 @@ Order order_by_options(const DataLoaderOptions& options, const detail::BatchSour
             .batches = std::nullopt};
   }
   if (options.shards > 0)
-    throw std::invalid_argument("DataLoader: shards is for an iterable dataset, and this one has indices");
+    throw std::invalid_argument("DataLoader: shards is for iterable datasets, and this dataset has indices");
   const std::int64_t size = *source.size();
   if (options.batch_sampler) return order_by(ElasticSampler(options.batch_sampler, world_size, rank));
   std::shared_ptr<const Sampler> sampler = options.sampler;
@@ -224,13 +224,15 @@ detail::LoadedBatch Loading::load(const Ticket& ticket) {
     loaded.planned = std::move(wanted);
     return loaded;
   } catch (...) {
-    std::throw_with_nested(std::runtime_error(fmt::format(
-        "{}: {}: {}", source->name(), describe(ticket, wanted.indices), current_exception_text())));
+    const std::string why = current_exception_text();
+    const bool named = streams() && why.contains(source->name());  // the name may be a long path
+    std::throw_with_nested(std::runtime_error(
+        fmt::format("{}{}: {}", named ? "" : source->name() + ": ", describe(ticket, wanted.indices), why)));
   }
 }
 
-// A dataset need not check what it is asked for. Even where bad samples are skipped this is an error: the
-// order is not this dataset's.
+// Datasets need not check their indices. A wrong index is an error even where bad samples are skipped: the
+// sampler was made for another dataset.
 void Loading::check_indices(const Ticket& ticket, std::span<const std::int64_t> wanted) {
   const std::int64_t size = *source->size();
   const auto outside =
@@ -240,7 +242,7 @@ void Loading::check_indices(const Ticket& ticket, std::span<const std::int64_t> 
                                       source->name(), describe(ticket, wanted), *outside, size));
 }
 
-// What was not made by batch_empty().
+// Copies tensors that were not made by batch_empty() into page-locked memory.
 void Loading::pin(detail::LoadedBatch& loaded) const {
   for (at::Tensor* tensor : loaded.tensors) {
     if (tensor->defined() && tensor->is_cpu() && !tensor->is_pinned()) *tensor = tensor->pin_memory();
@@ -268,7 +270,7 @@ std::string Loading::describe(const Ticket& ticket) {
 namespace detail {
 
 ShardRange shards_of(const DataLoaderOptions& options, int rank, int world_size) {
-  if (world_size < 1) return {};  // is refused in a moment
+  if (world_size < 1) return {};  // check_replica() refuses it a moment later
   const std::int64_t workers = std::max(options.num_workers, 1);
   const std::int64_t count = options.shards > 0 ? options.shards : world_size * workers;
   const std::int64_t first = count * rank / world_size;
@@ -276,7 +278,9 @@ ShardRange shards_of(const DataLoaderOptions& options, int rank, int world_size)
 }
 
 void rethrow_bad_sample_of_shard(const std::string& dataset, std::int64_t index, std::int64_t shards) {
-  rethrow_bad_sample(fmt::format("shard {} of {} of {}", index % shards, shards, dataset), index / shards);
+  const std::string shard = fmt::format("shard {} of {}", index % shards, shards);
+  const bool named = current_exception_text().contains(dataset);
+  rethrow_bad_sample(named ? shard : fmt::format("{} of {}", shard, dataset), index / shards);
 }
 
 }  // namespace detail

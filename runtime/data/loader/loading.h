@@ -1,6 +1,7 @@
-// What the workers of a loader share: where batches come from, and in which order.
+// The source and the order of a loader's batches, shared by its workers.
 //
-// It changes only behind locks, so that it can outlive the loader in a worker that hangs.
+// Safe from any thread: its state changes only under locks. A worker that hangs keeps it alive after the
+// loader has ended.
 #pragma once
 
 #include <functional>
@@ -19,17 +20,18 @@
 
 namespace muster {
 
-// What the options say of the order, as one thing.
+// The order that the loader's options describe.
 struct Order {
-  // Of an epoch from a place in it on, which is 0 unless it may begin anywhere; not of an iterable dataset.
+  // Makes the plan of an epoch from a place on; the place is 0 unless `begins_anywhere`. Null for an iterable
+  // dataset.
   EpochPlans::Make plan;
   std::string description;
-  bool begins_anywhere = false;         // else only where a batch begins
-  std::optional<std::int64_t> batches;  // of each epoch, if that is known without a plan
-  bool takes_long = true;               // to make a plan; not if its entries are computed
+  bool begins_anywhere = false;         // a plan may begin at any sample, not only where a batch begins
+  std::optional<std::int64_t> batches;  // of each epoch, if the number is known without a plan
+  bool takes_long = true;               // making a plan takes long: its entries are not computed one by one
 };
 
-// Where the tensors lie, as is_in_hand() asks.
+// The storages of the tensors, in the form that is_in_hand() compares.
 std::vector<const void*> memory_of(const std::vector<at::Tensor*>& tensors);
 
 class Loading {
@@ -37,23 +39,24 @@ class Loading {
   // std::invalid_argument names the option that cannot be used.
   Loading(std::unique_ptr<detail::BatchSource> source, DataLoaderOptions options, int rank, int world_size);
 
-  // Of the epoch that the ticket is of.
+  // The plan of the ticket's epoch. Waits for it or makes it.
   std::shared_ptr<const BatchPlan> plan(const Ticket& of) { return plans_.get(of.epoch, of.first); }
   void make_plan_ahead(std::int64_t epoch);
   std::int64_t batches(const Ticket& of);
   void begin(int worker) const;
-  // Of an iterable dataset without a batch if the shard has ended.
+  // For an iterable dataset, a result with count 0 says that the shard has ended. Errors name the batch.
   detail::LoadedBatch load(const Ticket& ticket);
-  // Waits for nobody. `indices` are those of the batch; without them they are named if its order is made.
+  // Names a batch in messages. Never waits. Without `indices`, the text names the batch's samples only if its
+  // plan is already made.
   std::string describe(const Ticket& ticket, std::span<const std::int64_t> indices) const;
   std::string describe(const Ticket& ticket);
-  bool streams() const { return !source->size(); }  // an iterable dataset
+  bool streams() const { return !source->size(); }  // the dataset is iterable
 
   const std::unique_ptr<detail::BatchSource> source;
   const DataLoaderOptions options;
   const int rank;
   const int world_size;
-  const detail::ShardRange shards;  // of an iterable dataset
+  const detail::ShardRange shards;  // for an iterable dataset
   const Order order;
 
  private:

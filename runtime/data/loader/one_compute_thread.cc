@@ -7,9 +7,9 @@ namespace muster {
 
 namespace {
 
-// OpenMP keeps the number for each thread; at::set_num_threads() would also set it for threads to come, and
-// MKL's for all. c10::ParallelGuard does not keep operators from OpenMP. The OpenMP is that which LibTorch
-// has loaded; without one there is nothing to do.
+// Sets the calling thread's number of OpenMP threads, in the OpenMP library that LibTorch has loaded; does
+// nothing without one. at::set_num_threads() would also change future threads, and MKL in all threads.
+// c10::ParallelGuard does not keep operators from using OpenMP.
 void set_threads(int count) {
   static const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
   if (set != nullptr) set(count);
@@ -17,7 +17,8 @@ void set_threads(int count) {
 
 }  // namespace
 
-// at::get_num_threads() first makes LibTorch set the number that it wants for a new thread.
+// In a new thread, at::get_num_threads() first lets LibTorch set its own number, which it would set later
+// otherwise.
 OneComputeThread::OneComputeThread() : before_(at::get_num_threads()) {
   set_threads(1);
 }

@@ -1,7 +1,7 @@
-// While it lives, operators that the calling thread runs compute in this thread alone.
+// While this object lives, operators that the calling thread runs use only this thread.
 //
-// For what is done to one sample: several samples are read at once, the cores belong to training, and a sum
-// that several threads share has other bits than that of one. For one thread, in nested scopes.
+// Loading one sample needs this: several samples are loaded at once, the cores belong to training, and a sum
+// over several threads differs in its last bits. Scopes may be nested within a thread.
 #pragma once
 
 namespace muster {

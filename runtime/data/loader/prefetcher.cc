@@ -16,7 +16,7 @@ namespace muster {
 
 struct Prefetcher::Shared {
   struct Slot {
-    std::optional<Ticket> ticket;  // none: it could not be made
+    std::optional<Ticket> ticket;  // none: next_ticket() threw
     bool begun = false;
     bool ready = false;
     std::int64_t bytes = 0;
@@ -40,15 +40,15 @@ struct Prefetcher::Shared {
   std::condition_variable ready;
   std::condition_variable worker_ended;
   Slots slots;                     // in the order of the tickets
-  std::int64_t bytes = 0;          // of the ready ones
-  std::int64_t largest_bytes = 0;  // a guess for those that are being loaded
+  std::int64_t bytes = 0;          // of the ready slots
+  std::int64_t largest_bytes = 0;  // the largest batch so far: the guess for batches that are being loaded
   std::int64_t loading = 0;        // slots that are not ready
   std::exception_ptr failed_begin;
-  bool idle = false;            // there was no ticket
+  bool idle = false;            // next_ticket() had none
   bool asking = false;          // a worker is in next_ticket()
-  std::int64_t times_more = 0;  // that more() was called
+  std::int64_t times_more = 0;  // calls of more()
   bool stopping = false;
-  std::int64_t ended = 0;  // workers
+  std::int64_t ended = 0;  // workers that have ended
 };
 
 bool Prefetcher::Shared::has_room() const {
@@ -56,7 +56,7 @@ bool Prefetcher::Shared::has_room() const {
   return slots.empty() || bytes + (loading + 1) * largest_bytes <= limits.bytes;
 }
 
-// One that is to be loaded by this worker, and by nobody yet.
+// A slot that this worker may load, and that no worker has begun.
 Prefetcher::Shared::Slots::iterator Prefetcher::Shared::slot_for(int worker) {
   return std::ranges::find_if(slots, [worker](const Slot& slot) {
     return !slot.begun && (slot.ticket->worker == kAnyWorker || slot.ticket->worker == worker);
@@ -76,7 +76,7 @@ void Prefetcher::Shared::work_as(int worker) {
 }
 
 void Prefetcher::Shared::run(int worker) {
-  // The cores belong to training: a worker must not open a pool of compute threads of its own.
+  // The cores belong to training: a worker must not start its own pool of compute threads.
   const OneComputeThread one_thread;
   const at::NoGradGuard no_grad;
   try {
@@ -103,14 +103,14 @@ void Prefetcher::Shared::run(int worker) {
   }
 }
 
-// What next_ticket() throws, such as a sampler that cannot make the next epoch's order, stands in the place
-// of that ticket, and is the last.
+// If next_ticket() throws, for example because a sampler cannot make the next epoch's order, a slot with the
+// error takes the ticket's place, and no tickets follow.
 void Prefetcher::Shared::add_ticket(int worker, std::unique_lock<std::mutex>& lock) {
   std::optional<Ticket> ticket;
   std::exception_ptr error;
   const std::int64_t before = times_more;
   asking = true;
-  lock.unlock();  // it may take long: an epoch's order may be on its way
+  lock.unlock();  // next_ticket() may wait until an epoch's order is made
   try {
     ticket = work.next_ticket();
   } catch (...) {
@@ -126,7 +126,7 @@ void Prefetcher::Shared::add_ticket(int worker, std::unique_lock<std::mutex>& lo
     slots.push_back(Slot{.ticket = ticket, .batch = {}, .error = nullptr});
     ++loading;
   }
-  // Another one may ask now; and the ticket may be that of one who sleeps.
+  // Another worker may ask now. If the ticket names a worker, that worker may be asleep: wake all.
   if (ticket && ticket->worker != kAnyWorker && ticket->worker != worker)
     room.notify_all();
   else
@@ -154,7 +154,7 @@ void Prefetcher::Shared::load(Slot& slot, std::unique_lock<std::mutex>& lock) {
   slot.error = error;
   slot.ready = true;
   ready.notify_one();
-  room.notify_one();  // it may be smaller than was guessed
+  room.notify_one();  // the batch may be smaller than the guess, which leaves room for another
 }
 
 Prefetcher::Prefetcher(Work work, Limits limits)
@@ -195,7 +195,7 @@ bool Prefetcher::stop(std::optional<Seconds> within) {
   for (std::jthread& thread : threads_) {
     if (!ended) thread.detach();
   }
-  threads_.clear();  // joins them
+  threads_.clear();  // joins the threads that were not detached
   return ended;
 }
 

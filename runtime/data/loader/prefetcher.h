@@ -1,10 +1,13 @@
-// Batches loaded ahead by threads, bounded in number and in bytes.
+// Threads that load batches ahead, limited in number and in bytes.
 //
-// Tickets are handed to the workers in order, each to the worker that it names; take() gives the batches in
-// the same order, or, if told so, whichever is ready, and a failed load in the place of its batch. take() is
-// for one thread; the functions run in the workers, `load` in several at once and `next_ticket` in one at a
-// time, neither under a lock. The destructor joins the workers, but for those that stop() has left behind:
-// they keep what they use alive, so the functions must own what they refer to.
+// The workers take tickets in order; a ticket may name the worker that must load it. take() returns batches
+// in the order of the tickets, or in the order of loading if `in_order` is false. A failed load takes its
+// batch's place.
+//
+// Threads: one thread calls take(). The functions of Work run in the workers without a lock: `load` in
+// several at once, `next_ticket` in one at a time. The destructor joins the workers, except those that stop()
+// has detached. Detached workers go on using the functions, so the functions must own everything they refer
+// to.
 #pragma once
 
 #include <cstdint>
@@ -22,28 +25,29 @@ namespace muster {
 
 constexpr int kAnyWorker = -1;
 
-// One batch of one epoch.
+// Names one batch that a worker will load.
 struct Ticket {
   std::int64_t epoch = 0;
-  std::int64_t batch = 0;   // of an iterable dataset: of its shard
-  int worker = kAnyWorker;  // by whom it is to be loaded
-  std::int64_t shard = 0;   // of an iterable dataset, counted from this rank's first one
-  // The place in the order of the epoch at which its batch 0 begins. Not 0 where a run goes on within an
-  // epoch at a place that is in the middle of a batch, as the ranks now cut it.
+  std::int64_t batch = 0;   // its number in the epoch; for an iterable dataset, in its shard
+  int worker = kAnyWorker;  // the worker that must load it
+  std::int64_t shard = 0;   // for an iterable dataset, counted from this rank's first shard
+  // Where batch 0 begins in the epoch's order. Not 0 if the run resumed within an epoch, and the number of
+  // ranks or the batch size has changed: then the saved place may lie within a batch, and batches are cut
+  // from there.
   std::int64_t first = 0;
 };
 
 class Prefetcher {
  public:
   struct Work {
-    std::function<void(int worker)> begin;               // in each worker, first
+    std::function<void(int worker)> begin;               // each worker calls it first
     std::function<std::optional<Ticket>()> next_ticket;  // none: the workers wait for more()
     std::function<detail::LoadedBatch(const Ticket&)> load;
   };
   struct Limits {
     int workers;
     std::int64_t batches;  // loaded or being loaded, and not taken
-    std::int64_t bytes;    // of the loaded ones; one batch may always be there
+    std::int64_t bytes;    // of loaded batches; one batch may exceed it
     bool in_order;
   };
   struct Taken {
@@ -52,22 +56,23 @@ class Prefetcher {
     std::exception_ptr error;  // why there is no batch
   };
 
-  // std::runtime_error if so many threads cannot be started.
+  // std::runtime_error if a thread cannot be started.
   Prefetcher(Work work, Limits limits);
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
   ~Prefetcher();
 
-  // Waits for the next batch, for so long if a time is given; none when it is over first. There must be one
-  // more. Throws what is the matter with all: a worker that cannot begin, tickets that cannot be made.
+  // Waits for the next batch; none if `timeout` passes first. Call only if another batch is expected. Throws
+  // errors that concern all batches: `begin` or `next_ticket` has thrown.
   std::optional<Taken> take(std::optional<Seconds> timeout);
-  // There are tickets again.
+  // Tells the workers that next_ticket() has tickets again.
   void more();
   // The ticket that take() waits for, if a worker has begun it.
   std::optional<Ticket> awaited() const;
-  // The workers begin nothing more, and nobody waits for what they are at. The end of take() and more().
+  // Keeps the workers from beginning another batch; does not wait for the batches that they are loading.
+  // take() and more() must not be called afterwards.
   void halt();
-  // Halts, and joins the workers. If a time is given and some need longer, all are left behind: false.
+  // Halts, and joins the workers. If some need longer than `within`, detaches all and returns false.
   bool stop(std::optional<Seconds> within);
 
  private:

@@ -22,14 +22,12 @@ void require_one_share(std::span<const std::string> shares) {
     if (each.empty()) continue;
     if (first == nullptr) first = &each;
     if (each == *first) continue;
-    throw std::invalid_argument(
-        fmt::format("pipeline: one stage has the DataLoader of {}, another that of {}, with other samples, "
-                    "so inputs would "
-                    "meet targets that are not theirs. The stages of a pipeline read the same samples: "
-                    "`DataLoader(dataset, "
-                    "options, /*rank=*/0, /*world_size=*/1)`, or with replicas `DataLoader(dataset, options, "
-                    "mesh.get_group(\"dp\"))`",
-                    *first, each));
+    throw std::invalid_argument(fmt::format(
+        "pipeline: one stage reads the samples of {}, another those of {}, "
+        "so inputs would meet the wrong targets. Make all stages of a pipeline read the same samples: "
+        "`DataLoader(dataset, options, /*rank=*/0, /*world_size=*/1)`, "
+        "or with replicas `DataLoader(dataset, options, mesh.get_group(\"dp\"))`",
+        *first, each));
   }
 }
 

@@ -1,5 +1,5 @@
-// Whether the ranks of a pipeline read the same samples: the inputs of a batch meet its targets at the other
-// end.
+// Checks that all stages of a pipeline read the same samples. The first stage reads a batch's inputs and the
+// last stage its targets, so both need the same batches.
 //
 // Plain functions, without torch.
 #pragma once
@@ -9,13 +9,14 @@
 
 namespace muster {
 
-// Names a DataLoader's part of the data; two loaders of one dataset with different parts read different
+// Names a DataLoader's share of the data. Two loaders of one dataset with different shares read different
 // samples.
 std::string text_of_share(int rank, int world_size);
-// Names the part of the loader whose batch the calling thread holds, if a tensor of that batch lies in this
-// storage; else empty.
+// Names the share of the loader whose batch the calling thread's loop holds, if `memory` is the storage of
+// one of that batch's tensors; else empty.
 std::string share_in_hand(const void* memory);
-// std::invalid_argument says what to write. Empty ones are unknown and fit to all.
+// std::invalid_argument if two shares differ; the message says what to write. Empty shares are unknown, and
+// match any other.
 void require_one_share(std::span<const std::string> shares);
 
 }  // namespace muster

@@ -1,7 +1,9 @@
-// Of which shard of an iterable dataset the next batch comes: the shards of a rank take turns, and one that
-// has ended is left out until the epoch is over, as PyTorch does with workers. Each is read by one worker.
+// Chooses the shard of an iterable dataset that gives the next batch. The shards of a rank give batches in
+// turn; a shard that has ended is left out until the epoch is over, as PyTorch does with workers. Each shard
+// is read by one worker.
 //
-// A plain value. What workers are asked to load is counted in one, what training has consumed in another.
+// A plain value. A loader has two: one counts the batches that workers load, the other those that training
+// has consumed.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +15,19 @@ namespace muster {
 
 class Turns {
  public:
-  // After so many batches of each shard in this epoch; -1 - n: after n, and it has ended.
+  // `batches` says how many batches each shard has given in this epoch: n, or -1 - n if the shard has ended.
   Turns(std::int64_t epoch, const std::vector<std::int64_t>& batches, int workers);
 
   std::int64_t epoch() const { return epoch_; }
-  // Of each shard in this epoch, as they were given, and of all.
+  // The batches of each shard in this epoch, in the constructor's form; then of all shards together.
   std::vector<std::int64_t> batches() const;
   std::int64_t passed() const;
   void begin_epoch(std::int64_t epoch);
 
   Ticket next() const;
   void pass(const Ticket& ticket);
-  // The shard has nothing for this ticket. Of the last shard it is the end of the epoch. Of one of which that
-  // is known it may be said again.
+  // The ticket's shard has no more batches. When the last shard ends, the epoch ends. Ending a shard twice,
+  // or in an earlier epoch, is harmless.
   void end(const Ticket& ticket);
 
  private:

@@ -63,11 +63,11 @@ std::int64_t DistributedSampler::padding() const {
   return end_from(0) - num_replicas_ + rank_ >= sampler_->size() ? 1 : 0;
 }
 
-// What stands at a place of this rank's, of which there are `count` from `first` on. An order that is not
-// computed is made here, and what other ranks take of it is not kept.
+// Returns a function that gives the index at one of this rank's `count` places from `first` on. If the
+// sampler cannot compute single entries, the whole order is made here, and only this rank's entries are kept.
 DistributedSampler::Lookup DistributedSampler::lookup(std::int64_t epoch, std::int64_t first,
                                                       std::int64_t count) const {
-  // Past the end Python repeats the order from its front, as often as needed.
+  // Past the end, PyTorch repeats the order from its start, as often as needed.
   if (const ComputedSampler* each = computed(*sampler_)) {
     return [each, sampler = sampler_, epoch, size = sampler_->size()](std::int64_t place) {
       return each->index(epoch, place % size);
@@ -111,7 +111,8 @@ BatchPlan DistributedSampler::plan(std::int64_t epoch, std::int64_t batch_size, 
                  fmt::format("from 0 to {}", sampler_->size() - 1));
   const std::int64_t count = batches_from(first, batch_size, drop_last);
   const std::int64_t size = size_from(first);
-  // As many as any larger number, which times the ranks could be too large; one more is for drop_last.
+  // A larger batch size gives the same batches, and could overflow when multiplied by the number of ranks.
+  // `size + 1` and not `size`: with drop_last, a batch size above `size` must still give no batch.
   batch_size = std::min(batch_size, size + 1);
   const std::int64_t used = std::min(size, count * batch_size);  // of this rank's entries
   const auto consumed_before = [first, step = batch_size * num_replicas_, end = end_from(first)](

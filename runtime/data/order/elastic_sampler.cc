@@ -10,7 +10,7 @@ namespace muster {
 
 namespace {
 
-// The batches of an epoch, of which somebody else's class may have made something else.
+// The batches of an epoch, checked because the sampler may be a user's class.
 IndexBatches checked_batches(const BatchSamplerBase& sampler, std::int64_t epoch) {
   IndexBatches batches = sampler.batches(epoch);
   const auto& offsets = batches.offsets;
@@ -33,8 +33,8 @@ ElasticSampler::ElasticSampler(std::shared_ptr<const BatchSamplerBase> batches, 
     check_largest(std::min(even->batch_size(), even->entries()));
 }
 
-// This rank's share of the batch that begins at the place `first` of the epoch's order, with what `index`
-// says of a place.
+// This rank's share of the batch that begins at the place `first` of the epoch's order. `index` gives the
+// dataset's index at a place.
 PlannedBatch ElasticSampler::share(std::int64_t first, std::int64_t of_all,
                                    const std::function<std::int64_t(std::int64_t place)>& index) const {
   const Range mine = range_in(of_all);
@@ -49,7 +49,7 @@ PlannedBatch ElasticSampler::share(std::int64_t first, std::int64_t of_all,
   return planned;
 }
 
-// Of a batch's places, those that are this rank's. The larger shares are the lower ranks'.
+// This rank's places within a batch. Lower ranks have the larger shares.
 ElasticSampler::Range ElasticSampler::range_in(std::int64_t of_all) const {
   const std::int64_t least = of_all / num_replicas_;
   const std::int64_t more = of_all % num_replicas_;  // ranks with one more
@@ -58,7 +58,7 @@ ElasticSampler::Range ElasticSampler::range_in(std::int64_t of_all) const {
 
 void ElasticSampler::check_largest(std::int64_t largest) const {
   check_argument(largest >= num_replicas_, "ElasticSampler: num_replicas", num_replicas_,
-                 fmt::format("at most {}, the examples of the largest batch of {}, or ranks have none",
+                 fmt::format("at most {}, the size of the largest batch of {}, or some ranks get no example",
                              largest, batches_->description()));
 }
 
@@ -68,7 +68,7 @@ BatchPlan ElasticSampler::plan(std::int64_t epoch) const {
   const IndexBatches batches = checked_batches(*batches_, epoch);
   struct Mine {
     std::vector<std::int64_t> global_offsets;
-    std::vector<std::int64_t> indices;  // of this rank's shares, one behind the other
+    std::vector<std::int64_t> indices;  // of this rank's shares, one after the other
     std::vector<std::int64_t> offsets;
   };
   auto mine = std::make_shared<Mine>();
@@ -99,7 +99,7 @@ BatchPlan ElasticSampler::plan(std::int64_t epoch) const {
   return {batches.size(), batch, consumed_before};
 }
 
-// Without a list of the order.
+// Computes each entry when it is needed, without a list of the whole order.
 BatchPlan ElasticSampler::computed_plan(std::int64_t epoch, const BatchSampler& batches) const {
   const auto consumed_before = [step = batches.batch_size(), end = batches.entries()](std::int64_t number) {
     return number >= divide_up(end, step) ? end : number * step;

@@ -8,7 +8,7 @@
 
 namespace muster {
 
-// To be run without the lock; who runs it has the lock now.
+// Call this with the lock held, and run the returned task after releasing the lock.
 std::shared_ptr<EpochPlans::Task> EpochPlans::add(const Key& key, std::atomic<bool>* busy) {
   auto task = std::make_shared<Task>([this, key, busy] {
     const auto idle = std::shared_ptr<void>(nullptr, [busy](void*) {
@@ -25,7 +25,7 @@ std::shared_ptr<const BatchPlan> EpochPlans::get(std::int64_t epoch, std::int64_
   std::unique_lock lock(mutex_);
   std::shared_ptr<Task> mine;
   if (!plans_.contains(key)) mine = add(key, nullptr);
-  // Workers are in two epochs at once where one begins, and the one after it is made ahead then.
+  // When an epoch begins, workers may be in two epochs at once, and the plan after them is made ahead.
   std::erase_if(plans_, [epoch](const auto& other) {
     return other.first.first < epoch - 1 || other.first.first > epoch + 2;
   });
@@ -60,7 +60,7 @@ void EpochPlans::make_ahead(std::int64_t epoch) {
   const std::shared_ptr<Task> task = add(key, &busy_ahead_);
   try {
     ahead_ = start_quiet_thread("muster-order", [task](const std::stop_token&) { (*task)(); });
-  } catch (const std::system_error&) {  // whoever needs it makes it
+  } catch (const std::system_error&) {  // no thread: get() makes the plan when it is needed
     plans_.erase(key);
     busy_ahead_ = false;
   }

@@ -1,7 +1,8 @@
-// The plans of the epochs in use: each is made once, and the next one ahead, by a thread of its own.
+// The plans of the epochs in use. Each plan is made once; a separate thread makes the next epoch's plan
+// ahead.
 //
-// An epoch is cut from its beginning or from a place within it on. Safe from any thread. Making a plan holds
-// no lock that another plan is waited for with.
+// A plan covers an epoch from its start, or from a place within it, to its end. Safe from any thread. No lock
+// is held while a plan is made, so a slow plan delays only the callers that need it.
 #pragma once
 
 #include <atomic>
@@ -26,19 +27,20 @@ class EpochPlans {
   EpochPlans& operator=(const EpochPlans&) = delete;
   ~EpochPlans() = default;  // waits for a plan that is being made
 
-  // Waits for a plan that is under way, else makes it. Forgets all but those of epochs near by.
-  // What `make` throws is thrown to all who wait for it; who asks after that has it tried again.
+  // Waits for a plan that another thread is making, else makes it. Drops the plans of distant epochs. If
+  // `make` throws, all waiting callers get the exception; a later call tries again.
   std::shared_ptr<const BatchPlan> get(std::int64_t epoch, std::int64_t first);
-  // Waits for nobody: null if it is not made yet, or cannot be.
+  // Never waits: null if the plan is not made yet, or could not be made.
   std::shared_ptr<const BatchPlan> made(std::int64_t epoch, std::int64_t first);
-  // Begins to make it, from its beginning on, unless it is there or another one is being made ahead.
+  // Begins to make the plan of a whole epoch, unless it exists or another plan is being made ahead.
   void make_ahead(std::int64_t epoch);
 
  private:
   using Plan = std::shared_ptr<const BatchPlan>;
   using Task = std::packaged_task<Plan()>;
   using Key = std::pair<std::int64_t, std::int64_t>;  // epoch and first place
-  // `busy` becomes false before anybody has the plan, and wants the one after it made ahead.
+  // `busy` becomes false before a waiting caller gets the plan, so that this caller can have the next one
+  // made ahead.
   std::shared_ptr<Task> add(const Key& key, std::atomic<bool>* busy);
 
   const Make make_;

@@ -25,10 +25,10 @@ const ComputedSampler* computed(const Sampler& sampler) {
 
 void check_of_all_ranks(std::string_view type, const Sampler& sampler) {
   if (dynamic_cast<const DistributedSampler*>(&sampler) == nullptr) return;
-  throw std::invalid_argument(fmt::format(
-      "{}: sampler = {} is the part of one rank already, and would be cut a second time: give the "
-      "sampler that it was made of",
-      type, sampler.description()));
+  throw std::invalid_argument(
+      fmt::format("{}: sampler = {} is already one rank's part, and would be split a second time; "
+                  "pass the sampler that it was made from",
+                  type, sampler.description()));
 }
 
 std::vector<std::int64_t> evenly_spaced(std::int64_t count, std::int64_t step, std::int64_t end) {

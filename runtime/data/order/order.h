@@ -1,4 +1,4 @@
-// What all that cut the order of an epoch into parts have in common.
+// Helpers of the classes that cut the order of an epoch into parts.
 //
 // Plain functions; each may run in several threads at once.
 #pragma once
@@ -17,12 +17,12 @@ constexpr std::int64_t divide_up(std::int64_t number, std::int64_t by) {
   return number / by + (number % by != 0 ? 1 : 0);
 }
 
-// Of the generator of an epoch.
+// The seed of an epoch's generator.
 constexpr std::uint64_t seed_of(std::uint64_t seed, std::int64_t epoch) {
   return seed + static_cast<std::uint64_t>(epoch);
 }
 
-// Tells apart two lists that look alike otherwise: a part of their XXH3-128.
+// A part of the list's XXH3-128: tells apart two lists of the same size in descriptions.
 template <class Value>
 std::string digest_of(const std::vector<Value>& values) {
   constexpr std::size_t kDigits = 16;
@@ -30,21 +30,21 @@ std::string digest_of(const std::vector<Value>& values) {
       .substr(0, kDigits);
 }
 
-// sampler.indices(epoch). std::invalid_argument if a sampler of somebody else's gives fewer or more than it
-// says.
+// sampler.indices(epoch). std::invalid_argument if a user's sampler returns fewer or more entries than its
+// size().
 std::vector<std::int64_t> order_of(const Sampler& sampler, std::int64_t epoch);
 
-// The sampler, if its entries can be had one by one; else null.
+// The sampler, if it can compute single entries; else null.
 const ComputedSampler* computed(const Sampler& sampler);
 
-// std::invalid_argument, in the name of `type`, if the sampler is the part of one rank: it is to be the order
-// of all ranks together.
+// std::invalid_argument that begins with `type`, if the sampler is one rank's part. It must give the order of
+// all ranks together.
 void check_of_all_ranks(std::string_view type, const Sampler& sampler);
 
-// 0, step, 2 * step, ...: where `count` parts begin, and where the last one ends, which is at most at `end`.
+// 0, step, 2 * step, ...: where `count` parts begin, then where the last one ends, which is `end` at most.
 std::vector<std::int64_t> evenly_spaced(std::int64_t count, std::int64_t step, std::int64_t end);
 
-// std::invalid_argument, in the name of `type`, unless 0 <= rank < num_replicas.
+// std::invalid_argument that begins with `type`, unless 0 <= rank < num_replicas.
 void check_replica(std::string_view type, int num_replicas, int rank);
 
 }  // namespace muster

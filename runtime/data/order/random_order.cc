@@ -22,8 +22,9 @@ void append(std::vector<std::int64_t>& order, const at::Tensor& drawn, std::int6
   order.insert(order.end(), first, first + count);
 }
 
-// randperm(size), with the same numbers. Up to this size it is a loop over the generator; only for filling
-// the list beforehand torch uses threads, and where no core is free it waits ten times as long for them.
+// Appends the same numbers as randperm(size). Below this size torch shuffles in a plain loop over the
+// generator, as here. torch fills the list beforehand with threads, though, and takes ten times as long where
+// no core is free.
 constexpr std::int64_t kDrawnOneByOne = std::numeric_limits<std::uint32_t>::max() / 20;
 void append_permutation(std::vector<std::int64_t>& order, std::int64_t size, std::int64_t count,
                         at::Generator& generator) {
@@ -55,14 +56,14 @@ std::vector<std::int64_t> permutations(std::int64_t size, std::int64_t count, st
 
 std::vector<std::int64_t> draws(std::int64_t size, std::int64_t count, std::uint64_t seed) {
   std::vector<std::int64_t> order;
-  // Python draws 32 at a time, which are the same numbers.
+  // PyTorch draws 32 at a time, which gives the same numbers.
   append(order, at::randint(size, {count}, generator_of(seed), at::kLong), count);
   return order;
 }
 
 std::vector<std::int64_t> weighted_draws(std::span<const double> weights, std::int64_t count,
                                          bool replacement, std::uint64_t seed) {
-  // multinomial only reads them.
+  // multinomial only reads the weights.
   const at::Tensor view = at::from_blob(const_cast<double*>(weights.data()),  // NOLINT
                                         {std::ssize(weights)}, at::kDouble);
   std::vector<std::int64_t> order;

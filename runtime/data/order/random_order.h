@@ -1,6 +1,6 @@
-// PyTorch's random orders, to the index: the only file of the samplers that knows torch.
+// The same random orders as PyTorch's, index for index. This is the samplers' only file that uses torch.
 //
-// Each draws from a fresh CPU generator with the given seed. They may run in several threads at once.
+// Each function draws from a fresh CPU generator with the given seed. Safe from any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// `count` entries of randperm(size), followed by the next randperm(size) where that is not enough.
+// `count` entries: those of randperm(size), then of the next randperm(size) if `count` is larger.
 std::vector<std::int64_t> permutations(std::int64_t size, std::int64_t count, std::uint64_t seed);
 // `count` entries of randint(size).
 std::vector<std::int64_t> draws(std::int64_t size, std::int64_t count, std::uint64_t seed);

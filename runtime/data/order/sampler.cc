@@ -80,8 +80,8 @@ KeyedRandomSampler::KeyedRandomSampler(std::int64_t dataset_size, std::uint64_t 
   columns_ = (size + rows_ - 1) / rows_;
 }
 
-// One of the rectangle's numbers for each of them: a round moves one coordinate by what a hash of the other
-// one says, which can be undone.
+// Permutes the places of a rectangle of rows and columns. A round moves one coordinate by a hash of the other
+// one; it can be undone, so no two places end at the same one.
 std::uint64_t KeyedRandomSampler::permuted(std::uint64_t place, std::uint64_t key) const {
   constexpr int kRounds = 8;
   std::uint64_t row = place / columns_;

@@ -12,7 +12,7 @@ namespace muster::detail {
 
 namespace {
 
-constexpr double kCloseToOne = 1e-9;  // as Python's math.isclose
+constexpr double kCloseToOne = 1e-9;  // the default tolerance of Python's math.isclose
 
 }  // namespace
 

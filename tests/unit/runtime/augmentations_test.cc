@@ -290,7 +290,7 @@ TEST(Augmentations, SayWhatArgumentIsWrong) {
   constexpr auto kBicubic = InterpolationMode::kBicubic;
   expect_refused([] { Pad({1, 2, -3, 4}); }, "Pad: padding = -3 must be at least 0");
   expect_refused([] { RandomRotation(-1); },
-                 "RandomRotation: degrees = {1, -1} must be a number that is not below 0, or two, the "
+                 "RandomRotation: degrees = {1, -1} must be a number of at least 0, or two numbers, the "
                  "smaller one first");
   expect_refused([] { RandomRotation(1, {.interpolation = kBicubic}); },
                  "RandomRotation: interpolation = kBicubic must be kNearest or kBilinear");
@@ -326,12 +326,12 @@ TEST(Augmentations, SayWhatImageOrBatchIsWrong) {
   expect_refused([&] { GaussianBlur(17)(image); },
                  "GaussianBlur: 8 pixels cannot be reflected by an image of height 8 and width 8");
   expect_refused([&] { RandAugment()(random_image(2, 8, 8)); },
-                 "RandAugment: an image of 1 or 3 channels is needed, and not of 2");
+                 "RandAugment: an image must have 1 or 3 channels, and this one has 2");
   const MixUp mix({.num_classes = 3});
   expect_refused([&] { mix({.data = image.unsqueeze(0), .target = at::zeros({1}, at::kLong)}); },
-                 "MixUp: floating images are needed, and not of Byte");
+                 "MixUp: images must be floating, and these are Byte");
   expect_refused([&] { mix({.data = at::ones({1, 2, 2}), .target = at::zeros({1}, at::kLong)}); },
-                 "MixUp: a batch is [batch, channels, height, width], and not [1, 2, 2]");
+                 "MixUp: a batch must be [batch, channels, height, width], and this one is [1, 2, 2]");
   expect_refused([&] { mix(batch_of(4)); }, "MixUp: a target = 3 must be from 0 to 2, one of the classes");
   expect_refused([&] { MixUp()(batch_of(4)); }, "MixUp: targets [batch] need num_classes");
   expect_refused(

@@ -81,15 +81,15 @@ TEST_F(CsvDatasetTest, AMalformedLineIsNamed) {
   expect_refused(head + "x2,setosa\n", species_, ":3: column \"a\": \"x2\" is not a number");
   expect_refused(head + "2.5.1,setosa\n", species_, ":3: column \"a\": \"2.5.1\" is not a number");
   expect_refused(head + ",setosa\n", species_,
-                 ":3: column \"a\": it is empty; fill_na says what an empty field counts as");
+                 ":3: column \"a\": it is empty; set fill_na to give empty fields a value");
   expect_refused(head + "2,setsoa\n", species_,
                  ":3: column \"species\": \"setsoa\" is none of \"setosa\", \"virginica\"");
   expect_refused(head + "\"2,setosa\n3,setosa\n", species_, ":3: a quote in it is never closed");
   expect_refused(head + "\"2\"x,setosa\n", species_,
-                 ":3: after the quotes of \"2\" there is more than the end of the field");
+                 ":3: after the closing quote of \"2\" there must be the end of the field");
   expect_refused(head + "2\"0,setosa\n", species_, ":3: there is a quote in the middle of the field 2\"0");
   expect_refused(head + "\"2\n\x1b\"x,setosa\n", species_,
-                 ":3: after the quotes of \"2??\" there is more than the end of the field");
+                 ":3: after the closing quote of \"2??\" there must be the end of the field");
   expect_refused("a,b\n1,2.5\n", {.label = "b"}, ":2: column \"b\": \"2.5\" is not a whole number");
 }
 
@@ -183,8 +183,7 @@ TEST_F(CsvDatasetTest, ReadsWhatGzipHasCompressed) {
               ThrowsMessage<std::runtime_error>("cannot read " + path_ + ": it is cut off"));
   pack("wb", "PAR1\x15 and so on");
   EXPECT_THAT([&] { CsvDataset(path_, species_); },
-              ThrowsMessage<std::runtime_error>("cannot use " + path_ +
-                                                ": what is compressed in it is a Parquet file"));
+              ThrowsMessage<std::runtime_error>("cannot use " + path_ + ": unpacked, it is a Parquet file"));
 }
 
 #ifdef MUSTER_ZSTD
@@ -206,7 +205,7 @@ TEST_F(CsvDatasetTest, AFileOfAnotherKindIsNamed) {
   refused("BZh91AY&SY and so on", "compressed by bzip2 (bunzip2 it)");
   refused("PAR1\x15 and so on", "a Parquet file");
   EXPECT_EQ(read("PAR1,species\n1,setosa\n", species_).size(), 1);
-  refused("<html>404</html>", "a page of HTML, such as a server sends in place of a file");
+  refused("<html>404</html>", "an HTML page, such as a server sends instead of a file");
   EXPECT_THAT([&] { read("a,\x1b[2Jb,species\n", {.label = "c"}); },
               ThrowsMessage<std::runtime_error>(HasSubstr("there are \"a\", \"?[2Jb\", \"species\"")));
   EXPECT_THAT([&] { CsvDataset("s3://bucket/table.csv", species_); },
@@ -221,12 +220,13 @@ TEST_F(CsvDatasetTest, SaysWhichOptionCannotBeUsed) {
   refused({}, "CsvDataset: label = \"\" must be the name of a column");
   refused({.label = "b", .dtype = at::kBool}, "CsvDataset: dtype = Bool must be Float, Double or Long");
   refused({.label = "b", .label_dtype = at::kShort}, "CsvDataset: label_dtype = Short must be");
-  refused({.label = "b", .separator = '"'}, "CsvDataset: separator = \" must be neither a quote, a line end");
-  refused({.label = "b", .decimal = ','}, "CsvDataset: decimal = , must be neither a quote");
-  refused({.label = "b", .thousands = '.'}, "CsvDataset: thousands = . must be neither a quote");
-  refused({.label = "b", .comment = '\n'}, "CsvDataset: comment = 10 must be neither a quote");
+  refused({.label = "b", .separator = '"'},
+          "CsvDataset: separator = \" must be a letter that is not a quote, line end");
+  refused({.label = "b", .decimal = ','}, "CsvDataset: decimal = , must be a letter that is not a quote");
+  refused({.label = "b", .thousands = '.'}, "CsvDataset: thousands = . must be a letter that is not a quote");
+  refused({.label = "b", .comment = '\n'}, "CsvDataset: comment = 10 must be a letter that is not a quote");
   refused({.label = "b", .skiprows = -1}, "CsvDataset: skiprows = -1 must be at least 0");
-  refused({.label = "b", .thousands = '-'}, "CsvDataset: thousands = - must be neither a quote");
+  refused({.label = "b", .thousands = '-'}, "CsvDataset: thousands = - must be a letter that is not a quote");
   refused({.label = "b", .fill_na = 0.5, .dtype = at::kLong},
           "CsvDataset: fill_na = 0.5 must be a whole number where");
 }

@@ -127,7 +127,8 @@ TEST(DataLoader, RefusesAStateThatDoesNotFit) {
   state.consumed = 200;
   EXPECT_THAT(refusal(state), HasSubstr("first = 200 must be from 0 to 95"));
   state = DataLoader(dataset, {.batch_size = 5, .shuffle = true, .seed = 1}, 0, 3).state();
-  EXPECT_THAT(refusal(state), HasSubstr("it is of the order DistributedSampler(RandomSampler(96, seed 1))"));
+  EXPECT_THAT(refusal(state),
+              HasSubstr("it was saved with the order DistributedSampler(RandomSampler(96, seed 1))"));
   state = own;
   state.dataset_size = 95;
   EXPECT_THAT(refusal(state), HasSubstr("it is of 95 samples"));

@@ -152,8 +152,8 @@ TEST(ElasticSampler, RefusesMoreRanksThanExamples) {
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_THAT(
         [&] { (void)ElasticSampler(batches_of(3, 64), 4, rank).plan(0); },
-        refuses("ElasticSampler: num_replicas = 4 must be at most 3, the examples of the largest batch "
-                "of BatchSampler(RandomSampler(3, seed 0), batch_size 64), or ranks have none"));
+        refuses("ElasticSampler: num_replicas = 4 must be at most 3, the size of the largest batch of "
+                "BatchSampler(RandomSampler(3, seed 0), batch_size 64), or some ranks get no example"));
   }
 }
 

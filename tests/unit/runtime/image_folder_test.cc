@@ -83,7 +83,7 @@ TEST_F(ImageFolderTest, SaysWhatItDoesNotRead) {
   fs::create_symlink(root_ + "/gone.jpg", root_ + "/dog/2.jpg");
   EXPECT_THAT([&] { ImageFolder images(root_); },
               ThrowsMessage<std::runtime_error>("cannot use " + root_ +
-                                                "/dog/2.jpg: it is a link, and what it names is not there"));
+                                                "/dog/2.jpg: it is a link to a file that does not exist"));
   fs::remove(root_ + "/dog/2.jpg");
   fs::create_directory_symlink(root_ + "/unmounted", root_ + "/bird");
   EXPECT_THAT([&] { ImageFolder images(root_); },
@@ -114,7 +114,7 @@ TEST_F(ImageFolderTest, SaysWhatIsWrongWithATree) {
   };
   refused("No such file or directory");
   put("1.jpg", "");
-  refused("there is no folder in it, and each class is one");
+  refused("it contains no folders, and each class is a folder");
   put("dog/1.gif", "");
   put("cat/1.jpg", "");
   refused("no file that ends in .jpg, .jpeg, .png, .ppm, .bmp, .pgm, .tif, .tiff, .webp for the class dog");
@@ -163,9 +163,9 @@ TEST_F(ImageFolderTest, AnImageOfAnotherSizeIsNamed) {
   put("even/10.jpg", jpeg);
   const ImageFolder images(root_);
   EXPECT_THAT([&] { images.get_batch(std::vector<std::int64_t>{0, 1, 2, 3}); },
-              ThrowsMessage<std::runtime_error>(
-                  AllOf(HasSubstr("cannot load sample 1 of " + root_),
-                        HasSubstr("its 13 x 8 pixels are not the 13 x 9 of the first sample of the batch"))));
+              ThrowsMessage<std::runtime_error>(AllOf(
+                  HasSubstr("cannot load sample 1 of " + root_),
+                  HasSubstr("its 13 x 8 pixels differ from the 13 x 9 of the first sample of the batch"))));
 }
 
 }  // namespace

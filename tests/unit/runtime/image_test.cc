@@ -145,11 +145,11 @@ TEST(Image, ErrorsNameTheFileAndTheReason) {
   expect(ppm.substr(0, ppm.size() - 40), "the file ends before the picture does");
   expect("hello", "its first bytes are not those of a JPEG, PNG, BMP, WebP, TIFF, PPM, PGM or PBM file");
   expect("", "the file is empty");
-  expect("BM" + std::string(30, '\1'), "BMP: its header is of 16843009 bytes");
-  expect("P6 3 3 70000 ", "PNM: the largest value is 70000, and not from 1 to 65535");
-  expect("P6 3 x3 255 ", "PNM: a whole number of at most 10 digits is needed before byte 6");
+  expect("BM" + std::string(30, '\1'), "BMP: its header has 16843009 bytes");
+  expect("P6 3 3 70000 ", "PNM: the largest value is 70000; it must be from 1 to 65535");
+  expect("P6 3 x3 255 ", "PNM: there must be a whole number of at most 10 digits before byte 6");
   expect("P2 1 1 9 10 ", "PNM: 10 before byte 12 is more than 9");
-  expect("P6 0 5 255 ", "0 x 5 pixels are none");
+  expect("P6 0 5 255 ", "it has no pixels: 0 x 5");
   EXPECT_THAT([&] { read_image(scratch / "none.jpg"); },
               ThrowsMessage<std::runtime_error>(HasSubstr("none.jpg: No such file or directory")));
   EXPECT_THAT([&] { read_image(scratch.path().string()); },
@@ -163,7 +163,7 @@ TEST(Image, PicturesOfOtherKindsAreRefusedByName) {
     EXPECT_THAT([&] { decode(bytes); },
                 ThrowsMessage<std::runtime_error>(HasSubstr("cannot decode an image: it is " + reason)));
   };
-  expect("GIF89a", "a GIF picture, which Muster does not read: convert it, for example by `magick");
+  expect("GIF89a", "a GIF picture, which Muster does not read: convert it, for example with `magick");
   expect("\0\0\0 ftypavif"s, "an AVIF picture");
   expect("\0\0\0 ftypheic"s, "an HEIC picture");
   expect("\0\0\0 ftypisom"s, "a video");
@@ -172,8 +172,8 @@ TEST(Image, PicturesOfOtherKindsAreRefusedByName) {
   expect("<?xml version='1.0'?>\n<svg ", "an SVG drawing");
   expect(std::string(128, '\0') + "DICM", "a DICOM file");
   expect("P7\nWIDTH 3\n", "a PAM picture");
-  expect("version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS");
-  expect("<!DOCTYPE html>", "no picture, but a page of HTML");
+  expect("version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer, not the file itself");
+  expect("<!DOCTYPE html>", "it is not a picture, but an HTML page");
 }
 
 TEST(Image, TiffsThatAreNotReadSayWhat) {
@@ -188,15 +188,16 @@ TEST(Image, TiffsThatAreNotReadSayWhat) {
   set('\x06', 8);  // photometric interpretation
   EXPECT_THAT([&] { decode(file); },
               ThrowsMessage<std::runtime_error>(
-                  HasSubstr("TIFF: L*a*b* of 3 x 8 bits (whole numbers) is not read: convert it")));
+                  HasSubstr("TIFF: L*a*b* of 3 x 8 bits (whole numbers) is not supported: convert it")));
   set('\x06', 6);
   EXPECT_THAT([&] { decode(file); }, ThrowsMessage<std::runtime_error>(HasSubstr(
                                          "TIFF: YCbCr of 3 x 8 bits (whole numbers, uncompressed)")));
   set('\x03', 6);  // compression
-  EXPECT_THAT([&] { decode(file); }, ThrowsMessage<std::runtime_error>(HasSubstr("JPEG of the old kind")));
+  EXPECT_THAT([&] { decode(file); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("old-style JPEG (compression 6)")));
   set('\x03', 333);
   EXPECT_THAT([&] { decode(file); },
-              ThrowsMessage<std::runtime_error>(HasSubstr("this libtiff does not have compression 333")));
+              ThrowsMessage<std::runtime_error>(HasSubstr("this libtiff does not support compression 333")));
 }
 
 // libtiff prints what it finds to stderr by itself, and JPEG and fax in a TIFF end in gray where they are

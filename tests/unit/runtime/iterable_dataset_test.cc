@@ -200,16 +200,16 @@ TEST(IterableDataset, RefusesAStateOfOtherShardsWithinAnEpoch) {
   for ([[maybe_unused]] auto& batch : saving) break;
   const DataLoaderState state = saving.state();
   EXPECT_EQ(refusal(state, 2, 0, 4), "");
-  EXPECT_THAT(
-      refusal(state, 2, 0, 2),
-      HasSubstr("it is of a stream of 8 shards, and here it has 4: with .shards = 8 a run goes on with any "
-                "number of ranks and workers; saved with 4 ranks x 2, now 2 x 2"));
-  EXPECT_THAT(refusal(state, 2, 1, 4), HasSubstr("it tells of the shards 0 to 1, and this rank has 2 to 3"));
+  EXPECT_THAT(refusal(state, 2, 0, 2),
+              HasSubstr("it was saved with 8 shards, and the stream now has 4; "
+                        "with .shards = 8 a run can resume with any number of ranks and workers; "
+                        "saved with 4 ranks x 2, now 2 x 2"));
+  EXPECT_THAT(refusal(state, 2, 1, 4), HasSubstr("it has the shards 0 to 1, and this rank reads 2 to 3"));
   DataLoaderState other = state;
   other.order = "IterableDataset(batch_size 3, seed 0)";
   EXPECT_THAT(refusal(other, 2, 0, 4),
-              HasSubstr("it is of the order IterableDataset(batch_size 3, seed 0), and here it is "
-                        "IterableDataset(batch_size 2, seed 0)"));
+              HasSubstr("it was saved with the order IterableDataset(batch_size 3, seed 0), "
+                        "and the order is now IterableDataset(batch_size 2, seed 0)"));
 }
 
 TEST(IterableDataset, ANumberOfShardsMakesBatchesTheSameWithAnyNumberOfWorkers) {
@@ -288,7 +288,7 @@ TEST(IterableDataset, ANumberOfShardsThatDoesNotFitIsRefused) {
   const Few few;
   EXPECT_THAT([&] { Loader(few, {.shards = 3}, 0, 1); },
               ThrowsMessage<std::invalid_argument>(
-                  "DataLoader: shards is for an iterable dataset, and this one has indices"));
+                  "DataLoader: shards is for iterable datasets, and this dataset has indices"));
 }
 
 TEST(IterableDataset, ABadSampleIsNamedOrLeftOut) {
@@ -296,13 +296,12 @@ TEST(IterableDataset, ABadSampleIsNamedOrLeftOut) {
   dataset.spoil(13);
   for (const int workers : {0, 3}) {
     const DataLoaderOptions options{.batch_size = 2, .num_workers = workers};
-    EXPECT_THAT(
-        [&] { batches_of(dataset, options); },
-        ThrowsMessage<std::runtime_error>(HasSubstr(
-            workers == 0 ? "numbers: epoch 0, batch 6 of shard 0 of 1: cannot load sample 13 of shard "
-                           "0 of 1 of numbers: torn line"
-                         : "numbers: epoch 0, batch 2 of shard 1 of 3: cannot load sample 4 of shard "
-                           "1 of 3 of numbers: torn line")));
+    EXPECT_THAT([&] { batches_of(dataset, options); },
+                ThrowsMessage<std::runtime_error>(
+                    HasSubstr(workers == 0 ? "epoch 0, batch 6 of shard 0 of 1: "
+                                             "cannot load sample 13 of shard 0 of 1 of numbers: torn line"
+                                           : "epoch 0, batch 2 of shard 1 of 3: "
+                                             "cannot load sample 4 of shard 1 of 3 of numbers: torn line")));
   }
   const DataLoaderOptions options{.batch_size = 2, .bad_sample = BadSample::kSkip};
   Loader loader(dataset, options, 0, 1);
@@ -349,7 +348,7 @@ TEST(IterableDataset, OptionsThatGiveAnOrderAreRefused) {
   const auto refuses = [&](const DataLoaderOptions& options, const std::string& option) {
     EXPECT_THAT([&] { Loader(dataset, options, 0, 1); },
                 ThrowsMessage<std::invalid_argument>(
-                    HasSubstr("an iterable dataset has an order of its own and excludes " + option)));
+                    HasSubstr("an iterable dataset has its own order, so " + option + " cannot be set")));
   };
   const auto order = std::make_shared<SequentialSampler>(10);
   refuses({.shuffle = true}, "shuffle");

@@ -144,8 +144,9 @@ TEST_P(LoaderErrors, ABatchThatFailedCanBeSkipped) {
     EXPECT_EQ(seen, without(expected, failed)) << "sample " << bad;
   }
   Loader sound(dataset, options(), 0, 1);
-  EXPECT_THAT([&] { sound.skip_failed_batch(); },
-              ThrowsMessage<std::logic_error>(HasSubstr("skip_failed_batch() is for after an error")));
+  EXPECT_THAT(
+      [&] { sound.skip_failed_batch(); },
+      ThrowsMessage<std::logic_error>(HasSubstr("skip_failed_batch() must follow an error about one batch")));
 }
 
 TEST_P(LoaderErrors, AStreamGoesOnAtTheBatchThatFailed) {

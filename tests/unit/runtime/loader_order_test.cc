@@ -203,7 +203,7 @@ TEST(DataLoader, ALoopInsideALoopOverTheSameLoaderIsAnError) {
       }
       ADD_FAILURE() << "the outer loop went on elsewhere";
     } catch (const std::logic_error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("give the inner one a loader of its own"));
+      EXPECT_THAT(error.what(), HasSubstr("give the inner loop its own loader"));
     }
     EXPECT_EQ(outer, 1);
     DataLoader left(dataset, {.batch_size = 4, .num_workers = workers}, 0, 1);
@@ -231,9 +231,9 @@ TEST(DataLoader, AnEvaluationIsTheSameEachTimeAndAnEmptyOneSaysWhatToWrite) {
   EXPECT_EQ(rest(loader, 1).size(), 0U);
   EXPECT_EQ(rest(loader, 1).size(), 0U) << "said once";
   EXPECT_THAT(warnings.lines(),
-              testing::ElementsAre(
-                  testing::AllOf(HasSubstr("epochs(1) has no batch: 1 is counted from the very first epoch"),
-                                 HasSubstr("write `for (auto& batch : loader)`"))));
+              testing::ElementsAre(testing::AllOf(HasSubstr("epochs(1) has no batch: it ends before epoch 1"),
+                                                  HasSubstr("is at epoch 1 already; for one more pass"),
+                                                  HasSubstr("write `for (auto& batch : loader)`"))));
 }
 
 // A run that is resumed at its end has nothing left to do.
@@ -246,8 +246,9 @@ TEST(DataLoader, AfterALoadedStateAnEmptyLoopOverEpochsSaysThatNothingIsLeft) {
   second.load_state(first.state());
   EXPECT_EQ(rest(second, 2).size(), 0U);
   EXPECT_EQ(rest(second, 2).size(), 0U) << "said once";
-  EXPECT_THAT(warnings.lines(), testing::ElementsAre(HasSubstr("nothing is left to train: the state that was "
-                                                               "loaded has been through all of epochs(2)")));
+  EXPECT_THAT(warnings.lines(),
+              testing::ElementsAre(HasSubstr("nothing is left to train: the loaded state is "
+                                             "already at the end of epochs(2)")));
 }
 
 // Some ranks take a few batches of an epoch, then others go on, until the last take what is left.
@@ -310,21 +311,21 @@ TEST(DataLoader, SaysInOneLineThatRanksOrBatchSizeHaveChanged) {
   EXPECT_THAT(said(state, {.batch_size = 8}, 2), testing::IsEmpty());
   EXPECT_THAT(said(state, {.batch_size = 12}, 2),
               testing::ElementsAre(AllOf(
-                  HasSubstr("saved with 2 ranks x 8, now 2 x 12: epoch 0 goes on at sample 0, each sample"),
+                  HasSubstr("saved with 2 ranks x 8, now 2 x 12: epoch 0 continues at sample 0, each sample"),
                   testing::Not(HasSubstr("global_batch_size")))));
   state.consumed = 16;
   EXPECT_THAT(said(state, {.batch_size = 8}, 3),
               testing::ElementsAre(AllOf(
-                  HasSubstr("saved with 2 ranks x 8, now 3 x 8: epoch 0 goes on at sample 16, each sample"),
-                  HasSubstr("with .global_batch_size = 16 in place of .batch_size"))));
+                  HasSubstr("saved with 2 ranks x 8, now 3 x 8: epoch 0 continues at sample 16, each sample"),
+                  HasSubstr("with .global_batch_size = 16 instead of .batch_size"))));
   state.ranks = 0;  // an older checkpoint's
   EXPECT_THAT(said(state, {.batch_size = 8}, 3), testing::IsEmpty());
   state = DataLoader(dataset, {.global_batch_size = 12}, 0, 2).state();
   state.consumed = 12;
   EXPECT_THAT(said(state, {.global_batch_size = 12}, 3),
-              testing::ElementsAre(HasSubstr(
-                  "saved with a global batch of 12 on 2 ranks, now a global batch of 12 on 3: epoch "
-                  "0 goes on at sample 12, each sample still once")));
+              testing::ElementsAre(
+                  HasSubstr("saved with a global batch of 12 on 2 ranks, now a global batch of 12 on 3: "
+                            "epoch 0 continues at sample 12, each sample still once")));
 }
 
 TEST(DataLoader, AskedBeforeALoopItSpeaksOfTheEpochThatComes) {
@@ -477,7 +478,7 @@ TEST(DataLoader, ADistributedSamplerAsSamplerIsTakenAsItIs) {
                 ThrowsMessage<std::invalid_argument>(HasSubstr(reason)));
   };
   const auto part = std::make_shared<DistributedSampler>(22, 3, 1);
-  refuses({.sampler = part}, "is the part of rank 1 of 3, and the loader is rank 0's of 3");
+  refuses({.sampler = part}, "is the part of rank 1 of 3, and the loader is for rank 0 of 3");
   const auto mine = std::make_shared<DistributedSampler>(22, 3, 0);
   refuses({.sampler = mine, .uneven_ranks = UnevenRanks::kKeep}, "uneven_ranks and a DistributedSampler");
   refuses({.sampler = mine, .global_batch_size = 3}, "global_batch_size and a DistributedSampler");

@@ -210,7 +210,7 @@ TEST_F(ParquetDatasetTest, HasTheValuesAndTheOrderOfTheFilesOwners) {
   for (const Drawn& each : draw_files(folder(), count)) {
     if (each.expected.empty()) {
       EXPECT_THAT([&] { read(each.file, {}); },
-                  ThrowsMessage<std::runtime_error>("cannot use " + each.file + ": there is no row in it"));
+                  ThrowsMessage<std::runtime_error>("cannot use " + each.file + ": it has no rows"));
       continue;
     }
     Lines lines;
@@ -289,6 +289,21 @@ TEST_F(ParquetDatasetTest, AChecksumThatWasWrittenFindsEachDamagedPage) {
       EXPECT_FALSE(reader->next());
     }
   }
+}
+
+TEST_F(ParquetDatasetTest, ALoopsErrorNamesTheFileOnce) {
+  make("pq.write_table(pa.table({'n': [1, 2]}), 'n.parquet')\n");
+  const ParquetDataset dataset({path("n.parquet")}, [](const ParquetRow& row) { return row.number("m"); });
+  DataLoader loader(dataset, {.batch_size = 2}, 0, 1);
+  EXPECT_THAT(
+      [&] {
+        for ([[maybe_unused]] auto& batch : loader) {
+        }
+      },
+      ThrowsMessage<std::runtime_error>(
+          "epoch 0, batch 0 of shard 0 of 1: cannot load sample 0 of shard 0 of 1: "
+          "row 0 of " +
+          path("n.parquet") + " has no column \"m\", but n"));
 }
 
 TEST_F(ParquetDatasetTest, ShardsShareTheRowsAndShufflingKeepsThem) {
@@ -421,14 +436,15 @@ TEST_F(ParquetRowTest, NamesWhatItCannotGive) {
   const std::string row0 = "row 0 of " + file() + ": column ", row1 = "row 1 of " + file() + ": column ";
   EXPECT_EQ(refusal(0, [](const auto& row) { row.number("label"); }),
             "row 0 of " + file() + " has no column \"label\", but " + kColumns);
-  EXPECT_EQ(refusal(1, [](const auto& row) { row.number("n"); }),
-            row1 + "\"n\" is null: ask is_null() first, or give such numbers a value by the option fill_na");
+  EXPECT_EQ(
+      refusal(1, [](const auto& row) { row.number("n"); }),
+      row1 + "\"n\" is null: ask is_null() first, or set the option fill_na to give such numbers a value");
   EXPECT_EQ(refusal(1, [](const auto& row) { row.text("text"); }),
             row1 + "\"text\" is null: ask is_null() first");
   EXPECT_EQ(refusal(1, [](const auto& row) { row.tensor("list"); }),
             row1 + "\"list\" is null: ask is_null() first");
   EXPECT_EQ(refusal(0, [](const auto& row) { row.tensor("list"); }),
-            row0 + "\"list\" has a null in its list: give such numbers a value by the option fill_na");
+            row0 + "\"list\" has a null in its list: set the option fill_na to give such numbers a value");
   EXPECT_EQ(refusal(0, [](const auto& row) { row.text("n"); }),
             row0 + "\"n\" is of the type int32, and not a text");
   EXPECT_EQ(refusal(0, [](const auto& row) { row.number("r"); }),
@@ -436,9 +452,9 @@ TEST_F(ParquetRowTest, NamesWhatItCannotGive) {
   EXPECT_EQ(refusal(0, [](const auto& row) { row.number("big"); }),
             row0 + "\"big\" is 9223372036854775808, which is above the largest int64");
   EXPECT_THAT(refusal(0, [](const auto& row) { row.real("cost"); }),
-              StartsWith(row0 + "\"cost\" is of the type decimal, which is not read"));
+              StartsWith(row0 + "\"cost\" is of the type decimal, which cannot be read"));
   EXPECT_EQ(refusal(0, [](const auto& row) { row.tensor("ragged"); }),
-            row0 + "\"ragged\" has lists of 1 and of 2 values in one list, which is no tensor");
+            row0 + "\"ragged\" has lists of 1 and of 2 values in one list, which cannot be a tensor");
   EXPECT_THAT(refusal(0, [](const auto& row) { row.bytes("image"); }),
               StartsWith(row0 + "\"image\" has no bytes but the path cat/1.png: it was not embedded"));
 }
@@ -458,13 +474,13 @@ TEST_F(ParquetRowTest, FillsNumbersThatAreNull) {
   const std::string row1 = "row 1 of " + file() + ": column ";
   EXPECT_EQ(refusal(
                 1, [](const auto& row) { row.number("n"); }, 0.5),
-            row1 + "\"n\" is null, and fill_na = 0.5 is no int32");
+            row1 + "\"n\" is null, and fill_na = 0.5 is not of type int32");
   EXPECT_EQ(refusal(
                 1, [](const auto& row) { row.tensor("list"); }, 1),
             row1 + "\"list\" is null: ask is_null() first");
   EXPECT_EQ(refusal(
                 1, [](const auto& row) { row.tensor("n"); }, 3e9),
-            row1 + "\"n\" is null, and fill_na = 3000000000 is no int32");
+            row1 + "\"n\" is null, and fill_na = 3000000000 is not of type int32");
 }
 
 TEST_F(ParquetDatasetTest, AUnionIsNotNull) {
@@ -507,8 +523,9 @@ TEST_F(ParquetRowTest, NamesAnOptionThatItCannotUse) {
   EXPECT_THAT([&] { ParquetDataset({file()}, number, {.columns = {"n", "label"}}); },
               ThrowsMessage<std::runtime_error>("cannot use " + file() + ": it has no column label, but " +
                                                 kColumns));
-  EXPECT_THAT([&] { ParquetDataset({file()}, number, {.columns = {"n", "n"}}); },
-              ThrowsMessage<std::invalid_argument>("ParquetDataset: columns: a name = n must be there once"));
+  EXPECT_THAT(
+      [&] { ParquetDataset({file()}, number, {.columns = {"n", "n"}}); },
+      ThrowsMessage<std::invalid_argument>("ParquetDataset: columns: a name = n must be given only once"));
   EXPECT_THAT(
       [&] { ParquetDataset({file()}, number, {.shuffle = -1}); },
       ThrowsMessage<std::invalid_argument>("ParquetDataset: shuffle = -1 must be from 0 to 16777216 rows"));
@@ -538,17 +555,18 @@ TEST_F(ParquetDatasetTest, NamesAFileThatItCannotUse) {
     return std::string("none");
   };
   EXPECT_EQ(refusal({path("x.npy")}),
-            "cannot use " + path("x.npy") + ": it is an array of numpy's, as np.save() writes");
+            "cannot use " + path("x.npy") + ": it is a numpy array, as np.save() writes");
   EXPECT_EQ(refusal({path("x.txt")}),
-            "cannot use " + path("x.txt") + ": it is neither a Parquet file nor one of Arrow's");
+            "cannot use " + path("x.txt") + ": it is neither a Parquet file nor an Arrow file");
   EXPECT_EQ(refusal({path("none.parquet")}),
             "cannot open " + path("none.parquet") + ": No such file or directory");
   EXPECT_EQ(refusal({path("none*.parquet")}),
-            "cannot use " + path("none*.parquet") + ": there is no such file");
+            "cannot open " + path("none*.parquet") + ": No such file or directory");
   EXPECT_EQ(refusal({folder()}),
             "cannot use " + folder() + ": it is a folder; give its files, as in " + folder() + "/*.parquet");
-  EXPECT_EQ(refusal({path("n.parquet"), path("m.parquet")}),
-            "cannot use " + path("m.parquet") + ": it has no column n, as " + path("n.parquet") + " has");
+  EXPECT_EQ(
+      refusal({path("n.parquet"), path("m.parquet")}),
+      "cannot use " + path("m.parquet") + ": it has no column n, and " + path("n.parquet") + " has one");
   EXPECT_EQ(refusal({"s3://bucket/n.parquet"}),
             "cannot use s3://bucket/n.parquet: it is a URL; download the file first");
   EXPECT_THAT(refusal({path("more.arrow")}), HasSubstr("more bytes"));

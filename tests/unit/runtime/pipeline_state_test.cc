@@ -275,11 +275,11 @@ class PipelineData : public PipelineCheckpoints {
       if (of_ranks.contains(job.rank()))
         require_equal(
             said,
-            std::string("pipeline: one stage has the DataLoader of rank 0 of 2, another that of rank 1 of 2, "
-                        "with other samples, so inputs would meet targets that are not theirs. The stages of "
-                        "a pipeline read the same samples: `DataLoader(dataset, options, /*rank=*/0, "
-                        "/*world_size=*/1)`, or with replicas `DataLoader(dataset, options, "
-                        "mesh.get_group(\"dp\"))`"),
+            std::string("pipeline: one stage reads the samples of rank 0 of 2, another those of rank 1 of 2, "
+                        "so inputs would meet the wrong targets. "
+                        "Make all stages of a pipeline read the same samples: "
+                        "`DataLoader(dataset, options, /*rank=*/0, /*world_size=*/1)`, "
+                        "or with replicas `DataLoader(dataset, options, mesh.get_group(\"dp\"))`"),
             "the refusal");
     });
   }

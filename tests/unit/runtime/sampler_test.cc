@@ -404,7 +404,7 @@ TEST(KeyedRandomSampler, EpochsAndSeedsDiffer) {
 TEST(DistributedSampler, IsNotCutASecondTime) {
   const auto part = std::make_shared<DistributedSampler>(10, 2, 1);
   const std::string said =
-      "sampler = DistributedSampler(RandomSampler(10, seed 0)) is the part of one rank already";
+      "sampler = DistributedSampler(RandomSampler(10, seed 0)) is already one rank's part";
   EXPECT_THAT([&] { DistributedSampler(part, 2, 1); }, refuses("DistributedSampler: " + said));
   EXPECT_THAT([&] { BatchSampler(part, 2, false); }, refuses("BatchSampler: " + said));
 }

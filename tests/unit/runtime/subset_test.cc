@@ -251,7 +251,7 @@ TEST(WindowDataset, SaysWhatDoesNotFit) {
   refused({}, "WindowDataset: length = 0 must be at least 1");
   refused({.length = 2, .stride = 0}, "WindowDataset: stride = 0 must be at least 1");
   refused({.length = 2, .horizon = 0}, "WindowDataset: horizon = 0 must be at least 1");
-  refused({.length = 8, .horizon = 3}, "the series has 10 steps; a length of 8 and a horizon of 3 take 11");
+  refused({.length = 8, .horizon = 3}, "the series has 10 steps; a length of 8 and a horizon of 3 need 11");
   EXPECT_THAT([] { WindowDataset(torch::ones({10}), torch::ones({9}), {.length = 2}); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("has 9 rows and the first one 10")));
 }

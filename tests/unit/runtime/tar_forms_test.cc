@@ -95,7 +95,7 @@ TEST_F(TarForms, AMapThatLiesTakesNoMemory) {
   expect_refused(written("back.tar", with_field(whole, 386 + 24, "000000000000")), damaged);
   expect_refused(written("minus.tar", with_field(whole, 386, "-00000000001")), damaged);
   expect_refused(written("more.tar", with_field(whole, 386 + 12, "000000003000")),
-                 "the map of the sparse file 1.bin is of");
+                 "the map of the sparse file 1.bin has");
   for (const auto& [in, out, why] : std::vector<std::array<std::string, 3>>{
            {"GNU.sparse.realsize=", "GNU.sparse.realsize=1", "the map of the sparse file 1.bin is damaged"},
            {"GNU.sparse.major=1", "GNU.sparse.major=2", "a form that is not known, GNU.sparse.major=2"},

@@ -170,7 +170,7 @@ TEST_F(TokenDatasetTest, ReadsArraysOfNumpy) {
   refused(npy_file("'<u2'", "(2, 5)", data),
           "its array has the shape (2, 5): save it as one row, by reshape(-1)");
   refused(npy_file("'<f4'", "(5,)", data),
-          "its array is of <f4, and tokens are whole numbers: save tokens.astype(np.uint16)");
+          "its array has the type <f4, and tokens are whole numbers: save tokens.astype(np.uint16)");
   refused(npy_file("'>u2'", "(10,)", data), "its array is of >u2");
   refused(npy_file("[('a', '<u2')]", "(10,)", data), "its array is of a structure");
   refused(npy_file("'<u2'", "(11,)", data),
@@ -246,7 +246,7 @@ TEST_F(TokenDatasetTest, ReadsMegatronsFilesAndCutsDocumentsByThemselves) {
                 ThrowsMessage<std::runtime_error>(AllOf(HasSubstr(index_path), HasSubstr(why))));
   };
   refused(index(4, 4), "sequence 1 does not begin where the one before it ends");
-  refused(index(3), "its tokens are of type 3");
+  refused(index(3), "its tokens have type 3");
   const std::string good = index(4);
   for (std::size_t size = 0; size < good.size(); ++size) refused(good.substr(0, size), "cannot use");
 }
@@ -271,7 +271,7 @@ TEST_F(TokenDatasetTest, SeveralFilesAreOne) {
   EXPECT_THAT(data_of(TokenDataset({b, a}, {.context = 4})),
               testing::ElementsAre(100, 101, 102, 103, 10, 11, 12, 13));
   EXPECT_THAT([&] { TokenDataset(scratch_ / "none_*.bin", {.context = 2}); },
-              ThrowsMessage<std::runtime_error>(HasSubstr("none_*.bin: there is no such file")));
+              ThrowsMessage<std::runtime_error>(HasSubstr("none_*.bin: No such file or directory")));
   EXPECT_THAT([&] { TokenDataset(std::vector<std::string>{}, {.context = 2}); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("the number of files = 0 must be at least 1")));
 }
@@ -295,10 +295,10 @@ TEST_F(TokenDatasetTest, AFileOfAnotherKindIsNamed) {
   refused("\x80\x04\x95" + std::string("\x20\0\0\0\0\0\0\0", 8) + rest, "a pickle");
   refused(std::string("\x10\0\0\0\0\0\0\0{\"a\":1}        ", 24) + rest, "a safetensors file");
   refused(rest.substr(0, 257) + "ustar" + rest, "a tar archive");
-  refused("\n<!DOCTYPE HTML><title>404", "a page of HTML");
+  refused("\n<!DOCTYPE HTML><title>404", "an HTML page");
   refused("It is a truth universally acknowledged, that a single man in possession", "it is text");
   refused(bytes_of_numbers(std::vector<std::int32_t>(50, 1234)),
-          "its tokens seem to have 4 bytes each, and are read as UInt16: give dtype");
+          "its tokens seem to have 4 bytes each, and would be read as UInt16: set dtype");
   std::vector<std::int32_t> large(5000);
   for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<std::int32_t>(i * 7919 % 256'000);
   refused(bytes_of_numbers(large), "its tokens seem to have 4 bytes each");

@@ -427,22 +427,22 @@ void expect_refused(const Make& make, const std::string& reason) {
 TEST(Transforms, SayWhatImageIsWrong) {
   const at::Tensor bytes = random_image(3, 8, 8);
   expect_refused([&] { RandomHorizontalFlip()(bytes[0]); },
-                 "RandomHorizontalFlip: an image is [channels, height, width], and not [8, 8]");
+                 "RandomHorizontalFlip: an image must be [channels, height, width], and this one is [8, 8]");
   expect_refused([&] { Resize(4)(bytes.to(at::kInt)); },
-                 "Resize: an image is of uint8 or floating, and not of Int");
+                 "Resize: an image must be uint8 or floating, and this one is Int");
   expect_refused([&] { ToDtype{at::kFloat}(at::empty({3, 8, 8}, at::device(at::kMeta).dtype(at::kByte))); },
-                 "ToDtype: an image is in the CPU's memory, and not on meta");
-  expect_refused([&] { Resize(4)(at::empty({3, 0, 8})); }, "Resize: an image of no pixels: [3, 0, 8]");
+                 "ToDtype: an image must be in the CPU's memory, and this one is on meta");
+  expect_refused([&] { Resize(4)(at::empty({3, 0, 8})); }, "Resize: the image has no pixels: [3, 0, 8]");
   expect_refused([&] { Normalize({0}, {1})(bytes); },
-                 "Normalize: a floating image is needed, and not one of uint8");
+                 "Normalize: an image must be floating, and this one is uint8");
   expect_refused([&] { Normalize({0, 0}, {1, 1})(bytes.to(at::kFloat)); },
                  "Normalize: 2 means do not fit an image of 3 channels");
   expect_refused([&] { RandomErasing({.random_value = true})(bytes); },
-                 "RandomErasing: a floating image is needed for random values");
+                 "RandomErasing: random values need a floating image");
   expect_refused([&] { RandomErasing({.value = {1, 2}})(bytes); },
                  "RandomErasing: 2 values do not fit an image of 3 channels");
   expect_refused([&] { ColorJitter({.hue = 0.1})(random_image(4, 2, 2)); },
-                 "ColorJitter: an image of 1 or 3 channels is needed, and not of 4");
+                 "ColorJitter: an image must have 1 or 3 channels, and this one has 4");
 }
 
 TEST(Transforms, SayWhatArgumentIsWrong) {

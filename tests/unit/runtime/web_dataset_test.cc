@@ -55,7 +55,7 @@ TEST_F(WebDatasetTest, ASampleIsTheFilesOfOneNameThatFollowOneAnother) {
               ThrowsMessage<std::runtime_error>("sample x/1 of " + path + " has no cls, but jpg, seg.png"));
   EXPECT_THAT(
       [&] { samples[1].number("jpg"); },
-      ThrowsMessage<std::runtime_error>("sample y/1 of " + path + " has a jpg that is no whole number"));
+      ThrowsMessage<std::runtime_error>("sample y/1 of " + path + " has a jpg that is not a whole number"));
 }
 
 TEST_F(WebDatasetTest, ReadsWhatTarWritesInEveryForm) {
@@ -170,7 +170,8 @@ TEST_F(WebDatasetTest, WhatIsDamagedIsNamedAndTheNextArchiveComes) {
   EXPECT_THAT(words, ElementsAre("0", "1", "cannot read " + cut + ": it is cut off",
                                  "cannot open " + missing + ": No such file or directory",
                                  "sample 1 of " + twice + " has two cls", "20",
-                                 "cannot read " + other + ": not a tar archive, or a header of it is damaged",
+                                 "cannot read " + other +
+                                     ": it is not a tar archive, or one of its headers is damaged",
                                  "10", "11"));
   DataLoader skipping(dataset, {.batch_size = 3, .bad_sample = BadSample::kSkip}, 0, 1);
   DataLoader resumed(dataset, {.batch_size = 3, .bad_sample = BadSample::kSkip}, 0, 1);
@@ -267,7 +268,7 @@ TEST_F(WebDatasetTest, WhatCannotBeDecodedIsNamedWithItsArchive) {
               ThrowsMessage<std::runtime_error>(HasSubstr("sample w of " + words + ": ")));
   EXPECT_THAT(
       ([&] { all_of(WebDataset({first, words}, number_of)); }),
-      ThrowsMessage<std::runtime_error>("sample w of " + words + " has a cls that is no whole number"));
+      ThrowsMessage<std::runtime_error>("sample w of " + words + " has a cls that is not a whole number"));
 }
 
 TEST_F(WebDatasetTest, BracesAreThoseOfAShell) {
@@ -326,7 +327,7 @@ TEST_F(WebDatasetTest, APartThatIsAnArrayOfNumpyIsATensor) {
     EXPECT_THAT([&] { sample.array(part); },
                 ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("sample 0 of " + path), HasSubstr(why))));
   };
-  refused("big.npy", "its array is of >f4, which cannot be read");
+  refused("big.npy", "its array has the type >f4, which cannot be read");
   refused("cut.npy", "its array has 8 bytes, and 4 follow its header");
   refused("large.npy", "its header of a numpy array is damaged");
   refused("not.npy", "its header of a numpy array is damaged");

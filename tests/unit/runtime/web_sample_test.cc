@@ -154,19 +154,20 @@ TEST(WebSample, ADamagedNpzIsNamed) {
   refused(changed(whole.size() - 12), "its directory has more than 0 files");
   refused(changed(whole.rfind("PK\x01\x02") + 42),
           "x.npy in its ZIP archive is not where its directory says");
-  refused(zip_file({{"x.npy", kFloats}}, {.method = 14}), "packed by method 14, and 0 and 8 are known");
+  refused(zip_file({{"x.npy", kFloats}}, {.method = 14}),
+          "packed by method 14; only 0 (stored) and 8 (deflated) are supported");
   refused(zip_file({{"x.npy", kFloats}}, {.flags = 1}), "is encrypted");
-  refused(zip_file({{"x.npy", kFloats}}, {.more_bytes = 1}), "bytes, and would be");
+  refused(zip_file({{"x.npy", kFloats}}, {.more_bytes = 1}), "packed bytes, which cannot give");
   refused(zip_file({{"x.npy", kFloats}}, {.deflated = true, .more_bytes = 1}), "it cannot be decompressed");
   for (const bool wide : {false, true})
     refused(zip_file({{"x.npy", kFloats}}, {.deflated = true, .wide = wide, .more_bytes = 1 << 30}),
-            "bytes, and would be 10737419");
+            "packed bytes, which cannot give 10737419");
   refused(zip_file({{"a.npy", kZeros}, {"b.npy", kZeros}, {"c.npy", kZeros}}, {.all_at_the_first = true}),
-          "its files lie one over the other");
+          "its files overlap");
   refused(zip_file({{"x.npy", kFloats}, {"x.npy", kFloats}}), "two files x.npy");
-  refused(zip_file({{"x.txt", "text"}}), "x.txt in its ZIP archive is no .npy file");
+  refused(zip_file({{"x.txt", "text"}}), "x.txt in its ZIP archive is not a .npy file");
   refused(zip_file({{"x.npy", npy_file("'|O'", "(1,)", "12345678")}}),
-          "x.npy: its array is of |O, which cannot be read");
+          "x.npy: its array has the type |O, which cannot be read");
 }
 
 TEST(WebSample, AJsonHasNumbersAndTexts) {
@@ -185,18 +186,18 @@ TEST(WebSample, AJsonHasNumbersAndTexts) {
         [&] { sample.json_number("json", key); },
         ThrowsMessage<std::runtime_error>("sample 7 of a.tar has a json in which \"" + key + "\" " + why));
   };
-  number_refused("absent", "is not there");
-  number_refused("/boxes/1/x", "is not there");
-  number_refused("/boxes/~", "is not there");
-  number_refused("caption", "is no number that fits a double");
-  number_refused("none", "is no number that fits a double");
-  number_refused("big", "is no number that fits a double");
+  number_refused("absent", "is missing");
+  number_refused("/boxes/1/x", "is missing");
+  number_refused("/boxes/~", "is missing");
+  number_refused("caption", "is not a number that fits a double");
+  number_refused("none", "is not a number that fits a double");
+  number_refused("big", "is not a number that fits a double");
   EXPECT_THAT(
       [&] { sample.json_text("json", "label"); },
-      ThrowsMessage<std::runtime_error>("sample 7 of a.tar has a json in which \"label\" is no string"));
-  EXPECT_THAT([] { sample_of("json", "{\"label\": ").json_text("json", "label"); },
-              ThrowsMessage<std::runtime_error>(
-                  "sample 7 of a.tar has a json that cannot be read: it is no JSON text"));
+      ThrowsMessage<std::runtime_error>("sample 7 of a.tar has a json in which \"label\" is not a string"));
+  EXPECT_THAT(
+      [] { sample_of("json", "{\"label\": ").json_text("json", "label"); },
+      ThrowsMessage<std::runtime_error>("sample 7 of a.tar has a json that cannot be read: it is not JSON"));
   // As deep as a stack is not.
   const std::string deep(100'000, '[');
   const WebSample nested = sample_of("json", "{\"a\": " + deep + std::string(deep.size(), ']') + "}");
