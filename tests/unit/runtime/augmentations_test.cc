@@ -14,7 +14,7 @@
 #include "runtime/vision/functional.h"
 #include "runtime/vision/mixing.h"
 
-// What is drawn, and from where. What comes of it is compared with torchvision in transform_golden_test.cc.
+// The random numbers that augmentations draw. transform_golden_test.cc compares the results with torchvision.
 
 namespace muster::transforms::drawn {
 namespace {
@@ -31,7 +31,7 @@ at::Tensor random_image(std::int64_t channels, std::int64_t height, std::int64_t
   return at::randint(0, 256, {channels, height, width}, generator, at::kByte);
 }
 
-// The generator as a transform that is called now finds it.
+// A copy of the generator in the state that the next transform will find.
 SampleRandom at_sample(std::int64_t index) {
   begin_sample(index);
   return sample_random();
@@ -60,7 +60,7 @@ double variance_of(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-TEST(Augmentations, RandomRotationTurnsByAnAngleOfItsRange) {
+TEST(Augmentations, RandomRotationTurnsByAnAngleWithinItsRange) {
   const at::Tensor image = random_image(3, 9, 12);
   const RandomRotation turn({-40, 10}, {.interpolation = InterpolationMode::kBilinear, .fill = {1, 2, 3}});
   std::vector<double> angles;
@@ -76,8 +76,8 @@ TEST(Augmentations, RandomRotationTurnsByAnAngleOfItsRange) {
   EXPECT_EQ(RandomRotation({90, 90}, {.expand = true})(image).sizes(), (std::vector<std::int64_t>{3, 12, 9}));
 }
 
-TEST(Augmentations, RandomAffineDrawsEachOfItsRanges) {
-  // A ramp along x and one along y tell where the middle of the result comes from.
+TEST(Augmentations, RandomAffineDrawsFromEachRange) {
+  // A ramp along x and one along y show the source of the result's center.
   const at::Tensor across = at::arange(101, at::kFloat).expand({1, 61, 101}),
                    down = at::arange(61, at::kFloat).view({1, 61, 1}).expand({1, 61, 101});
   const at::Tensor image = at::cat({across, down});
@@ -89,7 +89,7 @@ TEST(Augmentations, RandomAffineDrawsEachOfItsRanges) {
   EXPECT_NEAR(mean_of(xs), 0, 2);
   EXPECT_NEAR(std::sqrt(variance_of(xs)), 20.2 / std::sqrt(3), 1);
   EXPECT_NEAR(std::sqrt(variance_of(ys)), 6.1 / std::sqrt(3), 0.5);
-  // The step from one pixel to the next is one through the scale.
+  // The step from one pixel to the next is 1 / scale.
   const RandomAffine scaled(0, {.scale = {0.5, 2}, .interpolation = InterpolationMode::kBilinear});
   const auto scales = draws(400, [&] {
     const at::Tensor result = scaled(image);
@@ -97,7 +97,7 @@ TEST(Augmentations, RandomAffineDrawsEachOfItsRanges) {
   });
   EXPECT_THAT(scales, Each(AllOf(Ge(0.499), Le(2.002))));
   EXPECT_NEAR(mean_of(scales), 1.25, 0.08);
-  // And from one row to the next x changes by the tangent of the shear.
+  // From one row to the next, x changes by the tangent of the shear.
   const RandomAffine sheared(0, {.shear = {10, 30}, .interpolation = InterpolationMode::kBilinear});
   const auto shears = draws(400, [&] {
     const at::Tensor result = sheared(image);
@@ -114,7 +114,7 @@ TEST(Augmentations, RandomPerspectiveMovesCornersInward) {
     begin_sample(i);
     const at::Tensor result = RandomPerspective({.distortion_scale = 0.4, .p = 0.7})(image);
     moved += result.is_same(image) ? 0 : 1;
-    // A corner goes by at most 0.4 of half a side, 8 and 12 pixels.
+    // A corner moves by at most 0.4 of half a side: 8 and 12 pixels.
     ASSERT_TRUE(result.narrow(1, 9, 22).narrow(2, 13, 34).gt(0.999).all().item<bool>()) << i;
   }
   EXPECT_NEAR(moved, 210, 30);
@@ -142,7 +142,7 @@ TEST(Augmentations, RandomApplyAppliesAllOrNone) {
   EXPECT_NEAR(seen[3], 300, 50);
 }
 
-TEST(Augmentations, RandomChoiceAppliesOneByItsWeight) {
+TEST(Augmentations, RandomChoiceAppliesOneTransformByItsWeight) {
   const at::Tensor image = at::zeros({1, 2, 2});
   const auto plus = [](double value) { return [value](const at::Tensor& of) { return of + value; }; };
   std::map<double, int> seen, alike;
@@ -224,7 +224,8 @@ TEST(Augmentations, MixUpMixesImagesAndLabelsByTheSameShare) {
     const double share = batch.target[2][2].item<double>();
     EXPECT_NEAR(batch.target[2][1].item<double>(), 1 - share, 1e-6);
     EXPECT_NEAR(batch.data[2][0][7][7].item<double>(), 1 + share, 1e-5);
-    EXPECT_NEAR(batch.data[0][0][0][0].item<double>(), 3 - 3 * share, 1e-5) << "the last one is before it";
+    EXPECT_NEAR(batch.data[0][0][0][0].item<double>(), 3 - 3 * share, 1e-5)
+        << "the last image comes before the first";
     return share;
   });
   EXPECT_NEAR(mean_of(shares), 0.5, 0.03);
@@ -247,7 +248,7 @@ TEST(Augmentations, CutMixPastesARectangleAndCountsItsPixels) {
     EXPECT_NEAR(batch.target[2][1].item<double>(), part, 1e-6);
     EXPECT_NEAR(batch.target[2][2].item<double>(), 1 - part, 1e-6);
     EXPECT_TRUE(batch.data[2][0].masked_select(pasted).eq(1).all().item<bool>());
-    // All of a rectangle, or nothing.
+    // A whole rectangle, or nothing.
     const std::int64_t rows = pasted.any(1).sum().item<std::int64_t>(),
                        columns = pasted.any(0).sum().item<std::int64_t>();
     EXPECT_EQ(pasted.sum().item<std::int64_t>(), rows * columns);
@@ -255,7 +256,7 @@ TEST(Augmentations, CutMixPastesARectangleAndCountsItsPixels) {
     return part;
   });
   EXPECT_GT(mean_of(shares), 0.2);
-  EXPECT_LT(mean_of(shares), 0.5);  // of which some is cut off at the edges
+  EXPECT_LT(mean_of(shares), 0.5);  // the edges cut off some of the rectangles
 }
 
 TEST(Augmentations, MixedBatchesAreTheSameWithAnyNumberOfWorkers) {
@@ -286,7 +287,7 @@ void expect_refused(const Make& make, const std::string& reason) {
   EXPECT_THAT(make, ThrowsMessage<std::invalid_argument>(testing::Eq(reason)));
 }
 
-TEST(Augmentations, SayWhatArgumentIsWrong) {
+TEST(Augmentations, NameAWrongArgument) {
   constexpr auto kBicubic = InterpolationMode::kBicubic;
   expect_refused([] { Pad({1, 2, -3, 4}); }, "Pad: padding = -3 must be at least 0");
   expect_refused([] { RandomRotation(-1); },
@@ -315,7 +316,7 @@ TEST(Augmentations, SayWhatArgumentIsWrong) {
   expect_refused([] { MixUp({.alpha = 0}); }, "MixUp: alpha = 0 must be above 0");
 }
 
-TEST(Augmentations, SayWhatImageOrBatchIsWrong) {
+TEST(Augmentations, NameAWrongImageOrBatch) {
   const at::Tensor image = random_image(3, 8, 8);
   expect_refused([&] { Pad(1, {.fill = {1, 2}})(image); },
                  "Pad: fill: 2 values do not fit an image of 3 channels");

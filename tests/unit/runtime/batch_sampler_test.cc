@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using Options = BucketBatchSamplerOptions;
 
-// Mostly short, some long: like sentences.
+// Lengths like those of sentences: mostly short, some long.
 std::vector<std::int64_t> lengths_of(std::int64_t size) {
   std::vector<std::int64_t> lengths;
   for (std::int64_t i = 0; i < size; ++i) {
@@ -27,7 +27,7 @@ std::int64_t longest(std::span<const std::int64_t> batch, const std::vector<std:
   return most;
 }
 
-// Of all entries once each batch is padded to its longest, those that are padding.
+// The share of padding once each batch is padded to its longest example.
 double waste(const IndexBatches& batches, const std::vector<std::int64_t>& lengths) {
   std::int64_t room = 0;
   for (std::int64_t number = 0; number < batches.size(); ++number) {
@@ -50,7 +50,7 @@ TEST(BatchSampler, CutsTheOrder) {
   EXPECT_EQ(full.description(), "BatchSampler(SequentialSampler(7), batch_size 3, drop_last)");
 }
 
-TEST(BatchSampler, RefusesWhatGivesNoBatch) {
+TEST(BatchSampler, RefusesArgumentsThatGiveNoBatch) {
   const auto order = std::make_shared<SequentialSampler>(7);
   EXPECT_THAT([&] { BatchSampler(order, 0, false); }, refuses("batch_size = 0 must be at least 1"));
   EXPECT_THAT([&] { BatchSampler(nullptr, 1, false); }, refuses("sampler = nullptr must be a sampler"));
@@ -80,7 +80,7 @@ TEST(BucketBatchSampler, HasEachExampleOnceWithinItsLimits) {
   });
 }
 
-TEST(BucketBatchSampler, BatchesOfOneSizeAreFullButOne) {
+TEST(BucketBatchSampler, AllBatchesButOneAreFull) {
   const BucketBatchSampler sampler(lengths_of(1003), {.batch_size = 10, .window_batches = 7});
   for (std::int64_t epoch = 0; epoch < 5; ++epoch) {
     const IndexBatches batches = sampler.batches(epoch);
@@ -111,7 +111,7 @@ TEST(BucketBatchSampler, WastesLittleOnPaddingAndMixesEqualLengths) {
   const double bucketed = waste(BucketBatchSampler(lengths, {.batch_size = 32}).batches(0), lengths);
   EXPECT_GT(mixed, 0.4);
   EXPECT_LT(bucketed, 0.03);
-  // Where all have the same length nothing is sorted: neighbours in a batch are strangers in the dataset.
+  // Equal lengths are not sorted: neighbours in a batch are not neighbours in the dataset.
   const std::vector<std::int64_t> equal(1000, 5);
   const IndexBatches batches = BucketBatchSampler(equal, {.batch_size = 10}).batches(0);
   int neighbours = 0;
@@ -127,14 +127,14 @@ TEST(BucketBatchSampler, ShufflesBatchesOverTheEpoch) {
   std::set<std::int64_t> begin;  // in one window, unshuffled, these ten would all be the longest
   for (std::int64_t number = 0; number < 10; ++number) begin.insert(longest(batches[number], lengths));
   EXPECT_GT(begin.size(), 4u);
-  // Not shuffled: the windows one after another, each from its longest on.
+  // Not shuffled: one window after the other, each with its longest example first.
   const IndexBatches still =
       BucketBatchSampler({3, 1, 2, 5, 6, 4}, {.batch_size = 1, .window_batches = 3, .shuffle = false})
           .batches(9);
   EXPECT_THAT(still.indices, ElementsAre(0, 2, 1, 4, 3, 5));
 }
 
-TEST(BucketBatchSampler, WithMultipleOfTheRanksNoneHasMoreThanItsPartOfTheTokens) {
+TEST(BucketBatchSampler, WithMultipleOfTheRanksNoRankExceedsItsShareOfTheTokens) {
   const auto lengths = lengths_of(3000);
   constexpr std::int64_t kTokensOfARank = 300;
   for (const int ranks : {2, 3, 4}) {
@@ -156,7 +156,7 @@ TEST(BucketBatchSampler, WithMultipleOfTheRanksNoneHasMoreThanItsPartOfTheTokens
   }
 }
 
-TEST(BucketBatchSampler, RefusesWhatDoesNotFit) {
+TEST(BucketBatchSampler, RefusesArgumentsThatDoNotFit) {
   const auto with = [](const std::vector<std::int64_t>& lengths, Options options) {
     return [=] { BucketBatchSampler(lengths, options); };
   };
@@ -174,7 +174,7 @@ TEST(BucketBatchSampler, RefusesWhatDoesNotFit) {
               refuses("window_batches = 0 must be at least 1"));
 }
 
-TEST(BucketBatchSampler, SaysItsOrderInWords) {
+TEST(BucketBatchSampler, DescribesItsOrder) {
   const auto words = [](const std::vector<std::int64_t>& lengths, Options options) {
     return BucketBatchSampler(lengths, options).description();
   };

@@ -69,7 +69,7 @@ TEST(DefaultCollate, MakesTensorsOfNumbers) {
               ThrowsMessage<std::invalid_argument>(HasSubstr("larger than an int64 tensor can hold")));
 }
 
-TEST(DefaultCollate, KeepsStringsAndGoesIntoPairsTuplesVectorsAndMaps) {
+TEST(DefaultCollate, KeepsStringsAndCollatesPairsTuplesVectorsAndMaps) {
   EXPECT_THAT(default_collate(std::vector<std::string>{"a", "b"}), ElementsAre("a", "b"));
   const auto [rows, labels] =
       default_collate(std::vector<std::pair<at::Tensor, int>>{{row(1), 7}, {row(2), 8}});
@@ -96,7 +96,7 @@ TEST(DefaultCollate, FillsStructsFieldByField) {
   EXPECT_EQ(reviews.embeddings.sizes(), (std::vector<std::int64_t>{2, 3}));
 }
 
-TEST(DefaultCollate, RefusesWhatDoesNotFitTheFirstSample) {
+TEST(DefaultCollate, RefusesSamplesThatDifferFromTheFirst) {
   EXPECT_THAT([] { default_collate(std::vector<at::Tensor>{row(1), at::zeros({4})}); },
               ThrowsMessage<std::invalid_argument>(
                   HasSubstr("its shape [4] is not that of the first sample of the batch, [3]")));
@@ -109,7 +109,7 @@ TEST(DefaultCollate, RefusesWhatDoesNotFitTheFirstSample) {
               ThrowsMessage<std::invalid_argument>(HasSubstr("\"y\"")));
 }
 
-TEST(Collator, GoesOnAfterASampleThatFailedHalfWay) {
+TEST(Collator, ContinuesAfterASampleThatFailedHalfWay) {
   Collator<Example> collator(3);
   collator.add({row(1), at::scalar_tensor(1)});
   EXPECT_THROW(collator.add({row(2), at::zeros({2})}), std::invalid_argument);
@@ -120,7 +120,7 @@ TEST(Collator, GoesOnAfterASampleThatFailedHalfWay) {
   EXPECT_TRUE(batch.target.equal(torch::tensor({1.0F, 3.0F})));
 }
 
-TEST(PadSequences, FillsUpAndGivesTheLengths) {
+TEST(PadSequences, PadsAndReturnsTheLengths) {
   const auto padded = pad_sequences({torch::tensor({1, 2, 3}), torch::tensor({4})}, -1);
   EXPECT_TRUE(padded.data.equal(torch::tensor({{1, 2, 3}, {4, -1, -1}})));
   EXPECT_TRUE(padded.lengths.equal(torch::tensor({3, 1}, at::kLong)));
@@ -128,7 +128,7 @@ TEST(PadSequences, FillsUpAndGivesTheLengths) {
             (std::vector<std::int64_t>{2, 2, 5}));
 }
 
-TEST(PadSequences, NamesTheSequenceThatDiffersInMoreThanItsLength) {
+TEST(PadSequences, NamesASequenceThatDiffersInMoreThanItsLength) {
   EXPECT_THAT([] { pad_sequences({at::ones({2, 5}), at::ones({2, 4})}); },
               ThrowsMessage<std::invalid_argument>(
                   HasSubstr("sequence 1 of the batch is Float [2, 4] and the first one Float [2, 5]")));
@@ -140,7 +140,7 @@ struct Masked {
   std::optional<at::Tensor> mask;
 };
 
-TEST(DefaultCollate, AnOptionalValueIsOfAllSamplesOrOfNone) {
+TEST(DefaultCollate, AllSamplesOrNoneHaveAnOptionalValue) {
   const Masked with{.data = row(1), .mask = row(2)};
   const Masked bare{.data = row(3), .mask = std::nullopt};
   const Masked batch = default_collate<Masked>({with, with});
@@ -163,17 +163,17 @@ TEST(DefaultCollate, AnOptionalValueIsOfAllSamplesOrOfNone) {
   EXPECT_FALSE(rest.mask);
 }
 
-TEST(BatchMemory, KeepsWhatIsUsedAndNotWhatFilledItOnce) {
+TEST(BatchMemory, KeepsBlocksOfSizesThatAreInUse) {
   const auto memory = std::make_shared<BatchMemory>(1 << 16);
   const auto take = [&](std::int64_t bytes) { return memory->take({bytes}, at::kByte); };
-  for (std::int64_t length = 1; length <= 64; ++length) take(64 * length);  // padded batches, of many lengths
+  for (std::int64_t length = 1; length <= 64; ++length) take(64 * length);  // padded batches of many lengths
   EXPECT_LE(memory->idle_bytes(), 1U << 16);
   EXPECT_GT(memory->idle_bytes(), 1U << 15);
   const void* first = take(1 << 14).const_data_ptr();
   for (int i = 0; i < 3; ++i) EXPECT_EQ(take(1 << 14).const_data_ptr(), first) << "its memory is used again";
   EXPECT_LE(memory->idle_bytes(), 1U << 16);
   take(1 << 17);
-  EXPECT_LE(memory->idle_bytes(), 1U << 16) << "what is larger than all that may be kept is not kept";
+  EXPECT_LE(memory->idle_bytes(), 1U << 16) << "a block above the limit is not kept";
 }
 
 }  // namespace

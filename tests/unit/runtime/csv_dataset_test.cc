@@ -47,7 +47,7 @@ TEST_F(CsvDatasetTest, ColumnsAreDataAndOneIsTheLabel) {
               ThrowsMessage<std::out_of_range>("index 2 is out of range: " + path_ + " has 2 samples"));
 }
 
-TEST_F(CsvDatasetTest, ColumnsComeInTheOrderAskedFor) {
+TEST_F(CsvDatasetTest, ColumnsHaveTheRequestedOrder) {
   const CsvDataset dataset = read(
       "x,y,z\n1,2,3\n", {.label = "y", .columns = {"z", "x"}, .dtype = at::kLong, .label_dtype = at::kFloat});
   EXPECT_TRUE(dataset.get(0).data.equal(torch::tensor({3, 1}, at::kLong)));
@@ -61,7 +61,7 @@ TEST_F(CsvDatasetTest, WithoutAHeaderColumnsAreNumbered) {
   EXPECT_EQ(dataset.get(1).target.item<std::int64_t>(), 6);
 }
 
-TEST_F(CsvDatasetTest, QuotesAreThoseOfTheStandard) {
+TEST_F(CsvDatasetTest, QuotesFollowTheStandard) {
   const CsvDatasetOptions options{.label = "kind of, \"thing\"",
                                   .categories = {{"kind of, \"thing\"", {"a,b", "c\r\nd", "say \"e\"", ""}}}};
   const CsvDataset dataset = read(
@@ -110,8 +110,8 @@ TEST_F(CsvDatasetTest, SaysWhatIsWrongWithTheFile) {
   expect_refused("a,b,a\n1,2,3\n", {.label = "b"}, ":1: two columns are called \"a\"");
 }
 
-// Each as pandas.read_csv() has it.
-TEST_F(CsvDatasetTest, NumbersAreWrittenInManyWays) {
+// Each gives the same as pandas.read_csv().
+TEST_F(CsvDatasetTest, ReadsNumbersInManyForms) {
   const auto values = [&](const std::string& field, CsvDatasetOptions options = {}) {
     options.label = "y";
     options.dtype = at::kDouble;
@@ -142,7 +142,7 @@ TEST_F(CsvDatasetTest, NumbersAreWrittenInManyWays) {
                   .data.equal(torch::tensor({{7}, {3}}, at::kLong)));
 }
 
-TEST_F(CsvDatasetTest, LinesMayBeCommentsOrPassedOver) {
+TEST_F(CsvDatasetTest, LinesMayBeCommentsOrSkipped) {
   const CsvDatasetOptions options{.label = "y", .comment = '#', .skiprows = 2};
   const CsvDataset dataset =
       read("made by a tool\nof \"theirs\n# none\nx,y# names\n\n#\n1,2# one\n\"3\",\"4\"# more\n#", options);
@@ -157,7 +157,7 @@ TEST_F(CsvDatasetTest, LinesMayBeCommentsOrPassedOver) {
   expect_refused("a\nb\nx,y\n# one\n1\n", options, ":5: it has 1 fields, and the first line 2");
 }
 
-TEST_F(CsvDatasetTest, ReadsWhatGzipHasCompressed) {
+TEST_F(CsvDatasetTest, ReadsGzipFiles) {
   const auto pack = [this](const char* mode, const char* text) {
     const gzFile file = gzopen(path_.c_str(), mode);
     gzputs(file, text);
@@ -167,7 +167,7 @@ TEST_F(CsvDatasetTest, ReadsWhatGzipHasCompressed) {
   const CsvDataset dataset(path_, species_);
   EXPECT_EQ(dataset.size(), 2);
   EXPECT_EQ(dataset.get(1).data.item<float>(), 2.5F);
-  // A second member that is damaged at its front is no end of the file.
+  // A second member whose beginning is damaged is not the end of the file.
   const auto first_bytes = std::filesystem::file_size(path_);
   pack("ab", "3,virginica\n");
   EXPECT_EQ(CsvDataset(path_, species_).size(), 3);
@@ -187,7 +187,7 @@ TEST_F(CsvDatasetTest, ReadsWhatGzipHasCompressed) {
 }
 
 #ifdef MUSTER_ZSTD
-TEST_F(CsvDatasetTest, ReadsWhatZstdHasCompressed) {
+TEST_F(CsvDatasetTest, ReadsZstdFiles) {
   const std::string frames = zstd_frame("a,species\n1,virginica\n") + zstd_frame("2.5,setosa\n", false);
   const CsvDataset dataset = read(frames, species_);
   EXPECT_EQ(dataset.size(), 2);
@@ -212,7 +212,7 @@ TEST_F(CsvDatasetTest, AFileOfAnotherKindIsNamed) {
               ThrowsMessage<std::runtime_error>(HasSubstr("it is a URL; download the file first")));
 }
 
-TEST_F(CsvDatasetTest, SaysWhichOptionCannotBeUsed) {
+TEST_F(CsvDatasetTest, NamesAWrongOption) {
   const auto refused = [&](const CsvDatasetOptions& options, const std::string& reason) {
     EXPECT_THAT([&] { read("a,b\n1,2\n", options); },
                 ThrowsMessage<std::invalid_argument>(HasSubstr(reason)));

@@ -53,7 +53,7 @@ TEST(DataLoader, EpochAndBatchAreThoseOfTheBatchInTheLoop) {
               testing::ElementsAre(std::pair(0, 0), std::pair(0, 1), std::pair(1, 0), std::pair(1, 1)));
 }
 
-TEST(DataLoader, ResumesAfterExactlyWhatTrainingConsumed) {
+TEST(DataLoader, ResumesAfterTheLastConsumedBatch) {
   const Numbers dataset(50);
   const DataLoaderOptions options{.batch_size = 4, .shuffle = true, .num_workers = 2};
   DataLoader undisturbed(dataset, options, 0, 2);
@@ -64,7 +64,7 @@ TEST(DataLoader, ResumesAfterExactlyWhatTrainingConsumed) {
     if (stop > 0) {
       for (auto& batch : first.epochs(2)) {
         seen.push_back(numbers(batch));
-        if (seen.size() == stop) break;  // others are loaded ahead by now
+        if (seen.size() == stop) break;  // the workers have loaded later batches ahead
       }
     }
     DataLoader second(dataset, options, 0, 2);
@@ -75,7 +75,7 @@ TEST(DataLoader, ResumesAfterExactlyWhatTrainingConsumed) {
   }
 }
 
-TEST(DataLoader, ResumingReadsNothingOfWhatIsPassed) {
+TEST(DataLoader, ResumingReadsNoConsumedSamples) {
   const Numbers dataset(1000);
   DataLoader loader(dataset, {.batch_size = 10}, 0, 1);
   DataLoaderState state = loader.state();
@@ -85,7 +85,7 @@ TEST(DataLoader, ResumingReadsNothingOfWhatIsPassed) {
   EXPECT_EQ(dataset.reads(), 10);
 }
 
-TEST(DataLoader, WithoutReadingIsAtTheSameBatchesAsTheOthers) {
+TEST(DataLoader, WithoutReadingVisitsTheSameBatches) {
   const Numbers dataset(50), unread(50);
   for (const int workers : {0, 2}) {
     DataLoader loader(dataset, {.batch_size = 4, .shuffle = true}, 1, 2);
@@ -102,7 +102,7 @@ TEST(DataLoader, WithoutReadingIsAtTheSameBatchesAsTheOthers) {
   EXPECT_EQ(unread.reads(), 0);
 }
 
-TEST(DataLoader, LoadingAStateWhileWorkersRunStartsThemAnew) {
+TEST(DataLoader, LoadingAStateRestartsTheWorkers) {
   const Numbers dataset(40);
   DataLoader loader(dataset, {.batch_size = 4, .num_workers = 3}, 0, 1);
   const DataLoaderState start = loader.state();
@@ -155,11 +155,11 @@ TEST(DataLoader, AnExampleThatCannotBeReadIsNamedInTheTrainingThread) {
         train,
         ThrowsMessage<std::runtime_error>(HasSubstr(
             "epoch 0, batch 3 (samples 12, 13, 14, 15): cannot load sample 13 of the dataset: torn image")));
-    EXPECT_EQ(batches, 3) << "the batches before it are given";
+    EXPECT_EQ(batches, 3) << "the loop gets the batches before it";
   }
 }
 
-TEST(DataLoader, ABadSampleIsLeftOutWhenItIsToBe) {
+TEST(DataLoader, ABadSampleIsSkippedOnRequest) {
   Numbers dataset(40);
   dataset.spoil(13);
   for (const int workers : {0, 3}) {
@@ -179,7 +179,7 @@ TEST(DataLoader, ABadSampleIsLeftOutWhenItIsToBe) {
   }
 }
 
-TEST(DataLoader, ABatchOfWhichNothingCanBeReadIsAnError) {
+TEST(DataLoader, ABatchWithoutAReadableSampleIsAnError) {
   Numbers dataset(3);
   dataset.spoil(1);
   DataLoader loader(dataset, {.bad_sample = BadSample::kSkip}, 0, 1);
@@ -188,7 +188,7 @@ TEST(DataLoader, ABatchOfWhichNothingCanBeReadIsAnError) {
       ThrowsMessage<std::runtime_error>(HasSubstr("batch 1 (samples 1): none of its samples can be read")));
 }
 
-TEST(DataLoader, MarksWhatIsRepeatedToMakeTheRanksEven) {
+TEST(DataLoader, MarksSamplesRepeatedToMakeTheRanksEven) {
   const Numbers dataset(5);
   std::multiset<std::int64_t> counted;
   for (int rank = 0; rank < 3; ++rank) {
@@ -201,9 +201,9 @@ TEST(DataLoader, MarksWhatIsRepeatedToMakeTheRanksEven) {
   EXPECT_THAT(counted, testing::ElementsAre(0, 1, 2, 3, 4));
 }
 
-TEST(DataLoader, ARepeatedSampleThatIsLeftOutMarksNoOther) {
+TEST(DataLoader, SkippingARepeatedSampleMarksNoOtherAsRepeated) {
   Numbers dataset(5);
-  dataset.spoil(0);  // it is rank 0's, and repeated at the end of rank 2
+  dataset.spoil(0);  // a sample of rank 0, which rank 2 repeats at its end
   std::multiset<std::int64_t> counted;
   for (int rank = 0; rank < 3; ++rank) {
     DataLoader loader(dataset, {.batch_size = 2, .bad_sample = BadSample::kSkip}, rank, 3);
@@ -242,7 +242,7 @@ TEST(DataLoader, GivesEachSampleOnceWhateverTheRanksWithAGlobalBatchSize) {
   for (std::int64_t number = 0; number < 103; ++number) EXPECT_EQ(seen.count(number), 1U) << number;
 }
 
-TEST(DataLoader, TheFunctionThatCollatesDecidesWhatABatchIs) {
+TEST(DataLoader, TheCollateFunctionDecidesTheTypeOfABatch) {
   const Numbers dataset(6);
   DataLoader loader(dataset, {.batch_size = 4, .num_workers = 1}, 0, 1,
                     [](const std::vector<Example>& samples) {
@@ -256,7 +256,7 @@ TEST(DataLoader, TheFunctionThatCollatesDecidesWhatABatchIs) {
   EXPECT_EQ(longest, (std::vector<std::int64_t>{3, 5}));
 }
 
-TEST(DataLoader, StartsWorkersOnceIfTheyPersist) {
+TEST(DataLoader, StartsPersistentWorkersOnce) {
   const Numbers dataset(12);
   for (const bool persistent : {false, true}) {
     std::atomic<int> started = 0;
@@ -278,7 +278,7 @@ TEST(DataLoader, StartsWorkersOnceIfTheyPersist) {
   }
 }
 
-TEST(DataLoader, AWorkerThatCannotStartIsAnErrorThatNamesTheFunctionAndTheWorker) {
+TEST(DataLoader, AFailedWorkerInitFnIsAnErrorThatNamesTheWorker) {
   const Numbers dataset(12);
   DataLoader loader(dataset,
                     {.num_workers = 2, .worker_init_fn = [](int) { throw std::runtime_error("no licence"); }},
@@ -288,14 +288,14 @@ TEST(DataLoader, AWorkerThatCannotStartIsAnErrorThatNamesTheFunctionAndTheWorker
                   "DataLoader: worker_init_fn of worker [01] of 2 for the dataset has failed: no licence")));
 }
 
-#if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer)  // which need address space
-TEST(DataLoader, MoreWorkersThanCanBeStartedIsAnErrorThatSaysHowManyCould) {
+#if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer)  // these need address space
+TEST(DataLoader, TooManyWorkersIsAnErrorThatSaysHowManyCouldStart) {
   const Numbers dataset(12);
   std::int64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   rlimit old{};
   ASSERT_EQ(::getrlimit(RLIMIT_AS, &old), 0);
-  rlimit tight = old;  // for the stacks of some of them
+  rlimit tight = old;  // room for the stacks of some threads
   tight.rlim_cur = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE)) + (rlim_t{256} << 20);
   DataLoader loader(dataset, {.num_workers = 999}, 0, 1);
   ASSERT_EQ(::setrlimit(RLIMIT_AS, &tight), 0);
@@ -307,7 +307,7 @@ TEST(DataLoader, MoreWorkersThanCanBeStartedIsAnErrorThatSaysHowManyCould) {
 }
 #endif
 
-TEST(DataLoader, ASamplerOfMoreThanTheDatasetHasIsAnErrorThatNamesTheIndex) {
+TEST(DataLoader, ASamplersIndexBeyondTheDatasetIsAnErrorThatNamesIt) {
   struct Listed : Sampler {
     std::int64_t size() const override { return 4; }
     std::vector<std::int64_t> indices(std::int64_t epoch) const override {
@@ -335,7 +335,7 @@ TEST(DataLoader, ASamplerOfMoreThanTheDatasetHasIsAnErrorThatNamesTheIndex) {
         DataLoader batched(
             dataset, {.batch_sampler = batches, .num_workers = workers, .bad_sample = bad_sample}, 0, 1);
         EXPECT_THAT([&] { rest(batched, 2); }, ThrowsMessage<std::out_of_range>(said));
-        EXPECT_EQ(dataset.reads() - before, 12) << "the batch was not asked for";
+        EXPECT_EQ(dataset.reads() - before, 12) << "the dataset was not asked for the batch";
       }
     }
   }
@@ -364,7 +364,7 @@ TEST(DataLoader, ASamplerThatFailsInALaterEpochIsAnErrorAfterTheBatchesBeforeIt)
   }
 }
 
-// Blocks in one example until it is let go.
+// A dataset that blocks in one example until the test releases it.
 class Slow : public Numbers {
  public:
   using Numbers::Numbers;
@@ -381,7 +381,7 @@ class Slow : public Numbers {
   mutable std::atomic<bool> gate_ = false;
 };
 
-TEST(DataLoader, ADatasetThatBlocksPastTheTimeoutIsNamedAndHoldsNobodyUp) {
+TEST(DataLoader, ADatasetThatBlocksPastTheTimeoutIsNamedAndDoesNotBlockTheLoader) {
   // A worker that hangs may use its dataset after the loader is gone.
   static const Slow dataset(8);
   {
@@ -394,7 +394,7 @@ TEST(DataLoader, ADatasetThatBlocksPastTheTimeoutIsNamedAndHoldsNobodyUp) {
   dataset.open();
 }
 
-TEST(DataLoader, OutOfOrderItDoesNotWaitForTheSlowOne) {
+TEST(DataLoader, OutOfOrderItDoesNotWaitForASlowSample) {
   const Slow dataset(8);
   DataLoader loader(dataset, {.batch_size = 2, .num_workers = 2, .in_order = false}, 0, 1);
   std::vector<std::int64_t> order;
@@ -407,7 +407,7 @@ TEST(DataLoader, OutOfOrderItDoesNotWaitForTheSlowOne) {
   EXPECT_THROW(loader.state(), std::logic_error);
 }
 
-TEST(DataLoader, OneWithoutAPlaceIsRefusedAsATrainStateIsMade) {
+TEST(DataLoader, ATrainStateRefusesALoaderWithoutAPosition) {
   const Numbers dataset(8);
   DataLoader loader(dataset, {.num_workers = 1, .in_order = false}, 0, 1);
   torch::nn::Linear net(2, 2);
@@ -416,7 +416,7 @@ TEST(DataLoader, OneWithoutAPlaceIsRefusedAsATrainStateIsMade) {
               ThrowsMessage<std::logic_error>(HasSubstr("a loader with in_order = false has no place")));
 }
 
-TEST(DataLoader, LoadsNoMoreAheadThanItMayInBytes) {
+TEST(DataLoader, LoadsAheadNoMoreThanItsLimitInBytes) {
   const Numbers dataset(200);
   // A batch has two floats and one int64: 16 bytes.
   DataLoader loader(dataset, {.batch_size = 1, .num_workers = 2, .prefetch_factor = 50, .prefetch_bytes = 64},
@@ -429,7 +429,7 @@ TEST(DataLoader, LoadsNoMoreAheadThanItMayInBytes) {
   EXPECT_EQ(taken, 200);
 }
 
-TEST(DataLoader, UsesTheMemoryOfBatchesThatAreGone) {
+TEST(DataLoader, ReusesTheMemoryOfFreedBatches) {
   const Numbers dataset(64);
   DataLoader loader(dataset, {.batch_size = 8}, 0, 1);
   std::set<const void*> places;
@@ -444,7 +444,7 @@ TEST(DataLoader, UsesTheMemoryOfBatchesThatAreGone) {
   }
 }
 
-TEST(DataLoader, NamesTheOptionThatCannotBeUsed) {
+TEST(DataLoader, NamesAWrongOption) {
   const Numbers dataset(10);
   EXPECT_THAT([&] { DataLoader(dataset, {.batch_size = 0}, 0, 1); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("batch_size = 0 must be at least 1")));
@@ -535,7 +535,7 @@ TEST(DataLoader, CountsEveryTensorOfABatch) {
       << "values, and the indices of two dimensions";
   EXPECT_EQ(detail::tensor_bytes(at::eye(4, at::kDouble).to_sparse_csr()), 4 * 8 + 4 * 8 + 5 * 8);
   EXPECT_EQ(detail::tensor_bytes(at::Tensor()), 0);
-  // A class of its own says what it has.
+  // A class may list its tensors itself.
   class Hidden {
    public:
     std::vector<at::Tensor*> tensors() { return {&tensor_}; }

@@ -27,7 +27,7 @@ std::vector<std::int64_t> counted(const BatchPlan& plan, std::int64_t number) {
   return batch.indices;
 }
 
-// One that is not like its neighbours'.
+// A value that differs from its neighbours'.
 double value_of(std::int64_t example) {
   return 1.0 / static_cast<double>(example + 1);
 }
@@ -38,7 +38,7 @@ double mean(std::span<const std::int64_t> examples) {
   return sum / static_cast<double>(examples.size());
 }
 
-TEST(ElasticSampler, RanksTogetherHaveExactlyTheBatch) {
+TEST(ElasticSampler, TheRanksSharesMakeUpTheBatch) {
   int seen = 0;
   each_shape([&](const Shape& shape) {
     if (shape.ranks > std::min(shape.size, shape.batch_size)) return;
@@ -74,7 +74,7 @@ TEST(ElasticSampler, WeightedMeansOfRanksAreTheMeanOfTheBatch) {
       for (const BatchPlan& plan : plans) {
         const PlannedBatch batch = plan[number];
         weights += batch.weight;
-        means += batch.weight * mean(batch.indices);  // padding too: its weight is 0
+        means += batch.weight * mean(batch.indices);  // includes padding, whose weight is 0
       }
       EXPECT_NEAR(weights, shape.ranks, 1e-12);
       EXPECT_NEAR(means / shape.ranks, mean(batches[number]), 1e-14);
@@ -82,7 +82,7 @@ TEST(ElasticSampler, WeightedMeansOfRanksAreTheMeanOfTheBatch) {
   });
 }
 
-TEST(ElasticSampler, EachExampleIsUsedOnceThoughTheNumberOfRanksChanges) {
+TEST(ElasticSampler, EachExampleIsUsedOnceWhileTheNumberOfRanksChanges) {
   for (const std::int64_t size : {40, 97, 256, 1001}) {
     for (const std::int64_t batch_size : {4, 7, 10}) {
       const auto sampler = batches_of(size, batch_size, 11);
@@ -134,7 +134,7 @@ class Malformed : public BatchSamplerBase {
   std::vector<std::int64_t> offsets_;
 };
 
-TEST(ElasticSampler, RefusesBatchesThatAreNotWellFormed) {
+TEST(ElasticSampler, RefusesMalformedBatches) {
   using Offsets = std::vector<std::int64_t>;
   for (const auto& offsets : {Offsets{}, {0}, {1, 3}, {0, 2}, {0, 2, 2, 3}, {0, 4, 3}, {0, 3, 4}}) {
     const ElasticSampler sampler(std::make_shared<Malformed>(offsets), 1, 0);
@@ -157,7 +157,7 @@ TEST(ElasticSampler, RefusesMoreRanksThanExamples) {
   }
 }
 
-TEST(ElasticSampler, SaysTheSameOnAllRanksAndAnyNumberOfThem) {
+TEST(ElasticSampler, HasTheSameDescriptionOnAnyRankAndNumberOfRanks) {
   const auto sampler = batches_of(100, 10, 4);
   EXPECT_EQ(ElasticSampler(sampler, 4, 1).description(), ElasticSampler(sampler, 3, 2).description());
   EXPECT_EQ(ElasticSampler(sampler, 4, 1).description(),

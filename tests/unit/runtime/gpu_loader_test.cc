@@ -1,4 +1,5 @@
-// Batches on a GPU: what no fake can show. Without one every test is skipped, and says so.
+// Loading batches to a real GPU, which a fake cannot replace. Without a GPU, every test is skipped and says
+// so.
 #include <gtest/gtest.h>
 #include <muster/data/batch_memory.h>
 #include <muster/data/data_loader.h>
@@ -32,7 +33,7 @@ TEST_F(GpuLoader, PinMemoryGivesPageLockedBatches) {
   for (const int workers : {0, 2}) {
     DataLoader loader(dataset_, {.batch_size = 8, .num_workers = workers, .pin_memory = true}, 0, 1);
     for (auto& batch : loader) ASSERT_TRUE(batch.is_pinned());
-    // What a function has made by other means is pinned too, whatever its layout.
+    // Tensors that a function has made by other means are pinned too, whatever their layout.
     using Collated = std::pair<at::Tensor, std::optional<at::Tensor>>;
     DataLoader own(
         dataset_, {.batch_size = 8, .num_workers = workers, .pin_memory = true}, 0, 1,
@@ -44,7 +45,7 @@ TEST_F(GpuLoader, PinMemoryGivesPageLockedBatches) {
   }
 }
 
-TEST_F(GpuLoader, BatchesComeOnTheDeviceWithTheirValues) {
+TEST_F(GpuLoader, BatchesAreOnTheDeviceWithTheirValues) {
   for (const int workers : {0, 2}) {
     for (const bool pinned : {false, true}) {
       DataLoader loader(
@@ -61,9 +62,9 @@ TEST_F(GpuLoader, BatchesComeOnTheDeviceWithTheirValues) {
   }
 }
 
-// The stream of the computation is kept busy, so that every batch is still wanted when later ones are copied
-// and memory goes round: a batch that were copied over, or used before it was there, would sum up wrongly.
-TEST_F(GpuLoader, ABatchIsThereWhenItIsUsedAndStaysUntilItWas) {
+// The computing stream is kept busy, so that batches are still in use while later ones are copied and memory
+// is reused. A batch that is overwritten, or used before its copy is complete, gives a wrong sum.
+TEST_F(GpuLoader, ABatchIsCompleteWhenItIsUsedAndStaysUntilThen) {
   DataLoader loader(dataset_, {.batch_size = 8, .num_workers = 2, .pin_memory = true, .device = device_}, 0,
                     1);
   const at::Tensor busy = at::rand({2048, 2048}, at::TensorOptions(device_)) / 2048;
@@ -97,7 +98,7 @@ TEST_F(GpuLoader, SparseTensorsAreMovedToo) {
   }
 }
 
-TEST_F(GpuLoader, ALoopThatIsLeftAndBegunAnewHasEveryBatch) {
+TEST_F(GpuLoader, ALoopAfterOneThatWasLeftHasEveryBatch) {
   DataLoader loader(dataset_, {.batch_size = 8, .num_workers = 2, .pin_memory = true, .device = device_}, 0,
                     1);
   std::int64_t first = 0;
@@ -107,7 +108,7 @@ TEST_F(GpuLoader, ALoopThatIsLeftAndBegunAnewHasEveryBatch) {
     for (auto& batch : loader.epochs(1)) {
       ASSERT_EQ(batch[0][0].item<std::int64_t>(), first);
       first += 8;
-      if (++taken == 3) break;  // another one is on the device already
+      if (++taken == 3) break;  // the next batch is on the device already
     }
     if (loops % 2 == 0) loader.stop();
   }

@@ -59,7 +59,7 @@ TEST_F(IdxDatasetTest, ReadsPlainAndCompressedFiles) {
   }
 }
 
-// 257 pixels: more than a vector's, and a rest.
+// 257 pixels: full vectors and a remainder.
 TEST_F(IdxDatasetTest, EveryPixelIsNormalizedToTheBit) {
   std::string bytes;
   for (int pixel = 0; pixel < 257; ++pixel) bytes += static_cast<char>(pixel);
@@ -85,7 +85,7 @@ TEST_F(IdxDatasetTest, EveryTruncationIsRefused) {
                  "it is truncated, 1 bytes are missing");
 }
 
-// As they stand in the files: big-endian.
+// The files are big-endian.
 TEST_F(IdxDatasetTest, ReadsElementsOfEveryType) {
   const auto check = [&](char type, const std::string& bytes, const at::Tensor& expected) {
     std::string text{0, 0, type, static_cast<char>(expected.dim())};
@@ -139,14 +139,14 @@ TEST_F(IdxDatasetTest, SaysWhatIsWrongWithAFile) {
   expect_refused(plain("huge and empty", huge_and_empty), "larger than");
 }
 
-TEST_F(IdxDatasetTest, SaysWhatCannotBeUsed) {
+TEST_F(IdxDatasetTest, NamesArraysThatCannotBeUsed) {
   expect_refused(plain("images", "PK\x03\x04" + images_), "it is a ZIP archive");
   expect_refused(scratch_.path(), "it is a folder");
   EXPECT_THAT(([&] { IdxDataset(plain("images", images_), labels_, {.stddev = 0}); }),
               ThrowsMessage<std::invalid_argument>("IdxDataset: stddev = 0 must be above 0"));
 }
 
-TEST_F(IdxDatasetTest, AFileOfNoImagesIsRefusedByTheLoader) {
+TEST_F(IdxDatasetTest, TheLoaderRefusesAFileWithoutImages) {
   const std::string images = plain("none", idx({0, 28, 28}, ""));
   const IdxDataset dataset(images, plain("no labels", idx({0}, "")));
   EXPECT_THAT(([&] { DataLoader(dataset, {.batch_size = 2}, 0, 1); }),

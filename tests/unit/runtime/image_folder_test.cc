@@ -59,8 +59,8 @@ TEST_F(ImageFolderTest, OrdersClassesAndFilesAsTorchvisionDoes) {
               ElementsAre("dog/10.png"));
 }
 
-// torchvision leaves the files out without a word, and fails at the link when its turn comes.
-TEST_F(ImageFolderTest, SaysWhatItDoesNotRead) {
+// torchvision silently skips such files, and fails at the link only when it reads it.
+TEST_F(ImageFolderTest, NamesTheFilesThatItDoesNotRead) {
   for (const char* path :
        {"cat/1.jpg", "cat/2.gif", "cat/more/3.gif", "dog/1.png", "dog/Thumbs.db", "stray.bmp"})
     put(path, "");
@@ -90,7 +90,7 @@ TEST_F(ImageFolderTest, SaysWhatItDoesNotRead) {
               ThrowsMessage<std::runtime_error>(HasSubstr(root_ + "/bird: it is a link")));
 }
 
-TEST_F(ImageFolderTest, GivesImagesWithTheirClass) {
+TEST_F(ImageFolderTest, ReturnsImagesWithTheirClass) {
   put_images();
   for (const ImageReadMode mode : {ImageReadMode::kRgb, ImageReadMode::kGray}) {
     const ImageFolder images(root_, {.mode = mode});
@@ -123,7 +123,7 @@ TEST_F(ImageFolderTest, SaysWhatIsWrongWithATree) {
   EXPECT_EQ(ImageFolder(root_, {.allow_empty = true}).classes().size(), 3U);
 }
 
-TEST_F(ImageFolderTest, AnIndexThatIsNoneIsRefused) {
+TEST_F(ImageFolderTest, AnIndexOutOfRangeIsRefused) {
   put_images();
   const ImageFolder images(root_);
   const auto refusal =

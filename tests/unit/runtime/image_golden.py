@@ -33,7 +33,7 @@ def pixels_of(data):
     return Image.open(io.BytesIO(data)).convert("RGB").tobytes()
 
 
-# Of 16 bits, which Pillow does not write. `color` is PNG's number for the kind.
+# A PNG of 16 bits, which Pillow does not write. `color` is PNG's number for the color type.
 def png_of(width, height, color, rows):
     def chunk(name, data):
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
@@ -43,13 +43,13 @@ def png_of(width, height, color, rows):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
 
 
-# Netpbm's, which Pillow writes as P4 to P6 only.
+# All forms of Netpbm; Pillow writes only P4 to P6.
 def pnm_of(kind, values, largest=None, space=" "):
     head = f"P{kind}\n# {kind}\n{WIDTH} {HEIGHT}\n" + (f"{largest}\n" if largest else "")
     return head.encode() + (space.join(map(str, values.flatten().tolist())) + "\n").encode()
 
 
-# Runs of 1 to 5 pixels, five pixels as they are, and the end of each line.
+# Each line has runs of 1 to 5 pixels, five literal pixels, and an end marker.
 def bmp_of_runs(bits):
     data = bytearray()
     for y in range(HEIGHT):
@@ -116,7 +116,7 @@ def write():
         print(name, *Image.open(io.BytesIO(data)).size, data.hex(), pixels_of(data).hex())
 
 
-# Of the files as they are held: another Pillow may write other bytes for the same picture.
+# Decodes the stored files: another Pillow may write other bytes for the same picture.
 def check():
     held = Path(__file__).with_suffix(".txt").read_text().splitlines()
     wrong = 0

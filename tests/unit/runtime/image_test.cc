@@ -37,7 +37,7 @@ std::int64_t largest_difference(const at::Tensor& a, const at::Tensor& b) {
   return (a.to(at::kLong) - b.to(at::kLong)).abs().max().item<std::int64_t>();
 }
 
-// Another libjpeg than the one that Pillow had may round in another way.
+// Pillow may have used another libjpeg, which may round in another way.
 std::int64_t tolerance(const ImageSample& sample) {
   return is_jpeg(sample) || sample.name == "tiff_jpeg" ? 2 : 0;
 }
@@ -59,12 +59,13 @@ TEST(Image, GrayIsTheLuminance) {
     const at::Tensor colors = expected_pixels(sample).to(at::kLong);
     const at::Tensor luminance =
         (19595 * colors[0] + 38470 * colors[1] + 7471 * colors[2] + 0x8000).div(0x10000, "trunc");
-    // Of a JPEG it is what the file holds; from colors it is rounded, and clipped, twice.
+    // A JPEG holds the luminance itself. The expected one is computed from colors: rounded and clipped twice.
     EXPECT_LE(largest_difference(image[0], luminance), 2 * tolerance(sample)) << sample.name;
   }
 }
 
-// The last bytes may be no part of the picture: what fills up a line, white space, or where the next page is.
+// The last bytes may not belong to the picture: padding of a line, white space, or the offset of the next
+// page.
 TEST(Image, EveryTruncationIsRefused) {
   for (const ImageSample& sample : image_samples()) {
     const std::size_t harmless = is_compressed(sample) ? 0 : 4;
@@ -80,11 +81,11 @@ TEST(Image, EveryTruncationIsRefused) {
       }
     }
     EXPECT_LE(largest_difference(decode(sample.file), expected_pixels(sample)), tolerance(sample))
-        << "the decoder serves again";
+        << "the decoder still works";
   }
 }
 
-TEST(Image, DamageIsAnErrorOrAPictureAndNothingWorse) {
+TEST(Image, DamageIsAnErrorOrStillAPicture) {
   for (const ImageSample& sample : image_samples()) {
     int refused = 0;
     for (std::size_t at = 0; at < sample.file.size(); ++at) {
@@ -101,14 +102,14 @@ TEST(Image, DamageIsAnErrorOrAPictureAndNothingWorse) {
   }
 }
 
-TEST(Image, BytesBetweenThePartsOfAJpegHarmNothing) {
+TEST(Image, BytesBetweenTheSegmentsOfAJpegAreHarmless) {
   const ImageSample sample = image_sample("jpeg");
   std::string file = sample.file;
   file.insert(file.size() - 2, std::string(3, '\0'));
   EXPECT_TRUE(decode(file).equal(decode(sample.file)));
 }
 
-TEST(Image, AJpegWithoutTablesDoesNotGetThoseOfThePictureBefore) {
+TEST(Image, AJpegWithoutTablesDoesNotUseThePreviousPictures) {
   const ImageSample sample = image_sample("jpeg");
   const std::size_t tables = sample.file.find("\xff\xdb");
   ASSERT_NE(tables, std::string::npos);
@@ -121,7 +122,7 @@ TEST(Image, AJpegWithoutTablesDoesNotGetThoseOfThePictureBefore) {
               ThrowsMessage<std::runtime_error>(HasSubstr("Quantization table 0x00 was not defined")));
 }
 
-TEST(Image, AHeaderThatPromisesTooMuchIsRefused) {
+TEST(Image, AHeaderWithTooManyPixelsIsRefused) {
   std::string file = image_sample("jpeg").file;
   const std::size_t frame = file.find("\xff\xc0");
   ASSERT_NE(frame, std::string::npos);
@@ -176,7 +177,7 @@ TEST(Image, PicturesOfOtherKindsAreRefusedByName) {
   expect("<!DOCTYPE html>", "it is not a picture, but an HTML page");
 }
 
-TEST(Image, TiffsThatAreNotReadSayWhat) {
+TEST(Image, AnUnsupportedTiffIsNamed) {
   std::string file = image_sample("tiff").file;
   const auto set = [&file](char tag, std::uint16_t value) {
     const std::string entry{tag, '\1', '\3', '\0', '\1', '\0', '\0', '\0'};
@@ -200,8 +201,7 @@ TEST(Image, TiffsThatAreNotReadSayWhat) {
               ThrowsMessage<std::runtime_error>(HasSubstr("this libtiff does not support compression 333")));
 }
 
-// libtiff prints what it finds to stderr by itself, and JPEG and fax in a TIFF end in gray where they are
-// damaged.
+// By default libtiff prints problems to stderr, and leaves the rest of a damaged JPEG or fax in a TIFF gray.
 TEST(Image, ADamagedTiffIsAnErrorAndNothingIsPrinted) {
   for (const auto& [name, reason] : {std::pair{"tiff_jpeg", "libtiff: JPEGLib: "},
                                      {"tiff_group4", "libtiff: Fax4Decode: "},
@@ -216,8 +216,8 @@ TEST(Image, ADamagedTiffIsAnErrorAndNothingIsPrinted) {
   }
 }
 
-// Rows are 4 pixels of 1 bit and a byte's rest; the palette's second color is the first gray.
-TEST(Image, APaletteOfTheFirstGraysCounts) {
+// A row has 4 pixels of 1 bit, and padding up to a byte. The palette's second color is the first gray.
+TEST(Image, APaletteThatBeginsWithGraysIsUsed) {
   using namespace std::string_literals;
   const auto header = [](int bits, const std::string& palette, int colors) {
     std::string info = "\x28\0\0\0\4\0\0\0\1\0\0\0\1\0"s + static_cast<char>(bits) + std::string(17, '\0') +
@@ -230,7 +230,7 @@ TEST(Image, APaletteOfTheFirstGraysCounts) {
   EXPECT_TRUE(decode(header(8, black_and_white, 2) + "\0\1\1\0"s)[0][0].equal(expected));
 }
 
-TEST(Image, WhatItIsItsBytesSayAndNotItsName) {
+TEST(Image, ItsBytesDecideTheFormatAndNotItsName) {
   const ScratchDirectory scratch;
   std::ofstream(scratch / "a.jpeg", std::ios::binary) << image_sample("png").file;
   EXPECT_TRUE(read_image(scratch / "a.jpeg").equal(expected_pixels(image_sample("png"))));

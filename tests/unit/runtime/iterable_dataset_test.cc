@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-// 0, 1, 2, ...: shard s of c has s, s + c, s + 2 c, ..., 1000 more in every epoch.
+// 0, 1, 2, ..., plus 1000 for each epoch. Shard s of c has s, s + c, s + 2 c, ...
 class Counting : public IterableDataset<std::int64_t> {
  public:
   explicit Counting(std::int64_t size) : size_(size) {}
@@ -81,7 +81,7 @@ Batches batches_of(const Counting& dataset, const DataLoaderOptions& options, in
   return rest(loader, 1);
 }
 
-// What torch.utils.data.DataLoader gives for a dataset whose workers take every third number.
+// torch.utils.data.DataLoader gives these batches for a dataset whose workers take every third number.
 TEST(IterableDataset, BatchesComeFromTheWorkersInTurnAsInPyTorch) {
   EXPECT_THAT(batches_of(Counting(7), {.batch_size = 2, .num_workers = 3}),
               ElementsAre(ElementsAre(0, 3), ElementsAre(1, 4), ElementsAre(2, 5), ElementsAre(6)));
@@ -94,7 +94,7 @@ TEST(IterableDataset, BatchesComeFromTheWorkersInTurnAsInPyTorch) {
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4)));
 }
 
-TEST(IterableDataset, AWorkerThatHasMoreGoesOnAlone) {
+TEST(IterableDataset, AWorkerWithMoreSamplesContinuesAlone) {
   // Shard 0 ends after one batch, shard 1 after three.
   struct Unequal : IterableDataset<std::int64_t> {
     struct Reading : Reader {
@@ -135,7 +135,7 @@ TEST(IterableDataset, ShardsOfAllRanksAndWorkersAreTheWholeInEveryEpoch) {
   }
 }
 
-TEST(IterableDataset, ResumesAfterExactlyWhatTrainingConsumed) {
+TEST(IterableDataset, ResumesAfterTheLastConsumedBatch) {
   for (const bool skips : {false, true}) {
     Counting dataset(23);
     if (skips) dataset.skips();
@@ -157,7 +157,7 @@ TEST(IterableDataset, ResumesAfterExactlyWhatTrainingConsumed) {
         const Batches more = rest(second, 2);
         seen.insert(seen.end(), more.begin(), more.end());
         EXPECT_EQ(seen, expected) << workers << " workers, stopped after " << stop;
-        // The first one goes on too, from where the loop was left.
+        // The first loader also continues where its loop was left.
         const Batches own = rest(first, 2);
         EXPECT_EQ(own, more) << workers << " workers, stopped after " << stop;
       }
@@ -165,7 +165,7 @@ TEST(IterableDataset, ResumesAfterExactlyWhatTrainingConsumed) {
   }
 }
 
-TEST(IterableDataset, AReaderThatCanPassOverSamplesReadsNoneOfThem) {
+TEST(IterableDataset, AReaderThatCanSkipReadsNoSkippedSamples) {
   Counting dataset(1000);
   dataset.skips();
   const DataLoaderOptions options{.batch_size = 10};
@@ -196,7 +196,7 @@ TEST(IterableDataset, RefusesAStateOfOtherShardsWithinAnEpoch) {
     }
     return std::string();
   };
-  EXPECT_EQ(refusal(saving.state(), 3, 0, 2), "") << "where an epoch begins, any number goes on";
+  EXPECT_EQ(refusal(saving.state(), 3, 0, 2), "") << "at an epoch's start, any number of shards can resume";
   for ([[maybe_unused]] auto& batch : saving) break;
   const DataLoaderState state = saving.state();
   EXPECT_EQ(refusal(state, 2, 0, 4), "");
@@ -224,7 +224,7 @@ TEST(IterableDataset, ANumberOfShardsMakesBatchesTheSameWithAnyNumberOfWorkers) 
     for (const int rank : {0, 1}) EXPECT_EQ(with(workers, rank), with(0, rank)) << workers;
 }
 
-// What ranks have consumed, put together as a checkpoint does.
+// Joins the states of all ranks, as a checkpoint does.
 std::vector<std::int64_t> batches_of_all_shards(const std::vector<DataLoaderState>& states) {
   std::vector<std::int64_t> all;
   for (const DataLoaderState& state : states)
@@ -232,7 +232,7 @@ std::vector<std::int64_t> batches_of_all_shards(const std::vector<DataLoaderStat
   return all;
 }
 
-TEST(IterableDataset, AnotherNumberOfRanksGoesOnWithTheSameShards) {
+TEST(IterableDataset, AnotherNumberOfRanksResumesWithTheSameShards) {
   const Counting dataset(60);  // 8 or 7 in each of 8 shards: batches of 3, 3 and 2 or 1
   const DataLoaderOptions options{.batch_size = 3, .num_workers = 2, .shards = 8};
   for (const int steps : {1, 5, 6, 7, 11}) {
@@ -264,7 +264,7 @@ TEST(IterableDataset, AnotherNumberOfRanksGoesOnWithTheSameShards) {
   }
 }
 
-TEST(IterableDataset, ARankWhoseShardsHaveEndedGoesOnWithTheNextEpoch) {
+TEST(IterableDataset, ARankContinuesWithTheNextEpochWhenItsShardsHaveEnded) {
   const Counting dataset(20);
   Loader loader(dataset, {.batch_size = 3, .shards = 2}, 0, 1);
   DataLoaderState state = loader.state();
@@ -291,7 +291,7 @@ TEST(IterableDataset, ANumberOfShardsThatDoesNotFitIsRefused) {
                   "DataLoader: shards is for iterable datasets, and this dataset has indices"));
 }
 
-TEST(IterableDataset, ABadSampleIsNamedOrLeftOut) {
+TEST(IterableDataset, ABadSampleIsNamedOrSkipped) {
   Counting dataset(20);
   dataset.spoil(13);
   for (const int workers : {0, 3}) {
@@ -329,7 +329,7 @@ TEST(IterableDataset, ARankWithoutABatchIsAnError) {
               ThrowsMessage<std::runtime_error>(HasSubstr("numbers gave no batch for shards 1 to 1 of 2")));
 }
 
-TEST(IterableDataset, OneThatOpensNothingIsNamed) {
+TEST(IterableDataset, ADatasetThatOpensNoReaderIsNamed) {
   struct Closed : IterableDataset<std::int64_t> {
     std::unique_ptr<Reader> open(const Shard&) const override { return nullptr; }
     std::string name() const override { return "closed"; }
@@ -362,7 +362,7 @@ TEST(IterableDataset, OptionsThatGiveAnOrderAreRefused) {
   EXPECT_THROW(loader.batches_per_epoch(), std::logic_error);
 }
 
-TEST(IterableDataset, OneThatBlocksPastTheTimeoutIsNamed) {
+TEST(IterableDataset, ADatasetThatBlocksPastTheTimeoutIsNamed) {
   static Counting dataset(20);
   dataset.hang(5);
   {
@@ -375,7 +375,7 @@ TEST(IterableDataset, OneThatBlocksPastTheTimeoutIsNamed) {
   dataset.open_gate();
 }
 
-TEST(IterableDataset, LoadsNoMoreAheadThanItMay) {
+TEST(IterableDataset, LoadsAheadNoMoreThanItsLimit) {
   const Counting dataset(1000);
   Loader loader(dataset, {.batch_size = 1, .num_workers = 2, .prefetch_factor = 3}, 0, 1);
   std::int64_t taken = 0;
@@ -386,7 +386,7 @@ TEST(IterableDataset, LoadsNoMoreAheadThanItMay) {
   }
 }
 
-TEST(IterableDataset, OutOfOrderGivesEverySampleOnceAnEpoch) {
+TEST(IterableDataset, OutOfOrderEverySampleComesOnceAnEpoch) {
   const Counting dataset(60);
   Loader loader(dataset, {.batch_size = 2, .num_workers = 3, .in_order = false}, 0, 1);
   std::set<std::int64_t> seen;
@@ -399,7 +399,7 @@ TEST(IterableDataset, OutOfOrderGivesEverySampleOnceAnEpoch) {
   EXPECT_EQ(seen.size(), 180U);
 }
 
-TEST(IterableDataset, WhatASampleDrawsIsTheSameAfterAResume) {
+TEST(IterableDataset, ASampleDrawsTheSameNumbersAfterAResume) {
   struct Drawing : Counting {
     using Counting::Counting;
     struct Reading : Reader {

@@ -1,4 +1,4 @@
-// Loop, catch, loop again: an error leaves a loader at the batch that failed, whatever has failed.
+// Loop, catch, loop again: after any error, a loader is still at the batch that failed.
 #include <atomic>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ std::vector<std::int64_t> entries_of(const at::Tensor& batch) {
   return {batch.data_ptr<std::int64_t>(), batch.data_ptr<std::int64_t>() + batch.numel()};
 }
 
-// Sample i is the number i. One of them fails, or hangs, until it is mended.
+// Sample i is the number i. One of them fails, or hangs, until mend() is called.
 class Fragile : public Dataset<std::int64_t> {
  public:
   explicit Fragile(std::int64_t size) : size_(size) {}
@@ -48,7 +48,7 @@ class Fragile : public Dataset<std::int64_t> {
   mutable std::atomic<bool> gate_ = false;
 };
 
-// Shard s of c has s, s + c, ...
+// Shard s of c has the samples s, s + c, ...
 class FragileStream : public IterableDataset<std::int64_t> {
  public:
   explicit FragileStream(std::int64_t size) : samples_(size) {}
@@ -71,7 +71,7 @@ class FragileStream : public IterableDataset<std::int64_t> {
   Fragile samples_;
 };
 
-// What a loop gives until it ends or throws; what it has thrown, if anything.
+// Appends a loop's batches until it ends or throws. Returns the text of the exception, or an empty text.
 std::string loop(Loader& loader, std::int64_t epochs, Batches& seen) {
   try {
     for (auto& batch : loader.epochs(epochs)) seen.push_back(entries_of(batch));
@@ -104,7 +104,7 @@ class LoaderErrors : public testing::TestWithParam<int> {
 };
 INSTANTIATE_TEST_SUITE_P(Workers, LoaderErrors, testing::Values(0, 3), testing::PrintToStringParamName());
 
-TEST_P(LoaderErrors, TheNextLoopGoesOnAtTheBatchThatFailed) {
+TEST_P(LoaderErrors, TheNextLoopContinuesAtTheBatchThatFailed) {
   const Fragile dataset(22);
   const Batches expected = all_of(dataset, options(), 2);
   for (const std::int64_t bad : {0, 7, 13, 21}) {
@@ -149,7 +149,7 @@ TEST_P(LoaderErrors, ABatchThatFailedCanBeSkipped) {
       ThrowsMessage<std::logic_error>(HasSubstr("skip_failed_batch() must follow an error about one batch")));
 }
 
-TEST_P(LoaderErrors, AStreamGoesOnAtTheBatchThatFailed) {
+TEST_P(LoaderErrors, AStreamContinuesAtTheBatchThatFailed) {
   const DataLoaderOptions streamed{.batch_size = 2, .num_workers = GetParam()};
   const FragileStream dataset(23);
   const Batches expected = all_of(dataset, streamed, 2);
@@ -170,7 +170,7 @@ TEST_P(LoaderErrors, AStreamGoesOnAtTheBatchThatFailed) {
   }
 }
 
-TEST_P(LoaderErrors, SamplesThatWerePassedNeedNotBeReadable) {
+TEST_P(LoaderErrors, ConsumedSamplesNeedNotBeReadable) {
   const DataLoaderOptions streamed{.batch_size = 2, .num_workers = GetParam()};
   const FragileStream dataset(23);
   const Batches expected = all_of(dataset, streamed, 1);
@@ -184,7 +184,7 @@ TEST_P(LoaderErrors, SamplesThatWerePassedNeedNotBeReadable) {
   EXPECT_EQ(seen, without(expected, failed));
 }
 
-TEST(LoaderErrorsOfWorkers, OutOfOrderEachBatchComesOnceAllTheSame) {
+TEST(LoaderErrorsOfWorkers, OutOfOrderEachBatchStillComesOnce) {
   const DataLoaderOptions unordered{.batch_size = 4, .shuffle = true, .num_workers = 3, .in_order = false};
   const Fragile dataset(40);
   for (const bool skipped : {false, true}) {
@@ -204,7 +204,7 @@ TEST(LoaderErrorsOfWorkers, OutOfOrderEachBatchComesOnceAllTheSame) {
   }
 }
 
-TEST_P(LoaderErrors, AFunctionThatCollatesMayFailToo) {
+TEST_P(LoaderErrors, ACollateFunctionMayFailToo) {
   const Fragile dataset(22);
   std::atomic<bool> fails = true;
   const auto collate = [&](const std::vector<std::int64_t>& samples) {
@@ -220,7 +220,7 @@ TEST_P(LoaderErrors, AFunctionThatCollatesMayFailToo) {
   EXPECT_EQ(seen, all_of(dataset, {.batch_size = 4}, 1));
 }
 
-TEST_P(LoaderErrors, AnOrderThatCannotBeMadeIsAskedForAgain) {
+TEST_P(LoaderErrors, AFailedOrderIsRequestedAgain) {
   struct FailingBatches : BatchSamplerBase {
     IndexBatches batches(std::int64_t epoch) const override {
       if (epoch == 1 && fails) throw std::runtime_error("no list of this epoch");
@@ -235,14 +235,14 @@ TEST_P(LoaderErrors, AnOrderThatCannotBeMadeIsAskedForAgain) {
   Batches seen;
   EXPECT_THAT(loop(loader, 3, seen), HasSubstr("no list of this epoch"));
   EXPECT_EQ(seen.size(), 2U);
-  EXPECT_THROW(loader.skip_failed_batch(), std::logic_error) << "it was no batch that failed";
+  EXPECT_THROW(loader.skip_failed_batch(), std::logic_error) << "the failure was not about a batch";
   EXPECT_THAT(loop(loader, 3, seen), HasSubstr("no list of this epoch"));
   batches->fails = false;
   EXPECT_EQ(loop(loader, 3, seen), "");
   EXPECT_EQ(seen.size(), 6U);
 }
 
-TEST_P(LoaderErrors, APassGoesOnWhereItFailed) {
+TEST_P(LoaderErrors, APassContinuesWhereItFailed) {
   const Fragile dataset(22);
   const Batches expected = all_of(dataset, options(), 2);
   dataset.spoil(13);
@@ -277,7 +277,7 @@ TEST(LoaderErrorsOfWorkers, AWorkerThatCouldNotStartIsStartedAgain) {
   EXPECT_EQ(seen, all_of(dataset, {.batch_size = 4}, 1));
 }
 
-// A loop after a time-out may time out again where the machine is slow, and nothing is lost by it.
+// On a slow machine, a loop after a timeout may time out again; no batch is lost by it.
 void finish(Loader& loader, std::int64_t epochs, Batches& seen) {
   std::string error;
   do error = loop(loader, epochs, seen);
@@ -285,7 +285,7 @@ void finish(Loader& loader, std::int64_t epochs, Batches& seen) {
   EXPECT_EQ(error, "");
 }
 
-TEST(LoaderErrorsOfWorkers, AfterATimeOutNothingIsLostOfWhatWasOnItsWay) {
+TEST(LoaderErrorsOfWorkers, AfterATimeoutNoBatchIsLost) {
   static const Fragile dataset(40);  // a worker that hangs may use it after the loader is gone
   const DataLoaderOptions untimed{.batch_size = 4, .num_workers = 3};
   DataLoaderOptions timed = untimed;
@@ -318,7 +318,7 @@ TEST(LoaderErrorsOfWorkers, AfterATimeOutNothingIsLostOfWhatWasOnItsWay) {
   EXPECT_EQ(seen, expected);
 }
 
-TEST(LoaderErrorsOfWorkers, AfterATimeOutAStreamIsReadByNewReaders) {
+TEST(LoaderErrorsOfWorkers, AfterATimeoutNewReadersReadAStream) {
   static const FragileStream dataset(40);
   const DataLoaderOptions timed{.batch_size = 2, .num_workers = 3, .timeout = std::chrono::seconds(1)};
   DataLoaderOptions untimed = timed;
@@ -329,7 +329,7 @@ TEST(LoaderErrorsOfWorkers, AfterATimeOutAStreamIsReadByNewReaders) {
   Batches seen;
   EXPECT_THAT(loop(loader, 2, seen), HasSubstr("gave no batch within 1 s"));
   EXPECT_THAT(loop(loader, 2, seen), HasSubstr("gave no batch within 1 s"));
-  dataset.samples().mend();  // those that were left behind go on too, and nobody listens
+  dataset.samples().mend();  // the detached workers continue too, and nobody takes their batches
   finish(loader, 2, seen);
   EXPECT_EQ(seen, expected);
 }
@@ -358,7 +358,7 @@ TEST(LoaderErrorsOfWorkers, AnOrderThatHangsEndsTheLoopToo) {
   EXPECT_EQ(seen, (Batches{{0, 1, 2, 3}, {4, 5, 6, 7}}));
 }
 
-// One worker hangs, and then the sample of another one fails, until it is let go.
+// One worker hangs until the test releases it; then a sample of another worker fails.
 struct Stuck : Dataset<std::int64_t> {
   std::int64_t size() const override { return 40; }
   std::int64_t get(std::int64_t index) const override {
@@ -381,7 +381,7 @@ struct Stuck : Dataset<std::int64_t> {
   mutable std::atomic<bool> mended = false;
 };
 
-TEST(LoaderErrorsOfWorkers, AnErrorIsSeenThoughAnotherWorkerHangs) {
+TEST(LoaderErrorsOfWorkers, AnErrorIsReportedWhileAnotherWorkerHangs) {
   const Stuck dataset;
   Loader loader(dataset, {.batch_size = 4, .num_workers = 3}, 0, 1);
   Batches seen;
@@ -393,7 +393,7 @@ TEST(LoaderErrorsOfWorkers, AnErrorIsSeenThoughAnotherWorkerHangs) {
   EXPECT_EQ(seen, all_of(dataset, {.batch_size = 4}, 2));
 }
 
-TEST(LoaderErrorsOfWorkers, WithATimeOutALoaderWaitsNoLongerForAWorkerThatHangsWhenItGoes) {
+TEST(LoaderErrorsOfWorkers, ADestructorWaitsForAHangingWorkerOnlyUntilTheTimeout) {
   static const Stuck dataset;  // the worker uses it after the loader is gone
   {
     Loader loader(dataset, {.batch_size = 4, .num_workers = 3, .timeout = std::chrono::seconds(1)}, 0, 1);
@@ -403,7 +403,7 @@ TEST(LoaderErrorsOfWorkers, WithATimeOutALoaderWaitsNoLongerForAWorkerThatHangsW
   dataset.mend();
 }
 
-// A device that is the host, and cannot take one of the tensors.
+// Copies to the host instead of a device, and fails at one copy.
 class FailingCopier : public DeviceCopier {
  public:
   explicit FailingCopier(int fails_at) : fails_at_(fails_at) {}
@@ -417,12 +417,13 @@ class FailingCopier : public DeviceCopier {
   }
 
  private:
-  int fails_at_;  // at this copy; if negative, when copies are ready for the (-1 - n)th time
+  int fails_at_;  // the number of the copy that fails; if negative, -1 - n is the number of the call of
+                  // ready()
   int copies_ = 0;
   int ready_ = 0;
 };
 
-TEST_P(LoaderErrors, WhatADeviceCannotTakeIsCopiedAgainAndTheBatchBeforeItIsGiven) {
+TEST_P(LoaderErrors, AFailedCopyToTheDeviceIsRetriedAndTheBatchBeforeItIsKept) {
   using Pair = std::pair<std::int64_t, std::int64_t>;
   struct Pairs : Dataset<Pair> {
     std::int64_t size() const override { return 14; }
@@ -443,7 +444,7 @@ TEST_P(LoaderErrors, WhatADeviceCannotTakeIsCopiedAgainAndTheBatchBeforeItIsGive
         const auto* batch = static_cast<PairBatch*>(engine.next(2, loop));
         over = batch == nullptr;
         if (over) break;
-        EXPECT_TRUE(batch->first.equal(batch->second)) << "both are copied, and once";
+        EXPECT_TRUE(batch->first.equal(batch->second)) << "both are copied, each once";
         for (const std::int64_t number : entries_of(batch->first)) seen.push_back(number - 1000);
       } catch (const std::runtime_error&) {
         ++errors;

@@ -1,4 +1,4 @@
-// What the tests of loaders read: numbers, so that batches can be compared.
+// A dataset of numbers for the tests of loaders, so that batches can be compared.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,5 +1,5 @@
-// In which order a loader goes through epochs, what of it is known when, and what samples draw in their
-// places.
+// The order in which a loader goes through epochs, when its orders are made, and the random numbers that
+// samples draw.
 #include <atomic>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-// Draws.
+// A dataset whose samples draw random numbers.
 class Augmented : public Numbers {
  public:
   using Numbers::Numbers;
@@ -34,7 +34,7 @@ class Augmented : public Numbers {
   }
 };
 
-TEST(DataLoader, WhatASampleDrawsDependsOnEpochAndPlaceAlone) {
+TEST(DataLoader, ASamplesRandomNumbersDependOnlyOnEpochAndPlace) {
   const Augmented dataset(10);
   const auto draws = [&](int workers, std::int64_t batch_size) {
     std::map<std::pair<std::int64_t, std::int64_t>, double> drawn;
@@ -52,11 +52,11 @@ TEST(DataLoader, WhatASampleDrawsDependsOnEpochAndPlaceAlone) {
   EXPECT_EQ(draws(3, 5), expected);
 }
 
-// A sample that comes twice is augmented twice; and which rank or worker reads it does not matter.
+// A sample that comes twice is augmented twice. The rank or worker that reads it makes no difference.
 TEST(DataLoader, ASampleThatComesTwiceInAnEpochDrawsTwice) {
   const Augmented dataset(10);
   const auto often = std::make_shared<WeightedRandomSampler>(std::vector<double>{1, 0, 1}, 24);
-  // What each place of the order draws, in order.
+  // The numbers that each place of the order draws, in order.
   const auto draws = [&](int ranks, int workers, bool subset) {
     const Subset part(dataset, {0, 1, 2});
     const Dataset<>& from = subset ? static_cast<const Dataset<>&>(part) : dataset;
@@ -108,7 +108,7 @@ TEST(DataLoader, ASampleMadeOfOthersDrawsTheSameInAnyBatch) {
   EXPECT_EQ(std::get<0>(at::_unique(expected.select(2, 0))).numel(), 12) << "all of them differ";
 }
 
-TEST(DataLoader, OfASampleThatCameTwiceOnlyTheOneThatFailedIsLeftOut) {
+TEST(DataLoader, IfASampleComesTwiceOnlyItsFailedOccurrenceIsSkipped) {
   struct OnceBad : Numbers {
     using Numbers::Numbers;
     Example get(std::int64_t index) const override {
@@ -153,11 +153,11 @@ TEST(DataLoader, ALoopOverTheLoaderIsOneEpochFromItsStart) {
       DataLoader loader(dataset, options, 0, 1);
       EXPECT_EQ(loader.epoch(), 0);
       EXPECT_EQ(pass(loader), of_epoch(0));
-      EXPECT_EQ(loader.epoch(), 1) << "the one that comes";
+      EXPECT_EQ(loader.epoch(), 1) << "the next epoch";
       EXPECT_EQ(pass(loader, 2), Batches(all.begin() + 6, all.begin() + 8));
-      EXPECT_EQ(loader.epoch(), 1) << "of the batch taken last";
+      EXPECT_EQ(loader.epoch(), 1) << "the epoch of the last batch";
       const DataLoaderState left = loader.state();
-      EXPECT_EQ(pass(loader), of_epoch(2)) << "a loop that was left is not gone on with";
+      EXPECT_EQ(pass(loader), of_epoch(2)) << "a loop that was left is not continued";
       EXPECT_EQ(rest(loader, 4), of_epoch(3));
       EXPECT_EQ(pass(loader).size(), 6U);
       loader.load_state(left);
@@ -169,7 +169,7 @@ TEST(DataLoader, ALoopOverTheLoaderIsOneEpochFromItsStart) {
   }
 }
 
-TEST(DataLoader, OutOfOrderALoopThatWasLeftBeforeTheFirstBatchCameIsNotGoneOnWithEither) {
+TEST(DataLoader, OutOfOrderALoopLeftBeforeTheFirstBatchIsNotContinuedEither) {
   struct FirstIsSlow : Numbers {
     using Numbers::Numbers;
     Example get(std::int64_t index) const override {
@@ -188,7 +188,7 @@ TEST(DataLoader, OutOfOrderALoopThatWasLeftBeforeTheFirstBatchCameIsNotGoneOnWit
   dataset.let_go = true;
   dataset.let_go.notify_all();
   EXPECT_EQ(pass(loader).size(), 6U);
-  EXPECT_EQ(loader.epoch(), 2) << "the one that comes";
+  EXPECT_EQ(loader.epoch(), 2) << "the next epoch";
 }
 
 TEST(DataLoader, ALoopInsideALoopOverTheSameLoaderIsAnError) {
@@ -201,18 +201,18 @@ TEST(DataLoader, ALoopInsideALoopOverTheSameLoaderIsAnError) {
         ++outer;
         EXPECT_GT(pass(loader).size(), 0U);
       }
-      ADD_FAILURE() << "the outer loop went on elsewhere";
+      ADD_FAILURE() << "the outer loop continued at another place";
     } catch (const std::logic_error& error) {
       EXPECT_THAT(error.what(), HasSubstr("give the inner loop its own loader"));
     }
     EXPECT_EQ(outer, 1);
     DataLoader left(dataset, {.batch_size = 4, .num_workers = workers}, 0, 1);
     for ([[maybe_unused]] auto& batch : left.epochs(2)) break;
-    EXPECT_GT(rest(left, 2).size(), 0U) << "one that was left is no loop any more";
+    EXPECT_GT(rest(left, 2).size(), 0U) << "a loop that was left has ended";
   }
 }
 
-TEST(DataLoader, AnEvaluationIsTheSameEachTimeAndAnEmptyOneSaysWhatToWrite) {
+TEST(DataLoader, EvaluationsAreEqualAndAnEmptyLoopSaysWhatToWrite) {
   const Numbers dataset(10);
   const Warnings warnings;
   for (const int workers : {0, 2}) {
@@ -221,11 +221,11 @@ TEST(DataLoader, AnEvaluationIsTheSameEachTimeAndAnEmptyOneSaysWhatToWrite) {
     ASSERT_EQ(all.size(), 3U);
     EXPECT_EQ(pass(loader), all);
     EXPECT_EQ(pass(loader, 1).size(), 1U);
-    EXPECT_EQ(pass(loader), all) << "from the start, though the one before was left";
+    EXPECT_EQ(pass(loader), all) << "from the start, although the loop before was left";
   }
   EXPECT_THAT(warnings.lines(), testing::IsEmpty());
   DataLoader loader(dataset, {.batch_size = 4}, 0, 1);
-  EXPECT_EQ(rest(loader, 0).size(), 0U) << "nothing was asked for";
+  EXPECT_EQ(rest(loader, 0).size(), 0U) << "no epochs were requested";
   EXPECT_EQ(rest(loader, 1).size(), 3U);
   EXPECT_THAT(warnings.lines(), testing::IsEmpty());
   EXPECT_EQ(rest(loader, 1).size(), 0U);
@@ -237,7 +237,7 @@ TEST(DataLoader, AnEvaluationIsTheSameEachTimeAndAnEmptyOneSaysWhatToWrite) {
 }
 
 // A run that is resumed at its end has nothing left to do.
-TEST(DataLoader, AfterALoadedStateAnEmptyLoopOverEpochsSaysThatNothingIsLeft) {
+TEST(DataLoader, AfterLoadingAStateAnEmptyLoopOverEpochsSaysThatNothingIsLeft) {
   const Numbers dataset(10);
   DataLoader first(dataset, {.batch_size = 4}, 0, 1);
   rest(first, 2);
@@ -251,11 +251,12 @@ TEST(DataLoader, AfterALoadedStateAnEmptyLoopOverEpochsSaysThatNothingIsLeft) {
                                              "already at the end of epochs(2)")));
 }
 
-// Some ranks take a few batches of an epoch, then others go on, until the last take what is left.
+// Ranks that take a few batches of an epoch before another number of ranks continues. The last ones take the
+// rest.
 struct Crew {
   int ranks;
   std::int64_t batch_size;
-  int batches = 0;  // each; 0: all that are left
+  int batches = 0;  // per rank; 0: all that are left
 };
 
 std::multiset<std::int64_t> taken_by(const Numbers& dataset, const std::vector<Crew>& crews) {
@@ -282,12 +283,12 @@ std::multiset<std::int64_t> taken_by(const Numbers& dataset, const std::vector<C
   return seen;
 }
 
-TEST(DataLoader, GoesOnAtTheSamePlaceWithAnotherWorldSizeOrBatchSize) {
+TEST(DataLoader, ResumesAtTheSamePlaceWithAnotherWorldSizeOrBatchSize) {
   const std::vector<std::vector<Crew>> histories{
-      {{4, 4, 3}, {3, 8}},                          // at sample 48, where a batch of theirs begins
-      {{4, 4, 3}, {3, 5}},                          // and where none does
+      {{4, 4, 3}, {3, 8}},                          // resumes at sample 48, where a new batch would begin
+      {{4, 4, 3}, {3, 5}},                          // resumes within a new batch
       {{4, 4, 1}, {3, 5, 2}, {2, 7, 3}, {5, 2}},    // 16, 46, 88
-      {{2, 7, 1}, {3, 4, 1}, {3, 4, 2}, {1, 100}},  // goes on twice with the same ranks
+      {{2, 7, 1}, {3, 4, 1}, {3, 4, 2}, {1, 100}},  // resumes twice with the same ranks
   };
   for (const std::int64_t size : {96, 101, 103}) {
     const Numbers dataset(size);
@@ -328,7 +329,7 @@ TEST(DataLoader, SaysInOneLineThatRanksOrBatchSizeHaveChanged) {
                             "epoch 0 continues at sample 12, each sample still once")));
 }
 
-TEST(DataLoader, AskedBeforeALoopItSpeaksOfTheEpochThatComes) {
+TEST(DataLoader, BeforeALoopItReportsTheNextEpoch) {
   struct Growing : BatchSamplerBase {
     IndexBatches batches(std::int64_t epoch) const override {
       return epoch == 0 ? IndexBatches{{0, 1, 2, 3}, {0, 4}} : IndexBatches{{0, 1, 2, 3}, {0, 2, 4}};
@@ -345,7 +346,7 @@ TEST(DataLoader, AskedBeforeALoopItSpeaksOfTheEpochThatComes) {
   EXPECT_EQ(loader.batches_per_epoch(), 2);
 }
 
-// Says which orders were made, and by which threads.
+// Records which orders were made, and by which threads.
 struct Watched : Sampler {
   std::int64_t size() const override { return 24; }
   std::vector<std::int64_t> indices(std::int64_t epoch) const override {
@@ -373,7 +374,7 @@ struct Watched : Sampler {
   mutable std::vector<std::pair<std::int64_t, std::thread::id>> made;
 };
 
-TEST(DataLoader, ResumingMakesTheOrderOfNoOtherEpoch) {
+TEST(DataLoader, ResumingMakesOnlyTheOrderOfItsEpoch) {
   const Numbers dataset(24);
   for (const std::int64_t consumed : {0, 8}) {
     const auto watched = std::make_shared<Watched>();
@@ -389,7 +390,7 @@ TEST(DataLoader, ResumingMakesTheOrderOfNoOtherEpoch) {
   }
 }
 
-TEST(DataLoader, TheNextOrderIsMadeAheadByAThreadOfItsOwn) {
+TEST(DataLoader, ASeparateThreadMakesTheNextOrderAhead) {
   const Numbers dataset(24);
   for (const int workers : {0, 2}) {
     for (const bool by_passes : {false, true}) {
@@ -410,8 +411,8 @@ TEST(DataLoader, TheNextOrderIsMadeAheadByAThreadOfItsOwn) {
   }
 }
 
-// All batches of an epoch can be had while the next one's order is still being made.
-TEST(DataLoader, NobodyWaitsForTheNextOrderWhileThereAreBatches) {
+// The loop gets all batches of an epoch while the next epoch's order is still being made.
+TEST(DataLoader, TheLoopDoesNotWaitForTheNextOrderWhileThereAreBatches) {
   const Numbers dataset(24);
   for (const int workers : {0, 1, 3}) {
     const auto watched = std::make_shared<Watched>();
@@ -426,7 +427,7 @@ TEST(DataLoader, NobodyWaitsForTheNextOrderWhileThereAreBatches) {
   }
 }
 
-TEST(DataLoader, AnOrderThatIsComputedNeedsNoMemoryAndNoTimeBeforehand) {
+TEST(DataLoader, AComputedOrderNeedsNoMemoryAndNoPreparation) {
   struct Huge : Dataset<std::int64_t> {
     std::int64_t size() const override { return std::int64_t{1} << 50; }  // a list of it is 9 PB
     std::int64_t get(std::int64_t index) const override { return index; }
@@ -459,7 +460,7 @@ TEST(DataLoader, AnOrderThatIsComputedNeedsNoMemoryAndNoTimeBeforehand) {
   }
 }
 
-TEST(DataLoader, ADistributedSamplerAsSamplerIsTakenAsItIs) {
+TEST(DataLoader, ADistributedSamplerAsSamplerIsUsedUnchanged) {
   const Numbers dataset(22);
   for (const int rank : {0, 1, 2}) {
     DataLoader plain(dataset, {.batch_size = 4, .shuffle = true, .seed = 3}, rank, 3);

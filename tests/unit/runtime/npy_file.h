@@ -1,4 +1,4 @@
-// Files as np.save() writes them, for tests of what reads them.
+// Writes files like np.save() does, for tests of their readers.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace muster {
 
-// `descr` as it stands in the header, in quotes, and `shape` in parentheses. Version 1 has a length of two
-// bytes, version 2 one of four.
+// `descr` is the header's text, in quotes, and `shape` is in parentheses. The header's length has two bytes
+// in version 1, and four in version 2.
 inline std::string npy_file(const std::string& descr, const std::string& shape, const std::string& data,
                             bool fortran_order = false, char version = 1) {
   std::string header = "{'descr': " + descr + ", 'fortran_order': " + (fortran_order ? "True" : "False") +

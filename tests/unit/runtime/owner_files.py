@@ -15,14 +15,14 @@ CONTEXT = 16
 
 
 def drawn_tokens(rng, dtype):
-    """Of all bits of the type but the sign, more than one sample of them."""
+    """More than one sample of tokens that use all bits of the type except the sign."""
     bits = min(np.iinfo(dtype).bits - (np.dtype(dtype).kind == "i"), 31)
     count = rng.choice([CONTEXT + 1, CONTEXT + 2, 500, 3000])
     return np.array([rng.getrandbits(bits) for _ in range(count)], dtype)
 
 
 def text_of_tokens(tokens, documents):
-    """What fills whole samples of CONTEXT tokens, and the place where each document begins."""
+    """Tokens for whole samples of CONTEXT tokens, and the place where each document begins."""
     whole = (len(tokens) - 1) // CONTEXT * CONTEXT + 1
     lines = [f"{len(tokens)} tokens", "documents " + " ".join(map(str, documents)), " ".join(map(str, tokens[:whole].tolist()))]
     return "\n".join(lines) + "\n"
@@ -68,7 +68,7 @@ def megatron(rng, path):
 
 
 def table(rng, path):
-    """float32 [rows, columns] and the class of each row; a value that is missing counts as -1."""
+    """float32 [rows, columns] and the class of each row; a missing value counts as -1."""
     import pandas
 
     rows, columns = rng.choice([1, 2, 60, 400]), rng.randrange(1, 6)

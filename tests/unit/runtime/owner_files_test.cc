@@ -1,5 +1,5 @@
-// Tokens and tables as numpy, megatron-core and pandas write them. Of the three the Python of OWNERS_PYTHON
-// may have all; the one beside torch has numpy.
+// Tokens and tables as numpy, megatron-core and pandas write them. OWNERS_PYTHON may name a Python with all
+// three; the Python environment of torch has numpy.
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/ranges.h>
@@ -46,11 +46,11 @@ std::string table_in(const std::string& path) {
   return text;
 }
 
-TEST(OwnerFiles, HaveTheirOwnersValuesAndOrder) {
+TEST(OwnerFiles, ReadAsTheLibrariesThatWroteThemDo) {
   const ScratchDirectory scratch;
   const char* const other = std::getenv("OWNERS_PYTHON");
   const std::string python = other != nullptr ? other : MUSTER_TORCH_PYTHON;
-  if (python.empty()) GTEST_SKIP() << "there is no Python beside torch";
+  if (python.empty()) GTEST_SKIP() << "torch's environment has no Python";
   const int count = other != nullptr ? 200 : 40;
   const std::string command =
       fmt::format("{} -W ignore -B {} {} 1 {}", python, OWNER_FILES_SCRIPT, scratch.path().string(), count);

@@ -19,7 +19,7 @@ COMPRESSIONS = ["none", "snappy", "gzip", "zstd", "lz4"]
 
 
 def text_of(letter, value, dtype):
-    """`dtype`: of tensors."""
+    """`dtype` is the type of its tensors."""
     if value is None:
         return "-"
     if letter == "n":
@@ -67,7 +67,7 @@ NUMBERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint
 
 
 def columns(rng, rows):
-    """Name, type of Arrow's, the dtype of tensors and a function for a value; some are null where a row may be."""
+    """Name, Arrow type, dtype of the tensors, and a function that makes a value; some values are null if rows may be."""
     for dtype in rng.sample(NUMBERS, 2) + ["float16"]:
         kind = "r" if dtype.startswith("float") else "n"
         yield kind + "_" + dtype, arrow_type(dtype), None, lambda dtype=dtype: number_of(rng, dtype)
@@ -94,7 +94,7 @@ def columns(rng, rows):
 
 
 def table_of(rng, nulls):
-    """The table and, by column, the dtype of its tensors."""
+    """The table, and the dtype of each column's tensors."""
     rows, nulls = rng.choice([0, 1, 3, 30, 80]), nulls and rng.random() < 0.5
     chosen = list(columns(rng, rows))
     rng.shuffle(chosen)
@@ -185,7 +185,7 @@ def by_datasets(rng, table, path):
 
 
 WRITERS = {"pyarrow": by_pyarrow, "pandas": by_pandas, "polars": by_polars, "duckdb": by_duckdb, "datasets": by_datasets}
-# What a writer has no type for, or keeps as another one.
+# Columns for which a writer has no type, or which it stores with another type.
 LEFT_OUT = {"pandas": {"r_float16"}, "duckdb": {"r_float16", "v_fixed"}, "polars": set(), "datasets": {"t_category"}, "pyarrow": set()}
 
 
@@ -197,7 +197,7 @@ def main(folder, seed, count, writers):
     for number in range(count):
         rng = random.Random(seed * 100_000 + number)
         writer = there[number % len(there)]
-        table, dtypes = table_of(rng, nulls=writer != "pandas")  # numpy's integers become floats beside a null
+        table, dtypes = table_of(rng, nulls=writer != "pandas")  # with a null, numpy's integers become floats
         for name in LEFT_OUT[writer] & set(table.column_names):
             table = table.drop_columns([name])
         if table.num_columns == 0:

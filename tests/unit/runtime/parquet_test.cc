@@ -61,7 +61,7 @@ std::string hex(std::string_view text) {
   return "x" + hex(text.data(), text.size());
 }
 
-// numpy's.
+// As numpy names the type.
 std::string name_of(at::ScalarType type) {
   switch (type) {
     case at::kBool: return "bool";
@@ -80,7 +80,7 @@ std::string name_of(at::ScalarType type) {
   }
 }
 
-// As parquet_files.py writes it; the first letter of a column's name says how it is read.
+// A row as parquet_files.py writes it. The first letter of a column's name says how to read it.
 std::string value_of(const ParquetRow& row, const std::string& column) {
   if (row.is_null(column)) return "-";
   switch (column[0]) {
@@ -204,7 +204,7 @@ std::vector<Drawn> draw_files(const std::string& folder, int count) {
   return drawn;
 }
 
-TEST_F(ParquetDatasetTest, HasTheValuesAndTheOrderOfTheFilesOwners) {
+TEST_F(ParquetDatasetTest, HasTheValuesAndTheOrderOfTheLibrariesThatWroteTheFiles) {
   const int count = std::getenv("PARQUET_WRITERS") != nullptr ? 200 : 60;
   int rows = 0;
   for (const Drawn& each : draw_files(folder(), count)) {
@@ -223,8 +223,8 @@ TEST_F(ParquetDatasetTest, HasTheValuesAndTheOrderOfTheFilesOwners) {
   EXPECT_GT(rows, 10 * count);
 }
 
-// Cut, emptied, with one byte changed: an error that names the file, or all its rows. What a checksum covers
-// is in the next test.
+// A file that is cut, emptied, or has a changed byte gives an error that names it, or all its rows. The next
+// test is about bytes that a checksum covers.
 TEST_F(ParquetDatasetTest, ADamagedFileIsAnErrorOrHasAllItsRows) {
   std::mt19937_64 random(7);
   int errors = 0, tried = 0;
@@ -244,7 +244,7 @@ TEST_F(ParquetDatasetTest, ADamagedFileIsAnErrorOrHasAllItsRows) {
     if (each.expected.empty()) continue;
     const std::string whole = contents_of(each.file);
     const auto place = [&] { return static_cast<std::size_t>(random() % whole.size()); };
-    // A stream may be cut behind a record batch: a warning, which is not looked at here.
+    // A stream that is cut after a record batch gives a warning, which this test ignores.
     if (!each.file.ends_with(".arrow")) try_it(whole.substr(0, place()), each, "cut");
     try_it("", each, "empty");
     for (int i = 0; i < 6; ++i) {
@@ -256,7 +256,7 @@ TEST_F(ParquetDatasetTest, ADamagedFileIsAnErrorOrHasAllItsRows) {
   EXPECT_GT(errors, tried / 4);
 }
 
-TEST_F(ParquetDatasetTest, AChecksumThatWasWrittenFindsEachDamagedPage) {
+TEST_F(ParquetDatasetTest, AChecksumFindsEachDamagedPage) {
   make(
       "rng = np.random.default_rng(1)\n"
       "for c in ['none', 'snappy', 'gzip', 'zstd', 'lz4']:\n"
@@ -273,13 +273,13 @@ TEST_F(ParquetDatasetTest, AChecksumThatWasWrittenFindsEachDamagedPage) {
     const std::string whole = contents_of(path(compression + ".parquet"));
     for (int i = 0; i < 20; ++i) {
       std::string bytes = whole;
-      constexpr std::size_t kHeader = 100;  // is shorter; it has no checksum
+      constexpr std::size_t kHeader = 100;  // more than the page's header, which has no checksum
       bytes[at + kHeader + random() % (size - kHeader)] ^= static_cast<char>(1 << random() % 8);
       write(path("damaged.parquet"), bytes);
       const ParquetDataset dataset({path("damaged.parquet")}, number);
       const auto reader = dataset.open({});
       for (int row = 0; row < 200; ++row) EXPECT_TRUE(reader->next());
-      // Each of them once, for a loader that skips and counts them.
+      // One error for each row, so that a loader can skip and count them.
       for (int row = 200; row < 400; ++row)
         EXPECT_THAT(
             [&] { reader->next(); },
@@ -306,7 +306,7 @@ TEST_F(ParquetDatasetTest, ALoopsErrorNamesTheFileOnce) {
           path("n.parquet") + " has no column \"m\", but n"));
 }
 
-TEST_F(ParquetDatasetTest, ShardsShareTheRowsAndShufflingKeepsThem) {
+TEST_F(ParquetDatasetTest, ShardsShareTheRowsAndShufflingKeepsEachRow) {
   make_numbers();
   for (const ParquetDatasetOptions& options : {ParquetDatasetOptions{},
                                                {.shuffle_row_groups = true},
@@ -336,7 +336,7 @@ TEST_F(ParquetDatasetTest, ShardsShareTheRowsAndShufflingKeepsThem) {
 }
 
 // The rest of an epoch and the next one, whatever the number of ranks and workers.
-TEST_F(ParquetDatasetTest, ARunThatGoesOnHasTheSameRest) {
+TEST_F(ParquetDatasetTest, AResumedRunHasTheSameRest) {
   make_numbers();
   const ParquetDataset dataset({path("*.parquet")}, number, {.shuffle_row_groups = true, .shuffle = 16});
   const auto rest_of = [&](auto& loader, std::int64_t epochs) {
@@ -367,7 +367,7 @@ TEST_F(ParquetDatasetTest, ARunThatGoesOnHasTheSameRest) {
   }
 }
 
-TEST_F(ParquetDatasetTest, ARunThatGoesOnWithAnotherNumberOfRanksHasTheSameRest) {
+TEST_F(ParquetDatasetTest, ARunResumedWithAnotherNumberOfRanksHasTheSameRest) {
   make_numbers();
   const ParquetDataset dataset({path("*.parquet")}, number, {.shuffle = 8});
   const auto options = [](int workers) {
@@ -400,7 +400,7 @@ TEST_F(ParquetDatasetTest, ARunThatGoesOnWithAnotherNumberOfRanksHasTheSameRest)
   EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), 120U);
 }
 
-// Two rows with columns of which some values cannot be read.
+// Two rows; some values of their columns cannot be read.
 class ParquetRowTest : public ParquetDatasetTest {
  protected:
   void SetUp() override {
@@ -414,7 +414,7 @@ class ParquetRowTest : public ParquetDatasetTest {
         "  'image': [{'bytes': None, 'path': 'cat/1.png'}, {'bytes': b'xy', 'path': None}]}\n"
         "pq.write_table(pa.table(columns), 't.parquet')\n");
   }
-  // What `use` throws when it gets the row number `index`; "none" if it throws nothing.
+  // The text that `use` throws for row number `index`; "none" if it throws nothing.
   using Use = std::function<void(const ParquetRow&)>;
   std::string refusal(std::int64_t index, const Use& use, std::optional<double> fill = {}) const {
     const auto decode = [&](const ParquetRow& row) {
@@ -432,7 +432,7 @@ class ParquetRowTest : public ParquetDatasetTest {
   static constexpr const char* kColumns = "n, r, text, big, cost, list, ragged, dot.ted, when, image";
 };
 
-TEST_F(ParquetRowTest, NamesWhatItCannotGive) {
+TEST_F(ParquetRowTest, NamesAValueThatItCannotReturn) {
   const std::string row0 = "row 0 of " + file() + ": column ", row1 = "row 1 of " + file() + ": column ";
   EXPECT_EQ(refusal(0, [](const auto& row) { row.number("label"); }),
             "row 0 of " + file() + " has no column \"label\", but " + kColumns);

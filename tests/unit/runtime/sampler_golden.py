@@ -1,4 +1,4 @@
-"""Writes sampler_golden.txt: what Python's samplers of the same torch give.
+"""Writes sampler_golden.txt: the orders of PyTorch's samplers, by the same torch.
 
     sampler_golden.py            writes the file's text to standard output
     sampler_golden.py --check    exits with 1 if it is not what the file beside this script holds
@@ -20,7 +20,7 @@ FEW = 8
 
 
 class Sized:
-    """As much of a dataset as a sampler looks at."""
+    """The part of a dataset that a sampler uses."""
 
     def __init__(self, size):
         self.size = size
@@ -65,7 +65,7 @@ def random_cases():
             for replacement in (False, True):
                 sampler = RandomSampler(Sized(size), replacement, num_samples or None, generator_of(seed, epoch))
                 yield line("random", (size, num_samples, int(replacement), seed, epoch), list(sampler))
-    # Numbers above 2^32 are drawn in another way.
+    # torch draws numbers above 2^32 in another way.
     sampler = RandomSampler(Sized(2**33 + 1), True, 100, generator_of(1, 1))
     yield line("random", (2**33 + 1, 100, 1, 1, 1), list(sampler))
 
@@ -101,7 +101,7 @@ def distributed_cases():
 
 
 def distributed_weighted_cases():
-    """A DistributedSampler over what another sampler has drawn, as one does it in Python."""
+    """A DistributedSampler over another sampler's order, as Python programs do it."""
     for size, num_samples, replicas in ((6, 5, 3), (100, 1000, 4), (997, 997, 13), (30001, 30001, 2)):
         for seed, epoch in SEEDS:
             drawn = list(WeightedRandomSampler(weights_of(size, 1), num_samples, True, generator_of(seed, epoch)))
@@ -111,7 +111,7 @@ def distributed_weighted_cases():
 
 
 def batch_cases():
-    """The batches of one rank, each behind its length."""
+    """The batches of one rank, each after its length."""
     for size, replicas, rank in ((1, 1, 0), (10, 1, 0), (10, 3, 2), (11, 4, 1), (1000, 4, 3)):
         for batch_size in (1, 2, 3, 16):
             for drop_last in (False, True):
@@ -124,7 +124,7 @@ def batch_cases():
 
 
 def split_cases():
-    """The parts, each behind its length; the lengths are samples, or thousandths."""
+    """The parts, each after its length. Lengths are samples or thousandths."""
     for size, fractions, lengths in (
         (1, 0, (1,)), (10, 0, (3, 7)), (10, 0, (0, 10)), (60000, 0, (48000, 10000, 2000)), (1, 1, (500, 500)),
         (11, 1, (500, 300, 200)), (997, 1, (900, 50, 50)), (60000, 1, (333, 333, 334)), (10, 1, (100, 200, 700)),
@@ -132,7 +132,7 @@ def split_cases():
         for seed, epoch in SEEDS:
             given = [length / 1000 for length in lengths] if fractions else lengths
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of parts with nothing in them
+                warnings.simplefilter("ignore")  # about empty parts
                 parts = random_split(Sized(size), given, generator_of(seed, epoch))
             entries = [entry for part in parts for entry in (len(part), *part.indices)]
             yield line("split", (size, fractions, *lengths, seed, epoch), entries)

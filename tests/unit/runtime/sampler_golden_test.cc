@@ -15,7 +15,7 @@ using Entries = std::vector<std::int64_t>;
 // One line of sampler_golden.txt, which sampler_golden.py wrote with Python's own classes.
 struct Case {
   std::string kind;
-  std::vector<std::uint64_t> arguments;  // those of the kind, then seed and epoch
+  std::vector<std::uint64_t> arguments;  // those of this kind of sampler, then seed and epoch
   std::size_t count = 0;
   std::uint64_t checksum = 0;
   Entries shown;
@@ -123,7 +123,7 @@ Entries split(const Case& a) {
   return flat;
 }
 
-TEST(Samplers, GivePythonsOrderToTheIndex) {
+TEST(Samplers, GivePyTorchsOrderIndexForIndex) {
   const std::map<std::string, std::function<Entries(const Case&)>> kinds = {
       {"random", random},     {"subset", subset},
       {"weighted", weighted}, {"distributed", distributed},

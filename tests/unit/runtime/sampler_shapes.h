@@ -1,5 +1,5 @@
-// Datasets, worlds and batches of many sizes, for what has to hold with all of them, and what the tests of
-// samplers ask of an answer.
+// Datasets, worlds and batches of many sizes for properties that must hold for all, and helpers of the
+// samplers' tests.
 #pragma once
 
 #include <algorithm>

@@ -14,7 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(Sampler, RefusesWhatGivesNoOrder) {
+TEST(Sampler, RefusesArgumentsThatGiveNoOrder) {
   EXPECT_THAT([] { SequentialSampler(0); },
               refuses("SequentialSampler: dataset_size = 0 must be at least 1"));
   EXPECT_THAT([] { RandomSampler(0); }, refuses("RandomSampler: dataset_size = 0 must be at least 1"));
@@ -25,7 +25,7 @@ TEST(Sampler, RefusesWhatGivesNoOrder) {
   EXPECT_THAT([] { SubsetRandomSampler({3, -1}); }, refuses("indices[1] = -1 must be at least 0"));
 }
 
-TEST(WeightedRandomSampler, RefusesWeightsThatNothingCanBeDrawnWith) {
+TEST(WeightedRandomSampler, RefusesWeightsThatCannotBeDrawnFrom) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   EXPECT_THAT([] { WeightedRandomSampler({1, 2}, 0); }, refuses("num_samples = 0 must be at least 1"));
   EXPECT_THAT([] { WeightedRandomSampler({}, 1); }, refuses("the number of weights above 0 = 0 must be"));
@@ -43,7 +43,7 @@ TEST(WeightedRandomSampler, RefusesWeightsThatNothingCanBeDrawnWith) {
               refuses("the number of weights = 16777217 must be at most 16777216"));
 }
 
-TEST(Sampler, SaysItsOrderInWords) {
+TEST(Sampler, DescribesItsOrder) {
   EXPECT_EQ(SequentialSampler(10).description(), "SequentialSampler(10)");
   EXPECT_EQ(RandomSampler(10, {.seed = 3}).description(), "RandomSampler(10, seed 3)");
   EXPECT_EQ(RandomSampler(10, {.replacement = true, .num_samples = 4}).description(),
@@ -86,7 +86,7 @@ TEST(DistributedSampler, RanksTogetherCoverEachExampleOnce) {
   EXPECT_EQ(sorted(all), up_to(100));
 }
 
-TEST(DistributedSampler, RefusesARankOutsideOfTheWorldAndWhatLeavesNothing) {
+TEST(DistributedSampler, RefusesARankOutsideTheWorldAndOptionsThatLeaveNothing) {
   EXPECT_THAT([] { DistributedSampler(10, 2, 2); },
               refuses("DistributedSampler: rank = 2 must be from 0 to 1, one of 2 ranks"));
   EXPECT_THAT([] { DistributedSampler(10, 0, 0); }, refuses("num_replicas = 0 must be at least 1"));
@@ -123,7 +123,7 @@ class Miscounting : public Sampler {
   std::string description() const override { return "Miscounting"; }
 };
 
-TEST(DistributedSampler, NamesASamplerThatGivesFewerThanItSays) {
+TEST(DistributedSampler, NamesASamplerThatReturnsFewerEntriesThanItsSize) {
   const DistributedSampler sampler(std::make_shared<Miscounting>(), 2, 0);
   EXPECT_THAT([&] { (void)sampler.indices(7); },
               refuses("Miscounting: indices(7) gave 3 entries, and its size() is 5"));
@@ -166,7 +166,7 @@ TEST(DistributedSampler, MarksTheEntriesThatAreRepeated) {
   EXPECT_EQ(DistributedSampler(13, 4, 3).plan(0, 3, true)[0].padding, 0);
 }
 
-TEST(DistributedSampler, UnpaddedTakesEachExampleOnceAndMeansAreOfAll) {
+TEST(DistributedSampler, WithoutPaddingEachExampleIsUsedOnceAndWeightedMeansAreExact) {
   each_shape([](const Shape& shape) {
     std::vector<std::int64_t> all;
     std::map<std::int64_t, double> weighed;  // by global offset: the sum of weight * 1 over the ranks
@@ -212,7 +212,7 @@ TEST(DistributedSampler, PlansWithDropLastHaveOnlyFullBatches) {
   });
 }
 
-TEST(DistributedSampler, ABatchMayBeLargerThanAllThereIs) {
+TEST(DistributedSampler, ABatchMayBeLargerThanTheDataset) {
   constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
   for (const bool pad : {false, true}) {
     for (int rank = 0; rank < 3; ++rank) {
@@ -225,8 +225,8 @@ TEST(DistributedSampler, ABatchMayBeLargerThanAllThereIs) {
   }
 }
 
-// From every place on: what is left is cut as if the order began there.
-TEST(DistributedSampler, APlanFromAPlaceOnGivesEachOfTheRestOnce) {
+// From every place on, the rest is cut as if the order began there.
+TEST(DistributedSampler, APlanFromAPlaceOnHasEachRemainingExampleOnce) {
   for (const UnevenRanks uneven : {UnevenRanks::kPad, UnevenRanks::kKeep, UnevenRanks::kDrop}) {
     for (std::int64_t first = 0; first < 23; ++first) {
       std::vector<std::int64_t> left;
@@ -264,7 +264,7 @@ TEST(BatchPlan, FindsTheBatchOfAPlaceInTheEpoch) {
   EXPECT_EQ(plan.batch_at(12), std::nullopt);
 }
 
-// An order that is known by its numbers alone, in a list.
+// A sampler that returns its order only as a list.
 class Listed : public Sampler {
  public:
   explicit Listed(std::vector<std::int64_t> order) : order_(std::move(order)) {}
@@ -276,7 +276,7 @@ class Listed : public Sampler {
   std::vector<std::int64_t> order_;
 };
 
-TEST(BatchPlan, PlacesAreThoseOfTheOrderOverAllRanks) {
+TEST(BatchPlan, PlacesCountTheOrderOfAllRanks) {
   each_shape([](const Shape& shape) {
     std::vector<std::int64_t> order = up_to(shape.size);
     std::ranges::reverse(order);
@@ -303,7 +303,7 @@ TEST(BatchPlan, PlacesAreThoseOfTheOrderOverAllRanks) {
   });
 }
 
-TEST(ComputedSampler, IsCutAsAListOfTheSameOrderIs) {
+TEST(ComputedSampler, IsCutLikeAListOfTheSameOrder) {
   each_shape([](const Shape& shape) {
     const auto each = std::make_shared<KeyedRandomSampler>(shape.size, shape.seed);
     const auto listed = std::make_shared<Listed>(each->indices(3));
@@ -347,7 +347,7 @@ TEST(KeyedRandomSampler, HasEachIndexOnceForEverySize) {
       ASSERT_EQ(sorted(KeyedRandomSampler(size, seed).indices(1)), up_to(size)) << size << " seed " << seed;
 }
 
-TEST(KeyedRandomSampler, OfAHugeDatasetIndicesAreInItAndNoneComesTwice) {
+TEST(KeyedRandomSampler, AHugeDatasetsIndicesAreInRangeAndUnique) {
   for (const std::int64_t size :
        {std::int64_t{1'000'000'007}, (std::int64_t{1} << 40) + 1, std::numeric_limits<std::int64_t>::max()}) {
     const KeyedRandomSampler sampler(size, 5);
@@ -363,8 +363,8 @@ TEST(KeyedRandomSampler, OfAHugeDatasetIndicesAreInItAndNoneComesTwice) {
   }
 }
 
-// Chi-square over the cells (what stands at a place, and by how much neighbours differ): with 99 degrees of
-// freedom it is below 160 but for once in 10,000.
+// Chi-square over 100 cells (the index at a place, and the difference of neighbours). With 99 degrees of
+// freedom it exceeds 160 once in 10,000 cases.
 TEST(KeyedRandomSampler, OrdersLookRandom) {
   constexpr std::int64_t kSize = 100;
   constexpr int kOrders = 20000;

@@ -1,4 +1,4 @@
-// Folders of Python's streaming and litdata, with the members that those write into index.json.
+// Folders of Python's streaming and litdata, with the members that these libraries write into index.json.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -58,8 +58,8 @@ TEST_F(StreamFolder, EachDataSetNamesLitdataAndWhatToDo) {
     expect_refused(path, "litdata, which Python's litdata.StreamingDataset reads");
 }
 
-// An index.json of something else, or files that it does not name, are as if it were not there.
-TEST_F(StreamFolder, OtherFilesBesideAnIndexAreRead) {
+// An index.json of another kind is ignored, as are indexes that do not name the file.
+TEST_F(StreamFolder, OtherFilesNextToAnIndexAreRead) {
   const std::string tokens = file("train.bin", std::string("\1\0\2\0\3\0\4\0", 8)),
                     table = file("a.csv", "x,y\n1,2\n");
   for (const char* text : {kMds, kLitdata, "{\"shards\": 3, \"chunks\": {\"filename\": []}}", "[", "[[]]"}) {

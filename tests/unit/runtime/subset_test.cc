@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using Indices = std::vector<std::int64_t>;
 
-// Sample i is first + i, and a number drawn at random.
+// Sample i is first + i, and a random number.
 class Numbers : public Dataset<std::pair<std::int64_t, double>> {
  public:
   Numbers(std::int64_t first, std::int64_t size) : first_(first), size_(size) {}
@@ -39,7 +39,7 @@ class Numbers : public Dataset<std::pair<std::int64_t, double>> {
   std::int64_t first_, size_;
 };
 
-// None of them keeps a dataset alive, so none takes a temporary.
+// These classes do not keep a dataset alive, so they do not accept temporaries.
 using Concat = ConcatDataset<std::pair<std::int64_t, double>>;
 template <class Whole>
 concept Splits = requires(Whole&& whole) {
@@ -63,7 +63,7 @@ void expect_refused(const Dataset<Sample>& dataset, std::int64_t index) {
   EXPECT_THAT([&] { dataset.get_batch(std::vector<std::int64_t>{0, index}); }, refusal);
 }
 
-TEST(Datasets, AllRefuseAnIndexThatIsNone) {
+TEST(Datasets, AllRefuseAnIndexOutOfRange) {
   const Numbers numbers(100, 10);
   const TensorDataset rows(at::arange(10), at::arange(10));
   const auto none = [&](const auto& dataset) {
@@ -79,7 +79,7 @@ TEST(Datasets, AllRefuseAnIndexThatIsNone) {
   none(transformed(numbers, [](const std::pair<std::int64_t, double>& sample) { return sample.first; }));
 }
 
-TEST(Subset, GivesTheSamplesWithTheseIndices) {
+TEST(Subset, HasTheSamplesWithTheseIndices) {
   const Numbers numbers(100, 10);
   const Subset subset(numbers, {7, 0, 7});
   ASSERT_EQ(subset.size(), 3);
@@ -88,7 +88,7 @@ TEST(Subset, GivesTheSamplesWithTheseIndices) {
   EXPECT_THAT(list(subset.get_batch(order).first), ElementsAre(107, 100));
 }
 
-TEST(Subset, DrawsWhatTheDatasetItselfWouldDrawInItsPlace) {
+TEST(Subset, DrawsTheSameNumbersAsTheDatasetItself) {
   const Numbers numbers(0, 10);
   const Subset subset(numbers, {7});
   begin_sample(0);
@@ -99,14 +99,14 @@ TEST(Subset, DrawsWhatTheDatasetItselfWouldDrawInItsPlace) {
   EXPECT_EQ(subset.get_batch(first).second.item<double>(), drawn);
 }
 
-TEST(Subset, SaysWhichIndexIsNone) {
+TEST(Subset, NamesAnIndexOutOfRange) {
   const Numbers numbers(0, 10);
   EXPECT_THAT([&] { Subset(numbers, {3, 10}); },
               ThrowsMessage<std::invalid_argument>(
                   HasSubstr("Subset: indices[1] = 10 must be from 0 to 9, a sample of numbers from 0")));
 }
 
-TEST(Subset, ABadSampleIsNamedAsItIsInTheWhole) {
+TEST(Subset, ABadSampleIsNamedByItsIndexInTheWhole) {
   const Numbers numbers(0, 20);
   const Subset subset(numbers, {5, 13});
   const Indices order{0, 1};
@@ -115,7 +115,7 @@ TEST(Subset, ABadSampleIsNamedAsItIsInTheWhole) {
   EXPECT_THAT([&] { subset.get_batch(order); }, named);
 }
 
-TEST(ConcatDataset, OneComesAfterTheOther) {
+TEST(ConcatDataset, DatasetsFollowOneAnother) {
   const Numbers first(0, 3), none(50, 0), second(100, 2);
   const ConcatDataset all(first, none, second);
   ASSERT_EQ(all.size(), 5);
@@ -136,7 +136,7 @@ TEST(ConcatDataset, ABadSampleIsNamedWithItsDataset) {
                                               HasSubstr("sample 13 of numbers from 100: torn"))));
 }
 
-TEST(RandomSplit, PartsDoNotOverlapAndMakeUpTheWhole) {
+TEST(RandomSplit, PartsAreDisjointAndMakeUpTheWhole) {
   const Numbers numbers(0, 11);
   const auto parts = random_split(numbers, {0.5, 0.3, 0.2}, 3);
   Indices all;
@@ -180,28 +180,28 @@ class Ones : public Dataset<at::Tensor> {
   std::int64_t size() const override { return 10; }
   at::Tensor get(std::int64_t) const override {
     ++reads;
-    return torch::ones({1000, 256}).select(0, 0);  // a part of a MiB
+    return torch::ones({1000, 256}).select(0, 0);  // a view of a tensor of 1 MiB
   }
   mutable std::atomic<int> reads = 0;
 };
 
-TEST(CachedDataset, KeepsNoMoreBytesThanItMay) {
+TEST(CachedDataset, KeepsNoMoreBytesThanItsLimit) {
   const Ones ones;
-  const CachedDataset cached(ones, 3500);  // three of 1024
+  const CachedDataset cached(ones, 3500);  // room for three samples of 1024 bytes
   for (int epoch = 0; epoch < 2; ++epoch)
     for (std::int64_t i = 0; i < 10; ++i) EXPECT_EQ(cached.get(i).sum().item<float>(), 256);
   EXPECT_EQ(ones.reads, 10 + 7);
   EXPECT_EQ(cached.kept_bytes(), 3072);
 }
 
-TEST(CachedDataset, WhatIsDoneToASampleDoesNotConcernTheKeptOne) {
+TEST(CachedDataset, ChangingASampleDoesNotChangeTheCachedOne) {
   const Ones ones;
   const CachedDataset cached(ones, 1 << 20);
   for (int time = 0; time < 3; ++time) EXPECT_EQ(cached.get(4).mul_(2).sum().item<float>(), 512);
   EXPECT_EQ(ones.reads, 1);
 }
 
-TEST(CachedDataset, KeepsOneWhenManyThreadsReadAtOnce) {
+TEST(CachedDataset, KeepsOneCopyWhenManyThreadsReadAtOnce) {
   const Ones ones;
   for (int time = 0; time < 50; ++time) {
     const CachedDataset cached(ones, 1 << 20);
@@ -215,13 +215,13 @@ TEST(CachedDataset, KeepsOneWhenManyThreadsReadAtOnce) {
   }
 }
 
-TEST(CachedDataset, SaysWhichLimitCannotBeUsed) {
+TEST(CachedDataset, NamesAWrongLimit) {
   const Ones ones;
   EXPECT_THAT(([&] { CachedDataset(ones, 0); }),
               ThrowsMessage<std::invalid_argument>(HasSubstr("limit_bytes = 0 must be at least 1")));
 }
 
-TEST(WindowDataset, AWindowAndWhatComesAfterIt) {
+TEST(WindowDataset, ASampleIsAWindowAndItsHorizon) {
   const at::Tensor series = torch::arange(40).reshape({20, 2});
   const WindowDataset dataset(series, {.length = 5, .stride = 3, .horizon = 2});
   ASSERT_EQ(dataset.size(), 5);  // the last: 12 to 16, then 17 and 18
@@ -235,14 +235,14 @@ TEST(WindowDataset, AWindowAndWhatComesAfterIt) {
   EXPECT_EQ(batch.data.sizes(), (Indices{3, 5, 2}));
 }
 
-TEST(WindowDataset, TargetsMayBeOfAnotherSeries) {
+TEST(WindowDataset, TargetsMayComeFromAnotherSeries) {
   const WindowDataset dataset(torch::zeros({10, 3}), torch::arange(10), {.length = 4});
   ASSERT_EQ(dataset.size(), 6);
   EXPECT_THAT(list(dataset.get(5).target), ElementsAre(9));
   EXPECT_EQ(dataset.get(5).data.sizes(), (Indices{4, 3}));
 }
 
-TEST(WindowDataset, SaysWhatDoesNotFit) {
+TEST(WindowDataset, NamesArgumentsThatDoNotFit) {
   const auto refused = [](WindowDatasetOptions options, const std::string& why) {
     EXPECT_THAT([&] { WindowDataset(torch::arange(10), options); },
                 ThrowsMessage<std::invalid_argument>(HasSubstr(why)));
@@ -271,7 +271,7 @@ using Stack = StackDataset<std::pair<std::int64_t, double>, std::string>;
 static_assert(std::is_constructible_v<Stack, const Numbers&, Words&>);
 static_assert(!std::is_constructible_v<Stack, const Numbers&, Words>);
 
-TEST(StackDataset, PutsPartsSideBySide) {
+TEST(StackDataset, CombinesTheSamplesOfItsParts) {
   const Numbers numbers(100, 10);
   const Words words(10);
   const StackDataset stack(numbers, words);
@@ -295,7 +295,7 @@ TEST(StackDataset, PutsPartsSideBySide) {
   for (auto& batch : of_structs) EXPECT_EQ(batch.letters.sum().item<int>(), 10);
 }
 
-TEST(StackDataset, DrawsTheSameInABatchAsAlone) {
+TEST(StackDataset, DrawsTheSameNumbersInABatchAsAlone) {
   const Numbers first(0, 10), second(20, 10);
   const StackDataset stack(first, second);
   DataLoader loader(stack, {.batch_size = 10, .seed = 3}, 0, 1);
@@ -306,7 +306,7 @@ TEST(StackDataset, DrawsTheSameInABatchAsAlone) {
   EXPECT_FALSE(drawn.at(0)[0].equal(drawn[0][1]));
 }
 
-TEST(StackDataset, NamesWhatDoesNotFit) {
+TEST(StackDataset, NamesPartsThatDoNotFit) {
   const Numbers numbers(100, 20);
   const Words words(10);
   EXPECT_THAT([&] { Stack(numbers, words); },
@@ -321,7 +321,7 @@ TEST(StackDataset, NamesWhatDoesNotFit) {
                                               HasSubstr("sample 13 of numbers from 100: torn"))));
 }
 
-// first, first + 1, ...: shard s of c has those at s, s + c, ...
+// first, first + 1, ...: shard s of c has the samples at s, s + c, ...
 class Stream : public IterableDataset<std::int64_t> {
  public:
   Stream(std::int64_t first, std::int64_t size) : first_(first), size_(size) {}
@@ -346,7 +346,7 @@ class Stream : public IterableDataset<std::int64_t> {
   std::int64_t first_, size_;
 };
 
-TEST(ChainDataset, GoesFromOneStreamToTheNextInEachShard) {
+TEST(ChainDataset, ReadsOneStreamAfterTheOtherInEachShard) {
   const Stream first(0, 5), none(50, 0), last(100, 4);
   const ChainDataset chain(first, none, last);
   EXPECT_EQ(chain.name(), "stream from 0 + stream from 50 + stream from 100");
@@ -367,7 +367,7 @@ TEST(ChainDataset, GoesFromOneStreamToTheNextInEachShard) {
   EXPECT_EQ(last.opened, before) << "not before its turn";
 }
 
-TEST(ChainDataset, ARunThatGoesOnHasTheSameRest) {
+TEST(ChainDataset, AResumedRunHasTheSameRest) {
   const Stream first(0, 7), last(100, 8);
   const ChainDataset chain(first, last);
   const DataLoaderOptions options{.batch_size = 2, .num_workers = 2};

@@ -1,4 +1,4 @@
-// Archives as tar and compressors write them: sparse files, and what zstd has compressed.
+// Archives with sparse files, and archives compressed by zstd.
 #include <array>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -41,8 +41,8 @@ const std::array kSparseForms = {"--format=gnu --sparse", "--format=posix --spar
                                  "--format=posix --sparse --sparse-version=0.1",
                                  "--format=posix --sparse --sparse-version=1.0"};
 
-// By GNU tar. Of 40 pieces the old form's map is continued in blocks of its own.
-TEST_F(TarForms, ASparseFileIsWhole) {
+// GNU tar writes the archives. With 40 pieces, the old form's map continues in separate blocks.
+TEST_F(TarForms, ASparseFileIsReadWhole) {
   const std::string long_name(120, 'n');
   for (const std::string options : kSparseForms) {
     const std::string path = archive("sparse.tar",
@@ -61,7 +61,7 @@ TEST_F(TarForms, ASparseFileIsWhole) {
     EXPECT_EQ(samples[1].key, long_name) << options;
     EXPECT_TRUE(samples[1].parts.at("bin") == with_holes(5)) << options;
     EXPECT_EQ(samples[2].number("cls"), 2) << options;
-    // Passed over.
+    // Skipping works too.
     const WebDataset dataset({path}, as_it_is);
     const auto reader = dataset.open({});
     ASSERT_TRUE(reader->skip(2)) << options;
@@ -74,7 +74,7 @@ TEST_F(TarForms, ASparseFileIsWhole) {
   }
 }
 
-// As a header whose numbers somebody has changed, with the right sum.
+// A header whose numbers were changed, with a correct checksum.
 std::string with_field(std::string bytes, std::size_t at, const std::string& field) {
   bytes.replace(at, field.size(), field);
   bytes.replace(148, 8, "        ");
@@ -83,7 +83,7 @@ std::string with_field(std::string bytes, std::size_t at, const std::string& fie
   return bytes.replace(148, 8, fmt::format("{:06o}\0 ", sum));
 }
 
-TEST_F(TarForms, AMapThatLiesTakesNoMemory) {
+TEST_F(TarForms, AFalseMapTakesNoMemory) {
   const std::string whole = contents_of(
       archive("whole.tar", {{"1.bin", with_holes(3)}}, "--format=gnu --sparse --hole-detection=raw"));
   ASSERT_EQ(whole[156], 'S');
@@ -104,7 +104,7 @@ TEST_F(TarForms, AMapThatLiesTakesNoMemory) {
     std::string bytes =
         contents_of(archive("pax.tar", {{"1.bin", with_holes(3)}},
                             "--format=posix --sparse --sparse-version=1.0 --hole-detection=raw"));
-    // Of as many digits as before, so that the record's own length holds.
+    // The number of digits stays the same, so that the record's length stays correct.
     const std::size_t at = bytes.find(in);
     ASSERT_NE(at, std::string::npos);
     bytes.replace(at, out.size(), out);
@@ -113,7 +113,7 @@ TEST_F(TarForms, AMapThatLiesTakesNoMemory) {
 }
 
 #ifdef MUSTER_ZSTD
-TEST_F(TarForms, WhatZstdHasCompressedIsReadToTheEndOfTheFile) {
+TEST_F(TarForms, AZstdArchiveIsReadToTheEndOfTheFile) {
   const std::string tar = contents_of(numbers("plain.tar", 0, 50));
   const std::string skipped = zstd_skippable_frame("an index, say");
   const std::size_t half = tar.size() / 2 + 100;
@@ -139,7 +139,7 @@ TEST_F(TarForms, WhatZstdHasCompressedIsReadToTheEndOfTheFile) {
   expect_refused(written("empty.tar", zstd_frame("")), "it is empty");
 }
 #else
-TEST_F(TarForms, WithoutLibzstdItIsSaidThatMusterWasBuiltWithoutIt) {
+TEST_F(TarForms, WithoutLibzstdTheErrorSaysSo) {
   expect_refused(written("a.tar", "\x28\xb5\x2f\xfd and so on"),
                  "it is compressed by zstd, and this Muster was built without libzstd");
 }

@@ -25,7 +25,7 @@ TEST(TensorDataset, SamplesAreRows) {
   EXPECT_EQ(sample.target.dim(), 0);
 }
 
-TEST(TensorDataset, ABatchIsWhatDefaultCollateMakesOfItsSamples) {
+TEST(TensorDataset, ABatchEqualsItsCollatedSamples) {
   const TensorDataset dataset(
       Triple{torch::randn({20, 5}), torch::randn({2, 20}).t(), torch::arange(20).to(at::kShort)});
   const std::vector<std::int64_t> order{19, 0, 0, 7};
@@ -47,7 +47,7 @@ TEST(TensorDataset, TakesTuplesAndSingleTensors) {
   EXPECT_THAT(sizes, testing::ElementsAre(3, 1));
 }
 
-TEST(TensorDataset, ABatchLaterInTheLoopLeavesAHeldOneAlone) {
+TEST(TensorDataset, ALaterBatchDoesNotChangeAnEarlierOne) {
   const TensorDataset dataset(torch::arange(64).reshape({64, 1}).expand({64, 100}), torch::arange(64));
   DataLoader loader(dataset, {.batch_size = 8, .num_workers = 2}, 0, 1);
   std::vector<at::Tensor> held;
@@ -56,7 +56,7 @@ TEST(TensorDataset, ABatchLaterInTheLoopLeavesAHeldOneAlone) {
     EXPECT_EQ(held[i][0][0].item<std::int64_t>(), static_cast<std::int64_t>(i) * 8);
 }
 
-TEST(TensorDataset, SaysWhichTensorDoesNotFit) {
+TEST(TensorDataset, NamesATensorThatDoesNotFit) {
   EXPECT_THAT([] { TensorDataset(torch::ones({4, 2}), torch::ones({3})); },
               ThrowsMessage<std::invalid_argument>(
                   HasSubstr("tensor 1 of the sample has 3 rows and the first one 4")));
@@ -66,7 +66,7 @@ TEST(TensorDataset, SaysWhichTensorDoesNotFit) {
               ThrowsMessage<std::invalid_argument>(HasSubstr("tensor 0 of the sample is a number")));
 }
 
-TEST(TensorDataset, OneWithNoRowsIsRefusedByTheLoader) {
+TEST(TensorDataset, TheLoaderRefusesADatasetWithoutRows) {
   const TensorDataset dataset(torch::ones({0, 2}), torch::ones({0}));
   EXPECT_THAT(([&] { DataLoader(dataset, {.batch_size = 2}, 0, 1); }),
               ThrowsMessage<std::invalid_argument>(HasSubstr("TensorDataset has no samples")));

@@ -45,7 +45,7 @@ class TokenDatasetTest : public testing::Test {
   const std::string path_ = scratch_ / "train.bin";
 };
 
-TEST_F(TokenDatasetTest, ASampleAndWhatFollowsIt) {
+TEST_F(TokenDatasetTest, ATargetIsTheSampleShiftedByOne) {
   const TokenDataset dataset(counting(23), {.context = 5});
   ASSERT_EQ(dataset.size(), 4);  // the fifth would need 26 tokens
   EXPECT_EQ(dataset.token_count(), 23);
@@ -79,7 +79,7 @@ void expect_same(const TokenDataset& dataset, const std::vector<Token>& tokens) 
   }
 }
 
-// 37 tokens: more than a vector's, and a rest.
+// 37 tokens: full vectors and a remainder.
 TEST_F(TokenDatasetTest, TokensOfEveryTypeKeepTheirValue) {
   const auto check = [&]<class Token>(Token extreme, at::ScalarType type) {
     std::vector<Token> tokens(200);
@@ -94,7 +94,7 @@ TEST_F(TokenDatasetTest, TokensOfEveryTypeKeepTheirValue) {
   check(std::int64_t{-9000000000000000000}, at::kLong);
 }
 
-TEST_F(TokenDatasetTest, GivesTheSameThroughALoader) {
+TEST_F(TokenDatasetTest, ALoaderGivesTheSameSamples) {
   const TokenDataset dataset(counting(1000), {.context = 16});
   DataLoader loader(dataset, {.batch_size = 4, .shuffle = true, .num_workers = 2}, 0, 1);
   std::int64_t samples = 0;
@@ -142,7 +142,7 @@ std::vector<std::int64_t> data_of(const TokenDataset& dataset) {
   return all;
 }
 
-TEST_F(TokenDatasetTest, ReadsArraysOfNumpy) {
+TEST_F(TokenDatasetTest, ReadsNumpyArrays) {
   const auto check = [&]<class Token>(Token largest, const std::string& descr, at::ScalarType type) {
     for (const char version : {1, 2}) {
       write(path_, npy_file("'" + descr + "'", "(5,)",
@@ -181,7 +181,7 @@ TEST_F(TokenDatasetTest, ReadsArraysOfNumpy) {
     refused(whole.substr(0, size), "header of a numpy array is damaged");
 }
 
-TEST_F(TokenDatasetTest, ReadsFilesOfLlmc) {
+TEST_F(TokenDatasetTest, ReadsLlmcFiles) {
   const auto file = [](std::int32_t magic, std::int32_t version, std::int32_t count,
                        const std::string& data) {
     std::string bytes;
@@ -199,8 +199,8 @@ TEST_F(TokenDatasetTest, ReadsFilesOfLlmc) {
   EXPECT_THAT([&] { TokenDataset(path_, {.context = 2}); }, refuses("its header says 5 UInt16 tokens"));
 }
 
-// Documents of 3, 0, 5 and 2 tokens, the third in two sequences.
-TEST_F(TokenDatasetTest, ReadsMegatronsFilesAndCutsDocumentsByThemselves) {
+// Documents of 3, 0, 5 and 2 tokens; the third has two sequences.
+TEST_F(TokenDatasetTest, ReadsMegatronFilesAndCanKeepSamplesWithinDocuments) {
   const std::vector<std::int32_t> lengths{3, 0, 4, 1, 2};
   const std::vector<std::int64_t> documents{0, 1, 2, 4, 5};
   const std::string index_path = scratch_ / "train.idx";
@@ -251,7 +251,7 @@ TEST_F(TokenDatasetTest, ReadsMegatronsFilesAndCutsDocumentsByThemselves) {
   for (std::size_t size = 0; size < good.size(); ++size) refused(good.substr(0, size), "cannot use");
 }
 
-TEST_F(TokenDatasetTest, SeveralFilesAreOne) {
+TEST_F(TokenDatasetTest, SeveralFilesMakeOneDataset) {
   const auto put = [&](const std::string& name, std::uint16_t first, std::size_t count) {
     std::vector<std::uint16_t> tokens(count);
     std::iota(tokens.begin(), tokens.end(), first);
@@ -307,10 +307,10 @@ TEST_F(TokenDatasetTest, AFileOfAnotherKindIsNamed) {
           "its header is one of llm.c's");
   refused(std::string("\x88\xd8\x34\x01\x01\0\0\0", 8) + std::string(100, '\0'),
           "its header is one of llm.c's");
-  // Padding in the middle of which a character of UTF-8 would have to begin.
+  // Padding in the middle of a UTF-8 character.
   write(path_, bytes_of_numbers(std::vector<std::uint16_t>(3000, 50256)));
   EXPECT_EQ(TokenDataset(path_, {.context = 2}).token_count(), 3000);
-  // Letters are tokens of one byte.
+  // Text can be read as tokens of one byte.
   write(path_, "It is a truth universally acknowledged, that a single man in possession of a good fortune");
   EXPECT_EQ(TokenDataset(path_, {.context = 2, .dtype = at::kByte}).get(0).data[1].item<std::int64_t>(), 't');
   for (const char* path : {"https://host/train.bin?part=*", "pipe:cat train.bin"})
@@ -334,7 +334,7 @@ TEST_F(TokenDatasetTest, SaysWhatIsWrongWithAFile) {
               ThrowsMessage<std::runtime_error>(HasSubstr("it is not a regular file")));
 }
 
-TEST_F(TokenDatasetTest, SaysWhichOptionCannotBeUsed) {
+TEST_F(TokenDatasetTest, NamesAWrongOption) {
   counting(100);
   const auto refused = [&](TokenDatasetOptions options, const std::string& why) {
     EXPECT_THAT([&] { TokenDataset(path_, options); }, ThrowsMessage<std::invalid_argument>(HasSubstr(why)));

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What torchvision makes of a small image with given parameters, for transform_golden_test.cc.
+"""torchvision's transforms of a small image with given parameters, for transform_golden_test.cc.
 
     transform_golden.py > transform_golden.txt
     transform_golden.py --check    exits with 1 if transform_golden.txt is not what this torchvision gives; with 77 without torchvision
@@ -127,7 +127,7 @@ def image_cases():
         for mode, antialias in (("nearest", 1), ("nearest-exact", 1), ("bilinear", 1), ("bilinear", 0), ("bicubic", 1), ("bicubic", 0)):
             yield f"resize {image} 5,9 {mode} {antialias}"
             yield f"resize {image} 17,4 {mode} {antialias}"
-    # Of an image with an even and an odd side turned in its frame, pixels lie between two others: which is the nearest is the processor's choice.
+    # Turning an image with an even and an odd side puts pixels halfway between two others: the processor's rounding decides which is nearer.
     for angle in (0, 90, 180, 270, -90):
         yield f"rotate color {angle} nearest 1 none none"
         yield f"rotate gray {angle} nearest 0 none none"
@@ -192,7 +192,7 @@ def values_of(result):
     return shape, struct.unpack(f"<{len(data) // 8}f", bytes.fromhex(data[:-1]))
 
 
-# Another processor adds up in another order: a value that was rounded may be the next one.
+# Another processor adds in another order, so a rounded value may be the next one.
 def same(words, held, now):
     if held == now:
         return True

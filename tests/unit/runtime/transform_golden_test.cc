@@ -14,7 +14,7 @@
 #include "runtime/vision/mixing.h"
 #include "tests/unit/runtime/image_samples.h"
 
-// Against what torchvision gives for the same images and parameters (transform_golden.py).
+// Compares with torchvision's results for the same images and parameters (transform_golden.py).
 
 namespace muster::transforms::compared {
 namespace {
@@ -28,7 +28,7 @@ Words split(const std::string& text, char separator) {
   return words;
 }
 
-// Case and result of each line.
+// Each line is a case and its result.
 const std::vector<std::pair<Words, Words>>& golden() {
   static const auto kAll = [] {
     std::vector<std::pair<Words, Words>> all;
@@ -74,7 +74,7 @@ functional::Turn turn_of(const std::string& mode, const std::string& center, con
   return turn;
 }
 
-// "channels height width bytes"; of float32 the bytes have an f behind them.
+// "channels height width bytes"; for float32, an f follows the bytes.
 at::Tensor image_of(const Words& words) {
   const std::vector<std::int64_t> shape{std::stoll(words.at(0)), std::stoll(words.at(1)),
                                         std::stoll(words.at(2))};
@@ -205,13 +205,13 @@ const std::map<std::string, Case> kCases{
     {"invert", [](const at::Tensor& image, const Words&) { return functional::invert(image); }},
 };
 
-// Rounded to the next value by another order of additions; a turn of the hue adds nothing up.
+// Another order of additions may round to the next value. A turn of the hue has no sums.
 double tolerance(const std::string& name, const at::Tensor& image) {
   if (name == "adjust_hue") return 0;
   return image.is_floating_point() ? 1e-5 : 1;
 }
 
-TEST(TransformGolden, ImagesAreTorchvisions) {
+TEST(TransformGolden, ImagesEqualTorchvisions) {
   int compared = 0, values = 0, differing = 0;
   for (const auto& [words, result] : golden()) {
     const auto kind = kCases.find(words[0]);
@@ -232,11 +232,11 @@ TEST(TransformGolden, ImagesAreTorchvisions) {
     differing += static_cast<int>(difference.gt(allowed / 2).sum().item<std::int64_t>());
   }
   EXPECT_GT(compared, 200);
-  EXPECT_LE(differing * 100, values) << "that differ";
+  EXPECT_LE(differing * 100, values) << "values that differ";
   RecordProperty("differing", fmt::format("{} of {}", differing, values));
 }
 
-TEST(TransformGolden, MagnitudesAreTorchvisions) {
+TEST(TransformGolden, MagnitudesEqualTorchvisions) {
   int compared = 0;
   for (const auto& [words, result] : golden()) {
     if (words[0] != "magnitudes") continue;
@@ -252,7 +252,7 @@ TEST(TransformGolden, MagnitudesAreTorchvisions) {
   EXPECT_GT(compared, 800);
 }
 
-TEST(TransformGolden, PoliciesAndChoicesAreTorchvisions) {
+TEST(TransformGolden, PoliciesAndChoicesEqualTorchvisions) {
   const std::map<std::string, AutoAugmentPolicy> policies{{"imagenet", AutoAugmentPolicy::kImageNet},
                                                           {"cifar10", AutoAugmentPolicy::kCifar10},
                                                           {"svhn", AutoAugmentPolicy::kSvhn}};
@@ -276,7 +276,7 @@ TEST(TransformGolden, PoliciesAndChoicesAreTorchvisions) {
   EXPECT_EQ(compared, 75);
 }
 
-TEST(TransformGolden, MixedLabelsAreTorchvisions) {
+TEST(TransformGolden, MixedLabelsEqualTorchvisions) {
   int compared = 0;
   for (const auto& [words, result] : golden()) {
     if (words[0] != "labels") continue;

@@ -17,7 +17,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-// Channels side by side in memory, as read_image() gives them, or apart.
+// The channels of a pixel lie side by side in memory, as read_image() returns them, or in separate planes.
 at::Tensor random_image(std::int64_t channels, std::int64_t height, std::int64_t width,
                         bool side_by_side = true) {
   static at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(7);
@@ -28,7 +28,7 @@ at::Tensor random_image(std::int64_t channels, std::int64_t height, std::int64_t
 
 using Pixel = std::function<double(std::int64_t channel, std::int64_t y, std::int64_t x)>;
 
-// What `value` says of each pixel, as double [channels, height, width].
+// The result of `value` for each pixel, as double [channels, height, width].
 at::Tensor made(std::int64_t channels, std::int64_t height, std::int64_t width, const Pixel& value) {
   at::Tensor image = at::empty({channels, height, width}, at::kDouble);
   auto* to = image.data_ptr<double>();
@@ -52,13 +52,13 @@ double largest_difference(const at::Tensor& image, const at::Tensor& expected) {
                                            : 1e9;
 }
 
-// The generator as a transform that is called now finds it.
+// A copy of the generator in the state that the next transform will find.
 SampleRandom at_sample(std::int64_t index) {
   begin_sample(index);
   return sample_random();
 }
 
-TEST(Transforms, FlipsTurnTheImageRound) {
+TEST(Transforms, FlipsMirrorTheImage) {
   const at::Tensor image = random_image(3, 4, 5);
   const Reader old(image);
   EXPECT_EQ(largest_difference(RandomHorizontalFlip(1)(image),
@@ -92,7 +92,7 @@ TEST(Transforms, RandomCropTakesARandomPartOfThePaddedImage) {
     ASSERT_EQ(largest_difference(crop(image), expected), 0) << i;
   }
   for (const int count : tops) EXPECT_GT(count, 10);
-  // 3 rows are missing: as many are added on each side.
+  // 3 rows are missing: 3 are added on each side.
   const at::Tensor grown = RandomCrop({9, 7}, {.pad_if_needed = true})(image);
   EXPECT_EQ(grown.sizes(), (std::vector<std::int64_t>{2, 9, 7}));
 }
@@ -111,7 +111,8 @@ TEST(Transforms, CenterCropRoundsAsPythonDoes) {
   EXPECT_EQ(largest_difference(CenterCrop({5, 2})(image), expected), 0);
 }
 
-// One side of a bilinear resize with antialiasing: a triangle as wide as a new pixel, over the old ones.
+// One dimension of a bilinear resize with antialiasing: weighs old pixels by a triangle as wide as a new
+// pixel.
 std::vector<double> weights_of(std::int64_t old_size, std::int64_t new_size, std::int64_t at) {
   const double step = static_cast<double>(old_size) / static_cast<double>(new_size);
   const double reach = std::max(step, 1.), center = (static_cast<double>(at) + 0.5) * step;
@@ -125,7 +126,7 @@ std::vector<double> weights_of(std::int64_t old_size, std::int64_t new_size, std
   return weights;
 }
 
-TEST(Transforms, ResizeWeighsAllPixelsThatItCovers) {
+TEST(Transforms, ResizeAveragesTheCoveredPixels) {
   const at::Tensor image = random_image(3, 20, 13);
   const Reader old(image);
   for (const auto& [height, width] :
@@ -140,13 +141,13 @@ TEST(Transforms, ResizeWeighsAllPixelsThatItCovers) {
     });
     const Resize resize(ImageSize(height, width));
     EXPECT_LE(largest_difference(resize(image.to(at::kFloat)), expected), 1e-3);
-    EXPECT_LE(largest_difference(resize(image), expected), 1.01) << "of bytes, rounded twice";
+    EXPECT_LE(largest_difference(resize(image), expected), 1.01) << "bytes are rounded twice";
   }
   EXPECT_EQ(Resize(10)(image).sizes(), (std::vector<std::int64_t>{3, 15, 10}));
   EXPECT_EQ(Resize(26)(image.transpose(1, 2)).sizes(), (std::vector<std::int64_t>{3, 26, 40}));
 }
 
-TEST(Transforms, RandomResizedCropKeepsToItsRanges) {
+TEST(Transforms, RandomResizedCropStaysWithinItsRanges) {
   // Channel 0 is the row, channel 1 the column: the slopes of the result tell the size of the box.
   const at::Tensor image =
       made(2, 100, 100, [](auto c, auto y, auto x) { return c == 0 ? y : x; }).to(at::kFloat);
@@ -165,7 +166,7 @@ TEST(Transforms, RandomResizedCropKeepsToItsRanges) {
   EXPECT_NEAR(most, 0.6, 0.02);
   EXPECT_NEAR(narrowest, 0.5, 0.05);
   EXPECT_NEAR(widest, 2, 0.2);
-  // Nothing of that ratio fits: the largest in the middle.
+  // No box of that ratio fits: it takes the largest centered one.
   const at::Tensor line = at::arange(101, at::kFloat).view({1, 1, 101});
   EXPECT_EQ(RandomResizedCrop(1)(line).item<float>(), 50);
 }
@@ -201,7 +202,7 @@ TEST(Transforms, RandomErasingTakesAValueForEachChannelOrNoise) {
   const at::Tensor drawn = noisy.masked_select(place);  // some 3200 of a normal distribution
   EXPECT_LT(std::abs(drawn.mean().item<double>()), 0.1);
   EXPECT_LT(std::abs(drawn.std().item<double>() - 1), 0.1);
-  EXPECT_TRUE(erased(noise).equal(noisy)) << "it is drawn from the sample's numbers";
+  EXPECT_TRUE(erased(noise).equal(noisy)) << "the noise comes from the sample's random numbers";
 }
 
 TEST(Transforms, ToDtypeAndNormalizeComputeAsTorchvisionDoes) {
@@ -224,7 +225,7 @@ TEST(Transforms, ToDtypeAndNormalizeComputeAsTorchvisionDoes) {
   }
 }
 
-// torchvision's (Resize(10, max_size=12) of 40 x 26, and so on).
+// The expected sizes are torchvision's (Resize(10, max_size=12) of 40 x 26, and so on).
 TEST(Transforms, ResizeKeepsTheLongerSideBelowItsLimit) {
   const at::Tensor image = random_image(3, 40, 26);
   EXPECT_EQ(Resize(10, {.max_size = 12})(image).sizes(), (std::vector<std::int64_t>{3, 12, 8}));
@@ -259,7 +260,7 @@ TEST(Transforms, ColorJitterChangesBrightnessContrastAndSaturation) {
         const double factor = factors[which];
         return std::floor(std::clamp(old(c, y, x) * factor + other(c, y, x) * (1 - factor), 0., 255.));
       });
-      begin_sample(i);  // the other factors are drawn too, of width 0
+      begin_sample(i);  // the other factors are drawn too, from ranges of width 0
       EXPECT_LE(largest_difference(ColorJitter(options)(image), expected), 1) << which << " of " << i;
     };
     expect({.brightness = 0.5}, 0, [](auto, auto, auto) { return 0; });
@@ -268,7 +269,7 @@ TEST(Transforms, ColorJitterChangesBrightnessContrastAndSaturation) {
   }
 }
 
-TEST(Transforms, ColorJitterTakesWhereFromAndWhereTo) {
+TEST(Transforms, ColorJitterTakesRanges) {
   const at::Tensor image = random_image(3, 6, 5).to(at::kFloat).div(255);
   for (int i = 0; i < 20; ++i) {
     begin_sample(i);
@@ -325,7 +326,7 @@ Compose everything() {
        CenterCrop(18), ToDtype(at::kFloat, {.scale = true}), Normalize({0.5}, {0.25}), RandomErasing()});
 }
 
-TEST(Transforms, LeaveWhatTheyAreGivenAsItIs) {
+TEST(Transforms, DoNotChangeTheirInput) {
   const at::Tensor image = random_image(3, 32, 32), kept = image.clone();
   for (int i = 0; i < 20; ++i) {
     begin_sample(i);
@@ -369,14 +370,14 @@ TEST(Transforms, GiveTheSameWithAnyNumberOfWorkersAndRanks) {
     for (std::int64_t j = 0; j < 4; ++j) ASSERT_TRUE(first_rank[i].data[j].equal(alone[i].data[2 * j])) << i;
 }
 
-// Its samples and batches are the number of threads that an operator would compute with.
+// Its samples and batches hold the number of threads that an operator would use.
 class Threads : public Dataset<std::int64_t> {
  public:
   std::int64_t size() const override { return 4; }
   std::int64_t get(std::int64_t) const override { return at::get_num_threads(); }
 };
 
-TEST(Transforms, AndWorkersOfALoaderComputeInOneThread) {
+TEST(Transforms, AndLoaderWorkersComputeInOneThread) {
   const int before = at::get_num_threads();
   at::set_num_threads(3);
   int inside = 0;
@@ -424,7 +425,7 @@ void expect_refused(const Make& make, const std::string& reason) {
   EXPECT_THAT(make, ThrowsMessage<std::invalid_argument>(HasSubstr(reason)));
 }
 
-TEST(Transforms, SayWhatImageIsWrong) {
+TEST(Transforms, NameAWrongImage) {
   const at::Tensor bytes = random_image(3, 8, 8);
   expect_refused([&] { RandomHorizontalFlip()(bytes[0]); },
                  "RandomHorizontalFlip: an image must be [channels, height, width], and this one is [8, 8]");
@@ -445,7 +446,7 @@ TEST(Transforms, SayWhatImageIsWrong) {
                  "ColorJitter: an image must have 1 or 3 channels, and this one has 4");
 }
 
-TEST(Transforms, SayWhatArgumentIsWrong) {
+TEST(Transforms, NameAWrongArgument) {
   expect_refused([] { RandomHorizontalFlip(1.5); }, "RandomHorizontalFlip: p = 1.5 must be from 0 to 1");
   expect_refused([] { RandomCrop(0); }, "RandomCrop: size = 0 must be at least 1");
   expect_refused([] { RandomCrop(1, {.padding = -1}); }, "RandomCrop: padding = -1 must be at least 0");

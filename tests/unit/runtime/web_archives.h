@@ -1,4 +1,4 @@
-// Writes archives by GNU tar for tests of WebDataset, and reads their samples.
+// Writes archives with GNU tar for tests of WebDataset, and reads their samples.
 #pragma once
 
 #include <cstdlib>
@@ -33,7 +33,7 @@ class WebArchives : public testing::Test {
     EXPECT_EQ(std::system(command.c_str()), 0) << command;  // NOLINT: the words are the test's
     return path;
   }
-  // An archive with the samples first .. last - 1, each of which has its number.
+  // An archive with the samples first .. last - 1. Each sample holds its number.
   std::string numbers(const std::string& name, int first, int last) {
     Files files;
     for (int i = first; i < last; ++i)
@@ -44,7 +44,7 @@ class WebArchives : public testing::Test {
   ScratchDirectory scratch_;
 
  private:
-  // Blocks of zeros are holes, by which tar sees that a file is sparse.
+  // Blocks of zeros become holes, so that tar takes the file for sparse.
   static void write_with_holes(const std::string& path, const std::string& contents) {
     constexpr std::size_t kBlock = 4096;
     std::ofstream file(path, std::ios::binary);

@@ -1,8 +1,7 @@
-// What WebDataset reads of the archives whose paths come on standard input, line by line: for
-// webdataset_official.py.
+// Reads archives with WebDataset for webdataset_official.py. Standard input has their paths, one per line.
 //
-// For each archive a line "archive PATH", for each sample "sample KEY", for each of its parts
-// "part NAME VALUE", "error TEXT" for what is thrown, and "end".
+// Prints "archive PATH" for each archive, "sample KEY" for each sample, "part NAME VALUE" for each of its
+// parts, "error TEXT" for each exception, and "end".
 #include <cstdio>
 #include <fmt/ranges.h>
 #include <iostream>

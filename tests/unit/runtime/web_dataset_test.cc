@@ -29,8 +29,9 @@ std::vector<std::int64_t> list(const at::Tensor& batch) {
   return {batch.data_ptr<std::int64_t>(), batch.data_ptr<std::int64_t>() + batch.numel()};
 }
 
-// As webdataset's group_by_keys: up to the first dot after the last slash, the rest in lower case.
-TEST_F(WebDatasetTest, ASampleIsTheFilesOfOneNameThatFollowOneAnother) {
+// Like webdataset's group_by_keys: the key ends at the first dot after the last slash; the rest is lower
+// case.
+TEST_F(WebDatasetTest, ConsecutiveFilesOfOneNameMakeASample) {
   const std::string path = archive("a.tar", {{"x/1.jpg", "one"},
                                              {"x/1.seg.PNG", "mask"},
                                              {"__meta__/1.json", "?"},
@@ -58,7 +59,7 @@ TEST_F(WebDatasetTest, ASampleIsTheFilesOfOneNameThatFollowOneAnother) {
       ThrowsMessage<std::runtime_error>("sample y/1 of " + path + " has a jpg that is not a whole number"));
 }
 
-TEST_F(WebDatasetTest, ReadsWhatTarWritesInEveryForm) {
+TEST_F(WebDatasetTest, ReadsEveryFormOfTar) {
   const std::string folder(120, 'f'), name = folder + "/" + std::string(130, 'n');
   const std::string big(100'000, 'b');
   const Files files{{name + ".txt", big}, {name + ".cls", "1"}, {"empty.txt", ""}};
@@ -76,7 +77,7 @@ TEST_F(WebDatasetTest, ReadsWhatTarWritesInEveryForm) {
   EXPECT_EQ(all_of(old).at(0).key, part + "/" + part);
 }
 
-TEST_F(WebDatasetTest, EveryShardHasArchivesOfItsOwn) {
+TEST_F(WebDatasetTest, EveryShardHasItsOwnArchives) {
   for (int i = 8; i < 13; ++i)
     numbers(std::string(i < 10 ? "n-00" : "n-0") + std::to_string(i) + ".tar", 10 * i, 10 * i + 3);
   const WebDataset dataset({scratch_ / "n-{008..012}.tar"}, number_of);
@@ -95,7 +96,7 @@ TEST_F(WebDatasetTest, EveryShardHasArchivesOfItsOwn) {
   EXPECT_THAT(std::set(seen.begin(), seen.end()), SizeIs(15));
 }
 
-TEST_F(WebDatasetTest, ShufflesArchivesAndSamplesAnewInEveryEpoch) {
+TEST_F(WebDatasetTest, ShufflesArchivesAndSamplesInEveryEpoch) {
   for (int i = 0; i < 6; ++i) numbers("s" + std::to_string(i) + ".tar", 10 * i, 10 * i + 10);
   const std::vector<std::string> archives{scratch_ / "s{0..5}.tar"};
   const auto epoch = [](const auto& dataset, int number, int workers = 0) {
@@ -116,11 +117,11 @@ TEST_F(WebDatasetTest, ShufflesArchivesAndSamplesAnewInEveryEpoch) {
   EXPECT_NE(drawn, epoch(of_samples, 1));
   EXPECT_EQ(drawn, epoch(of_samples, 0, 2));
   for (const auto& order : {first, second, drawn}) EXPECT_TRUE(std::ranges::is_permutation(order, plain));
-  // Not before it can be among the 16 that are held.
+  // A sample cannot come before it is among the 16 that are held.
   for (std::size_t i = 0; i < drawn.size(); ++i) EXPECT_LE(drawn[i], static_cast<std::int64_t>(i) + 15);
 }
 
-TEST_F(WebDatasetTest, ARunThatGoesOnHasTheSameRest) {
+TEST_F(WebDatasetTest, AResumedRunHasTheSameRest) {
   for (int i = 0; i < 4; ++i) numbers("r" + std::to_string(i) + ".tar", 10 * i, 10 * i + 5 + i);
   for (const std::int64_t shuffle : {0, 7}) {
     const WebDataset dataset({scratch_ / "r{0..3}.tar"}, number_of,
@@ -140,7 +141,7 @@ TEST_F(WebDatasetTest, ARunThatGoesOnHasTheSameRest) {
   }
 }
 
-TEST_F(WebDatasetTest, WhatIsDamagedIsNamedAndTheNextArchiveComes) {
+TEST_F(WebDatasetTest, DamageIsNamedAndTheNextArchiveFollows) {
   const std::string cut = numbers("cut.tar", 0, 3), rest = numbers("rest.tar", 10, 12);
   std::filesystem::resize_file(cut, 3 * 1024 - 512);  // in the middle of the third
   const std::string missing = scratch_ / "missing.tar",
@@ -185,7 +186,7 @@ TEST_F(WebDatasetTest, WhatIsDamagedIsNamedAndTheNextArchiveComes) {
   EXPECT_THAT(more, ElementsAre(ElementsAre(20), ElementsAre(10, 11)));
 }
 
-// One byte of a part is another: only the checksum that gzip has put behind the archive tells.
+// One byte of a part is changed. Only gzip's checksum after the archive shows it.
 TEST_F(WebDatasetTest, ADamagedByteInACompressedArchiveIsNamed) {
   const std::string plain = numbers("plain.tar", 0, 3), packed = scratch_ / "packed.tar.gz";
   const std::string whole = contents_of(plain);
@@ -195,7 +196,7 @@ TEST_F(WebDatasetTest, ADamagedByteInACompressedArchiveIsNamed) {
     gzclose(file);
   };
   const auto numbers_read = [&] { return all_of(WebDataset({packed}, number_of)); };
-  pack("wb0", 0, whole.size());  // as it is, so that each byte of it is one of the file
+  pack("wb0", 0, whole.size());  // uncompressed, so that each byte of the archive is a byte of the file
   EXPECT_THAT(numbers_read(), ElementsAre(0, 1, 2));
   std::string bytes = contents_of(packed);
   const std::size_t place = bytes.find("0\n");
@@ -210,7 +211,7 @@ TEST_F(WebDatasetTest, ADamagedByteInACompressedArchiveIsNamed) {
     std::filesystem::resize_file(packed, std::filesystem::file_size(packed) - missing);
     EXPECT_THAT(numbers_read, ThrowsMessage<std::runtime_error>("cannot read " + packed + ": it is cut off"));
   }
-  // Several members are one stream, and the second one's checksum counts too.
+  // Several members make one stream, and the second member's checksum is compared too.
   pack("wb", 0, 700);
   pack("ab0", 700, whole.size() - 700);
   EXPECT_THAT(numbers_read(), ElementsAre(0, 1, 2));
@@ -227,8 +228,8 @@ TEST_F(WebDatasetTest, ADamagedByteInACompressedArchiveIsNamed) {
                                 HasSubstr("other bytes follow the data that gzip has compressed")));
 }
 
-// Whatever the batch size: the error of the last archive is no batch of its own.
-TEST_F(WebDatasetTest, AStreamThatEndsWithAnErrorIsAtItsEndWhereBadSamplesAreSkipped) {
+// For any batch size, the error of the last archive does not become a batch of its own.
+TEST_F(WebDatasetTest, WithSkippingAStreamEndsAfterAnErrorAtItsEnd) {
   const std::string path = numbers("short.tar", 0, 4);
   std::filesystem::resize_file(path, 4 * 1024 - 512);  // in the middle of the fourth
   const WebDataset dataset({path}, number_of);
@@ -241,8 +242,8 @@ TEST_F(WebDatasetTest, AStreamThatEndsWithAnErrorIsAtItsEndWhereBadSamplesAreSki
   }
 }
 
-// The sample behind it, which was read to see whether there is one, comes next.
-TEST_F(WebDatasetTest, ABatchThatCannotBeReadBeforeTheEndIsAnErrorAndMayBePassed) {
+// The sample after it, which was read ahead, comes next.
+TEST_F(WebDatasetTest, AnUnreadableBatchIsAnErrorAndCanBeSkipped) {
   const std::string cut = numbers("cut.tar", 0, 2), rest = numbers("rest.tar", 10, 12);
   std::filesystem::resize_file(cut, 2 * 1024 - 512);
   const WebDataset dataset({cut, rest}, number_of);
@@ -258,7 +259,7 @@ TEST_F(WebDatasetTest, ABatchThatCannotBeReadBeforeTheEndIsAnErrorAndMayBePassed
   EXPECT_THAT(all, ElementsAre(0, 10, 11));
 }
 
-TEST_F(WebDatasetTest, WhatCannotBeDecodedIsNamedWithItsArchive) {
+TEST_F(WebDatasetTest, AnUndecodableSampleIsNamedWithItsArchive) {
   const std::string first = numbers("first.tar", 0, 2),
                     words = archive("words.tar", {{"b.cls", "7"}, {"w.cls", "seven"}});
   EXPECT_THAT(([&] {
@@ -271,7 +272,7 @@ TEST_F(WebDatasetTest, WhatCannotBeDecodedIsNamedWithItsArchive) {
       ThrowsMessage<std::runtime_error>("sample w of " + words + " has a cls that is not a whole number"));
 }
 
-TEST_F(WebDatasetTest, BracesAreThoseOfAShell) {
+TEST_F(WebDatasetTest, BracesExpandAsInAShell) {
   for (const char* name :
        {"a_train_08", "a_train_09", "a_train_10", "b_train_08", "b_train_09", "b_train_10", "{x}1"})
     numbers(std::string(name) + ".tar", name[0] == 'b' ? 20 : 10, name[0] == 'b' ? 21 : 11);
@@ -291,7 +292,7 @@ TEST_F(WebDatasetTest, AnArchiveWithoutItsLastBlocksHasItsSamplesAndAWarning) {
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_THAT(samples, ElementsAre(0, 1, 2));
   EXPECT_THAT(said, HasSubstr(path + " ends without the blocks of zeros that tar writes last"));
-  // Cut in the middle of what is not read.
+  // Cut in the middle of contents that are not read.
   const std::string skipped = archive("skipped.tar", {{"0.cls", "0"}, {"notes", std::string(5000, 'x')}});
   std::filesystem::resize_file(skipped, 4096);
   EXPECT_THAT(([&] { all_of(WebDataset({skipped}, number_of)); }),
@@ -301,8 +302,8 @@ TEST_F(WebDatasetTest, AnArchiveWithoutItsLastBlocksHasItsSamplesAndAWarning) {
               ThrowsMessage<std::runtime_error>("cannot read " + path + ": it is empty"));
 }
 
-// By np.save(): [[1, 2, 3], [4, 5, 6]] in rows and in columns.
-TEST_F(WebDatasetTest, APartThatIsAnArrayOfNumpyIsATensor) {
+// np.save() wrote these: [[1, 2, 3], [4, 5, 6]] by rows and by columns.
+TEST_F(WebDatasetTest, ANumpyPartIsATensor) {
   const std::string rows =
       npy_file("'<f4'", "(2, 3)", bytes_of_numbers(std::vector<float>{1, 2, 3, 4, 5, 6}));
   const std::string columns =
@@ -334,7 +335,7 @@ TEST_F(WebDatasetTest, APartThatIsAnArrayOfNumpyIsATensor) {
   refused("none.npy", "has no none.npy, but");
 }
 
-TEST_F(WebDatasetTest, WhatIsNoArchiveIsNamedWhenTheDatasetIsMade) {
+TEST_F(WebDatasetTest, AFileThatIsNotAnArchiveIsNamedWhenTheDatasetIsMade) {
   const auto refused = [](const std::string& first, const std::string& what) {
     EXPECT_THAT([&] { WebDataset({first}, number_of); },
                 ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("cannot use " + first), HasSubstr(what))));
@@ -346,7 +347,7 @@ TEST_F(WebDatasetTest, WhatIsNoArchiveIsNamedWhenTheDatasetIsMade) {
   const std::string file = scratch_ / "train.tar";
   std::ofstream(file) << "BZh91AY&SY and so on";
   refused(file, "it is compressed by bzip2 (bunzip2 it)");
-  // A later one when its turn comes.
+  // A later archive is named when its turn comes.
   EXPECT_THAT(([&] { all_of(WebDataset({numbers("first.tar", 0, 2), file}, number_of)); }),
               ThrowsMessage<std::runtime_error>(HasSubstr("it is compressed by bzip2")));
 }

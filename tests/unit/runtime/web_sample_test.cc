@@ -1,4 +1,4 @@
-// What parts of a sample are decoded to: .npz and .json.
+// Decoding of a sample's parts: .npz and .json.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <muster/data/web_dataset.h>
@@ -20,14 +20,13 @@ void put(std::string& to, Number number) {
   to.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-// How a ZIP archive is written: with numbers of 64 bits wherever they may stand, or of 32; and what is wrong
-// with it.
+// How to write a ZIP archive: with 64-bit numbers wherever possible, or 32-bit ones, and with which damage.
 struct ZipForm {
   bool deflated = false;
   bool wide = false;
   std::uint16_t method = 0;
   std::uint16_t flags = 0;
-  std::uint64_t more_bytes = 0;  // that each file promises
+  std::uint64_t more_bytes = 0;  // that each file falsely promises
   bool all_at_the_first = false;
 };
 
@@ -120,7 +119,7 @@ const std::string kFloats = npy_file("'<f4'", "(2, 2)", bytes_of_numbers(std::ve
                   kLabels = npy_file("'<i8'", "(3,)", bytes_of_numbers(std::vector<std::int64_t>{5, 6, 7})),
                   kZeros = npy_file("'|u1'", "(100000,)", std::string(100'000, '\0'));
 
-TEST(WebSample, AnNpzIsItsArraysByTheirNames) {
+TEST(WebSample, AnNpzGivesItsArraysByName) {
   for (const bool deflated : {false, true})
     for (const bool wide : {false, true}) {
       const WebSample sample =
@@ -198,7 +197,7 @@ TEST(WebSample, AJsonHasNumbersAndTexts) {
   EXPECT_THAT(
       [] { sample_of("json", "{\"label\": ").json_text("json", "label"); },
       ThrowsMessage<std::runtime_error>("sample 7 of a.tar has a json that cannot be read: it is not JSON"));
-  // As deep as a stack is not.
+  // Nested deeper than a stack allows.
   const std::string deep(100'000, '[');
   const WebSample nested = sample_of("json", "{\"a\": " + deep + std::string(deep.size(), ']') + "}");
   EXPECT_THAT([&] { nested.json_number("json", "a"); },

@@ -39,7 +39,7 @@ TAR_OPTIONS = [
     "--format=posix --hole-detection=raw --sparse-version=1.0",
 ]
 BLOCK = 512
-# Names of 100 bytes and more do not go into the old forms, and not all of them into ustar's.
+# Old forms cannot hold names of 100 bytes and more, and ustar can hold only some of them.
 OLD_FORMS = ["--format=v7", "--format=ustar", tarfile.USTAR_FORMAT]
 
 
@@ -102,7 +102,7 @@ def write_by_tarfile(draw, path, files, form):
 
 
 def write_by_webdataset(draw, path, files, writer):
-    """Contents as they are: encoders of the library leave bytes alone."""
+    """Unchanged contents: the library's encoders leave bytes alone."""
     grouped = {}
     for name, data in files:
         key, _, part = name.rpartition("/")[2].partition(".")
@@ -144,7 +144,7 @@ WRITERS = [
 
 
 def packed(draw, path, with_zstd):
-    """Under a name that says nothing of what it is compressed by, and what it is."""
+    """The archive, compressed or not, and the name of the compression. The file name will not tell it."""
     how = draw.choice(["plain", "gzip", "zstd"] if with_zstd else ["plain", "gzip"])
     data = path.read_bytes()
     if how == "gzip":
@@ -155,7 +155,7 @@ def packed(draw, path, with_zstd):
     return data, how
 
 
-# ---- what the two read
+# ---- the results of both readers
 
 
 def sum_of(data):
@@ -167,7 +167,7 @@ def value_of_array(value):
 
 
 def value_of(part, data):
-    """As web_dataset_read prints it, decoded by webdataset."""
+    """webdataset's results, in the form that web_dataset_read prints."""
     kind = part.split(".")[-1]
     if kind in ("txt", "jpg", "bin"):
         return sum_of(data)
@@ -195,7 +195,7 @@ class Reading:
 
 
 def read_by_muster(program, paths):
-    """Of each path; what is warned of an archive counts as an error."""
+    """The results for each path. A warning about an archive counts as an error."""
     ran = subprocess.run([program], input="\n".join(map(str, paths)), capture_output=True, text=True, errors="surrogateescape")
     if ran.returncode != 0:
         sys.exit(f"{program} ended with status {ran.returncode}: {ran.stderr[-3000:]}\n{ran.stdout[-1000:]}")
@@ -225,7 +225,7 @@ def read_by_muster(program, paths):
 
 
 def checked_by_tar(data):
-    """The bytes of a plain archive that its headers' sums or blocks of zeros cover."""
+    """The bytes of a plain archive that its headers' checksums or the blocks of zeros cover."""
     places, at = [], 0
     while at < len(data):
         block = data[at : at + BLOCK]
@@ -264,7 +264,7 @@ def main():
             files = samples(draw, form in OLD_FORMS)
             writer(draw, plain, files, form)
             whole = plain
-            if "sparse" in str(form):  # Python's tarfile takes another name of long ones than tar does
+            if "sparse" in str(form):  # for long names, Python's tarfile takes another name than tar does
                 whole = Path(scratch, f"whole-{number}.tar")
                 write_by_gnu_tar(draw, whole, files, "--format=posix")
             read = read_by_webdataset(whole)

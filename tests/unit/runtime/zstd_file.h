@@ -1,4 +1,5 @@
-// Compresses bytes by zstd, for tests of data sets. Empty if Muster is built without libzstd.
+// Compresses bytes with zstd, for tests of data sets. The result is empty if Muster was built without
+// libzstd.
 #pragma once
 
 #ifdef MUSTER_ZSTD
@@ -19,7 +20,7 @@ inline std::string zstd_frame(std::string_view bytes, bool has_checksum = true, 
   return frame;
 }
 
-// A frame that readers pass over.
+// A frame that readers skip.
 inline std::string zstd_skippable_frame(const std::string& bytes) {
   const auto size = static_cast<std::uint32_t>(bytes.size());
   return std::string("\x53\x2a\x4d\x18") + std::string(reinterpret_cast<const char*>(&size), 4) + bytes;
