@@ -16,7 +16,7 @@ void set_all(torch::nn::Module& module, double value) {
   for (const at::Tensor& each : module.buffers()) each.fill_(value);
 }
 
-TEST(AveragedModel, IsExponentialOrTheMean) {
+TEST(AveragedModel, AveragesExponentiallyOrEqually) {
   SmallNet net, ema_net, swa_net;
   AveragedModel ema(net, ema_net, {.decay = 0.9}), swa(net, swa_net);
   double expected = 0;

@@ -1,5 +1,5 @@
-// A training whose data is bad: `bad_data_rank FAULT [FILE]`. Of its 24 samples number 13 is, which is rank
-// 1's if there are 3 ranks.
+// A training on bad data: `bad_data_rank FAULT [FILE]`. Sample 13 of its 24 samples is bad; with 3 ranks,
+// rank 1 reads it.
 #include <chrono>
 #include <cstdio>
 #include <string_view>
@@ -30,13 +30,13 @@ class BadDataset : public NoiseDataset {
 };
 
 void train(const Job& job, DataLoader<Example>& loader) {
-  // No batch norm: it takes no batch of one sample.
+  // No batch norm: it cannot train on a batch of one sample.
   DistributedDataParallel model(torch::nn::Linear(12, 5), job);
   torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.1));
   for (auto& batch : loader.epochs(1)) train_one(model, optimizer, batch);
 }
 
-// 19 samples one after the other, of which rank 0 of 3 has one more than the others.
+// A stream of 19 samples; with 3 ranks, rank 0 gets one sample more than the others.
 class BadStream : public IterableDataset<> {
  public:
   std::unique_ptr<Reader> open(const Shard& shard) const override { return std::make_unique<Reading>(shard); }
@@ -69,7 +69,7 @@ int train_unequal(const Job& job, std::string_view then) {
   return 0;
 }
 
-// All have as many, and rank 0 does something alone after each epoch, while the others wait for it.
+// All ranks have the same number of batches. After each epoch rank 0 works alone while the others wait.
 int train_equal(const Job& job) {
   const BadDataset dataset(24, "");
   DataLoader loader(dataset, {.batch_size = 4}, job);
@@ -90,7 +90,7 @@ int run(std::string_view fault, const std::string& file) {
   if (fault == "truncated") IdxDataset(file, file);
   static const BadDataset dataset(fault == "empty" ? 0 : fault.starts_with("few") ? 2 : 24, fault);
   DataLoaderOptions options{.num_workers = 2};
-  // Long enough for the batches before it, on a machine that is busy.
+  // Long enough for the earlier batches, even on a busy machine.
   if (fault == "blocks") options.timeout = std::chrono::seconds(2);
   if (fault == "few")
     options.global_batch_size = 6;

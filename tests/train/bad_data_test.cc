@@ -1,5 +1,5 @@
-// Three ranks whose data is bad on all of them or on one: one error that names what is wrong, from a rank
-// that has it, and the end of all ranks.
+// Three ranks with data that is bad on one or all of them: a rank that has the bad data reports one error
+// that names it, and all ranks end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <regex>
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 struct Case {
   std::string fault;
   std::string error;
-  std::vector<int> ranks;  // that have it
+  std::vector<int> ranks;  // that have the bad data
 };
 
 void PrintTo(const Case& a_case, std::ostream* out) {
@@ -24,7 +24,7 @@ void PrintTo(const Case& a_case, std::ostream* out) {
 
 class BadData : public testing::TestWithParam<Case> {};
 
-TEST_P(BadData, IsNamedByTheRankThatHasItAndEndsAllRanks) {
+TEST_P(BadData, TheRankThatHasItNamesItAndAllRanksEnd) {
   const auto& [fault, error, ranks] = GetParam();
   const ScratchDirectory scratch;
   const std::string file = scratch / "images.idx";
@@ -56,24 +56,26 @@ INSTANTIATE_TEST_SUITE_P(
              {0, 1, 2}},
         Case{"truncated", "std::runtime_error: cannot read ", {0, 1, 2}},
         Case{"shape",
-             "std::runtime_error: noise.idx: epoch 0, batch 1 (samples 10, 13, 16): cannot load sample 13 "
-             "of noise.idx: its shape [11] is not that of the first sample of the batch, [12]",
+             "std::runtime_error: noise.idx: epoch 0, batch 1 (samples 10, 13, 16): "
+             "cannot load sample 13 of noise.idx: "
+             "its shape [11] is not that of the first sample of the batch, [12]",
              {1}},
         Case{"type",
-             "std::runtime_error: noise.idx: epoch 0, batch 1 (samples 10, 13, 16): cannot load sample 13 "
-             "of noise.idx: its type Int is not that of the first sample of the batch, Long",
+             "std::runtime_error: noise.idx: epoch 0, batch 1 (samples 10, 13, 16): "
+             "cannot load sample 13 of noise.idx: "
+             "its type Int is not that of the first sample of the batch, Long",
              {1}},
         Case{"narrow",
-             "c10::Error: mat1 and mat2 shapes cannot be multiplied (1x11 and 12x5) (in training with "
-             "noise.idx, epoch 0, batch 4 (samples 13))",
+             "c10::Error: mat1 and mat2 shapes cannot be multiplied (1x11 and 12x5) "
+             "(in training with noise.idx, epoch 0, batch 4 (samples 13))",
              {1}},
         Case{"throws",
-             "std::runtime_error: noise.idx: epoch 0, batch 1 (samples 10, 13, 16): cannot load sample 13 "
-             "of noise.idx: torn image",
+             "std::runtime_error: noise.idx: epoch 0, batch 1 (samples 10, 13, 16): "
+             "cannot load sample 13 of noise.idx: torn image",
              {1}},
         Case{"throws_a_number",
-             "std::runtime_error: noise.idx: epoch 0, batch 1 (samples 10, 13, 16): cannot load sample 13 "
-             "of noise.idx: int, not a std::exception",
+             "std::runtime_error: noise.idx: epoch 0, batch 1 (samples 10, 13, 16): "
+             "cannot load sample 13 of noise.idx: int, not a std::exception",
              {1}},
         Case{"blocks",
              "std::runtime_error: DataLoader: noise.idx gave no batch within 2 s: epoch 0, batch 1 (samples "
@@ -81,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
              {1}}),
     [](const auto& info) { return info.param.fault; });
 
-// Rank 0 has one batch more than the others, which go on with what the name says.
+// Rank 0 has one batch more than the others, which continue with what `then` says.
 struct Unequal {
   std::string then;
   std::vector<std::string> errors;
@@ -94,7 +96,7 @@ void PrintTo(const Unequal& unequal, std::ostream* out) {
 
 class UnequalBatches : public testing::TestWithParam<Unequal> {};
 
-TEST_P(UnequalBatches, AreToldByARankThatWouldHang) {
+TEST_P(UnequalBatches, ARankThatWouldHangReportsThem) {
   const auto& [then, errors, ranks] = GetParam();
   LaunchRun run(
       {"--gpus-per-node", "3", "--device", "cpu", "--max-restarts", "0", BAD_DATA_RANK, "unequal_" + then},
@@ -122,14 +124,14 @@ INSTANTIATE_TEST_SUITE_P(
                 {1, 2}}),
     [](const auto& info) { return info.param.then; });
 
-// For longer than a rank waits for one that has left its loop.
+// Longer than a rank waits for one that has left its loop.
 TEST(EqualBatches, MayWaitForARankThatIsBusyBetweenEpochs) {
   LaunchRun run({"--gpus-per-node", "3", "--device", "cpu", "--max-restarts", "0", BAD_DATA_RANK, "equal"},
                 {{"OMP_NUM_THREADS", "1"}});
   EXPECT_EQ(run.exit_code(), 0) << run.err();
 }
 
-// As PyTorch has it: what is missing is repeated.
+// As in PyTorch, some samples are repeated.
 TEST(FewerSamplesThanRanks, AreRepeated) {
   LaunchRun run({"--gpus-per-node", "3", "--device", "cpu", BAD_DATA_RANK, "few_padded"},
                 {{"OMP_NUM_THREADS", "1"}});

@@ -1,4 +1,4 @@
-// The example of a language model under the real launcher.
+// The language model example under the real launcher.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -16,7 +16,7 @@ using testing::Not;
 
 class CharLm : public testing::Test {
  protected:
-  // Two ranks; a step is three backward passes each, and every fourth step is a checkpoint.
+  // Two ranks; a step has three backward passes, and every fourth step saves a checkpoint.
   std::vector<std::string> command(const std::string& checkpoints,
                                    const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words{
@@ -38,7 +38,7 @@ std::string digest_in(const std::string& output) {
   return at == std::string::npos ? "" : output.substr(at + mark.size(), 32);
 }
 
-TEST_F(CharLm, EndsWithTheSameParametersWhetherOrNotItLosesAWorker) {
+TEST_F(CharLm, EndsWithTheSameParametersIfItLosesAWorker) {
   LaunchRun undisturbed(command("undisturbed"));
   ASSERT_EQ(undisturbed.exit_code(), 0) << undisturbed.err();
   LaunchRun hit(command("hit", {"--fail-at", "1:10"}));
@@ -57,7 +57,7 @@ TEST_F(CharLm, EndsWithTheSameParametersWhetherOrNotItLosesAWorker) {
   EXPECT_THAT(out, HasSubstr("--- generated text ---"));
 }
 
-// Nothing in a program says what its groups are made of; of two ranks the sums are the same.
+// The program does not name a backend. With two ranks all backends sum in the same order.
 TEST_F(CharLm, GroupsOfAnyBackendTrainToTheSameParameters) {
   std::string over_gloo;
   for (const std::string backend : {"gloo", "shm", "mpi"}) {
@@ -76,7 +76,7 @@ TEST_F(CharLm, GroupsOfAnyBackendTrainToTheSameParameters) {
   }
 }
 
-TEST_F(CharLm, CheckpointsOfAnotherModelAreRefusedOnceAndByOneRank) {
+TEST_F(CharLm, OneRankRefusesCheckpointsOfAnotherModelOnce) {
   LaunchRun first(command("c"));
   ASSERT_EQ(first.exit_code(), 0) << first.err();
   std::vector<std::string> words = command("c");
@@ -84,7 +84,7 @@ TEST_F(CharLm, CheckpointsOfAnotherModelAreRefusedOnceAndByOneRank) {
   LaunchRun other(words);
   EXPECT_EQ(other.exit_code(), 1) << other.err();
   EXPECT_EQ(other.report()["restarts"], 0);
-  EXPECT_EQ(other.report()["culprit"]["rank"], 0) << "it has said why";
+  EXPECT_EQ(other.report()["culprit"]["rank"], 0) << "rank 0 gave the reason";
   EXPECT_THAT(other.err(), HasSubstr("not retried: the program reported a permanent error"));
   EXPECT_THAT(other.err(), Not(HasSubstr("cannot use the checkpoint")));
   int told = 0;
@@ -94,7 +94,7 @@ TEST_F(CharLm, CheckpointsOfAnotherModelAreRefusedOnceAndByOneRank) {
   EXPECT_EQ(told, 1) << other.err();
 }
 
-TEST_F(CharLm, LearnsWithGradientsSentInHalfTheBytes) {
+TEST_F(CharLm, LearnsWithHalfPrecisionGradients) {
   const auto loss = [](const std::string& output, const std::string& mark) {
     const std::size_t at = output.find(mark);
     return at == std::string::npos ? -1.0 : std::atof(output.c_str() + at + mark.size());
@@ -106,7 +106,7 @@ TEST_F(CharLm, LearnsWithGradientsSentInHalfTheBytes) {
   EXPECT_NE(digest_in(half.out()), digest_in(whole.out()));
   const double expected = loss(whole.out(), "node0:0: loss ");
   EXPECT_GT(expected, 0) << whole.out();
-  EXPECT_LT(expected, 4.5) << "it begins at the logarithm of some 90 characters";
+  EXPECT_LT(expected, 4.5) << "the first loss is the logarithm of some 90 characters";
   EXPECT_NEAR(loss(half.out(), "node0:0: loss "), expected, 0.05);
 }
 

@@ -1,5 +1,5 @@
-// Ranks that save together while one is slow, fails, or sees another disk: what is committed can be read, and
-// all ranks hear the same.
+// Ranks that save together while one is slow, fails, or sees another disk: every committed checkpoint is
+// readable, and all ranks learn the same outcome.
 #include <fstream>
 #include <gtest/gtest.h>
 #include <optional>
@@ -46,16 +46,16 @@ struct LargeTraining {
   TrainState state{net, optimizer, loader};
 };
 
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)  // which make all of it slower
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)  // they slow all of it down
 constexpr std::chrono::milliseconds kShortCommitTimeout{1000};
 #else
 constexpr std::chrono::milliseconds kShortCommitTimeout{20};
 #endif
 
-// Rank 0 takes many times commit_timeout for its own shard. Nobody may give up, and retry alone, meanwhile.
-// On a busy machine rank 1, whose shard is small, may be late too, or rank 0 so late to begin that rank 1
-// gives up; both are another matter, and the save of some later step is without them.
-TEST(CheckpointCommit, ASlowRank0KeepsTheOthersWaitingAndWhatItCommitsCanBeRead) {
+// Rank 0 takes many times commit_timeout for its own shard. Meanwhile no other rank may give up and retry
+// alone. On a busy machine rank 1, whose shard is small, may be late, or rank 0 may start so late that rank 1
+// gives up. This test does not check these cases, so it accepts a later step without such a save.
+TEST(CheckpointCommit, TheOthersWaitForASlowRank0AndItsCommitIsReadable) {
   const ScratchDirectory scratch;
   const auto buffer_bytes = [](const Job& job) { return job.rank() == 0 ? std::int64_t{200 << 20} : 1; };
   spawn(
@@ -83,7 +83,7 @@ TEST(CheckpointCommit, ASlowRank0KeepsTheOthersWaitingAndWhatItCommitsCanBeRead)
       2);
 }
 
-// Rank 1 comes too late once: that save fails on both, and both make the next together.
+// Rank 1 is late once: that save fails on both ranks, and they make the next one together.
 TEST(CheckpointCommit, ALateRankFailsTheSaveOnAllAndTheyRetryTogether) {
   const ScratchDirectory scratch;
   spawn(
@@ -103,7 +103,7 @@ TEST(CheckpointCommit, ALateRankFailsTheSaveOnAllAndTheyRetryTogether) {
       2);
 }
 
-// On rank 1 a part of the state cannot be saved, once.
+// On rank 1 gathering the state fails once.
 struct FailingNet : SmallNet {
   BucketOrder bucket_order() {
     if (std::exchange(*fails, false)) throw std::runtime_error("out of memory");
@@ -118,7 +118,7 @@ TEST(CheckpointCommit, ARankThatCannotGatherItsStateFailsTheSaveOnAllAndTheyRetr
   const ScratchDirectory scratch;
   spawn(
       [&](Job& job) {
-        alarm(60);  // before the others' patience is over
+        alarm(60);  // less than the others' patience
         FailingNet net;
         torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1));
         const NoiseDataset dataset(8);
@@ -133,7 +133,7 @@ TEST(CheckpointCommit, ARankThatCannotGatherItsStateFailsTheSaveOnAllAndTheyRetr
       2);
 }
 
-// The directory has been the same on both, and is not any more.
+// Both ranks use the same directory at first; then rank 1's is replaced.
 TEST(CheckpointCommit, AShardThatRank0CannotSeeIsNotCommitted) {
   const ScratchDirectory scratch;
   for (const char* name : {"shared", "elsewhere"}) fs::create_directories(scratch / name);
@@ -155,7 +155,7 @@ TEST(CheckpointCommit, AShardThatRank0CannotSeeIsNotCommitted) {
   EXPECT_FALSE(fs::exists(scratch / "shared/step-1.attempt-1"));
 }
 
-// Rank 1 saves; rank 0, which serves the store, ends when it has heard of rank 1's file.
+// Rank 1 saves. Rank 0, which serves the store, ends after it has received rank 1's file.
 Status saved_while_rank_0_ends(const std::string& path, bool after_commit) {
   const CommitPlan plan{.directory = CheckpointDirectory(path),
                         .job = "job",
@@ -175,7 +175,7 @@ Status saved_while_rank_0_ends(const std::string& path, bool after_commit) {
     saved = commit_checkpoint(plan, mine, 3, [](const std::string&) { return RankContents(); });
   });
   meeting->give("");
-  require(meeting->collect(plan.timeout).has_value(), "rank 1's file");
+  require(meeting->collect(plan.timeout).has_value(), "rank 1's file arrives");
   if (after_commit) std::ofstream(plan.directory.manifest_path({.step = 3, .attempt = plan.attempt})) << "{}";
   meeting.reset();
   server.reset();
@@ -183,7 +183,7 @@ Status saved_while_rank_0_ends(const std::string& path, bool after_commit) {
   return saved;
 }
 
-TEST(CheckpointCommit, IsHeardOfByTheManifestWhereRank0HasEndedWithItsStore) {
+TEST(CheckpointCommit, ARankReadsTheManifestIfRank0EndsWithItsStore) {
   const ScratchDirectory scratch;
   EXPECT_TRUE(saved_while_rank_0_ends(scratch / "after", true));
   const Status before = saved_while_rank_0_ends(scratch / "before", false);
@@ -198,19 +198,19 @@ TEST(CheckpointCommit, ATextThatIsNotUtf8FailsTheSaveOnAllAndTheyRetryTogether) 
   const ScratchDirectory scratch;
   spawn(
       [&](Job& job) {
-        alarm(60);  // before the others' patience is over
+        alarm(60);  // less than the others' patience
         std::string text = "\xff";
         TrainState state;
         state.add("text", text);
         Checkpointer checkpoints(job, {.directory = scratch / "checkpoints"});
-        require(!checkpoints.save(state), "a save of bytes that are no text");
+        require(!checkpoints.save(state), "a save of bytes that are not UTF-8");
         text = "bytes";
         require(checkpoints.save(state), "the second try");
       },
       2);
 }
 
-// A rank that saves with the others and hears what is wrong: nothing where all is well.
+// A rank that saves with the others and learns what is wrong: an empty text if nothing is.
 class Agreeing {
  public:
   explicit Agreeing(Job& job) : meeting_(job.store(), job.rank(), job.world_size()) {}
@@ -226,7 +226,7 @@ class Agreeing {
   int saves_ = 0;
 };
 
-TEST(SaveAgreement, AFailureOfWhateverLengthIsHeardByAllAsItIs) {
+TEST(SaveAgreement, AllRanksReceiveAFailureOfAnyLengthWhole) {
   spawn(
       [](Job& job) {
         alarm(60);
@@ -243,7 +243,7 @@ TEST(SaveAgreement, AFailureOfWhateverLengthIsHeardByAllAsItIs) {
       2);
 }
 
-TEST(SaveAgreement, AStateThatCannotBeReadOnOneRankIsHeardByAll) {
+TEST(SaveAgreement, AllRanksLearnThatOneRankCannotReadItsState) {
   spawn(
       [](Job& job) {
         alarm(60);
@@ -258,8 +258,8 @@ TEST(SaveAgreement, AStateThatCannotBeReadOnOneRankIsHeardByAll) {
       2);
 }
 
-// Each has slices, shapes and names of its own besides.
-TEST(SaveAgreement, WhatIsAlikeIsComparedAmongRanksThatDifferOtherwise) {
+// Each rank also has slices, shapes and names of its own.
+TEST(SaveAgreement, ComparesSharedPartsOfRanksThatDifferElsewhere) {
   spawn(
       [](Job& job) {
         alarm(60);
@@ -273,19 +273,19 @@ TEST(SaveAgreement, WhatIsAlikeIsComparedAmongRanksThatDifferOtherwise) {
           state.shared_value("rate", rate);
           return all.hear(state);
         };
-        require(hear(1, "0.1").empty(), "a save of what is alike");
+        require(hear(1, "0.1").empty(), "equal shared parts");
         require(hear(job.rank(), "0.1").starts_with("bias of rank 1 is another than that of rank 0"), "bias");
         require(hear(1, std::to_string(job.rank())).starts_with("rate of rank 1 is another"), "rate");
       },
       2);
 }
 
-TEST(SaveAgreement, AllOfATensorIsComparedInTime) {
+TEST(SaveAgreement, SuccessiveSavesCompareAllOfATensor) {
   spawn(
       [](Job& job) {
         alarm(60);
         Agreeing all(job);
-        const at::Tensor large = at::zeros({400'000});  // more than is compared at once
+        const at::Tensor large = at::zeros({400'000});  // more than one save compares
         if (job.rank() == 1) large[-1] = 1;
         SavedState state;
         state.shared("large", large);

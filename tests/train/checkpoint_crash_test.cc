@@ -1,9 +1,9 @@
-// A save is killed, or fails, at every single system call that it makes: what is on the disk afterwards is
-// the checkpoint before or the new one, whole, and all ranks have heard the same.
+// Kills a save, or makes it fail, at every system call. Afterwards the disk holds the earlier checkpoint or
+// the new one, whole, and all ranks have learned the same outcome.
 //
-// This program's own open, write, pwrite, fallocate, ftruncate, fsync, rename, link, mkdir, stat, unlink,
-// unlinkat and pthread_create stand before the C library's, so that a child can die, or fail, in any of them.
-// They concern themselves with scratch directories only: sockets and the system's files work as ever.
+// This program defines its own open, write, pwrite, fallocate, ftruncate, fsync, rename, link, mkdir, stat,
+// unlink, unlinkat and pthread_create, which replace the C library's, so that a child can die or fail in any
+// of them. They act on scratch directories only: sockets and the system's files work as usual.
 #include <atomic>
 #include <csignal>
 #include <cstdarg>
@@ -30,18 +30,18 @@
 
 namespace {
 
-// kPowerLossOfBytes: names are on the disk at once, and bytes when they are synced.
+// kPowerLossOfBytes: names reach the disk at once, bytes when they are synced.
 enum class Fault { kNone, kKill, kPowerLoss, kPowerLossOfBytes, kFailOnce, kFailFromNowOn };
 std::atomic<Fault> fault = Fault::kNone;
 std::atomic<int> calls_left = 0;
 std::atomic<int> fault_errno = 0;
 std::atomic<bool> no_threads = false;
 std::atomic<bool> disk_hangs = false;
-std::function<void()> meanwhile;  // another process's deed, before the call that brings this to 0:
+std::function<void()> meanwhile;  // another process's action, before the call that brings this to 0:
 int calls_to_meanwhile = 0;
 
-// What would be left of a directory if the power went now: of each file what it had when it was synced last,
-// of each directory the entries that it had then. Nothing else.
+// The content that a power failure now would leave of a directory: each file's bytes and each directory's
+// entries at their last sync, nothing else.
 class Disk {
  public:
   void follow(const std::string& root) {
@@ -56,7 +56,7 @@ class Disk {
     struct stat status{};
     syscall(SYS_fstat, fd, &status);
     const std::string path = "/proc/self/fd/" + std::to_string(fd);
-    // Held, so that no other file gets its number.
+    // Keeps the file open, so that no other file gets its inode number.
     const int held = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC, 0));
     if (S_ISDIR(status.st_mode)) {
       auto& entries = directories_[status.st_ino];
@@ -74,7 +74,7 @@ class Disk {
     }
   }
 
-  // As ROOT.after.
+  // Writes them to ROOT.after.
   void lose_power() {
     const std::lock_guard lock(mutex_);
     if (fault == Fault::kPowerLossOfBytes) return write_present(root_, root_ + ".after");
@@ -97,7 +97,7 @@ class Disk {
       entry.is_directory ? write_directory(entry.number, inner) : write_file(entry.number, inner);
     }
   }
-  // What is in the directory at this moment, whether it was synced or not.
+  // The directory's content at this moment, synced or not.
   void write_present(const std::string& from, const std::string& path) {
     syscall(SYS_mkdir, path.c_str(), 0755);
     DIR* const list = opendir(from.c_str());
@@ -110,7 +110,7 @@ class Disk {
     if (list != nullptr) closedir(list);
   }
   void write_file(ino_t number, const std::string& path) {
-    const auto content = files_.find(number);  // none: it is there and empty
+    const auto content = files_.find(number);  // none: the file is there and empty
     const int fd = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT, 0644));
     if (content != files_.end()) syscall(SYS_write, fd, content->second.data(), content->second.size());
     syscall(SYS_close, fd);
@@ -128,7 +128,7 @@ bool loses_power(Fault kind) {
   return kind == Fault::kPowerLoss || kind == Fault::kPowerLossOfBytes;
 }
 
-// True if this call shall fail.
+// True if this call is to fail.
 bool fails_here() {
   if (fault == Fault::kNone) return false;
   if (calls_to_meanwhile > 0 && --calls_to_meanwhile == 0) {
@@ -159,7 +159,7 @@ bool fails_here(int fd) {
 
 extern "C" {
 ssize_t write(int fd, const void* bytes, size_t count) {
-  // Half of it, so that a kill leaves a torn file.
+  // Writes half of it, so that a kill leaves a torn file.
   if (fault == Fault::kKill && calls_left == 1) syscall(SYS_write, fd, bytes, count / 2);
   return fails_here(fd) ? -1 : syscall(SYS_write, fd, bytes, count);
 }
@@ -199,7 +199,7 @@ int mkdir(const char* path, mode_t mode) noexcept {
 int stat(const char* path, struct stat* status) noexcept {
   return fails_here(path) ? -1 : static_cast<int>(syscall(SYS_stat, path, status));
 }
-// LibTorch brings a std::filesystem of its own, which knows the name of an older C library.
+// LibTorch brings its own std::filesystem, which uses the name from an older C library.
 int __xstat(int /*version*/, const char* path, struct stat* status) noexcept {
   return stat(path, status);
 }
@@ -221,11 +221,11 @@ int open(const char* path, int flags, ...) {
 namespace muster {
 namespace {
 
-constexpr int kMixed = 100;  // exit codes of a child that looked
+constexpr int kMixed = 100;  // exit codes of a child that restored
 constexpr int kUnusable = 101;
 constexpr int kMaxCalls = 200;
 
-// Every parameter holds the number of the step, so that a mixture shows.
+// Every parameter holds the step's number, so that a mixture of steps shows.
 struct Numbered {
   explicit Numbered(const std::string& directory) : Numbered(init(), directory) {}
   explicit Numbered(const std::string& directory, int keep, std::int64_t elements = 0, int every = 1000)
@@ -263,7 +263,7 @@ struct Numbered {
   TrainState state{net, optimizer, loader};
 };
 
-// Runs in a child; its status as wait() gives it.
+// Runs `body` in a child; returns its status as from wait().
 int in_child(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -275,7 +275,7 @@ int in_child(const std::function<int()>& body) {
   return status;
 }
 
-// The step that a new attempt finds; it also saves a further one, as a restarted training would.
+// Returns the step that a new attempt restores, which also saves a later step, as a restarted training would.
 int restored_step(const std::string& directory, std::int64_t elements = 0) {
   const int status = in_child([&] {
     try {
@@ -309,7 +309,7 @@ TEST(CheckpointCrash, AKillAtAnyPointOfASaveLeavesTheOldOrTheNewCheckpoint) {
     const int step = restored_step(directory);
     ASSERT_TRUE(step == 1 || step == 2) << step;
     ++(step == 1 ? olds : news);
-    if (WIFEXITED(status)) {  // it came to the end of the save
+    if (WIFEXITED(status)) {  // the save finished
       ASSERT_EQ(WEXITSTATUS(status), 0);
       EXPECT_EQ(step, 2);
       break;
@@ -322,10 +322,10 @@ TEST(CheckpointCrash, AKillAtAnyPointOfASaveLeavesTheOldOrTheNewCheckpoint) {
 
 struct Sweep {
   int points = 0;
-  int lost = 0;  // neither the checkpoint before nor the new one, or one that was reported and is not there
+  int lost = 0;  // no checkpoint, a mixed one, or a missing one that had been reported
 };
 
-// Scratch directories of the many points of a sweep lie in memory, where a sync takes no time.
+// Keeps the many scratch directories of a sweep in memory, where a sync takes no time.
 class InMemory {
  public:
   InMemory() {
@@ -340,7 +340,7 @@ class InMemory {
   std::optional<std::string> before_;
 };
 
-// Some saves, of which the last meets the fault at each of its calls in turn.
+// Makes some saves; the fault hits each call of the last one in turn.
 void sweep(Fault kind, int saves, int keep, std::int64_t elements, bool forgets_syncs, Sweep& found) {
   for (bool reached = true; reached; ++found.points) {
     const int call = found.points + 1;
@@ -360,7 +360,7 @@ void sweep(Fault kind, int saves, int keep, std::int64_t elements, bool forgets_
       return saved ? 0 : 2;
     });
     reached = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    ASSERT_TRUE(reached || status == 0) << "of a save that nothing has disturbed: " << status;
+    ASSERT_TRUE(reached || status == 0) << "status of an undisturbed save: " << status;
     const int step = restored_step(directory + (loses_power(kind) ? ".after" : ""), elements);
     if (step != saves && !(step == saves - 1 && reached)) ++found.lost;
     if (call > kMaxCalls) return;
@@ -390,7 +390,7 @@ TEST(CheckpointCrash, ACrashOrPowerLossAtAnyCallOfASaveLeavesTheOldOrTheNewCheck
   RecordProperty("points", all.points);
 }
 
-// That the sweep would see it.
+// Shows that the sweep detects a loss.
 TEST(CheckpointCrash, WithoutSyncsAPowerLossLosesWhatWasReported) {
   const InMemory quick;
   for (const Fault kind : {Fault::kPowerLoss, Fault::kPowerLossOfBytes}) {
@@ -400,7 +400,7 @@ TEST(CheckpointCrash, WithoutSyncsAPowerLossLosesWhatWasReported) {
   }
 }
 
-TEST(CheckpointCrash, ASlowDiskHoldsUpNoStepBeforeTheNextSaveAndThatIsSaid) {
+TEST(CheckpointCrash, ASlowDiskDelaysStepsOnlyAtTheNextSaveWhichSaysSo) {
   const ScratchDirectory scratch;
   const std::string directory = scratch / "checkpoints";
   const int status = in_child([&] {
@@ -428,7 +428,7 @@ TEST(CheckpointCrash, ASlowDiskHoldsUpNoStepBeforeTheNextSaveAndThatIsSaid) {
   EXPECT_EQ(restored_step(directory, 3 << 20), 20);
 }
 
-TEST(CheckpointCrash, AFullDiskAtAnyPointCostsOneSaveAtMostAndIsReportedOnlyIfNotCommitted) {
+TEST(CheckpointCrash, AFullDiskCostsOneSaveAtMostAndIsReportedOnlyIfNotCommitted) {
   int failed_saves = 0;
   for (int call = 1;; ++call) {
     SCOPED_TRACE(call);
@@ -456,11 +456,11 @@ TEST(CheckpointCrash, AFullDiskAtAnyPointCostsOneSaveAtMostAndIsReportedOnlyIfNo
   EXPECT_GT(failed_saves, 5);
 }
 
-// One save with a failing call, one without, again and again until the faulty rank makes no call that could
-// fail. A rank that waits for a word that nobody says is ended by its alarm.
+// Alternates saves with and without a failing call until the faulty rank has no further call that could fail.
+// An alarm ends a rank that waits for a message that never arrives.
 void save_with_faults(Job& job, const std::string& directory, int faulty_rank, Fault kind) {
   Numbered training(job, directory);
-  require(training.save(1), "the first save");
+  require(training.save(1), "the first save fails");
   int failed_saves = 0;
   std::int64_t step = 1;
   bool reached = true;
@@ -484,7 +484,7 @@ void save_with_faults(Job& job, const std::string& directory, int faulty_rank, F
   require(training.checkpoints.restore(training.state) == step && training.all_are(step), "the last save");
 }
 
-TEST(CheckpointCrash, AnErrorOfOneRankAtAnyPointIsHeardByAllAndCostsOneSaveAtMost) {
+TEST(CheckpointCrash, AllRanksLearnOfOneRanksErrorWhichCostsOneSaveAtMost) {
   const std::vector<std::pair<int, Fault>> kinds{{ENOSPC, Fault::kFailOnce},
                                                  {EACCES, Fault::kFailFromNowOn},
                                                  {EIO, Fault::kFailFromNowOn},
@@ -510,10 +510,10 @@ TEST(CheckpointCrash, ARankThatCannotStartAThreadFailsTheSaveOnAll) {
   EXPECT_NO_THROW(spawn(
       [&](Job& job) {
         freopen("/dev/null", "w", stderr);
-        alarm(60);  // before the others' patience is over
+        alarm(60);  // less than the others' patience
         for (int round = 0; round < 4; ++round) {
           Numbered training(job, scratch / fmt::format("{}", round));
-          if (round >= 2) training.checkpoints.step(training.state);  // has the writer, and no disk's thread
+          if (round >= 2) training.checkpoints.step(training.state);  // has a writer, but no disk thread
           training.checkpoints.wait();
           job.barrier();
           no_threads = job.rank() == round % 2;
@@ -545,7 +545,7 @@ TEST(CheckpointCrash, AKillWhileAnAttemptBeginsLeavesAUsableDirectory) {
   }
 }
 
-// What the writer of this attempt does to commit; true if it may report it.
+// Commits as this attempt's writer does. Returns true if it may report the commit.
 bool commit(const CheckpointDirectory& directory, CheckpointId id) {
   const CheckpointManifest manifest{
       .format = 1,
@@ -558,8 +558,8 @@ bool commit(const CheckpointDirectory& directory, CheckpointId id) {
          directory.check_newest(id.attempt);
 }
 
-// Every pair of moments: attempt 1 commits, then the process that takes over is killed.
-TEST(CheckpointCrash, AReportedCommitIsResumedAlthoughAnAttemptWasKilledWhileItBegan) {
+// For every pair of calls: attempt 1 commits, then the process that takes over is killed.
+TEST(CheckpointCrash, AReportedCommitSurvivesAKillOfTheNextAttemptAtItsStart) {
   int reported_count = 0;
   bool killed = true;
   for (int commit_at = 1; killed; ++commit_at) {

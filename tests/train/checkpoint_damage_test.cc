@@ -1,4 +1,4 @@
-// Checkpoints that are damaged, or gone: no byte of them gets into a training, and training goes on.
+// Damaged or missing checkpoints: training never loads damaged bytes, and it continues.
 #include <array>
 #include <fmt/ranges.h>
 #include <fstream>
@@ -16,17 +16,17 @@ namespace {
 
 using testing::HasSubstr;
 
-// With ranks that talk.
+// On several ranks that communicate.
 class CheckpointDamageOnRanks : public CheckpointTest {};
 
-TEST_F(CheckpointTest, AnyFlippedBitIsSeenAndTheCheckpointBeforeIsUsed) {
+TEST_F(CheckpointTest, AnyFlippedBitIsFoundAndTheEarlierCheckpointIsUsed) {
   save_two();
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
   for (int round = 0; round < 120; ++round) {
     const std::string damaged = copy("damaged");
-    // One file in three is the manifest, the rest the shard; its header as often as its data.
+    // A third of the rounds damages the manifest, a third the shard's header, a third any byte of the shard.
     const std::string path =
         damaged + "/step-2.attempt-1/" + (round % 3 == 0 ? "manifest.json" : "rank-00000.safetensors");
     const auto size =
@@ -42,13 +42,13 @@ TEST_F(CheckpointTest, AnyFlippedBitIsSeenAndTheCheckpointBeforeIsUsed) {
   }
 }
 
-// With sanitizers, under which a load takes ten times as long, there are fewer.
+// Fewer under sanitizers, where a load takes ten times as long.
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 constexpr int kDamages = 150;
 #else
 constexpr int kDamages = 1000;
 #endif
-// Flipped bits, cuts, exchanged and repeated pieces, in shard and manifest.
+// Flipped bits, cuts, exchanged and repeated pieces, in the shard and the manifest.
 TEST_F(CheckpointTest, NoDamageOfAnyKindGetsIntoAModel) {
   save_two();
   const unsigned seed = std::random_device{}();
@@ -77,7 +77,7 @@ TEST_F(CheckpointTest, NoDamageOfAnyKindGetsIntoAModel) {
     }
     if (bytes == whole) continue;
     write_bytes(newest + name, bytes);
-    // What a model does not need may be damaged: it is loaded from the newest then, as it was saved.
+    // Parts that the model does not need may be damaged: the newest checkpoint is loaded as it was saved.
     SmallNet net;
     const auto step = load_model(net, directory_).step;
     ASSERT_EQ(bytes_of(net), bytes_of(step == 1 ? expected : loaded)) << name << ", round " << round;
@@ -89,8 +89,8 @@ TEST_F(CheckpointTest, NoDamageOfAnyKindGetsIntoAModel) {
   EXPECT_EQ(load_model(loaded, directory_).step, 1) << "the other checkpoint's file";
 }
 
-// Of three ranks, each in the place of each.
-TEST_F(CheckpointDamageOnRanks, ExchangedAndRepeatedFilesOfRanksAreSeen) {
+// Three ranks; each rank's file in place of each other's.
+TEST_F(CheckpointDamageOnRanks, ExchangedAndRepeatedFilesOfRanksAreFound) {
   constexpr int kRanks = 3;
   spawn(
       [&](Job& job) {
@@ -128,12 +128,12 @@ TEST_F(CheckpointDamageOnRanks, ExchangedAndRepeatedFilesOfRanksAreSeen) {
   EXPECT_EQ(damaged, 26);
 }
 
-TEST_F(CheckpointTest, ADirectoryThatVanishesCostsSavesUntilItIsBack) {
+TEST_F(CheckpointTest, SavesFailWhileTheDirectoryIsGone) {
   Training training(directory_);
   training.train(1);
   ASSERT_TRUE(training.checkpoints.save(training.state));
   fs::rename(directory_, scratch_ / "away");
-  write_bytes(directory_, "");  // so that nobody makes it anew
+  write_bytes(directory_, "");  // so that no save creates it again
   const Warnings warnings;
   training.train(1);
   EXPECT_FALSE(training.checkpoints.save(training.state));

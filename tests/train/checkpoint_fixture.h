@@ -1,4 +1,4 @@
-// A training of one process and its checkpoints, for tests of what these hold and of what is refused.
+// A training of one process and its checkpoints, for tests of their content and of refusals.
 #pragma once
 
 #include <cstdlib>
@@ -23,7 +23,7 @@ inline std::unique_ptr<torch::optim::Optimizer> make_adam(std::vector<at::Tensor
                                               torch::optim::AdamOptions(1e-2).amsgrad(true));
 }
 
-// Of the environment as it is now; init() gives one only.
+// Reads the environment as it is now; init() works only once.
 inline Job make_job() {
   const auto world = read_world("env://", -1, -1, [](const char* name) { return std::getenv(name); });
   return join(world.value(), std::nullopt, {}, std::nullopt);
@@ -35,7 +35,7 @@ inline CheckpointerOptions in(const std::string& directory, CheckpointerOptions 
   return options;
 }
 
-// One training, from its own directory or another's.
+// One training; it may use another directory than its own.
 struct Training {
   explicit Training(const std::string& directory, const MakeOptimizer& make = make_adam,
                     const CheckpointerOptions& options = {.keep = 100})

@@ -1,4 +1,4 @@
-// When checkpoints are saved, which of them stay, and which directories are refused.
+// When checkpoints are saved, which ones are kept, and which directories are refused.
 #include <cmath>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-TEST(SaveInterval, IsThatOfYoungsFormulaAndSaysSo) {
+TEST(SaveInterval, FollowsYoungsFormulaAndSaysSo) {
   SaveInterval interval(std::nullopt, Seconds(7200));
   const TimePoint start = Clock::now();
   interval.saved(start, Seconds(0.25), Seconds(3));
@@ -32,12 +32,12 @@ TEST(SaveInterval, IsThatOfYoungsFormulaAndSaysSo) {
   EXPECT_TRUE(interval.explanation());
 }
 
-TEST(SaveInterval, FailuresThatWereSeenCount) {
+TEST(SaveInterval, CountsFailuresThatHaveHappened) {
   EXPECT_DOUBLE_EQ(mean_time_between_failures(Seconds(1000), 0, Seconds(0)).count(), 1000);
   EXPECT_DOUBLE_EQ(mean_time_between_failures(Seconds(1000), 4, Seconds(500)).count(), 300);
 }
 
-TEST(SaveInterval, ComesOnTimeWithFewLooksAlsoWhereStepsBecomeSlower) {
+TEST(SaveInterval, IsOnTimeWithFewLooksEvenIfStepsSlowDown) {
   SaveInterval interval(Seconds(10), Seconds(1));
   const TimePoint start = Clock::now();
   double now = 0;
@@ -59,7 +59,7 @@ TEST(SaveInterval, ComesOnTimeWithFewLooksAlsoWhereStepsBecomeSlower) {
     EXPECT_NEAR(save - before, 10, 0.1);
     before = save;
   }
-  EXPECT_LT(looks, 100) << "of some 3000 steps";
+  EXPECT_LT(looks, 100) << "in some 3000 steps";
 }
 
 class CheckpointOptionsTest : public CheckpointTest {
@@ -72,10 +72,10 @@ class CheckpointOptionsTest : public CheckpointTest {
   }
 };
 
-// With ranks that talk.
+// On several ranks that communicate.
 class CheckpointOptionsOnRanks : public CheckpointOptionsTest {};
 
-TEST_F(CheckpointOptionsOnRanks, AllRanksSaveAtTheStepsThatRank0sClockSays) {
+TEST_F(CheckpointOptionsOnRanks, AllRanksSaveAtTheStepsThatRank0sClockPicks) {
   for (const bool automatic : {false, true}) {
     const std::string directory = scratch_ / (automatic ? "auto" : "time");
     spawn(
@@ -86,7 +86,7 @@ TEST_F(CheckpointOptionsOnRanks, AllRanksSaveAtTheStepsThatRank0sClockSays) {
           state.add("value", value);
           CheckpointerOptions options{.every = 0, .directory = directory, .keep = 100};
           options.every_auto = automatic;
-          if (automatic) options.mean_time_to_failure = std::chrono::seconds(1);  // below any save's cost
+          if (automatic) options.mean_time_to_failure = std::chrono::seconds(1);  // less than any save costs
           if (!automatic) options.every_time = milliseconds(50);
           Checkpointer checkpoints(job, options);
           for (int saved = 0; saved < 3;) {
@@ -100,7 +100,7 @@ TEST_F(CheckpointOptionsOnRanks, AllRanksSaveAtTheStepsThatRank0sClockSays) {
   }
 }
 
-TEST_F(CheckpointOptionsTest, ByTimeNothingIsSavedBeforeItIsDue) {
+TEST_F(CheckpointOptionsTest, SavesByTimeNotBeforeTheInterval) {
   const Job job = make_job();
   double value = 0;
   TrainState state;
@@ -111,10 +111,10 @@ TEST_F(CheckpointOptionsTest, ByTimeNothingIsSavedBeforeItIsDue) {
   EXPECT_TRUE(steps_in(directory_).empty());
 }
 
-TEST_F(CheckpointOptionsOnRanks, ByRank0sClockTooAllHearAtOneStepThatANewerAttemptHasBegun) {
+TEST_F(CheckpointOptionsOnRanks, SavingByTimeAllRanksAreFencedAtOneStep) {
   spawn(
       [&](Job& job) {
-        alarm(60);  // before the others' patience is over
+        alarm(60);  // less than the others' patience
         double value = 0;
         TrainState state;
         state.add("value", value);
@@ -138,7 +138,7 @@ TEST_F(CheckpointOptionsOnRanks, ByRank0sClockTooAllHearAtOneStepThatANewerAttem
       2);
 }
 
-TEST_F(CheckpointOptionsTest, TheLastTheRoundTheBestAndThePinnedStay) {
+TEST_F(CheckpointOptionsTest, KeepsNewestPeriodicBestAndPinned) {
   CheckpointerOptions options{.keep = 2};
   options.keep_every = 4;
   options.keep_best = 1;
@@ -160,7 +160,7 @@ TEST_F(CheckpointOptionsTest, TheLastTheRoundTheBestAndThePinnedStay) {
   EXPECT_EQ(manifest.value().metrics.at("loss"), 0.5);
 }
 
-TEST_F(CheckpointOptionsTest, OptionsThatCannotBeAreRefusedByName) {
+TEST_F(CheckpointOptionsTest, InvalidOptionsAreRefusedByName) {
   const auto refusal = [&](const auto& change) {
     CheckpointerOptions options{.directory = directory_};
     change(options);
@@ -184,7 +184,7 @@ TEST_F(CheckpointOptionsTest, OptionsThatCannotBeAreRefusedByName) {
   EXPECT_EQ(refusal([](auto&) {}), "taken");
 }
 
-TEST_F(CheckpointOptionsTest, TwoThatWriteIntoOneDirectoryAreRefusedAsLongAsBothLive) {
+TEST_F(CheckpointOptionsTest, ASecondWriterOfADirectoryIsRefusedWhileTheFirstLives) {
   const Job job = make_job();
   fs::create_directories(directory_);
   fs::create_symlink(directory_, scratch_ / "link");
@@ -197,7 +197,7 @@ TEST_F(CheckpointOptionsTest, TwoThatWriteIntoOneDirectoryAreRefusedAsLongAsBoth
   EXPECT_NO_THROW(Checkpointer(job, {.directory = directory_}));
 }
 
-TEST_F(CheckpointOptionsOnRanks, ADirectoryThatIsNotOneForAllRanksIsRefusedByAll) {
+TEST_F(CheckpointOptionsOnRanks, AllRanksRefuseADirectoryThatTheyDoNotShare) {
   spawn(
       [&](Job& job) {
         std::string said;

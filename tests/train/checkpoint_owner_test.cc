@@ -1,4 +1,4 @@
-// Which of two jobs may write a checkpoint directory that only their programs name.
+// Tests which of two jobs may write to a checkpoint directory that only their programs name.
 #include <csignal>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-// Of a process that began an attempt of this job, and lives as long as this object.
+// A process that began an attempt of this job and lives as long as this object.
 class OtherLaunch {
  public:
   OtherLaunch(const std::string& directory, const std::string& job) {
@@ -46,7 +46,7 @@ class OtherLaunch {
   pid_t pid_ = 0;
 };
 
-TEST_F(CheckpointTest, ADirectoryThatAnotherLaunchUsesIsRefusedAndARestartTakesItsOwn) {
+TEST_F(CheckpointTest, RefusesAnotherLaunchsDirectoryButARestartTakesItsOwn) {
   const auto start = [this](const char* job, const char* restarts) {
     setenv("MUSTER_JOB_ID", job, 1);
     setenv("TORCHELASTIC_RESTART_COUNT", restarts, 1);
@@ -58,8 +58,8 @@ TEST_F(CheckpointTest, ADirectoryThatAnotherLaunchUsesIsRefusedAndARestartTakesI
     const auto refusal = ThrowsMessage<std::runtime_error>(directory_ + " is in use by job first (process " +
                                                            other.pid() + "), which is running");
     EXPECT_THAT([&] { start("second", "0"); }, refusal);
-    EXPECT_THAT([&] { start("second", "1"); }, refusal) << "the directory has never been its own";
-    EXPECT_THAT([&] { start("first", "0"); }, refusal) << "another one of the same name";
+    EXPECT_THAT([&] { start("second", "1"); }, refusal) << "this job has never owned the directory";
+    EXPECT_THAT([&] { start("first", "0"); }, refusal) << "another job of the same name";
     try {
       start("second", "0");
     } catch (const OnAllRanks& nature) {
@@ -78,10 +78,9 @@ TEST_F(CheckpointTest, ADirectoryThatAnotherLaunchUsesIsRefusedAndARestartTakesI
   write_bytes(directory_ + "/attempts/000005.json",
               R"({"format":1,"attempt":5,"job":"away","host":"far","resume":null})");
   const Training training(directory_);
-  EXPECT_THAT(
-      warnings.lines(),
-      testing::ElementsAre(HasSubstr(directory_ + " is taken over from job away on host far: if that job "
-                                                  "still runs, it will stop")));
+  EXPECT_THAT(warnings.lines(),
+              testing::ElementsAre(HasSubstr(directory_ + " is taken over from job away on host far: "
+                                                          "if that job still runs, it will stop")));
 }
 
 }  // namespace

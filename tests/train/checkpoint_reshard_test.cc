@@ -1,5 +1,4 @@
-// Checkpoints that are loaded by other ranks, in other slices, or by other programs than those that saved
-// them.
+// Checkpoints that other ranks, other slices or other programs load than those that saved them.
 #include <fmt/ranges.h>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -21,7 +20,7 @@ using testing::ThrowsMessage;
 
 class CheckpointReshardTest : public CheckpointTest {};
 
-// A tensor of which each rank has a slice along one dimension.
+// A tensor; each rank holds a slice of it along one dimension.
 struct Sliced : StatePart {
   Sliced(std::vector<std::int64_t> a_shape, std::int64_t dimension, int rank, int ranks)
       : shape(std::move(a_shape)), offsets(shape.size(), 0) {
@@ -32,7 +31,7 @@ struct Sliced : StatePart {
     offsets[d] = begin;
     tensor = at::zeros(sizes);
   }
-  // What it holds when it is filled.
+  // The content that a filled slice should have.
   at::Tensor expected() const {
     at::Tensor all = at::arange(at::zeros(shape).numel(), at::kFloat).view(shape);
     for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -68,10 +67,10 @@ void run_sliced(const std::string& directory, int ranks, std::int64_t dimension,
       ranks);
 }
 
-// With ranks that talk.
+// On several ranks that communicate.
 class CheckpointReshardOnRanks : public CheckpointReshardTest {};
 
-TEST_F(CheckpointReshardOnRanks, SlicesAlongAnyDimensionAreLoadedInOtherSlices) {
+TEST_F(CheckpointReshardOnRanks, LoadsSlicesAlongAnyDimensionIntoOtherSlices) {
   for (const std::int64_t dimension : {0, 1, 2}) {
     const std::string directory = scratch_ / std::to_string(dimension);
     run_sliced(directory, 4, dimension, /*saves=*/true);
@@ -80,7 +79,7 @@ TEST_F(CheckpointReshardOnRanks, SlicesAlongAnyDimensionAreLoadedInOtherSlices) 
   }
 }
 
-// Each rank has the same, as under DistributedDataParallel.
+// Each rank has the same state, as under DistributedDataParallel.
 struct SameTraining {
   SameTraining(Job& a_job, const std::string& directory, bool read_only)
       : job(a_job), checkpoints(job, {.every = 1000, .directory = directory, .read_only = read_only}) {}
@@ -101,7 +100,7 @@ struct SameTraining {
   TrainState state{net, optimizer, loader};
 };
 
-TEST_F(CheckpointReshardOnRanks, ACheckpointOfFourRanksIsLoadedByOneTwoThreeAndEightAndTrainsOnAlike) {
+TEST_F(CheckpointReshardOnRanks, OneTwoThreeAndEightRanksContinueFromACheckpointOfFour) {
   const auto run = [&](int ranks, bool saves, const std::string& result) {
     spawn(
         [&](Job& job) {
@@ -115,7 +114,7 @@ TEST_F(CheckpointReshardOnRanks, ACheckpointOfFourRanksIsLoadedByOneTwoThreeAndE
             require(training.checkpoints.restore(training.state) == 3, "a restore");
             training.checkpoints_read_only = true;
           }
-          torch::manual_seed(5);  // ranks that the checkpoint does not know have generators of their own
+          torch::manual_seed(5);  // ranks beyond the checkpoint's have generators of their own
           training.train(3);
           write_bytes(scratch_ / result + std::to_string(job.rank()), bytes_of(training.net));
         },
@@ -135,7 +134,7 @@ TEST_F(CheckpointReshardOnRanks, ACheckpointOfFourRanksIsLoadedByOneTwoThreeAndE
     EXPECT_EQ(tensor.parts.size(), 1U) << name;
     files.insert(tensor.parts.front().file);
   }
-  EXPECT_EQ(files.size(), 4U) << "they share the writing out";
+  EXPECT_EQ(files.size(), 4U) << "all ranks share the writing";
 }
 
 struct Layer : torch::nn::Module {
@@ -143,8 +142,8 @@ struct Layer : torch::nn::Module {
   at::Tensor weight;
 };
 
-// Stages of a pipeline: the parts of a model lie on different ranks, each stage on two.
-TEST_F(CheckpointReshardOnRanks, PartsThatLieOnDifferentRanksAreWrittenOnceAndLoadedByARankThatHasAll) {
+// Pipeline stages: parts of a model on different ranks, each stage on two.
+TEST_F(CheckpointReshardOnRanks, PartsOnDifferentRanksAreWrittenOnceAndOneRankCanLoadAll) {
   spawn(
       [&](Job& job) {
         const int stage = job.rank() / 2;
@@ -183,7 +182,7 @@ TEST_F(CheckpointReshardOnRanks, PartsThatLieOnDifferentRanksAreWrittenOnceAndLo
   EXPECT_EQ(optimizer.state().size(), 2U);
 }
 
-TEST_F(CheckpointReshardOnRanks, WhatShouldBeEqualAndIsNotIsNamedAndNotCommitted) {
+TEST_F(CheckpointReshardOnRanks, PartsThatDifferThoughSharedAreNamedAndNotCommitted) {
   for (const bool check : {true, false}) {
     const std::string directory = scratch_ / (check ? "checked" : "unchecked");
     spawn(
@@ -209,9 +208,9 @@ TEST_F(CheckpointReshardOnRanks, ALearningRateThatDiffersIsNotCommitted) {
       2);
 }
 
-// Of memory beyond the state, while it is loaded.
+// Memory beyond the state that loading may take.
 #if defined(__has_feature) && __has_feature(thread_sanitizer)
-constexpr int kLimitKib = 256 << 10;  // what it notes down of each byte counts too
+constexpr int kLimitKib = 256 << 10;  // the sanitizer keeps notes about each byte
 #else
 constexpr int kLimitKib = 64 << 10;
 #endif
@@ -223,7 +222,7 @@ long long kib_of_status(const std::string& name) {
   return 0;
 }
 
-// What this process has asked the kernel to read, by any thread and from files of any kind.
+// The bytes that all threads of this process have read, from any file.
 double bytes_read() {
   std::ifstream file("/proc/self/io");
   std::string name;
@@ -233,8 +232,8 @@ double bytes_read() {
   return bytes;
 }
 
-// The ranks of a node share the reading of what is as large: alone each would read all of it.
-TEST_F(CheckpointReshardOnRanks, RanksOfANodeLoadALargeStateTogetherAndAllNameWhatIsTorn) {
+// The ranks of a node share the reading of large tensors; without that, each would read all of them.
+TEST_F(CheckpointReshardOnRanks, RanksOfANodeLoadALargeStateTogetherAndAllNameATornFile) {
   constexpr std::int64_t kElements = 8'000'000;
   const auto restore_it = [&](Job& job, const std::function<void(Checkpointer&, TrainState&)>& restore) {
     std::vector<at::Tensor> large;
@@ -288,20 +287,21 @@ TEST_F(CheckpointReshardOnRanks, RanksOfANodeLoadALargeStateTogetherAndAllNameWh
           } catch (const std::runtime_error& error) {
             why = error.what();
           }
-          require(why.find("rank-00000.safetensors: its bytes 16777216 to 20971520 are not those that were "
-                           "written; they belong to tensor user.large") != std::string::npos,
+          require(why.find("rank-00000.safetensors: "
+                           "its bytes 16777216 to 20971520 are not those that were written; "
+                           "they belong to tensor user.large") != std::string::npos,
                   why);
         });
       },
       2);
 }
 
-TEST_F(CheckpointReshardTest, AStateThatIsLargerThanTheStagingIsSavedInPiecesAndLoadedInLittleMemory) {
+TEST_F(CheckpointReshardTest, SavesAStateLargerThanTheStagingInPiecesAndLoadsItInLittleMemory) {
   constexpr std::int64_t kElements = 50'000'000;  // 200 MB
   const Job job = make_job();
   at::Tensor large = at::arange(kElements, at::kFloat);
   const at::Tensor expected = large.clone();
-  double odd = 0.5;  // the tensors begin at no round byte
+  double odd = 0.5;  // shifts the tensors to an odd offset
   {
     TrainState state;
     state.add("large", large);
@@ -323,7 +323,7 @@ TEST_F(CheckpointReshardTest, AStateThatIsLargerThanTheStagingIsSavedInPiecesAnd
   EXPECT_TRUE(large.equal(expected));
 }
 
-TEST_F(CheckpointReshardTest, OnlyWhatBothHaveIsLoadedWhereThatIsAllowedAndBothRestsAreNamed) {
+TEST_F(CheckpointReshardTest, AllowedPartialLoadsNameTheRestsOfBothSides) {
   const Job job = make_job();
   at::Tensor both = at::ones({3});
   at::Tensor old = at::ones({2});
@@ -354,7 +354,7 @@ TEST_F(CheckpointReshardTest, OnlyWhatBothHaveIsLoadedWhereThatIsAllowedAndBothR
                     HasSubstr("the program does not ask for it: user.old")));
 }
 
-TEST_F(CheckpointReshardTest, NamesAreRenamedAndTypesConvertedWhereThatIsAskedFor) {
+TEST_F(CheckpointReshardTest, RenamesAndConvertsTypesIfAsked) {
   const Job job = make_job();
   Layer saved(3);
   {
@@ -378,7 +378,7 @@ TEST_F(CheckpointReshardTest, NamesAreRenamedAndTypesConvertedWhereThatIsAskedFo
   EXPECT_TRUE(again.weight.equal(at::full({3, 2}, 3.0)));
 }
 
-// Scaler as a program may have it.
+// A gradient scaler that a program might define.
 struct Scaler {
   double scale = 1;
   at::Tensor history = at::zeros({2});
@@ -392,7 +392,7 @@ struct Scaler {
   }
 };
 
-// Keeps the sum of all gradients, and says so itself.
+// An optimizer that keeps the sum of all gradients and describes its own state.
 class Summing : public torch::optim::SGD, public SavedOptimizer {
  public:
   explicit Summing(std::vector<at::Tensor> parameters)
@@ -492,7 +492,7 @@ TEST_F(CheckpointReshardTest, AllOptionsOfAnOptimizerComeBack) {
   EXPECT_EQ(std::get<1>(options.betas()), 0.95);
 }
 
-TEST_F(CheckpointReshardTest, AnOptimizerThatIsDerivedFromATorchOneIsNotTakenForIt) {
+TEST_F(CheckpointReshardTest, AnOptimizerDerivedFromTorchsIsADifferentKind) {
   struct Derived : torch::optim::SGD {
     using SGD::SGD;
   };
@@ -504,9 +504,8 @@ TEST_F(CheckpointReshardTest, AnOptimizerThatIsDerivedFromATorchOneIsNotTakenFor
               ThrowsMessage<std::invalid_argument>(HasSubstr("muster::SavedOptimizer")));
 }
 
-// Written by the version before, and never since.
-// As versions that wrote these formats left them.
-TEST_F(CheckpointReshardTest, ACheckpointOfEveryFormatThatThereWasIsLoaded) {
+// The files are as earlier versions of Muster wrote them.
+TEST_F(CheckpointReshardTest, LoadsCheckpointsOfEveryEarlierFormat) {
   const std::map<std::string, std::vector<float>> biases{
       {"format_1",
        {-0.07920751720666885F, 0.1539248526096344F, -0.15302126109600067F, 0.0900055319070816F,
@@ -529,8 +528,8 @@ TEST_F(CheckpointReshardTest, ACheckpointOfEveryFormatThatThereWasIsLoaded) {
   }
 }
 
-// Beside an older one, to which a version that cannot read the newest could fall back.
-TEST_F(CheckpointReshardTest, ACheckpointOfANewerFormatIsRefusedWithWhatToDoAndNothingIsLost) {
+// An older checkpoint lies next to it, but a version that cannot read the newest must not fall back to it.
+TEST_F(CheckpointReshardTest, RefusesANewerFormatWithAdviceAndLosesNothing) {
   save_two();
   const std::string body = R"({"format":3,"written":"otherwise"})";
   write_bytes(directory_ + "/step-2.attempt-1/manifest.json",
@@ -542,7 +541,7 @@ TEST_F(CheckpointReshardTest, ACheckpointOfANewerFormatIsRefusedWithWhatToDoAndN
   Training reader(directory_, make_adam, {.read_only = true});
   EXPECT_THAT([&] { reader.checkpoints.restore(reader.state); }, refused);
   EXPECT_THAT([&] { load_model(*reader.net, directory_); }, refused);
-  EXPECT_EQ(load_model(*reader.net, directory_, {.step = 1}).step, 1) << "that is what was asked for";
+  EXPECT_EQ(load_model(*reader.net, directory_, {.step = 1}).step, 1) << "the step that the caller named";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a checkpoint holds, and what is refused: one process, no crash.
+// The content of a checkpoint, and refusals, in one process without crashes.
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,12 +56,12 @@ TEST_F(CheckpointTest, EveryOptimizerGoesOnExactly) {
   }
 }
 
-TEST_F(CheckpointTest, StartsCleanInAnEmptyDirectoryAndAfterAttemptsWithoutACommit) {
+TEST_F(CheckpointTest, StartsFreshInAnEmptyDirectoryAndAfterAttemptsWithoutACommit) {
   EXPECT_EQ(restored_step(directory_), 0);
   EXPECT_EQ(restored_step(directory_), 0);
 }
 
-TEST_F(CheckpointTest, RefusesToStartAnewWhereCheckpointsAreThatCannotBeUsed) {
+TEST_F(CheckpointTest, RefusesToStartFreshIfCheckpointsCannotBeUsed) {
   save_two();
   for (const char* step : {"1", "2"})
     fs::resize_file(directory_ + "/step-" + step + ".attempt-1/rank-00000.safetensors", 100);
@@ -93,11 +93,11 @@ TEST_F(CheckpointTest, ACheckpointOfAnotherProgramIsRefusedWithTheReasonAndChang
   EXPECT_EQ(bytes_of(*training.net), before);
 }
 
-// Its bucket order's check throws.
+// A network whose check of the bucket order throws.
 template <class Exception>
 struct UnfitNet : SmallNet {
   BucketOrder bucket_order() const { return {}; }
-  void check_bucket_order(const BucketOrder& /*order*/) const { throw Exception("the check ends"); }
+  void check_bucket_order(const BucketOrder& /*order*/) const { throw Exception("the check fails"); }
   void set_bucket_order(const BucketOrder& /*order*/) {}
 };
 
@@ -111,13 +111,13 @@ bool is_final(const std::string& directory) {
   TrainState state(net, optimizer, loader);
   Checkpointer checkpoints(job, in(directory, {}));
   checkpoints.step(state);
-  if (!checkpoints.save(state)) throw std::runtime_error("it is not saved");
+  if (!checkpoints.save(state)) throw std::runtime_error("the save failed");
   try {
     checkpoints.restore(state);
   } catch (const OnAllRanks& nature) {
     return nature.final;
   }
-  throw std::runtime_error("it is restored");
+  throw std::runtime_error("the restore succeeded");
 }
 
 TEST_F(CheckpointTest, OnlyACheckpointThatDoesNotFitIsFinal) {
@@ -126,14 +126,14 @@ TEST_F(CheckpointTest, OnlyACheckpointThatDoesNotFitIsFinal) {
   EXPECT_FALSE(is_final<std::logic_error>(scratch_ / "another"));
 }
 
-TEST_F(CheckpointTest, ALoaderWithoutAPlaceIsRefusedBeforeTheFirstStep) {
+TEST_F(CheckpointTest, ALoaderThatCannotSaveItsPlaceIsRefusedBeforeTheFirstStep) {
   Training training(directory_);
   DataLoader<Example> loader{training.dataset, {.num_workers = 1, .in_order = false}, 0, 1};
   EXPECT_THAT([&] { const TrainState state(*training.net, *training.optimizer, loader); },
               ThrowsMessage<std::logic_error>(HasSubstr("in_order = false")));
 }
 
-TEST_F(CheckpointTest, AnOwnerWhoLostTheDirectoryIsToldWhoTookIt) {
+TEST_F(CheckpointTest, AnOwnerThatLostTheDirectoryIsToldWhichJobTookIt) {
   Training older(directory_);
   older.train(1);
   ASSERT_TRUE(older.checkpoints.save(older.state));
@@ -142,14 +142,14 @@ TEST_F(CheckpointTest, AnOwnerWhoLostTheDirectoryIsToldWhoTookIt) {
   older.train(1);
   EXPECT_THAT([&] { older.checkpoints.save(older.state); },
               ThrowsMessage<FencedError>(HasSubstr("attempt 2 of job '' on host")));
-  EXPECT_THROW(older.checkpoints.wait(), FencedError) << "it stays so";
+  EXPECT_THROW(older.checkpoints.wait(), FencedError) << "the error stays";
   newer.train(1);
   EXPECT_TRUE(newer.checkpoints.save(newer.state));
   EXPECT_EQ(restored_step(directory_), 2);
   EXPECT_FALSE(fs::exists(directory_ + "/step-2.attempt-1/manifest.json"));
 }
 
-TEST_F(CheckpointTest, StepsWithoutARestoreWhereOneIsPossibleAreRefusedBeforeAnythingIsLost) {
+TEST_F(CheckpointTest, StepsWithoutAPossibleRestoreAreRefusedBeforeLosingAnything) {
   save_two();
   Training forgetful(directory_);
   const auto refusal =
@@ -161,7 +161,7 @@ TEST_F(CheckpointTest, StepsWithoutARestoreWhereOneIsPossibleAreRefusedBeforeAny
   EXPECT_EQ(restored_step(directory_), 2);
 }
 
-TEST_F(CheckpointTest, AReaderRestoresBesideATrainingThatGoesOn) {
+TEST_F(CheckpointTest, AReaderRestoresWhileATrainingContinues) {
   Training writer(directory_);
   writer.train(2);
   ASSERT_TRUE(writer.checkpoints.save(writer.state));
@@ -171,7 +171,7 @@ TEST_F(CheckpointTest, AReaderRestoresBesideATrainingThatGoesOn) {
   EXPECT_THAT([&] { reader.checkpoints.save(reader.state); },
               ThrowsMessage<std::logic_error>(HasSubstr("read_only")));
   writer.train(1);
-  EXPECT_TRUE(writer.checkpoints.save(writer.state)) << "nobody has taken the directory over";
+  EXPECT_TRUE(writer.checkpoints.save(writer.state)) << "the writer still owns the directory";
   EXPECT_EQ(reader.checkpoints.restore(reader.state), 3);
   EXPECT_FALSE(fs::exists(directory_ + "/attempts/000002.claim"));
   Training nowhere(scratch_ / "nowhere", make_adam, {.read_only = true});
@@ -179,8 +179,9 @@ TEST_F(CheckpointTest, AReaderRestoresBesideATrainingThatGoesOn) {
   EXPECT_FALSE(fs::exists(scratch_ / "nowhere"));
 }
 
-// While the reader looks at what it found, two more are committed, and those that it found are removed.
-TEST_F(CheckpointTest, AReaderFindsTheNewOnesIfThoseThatItFoundAreRemoved) {
+// While the reader looks at the checkpoints that it found, the writer commits two more, and the found ones
+// are removed.
+TEST_F(CheckpointTest, AReaderFindsTheNewCheckpointsIfTheFoundOnesAreRemoved) {
   struct Interrupted : Sampler {
     std::int64_t size() const override { return order.size(); }
     std::vector<std::int64_t> indices(std::int64_t epoch) const override {
@@ -202,7 +203,7 @@ TEST_F(CheckpointTest, AReaderFindsTheNewOnesIfThoseThatItFoundAreRemoved) {
   order->interrupt = [&] {
     save();
     save();
-    throw std::runtime_error("this is not the one");
+    throw std::runtime_error("the reader should have moved on");
   };
   Training reader(directory_, make_adam, {.read_only = true});
   DataLoader<Example> loader(reader.dataset, {.batch_size = 8, .sampler = order}, 0, 1);
@@ -211,8 +212,8 @@ TEST_F(CheckpointTest, AReaderFindsTheNewOnesIfThoseThatItFoundAreRemoved) {
   EXPECT_EQ(bytes_of(*reader.net), bytes_of(*writer.net));
 }
 
-// An evaluation that takes long is no hang of the training, and what it reads is not its progress.
-TEST_F(CheckpointTest, AReaderTellsTheAgentOfNoStep) {
+// A long evaluation is not a hang of the training, and its step is not the training's progress.
+TEST_F(CheckpointTest, AReaderReportsNoStepToTheAgent) {
   save_two();
   FakeAgent agent(scratch_ / "agent");
   setenv("MUSTER_SOCKET", agent.path().c_str(), 1);
@@ -228,7 +229,7 @@ TEST_F(CheckpointTest, AReaderTellsTheAgentOfNoStep) {
     EXPECT_THAT(types, testing::Not(testing::Contains(type)));
 }
 
-TEST_F(CheckpointTest, WhatCannotBeUsedIsToldWhateverBytesItsNameHas) {
+TEST_F(CheckpointTest, ReportsUnusableCheckpointsWithAnyBytesInTheName) {
   const std::string directory = scratch_ / "named \xff";
   {
     Training training(directory);
@@ -240,22 +241,22 @@ TEST_F(CheckpointTest, WhatCannotBeUsedIsToldWhateverBytesItsNameHas) {
               ThrowsMessage<std::runtime_error>(HasSubstr("has checkpoints and none can be used")));
 }
 
-TEST_F(CheckpointTest, StartsOverWhereItIsTold) {
+TEST_F(CheckpointTest, StartsOverIfAsked) {
   save_two();
   {
     Training fresh(directory_, make_adam, {.start_over = true});
     EXPECT_EQ(fresh.checkpoints.restore(fresh.state), 0);
     fresh.train(1);
     ASSERT_TRUE(fresh.checkpoints.save(fresh.state));
-    EXPECT_EQ(fresh.checkpoints.restore(fresh.state), 1) << "its own are there for it";
+    EXPECT_EQ(fresh.checkpoints.restore(fresh.state), 1) << "it finds its own checkpoints";
   }
   EXPECT_EQ(restored_step(directory_), 1);
   EXPECT_THAT([&] { Training(directory_, make_adam, {.read_only = true, .start_over = true}); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("exclude each other")));
 }
 
-// Restarts of one job: attempts 2 and on. The first dies before it commits.
-TEST_F(CheckpointTest, ARestartOfAJobThatStartedOverGoesOnFromItsOwnCheckpoints) {
+// Restarts of one job: attempts from 2 on. The first one dies before it commits.
+TEST_F(CheckpointTest, ARestartAfterStartingOverContinuesFromItsOwnCheckpoints) {
   save_two();
   setenv("MUSTER_CHECKPOINT_DIR", directory_.c_str(), 1);
   setenv("MUSTER_JOB_ID", "launched", 1);
@@ -275,7 +276,7 @@ TEST_F(CheckpointTest, ARestartOfAJobThatStartedOverGoesOnFromItsOwnCheckpoints)
   EXPECT_THAT(restored, testing::ElementsAre(0, 0, 1));
 }
 
-TEST_F(CheckpointTest, UnderALauncherItWritesInTheAttemptThatTheLauncherBegan) {
+TEST_F(CheckpointTest, UnderALauncherItWritesInTheLaunchersAttempt) {
   ASSERT_EQ(CheckpointDirectory(directory_).begin_attempt("launched").value().attempt, Attempt(1));
   setenv("MUSTER_CHECKPOINT_DIR", directory_.c_str(), 1);
   setenv("MUSTER_ATTEMPT", "1", 1);
@@ -293,7 +294,7 @@ TEST_F(CheckpointTest, UnderALauncherItWritesInTheAttemptThatTheLauncherBegan) {
   EXPECT_TRUE(fs::exists(scratch_ / "elsewhere/attempts/000001.json"));
 }
 
-TEST_F(CheckpointTest, KeepsTheNewestAndWhatIsNotOurs) {
+TEST_F(CheckpointTest, KeepsTheNewestAndForeignFiles) {
   fs::create_directories(directory_ + "/step-1.attempt-77");
   write_bytes(directory_ + "/notes.txt", "mine");
   {
@@ -332,7 +333,7 @@ TEST_F(CheckpointTest, ACommittedCheckpointIsNotWrittenOver) {
   EXPECT_EQ(read_bytes(directory_ + "/step-2.attempt-1/rank-00000.safetensors"), before);
 }
 
-TEST_F(CheckpointTest, ParametersThatAreNotFiniteAreNotCommittedAndThatIsSaidOnce) {
+TEST_F(CheckpointTest, NonFiniteParametersAreNotCommittedWhichIsSaidOnce) {
   const Warnings warnings;
   Training training(directory_, make_adam, {.keep = 1});
   training.train(1);
@@ -352,7 +353,7 @@ TEST_F(CheckpointTest, ParametersThatAreNotFiniteAreNotCommittedAndThatIsSaidOnc
                                                    "model.linear2.weight has a NaN or an infinity"),
                                          HasSubstr("the newest one is that of step 1"))));
   EXPECT_FALSE(fs::exists(directory_ + "/step-4.attempt-1"));
-  EXPECT_FALSE(training.checkpoints.save(training.state)) << "again, at the same step";
+  EXPECT_FALSE(training.checkpoints.save(training.state)) << "a second time at the same step";
   {
     const torch::NoGradGuard no_grad;
     training.net->linear2->weight.copy_(good);
@@ -365,7 +366,7 @@ TEST_F(CheckpointTest, ParametersThatAreNotFiniteAreNotCommittedAndThatIsSaidOnc
   EXPECT_EQ(restored_step(directory_), 4);
 }
 
-TEST_F(CheckpointTest, WhoIsAskedToLeaveAndMayNotSaveEndsAtOnce) {
+TEST_F(CheckpointTest, ARankThatIsAskedToLeaveAndMayNotSaveEndsAtOnce) {
   FakeAgent agent(scratch_ / "agent");
   setenv("MUSTER_SOCKET", agent.path().c_str(), 1);
   Training training(directory_);
@@ -379,13 +380,13 @@ TEST_F(CheckpointTest, WhoIsAskedToLeaveAndMayNotSaveEndsAtOnce) {
   const auto train_on = [&] {
     for (int step = 0; step < 10; ++step) training.checkpoints.step(training.state);
   };
-  EXPECT_THAT(train_on, ThrowsMessage<std::runtime_error>(
-                            HasSubstr("asked to leave, and nothing can be saved: rank 0: model.linear2.bias "
-                                      "has a NaN or an infinity")));
+  EXPECT_THAT(train_on,
+              ThrowsMessage<std::runtime_error>(HasSubstr("asked to leave, and nothing can be saved: rank 0: "
+                                                          "model.linear2.bias has a NaN or an infinity")));
   EXPECT_EQ(restored_step(directory_), 1);
 }
 
-TEST_F(CheckpointTest, EverySaveThatFailsForAnotherReasonIsSaid) {
+TEST_F(CheckpointTest, ReportsEverySaveThatFailsForAnotherReason) {
   const Warnings warnings;
   Training training(directory_);
   training.train(1);
@@ -401,7 +402,7 @@ TEST_F(CheckpointTest, EverySaveThatFailsForAnotherReasonIsSaid) {
   EXPECT_TRUE(training.checkpoints.save(training.state));
 }
 
-TEST_F(CheckpointTest, ParametersThatAreNotFiniteAreCommittedIfThatIsAllowed) {
+TEST_F(CheckpointTest, CommitsNonFiniteParametersIfAllowed) {
   Training training(directory_, make_adam, {.check_finite = false});
   training.train(1);
   torch::nn::init::constant_(training.net->linear2->bias, NAN);
@@ -425,7 +426,7 @@ Status check_written(const TensorMap& tensors, const std::set<std::string>& fini
   return check_all_finite(image, 0, staging.wait_for_chunk(0));
 }
 
-TEST(CheckAllFinite, SeesNaNAndInfinityOfEveryTypeAndOfTheNamedAlone) {
+TEST(CheckAllFinite, FindsNaNAndInfinityOfEveryTypeInNamedTensorsOnly) {
   for (const at::ScalarType type : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kComplexFloat}) {
     for (const double value : {std::numeric_limits<double>::quiet_NaN(), HUGE_VAL, -HUGE_VAL}) {
       TensorMap shard;
@@ -443,7 +444,7 @@ TEST(CheckAllFinite, SeesNaNAndInfinityOfEveryTypeAndOfTheNamedAlone) {
   }
 }
 
-TEST(CheckFinite, EndsALoopThatTrainsOnWhatIsNotANumber) {
+TEST(CheckFinite, EndsALoopThatTrainsOnNaN) {
   check_finite(torch::tensor({1.0F, -3e38F}));
   check_finite(torch::tensor({1, 2}));
   check_finite(0.5);
@@ -461,7 +462,7 @@ TEST(CheckFinite, EndsALoopThatTrainsOnWhatIsNotANumber) {
                         HasSubstr("the loss is -inf (in training with the dataset, epoch 0, batch 0")));
 }
 
-TEST_F(CheckpointTest, SavesEverySoManyStepsWhileTrainingGoesOn) {
+TEST_F(CheckpointTest, SavesEveryNStepsWhileTrainingContinues) {
   Job job = make_job();
   Training training(directory_);
   Checkpointer every_two(job, {.every = 2, .directory = scratch_ / "two", .keep = 100});
@@ -497,7 +498,7 @@ TEST_F(CheckpointTest, AModelIsLoadedWithoutAJob) {
   EXPECT_THAT([&] { load_model(net, directory_, {.step = 3}); },
               ThrowsMessage<std::runtime_error>(HasSubstr("it has 100 bytes")));
   training.train(1);
-  EXPECT_TRUE(training.checkpoints.save(training.state)) << "nobody has taken the directory over";
+  EXPECT_TRUE(training.checkpoints.save(training.state)) << "the writer still owns the directory";
   EXPECT_THAT([&] { load_model(net, directory_, {.step = 7}); },
               ThrowsMessage<std::runtime_error>(HasSubstr("has no checkpoint of step 7, but of 4, 3, 2, 1")));
   EXPECT_THAT(
@@ -512,7 +513,7 @@ TEST_F(CheckpointTest, AModelIsLoadedWithoutAJob) {
                   HasSubstr("it is a ZIP archive, as np.savez() and torch.save() write")));
 }
 
-TEST_F(CheckpointTest, AModelThatDiffersIsLoadedInPartOnlyIfThatIsAllowed) {
+TEST_F(CheckpointTest, LoadsADifferentModelInPartOnlyIfAllowed) {
   save_two();
   struct Other : SmallNet {
     explicit Other(std::int64_t classes) {
@@ -542,7 +543,7 @@ TEST_F(CheckpointTest, AModelThatDiffersIsLoadedInPartOnlyIfThatIsAllowed) {
   EXPECT_EQ(bytes_of(*other.linear4), bytes_of(*whole.linear4));
 }
 
-TEST_F(CheckpointTest, AModelOfATypeThatTorchHasNotIsRefusedByName) {
+TEST_F(CheckpointTest, RefusesATypeThatTorchLacksByName) {
   const CheckpointDirectory directory(directory_);
   const Attempt first = directory.begin_attempt("job").value().attempt;
   write_checkpoint(directory, {.step = 1, .attempt = first},

@@ -74,7 +74,7 @@ def results_of(operation, group, ranks, reduction, kind, root, sizes, seed):
             each.wait()
         return [whole[: mine.numel()]]
     if operation in ("all_gather_uneven", "gather_uneven"):
-        # Gloo gathers no tensors of different shapes: they go as objects.
+        # Gloo cannot gather tensors of different shapes: they are sent as objects.
         uneven = tensor_of([max(sizes[0] + place - 1, 0), *sizes[1:]], kind, place, 0, seed)
         tensors = [None] * size
         dist.all_gather_object(tensors, uneven, group)
@@ -112,7 +112,7 @@ def main():
         if child == 0:
             try:
                 run(rank, sys.argv[1])
-            except BaseException as error:  # told, and never the parent's code in a child
+            except BaseException as error:  # printed; the child must never run the parent's code
                 print(f"rank {rank}: {error}", file=sys.stderr, flush=True)
                 os._exit(1)
             os._exit(0)

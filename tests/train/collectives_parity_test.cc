@@ -1,5 +1,5 @@
-// Collectives in C++ and in torch.distributed of the same LibTorch, on the same groups of 2 to 5 ranks: every
-// result equal to the last bit, over operations, types and shapes that are drawn from a seed.
+// Collectives in C++ and in torch.distributed of the same LibTorch, on the same groups of 2 to 5 ranks. Every
+// result is equal to the last bit, over operations, types and shapes drawn from a seed.
 #include <cstdlib>
 #include <fmt/ranges.h>
 #include <fstream>
@@ -22,7 +22,7 @@ const std::map<std::string, at::ScalarType> kTypes{
     {"float32", at::kFloat},     {"float64", at::kDouble}, {"float16", at::kHalf},
     {"bfloat16", at::kBFloat16}, {"int8", at::kChar},      {"uint8", at::kByte},
     {"int32", at::kInt},         {"int64", at::kLong},     {"bool", at::kBool}};
-// The first four of all types, then that of floating-point numbers, and those of integers.
+// The first four are for all types, the fifth for floating-point numbers, the last three for integers.
 const std::vector<std::string> kReductions{"sum", "min", "max", "product", "avg", "band", "bor", "bxor"};
 constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMin,  ReduceOp::kMax, ReduceOp::kProduct,
                              ReduceOp::kAvg, ReduceOp::kBand, ReduceOp::kBor, ReduceOp::kBxor};
@@ -39,7 +39,7 @@ struct Case {
   std::string operation;
   std::size_t reduction = 0;
   std::string type;
-  int root = 0;  // a place
+  int root = 0;  // a place in the group
   std::vector<std::int64_t> sizes;
   int seed = 0;
 
@@ -62,7 +62,7 @@ std::vector<Case> cases_of(std::uint32_t seed) {
              .sizes = {},
              .seed = static_cast<int>(below(100))};
     const bool reduces = one.operation.contains("reduce");
-    if (reduces && one.type == "bool") one.type = "int64";  // there a sum of bools may be 2
+    if (reduces && one.type == "bool") one.type = "int64";  // a sum of bools may be 2 in this reduction
     const bool integers = at::isIntegralType(kTypes.at(one.type), true);
     one.reduction = below(integers ? kReductions.size() - 1 : 5);
     if (integers && one.reduction > 3) ++one.reduction;
@@ -144,7 +144,7 @@ std::vector<at::Tensor> results_of(const Case& one, const Group& group) {
   return {mine};
 }
 
-// Of every case of this rank, its line and the bytes of its results.
+// The line of every case of this rank, with the bytes of its results.
 std::string results(const Job& job, const std::vector<Case>& cases) {
   std::vector<Group> groups;
   for (const auto& ranks : kGroups) groups.push_back(job.new_group(ranks));

@@ -1,8 +1,8 @@
 // Compares trainings in C++ with Python's DistributedDataParallel of the same LibTorch: gradients of every
 // step, parameters and buffers are equal to the last bit.
 //
-// This program makes initial parameters and data, trains every case in C++, lets ddp_parity.py train them,
-// and compares bytes.
+// This program writes initial parameters and data, trains every case in C++, runs ddp_parity.py on the same
+// cases, and compares bytes.
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fstream>

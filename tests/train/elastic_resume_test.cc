@@ -1,6 +1,6 @@
-// A training that is killed in the middle of an epoch and goes on with another number of ranks: every sample
-// is used once an epoch, and the parameters end where those of an undisturbed run do. With as many ranks as
-// before, bit for bit.
+// A training is killed in the middle of an epoch and resumes with another number of ranks. Every sample is
+// used once an epoch, and the parameters end where an undisturbed run's do: bit for bit with the same number
+// of ranks.
 #include <algorithm>
 #include <cmath>
 #include <csignal>
@@ -16,12 +16,12 @@
 namespace muster {
 namespace {
 
-// 9 steps an epoch, none of which divides by 2, 3 or 4; the last has fewer samples than there are ranks.
+// 9 steps an epoch, none of them divisible by 2, 3 or 4; the last step has fewer samples than ranks.
 constexpr std::int64_t kSamples = 202;
 constexpr std::int64_t kGlobalBatch = 25;
 constexpr std::int64_t kEpochs = 2;
 
-// What each sample draws for itself.
+// Random numbers that each sample draws for itself.
 class AugmentedDataset : public NoiseDataset {
  public:
   using NoiseDataset::NoiseDataset;
@@ -33,7 +33,7 @@ class AugmentedDataset : public NoiseDataset {
   }
 };
 
-// The same one after the other: 200 of them, which 4 ranks with 2 workers each share evenly.
+// A stream of the same samples: 200 of them, which 4 ranks with 2 workers each share evenly.
 constexpr std::int64_t kStreamed = 200;
 class NoiseStream : public IterableDataset<> {
  public:
@@ -55,7 +55,7 @@ class NoiseStream : public IterableDataset<> {
   const Dataset<>& samples_;
 };
 
-// No batch norm: it would see how a batch is cut.
+// No batch norm: it would depend on how a batch is divided.
 struct PlainNet : torch::nn::Module {
   torch::nn::Sequential layers;
   explicit PlainNet(double dropout) {
@@ -78,7 +78,7 @@ struct Kind {
   std::int64_t batch_size = 0;  // per rank; 0: kGlobalBatch over all ranks
 };
 
-// By some ranks, from the newest checkpoint to the end or to where a rank is killed.
+// An attempt: starts from the newest checkpoint and runs to the end or until a rank is killed.
 struct Start {
   int ranks = 4;
   int workers = 0;
@@ -135,7 +135,7 @@ void train(Job& job, const Kind& kind, const Start& attempt, const std::string& 
 
 class ElasticResume : public testing::Test {
  protected:
-  // The parameters at the end of the last attempt. All but the last are killed.
+  // The parameters at the end of the last attempt. All earlier attempts are killed.
   std::string result_of(const Kind& kind, const std::vector<Start>& attempts) {
     directory_ = scratch_ / std::to_string(++trainings_);
     std::filesystem::create_directories(directory_);
@@ -158,8 +158,8 @@ class ElasticResume : public testing::Test {
     return read_bytes(directory_ + "/result");
   }
 
-  // How often each sample of each epoch was used in the history that the checkpoints tell: of an attempt, the
-  // steps up to that from which the next one went on.
+  // How often each sample of each epoch was used in the history of the checkpoints: each attempt counts up to
+  // the step from which the next one resumed.
   using Uses = std::map<std::pair<std::int64_t, std::int64_t>, int>;
   Uses uses(const std::vector<Start>& attempts) const {
     Uses uses;
@@ -183,7 +183,7 @@ class ElasticResume : public testing::Test {
   }
 
   ScratchDirectory scratch_;
-  std::string directory_;  // of the training that ran last
+  std::string directory_;  // of the latest training
   int trainings_ = 0;
 };
 
@@ -231,9 +231,9 @@ INSTANTIATE_TEST_SUITE_P(Of, AnyNumberOfRanks,
                                   (info.param.augmented ? "Augmented" : "");
                          });
 
-// With a batch size per rank the rest of an epoch is cut anew: from the samples 42 and 126, where 4 and 3
-// ranks have no batch that begins, and from 63 and 105.
-TEST_F(ElasticResume, WithABatchSizePerRankEverySampleIsUsedOnceAnEpochToo) {
+// With a batch size per rank, the rest of an epoch is divided anew: at samples 42 and 126, where no batch of
+// 4 or 3 ranks begins, and at 63 and 105.
+TEST_F(ElasticResume, ABatchSizePerRankAlsoUsesEverySampleOnceAnEpoch) {
   const Kind kind{.batch_size = 7};
   const std::vector<Start> undisturbed{{.ranks = 3}};
   ASSERT_FALSE(result_of(kind, undisturbed).empty());
@@ -246,14 +246,14 @@ TEST_F(ElasticResume, WithABatchSizePerRankEverySampleIsUsedOnceAnEpochToo) {
   }
 }
 
-// The shares of a step differ: without their weights the mean is another.
+// Ranks have shares of different sizes: without weights the mean is wrong.
 TEST_F(ElasticResume, EndsElsewhereWithoutTheWeights) {
   const Kind kind{.weighted = false};
   const std::string four = result_of(kind, {{.ranks = 4}});
   EXPECT_GT(difference(kind, result_of(kind, {{.ranks = 3}}), four), 1e-4);
 }
 
-TEST_F(ElasticResume, EndsBitForBitWithAsManyRanksWhateverTheWorkers) {
+TEST_F(ElasticResume, EndsBitForBitWithEqualRanksAndAnyNumberOfWorkers) {
   for (const bool augmented : {false, true}) {
     const Kind kind{.augmented = augmented, .dropout = 0.2};
     const std::string expected = result_of(kind, {{.ranks = 4}});
@@ -272,8 +272,8 @@ TEST_F(ElasticResume, EndsBitForBitWithAsManyRanksWhateverTheWorkers) {
   }
 }
 
-// An iterable dataset has a place of its own in each shard, of which there are as many as workers.
-TEST_F(ElasticResume, AStreamGoesOnBitForBitWithAsManyRanks) {
+// An iterable dataset has one place per shard, and one shard per worker.
+TEST_F(ElasticResume, AStreamResumesBitForBitWithEqualRanks) {
   for (const int workers : {0, 2}) {
     SCOPED_TRACE(workers);
     const Kind kind{.dropout = 0.2, .streamed = true};
@@ -289,8 +289,8 @@ TEST_F(ElasticResume, AStreamGoesOnBitForBitWithAsManyRanks) {
   }
 }
 
-// In 12 shards the stream has as many batches for 2 as for 3, 4 and 6 ranks: 48 an epoch.
-TEST_F(ElasticResume, AStreamOfANumberOfShardsGoesOnWithAnyNumberOfRanks) {
+// With 12 shards the stream has 48 batches an epoch for 2, 3, 4 and 6 ranks alike.
+TEST_F(ElasticResume, AStreamWithFixedShardsResumesWithAnyNumberOfRanks) {
   const Kind kind{.streamed = true, .shards = 12};
   const std::vector<Start> undisturbed{{.ranks = 4}};
   ASSERT_FALSE(result_of(kind, undisturbed).empty());
@@ -303,11 +303,11 @@ TEST_F(ElasticResume, AStreamOfANumberOfShardsGoesOnWithAnyNumberOfRanks) {
   EXPECT_EQ(uses(attempts), once_each);
 }
 
-TEST_F(ElasticResume, AStreamInAsManyShardsAsWorkersIsNotGoneOnWithByOtherRanks) {
+TEST_F(ElasticResume, AStreamWithAShardPerWorkerDoesNotResumeOnOtherRanks) {
   const Kind kind{.streamed = true};
   try {
     result_of(kind, {{.killed_after = 4}, {.ranks = 2}});
-    ADD_FAILURE() << "2 ranks have gone on";
+    ADD_FAILURE() << "2 ranks have resumed";
   } catch (const SpawnError& error) {
     EXPECT_NE(std::string(error.what()).find("it was saved with 4 shards, and the stream now has 2"),
               std::string::npos)

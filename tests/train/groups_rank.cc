@@ -1,10 +1,10 @@
-// Groups of ranks, each of which adds up by itself, step by step:
+// Groups of ranks that each make all-reduces, step by step:
 //
-//   groups_rank killed       pairs; in the first attempt rank 3 is killed, and the launcher has to wait until
-//                            rank 2 has said what it knows of that
-//   groups_rank hangs        pairs; rank 3 stops in the middle, and the others go on for ever
-//   groups_rank slow FILE    three ranks, and two that take three times as long or, rank 4, still longer;
-//                            until the file is there
+//   groups_rank killed       pairs; in the first attempt rank 3 is killed, and the launcher must wait for
+//                            rank 2's report about that
+//   groups_rank hangs        pairs; rank 3 stops in the middle, and the other group continues for ever
+//   groups_rank slow FILE    a group of three ranks, and a group of two that take three times as long, rank 4
+//                            still longer; ends when FILE exists
 #include <chrono>
 #include <csignal>
 #include <cstdio>

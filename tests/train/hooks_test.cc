@@ -41,10 +41,10 @@ TEST(Hooks, SeeAndChangeALayersInputsAndOutputs) {
   auto at_head = register_forward_hook(net, "head", [&](auto&, auto&, auto& output) { return output * 2; });
   auto also_at_head =
       register_forward_hook(net, "head", [&](auto&, auto&, auto& output) { return output + 1; });
-  EXPECT_TRUE(net.forward(x).allclose(before * 2 + 1)) << "in the order in which they were registered";
+  EXPECT_TRUE(net.forward(x).allclose(before * 2 + 1)) << "called in the order of registration";
   EXPECT_THAT(calls, ElementsAre("torch::nn::TanhImpl"));
   EXPECT_EQ(seen.sizes(), (std::vector<std::int64_t>{2, 4}));
-  EXPECT_EQ(net.named_parameters().keys(), names) << "names stay";
+  EXPECT_EQ(net.named_parameters().keys(), names) << "names do not change";
 
   auto at_first = register_forward_pre_hook(net, "features.0", [&](auto&, auto& input) { return input * 0; });
   EXPECT_TRUE(net.forward(x)[0].equal(net.forward(x)[1]));

@@ -52,7 +52,7 @@ TEST_F(TrainImageFolder, TrainsOnTwoRanks) {
                                HasSubstr("test accuracy 0.")));
 }
 
-TEST_F(TrainImageFolder, ACorruptImageEndsTheJobWithItsName) {
+TEST_F(TrainImageFolder, ACorruptImageEndsTheJobAndIsNamed) {
   const std::string path = data_ + "/train/bag/00023.jpg";
   ASSERT_TRUE(fs::exists(path));
   fs::resize_file(path, fs::file_size(path) - 100);
@@ -65,7 +65,7 @@ TEST_F(TrainImageFolder, ACorruptImageEndsTheJobWithItsName) {
 
   LaunchRun skipping(command({"--skip-bad"}));
   EXPECT_EQ(skipping.exit_code(), 0) << skipping.err();
-  // One image in each of two epochs, on whichever rank has it.
+  // The rank that has the corrupt image leaves it out once in each of two epochs.
   EXPECT_THAT(skipping.out(), AnyOf(HasSubstr("bad images left out: 2 on rank 0, 0 on rank 1"),
                                     HasSubstr("bad images left out: 1 on rank 0, 1 on rank 1"),
                                     HasSubstr("bad images left out: 0 on rank 0, 2 on rank 1")));

@@ -1,7 +1,8 @@
 """400 pictures of all kinds, for image_parity_test.cc: image_parity.py FOLDER SEED.
+"""
 
-FOLDER/images/KIND/N.EXTENSION are the pictures, drawn by the seed. FOLDER/rgb and FOLDER/gray have a file of the same name for each: the
-pixels of torchvision's ImageFolder, and of Pillow's convert("L"). Ends with 77 without torchvision."""
+FOLDER/images/KIND/N.EXTENSION are the pictures, drawn from the seed. FOLDER/rgb and FOLDER/gray get a file of the same name for each: the
+pixels of torchvision's ImageFolder, and of Pillow's convert("L"). Exits with 77 if torchvision is missing."""
 
 import io
 import random
@@ -22,7 +23,7 @@ PICTURES = 400
 
 
 class Drawn:
-    """One picture: its size, its colors, and what its kind draws beside."""
+    """One picture: its size, its colors, and the random choices of its kind."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -58,7 +59,7 @@ def saved(image, **options):
 
 
 def packed_bits(values, bits, order=1):
-    """Rows of values of so many bits, each row padded to a byte; `order` 2: the lowest bit first."""
+    """Rows of values of `bits` bits each; every row is padded to a byte. `order` 2: the lowest bit first."""
     rows = values.reshape(values.shape[0], -1).astype(numpy.uint32)
     unpacked = (rows[..., None] >> numpy.arange(bits - 1, -1, -1)) & 1
     return numpy.packbits(unpacked.reshape(rows.shape[0], -1).astype(numpy.uint8), axis=1, bitorder="big" if order == 1 else "little")
@@ -113,7 +114,7 @@ def bmp_16(drawn):
 
 
 def bmp_runs(drawn, bits):
-    """Runs, values as they are, ends of lines and jumps, up to the end of the picture."""
+    """Runs, literal values, ends of lines and jumps, up to the end of the picture."""
     data, left = bytearray(), drawn.height
     while left:
         x = 0
@@ -147,7 +148,7 @@ def pnm(drawn, kind):
     values = drawn.samples(3 if color else 1, numpy.int64, 0, largest + 1)
     values = numpy.abs(values) % (largest + 1)
     if drawn.one_of(True, False):
-        values = numpy.minimum(values, largest // 100)  # of more than 8 bits, most are clipped
+        values = numpy.minimum(values, largest // 100)  # most values of more than 8 bits are clipped
     space = lambda: drawn.one_of(" ", "\n", "  ", "\t", "\r\n", " # words 12\n", "\n#1\r")
     head = f"P{kind}{drawn.one_of(' ', chr(10))}{drawn.one_of('', '# by hand' + chr(10))}{drawn.width}{space()}{drawn.height}"
     head += "" if kind in (1, 4) else f"{space()}{largest}"
@@ -163,19 +164,19 @@ def pnm(drawn, kind):
 
 
 def tiff(drawn, samples, photometric, *, bits=None, extra=(), planar=1, sample_format=1, palette=None, big=None, fill_order=1, tags=()):
-    """Written by hand, since Pillow does not write most of these: strips or tiles, plain or compressed."""
+    """A TIFF written by hand, since Pillow does not write most of these: strips or tiles, plain or compressed."""
     order = big or drawn.one_of("<", ">")
-    big_tiff = order == "<" and drawn.one_of(False, False, True)  # Pillow does not read the other order
+    big_tiff = order == "<" and drawn.one_of(False, False, True)  # Pillow cannot read BigTIFF in the other order
     whole_bytes = bits is None
     bits = bits or samples.dtype.itemsize * 8
     compression = drawn.one_of(1, 1, 8, 32946, 32773)
     if planar == 2 and (bits == 16 or extra) and compression == 1:
-        compression = 8  # of which Pillow reads the wrong bytes, or none
+        compression = 8  # uncompressed, Pillow reads the wrong bytes, or none
     if fill_order == 2 or (order == ">" and (sample_format == 3 or sample_format == 2)):
-        compression = 1  # of which Pillow takes numbers for those of the other order
+        compression = 1  # compressed, Pillow takes numbers for those of the other byte order
     tile = (drawn.one_of(16, 32), drawn.one_of(16, 48)) if drawn.one_of(True, False) else None
     if compression == 1 and tile and not whole_bytes:
-        tile = None  # Pillow's own tiles are of whole bytes
+        tile = None  # Pillow's own tiles consist of whole bytes
     rows = drawn.random.randint(1, drawn.height)
     height, width, count = samples.shape
 

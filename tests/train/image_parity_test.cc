@@ -1,4 +1,4 @@
-// Pictures of all kinds beside torchvision's ImageFolder: the same pixels, bit for bit.
+// Pictures of all kinds, compared bit for bit with the pixels of torchvision's ImageFolder.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -18,26 +18,26 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Row by row, the channels of a pixel side by side.
+// The image's rows, with the channels of a pixel next to each other.
 std::string pixel_bytes(const at::Tensor& image) {
   const at::Tensor rows = image.permute({1, 2, 0}).contiguous();
   return {reinterpret_cast<const char*>(rows.const_data_ptr<std::uint8_t>()),
           static_cast<std::size_t>(rows.numel())};
 }
 
-// Of a JPEG gray is the file's own, and Pillow's that of its colors. Another libjpeg than Pillow's rounds its
-// own way.
+// For gray, Muster reads a JPEG's own luminance, and Pillow computes it from the colors. Another version of
+// libjpeg than Pillow's may round differently.
 bool may_differ(const std::string& path, ImageReadMode mode) {
   return path.ends_with(".jpg") && mode == ImageReadMode::kGray;
 }
 
-TEST(ImageParity, PicturesOfAllKindsHaveTorchvisionsPixels) {
+TEST(ImageParity, PicturesOfAllKindsEqualTorchvisions) {
   const ScratchDirectory scratch;
   const std::string folder = scratch.path(), seed = "1";
   const std::string command =
       fmt::format("{} -B {} {} {}", MUSTER_TORCH_PYTHON, IMAGE_PARITY_SCRIPT, folder, seed);
   const int status = std::system(command.c_str());
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "torchvision is not there";
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "torchvision is not installed";
   ASSERT_EQ(status, 0) << "seed " << seed;
   for (const auto& [name, mode] : {std::pair{"rgb", ImageReadMode::kRgb}, {"gray", ImageReadMode::kGray}}) {
     const ImageFolder images(folder + "/images", {.mode = mode});

@@ -1,8 +1,9 @@
 """usage: kills_test.py LAUNCH TRAIN [--runs N] [--kills N] [--seed S] [--steps N] [--without-memory]
 
-Fashion-MNIST on two nodes that hold their newest checkpoint in memory. Ranks are killed, agents are killed, and ranks while a
-checkpoint is written; each job has to end as the undisturbed one, bit for bit. What it prints last: kills, and steps that were
-done twice. By default one job with one kill of each kind.
+Trains on two nodes that hold checkpoints in memory, kills ranks and agents, and compares the results bit for bit.
+
+It kills ranks, agents, and ranks that are writing a checkpoint; each job must end as the undisturbed one. At the end it prints the number of
+kills and of repeated steps. By default it makes one job with one kill of each kind. The data is Fashion-MNIST.
 """
 
 import argparse
@@ -25,7 +26,7 @@ MORE_JOBS = 3
 
 class Job:
     WORLD_SIZE = 2
-    LONGEST_DELAY = 0  # seconds, after a step has been told
+    LONGEST_DELAY = 0  # seconds, after a step was reported
 
     def __init__(self, arguments, directory):
         self.directory = directory
@@ -41,7 +42,7 @@ class Job:
         self.end = time.monotonic() + LIMIT
 
     def words(self, arguments):
-        """More of launch's flags, the program and its flags."""
+        """The rest of launch's flags, the program and its flags."""
         words = ["--nodes", "2", "--gpus-per-node", "1"] + ([] if arguments.without_memory else ["--memory-tier", "64M"])
         words += [arguments.train, "--batch-size", "16", "--num-workers", "1", "--max-steps", str(arguments.steps), "--checkpoint-every", "20"]
         return words + ([] if arguments.without_memory else ["--memory-every", "3"])
@@ -50,7 +51,7 @@ class Job:
         return self.process.poll() is None and time.monotonic() < self.end
 
     def ranks(self):
-        """The attempt and what is known of its ranks, when all of them have done a step."""
+        """Returns the attempt, its ranks' status and their lowest step; zeros until all ranks have made a step."""
         said = subprocess.run([self.launch, "status", "--json"], env=self.environment, capture_output=True, text=True, check=False).stdout
         status = json.loads(said) if said.startswith("{") else {}
         ranks = status.get("ranks", [])
@@ -62,10 +63,10 @@ class Job:
         return any(not os.path.exists(step + "/manifest.json") for step in steps)
 
     def kill(self, kind, after_attempt, after_steps, random_source):
-        """The attempt whose rank was killed, some steps after its first; 0: the job ended before."""
+        """Kills in a newer attempt, `after_steps` steps after its first; returns the attempt, or 0 if the job ended before."""
         first = None
         while self.runs():
-            time.sleep(0.05)  # asking costs as much processor time as some steps
+            time.sleep(0.05)  # a query costs as much processor time as some steps
             attempt, ranks, step = self.ranks()
             if attempt <= after_attempt:
                 continue
@@ -89,7 +90,7 @@ class Job:
         return 0
 
     def ended(self):
-        """The digests of its parameters, and how many steps were done twice."""
+        """Waits for the end; returns the parameters' digests, the repeated steps, and the attempts that resumed from memory."""
         try:
             code = self.process.wait(max(1, self.end - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -121,7 +122,7 @@ def main():
         os.mkdir(scratch + "/undisturbed")
         expected = Job(arguments, scratch + "/undisturbed").ended()[0]
         for number in itertools.count():
-            # On a busy machine a job may end before it has met all of its kills: then another one does.
+            # On a busy machine a job may end before all of its kills: another job then makes the rest.
             if number >= arguments.runs and (all(kills.values()) or number == arguments.runs + MORE_JOBS):
                 break
             directory = f"{scratch}/{number}"
@@ -138,9 +139,9 @@ def main():
             digest, twice, held = job.ended()
             assert digest == expected, f"job {number} ended with {digest}, the undisturbed one with {expected}"
             repeated, from_memory = repeated + twice, from_memory + held
-            print(f"job {number}: {twice} steps twice, {held} attempts went on from memory", flush=True)
+            print(f"job {number}: {twice} steps repeated, {held} attempts resumed from memory", flush=True)
     assert all(kills.values()), f"killed {kills}"
-    print(f"killed {kills}: all as undisturbed; {repeated} steps twice, {from_memory} attempts went on from memory")
+    print(f"killed {kills}: all as undisturbed; {repeated} steps repeated, {from_memory} attempts resumed from memory")
 
 
 if __name__ == "__main__":

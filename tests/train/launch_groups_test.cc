@@ -1,4 +1,4 @@
-// Jobs of two groups under `launch`: what becomes of one group is not the fault of the other.
+// Jobs with two groups under `launch`: a fault of one group is not blamed on the other.
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,8 +29,7 @@ TEST(LaunchGroups, ARankThatIsKilledIsNamedInItsGroupAndTheJobGoesOn) {
   EXPECT_THAT(log(1, 2, "stderr"),
               HasSubstr("all_reduce (sum) of Long [1] in the group 'right' of ranks 2, 3: rank 3 is gone"));
   for (const int rank : {0, 1})
-    EXPECT_THAT(log(1, rank, "stderr"), testing::Not(HasSubstr("gone")))
-        << "the other group has nothing to say";
+    EXPECT_THAT(log(1, rank, "stderr"), testing::Not(HasSubstr("gone"))) << "the other group reports nothing";
   for (const int rank : {0, 1, 2, 3})
     EXPECT_THAT(log(2, rank, "stdout"),
                 HasSubstr(fmt::format("rank {} has added up in group '{}' of ranks {}", rank,
@@ -52,7 +51,7 @@ TEST(LaunchGroups, OverMpiRanksAreForkedFromATemplateInEachAttempt) {
 }
 #endif
 
-TEST(LaunchGroups, OfARankThatHangsTheOtherGroupIsNotAccused) {
+TEST(LaunchGroups, AHangBlamesTheRankNotTheOtherGroup) {
   LaunchRun run({"--gpus-per-node", "4", "--device", "cpu", "--hang-limit", "2", "--max-restarts", "0",
                  GROUPS_RANK, "hangs"},
                 {{"OMP_NUM_THREADS", "1"}});
@@ -73,7 +72,7 @@ TEST(LaunchGroups, OfARankThatHangsTheOtherGroupIsNotAccused) {
   EXPECT_THAT(others, testing::IsEmpty());
 }
 
-TEST(LaunchGroups, AGroupThatIsSlowByDesignHasNoStragglerButWhoIsSlowInIt) {
+TEST(LaunchGroups, AStragglerIsSlowWithinItsGroupNotBesideAFasterGroup) {
   ScratchDirectory signs;
   LaunchRun run({"--gpus-per-node", "5", "--device", "cpu", GROUPS_RANK, "slow", signs / "end"},
                 {{"OMP_NUM_THREADS", "1"}});

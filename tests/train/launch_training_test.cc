@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Three ranks on the real images; a checkpoint every 5 steps.
+// Three ranks on the real images; they save a checkpoint every 5 steps.
 class LaunchTraining : public testing::Test {
  protected:
   std::vector<std::string> command(const std::string& checkpoints, int steps,
@@ -44,7 +44,7 @@ class LaunchTraining : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  // The shards of the checkpoint of this step.
+  // The shard files of this step's checkpoint.
   std::vector<std::filesystem::path> shards(const std::string& checkpoints, int step) const {
     std::vector<std::filesystem::path> found;
     for (const auto& directory : std::filesystem::directory_iterator(scratch_ / checkpoints)) {
@@ -79,7 +79,7 @@ TEST_F(LaunchTraining, ALostRankCostsStepsButChangesNoBitOfTheResult) {
   EXPECT_EQ(report["restarts"], 1);
   EXPECT_EQ(report["attempts"][0]["culprit"]["rank"], 2);
   EXPECT_THAT(hit.err(), HasSubstr("rank 2 (node0) was killed by SIGKILL at step 13"));
-  // Step 10 is committed while steps 11 to 13 go on, or else step 5 is the newest complete one.
+  // Step 10 is committed while steps 11 to 13 run; otherwise step 5 is the newest complete one.
   const int resumed = report["attempts"][1]["resumed_step"];
   EXPECT_TRUE(resumed == 10 || resumed == 5) << resumed;
   EXPECT_EQ(report["attempts"][1]["repeated_steps"], 13 - resumed);
@@ -87,7 +87,7 @@ TEST_F(LaunchTraining, ALostRankCostsStepsButChangesNoBitOfTheResult) {
   EXPECT_EQ(digest_in(hit.out()), digest_in(undisturbed.out()));
   LaunchRun difference({"ckpt", "diff", scratch_ / "undisturbed", scratch_ / "hit"});
   EXPECT_EQ(difference.exit_code(), 0)
-      << "optimizer, generators and place in the data are the same too: " << difference.out()
+      << "optimizer, generators and place in the data should be the same too: " << difference.out()
       << difference.err();
 
   const auto profile = undisturbed.report()["attempts"][0]["profile"];
@@ -111,7 +111,7 @@ TEST_F(LaunchTraining, ATraceShowsWhatEachRankDidAndWhen) {
   EXPECT_THAT(trace.processes(),
               testing::ElementsAre("rank 0 (node0)", "rank 1 (node0)", "rank 2 (node0)", "launcher"));
 
-  // Of the attempt that nobody has killed.
+  // Looks at the attempt without a kill.
   const auto attempt = trace.named(ReadTrace::kLauncher, "attempts", "attempt 2");
   ASSERT_THAT(attempt, testing::SizeIs(1));
   const auto of_it = [&](std::vector<TracedSpan> spans) {
@@ -121,7 +121,7 @@ TEST_F(LaunchTraining, ATraceShowsWhatEachRankDidAndWhen) {
   const auto within = [](const TracedSpan& one, const TracedSpan& other) {
     return other.begin_ns <= one.begin_ns && one.end_ns <= other.end_ns;
   };
-  std::map<std::string, std::pair<std::int64_t, std::int64_t>> came_and_left;  // the last, the first
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> came_and_left;  // last arrival, first leave
   for (int rank = 0; rank < 3; ++rank) {
     SCOPED_TRACE(fmt::format("rank {}", rank));
     EXPECT_THAT(of_it(trace.named(rank, "step", "init")), testing::SizeIs(1));
@@ -133,14 +133,14 @@ TEST_F(LaunchTraining, ATraceShowsWhatEachRankDidAndWhen) {
         EXPECT_TRUE(std::ranges::any_of(parts, [&](const auto& each) { return within(each, found[0]); }))
             << part << " of step " << step;
       }
-      // A rank's gradients are not there before it has begun its backward pass.
+      // A rank's gradients exist only after its backward pass has begun.
       for (const auto& backward : trace.named(rank, "step", "backward")) {
         auto& [came, left] = came_and_left.try_emplace(found[0].name, 0, INT64_MAX).first->second;
         if (within(backward, found[0])) came = std::max(came, backward.begin_ns);
         if (within(backward, found[0])) left = std::min(left, backward.end_ns);
       }
     }
-    std::map<std::string, int> parts;  // of one call, such as lengths and then what is so long
+    std::map<std::string, int> parts;  // parts of one call, such as lengths and then values
     for (const auto& call : of_it(trace.spans(rank, "communication"))) {
       if (!call.arguments.contains("call")) continue;
       const std::string its = fmt::format("{} {}", call.name, call.arguments["call"].dump());
@@ -158,13 +158,13 @@ TEST_F(LaunchTraining, ATraceShowsWhatEachRankDidAndWhen) {
   }
   EXPECT_GE(came_and_left.size(), 3U);
   for (const auto& [what, when] : came_and_left)
-    EXPECT_LE(when.first, when.second + 1'000'000) << what << ": a rank leaves before the last has come";
-  // What killed ranks of it did in their last quarter of a second need not be there.
+    EXPECT_LE(when.first, when.second + 1'000'000) << what << ": a rank left before the last one arrived";
+  // Killed ranks may not have sent events from their last quarter of a second.
   EXPECT_THAT(trace.named(ReadTrace::kLauncher, "attempts", "attempt 1"), testing::SizeIs(1));
   EXPECT_THAT(trace.named(ReadTrace::kLauncher, "events", "restart"), testing::SizeIs(1));
 }
 
-// What an agent holds in memory, to be read and written.
+// The slots that an agent holds in memory, open for reading and writing.
 std::vector<std::pair<UniqueFd, SlotHeader>> held_by(pid_t agent) {
   std::vector<std::pair<UniqueFd, SlotHeader>> held;
   std::error_code gone;
@@ -180,14 +180,14 @@ std::vector<std::pair<UniqueFd, SlotHeader>> held_by(pid_t agent) {
 bool holds_a_step(pid_t agent) {
   return !held_by(agent).empty();
 }
-// The steps that an agent holds of this rank.
+// The steps of this rank that an agent holds.
 std::set<std::uint64_t> steps_held(pid_t agent, int rank) {
   std::set<std::uint64_t> steps;
   for (const auto& [fd, header] : held_by(agent))
     if (header.rank == rank) steps.insert(header.step);
   return steps;
 }
-// The processes of a run that are this rank's.
+// The processes of this rank in a run.
 std::vector<pid_t> processes_of(const LaunchRun& run, int rank) {
   auto found = processes_with(fmt::format("RANK={}", rank));
   const auto of_run = run.descendants();
@@ -207,7 +207,7 @@ TEST_F(LaunchTraining, ALostRankCostsNoStepThatTheAgentsHoldInMemory) {
     auto words = every_20(command("hit-" + nodes, 30, {"--memory-every", "2", "--fail-at", "1:17"}));
     if (nodes != "1") words[1] = "1";
     words.insert(words.begin(), {"--nodes", nodes, "--memory-tier", "64M"});
-    // Ranks find what their node holds without LOCAL_RANK, too.
+    // Ranks must find their node's slots without LOCAL_RANK, too.
     if (nodes == "1") words.insert(words.begin(), "--virtual-local-rank");
     LaunchRun hit(words);
     EXPECT_TRUE(eventually([&] { return std::ranges::any_of(hit.agents(), holds_a_step); },
@@ -216,7 +216,7 @@ TEST_F(LaunchTraining, ALostRankCostsNoStepThatTheAgentsHoldInMemory) {
     expect_nothing_left(hit);
     const auto report = hit.report();
     EXPECT_EQ(report["restarts"], 1);
-    // Step 16 may not have been complete when rank 1 ended; the disk has nothing before step 20.
+    // Step 16 may have been incomplete when rank 1 ended; the disk has nothing before step 20.
     const int resumed = report["attempts"][1].value("resumed_step", 0);
     EXPECT_TRUE(resumed == 16 || resumed == 14) << resumed;
     EXPECT_EQ(report["attempts"][1]["repeated_steps"], 17 - resumed);
@@ -231,7 +231,7 @@ TEST_F(LaunchTraining, ALostRankCostsNoStepThatTheAgentsHoldInMemory) {
   }
 }
 
-// Two nodes of one rank, whose agents keep copies of each other's memory; the disk gets step 60.
+// Two nodes of one rank, whose agents keep copies of each other's memory; the first step on disk is 60.
 class LaunchTrainingOfNeighbours : public LaunchTraining {
  protected:
   static constexpr int kOnDisk = 60;
@@ -242,9 +242,9 @@ class LaunchTrainingOfNeighbours : public LaunchTraining {
     all.insert(all.begin(), {"--nodes", "2", "--memory-tier", "256M"});
     return all;
   }
-  // Until node 0's agent has two steps of its own rank and a copy of both of rank 1's that are newer than the
-  // disk's; returns the older. Of the newer it may not know yet that the copy is whole. Rank 1 is stopped
-  // then, so that it stays so: copies that come late are left out, and two agents need not have a step in
+  // Waits until node 0's agent holds two steps of its own rank and copies of the same steps of rank 1, newer
+  // than the disk's; returns the older step, because the agent may not know yet that the newer copy is whole.
+  // Stops rank 1 then, to keep that state: an agent skips late copies, and two agents need not have a step in
   // common.
   static std::uint64_t wait_for_copy(const LaunchRun& run) {
     std::uint64_t step = 0;
@@ -287,7 +287,7 @@ TEST_F(LaunchTrainingOfNeighbours, ALostNodeCostsNoStepThatItsNeighbourHolds) {
 TEST_F(LaunchTrainingOfNeighbours, ADamagedCopyIsFoundAndTheDiskIsRead) {
   LaunchRun hit(words("hit"));
   wait_for_copy(hit);
-  // So that no newer one comes.
+  // Stops the agent, so that no newer copy arrives.
   const pid_t holder = hit.agent_of(0);
   kill(holder, SIGSTOP);
   for (const auto& [fd, header] : held_by(holder))
@@ -301,7 +301,7 @@ TEST_F(LaunchTrainingOfNeighbours, ADamagedCopyIsFoundAndTheDiskIsRead) {
   EXPECT_FALSE(hit.err().contains("which was held in memory"));
 }
 
-TEST_F(LaunchTrainingOfNeighbours, WhereTheNeighbourIsLostTooTheDiskIsRead) {
+TEST_F(LaunchTrainingOfNeighbours, IfTheNeighbourIsLostTooTheDiskIsRead) {
   LaunchRun hit(words("hit"));
   wait_for_copy(hit);
   const pid_t second = hit.agent_of(1);
@@ -313,8 +313,8 @@ TEST_F(LaunchTrainingOfNeighbours, WhereTheNeighbourIsLostTooTheDiskIsRead) {
   EXPECT_EQ(hit.report()["attempts"][1].value("resumed_step", 0) % kOnDisk, 0);
 }
 
-// No restart is left, so that nobody will restore what is in memory.
-TEST_F(LaunchTraining, AJobThatFailsForGoodLeavesOnTheDiskWhatWasInMemory) {
+// No restart is left, so nobody will restore the state in memory.
+TEST_F(LaunchTraining, AJobThatFailsForGoodWritesItsMemoryToDisk) {
   LaunchRun undisturbed(command("undisturbed", 30));
   ASSERT_EQ(undisturbed.exit_code(), 0) << undisturbed.err();
   ASSERT_EQ(digest_in(undisturbed.out()).size(), 32u) << undisturbed.out();
@@ -327,7 +327,7 @@ TEST_F(LaunchTraining, AJobThatFailsForGoodLeavesOnTheDiskWhatWasInMemory) {
     LaunchRun failed(words);
     EXPECT_EQ(failed.exit_code(), 128 + SIGKILL) << failed.err();
     expect_nothing_left(failed);
-    // Step 18 may not have been complete; the disk had no newer one than step 15.
+    // Step 18 may have been incomplete; the newest step on disk was 15.
     const int step = failed.err().contains("step 18, which was held in memory") ? 18 : 16;
     EXPECT_THAT(failed.err(),
                 HasSubstr(fmt::format("node0: step {}, which was held in memory, is a checkpoint in {} now",
@@ -345,7 +345,7 @@ TEST_F(LaunchTraining, AJobThatFailsForGoodLeavesOnTheDiskWhatWasInMemory) {
   }
 }
 
-TEST_F(LaunchTraining, AgentsWhoseLauncherIsGoneForGoodLeaveOnTheDiskWhatWasInMemory) {
+TEST_F(LaunchTraining, AgentsThatLoseTheirLauncherForGoodWriteTheirMemoryToDisk) {
   auto words = command("c", 100000, {"--memory-every", "2", "--epochs", "100"});
   *std::next(std::ranges::find(words, "--checkpoint-every")) = "90000";
   words.insert(words.begin(), {"--memory-tier", "64M", "--controller-grace", "1", "--grace", "1"});
@@ -360,7 +360,7 @@ TEST_F(LaunchTraining, AgentsWhoseLauncherIsGoneForGoodLeaveOnTheDiskWhatWasInMe
   EXPECT_THAT(whole.out(), HasSubstr(" of attempt 1: whole"));
 }
 
-TEST_F(LaunchTraining, WithoutRoomInMemoryItGoesOnWithTheDisk) {
+TEST_F(LaunchTraining, WithoutRoomInMemoryItUsesTheDisk) {
   std::vector<std::string> words = command("c", 16, {"--memory-every", "2", "--fail-at", "1:14"});
   words.insert(words.begin(), {"--memory-tier", "1M"});
   LaunchRun hit(words);
@@ -370,7 +370,7 @@ TEST_F(LaunchTraining, WithoutRoomInMemoryItGoesOnWithTheDisk) {
   EXPECT_THAT(hit.out(), testing::AnyOf(HasSubstr("resumed at step 10"), HasSubstr("resumed at step 5")));
 }
 
-TEST_F(LaunchTraining, ATornCheckpointIsNamedAndTheOneBeforeIsUsed) {
+TEST_F(LaunchTraining, ATornCheckpointIsNamedAndTheEarlierOneIsUsed) {
   LaunchRun first(command("c", 10));
   ASSERT_EQ(first.exit_code(), 0) << first.err();
   LaunchRun whole({"ckpt", "verify", scratch_ / "c"});
@@ -388,7 +388,7 @@ TEST_F(LaunchTraining, ATornCheckpointIsNamedAndTheOneBeforeIsUsed) {
   EXPECT_THAT(second.err(), HasSubstr("cannot use the checkpoint of step 10"));
 }
 
-TEST_F(LaunchTraining, GoesOnFromACheckpointThatWasExportedAndImported) {
+TEST_F(LaunchTraining, ResumesFromAnExportedAndImportedCheckpoint) {
   LaunchRun first(command("c", 10));
   ASSERT_EQ(first.exit_code(), 0) << first.err();
   const std::string file = scratch_ / "all.safetensors";
@@ -405,14 +405,14 @@ TEST_F(LaunchTraining, GoesOnFromACheckpointThatWasExportedAndImported) {
   EXPECT_EQ(digest_in(there.out()), digest_in(here.out()));
 }
 
-TEST_F(LaunchTraining, WithoutOneUsableCheckpointItSaysSoAndDoesNotStartAnew) {
+TEST_F(LaunchTraining, WithoutAUsableCheckpointItSaysSoAndDoesNotStartFresh) {
   LaunchRun first(command("c", 5));
   ASSERT_EQ(first.exit_code(), 0) << first.err();
   tear("c", 5);
   LaunchRun second(command("c", 6));
   EXPECT_EQ(second.exit_code(), 1) << second.out();
   EXPECT_THAT(second.err(), HasSubstr("step 5"));
-  EXPECT_EQ(shards("c", 5).size(), 3u) << "what is damaged may be mended by hand, so nothing is deleted";
+  EXPECT_EQ(shards("c", 5).size(), 3u) << "damaged files may be repaired by hand, so nothing is deleted";
 }
 
 TEST_F(LaunchTraining, CtrlCSavesTheStepThatAllRanksAgreeOn) {
@@ -433,9 +433,9 @@ TEST_F(LaunchTraining, CtrlCSavesTheStepThatAllRanksAgreeOn) {
   EXPECT_THAT(next.out(), HasSubstr(fmt::format("resumed at step {}", saved)));
 }
 
-TEST_F(LaunchTraining, TheOlderOfTwoLaunchesIsToldWhoTookItsCheckpointDirectory) {
+TEST_F(LaunchTraining, TheOlderOfTwoLaunchesNamesTheJobThatTookItsCheckpointDirectory) {
   LaunchRun older(command("c", 100000, {"--epochs", "100"}));
-  // Not before its first checkpoint is committed does the newer one have something to take over.
+  // The newer launch can take over only after the older one has committed its first checkpoint.
   ASSERT_TRUE(
       eventually([&] { return std::filesystem::exists(scratch_ / "c/step-5.attempt-1/manifest.json"); },
                  std::chrono::seconds(30)));
@@ -458,7 +458,7 @@ TEST_F(LaunchTraining, TheOlderOfTwoLaunchesIsToldWhoTookItsCheckpointDirectory)
   EXPECT_THAT(attempts, testing::SizeIs(1)) << "the newer one's checkpoints are of one attempt";
 }
 
-TEST_F(LaunchTraining, OnNoticeAllRanksSaveOneStepAndLeaveAndTheNextLaunchGoesOnFromThere) {
+TEST_F(LaunchTraining, OnNoticeAllRanksSaveOneStepAndTheNextLaunchResumesThere) {
   LaunchRun preempted(command("c", 100000, {"--epochs", "100"}));
   ASSERT_TRUE(
       eventually([&] { return std::filesystem::exists(scratch_ / "c/step-5.attempt-1/manifest.json"); },
@@ -473,14 +473,14 @@ TEST_F(LaunchTraining, OnNoticeAllRanksSaveOneStepAndLeaveAndTheNextLaunchGoesOn
     const std::string directory = preempted.job_directory() + fmt::format("/attempt_1/rank_{}", rank);
     EXPECT_THAT(read_file(directory + "/stderr.log", 1 << 20).value_or(""),
                 HasSubstr(fmt::format("preempted: the checkpoint of step {} is committed\n", step)));
-    EXPECT_FALSE(std::filesystem::exists(directory + "/error.json")) << "it is no failure";
+    EXPECT_FALSE(std::filesystem::exists(directory + "/error.json")) << "a preemption is not a failure";
   }
   LaunchRun next(command("c", step + 2, {"--epochs", "100"}));
   EXPECT_EQ(next.exit_code(), 0) << next.err();
   EXPECT_THAT(next.out(), HasSubstr(fmt::format("resumed at step {}", step)));
 }
 
-TEST_F(LaunchTraining, TheDemonstrationLosesItsWorkerInAUsedDirectoryToo) {
+TEST_F(LaunchTraining, TheDemonstrationAlsoLosesItsWorkerInAUsedDirectory) {
   LaunchRun first(command("c", 5));
   ASSERT_EQ(first.exit_code(), 0) << first.err();
   LaunchRun second(command("c", 8, {"--fail-at", "2:7"}));

@@ -145,7 +145,7 @@ TEST(Progress, CountsStepsOverEpochsAndPrintsOnOneRank) {
   const std::string printed = testing::internal::GetCapturedStdout();
   EXPECT_THAT(printed, HasSubstr("step 8/8  loss 0.2500  "));
   EXPECT_THAT(printed, HasSubstr("step 4/4  "));
-  // Before LibTorch 2.11 Gloo prints lines too.
+  // Before LibTorch 2.11, Gloo prints lines too.
   std::istringstream lines(printed);
   int count = 0;
   for (std::string line; std::getline(lines, line);) count += line.starts_with("[Gloo]") ? 0 : 1;

@@ -1,6 +1,7 @@
-// A process that gives memory to the ranks of a test as an agent does, over the real socket, and outlives
-// them.
+// A process that gives memory to a test's ranks as an agent does, over the real socket, and outlives the
+// ranks.
 //
+// It is forked, so that the test's own process has no extra thread; the destructor kills it.
 // It is forked, so that the test's own process has no thread; it is killed with this object.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Checkpoints in the memory of an agent: what is restored from there, and when the disk's are taken instead.
+// Checkpoints in an agent's memory: what is restored from there, and when the disk's are used instead.
 #include <csignal>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class MemoryTierTest : public CheckpointTest {
   MemoryTierTest() { setenv("MUSTER_SOCKET", agent_.socket().c_str(), 1); }
   ~MemoryTierTest() override { unsetenv("MUSTER_SOCKET"); }
 
-  // Steps 2 and 4 are in memory then, and step 1 on the disk if it is to be.
+  // Afterwards steps 2 and 4 are in memory, and step 1 on the disk if `disk` is true.
   std::string train_four_steps(bool disk = true) {
     Training training(directory_, make_adam, with_memory(2));
     training.train(1);
@@ -58,7 +58,7 @@ class MemoryTierTest : public CheckpointTest {
   std::vector<Reports::MemorySlot> slots() const {
     return Reports(agent_.socket(), 0, 1).memory_slots(0).value();
   }
-  // One byte at `from_begin` of each slot.
+  // Damages one byte at `from_begin` of each slot.
   void damage(std::uint64_t from_begin) const {
     for (const auto& slot : slots()) {
       char byte = 0;
@@ -70,7 +70,7 @@ class MemoryTierTest : public CheckpointTest {
   MemoryAgent agent_{kRoom};
 };
 
-TEST_F(MemoryTierTest, GoesOnExactlyFromAStepThatIsInMemoryAlone) {
+TEST_F(MemoryTierTest, ResumesExactlyFromAStepThatIsOnlyInMemory) {
   std::string expected;
   at::Tensor generator;
   {
@@ -85,22 +85,22 @@ TEST_F(MemoryTierTest, GoesOnExactlyFromAStepThatIsInMemoryAlone) {
   torch::manual_seed(99);
   fs::remove_all(directory_ + "/step-1.attempt-1/rank-00000.safetensors");
   Training resumed(directory_, make_adam, with_memory(4));
-  ASSERT_EQ(resumed.checkpoints.restore(resumed.state), 8) << "without a look at what is on the disk";
+  ASSERT_EQ(resumed.checkpoints.restore(resumed.state), 8) << "restored without looking at the disk";
   EXPECT_TRUE(at::detail::getDefaultCPUGenerator().get_state().equal(generator));
   resumed.train(3);
   EXPECT_EQ(resumed.result(), expected);
 }
 
-TEST_F(MemoryTierTest, WithoutACheckpointOnTheDiskToo) {
+TEST_F(MemoryTierTest, ResumesWithoutACheckpointOnTheDisk) {
   const std::string expected = train_four_steps(/*disk=*/false);
   Training resumed(directory_, make_adam, with_memory(2));
   EXPECT_EQ(resumed.checkpoints.restore(resumed.state), 4);
   EXPECT_EQ(resumed.result(), expected);
   resumed.train(1);
-  EXPECT_EQ(resumed.checkpoints.restore(resumed.state), 4) << "the same attempt goes back to it";
+  EXPECT_EQ(resumed.checkpoints.restore(resumed.state), 4) << "the same attempt can restore it again";
 }
 
-TEST_F(MemoryTierTest, ANewerOneOnTheDiskIsTaken) {
+TEST_F(MemoryTierTest, ANewerCheckpointOnTheDiskWins) {
   {
     Training training(directory_, make_adam, with_memory(2));
     training.train(5);
@@ -109,18 +109,18 @@ TEST_F(MemoryTierTest, ANewerOneOnTheDiskIsTaken) {
   EXPECT_EQ(restored_step(), 5);
 }
 
-TEST_F(MemoryTierTest, WhatALaterAttemptHasCommittedIsNotUndone) {
+TEST_F(MemoryTierTest, ALaterAttemptsCommitIsNotUndone) {
   train_four_steps();
   {
-    Training training(directory_);  // sees the disk alone
+    Training training(directory_);  // sees only the disk
     ASSERT_EQ(training.checkpoints.restore(training.state), 1);
     training.train(1);
     ASSERT_TRUE(training.checkpoints.save(training.state));
   }
-  EXPECT_EQ(restored_step(), 2) << "not step 4, which the attempt before had";
+  EXPECT_EQ(restored_step(), 2) << "not step 4, which the earlier attempt had";
 }
 
-TEST_F(MemoryTierTest, AnAttemptThatLeavesNothingTakesNothingAway) {
+TEST_F(MemoryTierTest, AnAttemptWithoutASaveKeepsTheSlots) {
   train_four_steps();
   for (int attempt = 2; attempt < 5; ++attempt) EXPECT_EQ(restored_step(), 4) << attempt;
 }
@@ -144,8 +144,8 @@ TEST_F(MemoryTierTest, DamagedBytesAreFoundAndTheDiskIsRead) {
                              HasSubstr("are not those that were written"))));
 }
 
-// Some of the state is filled in before the damage is met, and nothing else can be.
-TEST_F(MemoryTierTest, DamageThatIsMetLateFailsOneAttemptWhereTheDiskHasNothingAndTheNextBeginsAnew) {
+// A part of the state is filled in before the damage is found, so no other checkpoint can be restored.
+TEST_F(MemoryTierTest, LateDamageFailsOneAttemptIfTheDiskHasNothingAndTheNextStartsFresh) {
   const auto restore = [&](bool steps) {
     const Job job = make_job();
     at::Tensor large = at::zeros({3 << 20});
@@ -164,26 +164,26 @@ TEST_F(MemoryTierTest, DamageThatIsMetLateFailsOneAttemptWhereTheDiskHasNothingA
   EXPECT_EQ(restore(false), 0);
 }
 
-TEST_F(MemoryTierTest, DamageOfWhatSaysWhatLiesWhereIsFoundBeforeTheStateIsTouched) {
+TEST_F(MemoryTierTest, DamagedDescriptionsAreFoundBeforeTheStateIsTouched) {
   train_four_steps();
-  damage(kChunkBytes + 100);  // the texts lie behind the only chunk of tensors
+  damage(kChunkBytes + 100);  // the descriptions follow the only chunk of tensors
   EXPECT_EQ(restored_step(), 1);
 }
 
-TEST_F(MemoryTierTest, ADamagedHeaderIsNone) {
+TEST_F(MemoryTierTest, ASlotWithADamagedHeaderIsIgnored) {
   train_four_steps();
   damage(size_of(slots().front().fd) - kPage + 20);
   EXPECT_EQ(restored_step(), 1);
 }
 
-TEST_F(MemoryTierTest, OfAnotherDirectoryIsOfAnotherTraining) {
+TEST_F(MemoryTierTest, ASlotOfAnotherDirectoryBelongsToAnotherTraining) {
   train_four_steps();
   const std::string other = copy("other");
   Training training(other, make_adam, with_memory(2));
   EXPECT_EQ(training.checkpoints.restore(training.state), 1);
 }
 
-TEST_F(MemoryTierTest, TooLittleRoomIsToldOnceAndTrainingGoesOn) {
+TEST_F(MemoryTierTest, TooLittleRoomIsReportedOnceAndTrainingContinues) {
   const MemoryAgent small(1 << 20);
   for (const auto& [socket, why] :
        {std::pair(small.socket(), "--memory-tier of 1 MiB has no room for two of 4 MiB"),
@@ -199,7 +199,7 @@ TEST_F(MemoryTierTest, TooLittleRoomIsToldOnceAndTrainingGoesOn) {
   }
 }
 
-// By the agent, when nobody will restore it.
+// The agent writes its slots to the disk when no attempt will restore them.
 class MemoryWriteOutTest : public MemoryTierTest {
  protected:
   agent::MemoryWritten write_out() const {
@@ -216,7 +216,7 @@ class MemoryWriteOutTest : public MemoryTierTest {
   }
 };
 
-TEST_F(MemoryWriteOutTest, WhatIsHeldBecomesACheckpointLikeAnyOther) {
+TEST_F(MemoryWriteOutTest, AHeldStepBecomesACheckpointLikeAnyOther) {
   const std::string expected = train_four_steps();
   EXPECT_EQ(write_out().told, "step 4, which was held in memory, is a checkpoint in " + directory_ + " now");
   const CheckpointId id{.step = 4, .attempt = Attempt(1)};
@@ -228,7 +228,7 @@ TEST_F(MemoryWriteOutTest, WhatIsHeldBecomesACheckpointLikeAnyOther) {
   EXPECT_EQ(resumed.result(), expected);
 }
 
-TEST_F(MemoryWriteOutTest, NothingIsWrittenWhereTheDiskHasANewerOne) {
+TEST_F(MemoryWriteOutTest, NothingIsWrittenIfTheDiskHasANewerStep) {
   {
     Training training(directory_, make_adam, with_memory(2));
     training.train(5);
@@ -238,7 +238,7 @@ TEST_F(MemoryWriteOutTest, NothingIsWrittenWhereTheDiskHasANewerOne) {
   EXPECT_FALSE(fs::exists(directory_ + "/step-4.attempt-1"));
 }
 
-TEST_F(MemoryWriteOutTest, WhatIsDamagedOrOfADirectoryThatAnotherHasTakenIsNotCommitted) {
+TEST_F(MemoryWriteOutTest, DamagedStepsAndThoseOfATakenDirectoryAreNotCommitted) {
   train_four_steps();
   restored_step(0);  // attempt 2
   EXPECT_THAT(write_out().told,
@@ -252,9 +252,9 @@ TEST_F(MemoryWriteOutTest, WhatIsDamagedOrOfADirectoryThatAnotherHasTakenIsNotCo
   EXPECT_EQ(restored_step(0), 1);
 }
 
-// Each child goes on from where the one before was killed. What it finds is of one step, and not older than
-// what was complete.
-TEST_F(MemoryTierTest, AWriterThatIsKilledAtAnyTimeLeavesAWholeOne) {
+// Each child resumes where the earlier one was killed. It must find one whole step, not older than the last
+// complete one.
+TEST_F(MemoryTierTest, AWriterThatIsKilledAtAnyTimeLeavesAWholeCheckpoint) {
   using Complete = std::atomic<std::int64_t>;
   void* const shared =
       mmap(nullptr, sizeof(Complete), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -272,7 +272,7 @@ TEST_F(MemoryTierTest, AWriterThatIsKilledAtAnyTimeLeavesAWholeOne) {
     for (;;) {
       large.fill_(static_cast<double>(checkpoints.steps() + 1));
       checkpoints.step(state);
-      complete = checkpoints.steps() - 1;  // the save of the step has waited for the one before
+      complete = checkpoints.steps() - 1;  // step() has waited for the earlier step's save
     }
   };
   std::mt19937 random(5);
@@ -296,10 +296,10 @@ TEST_F(MemoryTierTest, AWriterThatIsKilledAtAnyTimeLeavesAWholeOne) {
   munmap(shared, sizeof(Complete));
 }
 
-// Ranks that talk, and have an agent.
+// Several ranks that communicate, with an agent.
 class MemoryTierOnRanks : public MemoryTierTest {
  protected:
-  // What `train` returns of rank 0.
+  // Returns rank 0's result of `train`.
   std::int64_t run(int ranks, const std::function<std::int64_t(Job&)>& train) {
     const std::string port = std::to_string(unused_port());
     const std::string file = scratch_ / "step";
@@ -329,7 +329,7 @@ class MemoryTierOnRanks : public MemoryTierTest {
   }
 };
 
-TEST_F(MemoryTierOnRanks, EachFindsWhatTheOthersOfItsNodeWroteAndAnotherNumberOfRanksReadsTheDisk) {
+TEST_F(MemoryTierOnRanks, RanksFindTheirNodesSlotsAndAnotherNumberOfRanksReadsTheDisk) {
   const auto value_of = [](std::int64_t step, std::int64_t tensor) {
     return static_cast<double>(100 * step + tensor);
   };
@@ -354,7 +354,7 @@ TEST_F(MemoryTierOnRanks, EachFindsWhatTheOthersOfItsNodeWroteAndAnotherNumberOf
   };
   EXPECT_EQ(run(2, [&](Job& job) { return train(job, 5); }), 0);
   EXPECT_EQ(run(2, [&](Job& job) { return train(job, 0); }), 4);
-  // Of one of two nodes, as this agent takes itself to be, the other's part is missing.
+  // This agent takes itself for one of two nodes, so the other node's part is missing.
   agent::HeldMemory held{.slots = {},
                          .directory = directory_,
                          .job = "",
@@ -370,8 +370,8 @@ TEST_F(MemoryTierOnRanks, EachFindsWhatTheOthersOfItsNodeWroteAndAnotherNumberOf
   EXPECT_EQ(run(1, [&](Job& job) { return train(job, 0); }), 3);
 }
 
-// Each rank is a node's.
-TEST_F(MemoryTierOnRanks, WhatTwoAttemptsHeldOfOneStepIsNotMixed) {
+// Each rank is on a node of its own.
+TEST_F(MemoryTierOnRanks, TwoAttemptsPartsOfOneStepAreNotMixed) {
   run(2, [&](Job& job) {
     double value = 0;
     TrainState state;
@@ -405,13 +405,13 @@ TEST_F(MemoryTierOnRanks, WhatTwoAttemptsHeldOfOneStepIsNotMixed) {
   }
   EXPECT_EQ(write_out(1).told, "");
   EXPECT_EQ(write_out(0).told, lost);
-  // Nor does it end the agent that nobody can look for what the others have written.
+  // The agent also survives if it cannot look for the other ranks' files.
   fs::create_symlink("rank-00001.attempt-1.contents",
                      directory_ + "/step-2.attempt-1/rank-00001.attempt-1.contents");
   EXPECT_EQ(write_out(0).told, lost);
 }
 
-// Takes its scale when it is asked what it needs.
+// Loads its scale before all ranks have agreed.
 struct Scaler {
   double scale = 1;
   bool refuses = false;
@@ -422,7 +422,7 @@ struct Scaler {
   }
 };
 
-TEST_F(MemoryTierOnRanks, WhatSomeRanksTookBeforeAnotherCouldNotIsNoBeginning) {
+TEST_F(MemoryTierOnRanks, NoRankTrainsOnAPartlyLoadedState) {
   const auto train = [&](Job& job, std::int64_t steps, bool refuses) -> std::int64_t {
     Scaler scaler;
     TrainState state;
@@ -434,7 +434,7 @@ TEST_F(MemoryTierOnRanks, WhatSomeRanksTookBeforeAnotherCouldNotIsNoBeginning) {
     } catch (const std::runtime_error&) {
       return -1;
     }
-    require(scaler.scale == 1, "a state that nothing has touched");
+    require(scaler.scale == 1, "an untouched state");
     while (checkpoints.steps() < steps) {
       scaler.scale = 2;
       checkpoints.step(state);
@@ -443,7 +443,7 @@ TEST_F(MemoryTierOnRanks, WhatSomeRanksTookBeforeAnotherCouldNotIsNoBeginning) {
   };
   EXPECT_EQ(run(2, [&](Job& job) { return train(job, 2, false); }), 0);
   EXPECT_EQ(run(2, [&](Job& job) { return train(job, 0, true); }), -1);
-  EXPECT_EQ(run(2, [&](Job& job) { return train(job, 0, false); }), 0) << "the next attempt begins anew";
+  EXPECT_EQ(run(2, [&](Job& job) { return train(job, 0, false); }), 0) << "the next attempt starts fresh";
 }
 
 }  // namespace

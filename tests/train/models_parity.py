@@ -14,7 +14,7 @@ except ImportError as missing:
     print(f"skipped: {missing}; `./dev setup` installs it beside torch")
     sys.exit(77)
 
-HIDDEN, CLASSES = 64, 7  # of the heads of VGG, which are slow otherwise
+HIDDEN, CLASSES = 64, 7  # of VGG's heads, which are slow otherwise
 
 
 def vgg(name):

@@ -121,7 +121,7 @@ TEST(Linear, IsATorchLinearAlsoAsACopy) {
   net->named_parameters()["0.bias"].set_requires_grad(false);
   init_weights(net, {.linear = initializers::normal(2.0)});
   EXPECT_GT(net->named_parameters()["0.weight"].abs().max().item<double>(), 0.6)
-      << "it was found as a linear layer";
+      << "the child was found as a linear layer";
   const auto copy = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone());
   const at::Tensor x = at::randn({2, 5, 4});
   EXPECT_TRUE(copy->forward(x).equal(net->forward(x)));

@@ -1,5 +1,5 @@
-// What is asked of all-reduces over MPI beside what Gloo's are: of those that are made of messages, of
-// rounding, and of bits.
+// Checks of all-reduces over MPI that Gloo's results cannot serve for: those made of messages, rounding, and
+// bits.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// Random numbers: two ranks have one order of summation.
+// Uses random numbers: two ranks have only one order of summation.
 inline void check_rounding(const Pair& pair) {
   at::manual_seed(static_cast<std::uint64_t>(pair.rank() + 1));
   for (const auto type : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16})
@@ -27,7 +27,7 @@ inline void check_rounding(const Pair& pair) {
     }
 }
 
-// All-reduces of so many floats are made of messages.
+// The smallest number of floats for which an all-reduce is made of messages.
 inline std::int64_t least_in_parts(int size) {
   return size == 2 ? 1024 : std::int64_t{8192} * size;
 }
@@ -38,7 +38,7 @@ inline at::Tensor sum_of_all(std::int64_t count, int size) {
   return sum;
 }
 
-// Beside those that are MPI's, and several of both under way at a time.
+// Compares all-reduces made of messages with MPI's own, also with several of both under way at a time.
 inline void check_parts(const Pair& pair, const std::vector<at::ScalarType>& types) {
   const auto group = pair.mpi.process_group();
   const int size = pair.size();
@@ -71,7 +71,7 @@ inline void check_parts(const Pair& pair, const std::vector<at::ScalarType>& typ
     require(at::equal(each, sum_of_all(each.numel(), size)), "all_reduce of a large tensor and small ones");
 }
 
-// Also where numbers are none, and where their order tells.
+// All ranks get the same bits, even with NaN and with signed zeros, where the order matters.
 inline void check_bits(const Pair& pair) {
   at::manual_seed(static_cast<std::uint64_t>(pair.rank() + 1));
   at::Tensor input = at::randn({least_in_parts(pair.size()) * 2});

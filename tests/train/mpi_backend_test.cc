@@ -1,4 +1,4 @@
-// Process groups over MPI, beside Gloo's: what the ranks of mpi_rank find out in worlds of two to five.
+// Process groups over MPI compared with Gloo's: runs the checks of mpi_rank in worlds of two to five ranks.
 #include <cstdio>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ Outcome run_command(const std::string& command) {
   return outcome;
 }
 
-// In a world of so many ranks.
+// Runs them in a world of `count` ranks.
 Outcome run_ranks(int count, const std::string& program, const std::string& what,
                   const std::string& flags = "") {
   const ScratchDirectory scratch;
@@ -49,7 +49,7 @@ class MpiWorlds : public testing::TestWithParam<int> {};
 TEST_P(MpiWorlds, HaveGlooResultsInAllCollectives) {
   const Outcome outcome = run_ranks(GetParam(), MPI_RANK, "compare");
   expect_done(outcome, GetParam());
-  // More of them might not all come to it within the backend's limit on busy processors.
+  // On busy processors, more ranks might not all arrive within the backend's limit.
   if (GetParam() > 2) return;
   for (int rank = 0; rank < GetParam(); ++rank)
     EXPECT_THAT(outcome.output, HasSubstr("rank " + std::to_string(rank) + " has finalized MPI"));
@@ -64,14 +64,14 @@ TEST(MpiBackend, MovesLargeTensorsAndMessagesBetweenTheirPieces) {
   expect_done(run_ranks(2, MPI_RANK, "large"), 2);
 }
 
-TEST(MpiBackend, NamesWhoStaysAwayWhenTheTimeIsOver) {
+TEST(MpiBackend, NamesTheMissingRankAtTheTimeout) {
   const Outcome outcome = run_ranks(3, MPI_RANK, "missing");
   for (const int rank : {0, 1, 2})
     EXPECT_THAT(outcome.output, HasSubstr("rank " + std::to_string(rank) + " is done"));
 }
 
 #ifdef LAUNCH_PROGRAM
-TEST(MpiBackend, EndsWellUnderLaunchThoughGroupsWereGivenUp) {
+TEST(MpiBackend, EndsWellUnderLaunchAfterAbandonedGroups) {
   const ScratchDirectory scratch;
   expect_done(run_command(std::string("OMP_NUM_THREADS=1 timeout -k 5 70 ") + LAUNCH_PROGRAM +
                           " --gpus-per-node 3 --device cpu --max-restarts 0 --mpi pmix --log-dir " +
@@ -80,7 +80,7 @@ TEST(MpiBackend, EndsWellUnderLaunchThoughGroupsWereGivenUp) {
 }
 #endif
 
-TEST(MpiBackend, NamesWhoWasKilled) {
+TEST(MpiBackend, NamesTheKilledRank) {
   for (const std::string count : {"1000", "65536"}) {
     const Outcome outcome = run_ranks(3, MPI_RANK, "killed " + count, "--enable-recovery");
     EXPECT_THAT(outcome.output, HasSubstr("error: mpi: all_reduce of Float [" + count +
@@ -88,24 +88,24 @@ TEST(MpiBackend, NamesWhoWasKilled) {
   }
 }
 
-TEST(MpiBackend, TrainsOfTwoRanksAsGlooToTheLastBit) {
+TEST(MpiBackend, TrainsOnTwoRanksAsGlooDoesToTheLastBit) {
   expect_done(run_ranks(2, MPI_RANK, "train"), 2);
   expect_done(run_ranks(3, MPI_RANK, "train"), 3);
 }
 
-TEST(MpiBackend, StandsBesideAProgramThatUsesMpiItself) {
+TEST(MpiBackend, CoexistsWithAProgramThatUsesMpiItself) {
   expect_done(run_ranks(2, MPI_SOLVER_RANK, ""), 2);
   EXPECT_THAT(run_ranks(2, MPI_SOLVER_RANK, "single").output,
               HasSubstr("error: backend 'mpi': the program has started MPI without MPI_THREAD_MULTIPLE"));
 }
 
-TEST(MpiBackend, SaysThatTheWorldIsNotTheJob) {
+TEST(MpiBackend, ReportsAWorldThatIsNotTheJob) {
   const ScratchDirectory scratch;
   const Outcome outcome = run_command("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 " MPI_RANK " " +
                                       scratch / "store" + " train");
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.output, HasSubstr("error: backend 'mpi': MPI_COMM_WORLD is not the job: this is rank 0 "
-                                        "of 1 there, but rank 1 of 2 in the job; "
+  EXPECT_THAT(outcome.output, HasSubstr("error: backend 'mpi': MPI_COMM_WORLD is not the job: "
+                                        "this is rank 0 of 1 there, but rank 1 of 2 in the job; "
                                         "start the job with launch --mpi pmix"));
 }
 

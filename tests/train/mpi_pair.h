@@ -1,4 +1,4 @@
-// One group over MPI and over Gloo, and what is compared on them, by the ranks of mpi_rank.cc.
+// One group over MPI and over Gloo, and comparisons of the two; mpi_rank.cc uses it.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ using Kind = c10d::ReduceOp::RedOpType;
 using Tensors = std::vector<at::Tensor>;
 using ProcessGroup = c10d::ProcessGroup;
 
-// The same elements in every order of summation: few and small.
+// The sum is the same in every order of summation, since the numbers are few and small.
 inline at::Tensor numbers(std::int64_t count, at::ScalarType type, int rank, std::int64_t salt) {
   if (type == at::kBool) return ((at::arange(count, at::kLong) + rank + salt) % 2).to(type);
   return ((at::arange(count, at::kLong) * 3 + rank * 7 + salt) % 4).to(type);
@@ -31,7 +31,7 @@ inline void require_tensors(const Tensors& mine, const Tensors& expected, const 
     require(at::equal(mine[each], expected[each]), what + ": another result than Gloo's");
 }
 
-// The same group twice.
+// The same group, once over each backend.
 struct Pair {
   Group mpi, gloo;
   int rank() const { return mpi.rank(); }

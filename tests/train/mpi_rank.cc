@@ -1,9 +1,9 @@
-// A rank of the world that MPI has made, over the backend "mpi"; mpi_backend_test.cc starts it: mpi_rank
+// A rank of a world that MPI has created, over the backend "mpi"; mpi_backend_test.cc starts it: mpi_rank
 // STORE WHAT [COUNT].
 //
-// compare: every collective beside Gloo's, over types, operations, sizes and groups.
+// compare: compares every collective with Gloo's, over types, operations, sizes and groups.
 // mixed: COUNT sequences of collectives and messages, several under way at a time.
-// missing: of each collective, the last rank stays away until the others have been told.
+// missing: the last rank stays away from each collective until the others have reported that.
 // killed: the last rank is killed in the middle of all-reduces of COUNT elements.
 // train: a training by DistributedDataParallel over MPI and over Gloo.
 // large: 64 MiB, and messages between its pieces.
@@ -69,7 +69,7 @@ void compare_reductions(const Pair& pair, at::ScalarType type, std::int64_t coun
       Tensors outputs{at::empty({count}, type)};
       std::vector<Tensors> inputs{input.chunk(size)};
       group.reduce_scatter(outputs, inputs, options)->wait();
-      // In place: this rank's part of the input is the output.
+      // In place: the output is this rank's part of the input.
       Tensors parts = input.chunk(size);
       compat::reduce_scatter_single(group, parts[static_cast<std::size_t>(pair.rank())], input, options)
           ->wait();
@@ -123,7 +123,7 @@ void compare_moves(const Pair& pair, at::ScalarType type, std::int64_t count) {
     group.scatter(outputs, inputs, options)->wait();
     return outputs;
   });
-  // From rank a to rank b go a + 2 b rows.
+  // Rank a sends a + 2 b rows to rank b.
   pair.compare("all_to_all of " + what, [&](ProcessGroup& group) {
     std::vector<std::int64_t> give, get;
     for (int each = 0; each < size; ++each) {
@@ -140,7 +140,7 @@ void compare_moves(const Pair& pair, at::ScalarType type, std::int64_t count) {
   });
 }
 
-// What Gloo has not.
+// Checks what Gloo cannot do.
 void check_alone(const Pair& pair) {
   const int size = pair.size();
   const auto group = pair.mpi.process_group();
@@ -211,7 +211,7 @@ void check_refusals(const Pair& pair) {
                "must be contiguous");
 }
 
-// The receiver's call fails, and nothing else.
+// Only the receiver's call fails.
 void check_message_that_is_too_long(const Pair& pair) {
   const auto group = pair.mpi.process_group();
   Tensors eight{at::ones({8})}, four{at::zeros({4})};
@@ -221,7 +221,7 @@ void check_message_that_is_too_long(const Pair& pair) {
   sent->wait();
 }
 
-// All of them between two ranks; the larger worlds, where every call takes longer, share them.
+// Two ranks compare all types. The larger worlds, where every call takes longer, share them.
 std::vector<at::ScalarType> types_for(int world_size) {
   switch (world_size) {
     case 2:
@@ -257,7 +257,7 @@ void compare(const Job& job) {
   }
 }
 
-// One call of a sequence, as all ranks draw it.
+// One call of a sequence; all ranks draw the same calls.
 struct Step {
   std::function<c10::intrusive_ptr<c10d::Work>()> start;
   std::function<void()> check;
@@ -350,7 +350,7 @@ class Sequence {
     return message(group, root, other, number, count);
   }
 
-  // From place to place.
+  // A message from one place to another.
   static std::optional<Step> message(const Group& group, int root, int other, int number,
                                      std::int64_t count) {
     const auto pg = group.process_group();
@@ -391,7 +391,7 @@ const std::vector<
          }},
         {"all_reduce",
          [](ProcessGroup& group, int, int) {
-           Tensors tensors{at::ones({1 << 16})};  // in parts, of messages
+           Tensors tensors{at::ones({1 << 16})};  // sent in parts, as messages
            return group.allreduce(tensors);
          }},
         {"all_gather_into_tensor",
@@ -418,9 +418,9 @@ const std::vector<
          }},
     };
 
-// Signals are the program's threads' business.
+// MPI's threads must leave signals to the program's threads.
 void require_quiet_threads() {
-  std::set<std::string> names;  // MPI's own threads have the name of the one that started them
+  std::set<std::string> names;  // MPI's own threads keep the name of the thread that started them
   for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
     std::ifstream status(thread.path() / "status");
     std::string name, blocked;
@@ -430,7 +430,7 @@ void require_quiet_threads() {
     }
     if (!name.starts_with("muster-mpi")) continue;
     names.insert(name);
-    // All but SIGKILL and SIGSTOP, and two that are the C library's own.
+    // All signals but SIGKILL, SIGSTOP and two that the C library uses itself.
     require_equal(blocked, std::string("fffffffe7ffbfeff"), name);
   }
   require_equal(fmt::to_string(fmt::join(names, " ")), std::string("muster-mpi muster-mpi-ask"), "threads");
@@ -463,7 +463,7 @@ void missing(const Job& job) {
     }
   }
   if (job.rank() != last) require_quiet_threads();
-  // A wait that runs out ends nothing.
+  // A wait that times out does not end the call.
   Tensors tensor{at::full({1}, job.rank())};
   auto work = job.rank() == last ? nullptr : job.process_group()->allreduce(tensor);
   if (work != nullptr) require_text(error_of([&] { work->wait(50ms); }), "timed out");
@@ -471,7 +471,7 @@ void missing(const Job& job) {
   while (job.store()->add("waited", 0) < job.world_size()) std::this_thread::sleep_for(5ms);
   if (work == nullptr) work = job.process_group()->allreduce(tensor);
   work->wait();
-  require(tensor[0].item<int>() == last * (last + 1) / 2, "the sum after a wait that ran out");
+  require(tensor[0].item<int>() == last * (last + 1) / 2, "the sum after a wait that timed out");
 }
 
 void killed(const Job& job, std::int64_t count) {
@@ -513,7 +513,7 @@ void large(const Job& job) {
   const at::Tensor input = numbers(1 << 24, at::kFloat, job.rank(), 0);
   Tensors sum{input.clone()};
   const auto work = group->allreduce(sum);
-  // While it is under way.
+  // Messages while the large transfer is under way.
   for (int turn = 0; turn < 20; ++turn) {
     Tensors ball{at::full({1}, turn)};
     const int peer = job.rank() ^ 1;
@@ -541,10 +541,10 @@ void run(const Job& job, std::string_view what, int count) {
   if (what == "killed") return killed(job, count);
   if (what == "train") return train(job);
   if (what == "large") return large(job);
-  throw std::runtime_error(fmt::format("'{}' is nothing to do", what));
+  throw std::runtime_error(fmt::format("'{}' is not a known check", what));
 }
 
-// After what the backend does at the end of a process.
+// Registered to run after the backend's own work at the end of the process.
 void say_whether_mpi_is_finalized() {
   auto* const asked = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "MPI_Finalized"));
   int is_finalized = 0;

@@ -1,7 +1,7 @@
 // A rank of a program that uses MPI itself, and trains over groups of all backends in the same world.
 //
-// mpi_solver_rank STORE: starts MPI with MPI_THREAD_MULTIPLE, and adds up over MPI_COMM_WORLD beside its
-// groups. mpi_solver_rank STORE single: starts it without.
+// mpi_solver_rank STORE: starts MPI with MPI_THREAD_MULTIPLE, and sums over MPI_COMM_WORLD while its groups
+// work. mpi_solver_rank STORE single: starts MPI without MPI_THREAD_MULTIPLE.
 #include <cstdio>
 #include <cstdlib>
 #include <mpi.h>
@@ -20,7 +20,7 @@ void solve_and_train(const muster::Job& job) {
   const muster::Group over_gloo = job.new_group(job.world().ranks(), {.backend = "gloo"});
   for (int step = 0; step < 50; ++step) {
     std::vector<at::Tensor> tensors{at::full({2}, rank + step)};
-    // While the group's thread makes calls of its own.
+    // Runs while the group's thread makes calls of its own.
     const auto work = job.process_group()->allreduce(tensors);
     const int mine = rank + step;
     int sum = 0;

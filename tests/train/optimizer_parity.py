@@ -10,7 +10,7 @@ import numpy
 import torch
 
 SHAPES = [(37, 11), (5,), (64, 3, 3, 3)]
-LATE = 1  # has gradients from the fourth step on
+LATE = 1  # gets gradients from the fourth step on
 
 
 CASES = {

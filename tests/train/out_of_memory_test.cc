@@ -256,7 +256,7 @@ TEST(FindBatchSize, IsTheLargestThatFitsOnAllRanks) {
             find_batch_size(net, job, trial, {.first = 2});  // BatchNorm needs at least two
         require(size > kExamples / 2 && size < kExamples, fmt::format("found {}", size));
         require_equal(find_batch_size(net, job, trial, {.first = 100, .most = 300}), std::int64_t{300},
-                      "the most");
+                      "the largest batch size");
         try {
           find_batch_size(net, job, trial, {.first = size + 1});
           throw std::logic_error("more fits");

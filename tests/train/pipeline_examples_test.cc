@@ -109,7 +109,7 @@ TEST_F(PipelineExamples, TwoReplicasOfTwoStagesHaveTheLossesOfTwoReplicasOfOne) 
   EXPECT_NEAR(loss_in(stages), loss_in(whole), 1e-5);
 }
 
-TEST_F(PipelineExamples, AGptEndsWithTheSameParametersWhetherOrNotItLosesARank) {
+TEST_F(PipelineExamples, AGptEndsWithTheSameParametersIfItLosesARank) {
   LaunchRun undisturbed(gpt(4, "undisturbed", "--max-steps 10 --stages 2"), one_thread_);
   ASSERT_EQ(undisturbed.exit_code(), 0) << undisturbed.err();
   LaunchRun hit(gpt(4, "hit", "--max-steps 10 --stages 2 --fail-at 2:7"), one_thread_);

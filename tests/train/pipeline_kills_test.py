@@ -1,7 +1,8 @@
 """usage: pipeline_kills_test.py LAUNCH TRAIN [--seed S]
 
-A GPT in four stages, and in two with two replicas. Stages are killed in the middle of steps at random moments, one after the
-other; each job has to end as the undisturbed one, bit for bit, dropout included.
+Kills stages of a GPT at random moments; each job must end as the undisturbed one, bit for bit, dropout included.
+
+The jobs are a GPT in four stages, and one in two stages with two replicas. The kills come one after the other, in the middle of steps.
 """
 
 import argparse
@@ -36,7 +37,7 @@ def kill_and_compare(arguments, scratch, stages, kills, steps, random_source):
         assert attempt, "the job ended before it had met all of its kills"
     digests, twice, _ = job.ended()
     assert digests == expected, f"{stages} stages ended with {digests}, the undisturbed ones with {expected}"
-    print(f"{stages} stages: killed {kills} times, {twice} steps twice: as undisturbed", flush=True)
+    print(f"{stages} stages: killed {kills} times, {twice} steps repeated: as undisturbed", flush=True)
 
 
 def main():

@@ -35,13 +35,15 @@ class Part(torch.nn.Module):
 
 class Stage(pipelining.PipelineStage):
     def _get_init_p2p_neighbors_ops(self):
-        # What connects ranks before the first step. Gloo's are connected, and cannot send to themselves, which these would where two stages of a V meet.
+        # Does nothing: these operations would connect ranks before the first step. Gloo's ranks are connected, and cannot send to
+        # themselves, as these would where two stages of a V meet.
         return []
 
 
 class ToItself:
-    """Messages of a rank to itself, where two stages of a V meet: torch 2.9 sends them, and Gloo cannot. A message that is
-    waited for has been sent, and they are received in the order in which they are sent."""
+    """Messages of a rank to itself, where two stages of a V meet: torch 2.9 sends them, and Gloo cannot.
+
+    A message is sent once it has been waited for, and messages arrive in the order of sending."""
 
     sent, received_count, others = [], 0, torch.distributed.batch_isend_irecv
 
@@ -106,7 +108,7 @@ def train(rank, world_size, folder, number, name, chunks, n_microbatches):
             losses=losses if has_last else None)
         if has_last:
             values.append(torch.stack(losses).mean())
-        for weight in weights:  # torch 2.9 does not scale those of a stage whose last action is a weight's gradient
+        for weight in weights:  # torch 2.9 does not scale a stage's gradients if its last action is a weight's gradient
             weight.grad.div_(n_microbatches)
         optimizer.step()
     torch.cat([value.detach().flatten() for value in values + weights]).numpy().tofile(f"{folder}/{number}.python.{rank}")

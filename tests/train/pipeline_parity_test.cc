@@ -1,8 +1,8 @@
 // Compares trainings in C++ with torch.distributed.pipelining of the same LibTorch: the loss of every step
 // and all parameters are equal to 1e-12.
 //
-// This program makes initial parameters and data, trains every case in C++, lets pipeline_parity.py train
-// them, and compares.
+// This program writes initial parameters and data, trains every case in C++, runs pipeline_parity.py on the
+// same cases, and compares them.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

@@ -33,7 +33,7 @@ TEST(Autocast, CastsAsPyTorchDoesAndRestoresTheState) {
   EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
 }
 
-TEST(Autocast, KeepsCastWeightsUntilTheOutermostEnds) {
+TEST(Autocast, CachesCastWeightsUntilTheOutermostScopeEnds) {
   torch::nn::Conv1d layer(torch::nn::Conv1dOptions(4, 3, 1).bias(false));
   const at::Tensor x = torch::ones({2, 4, 5});
   const auto change_between = [&](const AutocastOptions& options) {

@@ -1,7 +1,7 @@
 """An ordinary script for Hugging Face Accelerate; it knows nothing of Muster.
 
 usage: python_accelerate_script.py DIRECTORY [FAIL_AT_STEP]
-Trains a small net, keeps Accelerate's own checkpoint of each epoch in the directory, prints the parameters' hash.
+Trains a small net, saves Accelerate's own checkpoint of each epoch in the directory, prints the hash of the parameters.
 """
 import hashlib
 import os

@@ -1,7 +1,7 @@
 """An ordinary PyTorch script, written for torchrun; it knows nothing of Muster.
 
 usage: python_ddp_script.py CHECKPOINT [FAIL_AT_STEP [PAUSE_SECONDS]]
-Trains a small net with DDP over Gloo, keeps a checkpoint of each step, resumes from it, prints the parameters' hash.
+Trains a small net with DDP over Gloo, saves a checkpoint of each step, resumes from it, prints the hash of the parameters.
 """
 import hashlib
 import os

@@ -1,8 +1,8 @@
 """What a script does with the job's store and with groups, written for torchrun: whatever its torch has, old or new.
-
+"""A script written for torchrun that uses the job's store and groups, with all methods that its torch has, old or new.
 usage: python_store_script.py
 Each rank prints what it has done, in one line; an assertion ends it otherwise.
-"""
+Each rank prints what it has done, in one line; otherwise an assertion fails.
 import os
 
 import torch
@@ -66,7 +66,7 @@ def main():
         if hasattr(dist.Store if word in ("list_keys", "barrier", "clone") else dist, word) or word == "queues":
             globals()[word](store, rank, world_size)
             done.append(word)
-    # An older torch lacks some of them; what 2.15 has must not be left out because of a wrong name.
+    # An older torch lacks some of them. From 2.15 on torch has them all, so a left-out one would be a wrong name here.
     if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 15):
         assert done == list(WORDS), f"left out: {set(WORDS) - set(done)}"
     print(f"rank {rank} did {' '.join(done)}", flush=True)

@@ -1,5 +1,5 @@
 """Python ranks forked from one interpreter with torch imported: the same results, a restart, a fallback that is said.
-
+"""Python ranks forked from one interpreter with torch imported: the same results as executed ranks, a restart, and a fallback with a message.
 usage: python_warm_test.py LAUNCH   (run by the Python that has torch)
 """
 import os
@@ -12,7 +12,7 @@ import unittest
 
 LAUNCH = sys.argv.pop(1)
 TRAINING = pathlib.Path(__file__).with_name("python_ddp_script.py")
-# What a rank must have of its own, and where it believes to be.
+# Prints what a rank must have of its own, and where it believes to be.
 SHOW = """
 import os, random, sys
 import numpy, torch

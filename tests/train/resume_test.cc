@@ -11,11 +11,11 @@ namespace {
 
 struct Plan {
   std::string checkpoints;
-  std::int64_t stop_after = 1000;  // the process ends here, in good order
+  std::int64_t stop_after = 1000;  // the process ends here, without an error
   std::int64_t every = 5;
   bool with_bucket_order = true;
   bool broadcast_buffers = true;
-  std::string result;  // where each rank leaves its parameters and buffers when training is through
+  std::string result;  // where each rank writes its parameters and buffers at the end of the training
 };
 
 void train(Job& job, const Plan& plan) {
@@ -61,7 +61,7 @@ class ResumeTest : public testing::TestWithParam<int> {
   ScratchDirectory scratch_;
 };
 
-TEST_P(ResumeTest, EndsWhereAnUndisturbedRunEndsBitForBit) {
+TEST_P(ResumeTest, EndsBitForBitWhereAnUndisturbedRunDoes) {
   const std::string expected = undisturbed();
   ASSERT_FALSE(expected.empty());
   for (const std::int64_t stop : {1, 7, 10, 13}) {
@@ -75,7 +75,7 @@ TEST_P(ResumeTest, EndsWhereAnUndisturbedRunEndsBitForBit) {
   }
 }
 
-TEST_P(ResumeTest, BuffersThatAreNotBroadcastAreEachRanksOwn) {
+TEST_P(ResumeTest, RanksKeepTheirOwnBuffersIfThoseAreNotBroadcast) {
   const std::string expected = undisturbed(/*broadcast_buffers=*/false);
   ASSERT_FALSE(expected.empty());
   run({.checkpoints = scratch_ / "own",
@@ -100,7 +100,7 @@ TEST_P(ResumeTest, EndsElsewhereWithoutTheBucketOrder) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ResumeTest, testing::Values(3, 4));
 
-// What was saved by 4 ranks is whole for 2: the same parameters, and the data goes on at the same place.
+// 2 ranks load a whole checkpoint of 4 ranks: the same parameters, and the data continues at the same place.
 TEST(Resume, FewerRanksLoadACheckpointOfMore) {
   const ScratchDirectory scratch;
   const auto save_or_load = [&](Job& job, bool saving) {
@@ -126,7 +126,7 @@ TEST(Resume, FewerRanksLoadACheckpointOfMore) {
   EXPECT_EQ(read_bytes(scratch / "saved"), read_bytes(scratch / "loaded"));
 }
 
-TEST(Resume, ARankThatTheCheckpointDoesNotKnowGetsTheBuffersOfRank0) {
+TEST(Resume, ARankBeyondTheCheckpointsGetsTheBuffersOfRank0) {
   const ScratchDirectory scratch;
   const auto save_or_load = [&](Job& job, bool saving) {
     const NoiseDataset dataset(64);
@@ -149,8 +149,8 @@ TEST(Resume, ARankThatTheCheckpointDoesNotKnowGetsTheBuffersOfRank0) {
   spawn([&](Job& job) { save_or_load(job, false); }, 3);
 }
 
-// Every part fits but the order in which gradients are reduced: no rank changes anything.
-TEST(Resume, ACheckpointOfOtherTrainedParametersIsRefusedByAllRanksAndChangesNothing) {
+// Every part fits except the order of the gradients' reduction: no rank changes anything.
+TEST(Resume, AllRanksRefuseACheckpointOfOtherTrainedParametersAndChangeNothing) {
   const ScratchDirectory scratch;
   const auto save_or_load = [&](Job& job, bool saving) {
     const NoiseDataset dataset(64);
@@ -181,8 +181,8 @@ TEST(Resume, ACheckpointOfOtherTrainedParametersIsRefusedByAllRanksAndChangesNot
   spawn([&](Job& job) { save_or_load(job, false); }, 2);
 }
 
-// One rank cannot write: the save fails on all, once, training goes on, and the next save succeeds.
-TEST(Resume, ASaveThatFailsOnOneRankFailsOnAllAndTrainingGoesOn) {
+// One rank cannot write: the save fails once, on all ranks; training continues, and the next save succeeds.
+TEST(Resume, ASaveThatFailsOnOneRankFailsOnAllAndTrainingContinues) {
   const ScratchDirectory scratch;
   spawn(
       [&](Job& job) {
@@ -208,8 +208,8 @@ TEST(Resume, ASaveThatFailsOnOneRankFailsOnAllAndTrainingGoesOn) {
   EXPECT_TRUE(std::filesystem::exists(scratch / "checkpoints/step-3.attempt-1/manifest.json"));
 }
 
-// Whichever rank writes the parameter that is not finite.
-TEST(Resume, NoRankCommitsParametersThatAreNotFinite) {
+// Tries each rank as the writer of the parameter that is not finite.
+TEST(Resume, NoRankCommitsNonFiniteParameters) {
   const ScratchDirectory scratch;
   spawn(
       [&](Job& job) {
@@ -224,10 +224,10 @@ TEST(Resume, NoRankCommitsParametersThatAreNotFinite) {
           const at::Tensor good = parameter.clone();
           parameter.view(-1)[-1] = NAN;
           checkpoints.step(state);
-          require(!checkpoints.save(state), "it is not committed");
+          require(!checkpoints.save(state), "parameters that are not finite are not committed");
           parameter.copy_(good);
         }
-        require(checkpoints.save(state), "what is finite is");
+        require(checkpoints.save(state), "finite parameters are committed");
       },
       3);
   EXPECT_TRUE(std::filesystem::exists(scratch / "checkpoints/step-10.attempt-1/manifest.json"));

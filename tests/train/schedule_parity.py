@@ -56,7 +56,7 @@ def run(make, steps):
 
 
 def main():
-    warnings.simplefilter("ignore")  # that the optimizer makes no steps
+    warnings.simplefilter("ignore")  # the optimizer makes no steps, which torch warns about
     folder, steps = sys.argv[1], int(sys.argv[2])
     for name, make in CASES.items():
         numpy.array(run(make, steps), dtype=numpy.float64).tofile(f"{folder}/{name}")

@@ -114,7 +114,7 @@ std::string first_difference(const std::vector<double>& ours, const std::string&
   return "none";
 }
 
-// An optimizer for each schedule, in one checkpoint.
+// An optimizer for each schedule, all in one checkpoint.
 struct ScheduledTraining {
   explicit ScheduledTraining(const std::string& directory) : of_all(directory) {
     for (const auto& [name, schedule] : kCases) {

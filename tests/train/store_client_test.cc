@@ -1,5 +1,5 @@
-// The contract of the c10d store with the wheel's C++ client: what it sees is the same from our server and
-// from torch's own.
+// The contract of the c10d store with the wheel's C++ client: it must get the same from our server as from
+// torch's own.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -32,7 +32,7 @@ StorePtr connect(std::uint16_t port, std::chrono::milliseconds timeout = kLong) 
   return c10::make_intrusive<TCPStore>("127.0.0.1", options);
 }
 
-// Our server on a thread of its own, as the agent's one thread would run it.
+// Our server on a thread of its own, as the agent's thread would run it.
 class OurServer {
  public:
   OurServer() : server_(StoreServer::open(io_, {}).value()), thread_([this] { io_.run(); }) {}
@@ -65,7 +65,7 @@ std::string text(const std::vector<std::uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-// The first line of the error, without the place in torch's sources that follows it.
+// The first line of the error, without the position in torch's sources after it.
 std::string error_of(const std::function<void()>& action) {
   try {
     action();
@@ -155,7 +155,7 @@ Seen halves(std::uint16_t port) {
 
 class StoreContract : public testing::TestWithParam<std::pair<const char*, Seen (*)(std::uint16_t)>> {};
 
-TEST_P(StoreContract, TheCppClientSeesWhatItSeesFromTorch) {
+TEST_P(StoreContract, TheCppClientGetsWhatItGetsFromTorchsServer) {
   const auto scenario = GetParam().second;
   Seen ours;
   {

@@ -2,9 +2,9 @@
 
 usage: store_contract.py STORE_SERVER
 
-Each scenario runs against `STORE_SERVER` and against torch's TCPStore server; what it returns (values, or the kind and the first line of an error)
-must be equal. Methods that this torch lacks are left out and named; one that it has and that no scenario calls is a failure. Ends with 0 when
-all are the same.
+Each scenario runs against `STORE_SERVER` and against torch's TCPStore server, and must return the same values, or the same kind and first line
+of an error. The script skips and names methods that this torch lacks; a method that it has and that no scenario calls is a failure. Exits with
+0 if all are the same.
 """
 import datetime
 import hashlib
@@ -41,7 +41,7 @@ class Server:
 
     def client(self, timeout=LONG, **options):
         client = TCPStore("127.0.0.1", self.port, is_master=False, timeout=LONG, **{"wait_for_workers": False, **options})
-        client.set_timeout(timeout)  # of what it asks, not of how it connects
+        client.set_timeout(timeout)  # for its requests, not for connecting
         return client
 
     def close(self):
@@ -51,10 +51,10 @@ class Server:
 
 
 def outcome(function, *arguments):
-    """The value, or what an except clause could see of the error. The place in torch's sources and the port differ from run to run."""
+    """The value, or what an except clause could see of the error, without torch's source position and the port, which differ from run to run."""
     try:
         return function(*arguments)
-    except Exception as error:  # any: the two servers are compared
+    except Exception as error:  # any error: the test compares two servers
         first = str(error).split("\n")[0].split(" Exception raised")[0]
         return type(error).__name__, first[:40] if "127.0.0.1" in first else first
 
@@ -229,7 +229,7 @@ def barriers(server):
 
 
 def barriers_of_the_store(server):
-    """Store.barrier(): with keys that are used again and set by others, with too few who come, with one who leaves."""
+    """Store.barrier(): with keys that are used again or that others set, with too few clients, with a client that leaves."""
     if not hasattr(TCPStore, "barrier"):
         return "left out"
     clients = [server.client() for _ in range(16)]
@@ -250,7 +250,7 @@ def barriers_of_the_store(server):
 
 
 def wait_for(client, key):
-    while not client.check([key]):  # wait() would itself be a client that the barrier keeps
+    while not client.check([key]):  # wait() would be a client that the barrier counts
         time.sleep(0.01)
 
 

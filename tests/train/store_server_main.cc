@@ -1,4 +1,4 @@
-// Serves one c10d store until stdin ends: store_server [port]. Prints the port and how long opening took, in
+// Serves one c10d store until stdin ends: store_server [port]. Prints the port, and the time to open it in
 // microseconds.
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstdio>

@@ -93,7 +93,7 @@ TEST(SyncBatchNorm, PartsOnTwoAndFourRanksEqualTheWholeOnOne) {
               torch::nn::BatchNorm2d plain(each.options), converted(each.options);
               convert_sync_batchnorm(converted, job);
               plain->to(type);
-              converted->to(type);  // stays converted
+              converted->to(type);  // it stays converted
               compare(job, each, cuts, plain, converted);
             }
           }

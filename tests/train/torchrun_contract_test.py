@@ -1,8 +1,9 @@
 """The same flags, variables and script under torchrun and under launch: workers find the same, and the exit code agrees.
+"""Runs the same flags, variables and script under torchrun and under launch: workers must find the same, and the exit codes must agree.
 
 usage: torchrun_contract_test.py LAUNCH   (run by the Python that has torch, 2.9 or newer)
-A row or a table names each difference that is meant. The test fails if a newer torchrun has a flag or a variable that no table knows, and names it.
-The test leaves out what an older torchrun lacks, and names it.
+A row or a table names each difference that is meant. If a newer torchrun has a flag or a variable that no table lists, the test fails and names
+it. The test skips and names what an older torchrun lacks.
 """
 import dataclasses
 import json
@@ -18,7 +19,7 @@ import unittest
 
 PROBE = str(pathlib.Path(__file__).with_name("torchrun_probe.py"))
 
-# Every flag of a torchrun, with a value that it takes (None: it takes none). Each stands in a row below, too, or is refused.
+# Every flag of any torchrun, with a value that it accepts (None: it takes no value). Each is also used in a row below, or refused.
 FLAGS = {
     "--nnodes": "1", "--nproc-per-node": "1", "--rdzv-backend": "static", "--rdzv-endpoint": "127.0.0.1:0", "--rdzv-id": "x",
     "--rdzv-conf": "timeout=60", "--standalone": None, "--max-restarts": "0", "--monitor-interval": "0.1", "--start-method": "spawn",
@@ -47,7 +48,7 @@ DIFFERENT = {
     "PROBE_DIRECTORY": "this test's", "XDG_STATE_HOME": "this test's", "PET_MASTER_PORT": "this test's",
 }
 
-# Other variables that torchrun and its agent read or set, without those of PET_, and what launch does with them.
+# Other variables that torchrun and its agent read or set, without those that begin with PET_, and what launch does with them.
 SAME_VARIABLE, OF_WORKERS = "means the same", "is set for workers"
 VARIABLES = {
     "PYTHON_EXEC": SAME_VARIABLE, "CUDA_VISIBLE_DEVICES": SAME_VARIABLE, "HIP_VISIBLE_DEVICES": SAME_VARIABLE, "OMP_NUM_THREADS": SAME_VARIABLE,
@@ -69,16 +70,16 @@ VARIABLES = {
 @dataclasses.dataclass
 class Row:
     flags: list
-    program: list = None  # the probe
+    program: list = None  # None: the probe
     environment: dict = dataclasses.field(default_factory=dict)
     also: list = dataclasses.field(default_factory=list)  # further variables to agree on
-    without: list = dataclasses.field(default_factory=list)  # launch differs here on purpose
-    code: int = 0  # launch's; torchrun says 1 of every failure
+    without: list = dataclasses.field(default_factory=list)  # of those, where launch differs on purpose
+    code: int = 0  # launch's exit code; torchrun exits with 1 for every failure
     refused_by_both: bool = True
     ranks: int = 1
 
     def flags_named(self):
-        """In full, on the command line or by their variables."""
+        """The flags of this row by their full names, given on the command line or by their variables."""
         named = [word.partition("=")[0].replace("_", "-") for word in self.flags if word.startswith("--")]
         by_variable = ["--" + name[len("PET_"):].lower().replace("_", "-") for name in self.environment if name.startswith("PET_")]
         letters = {"-m": "--module", "-r": "--redirects", "-t": "--tee"}
@@ -89,7 +90,7 @@ def words(text):
     return text.split()
 
 
-# Where torchrun names the machine by its host name, the store of launch listens on this machine alone.
+# Where torchrun names the machine by its host name, launch's store listens only on this machine's loopback address.
 LOOPBACK = ["MASTER_ADDR"]
 RUN_ID, PORT, MOST = "TORCHELASTIC_RUN_ID", "MASTER_PORT", "TORCHELASTIC_MAX_RESTARTS"
 
@@ -175,7 +176,7 @@ SAME = {
     "two dashes": Row(["--"]),
 }
 
-# Neither starts a worker; launch says 2, and why in one line that names the first of these words.
+# Neither starts a worker; launch exits with 2 and gives the reason in one line that names the first of these words.
 REFUSED = {
     "binding to NUMA nodes": Row(["--numa-binding", "node"], refused_by_both=False),
     "a timeout in words": Row(["--shutdown-timeout", "soon"]),
@@ -221,7 +222,7 @@ def name_of(action):
 
 
 def variables_of_torchrun():
-    """By their names in its sources: in calls that read the environment, and in texts that look like torch's variables."""
+    """The names in torchrun's sources: in calls that read the environment, and in strings that look like torch's variables."""
     place = pathlib.Path(torch.distributed.__file__).parent
     sources = [place / "run.py", place / "argparse_util.py", *(place / "launcher").rglob("*.py"), *(place / "elastic").rglob("*.py")]
     reads = re.compile(r'(?:environ\.get\(|environ\[|getenv\(|environ\.pop\()\s*"([A-Z_0-9]+)"|"(TORCH[A-Z]*_[A-Z_0-9]+)"')
@@ -229,7 +230,7 @@ def variables_of_torchrun():
 
 
 def free_port():
-    """None of those that the kernel gives away: another test would get it before its rank 0 has bound it."""
+    """A port outside the range that the kernel assigns: another test could get an assigned one before rank 0 here has bound it."""
     first_given = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
         with socket.socket() as sock:
@@ -258,7 +259,7 @@ class TorchrunContract(unittest.TestCase):
                 "XDG_STATE_HOME": str(directory / "state"), "PET_MASTER_PORT": str(port), **row.environment}
 
     def run_under(self, name, start, row, port):
-        """Returns the exit code, what is printed, and by file name what the ranks found."""
+        """Returns the exit code, the output, and what each rank found, by file name."""
         directory = self.path / name
         directory.mkdir()
         program = [PROBE, "a", "--b"] if row.program is None else row.program
@@ -276,7 +277,7 @@ class TorchrunContract(unittest.TestCase):
 
     @staticmethod
     def start_torchrun(arguments, environment, directory):
-        """torchrun's main() in a child of this process, which has torch loaded: 1.2 s less a start."""
+        """Runs torchrun's main() in a child of this process, which has torch loaded: that saves 1.2 s per start."""
         output = directory / "output"
         sys.stdout.flush()
         pid = os.fork()
@@ -294,7 +295,7 @@ class TorchrunContract(unittest.TestCase):
                 code = 0
             except SystemExit as end:
                 code = end.code if isinstance(end.code, int) else 1
-            except BaseException as error:  # as the interpreter would
+            except BaseException as error:  # prints it as the interpreter would
                 os.write(2, repr(error).encode())
             finally:
                 os._exit(code)
@@ -306,16 +307,16 @@ class TorchrunContract(unittest.TestCase):
         return theirs, ours
 
     def rows(self, table):
-        """Those of the table whose flags this torchrun has."""
+        """The rows of the table whose flags this torchrun has."""
         for name, row in table.items():
-            # CUDA_VISIBLE_DEVICES reaches workers of a torchrun, too, that does not name it.
+            # CUDA_VISIBLE_DEVICES reaches workers even of a torchrun that does not name it.
             unread = set(row.environment) & set(VARIABLES) - VARIABLES_HERE - {"CUDA_VISIBLE_DEVICES"}
             lacking = (row.flags_named() - FLAGS_HERE) | unread
             if not lacking:
                 yield name, row
             elif name not in self.left_out:
                 self.left_out.add(name)
-                print(f"left out: {name}: this torchrun knows no {', '.join(sorted(lacking))}", file=sys.stderr)
+                print(f"left out: {name}: this torchrun lacks {', '.join(sorted(lacking))}", file=sys.stderr)
 
     def compare(self, row, theirs, ours):
         self.assertEqual(sorted(ours), sorted(theirs))
@@ -325,7 +326,7 @@ class TorchrunContract(unittest.TestCase):
                 self.assertEqual(found[key], expected[key], name)
             self.assertEqual(os.path.basename(found["directory"]), "launch")
             *before, module = found["environment"]["PYTHONPATH"].split(":")
-            self.assertEqual(os.path.basename(module), "python.zip", name)  # ours, behind the user's
+            self.assertEqual(os.path.basename(module), "python.zip", name)  # ours, after the user's
             if before:
                 found["environment"]["PYTHONPATH"] = ":".join(before)
             here, there = set(found["environment"]), set(expected["environment"])
@@ -365,7 +366,7 @@ class TorchrunContract(unittest.TestCase):
 
     def test_every_variable_that_torchrun_reads_is_known(self):
         self.assertIn("TORCHELASTIC_RUN_ID", VARIABLES_HERE)
-        self.assertEqual(VARIABLES_HERE - set(VARIABLES), set(), "say what becomes of them under launch")
+        self.assertEqual(VARIABLES_HERE - set(VARIABLES), set(), "say what launch does with them")
 
     def test_completion_is_printed_as_launchs_own(self):
         for shell in ("bash", "zsh"):

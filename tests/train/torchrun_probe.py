@@ -1,7 +1,7 @@
 """What a worker finds when it starts, as JSON in the directory PROBE_DIRECTORY.
 
 usage: torchrun_probe.py [ARGUMENTS...]
-Exits with PROBE_EXIT as long as it has been restarted fewer than PROBE_FAILURES times, when all ranks have left theirs.
+Exits with PROBE_EXIT after all ranks have written their files, as long as it has been restarted fewer than PROBE_FAILURES times.
 """
 import json
 import os
@@ -21,6 +21,6 @@ if int(restarts) < int(os.environ.get("PROBE_FAILURES", "0")):
     deadline = time.monotonic() + 30
     while len(list(directory.glob(f"rank_*_restart_{restarts}.json"))) < int(os.environ["WORLD_SIZE"]):
         if time.monotonic() > deadline:
-            sys.exit("the other ranks have not come")
+            sys.exit("the other ranks have not written their files")
         time.sleep(0.01)
     sys.exit(int(os.environ.get("PROBE_EXIT", "1")))

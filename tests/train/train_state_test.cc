@@ -1,4 +1,4 @@
-// What a program adds to its state, and what of another kind is refused.
+// Values that a program adds to its state, and values of another kind that are refused.
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST_F(TrainStateTest, AValueOrTensorOfAnotherTypeIsRefused) {
   EXPECT_EQ(real, 0.2);
 }
 
-TEST_F(TrainStateTest, NumbersComeBackExactly) {
+TEST_F(TrainStateTest, RestoresNumbersExactly) {
   for (const double value : {0.1, -1e-310, 1e300, -std::numeric_limits<double>::infinity()}) {
     Training saved(directory_, make_adam, {.keep = 100, .start_over = true});
     saved.train(1);
@@ -53,7 +53,7 @@ TEST_F(TrainStateTest, NumbersComeBackExactly) {
   }
 }
 
-// What a program may keep beside the model.
+// Values that a program may keep in addition to the model.
 struct Extras {
   bool warm = false;
   int round = 0;
@@ -81,7 +81,7 @@ struct Extras {
   }
 };
 
-// Saved with one set of values, loaded over another.
+// Saves one set of values and loads it over another.
 Extras round_trip(const std::string& directory, Extras saved, Extras loaded) {
   {
     Training training(directory, make_adam, {.keep = 1, .start_over = true});
@@ -97,7 +97,7 @@ Extras round_trip(const std::string& directory, Extras saved, Extras loaded) {
   return loaded;
 }
 
-TEST_F(TrainStateTest, ValuesTextsAndVectorsComeBackExactly) {
+TEST_F(TrainStateTest, RestoresValuesTextsAndVectorsExactly) {
   const Extras full{.warm = true,
                     .round = std::numeric_limits<int>::min(),
                     .best = -std::numeric_limits<float>::infinity(),
@@ -109,7 +109,7 @@ TEST_F(TrainStateTest, ValuesTextsAndVectorsComeBackExactly) {
                     .losses = {0.1, 1e300, -0.0},
                     .notes = {"", "string:", "a,b"}};
   EXPECT_EQ(round_trip(directory_, full, {}), full);
-  EXPECT_EQ(round_trip(directory_, {}, full), Extras()) << "empty ones too";
+  EXPECT_EQ(round_trip(directory_, {}, full), Extras()) << "empty values too";
 }
 
 TEST_F(TrainStateTest, AValueOfAnotherKindIsRefused) {
@@ -148,7 +148,7 @@ TEST_F(TrainStateTest, AValueOfAnotherKindIsRefused) {
               HasSubstr("its user.list is of the type Float, not Double"));
 }
 
-TEST_F(TrainStateTest, AnotherModuleGoesOnExactlyAndKeepsItsShapes) {
+TEST_F(TrainStateTest, AnotherModuleResumesExactlyAndKeepsItsShapes) {
   std::string expected;
   {
     Training training(directory_);
@@ -161,7 +161,8 @@ TEST_F(TrainStateTest, AnotherModuleGoesOnExactlyAndKeepsItsShapes) {
     ASSERT_TRUE(training.checkpoints.save(training.state));
     torch::nn::init::constant_(teacher->weight, NAN);
     training.checkpoints.step(training.state);
-    EXPECT_FALSE(training.checkpoints.save(training.state)) << "its parameters must be finite too";
+    EXPECT_FALSE(training.checkpoints.save(training.state))
+        << "the other module's parameters must be finite too";
     EXPECT_THAT([&] { training.state.add("a.b", teacher); },
                 ThrowsMessage<std::invalid_argument>(HasSubstr("'a.b': a module's name may have no dot")));
   }
@@ -180,7 +181,7 @@ TEST_F(TrainStateTest, AnotherModuleGoesOnExactlyAndKeepsItsShapes) {
       ThrowsMessage<std::runtime_error>(HasSubstr("its module.teacher.weight has the shape [5], not [6]")));
 }
 
-TEST_F(TrainStateTest, ASchedulerThatWaitsForAPlateauGoesOnExactly) {
+TEST_F(TrainStateTest, APlateauSchedulerResumesExactly) {
   using Plateau = torch::optim::ReduceLROnPlateauScheduler;
   const std::vector<float> losses{3, 2, 2.1F, 2.2F, 2.3F, 2.4F, 1, 1.1F, 1.2F, 1.3F, 1.4F, 1.5F, 1.6F, 1.7F};
   const auto rates = [&](Training& training, Plateau& scheduler, std::size_t from, std::size_t to) {
@@ -218,7 +219,7 @@ TEST_F(TrainStateTest, ASchedulerThatWaitsForAPlateauGoesOnExactly) {
   }
 }
 
-TEST_F(TrainStateTest, ANameIsGivenOnce) {
+TEST_F(TrainStateTest, RefusesANameThatIsTaken) {
   Training training(directory_);
   EXPECT_THAT([&] { training.state.add("best", training.patience); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("'best' has been added already")));

@@ -1,5 +1,5 @@
 // A small training for tests of checkpoints: a network with dropout, batch norm and several buckets, and
-// numbers to learn from.
+// random data to learn.
 #pragma once
 
 #include <fstream>
@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// Example i is drawn from a generator seeded with i.
+// Example i is drawn from a generator with seed i.
 class NoiseDataset : public Dataset<> {
  public:
   explicit NoiseDataset(std::int64_t size) : size_(size) {}

@@ -1,4 +1,4 @@
-// The example of transfer learning under the real launcher.
+// The transfer learning example under the real launcher.
 #include <cstdlib>
 #include <filesystem>
 #include <gmock/gmock.h>

@@ -1,5 +1,6 @@
-// A rank that uses torch before and after init(): `warm_torch_rank [seed] [parallel]`. Prints what it draws,
-// how many threads it may use and the sum of a parallel region; fails once, so that there are two attempts.
+// A rank that uses torch before and after init(): `warm_torch_rank [seed] [parallel]`. Prints its random
+// numbers, its number of threads and the sum of a parallel region. Fails once, so that there are two
+// attempts.
 #include <ATen/Parallel.h>
 #include <cstdio>
 #include <muster/comm/job.h>

@@ -1,4 +1,4 @@
-// LibTorch in executed ranks and in forked ones: seeds, threads, and a training that ends with the same bits.
+// LibTorch in executed and in forked ranks: seeds, threads, and a training that ends with the same bits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <set>
@@ -17,7 +17,7 @@ struct Seen {
   std::multiset<std::string> draws, threads, sums;
 };
 
-// Two attempts of two ranks.
+// Runs two attempts of two ranks.
 Seen run_ranks(bool forked, const std::vector<std::string>& arguments) {
   std::vector<std::string> words{
       "--gpus-per-node", "2", "--device", "cpu", "--max-restarts", "1", forked ? "--warm" : "--no-warm",
@@ -37,7 +37,7 @@ Seen run_ranks(bool forked, const std::vector<std::string>& arguments) {
         std::istringstream(line) >> name >> value;
         if (name == "draw") seen.draws.insert(value);
         if (name == "threads") seen.threads.insert(value);
-        if (name == "sum") seen.sums.insert(value);  // others are Gloo's, of before LibTorch 2.11
+        if (name == "sum") seen.sums.insert(value);  // before LibTorch 2.11, Gloo prints other lines
       }
     }
   }
@@ -53,14 +53,14 @@ class TorchRanks : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Started, TorchRanks, testing::Bool(),
                          [](const auto& info) { return info.param ? "Forked" : "Executed"; });
 
-TEST_P(TorchRanks, DrawDifferentNumbersInEachRankAndAttemptAndUseTheirThreads) {
+TEST_P(TorchRanks, RanksAndAttemptsDrawDifferentNumbersAndUseTheirThreads) {
   const Seen seen = run_ranks(GetParam(), {"parallel"});
   EXPECT_THAT(different(seen.draws), SizeIs(4));
   EXPECT_EQ(different(seen.threads), std::set<std::string>{"2"});
   EXPECT_THAT(different(seen.sums), SizeIs(1));
 }
 
-TEST_P(TorchRanks, KeepASeedThatWasChosenBeforeInit) {
+TEST_P(TorchRanks, KeepASeedSetBeforeInit) {
   EXPECT_EQ(different(run_ranks(GetParam(), {"seed"}).draws), std::set<std::string>{"0.882269263"});
 }
 
@@ -91,7 +91,7 @@ std::string trained(bool forked, const std::string& checkpoints, const std::vect
   return at == std::string::npos ? "" : run.out().substr(at + mark.size(), 32);
 }
 
-TEST(TorchTraining, ForkedRanksThatLoseOneEndBitForBitWhereExecutedOnesDo) {
+TEST(TorchTraining, ForkedRanksRecoverBitForBitLikeExecutedOnes) {
   ScratchDirectory scratch;
   const std::string executed = trained(false, scratch / "executed", {});
   EXPECT_THAT(executed, SizeIs(32));
