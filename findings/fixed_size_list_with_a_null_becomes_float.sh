@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# pyarrow 26.0.1 (numpy 2.4.6, pandas 3.1.1): to_pandas() of a column of fixed_size_list of int64 gives every row as float64 as soon as one row is
-# null, so that numbers above 2^53 change in rows that are not null. A column of list of int64 with the same rows stays int64.
+# pyarrow 26.0.1 (numpy 2.4.6, pandas 3.1.1): if one row of a fixed_size_list column of int64 is null, to_pandas() gives every row as float64, so that
+# numbers above 2^53 change in rows that are not null. A list column of int64 with the same rows stays int64.
 # Seen: "list: int64 9007199254740993; fixed_size_list: float64 9007199254740992".
 # usage: fixed_size_list_with_a_null_becomes_float.sh
 set -euo pipefail

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# torch 2.15.0, C++: an optimizer gives a parameter group its own options where those of the group equal their type's defaults, as if they had not been
-# set. AdamW's default rate is 1e-3: a group that asks for 1e-3 in an optimizer of rate 0.5 trains at 0.5. In Python the group's own value counts.
-# Seen since 2.12.0; 2.11.0 keeps what the group asks for.
+# torch 2.15.0, C++: if a parameter group's options equal their type's defaults, an optimizer replaces them with its own, as if they had not been
+# set. AdamW's default rate is 1e-3: a group that asks for 1e-3 in an optimizer of rate 0.5 trains at 0.5. In Python the group keeps its value.
+# Seen since 2.12.0; in 2.11.0 the group keeps its value.
 # Seen with 2.15.0: "lr 0.5 (asked for 0.001), weight_decay 0.2 (asked for 0.01)".
 # usage: group_option_of_default_value_is_lost.sh   (PYTHON=... takes an environment with torch 2.15.0 instead of installing one: 5 GB; needs c++)
 set -euo pipefail

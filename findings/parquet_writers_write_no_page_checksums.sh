@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# pandas 3.1.1 (by pyarrow 26.0.1), polars 2.1.0, DuckDB 2.0.1: none of them writes the CRC that Parquet has for each page, unless it is asked to. A reader
-# that verifies checksums (pyarrow's page_checksum_verification=True) has then nothing to compare, and reads a file with one changed bit in a page of
-# numbers as other numbers, without an error. pyarrow's own write_table(write_page_checksum=True) makes the same reader refuse the file.
-# Seen, of 20 changed bits each: "pandas 20 unnoticed, polars 20 unnoticed, duckdb 20 unnoticed, pyarrow with checksums 0 unnoticed".
+# pandas 3.1.1 (with pyarrow 26.0.1), polars 2.1.0, DuckDB 2.0.1: none of them writes Parquet's CRC of each page by default. So a reader
+# that verifies checksums (pyarrow's page_checksum_verification=True) has nothing to compare: it reads a file with one changed bit in a page of
+# numbers as other numbers, without an error. With pyarrow's own write_table(write_page_checksum=True) the same reader refuses the file.
+# Seen, with 20 changed bits each: "pandas 20 unnoticed, polars 20 unnoticed, duckdb 20 unnoticed, pyarrow with checksums 0 unnoticed".
 # usage: parquet_writers_write_no_page_checksums.sh
 set -euo pipefail
 folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT

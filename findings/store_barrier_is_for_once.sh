@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# torch 2.15.0: Store.barrier(key, world_size) works once per key, and counts calls, not clients. It is a counter that is never set back:
-# a second barrier with the same key lets everybody pass at once; one whose wait timed out has been counted, so that it passes alone when it tries
-# again. The documentation says "a unique key for this barrier instance", and nothing of the time-out.
-# Seen: "second barrier: passed alone, key holds 3", "after its time-out: passed alone". Expected by anyone: DistStoreError, both times.
+# torch 2.15.0: Store.barrier(key, world_size) works once per key, and counts calls, not clients. It is a counter that is never reset:
+# a second barrier with the same key lets every caller pass at once. A caller whose wait timed out stays counted, and passes alone when it tries
+# again. The documentation says "a unique key for this barrier instance", and does not mention the time-out.
+# Seen: "second barrier: passed alone, key holds 3", "after its time-out: passed alone". Expected: DistStoreError, both times.
 # usage: store_barrier_is_for_once.sh   (PYTHON=... takes an environment with torch 2.15.0 instead of installing one: 5 GB)
 set -euo pipefail
 folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# torch 2.15.0: a TCPStore on 127.0.0.1 asks the name server who 127.0.0.1 is, though it was given a number and /etc/hosts has the name: the socket
-# is an IPv6 one, and its peer ::ffff:127.0.0.1 stands in no hosts file. The name is for messages alone. While the name server does not answer, the first
-# connection of each process takes 10 s (two questions of 5 s; RES_OPTIONS sets both). A name server that loses one question in a hundred
+# torch 2.15.0: a TCPStore on 127.0.0.1 asks the name server for the name of 127.0.0.1, though it was given a number and /etc/hosts has the name: the
+# socket is an IPv6 one, and no hosts file has its peer ::ffff:127.0.0.1. The name is used only in messages. While the name server does not answer,
+# the first connection of each process takes 10 s (two questions of 5 s; RES_OPTIONS sets both). A name server that loses one question in a hundred
 # costs a job of many ranks 5 s at almost each start. USE_LIBUV=0 asks as well.
-# Seen: "with hosts alone: 0.0 s; with a name server that is silent: 10.0 s, 2 questions about 1.0.0.127.in-addr.arpa". Expected by anyone: no question.
+# Seen: "with hosts alone: 0.0 s; with a name server that is silent: 10.0 s, 2 questions about 1.0.0.127.in-addr.arpa". Expected: no question.
 # usage: tcpstore_asks_dns_about_loopback.sh   (root, for a network of its own; PYTHON=... takes an environment with torch 2.15.0 instead of
 # installing one: 5 GB)
 set -euo pipefail
@@ -36,7 +36,7 @@ printf '127.0.0.1 localhost\n' >"$folder/hosts"
 printf 'nameserver 127.0.0.1\n' >"$folder/resolv.conf"
 printf 'hosts: files\n' >"$folder/files"
 printf 'hosts: files dns\n' >"$folder/dns"
-in_a_network() { # in_a_network NSSWITCH: seconds, questions, and what they were about
+in_a_network() {  # in_a_network NSSWITCH: prints the seconds, the number of questions, and their subjects
   unshare --mount --net bash -euc 'ip link set lo up
     mount --bind "$1/hosts" /etc/hosts; mount --bind "$1/resolv.conf" /etc/resolv.conf; mount --bind "$1/$2" /etc/nsswitch.conf
     exec env -u RES_OPTIONS USE_LIBUV="$4" "$3" "$1/store.py"' - "$folder" "$1" "$PYTHON" "$2" 2>"$folder/log" || { cat "$folder/log"; exit 1; }

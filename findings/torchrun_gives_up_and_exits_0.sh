@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# torch 2.15.0: torchrun that gives a worker up for its uninterruptible sleep (TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT) exits with 0.
-# The agent returns a result in state UNHEALTHY; launcher/api.py raises for FAILED only. Whoever looks at the exit code takes the job for done.
-# Seen: "stuck in uninterruptible sleep (D-state) for 3.0s", the workers are killed, exit code 0. Expected by anyone: a failure.
+# torch 2.15.0: torchrun exits with 0 after it gives up on a worker in uninterruptible sleep (TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT).
+# The agent returns a result in state UNHEALTHY; launcher/api.py raises for FAILED only. By the exit code the job has succeeded.
+# Seen: "stuck in uninterruptible sleep (D-state) for 3.0s", the workers are killed, exit code 0. Expected: a failure.
 # usage: torchrun_gives_up_and_exits_0.sh   (PYTHON=... takes an environment with torch 2.15.0 instead of installing one: 5 GB)
 set -euo pipefail
 folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT

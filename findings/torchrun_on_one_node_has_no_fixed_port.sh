@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # torch 2.12 and newer: `torchrun train.py` on one node is no longer the static rendezvous at 127.0.0.1:29500 with run id "none". Without --master-port
 # (or PET_MASTER_PORT) and --rdzv-endpoint it is --standalone: a free port, MASTER_ADDR=localhost and a random TORCHELASTIC_RUN_ID, although the help still
-# says "default 29500". With --master-addr alone, too: the address that was asked for is not used.
+# says "default 29500". The same happens with --master-addr alone, whose address torchrun ignores.
 # Seen with 2.15.0: MASTER_ADDR=localhost, another port each time, a UUID. Expected: what --help says.
 # usage: torchrun_on_one_node_has_no_fixed_port.sh   (PYTHON=... takes an environment with torch 2.15.0 instead of installing one: 5 GB)
 set -euo pipefail

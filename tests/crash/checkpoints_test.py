@@ -1,9 +1,9 @@
 """usage: checkpoints_test.py LAUNCH TRAIN_CHAR_LM [TEST...]: disks that a crash of a training in C++, of a launch or of `launch ckpt` may leave.
 
-On each disk all checkpoints are whole. The next launch begins, with a new attempt number, and resumes from the last checkpoint that was reported as
-committed, or a newer one. What a command has answered still holds. Some disks are left after kills, some by a second crash of a run that resumed.
-With one kind of sync left out there must be a disk that breaks this: each kind that is listed is needed. Not listed: the content of a claim, which
-only says whose it is.
+On each disk all checkpoints must be whole. The next launch must get a new attempt number, and resume from the last checkpoint that was reported
+as committed, or a newer one. A command's answers must still hold. Some disks are left after kills, some by a second crash of a resumed run.
+With any one listed kind of sync left out, some disk must break this, which shows that each kind is needed. Only the sync of a claim's content is not
+listed: that content only names the claim's owner.
 """
 
 import json
@@ -29,7 +29,7 @@ RANKS = 2
 
 
 def promises_in(data):
-    """What a rank reports to its agent counts as well."""
+    """The promises in a write; a rank's report of a commit to its agent is one, too."""
     message = re.search(rb'"step":(\d+).*"type":"committed"', data)
     return [f"ack committed {message.group(1).decode()}"] if message else crash_states.acks(data)
 
@@ -61,7 +61,7 @@ def promised_by(recording):
 
 
 def committed_in(recording):
-    """What each checkpoint of a recording holds: the files that were in its directory when the manifest came."""
+    """The files of each checkpoint of a recording: those in its directory when the manifest appeared."""
     disk, held = recording.start.copy(), {}
     for change in [None, *(what[0] for kind, *what in recording.steps if kind == "change")]:
         if change:
@@ -99,19 +99,19 @@ class Crashes(unittest.TestCase):
         return self.recorded(f"{LAUNCH} --quiet --device cpu --gpus-per-node {RANKS} --checkpoint-dir {self.checkpoints} {TRAIN} {flags}", behind)
 
     def killed_before_the_last_sync(self):
-        """A training whose ranks are killed between the rename that commits step 3 and the syncs that follow."""
+        """A training whose ranks are killed between the rename that commits step 3 and the syncs after it."""
         recording = self.trained(3)
         killed = recording.killed_behind(self.commit_of(3, recording) + 1)
         crash_states.build(killed.now, self.root)
         return killed
 
     def commit_of(self, step, recording):
-        """Which step of the recording renames the manifest."""
+        """The number of the recording's step that renames the manifest."""
         name = f" to {self.checkpoints}/step-{step}.attempt-1/manifest.json"
         return next(number for number, (kind, what, *_) in enumerate(recording.steps) if kind == "change" and what.text.endswith(name))
 
     def wrong_in(self, place, promised, held, directory="checkpoints"):
-        """What is wrong with a checkpoint directory; "" if nothing is."""
+        """An error of a checkpoint directory; "" if all is right."""
         path = os.path.join(place, directory)
         verified = self.launch("ckpt", "verify", path, "--json")
         if verified.returncode != 0 and not re.search("has no checkpoint$|No such file or directory$", verified.stderr):
@@ -142,7 +142,7 @@ class Crashes(unittest.TestCase):
         return also and also(place, promised, held) or self.wrong_in(place, promised, held)
 
     def all_right(self, recording, before=(), also=None, keep=None, **which):
-        """How many disks there are; none may be wrong."""
+        """Returns the number of disks; fails if any is wrong."""
         count, wrongs, held = 0, [], committed_in(recording)
         for disk, promised, behind in crash_states.states(recording, SEED, **which):
             count += 1
@@ -156,7 +156,7 @@ class Crashes(unittest.TestCase):
         return count
 
     def needed(self, recording, kinds, told, also=None, **which):
-        """For each kind of sync, the first wrong one of the disks that only its lack allows."""
+        """For each kind of sync, counts the disks that are possible only without it, up to the first wrong one."""
         said, held = [], committed_in(recording)
         for kind in kinds:
             disks = list(crash_states.states(recording, SEED, told=set(told), forgets=KINDS[kind], **which))

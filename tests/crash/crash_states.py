@@ -1,9 +1,9 @@
-"""What a disk may hold after a crash: a program runs under strace, and each state that its system calls allow is built and looked at.
+"""The possible contents of a disk after a crash: runs a program under strace, then builds each state that its system calls allow.
 
-The model: a file's bytes are on the disk once the file was synced after they were written, a name (made, renamed, removed) once its directory was.
-Of the rest any part may be there: each write whole, in either half or not at all, each name or not. A rename is one step. A kill without a loss
-of power keeps all of it. What the program writes to its standard output and begins with "ack" is what it has promised by then; record() can be given
-another way to find promises in what it writes or sends.
+The model: a file's bytes are on the disk once the file was synced after they were written; a name (made, renamed or removed) once its directory was.
+Any part of the rest may be there: each write whole, in either half or not at all, each name or not. A rename is one step. A kill without a loss
+of power keeps all of it. Lines on standard output that begin with "ack" are the program's promises so far; record() can be given another function
+that finds promises in the program's writes and messages.
 
     recording = record(command, root)
     for disk, promised, behind in states(recording, seed):
@@ -21,22 +21,22 @@ import tempfile
 
 CALLS = ("openat,creat,write,pwrite64,rename,renameat,renameat2,unlink,unlinkat,rmdir,mkdir,mkdirat,link,linkat,symlink,symlinkat,fsync,fdatasync,"
          "ftruncate,lseek,writev,pwritev,pwritev2,copy_file_range,sendfile,truncate,fallocate,sendto")
-# A write by these is not followed; a program that makes one is refused.
+# The model does not follow writes by these calls; it refuses a program that makes one.
 UNKNOWN = {"pwritev", "pwritev2", "copy_file_range", "sendfile", "truncate", "symlink", "symlinkat"}
 
-# How much of a write is on the disk; also 1, all of it, and 0, nothing.
+# How much of a write is on the disk; 1 is all of it, 0 nothing.
 FIRST_HALF, SECOND_HALF = 0.5, -0.5
 
 
 class Change:
-    """One change to a disk. `of`: what has to be synced for it: ("file", inode) or ("names", {inode of a directory, ...})."""
+    """One change to a disk. `of`: what must be synced to make it durable: ("file", inode) or ("names", {inode of a directory, ...})."""
 
     def __init__(self, of, apply, text):
         self.of, self.apply, self.text = of, apply, text
 
 
 class Disk:
-    """Inodes: bytes of a file, or a directory's {name: inode}. Inode 0 is the root."""
+    """Inodes: a file's bytes, or a directory's {name: inode}. Inode 0 is the root."""
 
     def __init__(self, inodes=None):
         self.inodes = inodes or {0: {}}
@@ -80,7 +80,7 @@ class Disk:
 
 
 def _bytes_of(text):
-    """Of what strace -xx prints."""
+    """The bytes that strace -xx prints as text."""
     return bytes.fromhex(text.replace("\\x", ""))
 
 
@@ -120,7 +120,7 @@ def _cut(inode, size):
 
 
 def acks(data):
-    """The promises in what a program writes to its standard output."""
+    """The promises that a program writes to its standard output."""
     return data.decode().splitlines() if data.startswith(b"ack") else []
 
 
@@ -129,13 +129,13 @@ class Recording:
 
     def __init__(self, root, start):
         self.root, self.start = root, start
-        self.steps = []  # ("change", Change), ("sync", inode, path, how many steps were before it began), ("ack", text)
+        self.steps = []  # ("change", Change), ("sync", inode, path, number of steps before it began), ("ack", text)
         self.now = start.copy()
         self._next = max(start.inodes) + 1
-        self._offsets = {}  # by descriptor and path: several processes have the same descriptors
+        self._offsets = {}  # keys are descriptor and path: several processes have the same descriptors
 
     def killed_behind(self, count):
-        """The first `count` steps: the processes are killed then. record() can go on from there."""
+        """The recording of a run whose processes are killed after `count` steps. record() can continue it."""
         killed = Recording(self.root, self.start)
         killed.steps, killed._next = self.steps[:count], self._next
         for kind, *what in killed.steps:
@@ -220,7 +220,7 @@ class Recording:
             self.steps.append(("sync", inode, path, begun_at))
 
     def hear(self, name, arguments, result, begun_at, promises_in):
-        """One line of strace. begun_at: how many steps were recorded when the call began."""
+        """Adds one line of strace. begun_at: the number of steps recorded when the call began."""
         paths = [_bytes_of(text).decode() for text in re.findall(r'[<"]((?:\\x[0-9a-f]{2})+)[>"]', arguments)] \
             if name not in ("write", "pwrite64", "writev", "sendto") else []
         here = os.getcwd()
@@ -277,8 +277,8 @@ class Recording:
 
 
 def record(command, root, environment=None, promises_in=acks, behind=None):
-    """Runs the command. Its changes below the directory `root`, which may hold something already. behind: a recording that goes on; `root` holds its
-    `now`."""
+    """Runs the command and returns its changes below the directory `root`, which need not be empty. behind: a recording to continue; `root` holds
+    its `now`."""
     recording = behind.killed_behind(len(behind.steps)) if behind else Recording(os.path.realpath(root), Disk.read(root))
     with tempfile.TemporaryDirectory() as scratch:
         trace = os.path.join(scratch, "trace")
@@ -303,8 +303,8 @@ def record(command, root, environment=None, promises_in=acks, behind=None):
 
 
 def states(recording, seed=0, of_each=200, forgets=lambda path: False, first=0, told=None):
-    """(disk, promises, what happened): what may be on the disk after a crash behind each step. forgets: the paths whose syncs are taken for not made.
-    first: no crash comes before this step, and all earlier syncs are made. told: states to leave out; those that are told are added."""
+    """Yields (disk, promises, what happened): the possible contents of the disk after a crash behind each step. forgets: the paths whose syncs are
+    ignored. first: no crash happens before this step, and all earlier syncs are made. told: states to skip; new states are added."""
     chance = random.Random(seed)
     told = set() if told is None else told
     changes, promised = [], []  # changes: [change, is it on the disk, its step]
@@ -334,7 +334,7 @@ def states(recording, seed=0, of_each=200, forgets=lambda path: False, first=0, 
 
 
 def _choices(count, of_files, most, chance):
-    """For each change that is not on the disk, how much of it is there after all."""
+    """For each change that was not synced, how much of it is on the disk anyway."""
     values = [(1, 0, FIRST_HALF, SECOND_HALF) if of_file else (1, 0) for of_file in of_files]
     if math.prod(map(len, values)) <= most:
         yield from itertools.product(*values)

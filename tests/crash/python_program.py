@@ -1,4 +1,4 @@
-"""usage: python_program.py KIND DIRECTORY STEPS...: saves small checkpoints by a helper of `muster`; each that counts is promised on standard output."""
+"""usage: python_program.py KIND DIRECTORY STEPS...: saves small checkpoints by a helper of `muster`; promises each complete one on standard output."""
 
 import os
 import sys

@@ -1,7 +1,7 @@
-"""usage: python_test.py [TEST...]: what the helpers of `muster` for checkpoints of Python leave behind after any crash.
+"""usage: python_test.py [TEST...]: checkpoints that the Python helpers of `muster` leave behind after any crash.
 
-After each one the newest checkpoint is whole, of one save, and not older than the last one that was promised; so also where a run that goes on from
-such a disk crashes again. With one kind of sync left out there are disks that break this: each kind is needed.
+After each crash the newest checkpoint must be whole, of one save, and not older than the last promised one; also after a second crash of a run that
+resumed from such a disk. With any one kind of sync left out, some disk must break this, which shows that each kind is needed.
 """
 
 import collections
@@ -23,7 +23,7 @@ import muster.accelerate
 import muster.dcp
 from muster import _checkpoints
 
-STEPS = [10, 20, 20, 30]  # 20 once more, as after a failure
+STEPS = [10, 20, 20, 30]  # 20 is repeated, as after a failure
 SEED = int(os.environ.get("SEED", "1"))
 
 
@@ -40,14 +40,14 @@ def accelerate_marks(path):
 
 
 def wrong_in(place, promised, newest, marks_of):
-    """What is wrong with what a training would go on from; "" if nothing is."""
+    """An error of the checkpoint from which a training would resume; "" if all is right."""
     found = newest(place)
     last = [int(word) for word in promised[-1].split()[1:]] if promised else None
     if found is None:
         return f"none is found, and {last} was promised" if last else ""
     try:
         marks = marks_of(found[1])
-    except BaseException as error:  # whatever a torn file makes of it: dcp's CheckpointException is no Exception
+    except BaseException as error:  # any error of a torn file: dcp's CheckpointException is not an Exception
         return f"{found} cannot be loaded: {type(error).__name__}"
     if len(marks) != 1:
         return f"{found} has {marks}"

@@ -1,5 +1,5 @@
-// What proven agents may say to the launcher: any messages, in any order, and ends and signals between them.
-// The job decides, ends, and can be reported.
+// Authenticated agents that send the launcher any messages in any order, with ends of agents and signals in
+// between. The job must decide, end, and be reportable.
 #include <array>
 
 #include "common/base/check.h"
@@ -48,7 +48,7 @@ class FuzzedJob {
   static ConnectionId connection_of(AgentId agent) {
     return ConnectionId(agent.incarnation.value() * 3ULL + static_cast<std::uint64_t>(agent.node.value()));
   }
-  // One thing: who, how much later, what.
+  // One event: its agent, its delay, its kind.
   void happen(FuzzInput& input) {
     const AgentId agent = agents_.at(input.byte() % 3);
     now_ += std::chrono::milliseconds(20 * input.byte());
@@ -62,7 +62,8 @@ class FuzzedJob {
         return happen(ConnectionClosed{agent, connection_of(agent)});
       case 1: return happen(LeftoversSeen{});
       case 2: return happen(Interrupted{static_cast<int>(input.byte() % 32)});
-      // No message has these numbers. Of a half-gone agent either end may be the first, or be told again.
+      // No message has these numbers. A half-gone agent may lose either end first, and either event may be
+      // repeated.
       case 250: return happen(ProcessEnded{agent, "its agent ended"});
       case 251: return happen(ConnectionClosed{agent, connection_of(agent)});
       case 252: return happen(ConnectionClosed{agent, connection_of(agent), "a frame of 4 GiB"});
@@ -89,7 +90,7 @@ class FuzzedJob {
     const std::string text = summary(outcome);
     CHECK(!text.empty() && text.back() == '\n');
     (void)job_.waiting_for(now_);
-    // Whatever has become of it can be read from a journal.
+    // Any state can be restored from a journal.
     Controller again(plan_, "");
     const Status restored = restore(again, state_of(controller_));
     CHECK(restored.has_value(), "{}", restored.error().message());

@@ -1,6 +1,6 @@
-// What lies in a checkpoint directory as text: a manifest as it is or one whose digest is right, an attempt's
-// file, the header of a file of tensors; and what a rank tells of its share. What is taken says exactly what
-// the text says.
+// The texts in a checkpoint directory: a manifest as it is or with the right digest, an attempt's file, the
+// header of a file of tensors; and a rank's message about its share. An accepted text must mean exactly what
+// it says.
 #include "common/base/check.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/safetensors_header.h"
@@ -16,13 +16,13 @@ void read_manifest(std::string_view text) {
   const auto manifest = parse_manifest(text);
   if (!manifest) return check_refusal(manifest.error());
   const std::string again = encode_manifest(*manifest);
-  // Of the second format what is not known is passed over, and of numbers several spellings are taken.
-  CHECK(manifest->format > 1 || again == text, "{} was taken for {}", text, again);
+  // Format 2 skips unknown members and accepts several spellings of numbers.
+  CHECK(manifest->format > 1 || again == text, "{} was read as {}", text, again);
   const auto same = parse_manifest(again);
-  CHECK(same && *same == *manifest, "{} was taken for {}", text, again);
+  CHECK(same && *same == *manifest, "{} was read as {}", text, again);
 }
 
-// As a writer with other ideas of a manifest would have signed it.
+// Signs the body as a writer with another idea of a manifest would.
 void read_signed_manifest(std::string_view body_text) {
   nlohmann::json body;
   try {
@@ -44,8 +44,8 @@ void read_attempt(std::string_view text, Attempt expected) {
   for (const char* field : {"/attempt", "/job", "/host", "/resume/step", "/resume/attempt"}) {
     const nlohmann::json::json_pointer place(field);
     if (place.parent_pointer() == resume && said[resume].is_null()) continue;
-    // Compared as text: 1 and true are equal otherwise.
-    CHECK(said.at(place).dump() == understood.at(place).dump(), "{} was taken for {}", text, again);
+    // Compares texts, because as JSON 1 and true are equal.
+    CHECK(said.at(place).dump() == understood.at(place).dump(), "{} was read as {}", text, again);
   }
 }
 
@@ -59,7 +59,7 @@ void read_rank_contents(std::string_view text) {
   if (add_rank(manifest, 0, *contents)) (void)check_manifest(manifest);
 }
 
-// In a file with so many bytes of data.
+// The file has `data_bytes` bytes of data after the header.
 void read_tensor_header(std::string_view text, std::uint64_t data_bytes) {
   const std::uint64_t file_bytes = kHeaderLengthBytes + text.size() + data_bytes;
   const auto header = parse_header(text, file_bytes);

@@ -1,4 +1,4 @@
-// Any words after `launch`, one a line.
+// Any words after `launch`, one per line.
 #include "launcher/io/settings/command_line.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace muster::launcher {
 namespace {
 
-// It names a file of this machine, which is no part of the input.
+// Such a file of this machine is not a part of the input.
 bool names_a_file(const Arguments& arguments) {
   return std::ranges::any_of(arguments.flags, [](const auto& given) {
     const std::string_view name = given.flag->name;

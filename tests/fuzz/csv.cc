@@ -1,4 +1,4 @@
-// Any bytes as a table of separated values: what was read and written in quotes reads the same.
+// Any bytes as a table of separated values: records that were read and written in quotes must read the same.
 #include "runtime/data/datasets/csv.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using Records = std::vector<std::vector<std::string>>;
 
-// Nothing if a record was refused.
+// Returns nothing if the reader refused a record.
 std::optional<Records> read_all(std::string_view text, char separator) {
   const std::int64_t line_count = std::ranges::count(text, '\n') + 1;
   CsvReader reader(text, separator);
@@ -26,11 +26,11 @@ std::optional<Records> read_all(std::string_view text, char separator) {
     CHECK(reader.line() <= line_count, "line {} of {}", reader.line(), line_count);
     if (!read) {
       check_refusal(read.error());
-      CHECK(reader.next(fields) == false, "a record after a refused one");
+      CHECK(reader.next(fields) == false, "a record follows a refused one");
       return std::nullopt;
     }
     CHECK(!fields.empty());
-    // Each field but the first has a separator in front of it.
+    // A separator precedes each field but the first.
     bytes += fields.size() - 1;
     for (const std::string& field : fields) bytes += field.size();
     CHECK(bytes <= text.size(), "{} bytes out of {}", bytes, text.size());

@@ -1,4 +1,4 @@
-// What a worker may send to MUSTER_SOCKET: any bytes. What is taken for a report can be passed on.
+// Any bytes that a worker may send to MUSTER_SOCKET. An accepted report can be passed on.
 #include "agent/core/health/worker_report.h"
 #include "common/base/check.h"
 #include "common/wire/codec.h"
@@ -21,7 +21,7 @@ void pass_on(const wire::WorkerReported& report) {
 }  // namespace
 }  // namespace muster::agent
 
-// Datagrams, one a line, 40 ms apart.
+// The input is datagrams, one per line, 40 ms apart.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace muster;
   FuzzInput input(data, size);

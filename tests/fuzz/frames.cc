@@ -1,5 +1,5 @@
-// A peer that has proven itself and sends any bytes: frames are cut, judged and decoded, and what was
-// understood can be passed on.
+// An authenticated peer sends any bytes: frames are cut, judged and decoded, and a decoded message can be
+// passed on.
 #include <algorithm>
 #include <utility>
 
@@ -26,7 +26,7 @@ Cut cut(std::string_view stream, std::size_t piece) {
   return result;
 }
 
-// What was decoded is the same after a second journey.
+// A decoded message must stay the same when it is encoded and decoded again.
 template <class Message>
 void travel_again(const wire::FrameHeader& header, const Message& message,
                   Expected<Message> (*decode)(wire::Frame)) {
@@ -63,8 +63,8 @@ void hear(const std::vector<wire::Frame>& frames) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace muster;
   FuzzInput input(data, size);
-  // A stream as it is, in pieces of `piece` bytes; or one body in a frame that fits it, which no mutation of
-  // a length would give.
+  // The input is a stream, fed in pieces of `piece` bytes; or, with 0, the body of one frame of the right
+  // length, which mutations of a length would hardly produce.
   const std::size_t piece = input.byte();
   if (piece == 0) {
     wire::FrameHeader header;

@@ -1,5 +1,5 @@
-// Who calls the launcher's control port: a stranger with any bytes, or one who has a key and whose bytes are
-// changed on the way; and what a proven agent may say then.
+// Clients of the launcher's control port: a stranger with any bytes, or a client that has a key and whose
+// bytes are changed on the way; then any messages of an authenticated agent.
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view kIdentity = "job/default/0/1";
 const net::Key kKey = loaded_tls().derive_key(net::Key{1}, kIdentity);
 
-// The launcher's end, as listener and session make it.
+// The launcher's end, as listener and session create it.
 class Called {
  public:
   Called(asio::io_context& io, int socket, bool with_tls)
@@ -61,13 +61,13 @@ std::string read_all(int socket) {
   return bytes;
 }
 
-// What is done to the bytes of one who has the key.
+// A change of the client's bytes.
 struct Damage {
   std::size_t place;
   unsigned char change;  // 0: none
 };
 
-// Until neither has anything to say. Whether the client takes the server for the launcher.
+// Runs until neither side sends anything. Returns whether the client accepts the server as the launcher.
 bool shake_hands(asio::io_context& io, int socket, net::TlsSession& client, const Damage& damage) {
   std::size_t sent = 0;
   for (;;) {
@@ -96,13 +96,13 @@ void call(FuzzInput input) {
     const std::string_view bytes = input.rest();
     send(peer.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     io.poll();
-    if (kind == kStranger) CHECK(!called.proven(), "a stranger was taken for an agent");
+    if (kind == kStranger) CHECK(!called.proven(), "a stranger was accepted as an agent");
   } else {
     const Damage damage{input.byte() * 256 + input.byte(), static_cast<unsigned char>(input.byte())};
     const auto client = loaded_tls().client(std::string(kIdentity), kind == kWrongKey ? net::Key{2} : kKey);
     const bool established = shake_hands(io, peer.get(), *client, kind == kDamaged ? damage : Damage{0, 0});
     if (kind == kProven) CHECK(established && called.proven(), "the right key was refused");
-    if (kind == kWrongKey) CHECK(!called.proven(), "a wrong key was taken");
+    if (kind == kWrongKey) CHECK(!called.proven(), "a wrong key was accepted");
     if (established && client->send(input.rest())) {
       const std::string flight = client->take_output();
       send(peer.get(), flight.data(), flight.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -111,7 +111,7 @@ void call(FuzzInput input) {
   }
   shutdown(peer.get(), SHUT_WR);
   io.poll();
-  CHECK(io.stopped(), "a task waits for one who is gone");
+  CHECK(io.stopped(), "a task waits for a client that is gone");
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace muster::launcher {
 namespace {
 
-// What is taken can stand in an argv: it is no flag, and one word.
+// An accepted name is safe in an argv: it is one word, and not a flag.
 bool is_safe(const std::string& name) {
   return !name.empty() && name.front() != '-' && std::ranges::none_of(name, [](char each) {
     return static_cast<unsigned char>(each) <= ' ' || each == 0x7f ||

@@ -1,4 +1,4 @@
-// Any bytes as an IDX file, as they are and compressed.
+// Any bytes as an IDX file, uncompressed and compressed.
 #include "runtime/data/datasets/idx.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Expected<IdxArray> read_bytes(std::string_view bytes) {
 }
 
 std::string compressed(std::string_view bytes) {
-  constexpr int kGzip = 16 + 9;  // the smallest window: less memory to clear
+  constexpr int kGzip = 16 + 9;  // the smallest window has less memory to clear
   z_stream stream{};
   CHECK(deflateInit2(&stream, 1, Z_DEFLATED, kGzip, 1, Z_DEFAULT_STRATEGY) == Z_OK);
   std::string result(deflateBound(&stream, bytes.size()), '\0');
@@ -37,7 +37,7 @@ std::string compressed(std::string_view bytes) {
   return result;
 }
 
-// The one file, uncompressed, that says this.
+// The only uncompressed file with this content.
 std::string written(const IdxArray& array) {
   std::string text{'\0', '\0', static_cast<char>(array.type), static_cast<char>(array.shape.size())};
   for (const std::uint32_t extent : array.shape)
@@ -48,7 +48,7 @@ std::string written(const IdxArray& array) {
   return text;
 }
 
-// The product of those extents that are not 0: a shape with a 0 in it is multiplied by others too.
+// The product of the extents other than 0. A shape with a 0 must not overflow either.
 std::uint64_t product(const std::vector<std::uint32_t>& shape) {
   std::uint64_t product = 1;
   for (const std::uint32_t extent : shape)
@@ -62,7 +62,7 @@ void check_array(const IdxArray& array) {
   const std::uint64_t bytes = product(array.shape) * element_bytes(array.type);
   CHECK(bytes <= std::uint64_t{4} << 30, "{} bytes", bytes);
   CHECK(array.bytes.size() == (empty ? 0 : bytes), "{} bytes", array.bytes.size());
-  CHECK(array.bytes.capacity() <= 2 * array.bytes.size() + (1 << 20), "room for {} bytes instead of {}",
+  CHECK(array.bytes.capacity() <= 2 * array.bytes.size() + (1 << 20), "capacity for {} bytes instead of {}",
         array.bytes.capacity(), array.bytes.size());
 }
 
@@ -75,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto array = read_bytes(bytes);
   if (array) check_array(*array);
   if (bytes.starts_with("\x1f\x8b")) return 0;
-  CHECK(!array || written(*array) == bytes, "taken, and written again it differs");
+  CHECK(!array || written(*array) == bytes, "the accepted file differs when it is written again");
   const auto again = read_bytes(compressed(bytes));
   CHECK(again.has_value() == array.has_value(), "compressed: {}", again ? "taken" : again.error().message());
   CHECK(!array || (again->shape == array->shape && again->bytes == array->bytes));

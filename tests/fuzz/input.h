@@ -1,7 +1,7 @@
-// What libFuzzer hands over, taken apart from the front: a few bytes that choose, then text or bytes as they
-// are.
+// libFuzzer's bytes, read from the front: a few bytes that choose, then text or bytes as they are.
 //
-// The choices come first, so that a mutation of the rest leaves them alone. Reading past the end gives zeros.
+// The choices come first, so that a mutation of the rest does not change them. Reading past the end gives
+// zeros.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class FuzzInput {
     return taken;
   }
   std::string_view rest() { return take(rest_.size()); }
-  // What comes before the next `separator`, which is left out.
+  // Takes the bytes before the next `separator`, and skips the separator.
   std::string_view until(char separator) {
     const std::string_view taken = take(rest_.find(separator));
     take(1);
@@ -39,7 +39,7 @@ class FuzzInput {
   std::string_view rest_;
 };
 
-// Says why in one line that commands no terminal, whatever the input had in it.
+// The message must be one line without control characters, for any input.
 inline void check_refusal(const Error& error) {
   CHECK(!error.message().empty() && one_line(error.message()) == error.message(), "{}", error.message());
 }

@@ -1,6 +1,6 @@
-// A journal of a stranger: one that the core wrote, with anything changed in its plan, its state and its
-// events, which come in any order; or records of any bytes. The replay ends with a line that says what is
-// wrong, or says truly what is decided otherwise.
+// A stranger's journal: one that the core wrote, with anything changed in its plan, state and events, and
+// events in any order; or records of any bytes. The replay must end with one line that says what is wrong, or
+// report correctly which decisions differ.
 #include "launcher/core/journal/journal.h"
 
 #include <algorithm>
@@ -170,7 +170,7 @@ void collect(json& in, std::vector<json*>& found) {
 
 void forge(json& record, FuzzInput& input);
 
-// The message of a frame, which goes on being one.
+// Changes the message in a frame; it remains a frame.
 void forge_frame(json& frame, FuzzInput& input) {
   wire::Frame taken;
   try {
@@ -207,7 +207,7 @@ json number_of(FuzzInput& input, const json& was) {
   }
 }
 
-// Changes one place.
+// Changes one place in the record.
 void forge(json& record, FuzzInput& input) {
   std::vector<json*> places;
   collect(record, places);
@@ -248,7 +248,7 @@ void check(const Expected<Replay>& replayed) {
   CHECK(json::parse(replay_as_json(*replayed)).is_object());
 }
 
-// Whoever forges a journal can write down what is decided, so that the replay goes on.
+// Writes the replayed decisions into the journal, as a forger could, so that the replay continues.
 void replay_to_the_end(const std::string& front, std::vector<json>& events) {
   for (std::size_t round = 0; round <= events.size(); ++round) {
     std::string bytes = front;
@@ -260,7 +260,7 @@ void replay_to_the_end(const std::string& front, std::vector<json>& events) {
     CHECK(event.value("decisions", std::vector<std::string>()) == replayed->first_difference->recorded);
     event["decisions"] = replayed->first_difference->replayed;
   }
-  CHECK(false, "the same difference again");
+  CHECK(false, "the replay still differs");
 }
 
 void replay_forged(FuzzInput& input) {
@@ -293,7 +293,7 @@ void replay_forged(FuzzInput& input) {
   replay_to_the_end(front, events);
 }
 
-// Each behind its length, in two bytes.
+// Reads each record after its length in two bytes.
 void replay_records(FuzzInput& input) {
   std::string bytes(kJournalHead);
   while (!input.empty()) {

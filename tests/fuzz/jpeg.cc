@@ -1,4 +1,4 @@
-// Any bytes as a JPEG, after another one that the same decoder has read.
+// Any bytes as a JPEG, after the same decoder has read another one.
 #include "tests/fuzz/pictures.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,5 +1,5 @@
-// Any bytes as Megatron's .idx and .bin: tokens are those of the .bin in order, documents lie one behind the
-// other, and no sample within documents has tokens of two.
+// Any bytes as Megatron's .idx and .bin: tokens must be those of the .bin in order, documents must follow
+// each other, and no sample within documents may have tokens of two.
 #include <algorithm>
 #include <cstring>
 #include <fstream>

@@ -1,4 +1,4 @@
-// Any bytes as an array of numpy's, .npy or .npz: what was read, saved and read again is the same.
+// Any bytes as numpy's arrays, .npy or .npz: an array that was read, saved and read again must be the same.
 #include "runtime/data/datasets/npy.h"
 
 #include <fmt/ranges.h>

@@ -1,7 +1,7 @@
-// What holds for a decoder of pictures whatever it is given; for the fuzzers of all formats.
+// Checks that any decoder of pictures must pass for any input; for the fuzzers of all formats.
 //
-// The libraries that decode are not compiled with the fuzzer's counters: it learns what an input reached in
-// them from the reasons that they give.
+// The decoding libraries are compiled without the fuzzer's counters, so the fuzzer learns from the decoders'
+// errors what an input reached in them.
 #pragma once
 
 #include <cstring>
@@ -29,9 +29,9 @@ inline void note_reason(const Error& error) {
   reasons[std::hash<std::string>()(error.message()) % std::size(reasons)] = 1;
 }
 
-// The pixels lie where `before` was.
+// Fills the memory of the pixels with `before` first.
 inline Picture decode(ImageDecoder& decoder, std::string_view file, int channels, std::uint8_t before) {
-  // Memory of its own: what reads beyond is seen.
+  // An allocation of exact size, so that the sanitizer finds reads beyond the end.
   const std::vector<std::uint8_t> bytes(file.begin(), file.end());
   const auto shape = decoder.open(bytes, channels);
   if (!shape) {
@@ -50,18 +50,18 @@ inline Picture decode(ImageDecoder& decoder, std::string_view file, int channels
   return {.shape = *shape, .pixels = std::move(pixels)};
 }
 
-// `file` decoded by a new decoder, which one gives that has read `earlier` before.
+// Decodes `file` with a new decoder, and with one that has decoded `earlier` before.
 inline Picture decode_twice(const std::function<std::unique_ptr<ImageDecoder>()>& make_decoder,
                             std::string_view earlier, std::string_view file, int channels) {
   Picture picture = decode(*make_decoder(), file, channels, 0);
   const auto used = make_decoder();
   decode(*used, earlier, channels, 0);
   CHECK(decode(*used, file, channels, 0xff) == picture,
-        "a picture depends on what was decoded before, or a pixel is not written");
+        "a picture depends on the earlier one, or a pixel is not written");
   return picture;
 }
 
-// Gray is what the colors look like.
+// The gray picture must have the luminance of the colors.
 inline void decode_both(const std::function<std::unique_ptr<ImageDecoder>()>& make_decoder,
                         std::string_view earlier, std::string_view file) {
   const Picture color = decode_twice(make_decoder, earlier, file, 3);

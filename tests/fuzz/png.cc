@@ -1,4 +1,4 @@
-// Any bytes as a PNG: as they are, with checksums that fit, or as the header and lines of a picture.
+// Any bytes as a PNG: as they are, with corrected checksums, or as the header and lines of a picture.
 #include <algorithm>
 #include <zlib.h>
 
@@ -21,7 +21,7 @@ std::string chunk(std::string_view type_and_content) {
          big_endian(crc32(0, bytes, static_cast<uInt>(type_and_content.size())));
 }
 
-// The same parts with the checksums that they should have, up to the first that is not whole.
+// The same chunks with correct checksums, up to the first incomplete one.
 std::string mended(std::string_view file) {
   std::string result(file.substr(0, kMagic.size()));
   file.remove_prefix(result.size());

@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh PROGRAM NAME SECONDS: runs a fuzzer from its corpus here and from what its earlier runs found, which is kept beside
-# the program. An input that breaks something is left there too, as NAME.crash-... or NAME.timeout-...; give it to the program.
+# run.sh PROGRAM NAME SECONDS: runs a fuzzer on its corpus here and on the inputs that its earlier runs found. The latter lie next to the
+# program, as does an input that breaks something: NAME.crash-... or NAME.timeout-...; run the program with that file.
 set -eu
 here=$(dirname "$0")
 found=$(dirname "$1")/../fuzz/$2

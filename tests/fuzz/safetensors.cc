@@ -1,5 +1,5 @@
-// Any bytes as a file of tensors: a whole file, or a header in one that fits it. What was taken covers the
-// file, and reads the same when it is written again.
+// Any bytes as a file of tensors: a whole file, or a header in a file of the right size. Accepted tensors
+// must cover the file, and read the same when they are written again.
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -28,7 +28,7 @@ std::size_t header_bytes(std::string_view file) {
 Expected<SafetensorsHeader> parse(std::string_view file) {
   const auto length = muster::header_bytes(file, file.size());
   if (!length) return std::unexpected(length.error());
-  // Memory of its own: what reads beyond is seen.
+  // An allocation of exact size, so that the sanitizer finds reads beyond the end.
   const std::vector<char> text(file.begin() + kLengthSize,
                                file.begin() + static_cast<std::ptrdiff_t>(kLengthSize + *length));
   return parse_header({text.data(), text.size()}, file.size());
@@ -43,14 +43,14 @@ void check_content(const SafetensorsHeader& content, std::size_t begin, std::siz
   CHECK(begin == end, "{} bytes of {}", begin, end);
 }
 
-// What was taken is what the header says, and no number was made of something else.
+// An accepted header must mean what it says; no other value may become a number.
 void check_header(const SafetensorsHeader& content, std::string_view text) {
   const auto header = nlohmann::json::parse(text);
   for (const HeaderTensor& tensor : content.tensors) {
     const auto& said = header.at(tensor.name);
     CHECK(said.at("shape").dump() == nlohmann::json(tensor.shape).dump(), "{}", said.dump());
     const auto& offsets = said.at("data_offsets");
-    // The library takes -0 for a whole number too.
+    // The JSON library counts -0 as an integer.
     CHECK(offsets.size() == 2 && offsets[0].is_number_integer() && offsets[1].is_number_integer() &&
               offsets[0] >= 0 && offsets[1] >= offsets[0],
           "{}", said.dump());

@@ -1,4 +1,5 @@
-// Clients of a c10d store that send any bytes, cut anywhere, and come and go, in a store with little room.
+// Clients of a c10d store that send any bytes, cut anywhere, and connect and disconnect, in a store with
+// little memory.
 #include "agent/core/store/store.h"
 
 #include <map>
@@ -64,7 +65,7 @@ class Clients {
 }  // namespace
 }  // namespace muster::agent
 
-// One byte says who (or who leaves), one how many bytes it sends, and then they follow.
+// One byte is the client, or a client that disconnects; the next is the number of its bytes, which follow.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   muster::FuzzInput input(data, size);
   muster::agent::Clients clients;

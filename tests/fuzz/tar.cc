@@ -1,5 +1,5 @@
-// Any bytes as a tar archive, plain or compressed: what was read, written by ustar's rules and read again is
-// the same, and passing over contents comes to the same names.
+// Any bytes as a tar archive, plain or compressed: files that were read, written by ustar's rules and read
+// again must be the same, and skipping contents must give the same names.
 #include "runtime/data/datasets/tar.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct Read {
   bool whole = false;
 };
 
-// The fuzzer's input does not come from a file.
+// Writes the fuzzer's input to a file in memory, since the reader opens files.
 std::optional<TarReader> opened(std::string_view bytes) {
   static const int file = memfd_create("tar", MFD_CLOEXEC);
   CHECK(ftruncate(file, 0) == 0 &&
@@ -39,7 +39,7 @@ std::optional<TarReader> opened(std::string_view bytes) {
   return std::nullopt;
 }
 
-// Every `step`th file's contents; all with 1.
+// Reads the contents of every `step`th file.
 Read read_all(std::string_view bytes, std::size_t step) {
   std::optional<TarReader> reader = opened(bytes);
   Read read;
@@ -48,11 +48,11 @@ Read read_all(std::string_view bytes, std::size_t step) {
     if (!entry) check_refusal(entry.error());
     if (!entry || !*entry) {
       read.whole = entry.has_value();
-      CHECK(reader->next().value() == std::nullopt, "a file after the end");
+      CHECK(reader->next().value() == std::nullopt, "a file follows the end");
       return read;
     }
     File file{.name = (**entry).name, .contents = {}};
-    // Holes are large and cheap; several of them would be no longer.
+    // Holes are large and cheap; reading several is too slow.
     if (read.files.size() % step == 0 && (**entry).size <= kLargestRead) {
       auto contents = reader->contents();
       if (!contents) {
@@ -117,7 +117,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CHECK(!is_plain || has_sparse(bytes) || contents <= bytes.size(), "{} bytes of contents", contents);
   if (!read.whole) return 0;
   const Read again = read_all(written(read.files), 1);
-  // A name in a pax header may be empty, or hold a zero, which ends any other name.
+  // A name in a pax header may be empty, or contain a zero byte, which ends any other name.
   const bool plain = std::ranges::all_of(read.files, [](const File& file) {
     return !file.name.empty() && file.name.find('\0') == std::string::npos;
   });

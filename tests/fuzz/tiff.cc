@@ -1,4 +1,4 @@
-// Any bytes as a TIFF: as they are, or as the pixels of a file whose tags fit together better.
+// Any bytes as a TIFF: as they are, or as the pixels of a file with more consistent tags.
 #include <zlib.h>
 
 #include "tests/fuzz/pictures.h"
@@ -40,7 +40,7 @@ std::string deflated(std::string_view bytes) {
   return result;
 }
 
-// One strip or tile, whose pixels may be too few or too many.
+// A picture of one strip or tile, whose pixels may be too few or too many.
 std::string built(FuzzInput input) {
   constexpr unsigned kCompressions[] = {1, 2, 3, 4, 5, 7, 8, 32773, 32809, 50000, 50001, 34925};
   TiffText tiff(input.byte() % 2 == 1);

@@ -1,4 +1,4 @@
-// Any bytes as a file of tokens, and any options: each sample is compared with one cut by hand.
+// Any bytes as a file of tokens, with any options: compares each sample with one cut by hand.
 #include <array>
 #include <bit>
 #include <cstring>
@@ -24,7 +24,7 @@ constexpr std::array kTypes = {TokenType{at::kByte, 1, false},   TokenType{at::k
                                TokenType{at::kUInt32, 4, false}, TokenType{at::kInt, 4, true},
                                TokenType{at::kLong, 8, true},    TokenType{at::kFloat, 4, true}};
 
-// Small numbers mostly, and those at the ends.
+// Mostly small numbers, and some close to the limits.
 std::int64_t option(unsigned byte) {
   if (byte < 0xf0) return byte;
   return byte < 0xf8 ? std::numeric_limits<std::int64_t>::max() - (byte - 0xf0) : -std::int64_t{byte - 0xf7};
@@ -55,7 +55,7 @@ void check_sample(const TokenDataset& dataset, std::int64_t index, std::span<con
                      });
   try {
     const Example sample = dataset.get(index);
-    CHECK(known, "a token that is not in the vocabulary was taken");
+    CHECK(known, "a token outside the vocabulary was accepted");
     CHECK(holds(sample.data, window.first(window.size() - 1)) && holds(sample.target, window.subspan(1)));
   } catch (const std::runtime_error& error) {
     CHECK(!known, "{}", error.what());
@@ -71,7 +71,7 @@ void read(const std::string& path, std::string_view bytes, const TokenType& type
     check_refusal(Error(ErrorCode::kCorrupt, error.what()));
     return;
   }
-  // What is one of the formats with a header has its tokens elsewhere.
+  // The formats with a header have their tokens elsewhere.
   if (bytes.starts_with("\x93NUMPY") || bytes.starts_with("\x88\xd8\x34\x01") ||
       bytes.starts_with("\xa1\xd9\x34\x01")) {
     try {

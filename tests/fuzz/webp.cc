@@ -1,4 +1,4 @@
-// Any bytes as a WebP: as they are, or with the sizes of the file and of its parts that fit.
+// Any bytes as a WebP: as they are, or with correct sizes of the file and of its parts.
 #include <algorithm>
 
 #include "tests/fuzz/pictures.h"
@@ -12,7 +12,7 @@ std::string little_endian(std::size_t number) {
   return text;
 }
 
-// A name of four letters and two bytes of its size, then as much content as there is.
+// A name of four letters and two bytes of size, then as much content as there is.
 std::string built(FuzzInput input) {
   std::string parts;
   while (!input.empty()) {

@@ -1,5 +1,5 @@
-// Any bytes as a ZIP archive, as numpy's .npz is one: files that were read, written as stored ones and read
-// again are the same.
+// Any bytes as a ZIP archive, such as numpy's .npz: files that were read, written uncompressed and read again
+// must be the same.
 #include "runtime/data/datasets/zip.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct File {
   bool operator==(const File&) const = default;
 };
 
-// Nothing where one of them cannot be read.
+// Returns nothing if one of the files cannot be read.
 std::optional<std::vector<File>> read_all(std::string_view bytes) {
   const auto entries = zip_entries(bytes);
   if (!entries) {

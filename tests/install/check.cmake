@@ -20,7 +20,7 @@ if(NOT ready)
   message(FATAL_ERROR "the ranks were not started warm: ${agent_log}")
 endif()
 
-# The documents' commands give cmake and launch no options. These variables stand in for the options of the commands above.
+# These variables give cmake and the launcher in the documents' commands the settings of the command above.
 set(ENV{CXX} ${CXX})
 set(ENV{CMAKE_GENERATOR} Ninja)
 set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} "${CACHE}")
@@ -31,7 +31,7 @@ if(TORCH_PYTHON)
   run(${PYTHON} -B ${RUN_PAGES} --where torch --bin ${SCRATCH}/prefix/bin --seconds 400 ${PAGES})
 endif()
 
-# Another LibTorch than the one of the build is refused: by find_package(Muster), and by a program that has loaded it.
+# A LibTorch other than the build's is refused: by find_package(Muster), and by a program that has loaded it.
 function(refused text)
   execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT RESULT_VARIABLE code ERROR_VARIABLE said OUTPUT_QUIET)
   string(REGEX REPLACE "[ \n]+" " " said "${said}")

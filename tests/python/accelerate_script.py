@@ -1,4 +1,4 @@
-"""usage: accelerate_script.py DIRECTORY: the same with Accelerate."""
+"""usage: accelerate_script.py DIRECTORY: the training of lightning_script.py with Accelerate."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What the trainings of this folder have in common: net, data, and where the test's faults come."""
+"""The common part of this folder's trainings: net, data, and the moments of the test's faults."""
 
 import hashlib
 import os
@@ -25,10 +25,10 @@ def batch_of(step, rank):
 
 
 def faults_after(step, directory):
-    """Rank 1 is killed in the first attempt; in the second the test is told to give notice. Rank 1 may hear of it some steps later."""
+    """Kills rank 1 in the first attempt; in the second, asks the test to give notice. Rank 1 may learn of the notice some steps later."""
     if "FAULTS" not in os.environ:
         return
-    import muster  # which the test, that reads this file too, has not
+    import muster  # imported here: the test also reads this file, and has no muster
 
     attempt, rank = os.environ["MUSTER_ATTEMPT"], int(os.environ["RANK"])
     if attempt == "1" and rank == 1 and step == KILLED_AT:

@@ -1,4 +1,4 @@
-"""usage: dcp_script.py DIRECTORY: the same with plain torch, and torch.distributed.checkpoint, saved behind the training."""
+"""usage: dcp_script.py DIRECTORY: the training with plain torch and torch.distributed.checkpoint, which saves in the background."""
 
 import sys
 
@@ -13,7 +13,7 @@ from common import EVERY, STEPS, batch_of, faults_after, net, print_digest
 
 directory = sys.argv[1]
 dist.init_process_group("gloo")
-group = dist.new_group()  # the saves' own, as they run beside the training's reductions
+group = dist.new_group()  # for the saves, which run at the same time as the training's reductions
 module = net()
 model = torch.nn.parallel.DistributedDataParallel(module)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

@@ -1,7 +1,7 @@
 """usage: frameworks_test.py LAUNCH [TEST...]: the callbacks of `muster` with the real libraries, under the real launcher.
 
-Each training runs undisturbed; then one of its ranks is killed, the next attempt is given notice and leaves, and a new launch
-goes on from its checkpoint. The parameters must be the undisturbed one's, bit for bit.
+Each training runs undisturbed. In a second run one of its ranks is killed, the next attempt is given notice and leaves, and a new launch
+resumes from its checkpoint. The parameters must equal the undisturbed run's, bit for bit.
 """
 
 import glob

@@ -1,4 +1,4 @@
-"""usage: lightning_script.py DIRECTORY: a training with Lightning's own checkpoints, on which the test's faults are tried."""
+"""usage: lightning_script.py DIRECTORY: a training with Lightning's own checkpoints and the test's faults."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ class Model(pl.LightningModule):
         super().__init__()
         self.net = net()
 
-    # By the step, not from the loader, which Lightning begins anew in the middle of an epoch.
+    # The batch follows from the step; Lightning restarts the loader in the middle of an epoch.
     def training_step(self, batch, batch_idx):
         data, target = batch_of(self.global_step, self.global_rank)
         return torch.nn.functional.cross_entropy(self.net(data), target)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What TensorBoard's own reader, and W&B's client, find in the files of a muster::Logger, over three restarts.
+"""Reads the files of a muster::Logger after three restarts with TensorBoard's own reader and with W&B's client.
 
     logger_test.py RUN_RECORDS_TEST    the program of tests/unit/runtime/run_records_test.cc
 """
@@ -27,8 +27,8 @@ def check(condition, what):
 
 
 def pixels_of(png):
-    """Of a PNG without filters, with its checksums."""
-    check(png[:8] == b"\x89PNG\r\n\x1a\n", "no PNG")
+    """The rows of a PNG without filters; checks its checksums."""
+    check(png[:8] == b"\x89PNG\r\n\x1a\n", "not a PNG")
     at, packed, head = 8, b"", b""
     while at < len(png):
         (size,) = struct.unpack(">I", png[at : at + 4])
@@ -44,7 +44,7 @@ def pixels_of(png):
 
 
 def wandb_records(path):
-    """Of W&B's file, whose records are LevelDB's: blocks of 32 KiB, parts with checksum, length and kind."""
+    """The records of W&B's file, in LevelDB's format: blocks of 32 KiB, parts with checksum, length and kind."""
     with open(path, "rb") as file:
         content = file.read()
     at, record = 7, b""

@@ -1,4 +1,4 @@
-"""usage: transformers_script.py DIRECTORY: the same with Transformers' Trainer and a model of its own with random weights."""
+"""usage: transformers_script.py DIRECTORY: the training with Transformers' Trainer and a model with random weights."""
 
 import sys
 
