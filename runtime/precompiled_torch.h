@@ -1,7 +1,7 @@
-// For the precompiled header of torch only. Torch's headers use virtual functions of these class templates;
-// Clang instantiates them anew in each file that takes the precompiled header, which takes two seconds,
-// unless something in it calls them. -ftime-trace of an empty file lists those that are still instantiated
-// there (PerformPendingInstantiations).
+// For the precompiled header of torch only. Torch's headers use virtual functions of these class templates.
+// Clang instantiates them in each file that uses the precompiled header, which takes two seconds, unless the
+// header itself calls them. -ftime-trace of an empty file lists those that are still instantiated there
+// (PerformPendingInstantiations).
 #pragma once
 
 #ifdef __clang__

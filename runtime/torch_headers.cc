@@ -1,1 +1,1 @@
-// Nothing: the target that owns the precompiled header of torch needs a source.
+// Empty: the target that owns the precompiled header of torch needs a source.

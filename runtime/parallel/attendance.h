@@ -24,8 +24,7 @@ namespace muster {
 class Attendance {
  public:
   // `group_key`: the prefix of the group's keys in the job's store.
-  // `who_is_gone`: names the group's ranks that are gone, for an exception about a peer when no rank has
-  // left.
+  // `who_is_gone`: names the group's ranks that are gone, to explain an exception if no rank has left.
   Attendance(const c10::intrusive_ptr<c10d::Store>& store, int rank, const std::string& group_key = "",
              std::function<std::string()> who_is_gone = nullptr);
   Attendance(const Attendance&) = delete;

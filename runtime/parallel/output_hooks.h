@@ -1,7 +1,6 @@
 // Hooks that DistributedDataParallel adds to the outputs of a forward pass to follow the backward pass.
 //
-// Outputs without a graph are left alone. For the thread of the forward pass; callbacks run in the backward
-// pass.
+// Ignores outputs without a graph. For the thread of the forward pass; callbacks run in the backward pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>

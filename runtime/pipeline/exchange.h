@@ -34,12 +34,10 @@ struct StageKinds {
 class Exchange {
  public:
   // `group`: the pipeline's ranks; a rank's place is its number in the schedule. `plan` and `kinds` must
-  // outlive the object. Over NCCL it connects this rank with the ranks of the plan, which must make theirs
-  // too.
+  // outlive the object. Over NCCL it connects this rank with the plan's ranks, which must make theirs too.
   Exchange(Group group, const ExchangePlan& plan, const std::map<int, StageKinds>& kinds);
 
-  // Waits for the message and returns its tensors. A gradient's message has those of the outputs that need
-  // one.
+  // Waits for the message and returns its tensors: for kBackward, those of the outputs that need gradients.
   std::vector<at::Tensor> take(const StageMessage& message);
   void give(const StageMessage& message, std::vector<at::Tensor> tensors);
   // Waits until the other ranks have taken all that was given.

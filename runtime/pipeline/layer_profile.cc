@@ -83,8 +83,7 @@ class MeasuredLayer {
     return outputs;
   }
 
-  // Keeps several microbatches under way at once, as a schedule does, so that their tensors lie in fresh
-  // memory.
+  // Keeps several microbatches under way at once, as a schedule does: so their tensors lie in new memory.
   void measure(LayerProfile& profile, int repetitions) {
     constexpr int kUnderWay = 4;
     std::vector<double> forwards, wholes, inputs, weights;

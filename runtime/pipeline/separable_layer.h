@@ -1,6 +1,6 @@
-// A layer that can compute its weight gradients later than the gradient of its input. Also what the kernels
-// (separable_layers.cc) share: where a parameter's gradient goes, and the graph's node that backward()
-// visits.
+// A layer that can compute its weight gradients later than the gradient of its input. Also the parts that the
+// kernels (separable_layers.cc) share: they find where a parameter's gradient goes, and add the layer's node
+// to the graph.
 //
 // A kernel runs in the forward pass, on the thread that defers, and makes a SeparableLayer. Then backward()
 // asks the layer for the gradient of its input, and WeightGrads::compute() for those of its weights; both on
@@ -36,13 +36,11 @@ class SeparableLayer {
   // `gradient`: the output's. Not called if the layer's input needs none.
   virtual at::Tensor input_gradient(const at::Tensor& gradient) = 0;
   virtual void add_weight_gradients(at::Tensor&& gradient) = 0;
-  // Takes `leaf` as the layer's bias, which was added to the output afterwards; false if that is not
-  // possible.
+  // Makes `leaf` the layer's bias: the program adds it to the output afterwards. False if that is impossible.
   virtual bool take_bias(const at::Tensor& /*leaf*/) { return false; }
 };
 
-// The notes of backward(). Shared by a WeightGrads and the nodes of all graphs that defer to it; for any
-// thread.
+// The notes of backward(), for a WeightGrads and the nodes of all graphs that defer to it. For any thread.
 class WeightNotes {
  public:
   struct Note {
@@ -75,8 +73,7 @@ struct GradientSource {
   at::Tensor leaf;
   bool transposed = false;  // the parameter is leaf.t()
 };
-// Finds the leaf behind autocast's copy and linear()'s transpose. None if backward() must compute the
-// gradient.
+// Looks through autocast's copy and linear()'s transpose. None if backward() must compute the gradient.
 std::optional<GradientSource> source_of(const at::Tensor& parameter);
 // Like source_of(), but also none for a transposed parameter.
 OptionalTensor leaf_of(const OptionalTensor& parameter);

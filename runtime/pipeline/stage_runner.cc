@@ -134,8 +134,7 @@ std::vector<at::Tensor> StageRunner::forward(int microbatch, std::vector<at::Ten
   }
   std::vector<at::Tensor> given;
   for (const at::Tensor& each : held.outputs) given.push_back(each.detach());
-  // A copy: the loss may keep more memory alive than its one number. mse_loss's mean keeps all that it
-  // averages.
+  // A copy, since the loss may keep more memory alive than its one number: mse_loss's keeps all squares.
   if (held.loss.defined()) losses_[microbatch] = held.loss.detach().clone();
   if (!pass.trains) return given;
   if (recompute_) {

@@ -2,12 +2,10 @@
 // Zero-bubble schedules fill their bubbles with them.
 //
 // - Separable layers: linear, convolutions (transposed ones too), embedding (not sparse), layer_norm,
-// batch_norm
-//   and group_norm, called by a module or as functions. For batch_norm and group_norm only the addition
-//   waits: their weight gradients are by-products of the inputs' gradients.
+//   batch_norm and group_norm, called by a module or as functions. For batch_norm and group_norm only the
+//   addition waits: their weight gradients are by-products of the inputs' gradients.
 // - All other layers, and parameters with hooks or computed from others, have their gradients after
-// backward()
-//   as always.
+//   backward(), as always.
 // - backward() may run on another thread than the forward pass. Call backward(), not grad(): grad() of some
 //   tensors skips layers that do not lead to them.
 // - The gradients have no graph (create_graph).

@@ -50,8 +50,8 @@ ProgressBar::ProgressBar(ProgressBar&&) noexcept = default;
 
 ProgressBar::~ProgressBar() {
   if (state_ == nullptr || !state_->shown) return;
-  // Prints the last step of a loop that was left early. Does not read the loss: that throws if the device has
-  // failed.
+  // Prints the last step of a loop that was left early. Does not read the loss, which throws after the device
+  // has failed.
   state_->loss_tensor = at::Tensor();
   if (state_->step != state_->printed_step && state_->step > state_->options.first_step)
     state_->print(std::chrono::steady_clock::now());

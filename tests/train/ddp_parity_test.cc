@@ -43,8 +43,7 @@ struct Case {
       if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
     return std::nullopt;
   }
-  // The number of steps that a rank trains in a first join; it trains the rest in a second one. None: no
-  // join.
+  // How many steps a rank trains in a first join; it trains the rest in a second one. None: no join.
   std::optional<int> first_steps(int rank) const {
     const auto counts = value_of("join");
     if (!counts) return std::nullopt;

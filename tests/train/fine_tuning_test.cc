@@ -97,9 +97,10 @@ TEST(Freeze, RefusesToUnfreezeAPartThatWasFrozenWhenItWasWrapped) {
         }
         require_equal(
             said,
-            std::string("DistributedDataParallel: 'backbone.0.weight' was frozen when the module was "
-                        "wrapped and learns now; nothing would reduce its gradient. Wrap the module "
-                        "before freeze() with .find_unused_parameters = true, or again after unfreeze()"),
+            std::string(
+                "DistributedDataParallel: 'backbone.0.weight' was frozen when the module was wrapped and learns now; "
+                "nothing would reduce its gradient. "
+                "Wrap the module before freeze() with .find_unused_parameters = true, or again after unfreeze()"),
             "on each rank");
         freeze(net, "backbone.0");
         step(model, optimizer);

@@ -66,10 +66,10 @@ TEST(Hooks, AreRefusedIfNothingWouldCallThem) {
   HookedNet net;
   const auto none = [](auto&, auto&) { return at::Tensor(); };
   EXPECT_THAT([&] { register_forward_pre_hook(net, "plain", none); },
-              ThrowsMessage<std::invalid_argument>(
-                  testing::HasSubstr("hooks: 'plain' is called by code of muster::(anonymous "
-                                     "namespace)::HookedNet, where no hook can be added; "
-                                     "declare it as muster::Hooked<...>, or put it into a Sequential")));
+              ThrowsMessage<std::invalid_argument>(testing::HasSubstr(
+                  "hooks: 'plain' is called by code of muster::(anonymous namespace)::HookedNet, "
+                  "where no hook can be added; "
+                  "declare it as muster::Hooked<...>, or put it into a Sequential")));
   EXPECT_THAT([&] { register_forward_pre_hook(net, "feature", none); },
               ThrowsMessage<std::invalid_argument>("hooks: the model has no layer 'feature'"));
   EXPECT_THAT([&] { register_gradient_hook(net, "tail", [](auto&, auto&) { return at::Tensor(); }); },

@@ -129,7 +129,7 @@ TEST_F(OptimizerParity, ParametersEqualThoseOfPythonsFusedOptimizers) {
 constexpr int kScalerSteps = 50;
 const std::map<int, double> kPlanted{{3, INFINITY}, {11, NAN}, {12, -INFINITY}, {13, INFINITY}, {34, NAN}};
 
-// New objects continue from a checkpoint after step 26. Only rank 1 gets the planted infinities.
+// New objects continue from a checkpoint after step 26. Only rank 1 gets the planted infinities and NaNs.
 template <class MakeRankOptimizer>
 std::vector<double> train_scaled(Job& job, const GradScalerOptions& options, const std::string& directory,
                                  const MakeRankOptimizer& make) {

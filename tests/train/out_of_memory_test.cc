@@ -300,9 +300,10 @@ TEST(GraphWatch, FindsAPlantedLeakAndReportsNothingInCleanPrograms) {
                       std::string(), "a history of numbers");
         require_equal(
             run([&](const at::Tensor& loss) { total = total + loss; }),
-            std::string("the graph of step 1, of 'loss', is still in memory 3 steps later: something keeps a "
-                        "tensor that was computed from the parameters, such as a sum of losses; "
-                        "keep its item() or detach() instead"),
+            std::string(
+                "the graph of step 1, of 'loss', is still in memory 3 steps later: "
+                "something keeps a tensor that was computed from the parameters, such as a sum of losses; "
+                "keep its item() or detach() instead"),
             "a sum of losses");
       },
       1);

@@ -231,10 +231,10 @@ TEST(SyncBatchNorm, RefusesInputsAndLayersThatItCannotNormalise) {
         EXPECT_THAT([&] { layer(torch::zeros({4})); },
                     ThrowsMessage<std::invalid_argument>(
                         "SyncBatchNorm: the input has 1 dimensions; it must have at least 2"));
-        EXPECT_THAT(
-            [&] { layer(torch::zeros({job.rank() == 0 ? 1 : 0, 4})); },
-            ThrowsMessage<std::invalid_argument>("SyncBatchNorm: the batches of all ranks have 1 values for "
-                                                 "each feature; training needs at least 2"));
+        EXPECT_THAT([&] { layer(torch::zeros({job.rank() == 0 ? 1 : 0, 4})); },
+                    ThrowsMessage<std::invalid_argument>(
+                        "SyncBatchNorm: the batches of all ranks have 1 values for each feature; "
+                        "training needs at least 2"));
         require(!testing::Test::HasFailure(), "refusals");
       },
       2);

@@ -189,8 +189,7 @@ class PipelineCheckpoints : public testing::Test {
       require_equal(training.dataset.reads > 0, training.has_data, "ranks of middle stages do not read");
     });
   }
-  // Loads the checkpoint, trains on, and compares with the values kept as `expected`; keeps them if there are
-  // none.
+  // Loads the checkpoint, trains on, and compares with the file `expected`, or writes it if there is none.
   void load(const Cut& cut, const std::string& expected) {
     const bool is_known = std::filesystem::exists(scratch_ / expected);
     on_ranks(cut.ranks, [&](Job& job) {
@@ -253,8 +252,7 @@ TEST_F(PipelineCheckpoints, EqualThoseOfTheUndividedModel) {
   EXPECT_NO_THROW(load({.ranks = 2}, "after the whole model"));
 }
 
-// Programs without a pipeline make a loader with the job. In a pipeline this would give each stage other
-// data.
+// Programs without a pipeline make a loader with the job. In a pipeline, stages would then get other data.
 class PipelineData : public PipelineCheckpoints {
  protected:
   // Returns the error of a rank that makes its loader with a group of this size, at its own place.

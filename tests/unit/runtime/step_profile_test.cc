@@ -36,8 +36,7 @@ struct Slow {
   int num_workers = 0;
 };
 
-// Trains, and requires that the profile's parts add up to at most the time of the training: none counts
-// twice.
+// Trains. The profile's parts must add up to at most the time of the training: none may count twice.
 StepProfile train(const Job& job, const Slow& slow) {
   const TimePoint began = Clock::now();
   torch::nn::Linear net(4, 1);
