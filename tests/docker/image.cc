@@ -54,8 +54,7 @@ constexpr const char* kWithSshd =
 // Uses the mirror of this machine's apt; if apt does not name one, mmdebstrap uses its default.
 std::string recipe(const std::string& name) {
   const bool bookworm = name == "python" || name == "sshd";
-  CHECK(bookworm || name == "bookworm" || name == "trixie" || name == "bullseye", "there is no image '{}'",
-        name);
+  CHECK(bookworm || name == "bookworm" || name == "trixie" || name == "bullseye", "unknown image '{}'", name);
   const char* const packages = name == "python" ? kWithPython : name == "sshd" ? kWithSshd : kSmall;
   return fmt::format(
       "uri=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Component: "

@@ -141,8 +141,8 @@ TEST_P(TrainHostsThrough, CostsStepsButNoBitOfTheResult) {
   ends_as_undisturbed();
 }
 
-// The newest process of the program is a rank; the oldest is the template. Of two agent processes the second
-// is the guardian.
+// The newest process of the program is a rank; the oldest is the template. The second of two
+// agent processes is the guardian.
 INSTANTIATE_TEST_SUITE_P(
     Faults, TrainHostsThrough,
     testing::Values(Fault{"AKilledWorker", "a worker is killed",

@@ -1,4 +1,4 @@
-// A real agent that connects to its launcher over TLS, or is spoken to by its stdin and stdout.
+// A real agent that connects to its launcher over TLS, or talks to it over stdin and stdout.
 #include <algorithm>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ std::string line_of(const net::Key& key) {
   return net::to_hex(key) + "\n";
 }
 
-// An agent's process that is given `input` and whose stdin stays open.
+// An agent's process with `input` on its stdin, which stays open.
 class CallingAgent {
  public:
   CallingAgent(const std::string& addresses, const std::string& input, std::vector<std::string> more = {}) {
@@ -63,7 +63,7 @@ class CallingAgent {
     return ended_;
   }
   int exit_code() const { return WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_); }
-  // All that it wrote to stdout, until it closed it.
+  // Everything on the agent's stdout until its end.
   std::string output() {
     std::string text;
     char bytes[4096];
@@ -107,7 +107,7 @@ class AgentConnect : public testing::Test {
     io_.restart();
     io_.run();
   }
-  // Takes the Hello, and sends the agent away.
+  // Receives the Hello, and tells the agent to leave.
   awaitable<void> converse() {
     const auto frame = co_await connection_->receive();
     if (!frame) co_return;
@@ -119,7 +119,7 @@ class AgentConnect : public testing::Test {
     connection_->send(wire::encode({{}, NodeId(3), wire::kLauncher, Term(1), Attempt(0), Sequence(1)},
                                    wire::ToAgent(wire::Leave{})));
   }
-  // Until the agent has ended.
+  // Waits for the agent's end.
   void serve(CallingAgent& agent) {
     EXPECT_TRUE(eventually([this, &agent] {
       io_.restart();
@@ -197,7 +197,7 @@ TEST_F(AgentConnect, SaysWhoItIsBeforeItCallsAndHowItIsSpokenTo) {
 }
 
 TEST_F(AgentConnect, CallsAllAddressesAtOnceAndTheFirstThatProvesTheKeyIsUsed) {
-  // One that nobody listens at, one that takes the call and says nothing, and twice the launcher itself.
+  // An address without a listener, one with a silent listener, and the launcher's address twice.
   asio::ip::tcp::acceptor silent(io_, {asio::ip::address_v4::loopback(), 0});
   const std::string own = loopback(listener_->port());
   CallingAgent agent(loopback(1) + "," + loopback(silent.local_endpoint().port()) + "," + own + "," + own,
@@ -297,7 +297,7 @@ TEST_F(AgentStdio, TakesTheEndOfItsInputForItsLaunchersEnd) {
   EXPECT_TRUE(eventually([this] { return processes().empty(); }));
 }
 
-// What the one worker prints of its environment when the store is at `address`.
+// The worker's output about its environment when the store is at `address`.
 std::string printed_with_store_at(const std::string& address, TestLauncher& launcher) {
   wire::PrepareAttempt plan;
   plan.node_count = 1;
@@ -343,8 +343,8 @@ TEST_F(AgentStdio, KeepsLogsElsewhereWhereTheLogDirectoryCannotBeMade) {
   const auto elsewhere = launcher.all<wire::LogsElsewhere>();
   ASSERT_EQ(elsewhere.size(), 1U);
   EXPECT_EQ(elsewhere[0].directory, kept);
-  // It may have come before the workers' end. The first piece has the text; the end of a stream is an empty
-  // one.
+  // The output may arrive before the workers' end. The first piece has the text; an empty piece ends a
+  // stream.
   std::optional<wire::LogPiece> sent;
   do {
     for (const auto& piece : launcher.all<wire::LogPiece>())

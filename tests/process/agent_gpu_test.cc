@@ -1,4 +1,4 @@
-// A real agent and a driver that tells of faults; the driver is a script's.
+// A real agent and a fake driver that reports GPU faults.
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -27,7 +27,7 @@ class AgentGpu : public AgentProcess {
     return {
         .environment = {"LD_LIBRARY_PATH=" FAKE_NVML_DIRECTORY, "FAKE_NVML_EVENTS=" + (scratch_ / "events")}};
   }
-  // A driver whose memory is told by a file, which has been looked at once, and two workers.
+  // A driver that takes the GPUs' memory from a file, which the agent has read once; and two workers.
   std::unique_ptr<TestLauncher> begin_with_memory(const std::string& lines,
                                                   const std::string& script = "sleep 1000") {
     use_memory(lines);
@@ -52,7 +52,7 @@ class AgentGpu : public AgentProcess {
     std::ofstream(scratch_ / "memory.new") << lines;
     std::filesystem::rename(scratch_ / "memory.new", scratch_ / "memory");
   }
-  // Until all of the attempt is gone, and the next one is asked for.
+  // Waits until the attempt is gone, and prepares the next one.
   static void begin_next(TestLauncher& launcher) {
     launcher.send(wire::StopWorkers{SIGTERM, std::chrono::nanoseconds(std::chrono::minutes(1)).count()});
     ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
@@ -86,7 +86,7 @@ TEST_F(AgentGpu, TellsOfAFaultAndNamesItWhenTheWorkerDies) {
 TEST_F(AgentGpu, TakesAWorkerWhoseGpuIsLostForOneThatHangs) {
   TestLauncher launcher(with_driver());
   begin(launcher);
-  fault(0, 79);  // nobody's
+  fault(0, 79);  // a GPU of no worker
   fault(1, 79);
   const auto stalled = launcher.wait_for<wire::WorkerStalled>();
   ASSERT_TRUE(stalled);
@@ -152,7 +152,7 @@ TEST_F(AgentGpu, SaysWhatWorkersAndTheirGpusUseWhenItIsAsked) {
   auto pong = launcher->wait_for<wire::Pong>();
   ASSERT_TRUE(pong);
   EXPECT_THAT(pong->usage, testing::IsEmpty());
-  // The driver's answer comes with a later one.
+  // The driver's answer arrives with a later Pong.
   do {
     launcher->send(wire::Ping{.sent_ns = 2, .usage = true});
     pong = launcher->wait_for<wire::Pong>();

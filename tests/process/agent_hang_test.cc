@@ -1,4 +1,4 @@
-// A real agent and workers that live and do not get on.
+// A real agent and workers that live but make no progress.
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 class AgentHang : public AgentProcess {};
 
-// Within 5 s, as unit tests show; an agent that was kept from running for a second begins its count anew.
+// Unit tests show that 5 s is the limit. An agent that could not run for a second starts counting again.
 constexpr Duration kTold = std::chrono::seconds(15);
 
 TEST_F(AgentHang, TellsAStoppedWorkerWhateverItRuns) {

@@ -11,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Leaves a process behind that has a session of its own and is nobody's child.
+// Leaves an orphan with a session of its own.
 constexpr const char* kDaemon =
     "(setsid sh -c 'trap \"\" TERM; exec sleep 1000' </dev/null >/dev/null 2>&1 &) ; ";
 
@@ -57,7 +57,7 @@ TEST_F(AgentProcess, LeavesNothingBehindWhenItIsKilled) {
   EXPECT_TRUE(eventually([this] { return processes_with(mark()).empty(); })) << "the guardian stays";
 }
 
-// The agent leaves without waiting for rank 1, before it has killed what rank 0 has left.
+// The agent leaves without waiting for rank 1, before it has killed rank 0's leftovers.
 TEST_F(AgentProcess, LeavesToItsGuardianWhatItLeavesBesideAWorkerThatCannotBeKilled) {
   FrozenGroup group;
   if (!group.made()) GTEST_SKIP() << "cannot make a group in a freezer hierarchy of version 1 here";

@@ -1,4 +1,4 @@
-// A real agent whose workers are killed for want of memory, by the kernel, in a real memory cgroup.
+// A real agent in a real memory cgroup, where the kernel kills workers for lack of memory.
 #include <csignal>
 #include <fstream>
 #include <sys/wait.h>
@@ -10,9 +10,9 @@
 namespace muster {
 namespace {
 
-constexpr std::int64_t kLimitBytes = 256 << 20;  // an agent with sanitizers takes a good part of it
+constexpr std::int64_t kLimitBytes = 256 << 20;  // an agent with sanitizers needs much of it
 
-// Rank 1 takes 1 GiB when it is told to.
+// Rank 1 allocates 1 GiB on a signal file.
 std::string eater(const std::string& go) {
   return "while ! [ -e " + go +
          " ]; do sleep 0.01; done; if [ $RANK = 1 ]; then exec python3 -c \"x = b'x' * (1 << 30)\"; fi; "
@@ -63,14 +63,14 @@ TEST_F(AgentMemory, SaysSoOfAWorkerInAGroupOfItsOwn) {
   const auto pids = launcher.start(2);
   ASSERT_EQ(pids.size(), 2U);
   group.write("cgroup.procs", std::to_string(pids[1]));
-  // The agent notices at one of its looks, as it notices that a process is stopped.
+  // The agent notices it at one of its periodic checks, like a stopped process.
   kill(pids[0], SIGSTOP);
   ASSERT_TRUE(launcher.wait_for<wire::WorkerStalled>());
   std::ofstream(scratch_ / "go").put('x');
   expect_evidence(launcher);
 }
 
-// What the whole machine counts is no evidence while the workers' own group says otherwise.
+// The machine's count of OOM kills is not evidence if the workers' own group counts none.
 TEST_F(AgentMemory, SaysNothingOfTheKindWhenTheKernelKilledAProcessOfAnotherJob) {
   const TestCgroup own(hierarchy, "memory");
   const TestCgroup other(hierarchy, "memory");
@@ -109,7 +109,7 @@ TEST_F(AgentMemory, SaysNothingOfTheKindWhenSomebodyElseKilledAWorker) {
   EXPECT_GT(exited->peak_memory_bytes, 0);
 }
 
-// Raising the score is allowed to everyone, and taking that back.
+// Every user may raise the score, and lower it again to the old value.
 TEST_F(AgentMemory, IsLessLikelyToBeKilledForItThanItsWorkers) {
   const auto score = [](pid_t pid) {
     return std::atoi(read_file(fmt::format("/proc/{}/oom_score_adj", pid), 64).value_or("9999").c_str());
@@ -129,7 +129,7 @@ TEST_F(AgentMemory, SaysThatACoreWasDumped) {
   const auto exited = launcher.wait_for<wire::WorkerExited>();
   ASSERT_TRUE(exited);
   EXPECT_EQ(exited->signal, SIGSEGV);
-  // Who may not raise the limit, or has a helper that takes cores, gets none.
+  // A worker gets no core file if it may not raise the limit, or if a helper program takes cores.
   const bool plain = !read_file("/proc/sys/kernel/core_pattern", 4096).value_or("|").starts_with("|");
   if (!plain) GTEST_SKIP() << "a program takes the cores on this machine";
   EXPECT_TRUE(exited->core_dumped);

@@ -1,4 +1,4 @@
-// A real agent and what its workers say: output, log files, reports.
+// A real agent with the output, log files and reports of its workers.
 #include <algorithm>
 #include <csignal>
 #include <fcntl.h>
@@ -46,7 +46,7 @@ TEST_F(AgentProcess, KeepsTheOutputOfANoisyWorkerCompleteAndWhole) {
   for (const auto& output : launcher.all<wire::Output>()) {
     ASSERT_FALSE(output.text.view().empty());
     EXPECT_EQ(output.text.view().back(), '\n');
-    EXPECT_LE(output.text.view().size(), 512U << 10);  // something else may come between
+    EXPECT_LE(output.text.view().size(), 512U << 10);  // other messages may come between
     EXPECT_EQ(output.dropped_line_count, 0U);
   }
 }
@@ -100,7 +100,7 @@ constexpr const char* kPrintsMuchAndIgnoresTerm = "trap '' TERM; seq 1000000 199
 constexpr wire::StopWorkers kStop{SIGTERM, 60'000'000'000};
 constexpr wire::Preempt kNotice{60'000'000'000};
 
-// A rank of such a job waits, and comes to its end once it hears `end`.
+// A rank of this job waits, and ends after the word `end` on its stdin.
 void waiting_ends_with(TestLauncher& launcher, const wire::ToAgent& end) {
   launcher.send(end);
   const auto exited = launcher.wait_for<wire::WorkerExited>();
@@ -109,7 +109,7 @@ void waiting_ends_with(TestLauncher& launcher, const wire::ToAgent& end) {
   EXPECT_TRUE(launcher.wait_for<wire::WorkersGone>());
 }
 
-// A pipe that nobody reads lies in the place of one rank's log file: to open it blocks for ever.
+// One rank's log file is a pipe without a reader: opening it blocks for ever.
 class BlockedLog : public AgentProcess {
  protected:
   BlockedLog() {
@@ -165,7 +165,7 @@ TEST_F(BlockedLog, HoldsUpWhoPrintsMuchForTheStallAndThenLinesAreCounted) {
   EXPECT_EQ(launcher.agent_exit(), 0) << "although the file still blocks";
 }
 
-// Longer than what is left behind gets to die.
+// The log file takes longer than the limit for killing leftovers.
 TEST_F(BlockedLog, AnAttemptIsOverWhenASlowLogFileHasTakenAll) {
   constexpr std::size_t kAll = 700'000;
   const UniqueFd reader(
@@ -188,7 +188,7 @@ TEST_F(BlockedLog, AnAttemptIsOverWhenASlowLogFileHasTakenAll) {
     EXPECT_TRUE(pong->output_waits);
     ASSERT_TRUE(launcher.all<wire::WorkersGone>().empty());
     if (taken < kAll / 2) take();
-    poll(nullptr, 0, 20);  // slow
+    poll(nullptr, 0, 20);  // a slow reader
   }
   while (taken < kAll) take();
   ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
@@ -207,7 +207,7 @@ TEST_F(BlockedLog, ANoticeEndsTheWaiting) {
   waiting_ends_with(launcher, kNotice);
 }
 
-// All workers run; the log file of one of them cannot be created.
+// All workers run, but one log file cannot be created.
 TEST_F(AgentProcess, SaysThatALogFileCannotBeCreatedAndGoesOn) {
   TestLauncher launcher({});
   std::filesystem::create_directories(scratch_ / "logs/attempt_1/rank_1/stdout.log");
@@ -222,7 +222,7 @@ TEST_F(AgentProcess, SaysThatALogFileCannotBeCreatedAndGoesOn) {
   EXPECT_THAT(launcher.output(1, 1), HasSubstr("from 1\n"));
 }
 
-// With a window: so much may be on its way that the launcher has not called taken.
+// With a window: the most output in flight that the launcher has not acknowledged.
 class OutputWindow : public AgentProcess {
  protected:
   static constexpr std::int64_t kWindow = 256 << 10;
@@ -235,7 +235,7 @@ class OutputWindow : public AgentProcess {
   static std::int64_t received(const TestLauncher& launcher) {
     return static_cast<std::int64_t>(launcher.output(0, 1).size());
   }
-  // Everything that the agent had to say before it answered is seen.
+  // All messages that the agent sent before its answer have been received.
   static void hear_all(TestLauncher& launcher) {
     launcher.send(wire::Ping{1});
     ASSERT_TRUE(launcher.wait_for<wire::Pong>());
@@ -259,7 +259,7 @@ class OutputWindow : public AgentProcess {
 
 TEST_F(OutputWindow, ARankWaitsUntilItsOutputIsCalledTakenAndLosesNothingWhileTheAgentAnswers) {
   constexpr std::int64_t kAll = 8'000'000;
-  // What may be read at once, and at last what is left in a pipe.
+  // The size of one read, plus the bytes left in a pipe at the end.
   constexpr std::int64_t kPiece = (512 << 10) + (1 << 20);
   TestLauncher launcher({});
   launcher.welcome(job("seq 1000000 1999999", std::chrono::hours(1)));
@@ -359,7 +359,7 @@ TEST_F(AgentProcess, ReportsTheEndOfAWorkerWhosePipeIsHeldOpenByAnother) {
   ASSERT_TRUE(exited);
   EXPECT_EQ(exited->exit_code, 4);
   EXPECT_EQ(launcher.output(0, 1), "bye\n");
-  // The leftover was killed before the agent said that all are gone.
+  // The agent killed the leftover before it reported that all workers are gone.
   ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
   EXPECT_THAT(processes(), IsEmpty());
 }

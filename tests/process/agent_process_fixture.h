@@ -1,6 +1,7 @@
-// What tests of a real agent with real workers share: a job of shell scripts, its logs and its processes.
+// The fixture for tests of a real agent with real workers: a job of shell scripts, its logs and its
+// processes.
 //
-// Each test has a scratch directory and a job id of its own, by which its processes are found.
+// Each test has its own scratch directory and job id; the job id finds its processes.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -19,7 +20,7 @@ class AgentProcess : public testing::Test {
     return read_file(scratch_ / ("logs/attempt_1/" + name), 1 << 30).value_or("(none)");
   }
   std::vector<pid_t> processes() { return processes_with("MUSTER_JOB_ID=" + job("").job_id); }
-  // An entry for the environment of an agent, by which it and its guardian are found.
+  // An entry for an agent's environment, which finds the agent and its guardian.
   std::string mark() const { return "AGENT_TEST_MARK=" + scratch_.path().string(); }
 
   ScratchDirectory scratch_;

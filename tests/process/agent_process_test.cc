@@ -29,7 +29,7 @@ bool can_connect(std::int32_t port) {
   return connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-// The kernel tells a debugger first; until it lets go, the agent hears that there is nothing to hear.
+// The kernel informs a debugger first; until the debugger detaches, the agent sees no end.
 TEST_F(AgentProcess, WaitsForADebuggerThatHasAWorkerWhichHasEnded) {
   TestLauncher launcher({});
   launcher.welcome(job("while ! [ -e " + scratch_ / "go" + " ]; do sleep 0.01; done; exit 3"));
@@ -37,7 +37,7 @@ TEST_F(AgentProcess, WaitsForADebuggerThatHasAWorkerWhichHasEnded) {
   ASSERT_EQ(pids.size(), 1U);
   ASSERT_EQ(ptrace(PTRACE_SEIZE, pids[0], nullptr, nullptr), 0) << std::strerror(errno);
   std::ofstream(scratch_ / "go").put('x');
-  // The shell may stop here for its children's ends.
+  // The shell may stop here because its children end.
   siginfo_t seen{};
   while (waitid(P_PID, static_cast<id_t>(pids[0]), &seen, WEXITED | WSTOPPED | WNOWAIT) == 0 &&
          seen.si_code == CLD_TRAPPED) {
@@ -45,7 +45,7 @@ TEST_F(AgentProcess, WaitsForADebuggerThatHasAWorkerWhichHasEnded) {
     ptrace(PTRACE_CONT, pids[0], nullptr, seen.si_status & 0x7f);
   }
   ASSERT_EQ(seen.si_code, CLD_EXITED);
-  poll(nullptr, 0, 200);  // the agent asks meanwhile
+  poll(nullptr, 0, 200);  // the agent calls waitid() meanwhile
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(pids[0]), &seen, WEXITED), 0);
   const auto exited = launcher.wait_for<wire::WorkerExited>();
   ASSERT_TRUE(exited);
@@ -208,7 +208,7 @@ TEST_F(AgentProcess, GivesWorkersTorchrunsEnvironmentAndNothingOfItsOwn) {
   EXPECT_THAT(text, ContainsRegex("TORCHELASTIC_ERROR_FILE=/[^\n]*/muster-[^\n]*/error_1_1.json\n"));
   EXPECT_THAT(text, Not(HasSubstr("MUSTER_RESUME_STEP")));
   EXPECT_THAT(text, Not(HasSubstr("MUSTER_CHECKPOINT_DIR")));
-  EXPECT_THAT(text, HasSubstr("fds 0 1 2 3\n"));  // the fourth is the directory that ls reads
+  EXPECT_THAT(text, HasSubstr("fds 0 1 2 3\n"));  // fd 3 is the directory that ls reads
   EXPECT_THAT(text, HasSubstr("\n/dev/null\n"));
   EXPECT_THAT(text, HasSubstr("SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"));
 }
@@ -241,7 +241,7 @@ TEST_F(AgentProcess, HostsAFreshStoreForTheAttempt) {
   EXPECT_FALSE(can_connect(prepared->store_port));
 }
 
-// A rank on another node may come to its end later, and needs the store until then.
+// A rank on another node may end later, and needs the store until then.
 TEST_F(AgentProcess, KeepsTheStoreForOtherNodesUntilTheNextAttempt) {
   TestLauncher launcher({});
   launcher.welcome(job("true"));

@@ -1,4 +1,4 @@
-// A real agent that is asked for its workers' stacks and passes notices on.
+// A real agent that collects its workers' stacks and passes on notices.
 #include <csignal>
 #include <fstream>
 #include <regex>
@@ -14,9 +14,9 @@ using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-constexpr Duration kLimit = std::chrono::seconds(10);  // programs are waited for 1.5 s
+constexpr Duration kLimit = std::chrono::seconds(10);  // the agent waits 1.5 s for programs
 
-// The example of docs/protocol.md, then a worker that waits for ever, with rank 1 deaf.
+// The example of docs/protocol.md, followed by a wait for ever; rank 1 ignores requests.
 std::string python_worker() {
   const std::string document = read_file(PROTOCOL_DOCUMENT, 1 << 20).value_or("");
   std::smatch found;
@@ -115,7 +115,7 @@ TEST_F(AgentStacks, AreThoseThatEuStackShowsOfAProgram) {
   EXPECT_TRUE(is_stopped(pids[1]));
 }
 
-// As one that traces a process does, which stops with it.
+// The fake eu-stack stops the process, as a tracer does, and hangs.
 TEST_F(AgentStacks, LetAProcessGoOnWhoseEuStackIsTooSlow) {
   std::ofstream(scratch_ / "eu-stack") << "#!/bin/sh\nkill -STOP $3\nexec /bin/sleep 1000\n";
   std::filesystem::permissions(scratch_ / "eu-stack", std::filesystem::perms::owner_all);
@@ -136,7 +136,7 @@ def wait_for_ever():
 wait_for_ever()
 )";
 
-// A Python of its own folder, in whose PATH there is nothing else.
+// A Python in a folder of its own, and a PATH with only that folder.
 TEST_F(AgentStacks, SayThatPySpyWouldShowThoseOfAScript) {
   FILE* const asked = popen("python3 -c 'import sys; print(sys.executable, end=str())'", "r");
   char python[4096] = "";

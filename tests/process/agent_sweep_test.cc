@@ -1,4 +1,4 @@
-// What is left of a node on its host, found and killed by another process than its agent.
+// A separate process finds and kills a node's leftovers on its host.
 #include <csignal>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ class AgentSweep : public AgentProcess {
     EXPECT_EQ(pclose(pipe), 0);
     return text;
   }
-  // The agent, its workers, and one that a worker detached.
+  // The agent, its workers, and a process that a worker detached.
   void start_with_detached(TestLauncher& launcher) {
     launcher.welcome(job("setsid sleep 1000 & sleep 1000"));
     ASSERT_EQ(launcher.start(1).size(), 1U);
@@ -64,7 +64,7 @@ TEST_F(AgentSweep, KillsTheAgentAndAllThatItStartedAndNothingOfOthers) {
   EXPECT_EQ(sweep("--node 0 --kill"), "swept\n");
   EXPECT_THAT(processes(), testing::IsEmpty());
   EXPECT_EQ(launcher.agent_exit(), 128 + SIGKILL);
-  // Its guardian ends by itself.
+  // The agent's guardian ends by itself.
   EXPECT_TRUE(eventually([this] { return processes_with(mark()).empty(); }));
 }
 
@@ -104,8 +104,8 @@ TEST_F(AgentSweep, KeepsALaterAgentAndWhatItStarted) {
 TEST_F(AgentSweep, IsMadeByAnAgentThatIsStartedAgainBeforeItSaysHello) {
   TestLauncher earlier(agent(1));
   start_with_detached(earlier);
-  kill(earlier.agent_pid(), SIGSTOP);  // as one that is cut off: it does not leave by itself
-  TestLauncher later(agent(2));        // has heard its Hello
+  kill(earlier.agent_pid(), SIGSTOP);  // like an agent that is cut off: it does not leave by itself
+  TestLauncher later(agent(2));        // the constructor receives its Hello
   EXPECT_THAT(processes(), testing::IsEmpty());
   EXPECT_EQ(earlier.agent_exit(), 128 + SIGKILL);
 }

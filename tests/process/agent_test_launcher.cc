@@ -54,7 +54,7 @@ TestLauncher::TestLauncher(Options options) {
   EXPECT_TRUE(wait_for<wire::Hello>());
 }
 
-// Byte by byte, because frames follow.
+// Reads byte by byte, because frames follow.
 void TestLauncher::read_preamble() {
   send_bytes(std::string(64, 'a') + "\n");
   while (preamble.empty() || !preamble.back().starts_with("control ")) {

@@ -1,8 +1,8 @@
-// A launcher as small as the tests of the agent need: starts a real agent over a socketpair and speaks frames
-// with it.
+// A minimal launcher for tests of the agent: starts a real agent over a socketpair and exchanges frames with
+// it.
 //
-// Waits are for messages, with a deadline; a wait that fails reports a test failure and returns nothing. One
-// thread.
+// Each wait is for a message, with a deadline; a wait that fails reports a test failure and returns nothing.
+// One thread.
 #pragma once
 
 #include <chrono>
@@ -23,10 +23,10 @@ namespace muster {
 class TestLauncher {
  public:
   struct Options {
-    std::function<void()> in_child{};        // between fork and exec of the agent
-    std::vector<std::string> environment{};  // NAME=value, on top of this process's
-    std::string error_file{};                // the agent's stderr
-    // The agent is spoken to by its stdin and stdout, after its preamble, with these arguments on top.
+    std::function<void()> in_child{};        // called between fork and exec of the agent
+    std::vector<std::string> environment{};  // NAME=value, added to this process's environment
+    std::string error_file{};                // the file for the agent's stderr
+    // Talks over the agent's stdin and stdout, after its preamble; adds these arguments.
     bool stdio = false;
     std::vector<std::string> arguments{"--stdio"};
   };
@@ -37,13 +37,13 @@ class TestLauncher {
 
   pid_t agent_pid() const { return agent_; }
   void send(const wire::ToAgent& message);
-  void send_bytes(const std::string& bytes);  // as they are
+  void send_bytes(const std::string& bytes);  // without encoding
   void welcome(const wire::JobSpec& job) { send(wire::Welcome{NodeId(0), job}); }
-  // Prepares and starts one attempt of `count` workers. The pids, empty if it was refused.
+  // Prepares and starts one attempt of `count` workers. Returns their pids; empty if the agent refused.
   std::vector<std::int32_t> start(std::int32_t count);
   void prepare(std::int32_t count);
   void set_attempt(Attempt attempt) { attempt_ = attempt; }
-  // The next message of this kind; those before it are kept in `seen`.
+  // The next message of this kind; keeps the messages before it in `seen`.
   template <class Message>
   std::optional<Message> wait_for() {
     while (auto message = next()) {
@@ -52,7 +52,7 @@ class TestLauncher {
     }
     return std::nullopt;
   }
-  // All that was seen so far of one kind.
+  // All messages of one kind so far.
   template <class Message>
   std::vector<Message> all() const {
     std::vector<Message> found;
@@ -61,14 +61,14 @@ class TestLauncher {
     }
     return found;
   }
-  // Of one stream of one rank, as the terminal would show it.
+  // The output of one stream of one rank, as the terminal would show it.
   std::string output(std::int32_t rank, std::int32_t stream) const;
   void hang_up() { socket_.reset(); }
-  // Waits for the agent's end: its exit code, or 128 + signal.
+  // Waits for the agent's end. Returns its exit code, or 128 + signal.
   int agent_exit();
 
   std::vector<wire::ToLauncher> seen;
-  std::vector<std::string> preamble;  // its lines
+  std::vector<std::string> preamble;  // the lines of the preamble
 
  private:
   void read_preamble();
@@ -86,13 +86,13 @@ class TestLauncher {
 // A job that runs /bin/sh -c SCRIPT.
 wire::JobSpec shell_job(const std::string& script, const std::string& log_directory);
 
-// Whether `condition` came true within `limit`, which is for the slowest machine: nothing else depends on it.
+// Whether `condition` becomes true within `limit`. The limit is only for the slowest machine.
 bool eventually(const std::function<bool()>& condition,
                 std::chrono::milliseconds limit = std::chrono::seconds(30));
 
-// Whether the process exists and is no zombie.
+// Whether the process exists and is not a zombie.
 bool is_running(pid_t pid);
-// Of processes with NAME=value in their environment.
+// The pids of processes with NAME=value in their environment.
 std::vector<pid_t> processes_with(const std::string& entry);
 
 }  // namespace muster

@@ -1,6 +1,6 @@
 #!/bin/sh
-# as_user.sh PROGRAM [ARGUMENT...]: a test program as an ordinary user, who may do nothing to control groups, users or
-# other people's processes. 77, and why, where that cannot be: ctest calls it skipped.
+# as_user.sh PROGRAM [ARGUMENT...]: runs a test program as an ordinary user without access to control groups and other
+# users' processes. If that is impossible, says why and exits with 77, which ctest takes as skipped.
 program=$1
 skip() {
   echo "skipped: $*"
@@ -14,5 +14,5 @@ scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 chown 65534:65534 "$scratch"
 cd "$scratch" || exit 1
-# Folders of root's in PATH would be "permission denied" where a program is looked for that is nowhere.
+# With root's folders in PATH, looking for a missing program would give "permission denied".
 HOME=$scratch TMPDIR=$scratch XDG_RUNTIME_DIR= PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin $user "$@"

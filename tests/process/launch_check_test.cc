@@ -1,4 +1,4 @@
-// `launch check` on this machine, and where something is missing.
+// `launch check` on this machine, and with something missing.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>

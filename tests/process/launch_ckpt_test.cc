@@ -1,4 +1,4 @@
-// `launch ckpt` on directories that several ranks would have written.
+// `launch ckpt` on directories like those that several ranks write.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -47,7 +47,7 @@ void flip_bit(const std::string& path, std::uint64_t place) {
   file.put(static_cast<char>(byte ^ 4));
 }
 
-// A safetensors file as any tool could have written it.
+// A safetensors file like those of other tools.
 std::string strangers_file(const std::string& header, const std::string& data) {
   const std::uint64_t length = header.size();
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header + data;
@@ -68,7 +68,7 @@ class LaunchCkpt : public testing::Test {
     }
     write_attempt(R"("host":"elsewhere")");
   }
-  // Which process it is that has begun the only attempt.
+  // Sets the process that has begun the only attempt.
   void write_attempt(const std::string& owner) const {
     std::filesystem::create_directories(dir + "/attempts");
     const std::string record = R"({"format":1,"attempt":1,"job":"job",)" + owner + R"(,"resume":null})";
@@ -138,10 +138,9 @@ TEST_F(LaunchCkpt, VerifiesEveryByte) {
   flip_bit(file, place);
   const CkptSaid damaged = launch_ckpt({"verify", dir});
   EXPECT_EQ(damaged.exit_code, 1);
-  EXPECT_THAT(damaged.out,
-              HasSubstr(fmt::format("step 200 of attempt 1: damaged\n  {}: bytes {} to {} are not those "
-                                    "that were written: tensor ",
-                                    file, place / 256 * 256, place / 256 * 256 + 256)));
+  EXPECT_THAT(damaged.out, HasSubstr(fmt::format("step 200 of attempt 1: damaged\n  {}: "
+                                                 "bytes {} to {} are not those that were written: tensor ",
+                                                 file, place / 256 * 256, place / 256 * 256 + 256)));
   EXPECT_THAT(damaged.out,
               HasSubstr(fmt::format("model.linear.weight[8:16,0:9] from byte {} on", part.offset_bytes)));
   EXPECT_EQ(launch_ckpt({"verify", dir, "--step", "latest"}).exit_code, 0);
@@ -188,7 +187,7 @@ TEST_F(LaunchCkpt, PrunesWhatIsNotKeptAndOnlyWhenAsked) {
                                     "stays     step 300 of attempt 1: the newest\n"
                                     "1 of 3 checkpoints, "));
   EXPECT_THAT(steps(), testing::ElementsAre(100, 200, 300));
-  // Nobody can know whether a process of another machine runs.
+  // This machine cannot know whether a process of another machine runs.
   const CkptSaid elsewhere = launch_ckpt({"prune", dir, "--keep", "1", "--yes"});
   EXPECT_EQ(elsewhere.exit_code, 2);
   EXPECT_THAT(
@@ -206,7 +205,7 @@ TEST_F(LaunchCkpt, PrunesWhatIsNotKeptAndOnlyWhenAsked) {
 
 TEST_F(LaunchCkpt, RemovesNothingWhereATrainingRuns) {
   std::filesystem::remove_all(dir + "/attempts");
-  directory.begin_attempt("job").value();  // this process
+  directory.begin_attempt("job").value();  // by this process
   const CkptSaid refused = launch_ckpt({"prune", dir, "--keep", "1", "--yes", "--force"});
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.err,
@@ -377,7 +376,7 @@ TEST_F(LaunchCkpt, AnswersWrongUseInOneLine) {
   EXPECT_TRUE(std::filesystem::is_empty(nothing)) << "a refused import has made nothing";
 }
 
-// The passage of docs/checkpoints.md, as it stands there.
+// The passage of docs/checkpoints.md, word for word.
 TEST_F(LaunchCkpt, PythonConvertsToAndFromAStateDict) {
   const std::string file = scratch / "model.safetensors";
   ASSERT_EQ(launch_ckpt({"export", dir, file}).exit_code, 0);

@@ -1,4 +1,4 @@
-// The commands that look at jobs, on real ones.
+// The commands about jobs, on real jobs.
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -30,7 +30,7 @@ struct Printed {
   std::string err;
 };
 
-// A command that looks at the jobs whose logs lie in one directory of this test's own.
+// Runs a command about the jobs in this test's own log directory.
 class LaunchCommands : public testing::Test {
  protected:
   Words started(const Words& words) const {
@@ -43,7 +43,7 @@ class LaunchCommands : public testing::Test {
     const int exit_code = run.exit_code();
     return {exit_code, run.out(), run.err()};
   }
-  // What a terminal gets that runs this; the programs are those that every terminal has.
+  // The output on a terminal that runs this command line.
   std::string in_terminal(const std::string& line) const {
     LaunchRun run({"-qec", line, "/dev/null"}, {{"MUSTER_LOG_DIR", logs}}, "/usr/bin/script");
     run.exit_code();
@@ -51,7 +51,7 @@ class LaunchCommands : public testing::Test {
   }
   nlohmann::json jobs() const { return nlohmann::json::parse(command({"ps", "--json"}).out); }
   std::string only_job() const { return jobs().at(0).at("job_id"); }
-  // To the launcher of the only job.
+  // Connects to the launcher of the only job.
   UniqueFd connected() const {
     const std::string path = logs + "/" + only_job() + "/control.sock";
     UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -67,7 +67,7 @@ class LaunchCommands : public testing::Test {
 
 TEST_F(LaunchCommands, LetOnlyTextAndColoursOfAWorkerReachATerminal) {
   if (!std::filesystem::exists("/usr/bin/script"))
-    GTEST_SKIP() << "there is no /usr/bin/script to make a terminal";
+    GTEST_SKIP() << "/usr/bin/script is missing, which makes a terminal";
   const std::string job =
       R"(--max-restarts 0 sh -c 'printf "\033]0;title\007\033[31mbad\033[0m\033[2J news\n" >&2; exit 3')";
   for (const std::string& arguments : {job, std::string("logs"), std::string("report")}) {
@@ -81,7 +81,7 @@ TEST_F(LaunchCommands, LetOnlyTextAndColoursOfAWorkerReachATerminal) {
 
 TEST_F(LaunchCommands, TopIsDrawnInPlace) {
   if (!std::filesystem::exists("/usr/bin/script"))
-    GTEST_SKIP() << "there is no /usr/bin/script to make a terminal";
+    GTEST_SKIP() << "/usr/bin/script is missing, which makes a terminal";
   LaunchRun job(started({"sh", "-c", "echo ready; sleep 1000"}));
   ASSERT_TRUE(job.printed("ready")) << job.err();
   const std::string pid_file = scratch / "pid";
@@ -136,8 +136,8 @@ TEST_F(LaunchCommands, ListJobsThatRunEndedAndWereLost) {
   EXPECT_EQ(command({"ps", "-n", "few"}).err, "launch: -n: few is not a number of jobs: give 0 or more\n");
   const Printed report = command({"report", list[1]["job_id"]});
   EXPECT_EQ(report.exit_code, 1);
-  EXPECT_THAT(report.err, HasSubstr(fmt::format(" is lost: its launcher (process {}) is gone and left no "
-                                                "report; ",
+  EXPECT_THAT(report.err, HasSubstr(fmt::format(" is lost: "
+                                                "its launcher (process {}) is gone and left no report; ",
                                                 lost.pid())));
   const std::string table = command({"ps"}).out;
   EXPECT_THAT(table, HasSubstr("failed        3"));
@@ -234,7 +234,7 @@ TEST_F(LaunchCommands, ReportWhatTheTerminalShowed) {
   EXPECT_EQ(report.exit_code, 0) << report.err;
   EXPECT_THAT(bad.err(), HasSubstr(report.out));
   EXPECT_THAT(report.out, HasSubstr("rank 1 (node0) exited with code 3"));
-  // The command that the summary ends with finds the job, though it is not where jobs usually are.
+  // The command at the end of the summary finds the job, though it is not in the usual directory.
   const std::size_t next = bad.err().find("  next        launch ");
   ASSERT_NE(next, std::string::npos) << bad.err();
   Words words;
@@ -255,7 +255,7 @@ TEST_F(LaunchCommands, ReportWhatTheTerminalShowed) {
   EXPECT_EQ(nlohmann::json::parse(command({"report", "--json"}).out)["exit_code"], 3);
 }
 
-// Two by two ranks that are all at work.
+// Two nodes with two ranks each, all running.
 constexpr const char* kSleeper = "echo ready; trap 'exit 0' TERM; while :; do sleep 0.02; done";
 
 TEST_F(LaunchCommands, ShowTheRanksOfARunningJob) {
@@ -303,7 +303,7 @@ time.sleep(1000)
   EXPECT_EQ(rank["loss"], 0.125);
   EXPECT_TRUE(rank["usage"].is_null()) << "nobody has asked for it";
 
-  // What ranks use is read while somebody looks.
+  // Agents measure usage only while somebody watches.
   const Printed watched = command({"top", "--json"});
   EXPECT_EQ(watched.exit_code, 0) << watched.err;
   rank = nlohmann::json::parse(watched.out)["ranks"][0];
@@ -312,7 +312,7 @@ time.sleep(1000)
   EXPECT_GT(rank["usage"]["cpu_seconds"].get<double>(), 0);
   EXPECT_LT(rank["cpu_percent"].get<double>(), 100) << "it sleeps";
   EXPECT_TRUE(rank["usage"]["gpu"].is_null());
-  const Printed table = command({"top"});  // a pipe gets one table
+  const Printed table = command({"top"});  // to a pipe it prints one table
   EXPECT_EQ(table.exit_code, 0) << table.err;
   EXPECT_THAT(table.out, HasSubstr(" 0.125 "));
   EXPECT_THAT(table.out, HasSubstr("RANK  NODE"));
@@ -380,7 +380,7 @@ TEST_F(LaunchCommands, ReachALauncherWhosePathIsLongerThanASocketsName) {
   EXPECT_EQ(command({"cancel", "--log-dir", deep}).exit_code, 0);
 }
 
-// Its process cannot be seen from here, but the files and the socket in them can.
+// This process does not see the launcher's process, but its files and its socket.
 TEST_F(LaunchCommands, ReachALauncherInAnotherContainerOfTheMachine) {
   LaunchRun job(started({"sh", "-c", kSleeper}));
   ASSERT_TRUE(job.printed("ready"));
@@ -395,7 +395,7 @@ TEST_F(LaunchCommands, ReachALauncherInAnotherContainerOfTheMachine) {
   EXPECT_EQ(job.exit_code(), 130);
 }
 
-// Whoever connects and says nothing, nonsense, or too much, does no harm.
+// Callers that send nothing, nonsense, or too much do no harm.
 TEST_F(LaunchCommands, SurviveCallersThatMisbehave) {
   LaunchRun job(started({"sh", "-c", kSleeper}));
   ASSERT_TRUE(job.printed("ready"));
@@ -420,7 +420,7 @@ TEST_F(LaunchCommands, SurviveCallersThatMisbehave) {
   EXPECT_EQ(job.exit_code(), 130);
 }
 
-// The second of them is the third Ctrl-C: the launcher leaves while the others are being served.
+// The second cancel counts as the third interrupt: the launcher exits while it serves other callers.
 TEST_F(LaunchCommands, LetALauncherLeaveThatManyTellToStopAtOnce) {
   LaunchRun job(started({"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"}));
   ASSERT_TRUE(job.printed("ready"));
@@ -461,7 +461,7 @@ TEST_F(LaunchCommands, AnswerWrongUseInOneLine) {
 TEST_F(LaunchCommands, TakeNoFlagAndNoFileForAMistypedCommand) {
   std::ofstream(scratch / "repot") << "#!/bin/sh\n";
   std::filesystem::permissions(scratch / "repot", std::filesystem::perms(0755));
-  const std::string too_long(300, 'a');  // for the name of a file
+  const std::string too_long(300, 'a');  // too long for a file's name
   const std::pair<Words, std::string> wrong[] = {
       {{"--nodes", "2", "./nothere"}, "launch: ./nothere: not found\n"},
       {{"--nodes", "2", "nothere"}, "launch: nothere: not found in PATH\n"},

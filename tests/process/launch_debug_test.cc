@@ -1,5 +1,4 @@
-// The real launcher's stdin on its way to one rank, and commands before the program of some ranks, on this
-// machine and over host shells.
+// The real launcher: input for one rank, and wrappers for some ranks, on this machine and over host shells.
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
@@ -23,7 +22,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// launch with these flags, and with this as its stdin for the shell: "< FILE".
+// Runs launch with these flags; `input` is a shell redirection such as "< FILE".
 std::vector<std::string> shell_line(const std::vector<std::string>& flags, const std::string& redirection,
                                     const std::string& before = "exec ") {
   std::string line = before + LAUNCH_PROGRAM;
@@ -31,7 +30,7 @@ std::vector<std::string> shell_line(const std::vector<std::string>& flags, const
   return {"-c", line + " " + redirection};
 }
 
-// How the nodes' agents are started and spoken to.
+// The ways to start agents and to talk to them.
 class LaunchStdin : public testing::TestWithParam<std::vector<std::string>> {
  protected:
   std::vector<std::string> flags(std::vector<std::string> more) const {
@@ -87,7 +86,7 @@ TEST_P(LaunchStdin, IsNotReadAheadOfARankThatDoesNotRead) {
   ASSERT_TRUE(run.printed("here")) << run.err();
   const std::string piece(4096, 'x');
   std::size_t written = 0;
-  // The FIFO itself, and what the launcher, the agent and the rank's pipe may hold.
+  // The capacity of the FIFO, the launcher, the agent and the rank's pipe together.
   constexpr std::size_t kMost = (64 << 10) + (128 << 10);
   const auto passed_on = [&] {
     while (write(writing.get(), piece.data(), piece.size()) > 0) written += piece.size();
@@ -129,7 +128,7 @@ TEST(LaunchDebug, ARankThatReadsNoMoreHoldsNobodyUp) {
   EXPECT_EQ(run.out(), "node0:0: y\n");
 }
 
-// What is typed is there while the launcher is in the background, and stays.
+// Text typed while the launcher is in the background stays for later.
 TEST(LaunchDebug, ATerminalDoesNotStopALauncherInTheBackground) {
   if (system("command -v script bash > /dev/null") != 0) GTEST_SKIP() << "no script";
   const ScratchDirectory scratch;
@@ -149,7 +148,7 @@ TEST(LaunchDebug, AWrapperStandsBeforeTheProgramOfItsRanks) {
                  "sh", "-c", "echo $A of $RANK"});
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_THAT(run.out(), HasSubstr("node0:0: a of 0\n"));
-  EXPECT_THAT(run.out(), HasSubstr("node1:1: wrapped\n"));  // node 0's line may stand between
+  EXPECT_THAT(run.out(), HasSubstr("node1:1: wrapped\n"));  // node 0's line may come between
   EXPECT_THAT(run.out(), HasSubstr("node1:1: a of 1\n"));
   EXPECT_THAT(run.out(), Not(HasSubstr("node0:0: wrapped")));
 }

@@ -24,7 +24,7 @@ std::vector<std::string> operator+(std::vector<std::string> left, const std::vec
   return left;
 }
 
-// With a control socket and over TLS.
+// Both kinds of connections: an inherited socket, and TLS.
 class Launch : public testing::TestWithParam<const char*> {
  protected:
   std::vector<std::string> shell(const std::string& script, std::vector<std::string> flags = {}) const {
@@ -35,7 +35,7 @@ class Launch : public testing::TestWithParam<const char*> {
 
 const std::vector<std::string> kTwoByTwo = {"--nodes", "2", "--gpus-per-node", "2"};
 const std::vector<std::string> kNoRestart = {"--max-restarts", "0"};
-// Leaves a process behind that has a session of its own, is nobody's child and ignores TERM.
+// Leaves an orphan that has a session of its own and ignores TERM.
 constexpr const char* kDaemon =
     "(setsid sh -c 'trap \"\" TERM; exec sleep 1000' </dev/null >/dev/null 2>&1 &) ; ";
 
@@ -53,7 +53,7 @@ TEST_P(Launch, EndsWithZeroWhenEveryRankDoes) {
   expect_nothing_left(run);
 }
 
-// As one that returns from main(), whose connections end before it does.
+// Like a program that returns from main(): its connections close before it ends.
 TEST_P(Launch, NamesTheRankThatEndsAfterItsPeerHasMissedIt) {
   ScratchDirectory scratch;
   const std::string script =
@@ -138,7 +138,7 @@ TEST_P(Launch, ReplacesAnAgentThatIsKilled) {
             kTwoByTwo + std::vector<std::string>{"--max-restarts", "1"}));
   ASSERT_TRUE(run.printed("node1:3: attempt 0"));
   ASSERT_TRUE(run.printed("node0:0: attempt 0"));
-  // What an agent forks is for a moment a process of its name too.
+  // A process that an agent has just forked has the agent's name for a moment.
   ASSERT_TRUE(eventually([&run] { return run.agents().size() == 2; }));
   kill(run.agents()[1], SIGKILL);
   EXPECT_EQ(run.exit_code(), 0) << run.err();
@@ -195,7 +195,7 @@ TEST_P(Launch, HearsTheLastWordsOfAnAgentThatIsKilled) {
   ASSERT_TRUE(run.printed("node0:0: ready"));
   const pid_t agent = run.agents().at(0);
   const pid_t worker = std::stoi(read_file(scratch / "pid", 32).value_or("0"));
-  // All that follows comes to the launcher at once, and the words are more than it reads at a time.
+  // The launcher gets everything at once, and the output is longer than one read.
   run.signal(SIGSTOP);
   std::ofstream(go) << "";
   ASSERT_TRUE(eventually([&] { return !std::filesystem::exists(fmt::format("/proc/{}", worker)); }));
@@ -308,7 +308,7 @@ TEST(LaunchVerdict, SaysWhoseCheckpointDirectoryItTakesOverWhereItCannotKnow) {
       HasSubstr("is taken over from job far-1 on host elsewhere: if that job still runs, it will stop\n"));
 }
 
-// In the place of the real agent, one that does `deed` with the descriptor `fd` of its connection, and hangs.
+// A fake agent: executes `deed` with the descriptor `fd` of its connection, and hangs.
 std::string launch_with_agent_that(const ScratchDirectory& scratch, const std::string& deed) {
   std::ofstream(scratch / "agent")
       << "#!/usr/bin/env python3\nimport os, signal, sys\nfd = int(sys.argv[2])\n"
@@ -342,7 +342,8 @@ TEST(LaunchWithoutItsPlace, CannotRestartAndNamesTheCulpritAllTheSame) {
   expect_nothing_left(run);
 }
 
-// It could begin before: another node may do.
+// The node could begin the first attempt, so the launcher takes it as lost: another node may be able to go
+// on.
 TEST(LaunchWithoutItsPlace, ANodeThatCannotKeepLogsOfARestartIsLost) {
   ScratchDirectory scratch;
   LaunchRun run({"--env", "LOGS=" + scratch.path().string(), "--log-dir", scratch / "logs", "--max-restarts",
@@ -355,7 +356,7 @@ TEST(LaunchWithoutItsPlace, ANodeThatCannotKeepLogsOfARestartIsLost) {
 
 constexpr int kCannotBeThatUser = 98;
 
-// As a user of whom nothing else runs, and who may have so many processes and threads.
+// Runs as a user without other processes, with this limit on processes and threads.
 pid_t start_as_user_with(const std::filesystem::path& directory, rlim_t process_count) {
   std::filesystem::permissions(directory, std::filesystem::perms::all);
   const auto user = static_cast<uid_t>(470'000 + getpid() % 1000);
@@ -368,18 +369,18 @@ pid_t start_as_user_with(const std::filesystem::path& directory, rlim_t process_
   return 0;
 }
 
-// The launcher's own thread, agents, guardians, the agents' threads, and workers, whichever comes first.
+// At the smallest limits the launcher's thread fails; then agents, guardians, agents' threads, and workers.
 TEST(LaunchWithoutItsPlace, NamesTheLimitOnProcessesThatItHasReached) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
-  ScratchDirectory scratch;  // where that user finds the programs
+  ScratchDirectory scratch;  // a copy of the programs for that user
   std::filesystem::permissions(scratch.path(), std::filesystem::perms(0755));
   std::filesystem::copy(LAUNCH_PROGRAM, scratch / "launch");
   std::filesystem::copy(AGENT_PROGRAM, scratch / "agent");
-  // Of ten, a rank that has ended leaves one to the rank that comes last.
+  // With ten, the last rank may start because an earlier rank has ended.
   for (const rlim_t count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 64}) {
     SCOPED_TRACE(fmt::format("{} processes and threads", count));
     LaunchRun run({"--nodes", "2", "--gpus-per-node", "2", "--max-restarts", "0", "sh", "-c", "exit 0"},
-                  {{"ASAN_OPTIONS", "detect_leaks=0"}},  // for which a process would be needed
+                  {{"ASAN_OPTIONS", "detect_leaks=0"}},  // leak detection needs a process
                   scratch / "launch",
                   [&](const std::string& directory) { return start_as_user_with(directory, count); });
     if (run.exit_code() == kCannotBeThatUser) GTEST_SKIP() << "this container has no such user";

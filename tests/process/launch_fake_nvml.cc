@@ -1,8 +1,8 @@
-// Stands in for the NVIDIA driver's library: a machine with three GPUs, whose faults a file tells.
+// A fake of the NVIDIA driver's library: a machine with three GPUs, with faults from a file.
 //
-// Each line of the file that FAKE_NVML_EVENTS names is one event, "GPU TYPE DATA" in NVML's numbers. Each
-// line of the file that FAKE_NVML_MEMORY names is a GPU of which memory is in use, "GPU MIB [PID MIB]": all
-// of it, and a process's. Each GPU is busy, warm and thirsty by its number, and held back by its power cap.
+// Each line of the file FAKE_NVML_EVENTS is one event, "GPU TYPE DATA" in NVML's numbers. Each line of the
+// file FAKE_NVML_MEMORY is a GPU with memory in use, "GPU MIB [PID MIB]": all used memory, and one process's.
+// Load, temperature and power of a GPU follow from its number; its power cap throttles it.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +29,7 @@ struct EventData {
   unsigned compute_instance;
 };
 
-// The event after the first `told`.
+// The next event, after the first `told` ones.
 bool read_event(int told, EventData& event) {
   const char* path = std::getenv("FAKE_NVML_EVENTS");
   std::ifstream file(path != nullptr ? path : "");

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::Not;
 using namespace std::chrono_literals;
 
-// Two workers of a node of which rank 1 is frozen as soon as both run.
+// Two workers on a node; rank 1 is frozen as soon as both run.
 class LaunchFrozen : public testing::Test {
  protected:
   void SetUp() override {
@@ -45,7 +45,7 @@ class LaunchFrozen : public testing::Test {
   }
 
   std::optional<LaunchRun> job;
-  FrozenGroup group;  // thawed before the job's processes are waited for
+  FrozenGroup group;  // its destructor thaws the group before the test waits for the job's processes
   std::string pid;
   TimePoint frozen;
 };
@@ -67,7 +67,7 @@ TEST_F(LaunchFrozen, EndsAJobThatNobodyStops) {
   expect_that_it_was_told_and_left_behind();
 }
 
-// The same two workers; version 2 is there beside version 1, or alone.
+// The same two workers in version 2, whether or not version 1 is mounted too.
 class LaunchFrozenInVersionTwo : public LaunchFrozen {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// Hosts that are added to a running job, on the real launcher: `launch nodes`.
+// `launch nodes` adds hosts to a running job of the real launcher.
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -17,13 +17,13 @@ using testing::HasSubstr;
 
 class LaunchGrowth : public testing::Test {
  protected:
-  // Over hosts that are all this machine; `flags` and the program follow.
+  // Runs a job over hosts that are all this machine, with these flags and program.
   std::vector<std::string> job(const std::string& hosts, const std::vector<std::string>& more) const {
     std::vector<std::string> words{"--log-dir", logs_, "--hosts", hosts, "--exec", "env HOST={host}"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  // "exit code: all that it printed".
+  // Returns "EXIT_CODE: OUTPUT".
   std::string command(std::vector<std::string> words) const {
     LaunchRun run(words, {{"MUSTER_LOG_DIR", logs_}});
     const int exit_code = run.exit_code();

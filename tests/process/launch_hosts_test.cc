@@ -1,5 +1,5 @@
-// The real launcher and agents, with hosts that are reached through a command of the test's own: each has a
-// home of its own and is otherwise this machine. tests/hosts has those with a network and sshd.
+// The real launcher and agents, with hosts behind a command of the test: each host has its own home and is
+// otherwise this machine. tests/hosts has hosts with a network and sshd.
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -31,7 +31,7 @@ using testing::SizeIs;
 
 class LaunchHosts : public testing::Test {
  protected:
-  // `before` runs first, with $host.
+  // The shell code `before` runs first, with $host.
   explicit LaunchHosts(const std::string& before = ":") { set_host_command(before); }
   void set_host_command(const std::string& before) const {
     const std::string file = scratch_ / "on";
@@ -40,7 +40,7 @@ class LaunchHosts : public testing::Test {
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   }
   std::string home(const std::string& host) const { return (scratch_ / "home.") + host; }
-  // launch --hosts HOSTS, then `more`.
+  // Runs launch --hosts HOSTS with the words of `more`.
   std::vector<std::string> on(const std::string& hosts, std::vector<std::string> more) const {
     std::vector<std::string> words = {"--hosts", hosts, "--exec", (scratch_ / "on") + " {host}"};
     words.insert(words.end(), more.begin(), more.end());
@@ -106,7 +106,7 @@ TEST_F(LaunchHosts, SixteenHostsShareAHome) {
   EXPECT_THAT(delivered_to("shared"), SizeIs(1));
 }
 
-// As sshd does it: the user's login shell gets all words as one line.
+// Like sshd: the user's login shell gets all words as one line.
 TEST_F(LaunchHosts, TheAgentIsBroughtAndStartedThroughLoginShellsOfAllKinds) {
   const std::string file = scratch_ / "ssh";
   std::ofstream(file) << "#!/bin/sh\nwhile [ $1 != h0 ]; do shift; done\nshift\nexport HOME=$HOME/there; "
@@ -135,7 +135,7 @@ TEST_F(LaunchHosts, WhatAShellPrintsBeforeTheAgentIsNoHarm) {
   EXPECT_THAT(run.out(), HasSubstr("node1:1: ran"));
 }
 
-// As sshd does it. Else the agent has the launcher's socket itself.
+// Puts a pipe between, like sshd. Otherwise the agent would have the launcher's socket itself.
 TEST_F(LaunchHosts, AnAgentIsSpokenToThroughPipesToo) {
   const std::string file = scratch_ / "through";
   std::ofstream(file) << "#!/bin/sh\ncat | \"$@\" | cat\n";
@@ -193,10 +193,10 @@ TEST_F(LaunchHosts, AnyProgramThatRunsACommandIsAHostShellAndAMissingOneIsNamed)
   EXPECT_EQ(missing.err(), "launch: --exec: /missing/shell: not found\n");
 }
 
-// A thousand, while 64 agents join.
+// A thousand callers, while 64 agents join.
 TEST_F(LaunchHosts, StrangersWhoSayNothingKeepNoAgentFromJoining) {
   const std::string gate = scratch_ / "gate";
-  // One home, where the agent is brought once.
+  // All hosts share one home, so the agent is delivered once.
   set_host_command("export HOME=" + home("all") + "; mkdir -p $HOME; [ $host = h0 ] || while [ ! -e " + gate +
                    " ]; do sleep 0.1; done");
   rlimit descriptors{};
@@ -254,15 +254,15 @@ TEST_F(LaunchHosts, AnAgentGoesOverToTlsWhileItsWorkersRunAndNothingIsLost) {
   for (const auto& [prefix, count] : last) EXPECT_GT(count, 100) << prefix;
 }
 
-// What a rank does: in attempt 1 it notes the pid of `left`, a shell's word, and stays; in attempt 2 it says
-// whether rank 1's lives; one that nobody has reaped has no exe.
+// A rank's script: in attempt 1 it writes down the pid of `left`, a shell word, and waits; in attempt 2 it
+// prints whether rank 1's leftover lives. A zombie has no exe.
 std::string rank_that_sees_what_is_left(const std::string& note, const std::string& left) {
   return "[ $MUSTER_ATTEMPT = 2 ] || { setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo " + left + " > " +
          note + ".$RANK; echo started; while :; do sleep 0.1; done; }; readlink /proc/$(cat " + note +
          ".1)/exe && echo beside what was left; true";
 }
 
-// A spare takes the lost node's place: an agent that starts kills what older ones of its node have left.
+// A spare takes the lost node's place: a starting agent kills the leftovers of its node's older agents.
 TEST_F(LaunchHosts, ASilentAgentsWorkersAreDeadWhenTheNextAttemptStarts) {
   set_host_command("case $* in *'kill -9 '*) sleep 0.6 ;; esac");
   LaunchRun run(on("h[0-2]", {"--nodes", "2", "--max-restarts", "1", "--silence-limit", "1", "--grace", "1",
@@ -276,7 +276,7 @@ TEST_F(LaunchHosts, ASilentAgentsWorkersAreDeadWhenTheNextAttemptStarts) {
   expect_nothing_left(run);
 }
 
-// The host of the first is being asked what is left there when the second is lost, and with it its guardian.
+// The second node is lost, with its guardian, while the launcher sweeps the first node's host.
 TEST_F(LaunchHosts, WhatASecondLostAgentLeavesIsDeadWhenTheNextAttemptStarts) {
   const std::string asked = scratch_ / "asked";
   set_host_command("case \"$host $*\" in 'h0 '*--sweep*) touch " + asked + "; sleep 0.6 ;; esac");
@@ -301,7 +301,7 @@ TEST_F(LaunchHosts, WhatASecondLostAgentLeavesIsDeadWhenTheNextAttemptStarts) {
 }
 
 TEST_F(LaunchHosts, CtrlCInTheMiddleOfAStartLeavesNothing) {
-  set_host_command("[ $host != h1 ] || sleep 1000");  // what a shell has started ends with it
+  set_host_command("[ $host != h1 ] || sleep 1000");  // the shell's processes end with the shell
   LaunchRun run(on("h0,h1", {"true"}));
   ASSERT_TRUE(eventually([&] { return run.agent_of(0) != 0; }));
   run.signal(SIGINT);
@@ -316,7 +316,7 @@ TEST_F(LaunchHosts, TheLaunchersDeathLeavesNothing) {
   expect_nothing_left(run, 20s);
 }
 
-// The cache's directory has the agent's digest for its name, which is no secret.
+// The cache directory's name is the agent's digest, which is not secret.
 TEST_F(LaunchHosts, NoKeyStandsInAnArgvOrAnEnvironment) {
   LaunchRun run(on("h0,h1", {"--control", "tcp", "sh", "-c", "echo started; sleep 1000"}));
   ASSERT_TRUE(run.printed("node1:1: started")) << run.err();
@@ -423,7 +423,7 @@ TEST_F(LaunchHosts, WhatWouldStopAJobStandsBelowTheTableOfAllHosts) {
   expect_nothing_left(json);
 }
 
-// The interpreter that runs the script, as each host has it.
+// The script runs under each host's own interpreter.
 TEST_F(LaunchHosts, AScriptWhosePythonLacksTorchOnAHostIsNamedByTheCheck) {
   const std::string python = scratch_ / "python-fake";
   std::ofstream(python) << "#!/bin/sh\ncase $HOME in *h1) echo torch - -;; *) echo torch 9.8.7 /x;; esac\n";
@@ -485,7 +485,7 @@ TEST_F(LaunchHosts, NodesOfDifferentSizesAreReplacedByASpareWithRoom) {
 }
 
 TEST_F(LaunchHosts, TheLaunchersEnvironmentIsPassedOnAndKeptNowhere) {
-  set_host_command("unset NCCL_TUNER_CONFIG");  // as another machine does
+  set_host_command("unset NCCL_TUNER_CONFIG");  // like another machine, which lacks the variable
   LaunchRun run(on("h0:1,h1:2", {"sh", "-c", "case $NCCL_TUNER_CONFIG in value*user) ;; *) exit 9; esac"}),
                 {{"NCCL_TUNER_CONFIG", "value-of-the-user"}});
   EXPECT_EQ(run.exit_code(), 0) << run.err();
@@ -500,7 +500,7 @@ TEST_F(LaunchHosts, TheLaunchersEnvironmentIsPassedOnAndKeptNowhere) {
   EXPECT_GE(read, 2);
 }
 
-// Each host but h0, where the launcher is, has another disk where the launcher's log directory is.
+// Every host except h0, the launcher's, has another disk at the path of the log directory.
 class LaunchHostsLogs : public LaunchHosts {
  protected:
   void SetUp() override {
@@ -512,7 +512,7 @@ class LaunchHostsLogs : public LaunchHosts {
   }
   std::string logs() const { return scratch_ / "logs"; }
   std::string disk(const std::string& host) const { return (scratch_ / "disk.") + host; }
-  // What the host's own file holds, of the only job.
+  // The contents of the host's own file of the only job.
   std::string of_host(const std::string& host, const std::string& file) const {
     for (const auto& job : std::filesystem::directory_iterator(disk(host)))
       return read_file(job.path() / file, 1 << 28).value_or("(none)");
@@ -536,7 +536,7 @@ TEST_F(LaunchHostsLogs, CompleteLogsOfAllHostsAreAtTheLaunchersSideUnderTheSameN
   LaunchRun run(on("h0,h1:2", {"--log-dir", logs(), "sh", "-c",
                                "echo first; echo mistake >&2; seq 300000; printf 'no newline'"}));
   EXPECT_EQ(run.exit_code(), 0) << run.err();
-  EXPECT_THAT(run.err(), Not(HasSubstr("launch: node1"))) << "that logs are copied is no news";
+  EXPECT_THAT(run.err(), Not(HasSubstr("launch: node1"))) << "launch does not announce that it copies logs";
   for (const char* rank : {"rank_1", "rank_2"}) {
     for (const char* name : {"stdout.log", "stderr.log", "order.log"}) {
       const std::string file = fmt::format("attempt_1/{}/{}", rank, name);

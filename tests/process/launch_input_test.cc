@@ -1,4 +1,4 @@
-// The real launcher and what users give it: bad input, scripts, files, variables, output.
+// The real launcher with users' input: errors, scripts, files, variables, output.
 #include <algorithm>
 #include <arpa/inet.h>
 #include <csignal>
@@ -126,7 +126,7 @@ TEST(LaunchInput, RunsPythonScriptsAndModulesAsTorchrunDoes) {
   EXPECT_THAT(module.out(), HasSubstr("node0:0: rank 0 ['x']\n"));
 }
 
-// Listens on a free port of this machine as long as it lives.
+// Listens on a free port of this machine while it lives.
 class TakenPort {
  public:
   TakenPort() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -292,7 +292,7 @@ TEST(LaunchOutput, KeepsEveryLineWhole) {
   EXPECT_THAT(out, HasSubstr(fmt::format("node1:3: line {} of 3\n", kLines - 1)));
 }
 
-// The kernel takes up to 6 MiB from a shell whose stack is not limited.
+// With an unlimited stack, the kernel accepts command lines of up to 6 MiB.
 TEST(LaunchInput, RefusesACommandThatIsTooLongForTheAgents) {
   LaunchRun run({"-c",
                  "ulimit -s unlimited || exit 77; word=$(printf %0100000d 0); "
@@ -328,7 +328,7 @@ TEST(LaunchOutput, GivesTwoLaunchesAtOnceTheirOwnDirectories) {
   EXPECT_EQ(reports, 2);
 }
 
-// What follows `text` on an agent's command line, which everybody may read.
+// The text after `text` on an agent's command line, which every user can read.
 std::string word_after(const LaunchRun& run, const std::string& text) {
   const auto words = read_file(fmt::format("/proc/{}/cmdline", run.agents().at(0)), 1 << 16).value_or("");
   const std::size_t at = words.find(text);
@@ -386,7 +386,7 @@ TEST(LaunchControlPort, IsNotHarmedByStrangers) {
   const UniqueFd garbage = connect_to(port);
   const std::string noise(100'000, '\x16');
   send(garbage.get(), noise.data(), noise.size(), MSG_NOSIGNAL);
-  // It is cut off, and is told nothing but a TLS alert.
+  // The launcher disconnects it after a TLS alert.
   char buffer[256];
   EXPECT_TRUE(eventually(
       [&] { return recv(garbage.get(), buffer, sizeof buffer, MSG_DONTWAIT) == 0 || errno == ECONNRESET; }));
@@ -394,8 +394,7 @@ TEST(LaunchControlPort, IsNotHarmedByStrangers) {
   EXPECT_EQ(run.exit_code(), 0) << run.err();
 }
 
-// Each rank leaves its job's name in the store that it was told of, and reads there the name that the other
-// has left.
+// Each rank writes its job's name into its store, and reads the other rank's.
 constexpr const char* kNameInStore = R"(
 import os, socket, struct
 blob = lambda text: struct.pack('<Q', len(text)) + text

@@ -1,4 +1,4 @@
-// What `launch` does about processes that are not its job's, and about those that cannot be killed.
+// `launch` with processes of others, and with processes that cannot be killed.
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -23,9 +23,9 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
-// A stranger beside the job, whose pid the job's workers know.
+// A process outside the job; the workers know its pid.
 const std::string kStranger = "sleep 1000 & export STRANGER=$!; echo stranger $STRANGER; ";
-// The agent is lost once; then the worker succeeds if the stranger lives.
+// The agent is lost once; then the worker succeeds if that process lives.
 const std::string kLoseTheAgent =
     " --max-restarts 1 sh -c '[ $MUSTER_ATTEMPT = 2 ] || { kill -9 $PPID; sleep 1000; }; kill -0 $STRANGER'";
 
@@ -49,7 +49,7 @@ TEST(LaunchLeftovers, LeavesItAloneWhenAnAgentIsLostToo) {
   EXPECT_TRUE(is_running(stranger_of(run)));
 }
 
-// Every orphan of the container is its child.
+// Every orphan of the container becomes the launcher's child.
 TEST(LaunchLeftovers, LeavesTheOthersOfAContainerAloneWhoseFirstProcessItIs) {
   if (system("unshare --pid --fork --mount-proc true 2>/dev/null") != 0)
     GTEST_SKIP() << "cannot make a pid namespace here";
@@ -62,7 +62,7 @@ TEST(LaunchLeftovers, LeavesTheOthersOfAContainerAloneWhoseFirstProcessItIs) {
   EXPECT_EQ(run.report()["restarts"], 1);
 }
 
-// It has a session of its own, and nobody else ends it: the agent and its guardian are gone.
+// The leftover has a session of its own, and the agent and its guardian, which could end it, are gone.
 TEST(LaunchLeftovers, KillsWhatAnAgentAndItsGuardianLeave) {
   LaunchRun run({"--max-restarts", "0", "sh", "-c",
                  "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo left $!; sleep 1000"});
@@ -79,7 +79,7 @@ TEST(LaunchLeftovers, KillsWhatAnAgentAndItsGuardianLeave) {
   EXPECT_FALSE(is_running(left));
 }
 
-// A process of root's that an ordinary user's rank has left, as `sudo -b` does.
+// An ordinary user's rank leaves a process of root, as `sudo -b` does.
 TEST(LaunchLeftovers, ARankThatLeavesAnotherUsersProcessEndsWithZeroAndItIsNamed) {
   ScratchDirectory scratch;
   const std::string helper = scratch / "as_root";
@@ -105,11 +105,11 @@ TEST(LaunchLeftovers, ARankThatLeavesAnotherUsersProcessEndsWithZeroAndItIsNamed
   const TimePoint ended = Clock::now();
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_LT(Clock::now() - ended, 1s + 5s + 20s) << "the grace, five seconds, and what a slow machine takes";
-  EXPECT_THAT(run.err(), ContainsRegex("process [0-9]+ \\(sleep, uid 0\\) cannot be killed: Operation not "
-                                       "permitted \\(errno 1\\); left behind"));
+  EXPECT_THAT(run.err(), ContainsRegex("process [0-9]+ \\(sleep, uid 0\\) cannot be killed: "
+                                       "Operation not permitted \\(errno 1\\); left behind"));
 }
 
-// SIGKILL waits until a frozen group of version 1 thaws.
+// SIGKILL takes effect only when a frozen group of version 1 thaws.
 TEST(LaunchLeftovers, ARankThatLeavesAFrozenProcessEndsWithZeroAndItIsNamed) {
   ScratchDirectory scratch;
   std::optional<TestCgroup> group("/sys/fs/cgroup/freezer");

@@ -1,4 +1,4 @@
-// `launch logs` on real jobs: what is chosen, what is followed, and that nothing is lost.
+// `launch logs` on real jobs: choosing lines, following them, and losing none.
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -32,7 +32,7 @@ class LaunchLogs : public testing::Test {
     EXPECT_EQ(run.exit_code(), 0) << run.err();
     return run.out();
   }
-  // Four ranks on two nodes have written, each on both streams.
+  // Four ranks on two nodes have written to both streams.
   void run_four() const {
     LaunchRun job(started(
         {"--nodes", "2", "--gpus-per-node", "2", "sh", "-c", "echo loss 0.$RANK; echo bad $RANK >&2"}));
@@ -92,7 +92,7 @@ TEST_F(LaunchLogs, ChooseByRankNodeAndPattern) {
                       {"attempt", 1}, {"node", 1}, {"rank", 3}, {"stream", "stdout"}, {"text", "loss 0.3"}}));
 }
 
-// Each line waits until the one before has been shown.
+// Writes each line after the previous one has been shown.
 TEST_F(LaunchLogs, AreInTheOrderInWhichTheyWereWrittenWithStreamsAndAttemptsMarked) {
   const std::string script = fmt::format(
       "go() {{ while [ ! -e {0}/go$1 ]; do sleep 0.02; done; }}; "
@@ -123,7 +123,7 @@ TEST_F(LaunchLogs, HaveTheLastLinesOfEachRank) {
   EXPECT_EQ(shown({"--tail", "0"}), "");
 }
 
-// More is written than is read at once, by turns: each stream has its lines in order, and all of them.
+// Alternating output that is longer than one read: each stream shows all its lines in order.
 TEST_F(LaunchLogs, HaveAllLinesOfTwoStreamsThatTakeTurns) {
   LaunchRun job(
       started({"--quiet", "--redirects", "3", "sh", "-c",
@@ -152,7 +152,7 @@ TEST_F(LaunchLogs, ChooseByTheTimesThatLinesBeginWith) {
   EXPECT_EQ(shown({"--since", "2090-01-01"}), "");
 }
 
-// The worker goes on when told to, so that there is a moment before and one after.
+// The worker waits for a signal file between its two lines.
 TEST_F(LaunchLogs, FollowAJobOverItsRestartUntilItEnds) {
   const std::string script = fmt::format(
       "echo begins $TORCHELASTIC_RESTART_COUNT; while [ ! -e {0}/go$TORCHELASTIC_RESTART_COUNT ]; do sleep "
@@ -218,7 +218,7 @@ TEST_F(LaunchLogs, SayWhichFileTheyCannotRead) {
   EXPECT_EQ(run.out(), "node0:0: loss 0.0\nnode0:1: loss 0.1\nnode1:3: loss 0.3\n");
 }
 
-// The parts of a rank's log, and what lies in all of its directory, in bytes.
+// The parts of a rank's log, and the size of its directory in bytes.
 struct Kept {
   int parts = 0;
   std::uintmax_t bytes = 0;

@@ -1,4 +1,4 @@
-// What the real launcher and agent hold in memory while four workers run.
+// The memory of the real launcher and agent while four workers run.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-// VmRSS of /proc/PID/status, in KiB; 0 if it is gone.
+// VmRSS of /proc/PID/status, in KiB; 0 if the process has ended.
 long resident_kib(pid_t pid) {
   const std::string status = read_file(fmt::format("/proc/{}/status", pid), 1 << 16).value_or("");
   const std::size_t at = status.find("VmRSS:");

@@ -1,4 +1,4 @@
-// MPI programs under the real launcher: one world over all nodes, and who is to blame when it falls apart.
+// MPI programs under the real launcher: one world over all nodes, and the culprit of a failure.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-// Of jobs with this name in /dev/shm.
+// The segments of jobs with this name in /dev/shm.
 std::vector<std::string> segments_of(const LaunchRun& run) {
   const std::string job = std::filesystem::path(run.job_directory()).filename();
   std::vector<std::string> found;
@@ -26,7 +26,7 @@ std::vector<std::string> segments_of(const LaunchRun& run) {
 
 struct Library {
   const char* name;
-  const char* program;  // built with it; "": there is no compiler of its
+  const char* program;  // built with it; empty: its compiler is missing
 };
 void PrintTo(const Library& library, std::ostream* out) {
   *out << library.name;
@@ -36,7 +36,7 @@ class LaunchMpi : public testing::TestWithParam<Library> {
  protected:
   void SetUp() override {
     if (*GetParam().program == '\0')
-      GTEST_SKIP() << "there is no compiler of " << GetParam().name << " here, or no PMIx library";
+      GTEST_SKIP() << "this machine lacks a compiler of " << GetParam().name << ", or the PMIx library";
   }
   static std::vector<std::string> command(const std::vector<std::string>& deed,
                                           const std::string& restarts = "0") {
@@ -80,7 +80,7 @@ TEST_P(LaunchMpi, ARankThatLeavesWithoutFinalizeHasFailed) {
   expect_nothing_left(run);
 }
 
-// The others wait in MPI_Barrier, as whose stacks say.
+// The others wait in MPI_Barrier, as their stacks show.
 TEST_P(LaunchMpi, ARankThatStaysAwayFromACollectiveIsToBlameAndAllStartAnew) {
   if (std::system("eu-stack --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "eu-stack is not installed";
   auto words = command({"hang", "1", "once"}, "1");
@@ -107,7 +107,7 @@ TEST_P(LaunchMpi, WithoutItEachRankIsAlone) {
   EXPECT_THAT(run.out(), HasSubstr("rank 0 of 1, sum 0"));
 }
 
-// Both libraries can be built for both kinds: a contradiction is said, and tried.
+// Both libraries can be built for both kinds, so launch warns about a contradiction but tries it.
 TEST_P(LaunchMpi, SaysThatTheProgramIsOneOfTheOtherMpi) {
   const std::string own = std::string(GetParam().name) == "OpenMPI" ? "pmix" : "pmi";
   const std::string other = own == "pmix" ? "pmi" : "pmix";
@@ -119,8 +119,8 @@ TEST_P(LaunchMpi, SaysThatTheProgramIsOneOfTheOtherMpi) {
     return run.err();
   };
   EXPECT_THAT(told({"--mpi", other}, GetParam().program),
-              HasSubstr(fmt::format("launch: --mpi {} is for {}, but {} is linked with {}: each rank "
-                                    "will be alone in its own world, unless its ",
+              HasSubstr(fmt::format("launch: --mpi {} is for {}, but {} is linked with {}: "
+                                    "each rank will be alone in its own world, unless its ",
                                     other, own == "pmix" ? "MPICH" : "Open MPI", GetParam().program,
                                     own == "pmix" ? "Open MPI" : "MPICH")));
   EXPECT_THAT(told({"--mpi", own}, GetParam().program), Not(HasSubstr("is for")));
@@ -145,7 +145,8 @@ INSTANTIATE_TEST_SUITE_P(By, LaunchMpi,
 class LaunchOpenMpi : public testing::Test {
  protected:
   void SetUp() override {
-    if (*OPENMPI_PROGRAM == '\0') GTEST_SKIP() << "there is no compiler of Open MPI here, or no PMIx library";
+    if (*OPENMPI_PROGRAM == '\0')
+      GTEST_SKIP() << "this machine lacks a compiler of Open MPI, or the PMIx library";
   }
 };
 
@@ -156,7 +157,7 @@ TEST_F(LaunchOpenMpi, RanksMeetByAPublishedName) {
   EXPECT_THAT(run.out(), HasSubstr("rank 3 met 0"));
 }
 
-// The limit is of all nodes: those whose own ranks have come give it up, too.
+// The limit applies to all nodes: nodes whose own ranks have all connected also give up.
 TEST_F(LaunchOpenMpi, AFenceThatARankDoesNotComeToIsGivenUpOnAllNodes) {
   LaunchRun run(
       {"--nodes", "2", "--gpus-per-node", "2", "--max-restarts", "0", OPENMPI_PROGRAM, "late", "3"});
@@ -187,7 +188,7 @@ TEST_F(LaunchOpenMpi, ARankThatIsStoppedIsToBlameAndAllStartAnew) {
   expect_nothing_left(run);
 }
 
-// Two agents of one host, whose ranks would take each other's memory for their own; one agent is killed.
+// Two agents on one host, whose ranks must not use each other's memory; one agent is killed.
 TEST_F(LaunchOpenMpi, WhatAKilledAgentLeavesInMemoryIsRemoved) {
   LaunchRun run({"--nodes", "2", "--gpus-per-node", "1", "--max-restarts", "0", OPENMPI_PROGRAM, "wait"});
   ASSERT_TRUE(run.printed("waiting"));

@@ -1,4 +1,4 @@
-// The real launcher and what becomes of workers' output when something dies, stops or is full.
+// The real launcher and the workers' output, when a process dies or stops, or a disk is full.
 #include <algorithm>
 #include <csignal>
 #include <fcntl.h>
@@ -32,7 +32,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// VmHWM of /proc/PID/status: the most that it ever had in memory, in MiB.
+// VmHWM of /proc/PID/status: the process's peak memory, in MiB.
 long peak_mib(pid_t pid) {
   const std::string status = read_file(fmt::format("/proc/{}/status", pid), 1 << 16).value_or("");
   const std::size_t at = status.find("VmHWM:");
@@ -51,7 +51,7 @@ TEST(LaunchOutput, IsInTheFilesButForTheLastMomentWhenTheAgentIsKilled) {
   for (std::size_t i = 0; i < kept.size(); ++i) ASSERT_EQ(kept[i], std::to_string(i));
   const auto shown = std::ranges::count_if(
       lines_of(run.out()), [](const std::string& line) { return line.starts_with("node0:0: "); });
-  constexpr std::size_t kMoment = 200'000;  // lines: more than the agent's queue for a file holds
+  constexpr std::size_t kMoment = 200'000;  // lines: more than the agent's queue for a file can hold
   EXPECT_GE(kept.size() + kMoment, static_cast<std::size_t>(shown));
 }
 
@@ -62,7 +62,7 @@ TEST(LaunchOutput, DoesNotHoldUpWorkersWhoseLauncherIsStopped) {
                  "echo ready; while ! [ -e " + scratch / "go" + " ]; do sleep 0.01; done; " +
                      fmt::format("yes {} | head -n {}; ", std::string(99, 'x'), kLines) + ": > " +
                      scratch / "done" + "$RANK"},
-                {{"ASAN_OPTIONS", "quarantine_size_mb=16"}});  // what is freed is not held
+                {{"ASAN_OPTIONS", "quarantine_size_mb=16"}});  // so that ASan does not keep freed memory
   for (const int rank : {0, 1}) ASSERT_TRUE(run.printed(fmt::format("node0:{}: ready\n", rank)));
   const pid_t agent = run.agents().at(0);
   run.signal(SIGSTOP);
@@ -81,7 +81,7 @@ TEST(LaunchOutput, DoesNotHoldUpWorkersWhoseLauncherIsStopped) {
   }
 }
 
-// Runs a script of the shell in which `$LAUNCH` is the launcher with logs in the run's own directory.
+// Runs a shell script; `$LAUNCH` is the launcher with logs in the run's own directory.
 LaunchRun shell_run(const std::string& script) {
   return LaunchRun({"-c", script}, {{"LAUNCH", LAUNCH_PROGRAM}}, "/bin/sh");
 }
@@ -125,7 +125,7 @@ TEST(LaunchOutput, AReaderThatNeverReadsHoldsUpTheJobForTheStallAndLinesAreCount
   LaunchRun run =
       shell_run(fmt::format("exec $LAUNCH --output-stall 1 {} > {}", kManyLines, scratch / "pipe"));
   EXPECT_EQ(run.exit_code(), 0) << run.err();
-  // The pipe has what was taken.
+  // The pipe contains the lines that were taken.
   std::string taken(std::size_t{1} << 20, '\0');
   const ssize_t got = read(reader.get(), taken.data(), taken.size());
   ASSERT_GT(got, 0);
@@ -154,7 +154,7 @@ TEST(LaunchOutput, AnInterruptEndsTheWaitForAReaderThatNeverReads) {
   EXPECT_EQ(run.exit_code(), 130) << run.err();
 }
 
-// The first attempt lays a pipe that nobody reads in the place of the second one's log file.
+// The first attempt creates a pipe without a reader at the path of the second one's log file.
 TEST(LaunchOutput, ALogFileThatBlocksKillsNoTraining) {
   const ScratchDirectory scratch;
   LaunchRun run(
@@ -173,7 +173,7 @@ TEST(LaunchOutput, ALogFileThatBlocksKillsNoTraining) {
                   "lines were not written to the log files of attempt 2 in time.* bytes are still waiting"));
 }
 
-// All that is written below its directory waits from freeze() on.
+// Blocks all writes below its directory, from freeze() on.
 class Disk {
  public:
   explicit Disk(const std::string& directory)
@@ -186,7 +186,7 @@ class Disk {
   UniqueFd root_;
 };
 
-// The launcher's own files are on it too.
+// The launcher's own files are on this disk too.
 TEST(LaunchOutput, ADiskThatHangsKillsNoTraining) {
   const ScratchDirectory scratch;
   const std::string mount = fmt::format("mount -o loop {} {}", scratch / "image", scratch / "logs");
@@ -214,7 +214,7 @@ TEST(LaunchOutput, ADiskThatHangsKillsNoTraining) {
   EXPECT_THAT(run.err(), Not(HasSubstr("restart")));
 }
 
-// A file system of its own, in a mount namespace of its own.
+// A file system of the test, in its own mount namespace.
 TEST(LaunchOutput, AFullDiskLosesLogsAndNothingElse) {
   const ScratchDirectory scratch;
   if (std::system("unshare --user --map-root-user --mount true 2>/dev/null") != 0)
@@ -235,12 +235,12 @@ TEST(LaunchOutput, AFullDiskLosesLogsAndNothingElse) {
   EXPECT_THAT(run.err(), ContainsRegex("launch: cannot .*/report.json.*: No space left on device"));
 }
 
-// What a person sees: launch on a terminal of its own.
+// launch on a terminal, as a user sees it.
 LaunchRun on_a_terminal(const std::string& command) {
   return LaunchRun({"-qec", "env -u NO_COLOR " + command, "/dev/null"}, {}, "/usr/bin/script");
 }
 
-// How many ranks' lines a shown one stands for: "0-2,5" is 4.
+// The number of ranks in a folded line's prefix: "0-2,5" is 4.
 int ranks_in(const std::string& ranges) {
   int count = 0;
   std::istringstream pieces(ranges);

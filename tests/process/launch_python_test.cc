@@ -1,5 +1,5 @@
-// The real launcher and agents, and plain Python programs with the module that workers find: none of them has
-// installed it, and none uses torch.
+// The real launcher and agents, with plain Python programs that import the module that launch provides,
+// without installing it and without torch.
 #include <csignal>
 #include <filesystem>
 #include <fmt/format.h>
@@ -18,9 +18,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// A training with snapshots of its own, which knows nothing of Muster but its module. Steps wait for all
-// ranks, as an all-reduce does. Each rank adds up what it has seen: a step that is left out or comes twice
-// shows.
+// A training with its own snapshots, which uses only Muster's module. Steps wait for all ranks, as an
+// all-reduce does. Each rank adds up its steps, so that a missing or repeated step shows.
 constexpr const char* kTraining = R"(
 import json, os, sys, time
 import muster

@@ -1,5 +1,4 @@
-// The real launcher, agents and workers: what comes after a failure, a hang, a notice, and the user's
-// impatience.
+// The real launcher, agents and workers: recovery from failures, hangs, notices, and interrupts by the user.
 #include <csignal>
 #include <filesystem>
 #include <fmt/format.h>
@@ -61,8 +60,8 @@ TEST(LaunchRecovery, EndsWithTheCulpritsCodeWhenNothingIsGained) {
 TEST(LaunchRecovery, WhatFailsBeforeItsFirstStepWithTheSameTextIsTriedOnceMore) {
   LaunchRun run({"--max-restarts", "9", "--", "python3", "-c", "import no_such_module"});
   EXPECT_EQ(run.exit_code(), 1);
-  EXPECT_THAT(run.err(), HasSubstr("1 of 9 restarts used; not retried: the same failure twice within 30 "
-                                   "s and before a step was reported"));
+  EXPECT_THAT(run.err(), HasSubstr("1 of 9 restarts used; not retried: "
+                                   "the same failure twice within 30 s and before a step was reported"));
   EXPECT_EQ(run.report()["gave_up"], "no_progress");
   EXPECT_EQ(run.report()["restarts"], 1);
   EXPECT_THAT(std::string(run.report()["summary"]),
@@ -94,7 +93,7 @@ TEST(LaunchRecovery, ARestartThatCannotBeginIsTriedAgainUntilItCan) {
   const ScratchDirectory scratch;
   const std::string directory = scratch / "c";
   const std::string away = scratch / "away";
-  // The first attempt takes the checkpoint directory away, as a file server may.
+  // The first attempt removes the checkpoint directory, like a file server that fails.
   LaunchRun run(
       {"--max-restarts", "99", "--restart-delay", "0.05", "--checkpoint-dir", directory, "sh", "-c",
        fmt::format("[ $MUSTER_ATTEMPT != 1 ] || {{ mv {0} {1}; : > {0}; exit 3; }}", directory, away)});
@@ -135,7 +134,7 @@ TEST(LaunchRecovery, NamesTheRankThatIsStoppedAndTakesItWithIt) {
   expect_nothing_left(run);
 }
 
-// All make the same steps; then one is in a deadlock, and the others wait for it. As in docs/protocol.md.
+// All ranks make the same steps; then one deadlocks, and the others wait for it. As in docs/protocol.md.
 constexpr const char* kDeadlock = R"(
 import faulthandler, json, os, socket, threading, time
 agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -221,7 +220,7 @@ if "save" in sys.argv:
 sys.exit(75)
 )";
 
-// Whether all four have been heard of by the launcher.
+// Whether the launcher knows that all four run.
 bool all_have_resumed(const LaunchRun& run) {
   return eventually([&] {
     const std::string directory = run.job_directory();
@@ -288,7 +287,8 @@ TEST(LaunchRecovery, LeavesAtOnceWhenTheUserInterruptsThreeTimes) {
   ASSERT_TRUE(run.printed("node0:1: ready"));
   run.signal(SIGINT);
   ASSERT_TRUE(run.printed("waiting for 2 workers to end (grace 1000 s; Ctrl-C again to kill)")) << run.err();
-  // Whether it comes before the workers are gone or not: it ends, with the same code and nothing left.
+  // Whether the signal arrives before or after the workers' end, launch ends with the same code and leaves
+  // nothing.
   run.signal(SIGTERM);
   run.signal(SIGINT);
   EXPECT_EQ(run.exit_code(), 130);

@@ -1,7 +1,7 @@
-// One run of the real `launch`, with what it printed and every process that it started.
+// One run of the real `launch`, with its output and every process that it started.
 //
-// All descendants carry a variable of this run's own, by which they are found whatever became of their
-// parents. The destructor ends what is left. Waits have deadlines; a wait that fails reports a test failure.
+// All descendants have a variable of this run in their environment, which finds them even as orphans. The
+// destructor ends those that are left. Waits have deadlines; a wait that fails reports a test failure.
 #pragma once
 
 #include <chrono>
@@ -19,9 +19,8 @@ namespace muster {
 
 class LaunchRun {
  public:
-  // `environment` is added to this process's own, without MUSTER_, PET_ and SLURM_ variables. `program` is
-  // another copy of launch. `start` forks, and is given the directory of the run: launch may be on another
-  // host.
+  // Adds `environment` to this process's own without MUSTER_, PET_ and SLURM_ variables. `program`: another
+  // copy of launch. `start` forks, for example on another host; its argument is the run's directory.
   explicit LaunchRun(const std::vector<std::string>& arguments,
                      const std::map<std::string, std::string>& environment = {},
                      const std::string& program = LAUNCH_PROGRAM,
@@ -32,20 +31,20 @@ class LaunchRun {
 
   pid_t pid() const { return pid_; }
   void signal(int number) const;
-  // Until it has ended: its exit code, or 128 + the signal that killed it.
+  // Waits for the end. Returns the exit code, or 128 + the signal that killed launch.
   int exit_code();
   std::string out() const;
   std::string err() const;
   // The report.json of the only job in the state directory.
   nlohmann::json report() const;
   std::string job_directory() const;
-  // Until the text has been printed by a worker or the launcher.
+  // Waits until a worker or the launcher has printed the text.
   bool printed(const std::string& text) const;
 
-  // Of living processes of this run, without the launcher itself.
+  // The pids of this run's living processes, without the launcher itself.
   std::vector<pid_t> descendants() const;
   std::vector<pid_t> agents() const;
-  pid_t agent_of(int node) const;  // 0 if it has none
+  pid_t agent_of(int node) const;  // 0 if the node has no agent
   const ScratchDirectory& scratch() const { return scratch_; }
 
  private:
@@ -55,7 +54,7 @@ class LaunchRun {
   std::optional<int> exit_code_;
 };
 
-// A failure of the test if a process of the run lives for longer.
+// Fails the test if a process of the run lives longer than this.
 void expect_nothing_left(const LaunchRun& run, std::chrono::seconds limit = std::chrono::seconds(5));
 
 }  // namespace muster

@@ -1,4 +1,4 @@
-// `launch schedule`: what it prints of a pipeline schedule, and how it answers what is wrong.
+// `launch schedule`: its output for a pipeline schedule, and its error messages.
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

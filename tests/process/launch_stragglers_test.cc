@@ -1,4 +1,4 @@
-// The real launcher and agents, and workers that say how long their steps take.
+// The real launcher and agents, with workers that report the time of their steps.
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The module that holds OpenSSL: what is in it, and programs that lack it.
+// The module with OpenSSL: its contents, and programs without it.
 #include <dlfcn.h>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ TEST(TlsModule, HoldsOpenSslAndTheProgramsDoNot) {
     EXPECT_EQ(read_file(program, kLargest).value().find(name), std::string::npos) << program;
 }
 
-// A program of somebody's own OpenSSL, or another libstdc++, is not mixed with what the module has.
+// The module's symbols must not mix with another OpenSSL or libstdc++ in the same program.
 TEST(TlsModule, ShowsItsEntryAndNothingElse) {
   void* const module = dlopen(TLS_MODULE, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(module, nullptr) << dlerror();
@@ -29,7 +29,7 @@ TEST(TlsModule, ShowsItsEntryAndNothingElse) {
   EXPECT_EQ(dlsym(module, "EVP_sha256"), nullptr);
 }
 
-// Copies of the programs, without the module.
+// Copies of the programs without the module.
 class WithoutTlsModule : public testing::Test {
  protected:
   WithoutTlsModule() {
@@ -38,7 +38,7 @@ class WithoutTlsModule : public testing::Test {
     std::filesystem::copy_file(LAUNCH_PROGRAM, launch_);
     std::filesystem::copy_file(AGENT_PROGRAM, folder_ / "bin/agent");
   }
-  // Of a job over TLS, with what it printed.
+  // The exit code and output of a job over TLS.
   std::pair<int, std::string> run_with_tls() const {
     LaunchRun run({"--control", "tcp", "echo", "hello"}, {}, launch_);
     const int code = run.exit_code();
@@ -74,7 +74,7 @@ TEST_F(WithoutTlsModule, WhatLiesInItsPlaceIsNamed) {
 }
 
 TEST_F(WithoutTlsModule, AnAgentThatMustConnectSaysSo) {
-  // Its stdin does not end: the agent would leave.
+  // Keeps the agent's stdin open, since the agent leaves at its end.
   const std::string pipe_name = folder_ / "input";
   const std::string command = "mkfifo " + pipe_name + " && exec 3<>" + pipe_name + " && echo " +
                               std::string(64, '0') + " >&3 && " + (folder_ / "bin/agent") +

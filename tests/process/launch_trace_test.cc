@@ -1,5 +1,5 @@
-// `launch --trace` and `launch trace` around programs that are not the runtime's: what reaches them, and what
-// is made of what they write. tests/train has real trainings.
+// `launch --trace` and `launch trace` with programs that do not use the runtime: the variables that they get,
+// and the merged file. tests/train has real trainings.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ constexpr const char* kScript =
 
 class LaunchTrace : public testing::Test {
  protected:
-  // `launch trace` of the only job, with these words: its exit code, and what it printed.
+  // Runs `launch trace` for the only job with these words. Returns its exit code and output.
   std::string trace(const std::vector<std::string>& more) const {
     std::vector<std::string> words{"trace", "--log-dir", logs_};
     words.insert(words.end(), more.begin(), more.end());
@@ -50,7 +50,7 @@ TEST_F(LaunchTrace, OfProgramsThatLeaveNoneSaysSoInOneLine) {
 }
 
 TEST_F(LaunchTrace, AnswersWrongUseInOneLine) {
-  EXPECT_THAT(trace({"-o", file_}), StartsWith("2 launch: "));  // no job at all
+  EXPECT_THAT(trace({"-o", file_}), StartsWith("2 launch: "));  // without any job
   ASSERT_EQ(LaunchRun({"--log-dir", logs_, "--trace", "sh", "-c", kScript}).exit_code(), 0);
   const std::pair<std::vector<std::string>, std::string> wrong[] = {
       {{}, "--output is missing: say where to write the trace, as in -o trace.json, or -o -"},
@@ -128,7 +128,7 @@ TEST_F(LaunchTrace, OnlyRanksOfATracedJobAreToldOfAFile) {
   }
 }
 
-// Two ranks, each of which waits for the other again and again, and writes down when it did by its own clock.
+// Two ranks that wait for each other again and again, and write down the times by their own clocks.
 constexpr const char* kMeetings = R"(
 import os, sys, time
 rank, scratch = int(os.environ["RANK"]), sys.argv[1]
@@ -146,7 +146,7 @@ for i in range(100):
                 % (rank, begin / 1000, (end - begin) / 1000, i))
 )";
 
-// The shorter a message's way to a node and back, the better the launcher knows the node's clock.
+// The shorter the round trip to a node, the better the launcher knows the node's clock.
 std::int64_t shortest_round_trip_ns(const std::string& logs, int node) {
   std::int64_t shortest = std::numeric_limits<std::int64_t>::max() / 2;
   for (const auto& job : std::filesystem::directory_iterator(logs)) {
@@ -160,7 +160,7 @@ std::int64_t shortest_round_trip_ns(const std::string& logs, int node) {
   return shortest;
 }
 
-// Host h1 has another disk where the launcher's log directory is, and a clock that is ahead by 5000 s.
+// Host h1 has another disk at the path of the log directory, and a clock that is 5000 s ahead.
 TEST_F(LaunchTrace, OfHostsWithOtherDisksAndOtherClocksIsOnOneClock) {
   const std::string shifted = "unshare -m -T --monotonic 5000 --fork";
   if (std::system((shifted + " true 2>/dev/null").c_str()) != 0)
@@ -183,7 +183,7 @@ TEST_F(LaunchTrace, OfHostsWithOtherDisksAndOtherClocksIsOnOneClock) {
   const auto zero = read.spans(0, "communication"), one = read.spans(1, "communication");
   ASSERT_THAT(zero, SizeIs(100));
   ASSERT_THAT(one, SizeIs(100));
-  // Where the machine is so busy that no answer came sooner, the two clocks are not known any better.
+  // On a busy machine all answers may be slow; then the launcher does not know the clocks any better.
   const std::int64_t round_trips = shortest_round_trip_ns(logs_, 0) + shortest_round_trip_ns(logs_, 1);
   ASSERT_LT(round_trips, 1'000'000'000) << "both have been asked";
   const std::int64_t known_to = std::max<std::int64_t>(1'000'000, round_trips / 2);

@@ -30,7 +30,7 @@ void put(int fd, std::string_view bytes, std::uint64_t offset) {
             static_cast<ssize_t>(bytes.size()));
 }
 
-// As the runtime does.
+// Saves as the runtime does.
 void write_slot(int fd, int rank, CheckpointId id, char letter) {
   std::string file(2 * kChunkBytes, '\0');
   std::fill_n(file.begin(), kFileBytes, letter);
@@ -58,14 +58,14 @@ void write_slot(int fd, int rank, CheckpointId id, char letter) {
   put(fd, {reinterpret_cast<const char*>(&header), sizeof header}, kSlotBytes - kSlotPage);
 }
 
-// The memory of node N's agent, whose one rank is N.
+// The memory of node N's agent, which has only rank N.
 struct Agent {
   explicit Agent(int node, std::uint64_t limit = kAmple, unsigned incarnation = 1)
       : id{NodeId(node), Incarnation(incarnation)} {
     slots.set_limit(limit);
     slots.keep(Rank(node), 1);
   }
-  // Into slot 0 or 1 of its rank.
+  // Saves into slot 0 or 1 of its rank.
   void save(int slot, std::uint64_t step, char letter, Attempt attempt = kAttempt) {
     const Rank rank(id.node.value());
     write_slot(slots.answer(rank, kSlotBytes).fds.at(static_cast<std::size_t>(slot)), rank.value(),
@@ -109,7 +109,7 @@ struct Agent {
                                }}};
 };
 
-// `caller` calls `called`; each keeps the other's copies.
+// `caller` connects to `called`; each keeps copies of the other's slots.
 void join(Agent& caller, Agent& called, bool caller_lacks = false, const net::Key& key = net::make_key(),
           Attempt attempt = kAttempt) {
   const auto port = called.exchange.listen("127.0.0.1");
@@ -128,7 +128,7 @@ void join(Agent& caller, Agent& called, bool caller_lacks = false, const net::Ke
   called.exchange.begin("j", attempt, {as_seen(caller, 0, false)});
 }
 
-// Node 0 was a neighbour, whose step 10 is held, and is gone.
+// Node 0 was a neighbour and is gone; its copy of step 10 is still held.
 void lose_node_0(Agent& holder) {
   {
     Agent lost(0);
@@ -183,7 +183,7 @@ TEST(MemoryExchange, WhatARankGoesOnFromIsCopiedToANewNeighbour) {
   one.save(0, 10, 'a', Attempt(2));
   one.save(1, 12, 'b', Attempt(2));
   join(one, other);
-  one.exchange.saved(Rank(0), 10);  // step 12 was not held by all
+  one.exchange.saved(Rank(0), 10);  // not all had step 12
   ASSERT_TRUE(other.has(0, 10));
   EXPECT_EQ(other.slots.held().size(), 1u);
 }
@@ -206,7 +206,7 @@ TEST(MemoryExchange, AStepThatIsOverwrittenWhileItIsCopiedIsDropped) {
   Agent one(0), other(1);
   const auto fds = one.slots.answer(Rank(0), kSlotBytes).fds;
   write_slot(fds[0], 0, {10, kAttempt}, 'a');
-  put(fds[0], "x", 100);  // as if step 14 had begun there
+  put(fds[0], "x", 100);  // as if a save of step 14 had begun there
   join(one, other);
   one.exchange.saved(Rank(0), 10);
   one.save(1, 12, 'b');
@@ -258,12 +258,12 @@ TEST(MemoryExchange, NobodyIsWaitedForWhoIsGoneOrHasAnotherKey) {
   EXPECT_THAT(late.slots.held(), IsEmpty());
 }
 
-// The thread is in the first attempt's beginning while the second begins.
+// The second attempt begins while the thread still begins the first.
 TEST(MemoryExchange, WhatOneAttemptEndsLateIsNotTheNextOnes) {
   MemorySlots slots;
   slots.keep(Rank(0), 1);
   std::promise<void> first_remarks, second_has_begun, second_remarks;
-  int remark_count = 0;  // the thread's
+  int remark_count = 0;  // for the thread only
   std::atomic<int> fetched_count = 0;
   MemoryExchange exchange(
       {.slots = slots,

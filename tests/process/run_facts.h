@@ -1,5 +1,5 @@
-// What tests ask about a run of `launch` beyond its own words: when something happened, what a training came
-// to, and whether it has recovered.
+// Facts about a run of `launch` beyond its output: the times of events, a training's result, and its
+// recovery.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ inline double unix_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// When the first event of one of these kinds came after `from`; nothing if none did.
+// The time of the first event of these kinds after `from`; nothing if there is none.
 inline std::optional<double> event_time(const LaunchRun& run, std::initializer_list<const char*> kinds,
                                         double from = 0) {
   std::istringstream lines(read_file(run.job_directory() + "/events.jsonl", 1 << 26).value_or(""));
@@ -34,7 +34,7 @@ inline std::optional<double> event_time(const LaunchRun& run, std::initializer_l
   return std::nullopt;
 }
 
-// Of the parameters, as train_fashion_mnist prints it at its end; or empty.
+// The hash of the parameters, as train_fashion_mnist prints it at its end; or empty.
 inline std::string parameters_digest(const LaunchRun& run) {
   std::smatch found;
   const std::string out = run.out();
@@ -47,7 +47,7 @@ inline int count_in(const std::string& text, const std::string& part) {
   return count;
 }
 
-// The job has gone on in a second attempt, and has blamed this node.
+// Whether the job went on in a second attempt and blamed this node.
 inline void expect_recovered(LaunchRun& run, int node) {
   ASSERT_EQ(run.exit_code(), 0) << run.err();
   const auto report = run.report();

@@ -1,6 +1,6 @@
-// A control group for a test, in the hierarchy that it names, of version 1 or 2; gone with it.
+// A control group for a test, in a given hierarchy of version 1 or 2. The destructor removes it.
 //
-// Needs root and a writable hierarchy: ask made().
+// Needs root and a writable hierarchy; made() says whether it exists.
 #pragma once
 
 #include <atomic>
@@ -26,10 +26,10 @@ class TestCgroup {
   TestCgroup(const TestCgroup&) = delete;
   TestCgroup& operator=(const TestCgroup&) = delete;
   ~TestCgroup() {
-    // The kernel takes the dead out a moment later.
+    // The kernel removes dead processes a moment later.
     eventually([this] { return !made_ || rmdir(directory_.c_str()) == 0; });
   }
-  // For this controller, in whichever version has it.
+  // For this controller, in the version that has it.
   TestCgroup(const CgroupHierarchy& hierarchy, const std::string& controller)
       : TestCgroup(pass_on(hierarchy, controller) ? hierarchy.directory : "/nowhere") {}
   bool made() const { return made_; }
@@ -42,8 +42,8 @@ class TestCgroup {
   bool made_ = false;
 };
 
-// Of a freezer hierarchy of version 1, where no signal reaches who is frozen. Thaws when the test ends,
-// however that is.
+// A group in a freezer hierarchy of version 1, where signals do not reach frozen processes. The destructor
+// thaws it.
 class FrozenGroup {
  public:
   FrozenGroup() = default;

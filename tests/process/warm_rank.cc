@@ -1,5 +1,5 @@
-// A rank that can be started warm, without torch: `warm_rank BEFORE... -- AFTER...` does some things before
-// it is forked and others after.
+// A rank for warm starts, without torch: `warm_rank BEFORE... -- AFTER...` does some actions before the fork
+// and others after it.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -26,7 +26,7 @@ void before(const std::string& what) {
   if (what == "shared") mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (what == "unlinked") (void)!tmpfile();
   if (what == "exit") _exit(3);
-  if (what == "print") std::printf("printed before init\n");  // and not flushed
+  if (what == "print") std::printf("printed before init\n");  // not flushed
   if (what == "handler") std::signal(SIGTERM, [](int) { _exit(42); });
   if (what.starts_with("chdir=")) (void)!chdir(value.c_str());
   if (what.starts_with("lock=")) flock(open(value.c_str(), O_RDONLY), LOCK_EX);

@@ -1,5 +1,4 @@
-// Ranks that are executed and ranks that are forked from a template: the same tests over both, and what
-// becomes of a start whose template is not to be had.
+// Executed ranks and ranks forked from a template: the same tests for both, and starts without a template.
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -23,7 +22,7 @@ using Words = std::vector<std::string>;
 
 class WarmStart : public AgentProcess {
  protected:
-  // WORDS of warm_rank's: what it does before and after the fork.
+  // WORDS: warm_rank's actions before and after the fork.
   wire::JobSpec rank_job(const Words& words, wire::Warm warm = wire::Warm::kAuto) {
     wire::JobSpec job = this->job("");
     job.command = {WARM_RANK};
@@ -35,7 +34,7 @@ class WarmStart : public AgentProcess {
     const auto started = launcher.all<wire::WorkersStarted>();
     return started.empty() ? wire::WorkersStarted{} : started.back();
   }
-  // Of `count` ranks, by rank.
+  // The pids of `count` ranks, by rank.
   static std::vector<wire::WorkerExited> wait_for_ends(TestLauncher& launcher, std::size_t count) {
     std::vector<wire::WorkerExited> ends(count);
     for (std::size_t i = 0; i < count; ++i) {
@@ -55,7 +54,7 @@ class WarmStart : public AgentProcess {
   std::string template_output() {
     return read_file(scratch_ / "logs/template.node0.log", 1 << 20).value_or("(none)");
   }
-  // In order, so that this agent's guardian does not end what the next agent of the same job starts.
+  // In this order, so that this agent's guardian does not end processes of the job's next agent.
   static void leave(TestLauncher& launcher) {
     launcher.send(wire::Leave{});
     EXPECT_EQ(launcher.agent_exit(), 0);
@@ -67,11 +66,11 @@ class WarmStart : public AgentProcess {
   }
 };
 
-// Every test here runs with executed ranks and with forked ones, and must not see a difference.
+// Every test here runs with executed ranks and with forked ones, with the same result.
 class Ranks : public WarmStart, public testing::WithParamInterface<bool> {
  protected:
   bool forked() const { return GetParam(); }
-  // Starts the ranks and makes sure that they were started as this test means it.
+  // Starts the ranks, and checks that they were executed or forked as wanted.
   std::vector<std::int32_t> start(TestLauncher& launcher, const Words& words, std::int32_t count) {
     launcher.welcome(rank_job(words, forked() ? wire::Warm::kAuto : wire::Warm::kOff));
     auto pids = launcher.start(count);
@@ -142,7 +141,7 @@ TEST_P(Ranks, DieWithTheirAgent) {
   EXPECT_TRUE(eventually([this] { return processes_with(mark()).empty(); }));
 }
 
-// The last of them may not have run yet.
+// The last rank may not have run yet.
 TEST_P(Ranks, AreKilledAlsoWhenTheyWereStartedAMomentAgo) {
   TestLauncher launcher({});
   start(launcher, {"--", "wait"}, 4);
@@ -175,7 +174,7 @@ TEST_P(Ranks, LeaveACoreFileWhereCoresAreFiles) {
                                const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
                                setrlimit(RLIMIT_CORE, &unlimited);
                              },
-                         // With a sanitizer the signal is left to the kernel all the same.
+                         // Even with a sanitizer, the kernel handles the signal.
                          .environment = {"ASAN_OPTIONS=handle_segv=0:disable_coredump=0"}});
   start(launcher, {"chdir=" + scratch_.path().string(), "--", "segv"}, 1);
   const auto ends = wait_for_ends(launcher, 1);
@@ -190,11 +189,11 @@ TEST_P(Ranks, LeaveACoreFileWhereCoresAreFiles) {
 }
 
 TEST_P(Ranks, CanBeDebugged) {
-  if (system("command -v gdb >/dev/null") != 0) GTEST_SKIP() << "there is no gdb";
+  if (system("command -v gdb >/dev/null") != 0) GTEST_SKIP() << "gdb is missing";
   TestLauncher launcher({});
   const auto pids = start(launcher, {"--", "ready", "wait"}, 1);
   wait_for_lines(launcher, 1);
-  // Not `call`: of a processor whose registers it does not know, a gdb cannot write them.
+  // Not `call`: gdb cannot write the registers of a processor that it does not know.
   const std::string command =
       fmt::format("gdb -nx -batch -p {} -ex 'info inferiors' > {} 2>&1", pids.at(0), scratch_ / "gdb");
   ASSERT_EQ(system(command.c_str()), 0);
@@ -213,7 +212,7 @@ TEST_F(WarmStart, ForkedRanksHaveTheEnvironmentOfExecutedOnes) {
     leave(launcher);
     std::istringstream lines(log("rank_1/stdout.log"));
     for (std::string line; std::getline(lines, line);) {
-      // Some name files in a directory of the agent's own.
+      // Some variables name files in the agent's own directory.
       const auto named = [&](const char* name) { return line.starts_with(name); };
       const bool of_agent =
           named("MUSTER_SOCKET=") || named("TORCHELASTIC_ERROR_FILE=") || named("PYTHONPATH=");
@@ -233,7 +232,7 @@ TEST_F(WarmStart, TheTemplateIsKeptOverAttemptsAndPrintsOnce) {
     launcher.set_attempt(Attempt(attempt));
     ASSERT_EQ(launcher.start(2).size(), 2U);
     EXPECT_EQ(how(launcher).warm_count, 2);
-    wait_for_lines(launcher, 2);  // until then a rank has the template's name
+    wait_for_lines(launcher, 2);  // before that, a rank has the template's name
     const auto found = templates();
     ASSERT_EQ(found.size(), 1U);
     if (attempt == 1) first = found[0];
@@ -270,7 +269,7 @@ TEST_F(WarmStart, AnAgentThatStandsByLoadsNothingThatNobodyWants) {
   EXPECT_EQ(template_output(), "(none)");
 }
 
-// The whole of it: a spare's template is there before the fault, and stays the one that is used.
+// The whole way: a spare's template is ready before the fault, and its ranks are forked from it.
 TEST_F(WarmStart, ASpareNodeIsWarmBeforeItIsNeeded) {
   LaunchRun run({"--nodes", "2", "--spare-nodes", "1", "--gpus-per-node", "2", WARM_RANK, "print", "--",
                  "ready", "wait"});
