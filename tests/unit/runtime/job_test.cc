@@ -573,7 +573,7 @@ TEST(LoadedTorch, AModuleThatWasBuiltWithAnotherOneIsRefused) {
   const Module other = load_module(MUSTER_OTHER_TORCH);
   EXPECT_EQ(other.handle, nullptr);
   EXPECT_THAT(other.error,
-              HasSubstr("libother_torch.so was built with LibTorch 2.99.0, and this program with 2."));
+              HasSubstr("libother_torch.so was built with LibTorch 2.99.0, but this program with 2."));
   EXPECT_THAT(load_module("libz.so.1").error, HasSubstr("belongs to another version of Muster"));
 }
 
