@@ -139,7 +139,7 @@ TEST_F(CommandLine, ShowsTheLineOfTheFileWhoseIndentIsWrong) {
     write(text);
     const std::string said = error({"--config", "job.yaml", "x"});
     EXPECT_THAT(said, HasSubstr("job.yaml " + std::string(message))) << text;
-    EXPECT_THAT(said, HasSubstr("indented by spaces"));
+    EXPECT_THAT(said, HasSubstr("indent their values with spaces"));
   }
 }
 

@@ -206,7 +206,7 @@ TEST(ContainerAdvice, AnswersTheMessagesOfEngines) {
        "docker network prune"},
       {"all predefined address pools have been fully subnetted", "docker network prune"},
       {R"(Conflict. The container name "/x" is already in use by container "1a")", "rename that container"},
-      {"invalid mount config for type \"bind\": bind source path does not exist: /x", "make it"},
+      {"invalid mount config for type \"bind\": bind source path does not exist: /x", "create it"},
       {"No such image: x:latest", "name and tag"},
       {"manifest for x:1 not found: manifest unknown: manifest unknown", "name and tag"},
       {"Get https://r/v2/: unauthorized: authentication required", "docker login"},

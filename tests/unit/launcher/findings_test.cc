@@ -48,7 +48,7 @@ TEST(Findings, JudgeSharedMemoryBySizeAndWhatIsFree) {
   EXPECT_THAT(full.advice, HasSubstr("find the files that fill it"));
   const Finding small = judge_shared_memory(Space{128 * kMiB, 128 * kMiB}, kDemand);
   EXPECT_EQ(small.result, kWarn);
-  EXPECT_EQ(small.advice, "16 ranks want 256 MiB: mount -o remount,size=256M /dev/shm") << "nothing fills it";
+  EXPECT_EQ(small.advice, "16 ranks need 256 MiB: mount -o remount,size=256M /dev/shm") << "nothing fills it";
   EXPECT_EQ(judge_shared_memory(std::nullopt, kDemand).result, kWarn);
 }
 

@@ -206,7 +206,7 @@ TEST_F(ForgedJournal, AnImpossiblePlanIsRefused) {
   EXPECT_THAT(refusal_with([](Plan& plan) {
                 for (NodePlan& each : plan.nodes) each.worker_count = 2'000'000'000;
               }),
-              HasSubstr("more than 100000 workers"));
+              HasSubstr("exceed the limit of 100000 workers"));
   EXPECT_THAT(refusal_with([](Plan& plan) { plan.job.limits.grace = -1s; }), HasSubstr("grace: -1000000000"));
   EXPECT_THAT(refusal_with([](Plan& plan) { plan.job.limits.silence_limit = 0s; }),
               HasSubstr("silence-limit: 0"));

@@ -147,7 +147,7 @@ TEST(Hostfile, IsReadInTheFormatsOfOtherLaunchers) {
 TEST(Hostfile, ReportsErrorsWithTheirLine) {
   EXPECT_THAT(file("a\n\n-x\n"), testing::StartsWith("--hostfile: F line 3: '-x': expected HOST, "));
   EXPECT_THAT(file("a slots=x"),
-              testing::StartsWith("--hostfile: F line 1: 'slots=x': expected what Open MPI"));
+              testing::StartsWith("--hostfile: F line 1: 'slots=x': expected a line as Open MPI"));
   EXPECT_THAT(file("a slots=2 slots=3"), HasSubstr("'slots=3'"));
   EXPECT_THAT(file("a:2 slots=3"), HasSubstr("'slots=3'"));
   EXPECT_THAT(file("a 2"), HasSubstr("'2'"));

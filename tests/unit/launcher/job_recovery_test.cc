@@ -208,7 +208,7 @@ TEST_F(GrowingTest, ASignalWhileItStopsToGrowEndsTheJob) {
 TEST_F(GrowingTest, OnlyAnElasticJobWithRoomTakesNodes) {
   run();
   EXPECT_TRUE(job.addable(hosts("h2,h3")));
-  EXPECT_THAT(refusal_of("h2,h3,h4"), HasSubstr("2 of at most 4 nodes (--nodes MIN:MAX): add 2"));
+  EXPECT_THAT(refusal_of("h2,h3,h4"), HasSubstr("2 of at most 4 nodes (--nodes MIN:MAX): add at most 2"));
   happen(NodesAdded{{{"h2", 2}, {"h3", 2}}});
   EXPECT_EQ(decided<StartAgent>().size(), 2U);
   EXPECT_THAT(refusal_of("h4"), HasSubstr("4 of at most 4 nodes (--nodes MIN:MAX): it is full"));

@@ -210,7 +210,7 @@ TEST_F(PreflightTest, CheckpointsThatAreNotSharedAreRefused) {
   for (const int node : {2, 1}) said(node, wire::AttemptPrepared{.other_checkpoints = "is not there"});
   EXPECT_EQ(job.verdict().exit_code, kExitUsage);
   EXPECT_THAT(job.verdict().cause,
-              testing::StartsWith("h[1-2]: --checkpoint-dir: /ckpt is not there: name a"));
+              testing::StartsWith("h[1-2]: --checkpoint-dir: /ckpt is not there: give a directory"));
 }
 
 TEST_F(PreflightTest, ANodeOfALaterAttemptThatDoesNotShareThemIsLost) {

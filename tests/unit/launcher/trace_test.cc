@@ -156,7 +156,7 @@ TEST_F(TraceTest, NamesTheNodeWithAnUnknownClock) {
   started(1, 0, 0, "h0");
   merge({{{1, line(0, TraceTrack::kStep, "step 1", 20ms, 30ms)},
           {2, line(0, TraceTrack::kStep, "step 2", 40ms, 50ms)}}});
-  EXPECT_THAT(summary_.remarks, ElementsAre(HasSubstr("the clock of node0")));
+  EXPECT_THAT(summary_.remarks, ElementsAre(HasSubstr("the clock offset of node0")));
 }
 
 TEST_F(TraceTest, SkipsATornTailAndCountsOtherLinesThatAreNotEvents) {
