@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// kCorrupt for such a folder, for its index, and for a file that the index beside it names.
+// kCorrupt for such a folder, for its index, and for a file that the index next to it names.
 Status check_is_no_stream(const std::string& path);
 
 }  // namespace muster

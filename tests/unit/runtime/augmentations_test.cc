@@ -291,8 +291,8 @@ TEST(Augmentations, NameAWrongArgument) {
   constexpr auto kBicubic = InterpolationMode::kBicubic;
   expect_refused([] { Pad({1, 2, -3, 4}); }, "Pad: padding = -3 must be at least 0");
   expect_refused([] { RandomRotation(-1); },
-                 "RandomRotation: degrees = {1, -1} must be a number of at least 0, or two numbers, the "
-                 "smaller one first");
+                 "RandomRotation: degrees = {1, -1} must be a number of at least 0, "
+                 "or two numbers, the smaller one first");
   expect_refused([] { RandomRotation(1, {.interpolation = kBicubic}); },
                  "RandomRotation: interpolation = kBicubic must be kNearest or kBilinear");
   expect_refused([] { RandomAffine(0, {.translate = {0.1, 1.5}}); },

@@ -301,8 +301,8 @@ TEST(DataLoader, TooManyWorkersIsAnErrorThatSaysHowManyCouldStart) {
   ASSERT_EQ(::setrlimit(RLIMIT_AS, &tight), 0);
   EXPECT_THAT([&] { rest(loader, 1); },
               ThrowsMessage<std::runtime_error>(testing::MatchesRegex(
-                  "DataLoader: num_workers = 999: only [0-9]+ threads could be started: Resource temporarily "
-                  "unavailable")));
+                  "DataLoader: num_workers = 999: only [0-9]+ threads could be started: "
+                  "Resource temporarily unavailable")));
   ASSERT_EQ(::setrlimit(RLIMIT_AS, &old), 0);
 }
 #endif
@@ -324,8 +324,8 @@ TEST(DataLoader, ASamplersIndexBeyondTheDatasetIsAnErrorThatNamesIt) {
         sampler->outside = outside;
         const auto batches = std::make_shared<BatchSampler>(sampler, 2, false);
         const std::string said = fmt::format(
-            "the dataset: epoch 1, batch 1 (samples 1, {0}): the sampler gave the index {0}, and the dataset "
-            "has {1} samples",
+            "the dataset: epoch 1, batch 1 (samples 1, {0}): "
+            "the sampler gave the index {0}, and the dataset has {1} samples",
             outside, 4);
         const std::int64_t before = dataset.reads();
         DataLoader one_by_one(

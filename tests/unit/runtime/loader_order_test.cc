@@ -247,8 +247,8 @@ TEST(DataLoader, AfterLoadingAStateAnEmptyLoopOverEpochsSaysThatNothingIsLeft) {
   EXPECT_EQ(rest(second, 2).size(), 0U);
   EXPECT_EQ(rest(second, 2).size(), 0U) << "said once";
   EXPECT_THAT(warnings.lines(),
-              testing::ElementsAre(HasSubstr("nothing is left to train: the loaded state is "
-                                             "already at the end of epochs(2)")));
+              testing::ElementsAre(HasSubstr("nothing is left to train: "
+                                             "the loaded state is already at the end of epochs(2)")));
 }
 
 // Ranks that take a few batches of an epoch before another number of ranks continues. The last ones take the

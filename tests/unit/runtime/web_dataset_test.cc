@@ -367,10 +367,9 @@ TEST_F(WebDatasetTest, NamesAnArgumentThatItCannotUse) {
           "WebDataset: archive = a-{0..99999999}.tar must be at most 10000000 archives");
   refuses({"a-{0..9999}{0..9999}.tar"}, {},
           "WebDataset: archive = a-{0..9999}{0..9999}.tar must be at most 10000000 archives");
-  refuses(
-      {"a-{0..8..2}.tar"}, {},
-      "WebDataset: archive = a-{0..8..2}.tar must be without a step: all archives from the first to the last "
-      "are read");
+  refuses({"a-{0..8..2}.tar"}, {},
+          "WebDataset: archive = a-{0..8..2}.tar must be without a step: "
+          "all archives from the first to the last are read");
   refuses({"{a,{b,c}}.tar"}, {}, "WebDataset: archive = {a,{b,c}}.tar must be without braces in braces");
   refuses({"train-*.tar"}, {},
           "WebDataset: archive = train-*.tar must be without *, ? and [: give the numbers, as in {000..146}");
