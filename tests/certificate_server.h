@@ -1,6 +1,6 @@
-// A TLS server that has a certificate of its own making and no key: an impostor of the launcher.
+// A TLS server with a self-made certificate instead of a key: an impostor of the launcher.
 //
-// Bytes in, bytes out, as TlsSession. For tests only.
+// Takes and gives bytes, as TlsSession does. For tests only.
 #pragma once
 
 #include <openssl/evp.h>
@@ -46,7 +46,7 @@ class CertificateServer {
     if (!bytes.empty()) BIO_read(SSL_get_wbio(ssl_), bytes.data(), static_cast<int>(bytes.size()));
     return bytes;
   }
-  // A client has completed the handshake.
+  // True once a client has completed the handshake.
   bool accepted() const { return SSL_is_init_finished(ssl_) == 1; }
 
  private:

@@ -1,7 +1,7 @@
-// Where a test can make a control group for a controller, and the names of its files there: version 1 has a
-// hierarchy a controller, version 2 one for all.
+// Finds where a test can create a control group for a controller, and the names of its files there. Version 1
+// has a hierarchy for each controller, version 2 one for all.
 //
-// Text and values only; making groups is for the caller.
+// Text and values only; the caller creates the groups.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,19 @@ struct CgroupHierarchy {
   std::string directory;
   bool unified = false;
 
-  using Setting = std::pair<std::string, std::string>;  // a file, and what is written to it
+  using Setting = std::pair<std::string, std::string>;  // a file and its new content
   Setting memory_limit(std::int64_t bytes) const {
     return {unified ? "memory.max" : "memory.limit_in_bytes", std::to_string(bytes)};
   }
-  // Of each 100 ms, on all processors together.
+  // Limits the time in each 100 ms, over all processors together.
   Setting processor_time(std::int64_t microseconds) const {
     if (unified) return {"cpu.max", std::to_string(microseconds) + " 100000"};
     return {"cpu.cfs_quota_us", std::to_string(microseconds)};  // the period is 100 ms from the start
   }
-  std::string oom_file() const { return unified ? "memory.events" : "memory.oom_control"; }  // with oom_kill
+  std::string oom_file() const { return unified ? "memory.events" : "memory.oom_control"; }  // key: oom_kill
 };
 
-// The one of version 1 if there is one. `root`: where the kernel's file system is, or a copy of it.
+// Prefers version 1's hierarchy. `root`: the mount of the kernel's file system, or a copy of it.
 inline std::optional<CgroupHierarchy> cgroup_hierarchy(const std::string& controller,
                                                        const std::string& root = "/sys/fs/cgroup") {
   const std::string own = root + "/" + controller;
@@ -43,7 +43,7 @@ inline std::optional<CgroupHierarchy> cgroup_hierarchy(const std::string& contro
   return std::nullopt;
 }
 
-// Where version 2 is mounted, beside version 1 or alone; every group there can be frozen and killed.
+// Finds the mount of version 2, alone or next to version 1; every group there can be frozen and killed.
 inline std::optional<std::string> unified_hierarchy(const std::string& root = "/sys/fs/cgroup") {
   for (const std::string& directory : {root, root + "/unified"}) {
     if (std::filesystem::exists(directory + "/cgroup.controllers")) return directory;
@@ -51,8 +51,8 @@ inline std::optional<std::string> unified_hierarchy(const std::string& root = "/
   return std::nullopt;
 }
 
-// A group for this controller must be made below one that passes the controller on. True if it does already,
-// and for version 1.
+// Lets groups below this one use the controller, as version 2 requires. True if that works; version 1 needs
+// nothing.
 inline bool pass_on(const CgroupHierarchy& hierarchy, const std::string& controller) {
   if (!hierarchy.unified) return true;
   std::ofstream(hierarchy.directory + "/cgroup.subtree_control") << "+" << controller;

@@ -1,9 +1,9 @@
-// A Python program for jobs that grow: its ranks report commits.
+// A Python program whose ranks report commits, for jobs that grow.
 #pragma once
 
 namespace muster {
 
-// Says that steps are committed, until three ranks do it.
+// Reports commits until three ranks take part.
 inline constexpr const char* kCommitsUntilThree = R"(
 import json, os, socket, time
 agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -1,4 +1,4 @@
-// Small ELF files, made in memory.
+// Small ELF files, built in memory.
 #pragma once
 
 #include <cstring>
@@ -9,14 +9,15 @@
 
 namespace muster {
 
-// `file` must outlive it.
+// `file` must outlive the reader.
 inline ReadAt reader_of(const std::string& file) {
   return [&file](std::uint64_t offset, std::size_t size) {
     return offset < file.size() ? file.substr(offset, size) : std::string();
   };
 }
 
-// With a segment of code and a second one, of this type, which is all of `content` and said to be so long.
+// Has a code segment and a second one of type `type`: it contains `content`, and its header claims a size of
+// `stated_bytes`.
 inline std::string elf_image(Elf64_Word type, const std::string& content, Elf64_Xword stated_bytes) {
   Elf64_Ehdr header{};
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);

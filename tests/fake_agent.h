@@ -1,6 +1,7 @@
-// The agent's end of a worker's socket: what a rank says can be read, and it can be given orders.
+// The agent's end of a worker's socket: a test reads what a rank reports, and sends it orders.
 //
-// For one thread. What the socket has no room for (some ten datagrams) waits in the worker, or is lost there.
+// For one thread. If the socket is full (some ten datagrams), further ones wait in the worker, or are lost
+// there.
 #pragma once
 
 #include <cerrno>
@@ -30,25 +31,25 @@ class FakeAgent {
   const std::string& path() const { return path_; }
   int fd() const { return fd_.get(); }
 
-  // To the sender of the newest datagram.
+  // Sends an order to the sender of the newest datagram.
   void order(const nlohmann::json& what) {
     const std::string bytes = what.dump();
     sendto(fd_.get(), bytes.data(), bytes.size(), 0, reinterpret_cast<sockaddr*>(&worker_), worker_size_);
   }
-  // The next datagram that is of this type; waits for 10 s at most.
+  // Returns the next datagram of this type, or null after 10 s; skips others.
   nlohmann::json next(const std::string& type) {
     for (const TimePoint end = Clock::now() + std::chrono::seconds(10); Clock::now() < end;) {
       pollfd entry{fd_.get(), POLLIN, 0};
       int ready = 0;
       do ready = poll(&entry, 1, 10'000);
-      while (ready < 0 && errno == EINTR);  // by the signal that asks for this thread's stack
+      while (ready < 0 && errno == EINTR);  // the signal that asks this thread for its stack interrupts
       if (ready != 1) return nullptr;
       auto message = receive();
       if (message["type"] == type) return message;
     }
     return nullptr;
   }
-  // All that has been said by now, but heartbeats.
+  // Everything reported so far, except heartbeats.
   std::vector<nlohmann::json> heard() {
     std::vector<nlohmann::json> all;
     for (auto message = receive(); !message.is_null(); message = receive())
@@ -57,7 +58,7 @@ class FakeAgent {
   }
 
  private:
-  // Null if there is none.
+  // Null if no datagram is there.
   nlohmann::json receive() {
     char bytes[8192];
     worker_size_ = sizeof worker_;

@@ -1,6 +1,6 @@
-// A clock that a test moves by hand, for whatever takes net::Time.
+// A clock that a test moves by hand, for any code that takes net::Time.
 //
-// Nothing happens by itself: an alarm rings inside advance(). One thread; alarms may outlive it.
+// Nothing happens by itself: alarms ring inside advance(). For one thread; alarms may outlive the clock.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +19,14 @@ class HandTime final : public net::Time {
  public:
   TimePoint now() const override { return now_; }
   std::unique_ptr<net::Alarm> make_alarm(std::function<void()> ring) override;
-  // An alarm whose time comes rings then, and those that it sets.
+  // Alarms ring at their time, also those that another alarm sets.
   void advance(Duration step);
-  // Nobody runs meanwhile: alarms ring afterwards, late.
+  // Nothing runs in the meantime: alarms ring afterwards, late.
   void jump(Duration step) {
     pass(step);
     advance(Duration::zero());
   }
-  // The same, but something else comes before any alarm rings.
+  // As jump(), but the alarms wait for the next call, so that something else can happen first.
   void pass(Duration step) { now_ += step; }
 
  private:

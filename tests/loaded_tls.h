@@ -1,4 +1,4 @@
-// The TLS module, loaded. For tests only.
+// The loaded TLS module. For tests only.
 #pragma once
 
 #include "common/base/check.h"

@@ -1,5 +1,5 @@
-// Assertions for code that runs in another process of the test, where GoogleTest's would not be seen: they
-// throw, muster::spawn brings the text back, and the test fails with it.
+// Assertions for code in another process of the test, where GoogleTest's would be lost: they throw,
+// muster::spawn passes the text on, and the test fails with it.
 #pragma once
 
 #include <fmt/format.h>

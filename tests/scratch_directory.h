@@ -1,4 +1,4 @@
-// A directory of the test's own, removed with all that is in it when the test ends.
+// A directory of the test's own; the destructor removes it with its content.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Looks whether a process is connected to another, as the kernel's table says. Its namespace may be another.
+// Counts a process's TCP connections in the kernel's table, also in another network namespace.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 
 namespace muster {
 
-// How many TCP connections this process has that are established.
+// The number of established TCP connections of this process.
 inline int tcp_connections_of(pid_t pid) {
   std::set<std::string> own;
   std::error_code ignored;

@@ -1,6 +1,5 @@
-// A trace as ui.perfetto.dev reads it, held against the rules of the Trace Event Format: each event has what
-// its kind needs, processes and tracks have names, and the spans of a track follow each other or lie within
-// each other.
+// Reads a trace as ui.perfetto.dev does, and checks it against the Trace Event Format: each event has what
+// its kind needs, processes and tracks have names, and the spans of a track follow each other or are nested.
 //
 // Test failures name the event that breaks a rule.
 #pragma once
@@ -50,13 +49,13 @@ class ReadTrace {
       if (track.first == process) names.push_back(name);
     return names;
   }
-  // Spans of the process's track of this name, and moments, in their order.
+  // The spans and moments of the process's track of this name, in order.
   std::vector<TracedSpan> spans(std::int64_t process, const std::string& track) const {
     for (const auto& [key, name] : tracks_)
       if (key.first == process && name == track && spans_.contains(key)) return spans_.at(key);
     return {};
   }
-  // Those of them that are called so.
+  // Only those with this name.
   std::vector<TracedSpan> named(std::int64_t process, const std::string& track,
                                 const std::string& name) const {
     auto all = spans(process, track);
@@ -90,7 +89,8 @@ class ReadTrace {
   }
   void read(const nlohmann::json& event) {
     const Key key = key_of(event);
-    EXPECT_TRUE(processes_.contains(key.first) && tracks_.contains(key)) << "without a name: " << event;
+    EXPECT_TRUE(processes_.contains(key.first) && tracks_.contains(key))
+        << "its process or track has no name: " << event;
     TracedSpan span{.name = event.at("name"), .begin_ns = ns(event.at("ts"))};
     span.end_ns = span.begin_ns;
     if (event.contains("args")) span.arguments = event["args"];
@@ -102,10 +102,10 @@ class ReadTrace {
       auto& around = around_[key];
       while (!around.empty() && around.back() <= span.begin_ns) around.pop_back();
       EXPECT_TRUE(around.empty() || span.end_ns <= around.back())
-          << "overlaps what it neither follows nor lies in: " << event;
+          << "overlaps a span without being nested in it: " << event;
       around.push_back(span.end_ns);
       auto& newest = newest_.try_emplace(key, span.begin_ns).first->second;
-      EXPECT_LE(newest, span.begin_ns) << "is not in order: " << event;
+      EXPECT_LE(newest, span.begin_ns) << "is out of order: " << event;
       newest = span.begin_ns;
     } else {
       EXPECT_EQ(event["ph"], "i") << event;

@@ -1,6 +1,6 @@
-// What the runtime warns of, line by line, instead of on stderr.
+// Collects the runtime's warnings, line by line, instead of printing them to stderr.
 //
-// As long as it lives; one at a time.
+// Active during its lifetime; one object at a time.
 #pragma once
 
 #include <string>

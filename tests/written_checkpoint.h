@@ -1,4 +1,4 @@
-// A checkpoint in a directory, as several ranks would have written it: for tests of what reads it.
+// A checkpoint in a directory, as several ranks would have written it: for tests of its readers.
 #pragma once
 
 #include <fstream>
@@ -27,7 +27,7 @@ inline WrittenTensor written_tensor(Dtype dtype, const Extents& shape, unsigned 
 }
 
 struct WrittenCheckpoint {
-  std::map<std::string, WrittenTensor> tensors;  // cut by rows where there are as many as ranks
+  std::map<std::string, WrittenTensor> tensors;  // split by rows if there are as many as ranks
   std::map<std::string, std::string> values = {};
   std::map<std::string, double> metrics = {};
   int ranks = 2;
@@ -35,7 +35,7 @@ struct WrittenCheckpoint {
   bool own_generators = true;
 };
 
-// Writes the files of one rank and says what it wrote.
+// Writes the files of one rank; returns their description.
 inline RankContents write_rank(const std::string& directory, const WrittenCheckpoint& checkpoint, int rank) {
   RankContents contents;
   struct Piece {
@@ -95,7 +95,7 @@ inline RankContents write_rank(const std::string& directory, const WrittenCheckp
   return contents;
 }
 
-// Commits it.
+// Writes the checkpoint and commits it.
 inline CheckpointManifest write_checkpoint(const CheckpointDirectory& directory, CheckpointId id,
                                            const WrittenCheckpoint& checkpoint) {
   CHECK(make_directories(directory.path_of(id)), "cannot make {}", directory.path_of(id));
@@ -115,7 +115,7 @@ inline CheckpointManifest write_checkpoint(const CheckpointDirectory& directory,
   return manifest;
 }
 
-// Of many types and shapes.
+// A checkpoint with tensors of many types and shapes.
 inline WrittenCheckpoint example_checkpoint() {
   return {.tensors = {{"model.linear.weight", written_tensor(Dtype::kF32, {16, 9}, 1)},
                       {"model.linear.bias", written_tensor(Dtype::kF32, {16}, 2)},

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The tests that a change can reach, as the build knows it.
+"""Finds the tests that a change can affect, from the build's own records.
 
     tools/affected.py BUILD [BASE]
 
-Compares the working tree with the commit BASE (HEAD), new files included. Prints the changed files, other than C++ sources and headers, that it connects with no test to standard
-error, and to standard output what `ctest -I FILE` reads: the numbers of the tests in the folder BUILD, which is built. A test is reached when one of its
-programs is made from a changed file, when it names a changed file or the folder of one, or when a program of it was compiled with such a name.
-A change of how things are built reaches all tests. `./dev test affected` uses it.
+Compares the working tree, new files included, with the commit BASE (HEAD). Prints to standard output what `ctest -I FILE` reads: the numbers of the
+tests in the built folder BUILD. Prints to standard error the changed files that no test depends on, apart from C++ sources and headers. A test is
+affected if one of its programs is built from a changed file, or if its command or its program's definitions name a changed file or the file's
+folder. A change of the build files affects all tests. `./dev test affected` uses this tool.
 """
 
 import functools
@@ -39,14 +39,14 @@ def targets_of(build):
     replies = build / ".cmake/api/v1/reply"
     models = sorted(replies.glob("codemodel-v2-*.json"))
     if not models:
-        sys.exit(f"affected: {build} was configured without a query of CMake's file API: ./dev test affected makes one")
+        sys.exit(f"affected: {build} was configured without a query of CMake's file API: `./dev test affected` makes one")
     named = json.loads(models[-1].read_text())["configurations"][0]["targets"]
     return {target["id"]: json.loads((replies / target["jsonFile"]).read_text()) for target in named}
 
 
 def objects_made_from(build, changed):
-    """Names of the objects whose compiler read a changed file."""
-    @functools.cache  # most files are read by many compilers
+    """Names of the objects whose compilation read a changed file."""
+    @functools.cache  # many compilations read the same file
     def is_changed(name):
         return Path(build, name).resolve() in changed
 
@@ -60,18 +60,18 @@ def objects_made_from(build, changed):
 
 
 def sources_among(files):
-    """C++ sources and headers: the compiler's own record says who reads them."""
+    """C++ sources and headers: the compiler's own records say which sources read them."""
     return {file for file in files if file.suffix in (".cc", ".h")}
 
 
 def inputs_of(build, target):
-    """What the target's files are made from by commands of our own, too, such as scripts that are packed into a program."""
+    """The files that the target is built from, including those of custom commands, such as scripts that are packed into a program."""
     return {Path(build, line).resolve() for artifact in target.get("artifacts", [])
             for line in output_of("ninja", "-C", str(build), "-t", "inputs", artifact["path"]).splitlines()}
 
 
 def names(text, changed):
-    """The changed files that a word of a command or a definition names: each itself, or the folder that it lies in."""
+    """The changed files that a word of a command or a definition names, directly or by a folder that contains them."""
     return {file for word in re.findall(r"/[^\s\"'=:;]+", text) for file in changed if Path(word) == file or Path(word.rstrip("/")) in file.parents}
 
 
@@ -120,7 +120,7 @@ def main(arguments):
             if test["name"] in ALWAYS or named or installs or any(Path(word) in programs for word in words):
                 numbers.append(number)
     for file in sorted(changed - used):
-        print(f"affected: only tidy reads {file.relative_to(ROOT)}", file=sys.stderr)
+        print(f"affected: only tidy depends on {file.relative_to(ROOT)}", file=sys.stderr)
     files = "1 file differs" if len(changed) == 1 else f"{len(changed)} files differ"
     print(f"affected: {files} from {base}: {len(numbers)} of {len(tests)} tests", file=sys.stderr)
     print("0,0,0," + ",".join(map(str, numbers)))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which targets affected.py finds, over a made-up answer of CMake's file API."""
+"""Tests which targets affected.py finds, with made-up answers of CMake's file API."""
 
 import json
 import tempfile
@@ -19,7 +19,7 @@ TARGETS = {
 
 
 def reached(changed, objects=()):
-    """The programs that are reached when the files `changed` differ, and the compiler read one of them for `objects`."""
+    """The programs that are affected if the files `changed` differ, and the compiler read one of them for `objects`."""
     with tempfile.TemporaryDirectory() as folder:
         build = Path(folder).resolve()
         replies = build / ".cmake/api/v1/reply"

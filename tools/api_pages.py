@@ -1,4 +1,4 @@
-"""Pages about the C++ API, made from the public headers: comments become text, and declarations stay as they are written.
+"""Pages about the C++ API, made from the public headers: comments become text, and declarations keep their form.
 
 A heuristic for code that clang-format has formatted, not a parser, as cpp_source is. Private members, namespaces called `detail` and bodies of
 functions are left out.
@@ -17,22 +17,22 @@ ACCESS = re.compile(r"(public|private|protected)\s*:(?!:)")
 SKIPPED = re.compile(r"(?:template\s*<.*?>\s*)?(?:friend|static_assert|extern template)\b", re.DOTALL)
 DELETED = re.compile(r"=\s*delete\s*;$")
 AFTER_PARAMETERS = re.compile(r"\s*(?:const|noexcept|override|final|&&?|->|requires|:|$)")
-# Words that are code, where the comment does not say so.
+# Words that look like code, for comments without backquotes.
 CODE_WORD = re.compile(r"`[^`]*`|(?<![\w`/])(?:[\w~]*::[\w:~]+(?:<[\w:, ]*>)?(?:\(\))?|\.?[A-Za-z]\w*_\w*(?:\(\))?|[A-Za-z][\w.]*\(\)|\.[a-z]\w*)(?![\w`/])")
 
 
 @dataclass
 class Declaration:
-    text: str  # without the body of a function, and with the comment behind it
+    text: str  # without a function's body, with the comment behind it
     comment: str  # above it, without slashes
-    follows: bool  # the declaration before ends in the line above this one
-    kind: str = ""  # class, struct, enum ... if it is a type that is defined here
+    follows: bool  # the previous declaration ends in the line above this one
+    kind: str = ""  # class, struct, enum ... for a type defined here
     name: str = ""
     members: list = field(default_factory=list)  # of a class
 
 
 def closing(code, start):
-    """The place behind the bracket that closes the one at `start`."""
+    """The index after the bracket that closes the one at `start`."""
     depth = 0
     for place in range(start, len(code)):
         depth += (code[place] in "([{") - (code[place] in ")]}")
@@ -48,7 +48,7 @@ def is_function(before):
 
 
 def without_initialisers(text):
-    """A constructor without the values of its members."""
+    """A constructor without its initialiser list."""
     depth = 0
     for place, letter in enumerate(text):
         depth += (letter in "([{") - (letter in ")]}")
@@ -58,7 +58,7 @@ def without_initialisers(text):
 
 
 def end_of(code, start, end):
-    """(place behind the declaration that begins at `start`, place of the brace of a body that is left out, or None)."""
+    """(index after the declaration that begins at `start`, index of the brace of a body to leave out, or None)."""
     place = start
     while place < end:
         if code[place] == ";":
@@ -91,7 +91,7 @@ def comment_above(text, start):
 
 
 def comment_behind(text, end, indent):
-    """The comment that begins in the declaration's last line, with the lines in which it goes on."""
+    """The comment that begins in the declaration's last line, with its continuation lines."""
     line, _, rest = text[end:].partition("\n")
     if not line.strip().startswith("//") or "NOLINT" in line:
         return ""
@@ -132,7 +132,7 @@ def declaration(text, code, places, follows):
     comment, behind = comment_above(text, start), comment_behind(text, until, indent)
     match, brace = TYPE.match(code, start, until), code.find("{", start, until)
     if match and brace < 0 and "(" not in shown and "=" not in shown:
-        return Declaration("", "", False)  # a class that is declared only
+        return Declaration("", "", False)  # a forward declaration of a class
     made = Declaration(textwrap.dedent(" " * indent + shown) + behind, comment, follows and not comment, name=name_of(code[start:body or until]))
     if match and brace >= 0 and body is None and "(" not in code[match.end():brace]:
         made.kind, made.name = match.group("kind").split()[0], match.group("name")
@@ -166,7 +166,7 @@ def as_text(text):
 
 
 def groups_of(members):
-    """Declarations in their order, those together that follow each other without a comment."""
+    """Declarations in order; those that follow each other without a comment are grouped."""
     groups = []
     for member in members:
         if groups and member.follows and not member.kind and not groups[-1][0].kind:

@@ -1,7 +1,7 @@
 """Reads C++ as far as tools/tidy.py needs it: includes, code without comments and strings, functions with their sizes.
 
-A heuristic for code that clang-format has formatted, not a parser: it follows braces and parentheses and knows what may
-stand before a brace.
+A heuristic for code that clang-format has formatted, not a parser: it follows braces and parentheses, and knows which text may precede
+a brace.
 """
 
 import bisect
@@ -9,7 +9,7 @@ import functools
 import re
 from dataclasses import dataclass
 
-# What is not code, longest forms first. A raw string ends at its own delimiter.
+# Text that is not code, longest forms first. A raw string ends at its own delimiter.
 NOT_CODE = re.compile(
     r'R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)"'
     r"|//[^\n]*|/\*.*?\*/"
@@ -19,7 +19,7 @@ NOT_CODE = re.compile(
 )
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?P<kind>[<"])(?P<path>[^>"\n]+)[>"]', re.MULTILINE)
-# A brace after this opens a namespace or a class, whatever parentheses stand in it.
+# After this a brace opens a namespace or a class, even if there are parentheses in between.
 SCOPE = re.compile(
     r"\s*(?:(?:public|protected|private)\s*:\s*)?(?:template\s*<[^{]*>\s*)?(?:inline |typedef |static |constexpr |const )*"
     r'(?:(?:namespace|class|union|enum)\b|struct\b(?!\s+\w+\s+\w+\()|extern\s*"\s*"\s*$)'
@@ -37,19 +37,19 @@ class Function:
 
 
 def blank(match):
-    """Spaces of the same length, so that line numbers and columns stay."""
+    """Spaces of the same length, which keep line numbers and columns."""
     return re.sub(r"[^\n]", " ", match.group(0))
 
 
 def blank_text(match):
-    """As blank, but a string stays a string: what stands before a brace is read from it."""
+    """Like blank, but keeps a string's quotes, since the text before a brace is needed."""
     text = match.group(0)
     return blank(match) if text.startswith("/") else '"' + re.sub(r"[^\n]", " ", text[1:-1]) + '"'
 
 
 @functools.lru_cache(maxsize=8)
 def code_of(text):
-    """The text without comments and without what stands in strings."""
+    """The text without comments and without the content of strings."""
     return NOT_CODE.sub(blank_text, text)
 
 
@@ -74,7 +74,7 @@ def matching(code, start):
 
 
 def parameter_list(head):
-    """(name, start, end) of the parameters in what stands before a function's brace; None where there are none."""
+    """(name, start, end) of the parameters in the text before a function's brace; None without parameters."""
     i = 0
     while i < len(head):
         if head[i] == "[" or (head[i] == "<" and not re.search(r"operator\s*<?$", head[:i])):
@@ -112,7 +112,7 @@ def opens_initializer(head, parameters):
 
 
 def functions_of(text):
-    """Every function with a body, in order. Lambdas and local classes count as lines of the function they stand in."""
+    """Every function with a body, in order. Lambdas and local classes count as lines of the function around them."""
     code = DIRECTIVE.sub(blank, code_of(text))
     line_starts = [0] + [m.end() for m in re.finditer("\n", code)]
     found = []
@@ -126,7 +126,7 @@ def functions_of(text):
             head = code[head_start:i]
             parameters = parameter_list(head)
             if opens_initializer(head, parameters):
-                i = matching(code, i)  # what follows belongs to the same declaration
+                i = matching(code, i)  # the next text belongs to the same declaration
             elif SCOPE.match(head) or not parameters:
                 head_start = i + 1  # a namespace or a class: look inside
             else:

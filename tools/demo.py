@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What `./dev demo` shows: a training job that loses a worker ends with the same parameters, bit for bit, as one that does not.
+"""The program of `./dev demo`: a training job that loses a worker ends with the same parameters, bit for bit, as an undisturbed one.
 
-Runs launch with the Fashion-MNIST example twice on this machine, 2 nodes with 2 workers each, and compares what the runs
-themselves report. Exits with 0 only if everything that it prints as shown was seen.
+Runs launch with the Fashion-MNIST example twice on this machine, on 2 nodes with 2 workers each, and compares the two
+runs' own reports. Exits with 0 only if all claims that it prints are true.
 """
 
 import json
@@ -28,7 +28,7 @@ def say(text):
 
 
 def launch(directory, extra):
-    """Runs the job and returns its report; its output goes where ours goes."""
+    """Runs the job and returns its report; the job's output goes to this program's output."""
     command = [str(PROGRAMS / "launch"), "--nodes", "2", "--gpus-per-node", "2", "--device", "cpu", "--max-restarts", "3",
                "--checkpoint-dir", str(directory / "checkpoints"), "--log-dir", str(directory / "logs"),
                str(PROGRAMS / "train_fashion_mnist"), "--epochs", "3", "--checkpoint-every", str(INTERVAL), *extra]
@@ -36,7 +36,7 @@ def launch(directory, extra):
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     try:
         process.wait()
-    except BaseException:  # Ctrl-C or TERM: the launcher stops its workers before we go
+    except BaseException:  # Ctrl-C or TERM: wait until the launcher has stopped its workers
         process.terminate()
         process.wait()
         raise
@@ -58,7 +58,7 @@ def last(pattern, text):
 
 
 def compare(undisturbed, recovered):
-    """Prints what the two runs report; returns what does not hold."""
+    """Prints the two runs' reports; returns the claims that do not hold."""
     attempts = recovered["attempts"]
     again = attempts[-1]
     resumed, repeated = again["resumed_step"] or 0, again["repeated_steps"] or 0
@@ -98,7 +98,7 @@ def main():
         shutil.rmtree(directory, ignore_errors=True)
         print(f"demo: removed {directory}, the logs and checkpoints of both runs", flush=True)
     for what in failed:
-        print(f"demo: this does not hold: {what}", file=sys.stderr)
+        print(f"demo: not true: {what}", file=sys.stderr)
     if not failed:
         say("a worker was killed, and the result is the same, bit for bit")
     return 1 if failed else 0

@@ -3,9 +3,9 @@
 
     tools/docs_site.py FOLDER
 
-Runs in the environment of MkDocs Material. The table of contents is that of docs/index.md; each public header has a page (api_pages.py); a source file
-that a document links to has one as well. Links and anchors are checked (`mkdocs build --strict`). Pages load nothing from other hosts. Search needs a
-web server, such as `python3 -m http.server -d build/docs`.
+Runs in the environment of MkDocs Material. docs/index.md gives the table of contents. Each public header has a page (api_pages.py), as does each
+source file that a document links to. `mkdocs build --strict` checks links and anchors. Pages load nothing from other hosts. Search needs a web
+server, such as `python3 -m http.server -d build/docs`.
 """
 
 import json
@@ -46,7 +46,7 @@ def page_of(target, headers):
 
 
 def with_links_to_pages(path, text, headers, linked):
-    """The document with links that lead to pages of the site. Adds the sources and folders that it links to to `linked`."""
+    """The document with links that lead to pages; adds to `linked` the other files that need a page."""
     here, end, parts = os.path.dirname(path), 0, []
     for place, target in links_of(text):
         name, _, anchor = target.partition("#")
@@ -60,9 +60,9 @@ def with_links_to_pages(path, text, headers, linked):
 
 
 def as_python_markdown(text):
-    """GitHub's Markdown as Python-Markdown reads it: a blank line before lists and tables, four spaces for what is inside of a list item, no
-    backslash before a bar in a table's code, and nothing behind the language of a block but a title."""
-    found, inside, was_inside, shift, fence = [], [], False, 0, None  # `inside`: columns at which the texts of the open list items begin
+    """GitHub's Markdown as Python-Markdown reads it: a blank line before lists and tables, four spaces before the content of a list item, no
+    backslash before a bar in a table's code, and nothing but a title after a block's language."""
+    found, inside, was_inside, shift, fence = [], [], False, 0, None  # `inside`: columns where the texts of the open list items begin
     for line in text.splitlines():
         bare, column = line.lstrip(" "), len(line) - len(line.lstrip(" "))
         if fence:
@@ -119,7 +119,7 @@ def api_index(headers):
 
 
 def source_page(name, files):
-    """A page that shows a source file, or what lies in a folder."""
+    """A page that shows a source file, or lists a folder."""
     if (ROOT / name).is_dir():
         inside = sorted({each.removeprefix(f"{name}/").split("/")[0] for each in files if each.startswith(f"{name}/")})
         return f"# {name}/\n\n" + "".join(f"- [{each}]({each})\n" if DOCUMENT.fullmatch(f"{name}/{each}") else f"- `{each}`\n" for each in inside)
@@ -160,7 +160,7 @@ def main(arguments):
             path.write_text(text)
         settings = {"INHERIT": str(ROOT / "tools/mkdocs.yml"), "docs_dir": "docs", "site_dir": os.path.abspath(arguments[0]), "nav": navigation(found)}
         Path(scratch, "mkdocs.yml").write_text(json.dumps(settings))
-        # Not --quiet: with it --strict does not count the warnings.
+        # Not --quiet: with that, --strict does not count the warnings.
         built = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", f"{scratch}/mkdocs.yml"], text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, check=False)
     print("".join(f"{line}\n" for line in built.stdout.splitlines() if line and not line.startswith("INFO")), end="")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tools/docs_site.py and tools/api_pages.py make of small documents and headers. The site itself is built by ./dev test python."""
+"""Tests the output of tools/docs_site.py and tools/api_pages.py for small documents and headers. ./dev test python builds the site itself."""
 
 import unittest
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Whether the tests find bugs: plants some, drawn by a seed, and names the test that fails because of each.
+"""Measures whether the tests find bugs: plants some, drawn from a seed, and names the test that fails because of each.
 
     tools/planted_bugs.py FOLDER [--seed S] [--each N] [--only NUMBER...] [--tests R] [--json]
 
-Clones the last commit to FOLDER/source, which must not lie in /tmp, and draws N places (12) in each of common, agent, launcher and
-runtime: conditions, which are turned round or in which an operator becomes its neighbour, and calls and assignments that are left out.
-All bugs are compiled into one build; a file says which of them is there. For each bug the tests that its file can reach run, cheap ones
-first, until one fails; tests of containers are left out. Prints a line for each bug and keeps what is known in FOLDER/results.json, so
-that a run that was stopped goes on. Exits with 0: that a bug is not found is an answer, too.
+Clones the last commit to FOLDER/source, which must not be in /tmp, and draws N places (12) in each of common, agent, launcher and runtime. It
+negates a condition or replaces an operator in it by a similar one, or leaves out a call or an assignment. One build contains all bugs; a file
+selects the active one. For each bug the tests that depend on its file run, cheap ones first, until one fails; tests of containers are left out.
+Prints a line for each bug and saves the results in FOLDER/results.json, so that an interrupted run can continue. Exits with 0 even if tests miss a
+bug, since that is an answer, too.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("common", "agent", "launcher", "runtime")
-# A program asks once which bug it has. The file is there in the namespaces of tests, too, where the environment and /tmp may be others.
+# A program reads once which bug is active. Tests in namespaces, with another environment or another /tmp, see the file, too.
 HEADER = """#pragma once
 #include <stdio.h>
 inline int planted_bug() {
@@ -47,9 +47,9 @@ ASSIGNMENT = re.compile(r"^(\s+)([\w.>\[\]*-]+ [-+|]?= [^;]*);$")
 NEIGHBOURS = {" < ": " <= ", " <= ": " < ", " > ": " >= ", " >= ": " > ", " && ": " || ", " || ": " && ", " == ": " != ", " != ": " == "}
 # Labels of tests, the cheap ones first.
 STAGES = ("^(logic|unit) ", "^cluster ", "^process ", "^train ", "^(hosts|chaos) ")
-# A line of ctest's list of the tests that failed. ctest prints a test's parameter behind its name.
+# A line of ctest's list of failed tests. ctest prints a test's parameter behind its name.
 FAILED = re.compile(r"^\s*\d+ - (\S+).* \([A-Z][\w ]*\)$", re.MULTILINE)
-# A test that takes longer has found the bug.
+# A test that takes longer counts as having found the bug.
 TEST_SECONDS = 150
 
 
@@ -71,13 +71,13 @@ def balanced(text):
 
 
 def bugs_of(line):
-    """What a line could become: pairs of what is done to it and a format of the line, which takes the bug's number."""
+    """Possible bugs in a line: pairs of the change's name and a format of the line, which takes the bug's number."""
     line = line.replace("{", "{{").replace("}", "}}")
     found = []
     condition = CONDITION.match(line)
     if condition and balanced(condition[2]) and ";" not in condition[2] and not DECLARES.match(condition[2]):
         head, test, tail = condition.groups()
-        found.append(("turned round", f"{head}((planted_bug() == {{0}}) != static_cast<bool>({test})){tail}"))
+        found.append(("negated", f"{head}((planted_bug() == {{0}}) != static_cast<bool>({test})){tail}"))
         for operator, neighbour in NEIGHBOURS.items():
             if operator in test:
                 other = test.replace(operator, neighbour, 1)
@@ -91,7 +91,7 @@ def bugs_of(line):
 
 
 def draw(source, folder, generator, taken):
-    """(file, line from 0, what is done, format) of a place that is not among `taken`."""
+    """(file, line from 0, change, format) of a place that is not in `taken`."""
     files = sorted((source / folder).rglob("*.cc"))
     weights = [file.stat().st_size for file in files]
     while True:
@@ -123,15 +123,15 @@ def configure(source, build, header):
     configured = run(["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja", "-DCMAKE_CXX_COMPILER=clang++-19", "-DCMAKE_BUILD_TYPE=Release",
                       "-DCMAKE_CXX_FLAGS_RELEASE=-O1", f"-DCMAKE_CXX_FLAGS=-include {header}", "-DMUSTER_BENCH=OFF", f"-DMUSTER_TORCH_DIR={place}"])
     if configured.returncode != 0:
-        sys.exit(f"planted_bugs: the tree cannot be configured:\n{configured.stdout[-2000:]}")
+        sys.exit(f"planted_bugs: cannot configure the tree:\n{configured.stdout[-2000:]}")
 
 
 def plant(folder, seed, each):
-    """Builds with all bugs, and draws others for those that do not compile."""
+    """Builds with all bugs, and replaces those that do not compile."""
     source, build, header = folder / "source", folder / "build", folder / "planted.h"
     cloned = run(["git", "clone", "--quiet", str(ROOT), str(source)])
     if cloned.returncode != 0:
-        sys.exit(f"planted_bugs: {source} cannot be made: {cloned.stdout}")
+        sys.exit(f"planted_bugs: cannot clone to {source}: {cloned.stdout}")
     header.write_text(HEADER % (folder / "number"))
     generator, taken, bugs, originals = random.Random(seed), set(), [], {}
 
@@ -156,7 +156,7 @@ def plant(folder, seed, each):
         if not wrong:
             sys.exit(f"planted_bugs: the tree does not build:\n{built.stdout[-3000:]}")
         for bug in wrong:
-            say(f"{bug['file']}:{bug['line']} ({bug['done']}) does not compile; another place is drawn")
+            say(f"{bug['file']}:{bug['line']} ({bug['done']}) does not compile; drawing another place")
             bugs.remove(bug)
             add(bug["folder"], bug["number"])
     bugs.sort(key=lambda bug: bug["number"])
@@ -193,7 +193,7 @@ def find(folder, bug, tests):
     (folder / "number").write_text(str(bug["number"]))
     try:
         for stage in STAGES:
-            # ctest counts numbers among what its own expressions choose, so none are given with them.
+            # ctest counts the numbers within the tests that its own expressions choose, so this passes numbers only.
             chosen = [number for number, test in enumerate(tests_of(build), 1)
                       if number in reached and re.search(stage, label_of(test)) and re.search(tests, test["name"])]
             if not chosen:
@@ -213,15 +213,15 @@ def find(folder, bug, tests):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, metavar="FOLDER")
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="by which places are drawn (default: 1)")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="draws the places (default: 1)")
     parser.add_argument("--each", type=int, default=12, metavar="N", help="places in each of the four folders (default: 12)")
-    parser.add_argument("--only", type=int, nargs="+", default=[], metavar="NUMBER", help="try these bugs alone, also if it is known who finds them")
-    parser.add_argument("--tests", default="", metavar="R", help="run the tests alone whose names match")
+    parser.add_argument("--only", type=int, nargs="+", default=[], metavar="NUMBER", help="try only these bugs, even if their results are known")
+    parser.add_argument("--tests", default="", metavar="R", help="run only tests with matching names")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     arguments = parser.parse_args()
     folder = arguments.folder.resolve()
     if folder.is_relative_to(tempfile.gettempdir()):
-        sys.exit(f"planted_bugs: FOLDER: {folder}: tests over hosts have a /tmp of their own; name a folder elsewhere")
+        sys.exit(f"planted_bugs: FOLDER: {folder}: tests over hosts have their own /tmp; name a folder elsewhere")
     folder.mkdir(parents=True, exist_ok=True)
     results = folder / "results.json"
     known = json.loads(results.read_text()) if results.exists() else plant(folder, arguments.seed, arguments.each)

@@ -1,4 +1,4 @@
-"""What planted_bugs.py makes of lines of C++."""
+"""Tests the bugs that planted_bugs.py makes of lines of C++."""
 
 import unittest
 
@@ -11,11 +11,11 @@ class Bugs(unittest.TestCase):
 
     def test_a_condition_is_turned_round_or_meets_a_neighbour_of_its_operator(self):
         self.assertEqual(self.of("  if (a < b && c) {"), {
-            "turned round": "  if ((planted_bug() == 7) != static_cast<bool>(a < b && c)) {",
+            "negated": "  if ((planted_bug() == 7) != static_cast<bool>(a < b && c)) {",
             "< became <=": "  if (planted_bug() == 7 ? static_cast<bool>(a <= b && c) : static_cast<bool>(a < b && c)) {",
         })
         self.assertEqual(self.of("  } else if (done) {"),
-                         {"turned round": "  } else if ((planted_bug() == 7) != static_cast<bool>(done)) {"})
+                         {"negated": "  } else if ((planted_bug() == 7) != static_cast<bool>(done)) {"})
 
     def test_calls_and_assignments_are_left_out(self):
         self.assertEqual(self.of("  names_.push_back({1, 2});"),

@@ -3,7 +3,7 @@
 
     tools/run_pages.py --bin DIR [--where WHERE] [--in DIR] [--replace OLD=NEW] [--show] PAGE|FOLDER...
 
-A block runs if its info string says so. The word after `run` names what the block needs besides the programs in DIR:
+A block runs if its info string says so. The word after `run` names what the block needs apart from the programs in DIR:
 
     ```sh run           nothing                                      (test `pages`)
     ```sh run torch     an installed Muster with its runtime, a compiler,
@@ -11,13 +11,13 @@ A block runs if its info string says so. The word after `run` names what the blo
     ```sh run hosts     hosts h0, h1, ... and /shared                (test `clusters_page_test`)
     ```sh run docker    a Docker engine with images                  (test `docker_page_test`)
 
-Only blocks of one WHERE run; without --where those that need nothing. Two more kinds of blocks take part:
+Only blocks of one WHERE run; without --where, those that need nothing. Two more kinds of blocks take part:
 
-    ```python title="train.py"    is written to that file when the page comes to it
+    ```python title="train.py"    is written to that file when the run reaches it
     ```text output                each line must be in the output of the blocks before it; `...` stands for any text
 
-Pages run at the same time, each with a HOME of its own; with --in, in that folder, with its HOME, one after the other. Prints a line for each page,
-with --show the output too. Exits with 1 if a command failed or a line of output is missing, with 77 if no page has a block to run.
+Pages run at the same time, each with its own HOME. With --in they run in that folder with its HOME, one after the other. Prints a line for
+each page, with --show the output too. Exits with 1 if a command failed or a line of output is missing, with 77 if no page has a block to run.
 """
 
 import argparse
@@ -41,7 +41,7 @@ MARK = "@@ run_pages line "
 
 @dataclass
 class Block:
-    line: int  # of the first line inside
+    line: int  # of the block's first line
     info: str
     text: str
 
@@ -60,13 +60,13 @@ def blocks_of(markdown):
 
 
 def need_of(block):
-    """What a shell block needs, "" for nothing; None if it is not one to run."""
+    """The need of a shell block, "" for none; None for a block that does not run."""
     words = block.info.split()
     if words[:1] not in (["sh"], ["bash"]) or words[1:2] != ["run"]:
         return None
     need = " ".join(words[2:])
     if need not in NEEDS:
-        raise ValueError(f"{block.line - 1}: `{block.info}`: what it needs is one of {', '.join(filter(None, NEEDS))}, or nothing")
+        raise ValueError(f"{block.line - 1}: `{block.info}`: after `run` comes one of {', '.join(filter(None, NEEDS))}, or nothing")
     return need
 
 
@@ -84,7 +84,7 @@ def script_of(blocks, where):
 
 
 def missing_lines(blocks, output):
-    """(line number, text) of what `text output` blocks show and the output lacks."""
+    """(line number, text) of the lines in `text output` blocks that the output lacks."""
     for block in blocks:
         if block.info != "text output":
             continue
@@ -101,7 +101,7 @@ def environment_of(options, home):
 
 
 def run_script(script, folder, environment, seconds):
-    """(exit status, output). What is left of the shell's process group is killed."""
+    """(exit status, output). Kills the rest of the shell's process group."""
     path = Path(folder, ".run_pages.sh")
     path.write_text(script)
     with tempfile.TemporaryFile() as output:
@@ -121,7 +121,7 @@ def run_script(script, folder, environment, seconds):
 
 
 def complaints_about(page, blocks, status, output):
-    """What is wrong, a text each; the last block that started is the one that failed."""
+    """The errors, one text each; the last block that started is the one that failed."""
     if status != 0:
         started = output.rpartition(MARK)[2]
         line, _, said = started.partition("\n")
@@ -171,7 +171,7 @@ def main(arguments):
     parser.add_argument("--in", dest="folder", help="run here, with the HOME of this process")
     parser.add_argument("--replace", action="append", default=[], type=pair, metavar="OLD=NEW", help="in the page's text")
     parser.add_argument("--seconds", type=int, default=120, help="limit for a page (default 120)")
-    parser.add_argument("--show", action="store_true", help="print what the blocks print")
+    parser.add_argument("--show", action="store_true", help="print the blocks' output")
     parser.add_argument("pages", nargs="+", metavar="PAGE|FOLDER")
     options = parser.parse_args(arguments)
     pages = list(pages_of(options.pages))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Small pages, and what tools/run_pages.py says about them."""
+"""Tests what tools/run_pages.py says about small pages."""
 
 import contextlib
 import io
@@ -72,7 +72,7 @@ class RunPages(unittest.TestCase):
     def test_an_unknown_need_is_an_error(self):
         code, said = run(block("sh run moon", "true"))
         self.assertEqual(code, 1)
-        self.assertIn("page.md:1: `sh run moon`: what it needs is one of torch, hosts, docker, or nothing", said)
+        self.assertIn("page.md:1: `sh run moon`: after `run` comes one of torch, hosts, docker, or nothing", said)
 
     def test_text_can_be_replaced(self):
         code, said = run(block("sh run", "echo /shared/x"), "--replace", "/shared/=/here/", "--show")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What each test costs: processor seconds and seconds, the dearest first.
+"""Measures the cost of each test in processor seconds and seconds; prints the most expensive first.
 
     tools/test_costs.py BUILD [--regex R] [--label L] [--most N] [--json FILE]
 
-Runs the tests that ctest knows in the folder BUILD, two at a time, and those alone that are marked so. It measures only: a test that fails
-is named, and ctest says why. Processor seconds are those of the test and of all processes that it waited for.
+Runs the tests that ctest finds in the folder BUILD, two at a time, or alone if they are marked so. It only measures: it names a test that fails,
+and ctest gives the reason. Processor seconds include those of all processes that the test waited for.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def measure_alone(test):
         began = time.monotonic()
         child = subprocess.Popen(test["command"], cwd=property_of(test, "WORKING_DIRECTORY", None), env=environment, stdin=subprocess.DEVNULL,
                                  stdout=output, stderr=output, start_new_session=True)
-        # A launcher that is asked to end stops its ranks, too.
+        # A launcher that gets TERM stops its ranks, too.
         timer = threading.Timer(property_of(test, "TIMEOUT", 1500), os.killpg, (child.pid, signal.SIGTERM))
         timer.start()
         _, status, used = os.wait4(child.pid, 0)
@@ -81,7 +81,7 @@ def main():
     parser.add_argument("--most", type=int, default=60, help="rows to print (60)")
     parser.add_argument("--json", help="write all of it to this file")
     arguments = parser.parse_args()
-    # A shell lets what it starts in the background ignore Ctrl-C, and the tests that send it would wait for ever.
+    # A shell makes its background programs ignore Ctrl-C, and the tests that send it would then wait for ever.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     results = measure_all(tests_of(arguments))
     results.sort(key=lambda result: -result["processor"] - result["seconds"])

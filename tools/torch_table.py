@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The table of `./dev test torch`: how the runtime's tests ended with each release of torch.
+"""The table of `./dev test torch`: the results of the runtime's tests with each release of torch.
 
     tools/torch_table.py                                   prints the table
     tools/torch_table.py --has VERSION                     exits with 0 if VERSION passed at this commit, with 1 otherwise
     tools/torch_table.py --add VERSION [BUILD FOLDER ...]  writes VERSION's row: from the results.xml that ctest left in each FOLDER of
                                                            BUILD; without BUILD the row says that this version does not build
 
-Rows are kept in build/torch_versions.json, so that a run that was stopped can go on.
+build/torch_versions.json keeps the rows, so that an interrupted run can continue.
 """
 
 import json
@@ -38,7 +38,7 @@ def read_rows():
 
 
 def count_of(results):
-    """{column: [passed, run]}, and the names of the tests that failed. A test that skips itself is not counted; one that could not start has failed."""
+    """{column: [passed, run]}, and the names of the tests that failed. A skipped test does not count; one that could not start has failed."""
     counts, failed = {column: [0, 0] for column in COLUMNS}, []
     for result in results:
         for case in ElementTree.parse(result).getroot().iter("testcase"):
@@ -78,7 +78,7 @@ def main(arguments):
     rows = read_rows()
     if arguments[:1] == ["--has"]:
         row = rows.get(arguments[1])
-        # Two trees with uncommitted changes have the same name.
+        # The commit's name is the same for any two trees with uncommitted changes.
         return 0 if row and row["commit"] == commit() and not commit().endswith("-dirty") and passed(row) else 1
     if arguments[:1] == ["--add"]:
         row = make_row(arguments[2] if len(arguments) > 2 else None, arguments[3:])

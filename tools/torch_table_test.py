@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What torch_table.py makes of ctest's results."""
+"""Tests how torch_table.py reads ctest's results."""
 
 import tempfile
 import unittest
