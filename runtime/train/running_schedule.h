@@ -42,7 +42,6 @@ class RunningSchedule {
   void read(const std::vector<double>& numbers, std::size_t& next);
 
  private:
-  void begin(std::vector<ScheduledGroup>& groups);
   void begin_sequence(std::vector<ScheduledGroup>& groups);
   void begin_one_cycle(const OneCycleLR& options, std::vector<ScheduledGroup>& groups);
   void advance(std::vector<ScheduledGroup>& groups, bool initial);
