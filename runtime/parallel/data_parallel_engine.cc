@@ -106,7 +106,8 @@ void DataParallelEngine::State::begin_reduction() {
   step_time().meets(state_of(group).key);
 }
 
-// Returns the place whose buffers are to be used: in join() the highest that still trains, as in PyTorch.
+// Returns the rank (its place in the group) whose buffers all ranks copy: in join() the highest one that
+// still trains, as in PyTorch.
 std::int64_t DataParallelEngine::State::tell_joined_ranks() {
   std::vector<torch::Tensor> active{torch::ones({1})};
   auto counted = group.process_group()->allreduce(active);

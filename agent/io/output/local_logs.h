@@ -39,8 +39,8 @@ class LocalLogs final : public Logs {
   bool sent() override;
   void close() override;
 
-  // Sends the agent's own messages to a file next to the workers', if stderr is that file, so that the file
-  // cannot block the agent either. Starts the writer's thread.
+  // If stderr is a regular file, the writer's thread writes the agent's own messages to it, so that a slow
+  // disk cannot block the agent. Starts that thread.
   void divert_own_log();
   // Sets where workers write their error files; empty: next to their logs. Call before open().
   void set_run_directory(std::string directory) { run_directory_ = std::move(directory); }

@@ -142,8 +142,7 @@ void Job::check_time_limit(TimePoint now) {
   }
 }
 
-// Ranks that could not act on the notice when it was due, such as ranks of a later attempt, may be able to
-// now.
+// Gives the notice late: when it was due, the ranks of this attempt had not started, or could not save yet.
 void Job::give_time_notice(TimePoint now) {
   if (time_limit_.is_near() && can_save()) notice({}, time_limit_.end(), now);
 }

@@ -29,8 +29,8 @@ struct TensorSlice {
   std::vector<std::int64_t> offsets;
 };
 
-// A rank's state, offered to a checkpoint. Refers to tensors, which the Checkpointer copies. Names and values must
-// be UTF-8; else throws std::invalid_argument.
+// A rank's state, offered to a checkpoint. Refers to tensors, which the Checkpointer copies. Names and values
+// must be UTF-8; else throws std::invalid_argument.
 class SavedState {
  public:
   // Must be equal on all ranks that have it; one of them writes it. `finite`: it must not contain NaN or
@@ -43,7 +43,8 @@ class SavedState {
   void of_first(const std::string& name, const at::Tensor& tensor);
   void own(const std::string& name, const at::Tensor& tensor);  // every rank saves its own
 
-  // Must be equal on all ranks that have it; ranks whose shared values have the same names compare them.
+  // A shared value must be equal on all ranks that have it. A save compares it among the ranks whose shared
+  // values have the same names.
   void shared_value(const std::string& name, const std::string& value);
   void value_of_first(const std::string& name, const std::string& value);
   void own_value(const std::string& name, const std::string& value);

@@ -41,9 +41,9 @@ class BatchPlan {
 
   std::int64_t size() const { return size_; }  // batches
   PlannedBatch operator[](std::int64_t number) const;
-  // The number of entries that all ranks together take before this batch; for batch size(), in the whole
-  // epoch. Padding is included if it counts in the mean. This place in the epoch means the same with any
-  // number of ranks.
+  // The number of entries that all ranks together take before batch `number`. number == size() gives the
+  // whole epoch. Padding is included if it counts in the mean. This place in the epoch means the same with
+  // any number of ranks.
   std::int64_t consumed_before(std::int64_t number) const;
   // The batch before which all ranks together have taken `consumed` entries; empty if that is in the middle
   // of a batch. size() at the end of the epoch.

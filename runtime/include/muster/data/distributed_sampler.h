@@ -3,9 +3,10 @@
 //
 // The sampler's order is padded from its own front to a multiple of the number of ranks, or cut to one; rank
 // r takes the places r, r + num_replicas, r + 2 * num_replicas, ... Over a WeightedRandomSampler this is a
-// distributed weighted sampler. A DataLoader divides its order among the ranks by itself; it uses a
-// DistributedSampler given as its `sampler` as it is. A BatchSampler and another DistributedSampler refuse
-// one: they need the order of all ranks. A plain value, safe to use from several threads.
+// distributed weighted sampler. A DataLoader divides its order among the ranks by itself; the order of
+// a DistributedSampler is already divided, so as its `sampler` it is used unchanged. A BatchSampler and
+// another DistributedSampler refuse one: they need the order of all ranks. A plain value, safe to use from
+// several threads.
 #pragma once
 
 #include <memory>
