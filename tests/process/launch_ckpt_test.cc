@@ -245,7 +245,7 @@ TEST_F(LaunchCkpt, ImportsWhatItExported) {
   EXPECT_EQ(launch_ckpt({"verify", copy}).exit_code, 0);
   const auto resumable = CheckpointDirectory(copy).resumable().value();
   ASSERT_EQ(resumable.size(), 1u) << "a training begins with it";
-  EXPECT_THAT(launch_ckpt({"import", copy, file}).err, HasSubstr("holds checkpoints already"));
+  EXPECT_THAT(launch_ckpt({"import", copy, file}).err, HasSubstr("already has checkpoints"));
 }
 
 TEST_F(LaunchCkpt, ImportsFilesOfOtherTools) {

@@ -386,7 +386,7 @@ TEST(LaunchWithoutItsPlace, NamesTheLimitOnProcessesThatItHasReached) {
     if (run.exit_code() == kCannotBeThatUser) GTEST_SKIP() << "this container has no such user";
     EXPECT_EQ(run.exit_code(), count == 64 ? 0 : 125) << run.err();
     if (count < 64)
-      EXPECT_THAT(run.err(), HasSubstr(fmt::format("(RLIMIT_NPROC (ulimit -u) is {}, and ", count)));
+      EXPECT_THAT(run.err(), HasSubstr(fmt::format("(RLIMIT_NPROC (ulimit -u) is {}, with ", count)));
     expect_nothing_left(run);
   }
 }

@@ -345,7 +345,7 @@ TEST_F(WarmStart, ATemplateThatMayNotForkSaysWhyAndIsNotTriedAgain) {
   const std::pair<std::string, std::string> cases[] = {{"thread", "it has 2 threads"},
                                                        {"socket", "it has socket:["},
                                                        {"shared", "it shares writable memory: /dev/zero"},
-                                                       {"unlinked", "unlinked"},
+                                                       {"unlinked", "deleted"},
                                                        {"lock=" + scratch_ / "file", "it holds a lock on"}};
   for (const auto& [before, reason] : cases) {
     const std::string errors = scratch_ / ("agent." + before.substr(0, 4));

@@ -91,9 +91,9 @@ TEST_F(StoreTest, AddWrapsAround) {
 
 TEST_F(StoreTest, AddToTextOrToTooLargeANumberDropsTheClientAndKeepsTheValue) {
   say(1, set("text", "abc") + set("empty", "") + set("large", "99999999999999999999"));
-  EXPECT_THAT(refused(2, add("text", 1)), HasSubstr("no number"));
-  EXPECT_THAT(refused(3, add("empty", 1)), HasSubstr("no number"));
-  EXPECT_THAT(refused(4, add("large", 1)), HasSubstr("no number"));
+  EXPECT_THAT(refused(2, add("text", 1)), HasSubstr("not a number"));
+  EXPECT_THAT(refused(3, add("empty", 1)), HasSubstr("not a number"));
+  EXPECT_THAT(refused(4, add("large", 1)), HasSubstr("not a number"));
   EXPECT_EQ(say(1, get("text")), blob("abc"));
 }
 
@@ -306,7 +306,7 @@ TEST_F(StoreTest, EveryCommandThatSetsTheKeyOfABarrierEndsIt) {
 
 TEST_F(StoreTest, ABarrierAtATextValueIsRefused) {
   say(1, set("k", "text"));
-  EXPECT_THAT(refused(2, barrier("k", 2)), HasSubstr("no number"));
+  EXPECT_THAT(refused(2, barrier("k", 2)), HasSubstr("not a number"));
   EXPECT_EQ(say(1, get("k")), blob("text"));
 }
 

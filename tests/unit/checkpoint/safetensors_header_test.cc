@@ -66,8 +66,8 @@ TEST(SafetensorsHeader, ImpossibleTensorsAreNotLaidOut) {
   EXPECT_THAT(said({tensor, tensor}), HasSubstr("nor occur twice: w"));
   EXPECT_THAT(said({{.name = "__metadata__", .dtype = Dtype::kF32, .shape = {2}}}),
               HasSubstr("__metadata__"));
-  EXPECT_THAT(said({{.name = "w", .dtype = Dtype::kF32, .shape = {-2}}}), HasSubstr("no whole number"));
-  EXPECT_THAT(said({{.name = "w", .dtype = Dtype::kF4, .shape = {3}}}), HasSubstr("no whole number"));
+  EXPECT_THAT(said({{.name = "w", .dtype = Dtype::kF32, .shape = {-2}}}), HasSubstr("does not fill whole bytes"));
+  EXPECT_THAT(said({{.name = "w", .dtype = Dtype::kF4, .shape = {3}}}), HasSubstr("does not fill whole bytes"));
   EXPECT_THAT(said({{.name = "\xff", .dtype = Dtype::kF32, .shape = {2}}}), HasSubstr("not UTF-8"));
 }
 

@@ -257,7 +257,7 @@ TEST(PipelineLayers, RefuseTwoThingsOfOneName) {
   EXPECT_THAT(refusal([&] { layers.add("b", Linear(2, 2)); }),
               HasSubstr("'b.c' and 'b': one is inside the other"));
   EXPECT_THAT(refusal([&] { layers.add("a.d", Linear(2, 2)); }), HasSubstr("one is inside the other"));
-  EXPECT_THAT(refusal([&] { layers.add("a..d", Linear(2, 2)); }), HasSubstr("no name"));
+  EXPECT_THAT(refusal([&] { layers.add("a..d", Linear(2, 2)); }), HasSubstr("cannot be a layer's name"));
   layers.add("none", [] { return std::shared_ptr<BlockImpl>(); });
   EXPECT_THAT(refusal([&] { layers.build(2, 3); }), HasSubstr("the layer 'none' has no module"));
   EXPECT_EQ(layers.size(), 3);
@@ -273,7 +273,7 @@ TEST(PipelineLayers, RefuseTwoThingsOfOneName) {
   PipelineLayers types;
   types.add("x", [](SharedModules& shared) { return shared.get<Linear>("x", [] { return Linear(2, 2); }); });
   types.add("y", [](SharedModules& shared) { return shared.get<Block>("x", [] { return Block(); }); });
-  EXPECT_THAT(refusal([&] { types.build(0, 2); }), HasSubstr("'x' is of another type"));
+  EXPECT_THAT(refusal([&] { types.build(0, 2); }), HasSubstr("'x' has another type"));
 }
 
 TEST(PipelineLayers, RefuseWrongSplits) {

@@ -226,7 +226,7 @@ TEST(Shm, RefusesWhatItCannotDo) {
     bits.reduceOp = Kind::BAND;
     refused([&] { pair.shm.allreduce(strided); }, "contiguous");
     refused([&] { pair.shm.allreduce(shorts); }, "shm does not reduce Short");
-    refused([&] { pair.shm.allreduce(floats, bits); }, "shm does not reduce Float so");
+    refused([&] { pair.shm.allreduce(floats, bits); }, "shm does not reduce Float by this operation");
     refused([&] { pair.shm.send(floats, pair.shm.getRank(), 0); }, "is not another member of the group");
     pair.shm.barrier()->wait();
   });

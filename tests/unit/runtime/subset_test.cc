@@ -317,7 +317,7 @@ TEST(StackDataset, NamesPartsThatDoNotFit) {
   DataLoader loader(stack, {.batch_size = 20}, 0, 1);
   EXPECT_THAT(
       [&] { for ([[maybe_unused]] auto& batch : loader); },
-      ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("cannot load sample 13 of words beside numbers"),
+      ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("cannot load sample 13 of words with numbers from 100"),
                                               HasSubstr("sample 13 of numbers from 100: torn"))));
 }
 
