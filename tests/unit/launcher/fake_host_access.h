@@ -1,7 +1,7 @@
 // HostAccess and HostShell without hosts, processes or containers: the test is the command behind each shell.
 //
-// FakeHostAccess records what the bootstrap asks for, and answers as its fields say. A shell's stdout is a
-// socket to which the test prints; the test ends the command with an exit code. Time is the system's clock.
+// FakeHostAccess records what the bootstrap asks for, and answers as its fields say. The test writes a
+// shell's stdout to a socket, and ends the command with an exit code. Time is the system's clock.
 // One thread.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What collectives give is compared with values that are computed; tests/train/collectives_parity_test.cc
-// compares them with Python's.
+// Compares the results of collectives with computed values; tests/train/collectives_parity_test.cc compares
+// them with Python's.
 #include <array>
 #include <chrono>
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ std::string refusal(const Body& body) {
   throw std::runtime_error("nothing was refused");
 }
 
-// Of three ranks of four, so that places and ranks differ.
+// Makes a group of three ranks of four, so that places and ranks differ.
 void in_a_group_of_three(const std::function<void(const Group&)>& body) {
   spawn(
       [&](Job& job) {
@@ -129,8 +129,8 @@ TEST(Broadcast, TakesARankOfTheJob) {
     }
     require(
         refusal([&] { broadcast(group, at::ones({1}), 0); })
-            .contains("broadcast of Float [1] from rank 0 in the group 'three' of ranks 1, 2, 3: rank 0 is "
-                      "not in it"),
+            .contains(
+                "broadcast of Float [1] from rank 0 in the group 'three' of ranks 1, 2, 3: rank 0 is not in it"),
         "a rank that is not a member");
   });
 }
@@ -220,7 +220,7 @@ TEST(GatherAndScatter, GoToAndFromOneRank) {
     for (int each = 0; place == 2 && each < 3; ++each) inputs.push_back(tensor_of(each, {2, 2}, at::kShort));
     scatter(group, output, inputs, 3);
     require_same(output, tensor_of(place, {2, 2}, at::kShort), "of rank 3's list");
-    // What is refused at once is no call: the others need not take part.
+    // A call that is refused at once does not count: the other ranks need not take part.
     if (place == 0)
       require(refusal([&] { scatter(group, output, {output}, 1); }).contains("1 inputs are given"),
               "too few");
@@ -241,7 +241,7 @@ TEST(PointToPoint, HasAnyNumberUnderWay) {
         work.push_back(isend(group, tensor_of(100 * mine + i, {i, 3}, at::kInt), other, i % 4));
       for (int i = kCount - 1; i >= 0; --i) {
         received.emplace_back(at::empty({(kCount - 1 - i) / 4 * 4 + i % 4, 3}, at::kInt), at::Tensor());
-        // Of each tag the first comes first.
+        // Messages with the same tag arrive in order.
         const int number = static_cast<int>(received.back().first.size(0));
         received.back().second = tensor_of(100 * other + number, {number, 3}, at::kInt);
         work.push_back(irecv(group, received.back().first, other, i % 4));

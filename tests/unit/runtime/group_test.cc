@@ -28,7 +28,7 @@ float sum_of(const Group& group, int value) {
   return tensor.item<float>();
 }
 
-// What the body throws.
+// The message of the exception that the body throws.
 template <class Exception, class Body>
 std::string thrown_by(const Body& body) {
   try {
@@ -202,7 +202,7 @@ TEST(Collective, NamesTheRankThatIsGoneAndTheGroup) {
         }
         if (job.rank() == 3) {
           sum_of(right, 1);
-          // It takes part in making the last group, of which it is no member.
+          // It takes part in making the last group, although it is not a member.
           job.new_group({0, 1, 2, 4});
           _exit(0);
         }
@@ -364,7 +364,7 @@ TEST(Groups, TrainTwoModelsAtOnceAsEachIsTrainedAlone) {
       4);
   EXPECT_NE(read_bytes(in("alone-1.result")), read_bytes(in("alone-2.result")));
   EXPECT_TRUE(read_bytes(in("alone-1.result")) == read_bytes(in("group-1.result")));
-  // Of the one that was resumed, the metric counts the second part alone.
+  // The metric of the resumed training counts only the second part.
   const auto parameters = [](const std::string& text) {
     return text.substr(text.find(' ', text.find(' ') + 1));
   };
@@ -410,8 +410,7 @@ TEST(Groups, HearInABackwardPassWhoIsGone) {
         } catch (...) {
           require_text(
               describe_current_exception(),
-              "this rank has begun 2 reductions of gradients; rank 2 is gone, of the group 'pair' of "
-              "ranks 0, 2)");
+              "this rank has begun 2 reductions of gradients; rank 2 is gone, of the group 'pair' of ranks 0, 2)");
           return;
         }
         throw std::runtime_error("nothing was thrown");

@@ -274,7 +274,7 @@ TEST(Job, IsMadeOnceInAProcess) {
   });
 }
 
-// Of another kind of device than the real ones; counts how often it is shut down.
+// A backend for a device that no real one has; counts how often it is shut down.
 class CountingBackend : public c10d::Backend {
  public:
   explicit CountingBackend(int& count) : Backend(0, 1), count_(count) {}
@@ -383,7 +383,7 @@ std::vector<nlohmann::json> heard_to_the_end(FakeAgent& agent, pid_t worker) {
   return all;
 }
 
-// What it uses as it goes must be there then, though made after it: under a launcher it is.
+// Its destructor uses objects that were made after it; under a launcher they still exist then.
 TEST(Job, InStaticStorageSpeaksWhenTheProcessEnds) {
   const ReservedPort reserved;
   const ScratchDirectory scratch;
@@ -449,7 +449,7 @@ TEST(UncaughtException, IsPrintedAndLeftInTheErrorFile) {
   EXPECT_GT(std::stoll(content["message"]["extraInfo"]["timestamp"].get<std::string>()), 1'700'000'000);
 }
 
-// What a process of this age leaves in its error file, and prints.
+// The error file and the output of a process of this age.
 template <class Throw>
 std::pair<nlohmann::json, std::string> left_by(Throw thrower, Duration age = {}) {
   ScratchDirectory scratch;
@@ -474,7 +474,7 @@ TEST(UncaughtException, OfWrongUseBeforeAStepIsFinal) {
   EXPECT_TRUE(final([] { throw std::invalid_argument("every = 0"); }));
   EXPECT_TRUE(final([] { throw std::logic_error("call restore()"); }));
   EXPECT_FALSE(final([] { throw std::runtime_error("no such file"); }));
-  EXPECT_FALSE(final([] { throw std::out_of_range("no such sample"); })) << "data may be mended";
+  EXPECT_FALSE(final([] { throw std::out_of_range("no such sample"); })) << "the data may be repaired";
 }
 
 // Nor of a program that trains, whatever of it can be seen.

@@ -346,7 +346,7 @@ TEST(DataLoader, BeforeALoopItReportsTheNextEpoch) {
   EXPECT_EQ(loader.batches_per_epoch(), 2);
 }
 
-// Records which orders were made, and by which threads.
+// Records which orders were made, and which threads made them.
 struct Watched : Sampler {
   std::int64_t size() const override { return 24; }
   std::vector<std::int64_t> indices(std::int64_t epoch) const override {

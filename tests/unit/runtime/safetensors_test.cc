@@ -95,7 +95,7 @@ TEST(Safetensors, GivesBackEveryTypeAndShape) {
   EXPECT_EQ(*back, content);
 }
 
-// Of each tensor its type, shape and bytes, as the official library's reader prints them.
+// The type, shape and bytes of each tensor, as the official library's reader prints them.
 std::string in_words(const Safetensors& content) {
   std::string text;
   for (const auto& [name, tensor] : content.tensors) {

@@ -44,7 +44,7 @@ void append(Bytes& to, T value) {
   to.insert(to.end(), bytes.begin(), bytes.end());
 }
 
-// `count` elements, each of which is the sum of those of the ranks from `first` on, before `end`.
+// `count` elements; each is the sum of the elements of ranks `first` to `end` - 1.
 Bytes elements_of(const Call& call, int first, int end) {
   Bytes bytes;
   for (std::size_t at = 0; at < kPeriod; ++at) {

@@ -10,8 +10,8 @@
 namespace muster::shm {
 namespace {
 
-// Of two ranks or more, in one vector each. In place and elsewhere, which must be the same; and of so many
-// elements as well that there are whole blocks of them and a rest.
+// The vectors of two ranks or more, combined in place and elsewhere, with the same result. Also with so many
+// elements that there are whole blocks and a rest.
 template <class T>
 std::vector<T> combined(Type type, Reduction reduction, const std::vector<std::vector<T>>& ranks) {
   constexpr std::size_t kTimes = 130;
@@ -88,7 +88,7 @@ TEST(Combine, HasNothingForWhatMakesNoSense) {
     EXPECT_EQ(combine_of(type, Reduction::kAverage), nullptr);
 }
 
-// Every float16 there is, through float32 and back: unchanged, but for the bits of what is no number.
+// Every float16 there is, through float32 and back: unchanged, except the bits of NaNs.
 TEST(Combine, RoundsHalfFloatsToThemselves) {
   std::vector<std::uint16_t> all, zeros(65536);
   for (unsigned bits = 0; bits < 65536; ++bits) all.push_back(static_cast<std::uint16_t>(bits));

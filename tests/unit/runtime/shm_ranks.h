@@ -44,7 +44,7 @@ inline std::string text_of_rank(const Segment& made, int rank, const RankOptions
   }
 }
 
-// What each rank threw, or empty; "killed by N" of one that was.
+// The message that each rank threw, or empty; "killed by N" if a signal killed it.
 inline std::vector<std::string> run_ranks(int ranks, const std::function<void(Member&)>& body,
                                           const RankOptions& options = {}) {
   constexpr std::size_t kTextBytes = 4096;

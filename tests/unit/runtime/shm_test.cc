@@ -26,7 +26,7 @@ struct Pair {
 const std::vector<at::ScalarType> kTypes{at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kChar,
                                          at::kByte,  at::kBool,   at::kInt,  at::kLong};
 
-// Small numbers, of which products of five are exact in every type.
+// Small numbers: the product of five of them is exact in every type.
 at::Tensor some(at::ScalarType type, std::int64_t count, int rank, unsigned seed) {
   std::mt19937 random(seed * 31 + static_cast<unsigned>(rank));
   const at::Tensor values = at::empty({count}, at::kFloat);

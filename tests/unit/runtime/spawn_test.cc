@@ -32,7 +32,7 @@ SpawnError error_of(const std::function<void(Job&)>& function, int nprocs) {
   return {"spawn did not throw", -1, 0, 0};
 }
 
-// Rank 0 serves the store by which the others make their group.
+// Rank 0 serves the store; the others need it to make their group.
 TEST(Spawn, KeepsRankZeroInNewGroupUntilItsMembersHaveIt) {
   spawn(
       [](Job& job) {

@@ -39,7 +39,7 @@ class Named {
   std::jthread thread_;
 };
 
-// What is said of the thread of this name.
+// The part of the stacks about the thread of this name.
 std::string part_of(const std::string& stacks, const std::string& name) {
   const std::size_t begin = stacks.find("(" + name + ")");
   if (begin == std::string::npos) return "";
