@@ -96,11 +96,12 @@ TEST(LaunchLeftovers, ARankThatLeavesAnotherUsersProcessEndsWithZeroAndItIsNamed
                   "/usr/bin/setpriv");
   if (probe.exit_code() != 0 || !probe.out().starts_with("0\n"))
     GTEST_SKIP() << "another user cannot run a set-user-ID program here: " << probe.err();
-  LaunchRun run(as_user({LAUNCH_PROGRAM, "--log-dir", scratch / "logs", "--grace", "1", "--max-restarts", "0",
-                         "sh", "-c",
-                         helper + " --reuid 0 sleep 1000 </dev/null >/dev/null 2>&1 & "
-                                  "until grep -q sleep /proc/$!/comm; do :; done; echo left $!"}),
-                {}, "/usr/bin/setpriv");
+  LaunchRun run(
+      as_user(
+          {LAUNCH_PROGRAM, "--log-dir", scratch / "logs", "--grace", "1", "--max-restarts", "0", "sh", "-c",
+           helper +
+               " --reuid 0 sleep 1000 </dev/null >/dev/null 2>&1 & until grep -q sleep /proc/$!/comm; do :; done; echo left $!"}),
+      {}, "/usr/bin/setpriv");
   ASSERT_TRUE(run.printed("left "));
   const TimePoint ended = Clock::now();
   EXPECT_EQ(run.exit_code(), 0) << run.err();

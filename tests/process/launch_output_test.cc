@@ -110,10 +110,9 @@ TEST(LaunchOutput, StdoutThatCannotBeWrittenIsSaidOnceAndTheJobGoesOn) {
 }
 
 TEST(LaunchOutput, APipeLosesNoLineThoughItsReaderIsStoppedForAWhile) {
-  LaunchRun run =
-      shell_run(fmt::format("$LAUNCH {} | (exec 3<&0; sh -c 'kill -STOP $$; exec grep -c \" 0*7\\$\"' <&3 & "
-                            "sleep 3; kill -CONT $!; wait $!)",
-                            kManyLines));
+  LaunchRun run = shell_run(fmt::format(
+      "$LAUNCH {} | (exec 3<&0; sh -c 'kill -STOP $$; exec grep -c \" 0*7\\$\"' <&3 & sleep 3; kill -CONT $!; wait $!)",
+      kManyLines));
   EXPECT_EQ(run.exit_code(), 0);
   EXPECT_EQ(run.out(), fmt::format("{}\n", kManyLinesCount)) << run.err();
 }

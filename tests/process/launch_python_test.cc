@@ -251,8 +251,7 @@ print("median", sorted(took)[len(took) // 2] / 1000, "us")
 
 TEST_F(LaunchPython, TakesAModuleThatIsInstalledOrTheUsersOwn) {
   constexpr const char* kScript =
-      "import sys; import muster; print('found', muster.__file__, len([p for p in sys.path if 'python.zip' "
-      "in p]))";
+      "import sys; import muster; print('found', muster.__file__, len([p for p in sys.path if 'python.zip' in p]))";
   std::filesystem::create_directories(directory_ / "site/muster");
   std::ofstream(directory_ / "site/muster/__init__.py") << "";
   std::ofstream(directory_ / "site/sitecustomize.py")

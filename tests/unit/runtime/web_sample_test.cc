@@ -201,7 +201,7 @@ TEST(WebSample, AJsonHasNumbersAndTexts) {
   const std::string deep(100'000, '[');
   const WebSample nested = sample_of("json", "{\"a\": " + deep + std::string(deep.size(), ']') + "}");
   EXPECT_THAT([&] { nested.json_number("json", "a"); },
-              ThrowsMessage<std::runtime_error>(HasSubstr("is no number")));
+              ThrowsMessage<std::runtime_error>(HasSubstr("is not a number")));
 }
 
 }  // namespace
