@@ -11,10 +11,10 @@ namespace muster {
 
 namespace {
 
-// A tenth of a processor's share beside a thread that computes, and the last place at the disk.
+// A tenth of the processor time of a thread that computes, and the last place in the disk's queue.
 constexpr int kNiceness = 10;
 constexpr int kLeastOfBestEffort = 2 << 13 | 7;  // IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7)
-constexpr int kThisThread = 1;                   // IOPRIO_WHO_PROCESS, of which 0 is the caller
+constexpr int kThisThread = 1;                   // IOPRIO_WHO_PROCESS; its id 0 is the calling thread
 
 }  // namespace
 
@@ -31,7 +31,7 @@ std::future<void> Background::submit(std::function<void()> task) {
       threads_.push_back(start_quiet_thread(name_, [this](const std::stop_token& stop) { work(stop); }));
     } catch (...) {
       if (threads_.empty()) throw;
-      break;  // fewer do it too
+      break;  // fewer threads do all tasks too
     }
   }
   tasks_.push_back(std::move(packaged));
@@ -41,7 +41,7 @@ std::future<void> Background::submit(std::function<void()> task) {
 
 void Background::work(const std::stop_token& stop) {
   if (yielding_) {
-    // Where the system refuses, they only yield less.
+    // If the system refuses, the thread only yields less.
     setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNiceness);
     syscall(SYS_ioprio_set, kThisThread, 0, kLeastOfBestEffort);
   }

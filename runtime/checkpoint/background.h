@@ -1,9 +1,7 @@
-// A few threads that wait for tasks and do them in the order in which they come: what writes and reads
-// checkpoints.
+// A few threads that take tasks from one queue, the oldest first. They write checkpoints.
 //
-// They are started with the first task and live as long as the object, whose destructor waits for the tasks
-// that it was given. `yielding` ones leave processor and disk to training where both want them. Safe to use
-// from any thread.
+// The first task starts the threads. The destructor waits until all tasks are done. `yielding` threads leave
+// the processor and the disk to training while training wants them. Safe to use from any thread.
 #pragma once
 
 #include <condition_variable>
@@ -17,13 +15,15 @@
 
 namespace muster {
 
+// Invariants: the mutex guards `tasks_` and `threads_`. A thread ends only when it was told to stop and no
+// task is left, so every future that submit() has returned becomes ready.
 class Background {
  public:
   Background(std::string name, int thread_count, bool yielding)
       : name_(std::move(name)), thread_count_(thread_count), yielding_(yielding) {}
   ~Background();
 
-  // std::system_error if no thread can be started. The future has what the task throws.
+  // Throws std::system_error if no thread can be started. The future rethrows the task's exception.
   std::future<void> submit(std::function<void()> task);
 
  private:
@@ -35,7 +35,7 @@ class Background {
   std::mutex mutex_;
   std::condition_variable_any has_tasks_;
   std::deque<std::packaged_task<void()>> tasks_;
-  std::vector<std::jthread> threads_;  // the last member: they use the others
+  std::vector<std::jthread> threads_;  // the last member: the threads use the others
 };
 
 }  // namespace muster

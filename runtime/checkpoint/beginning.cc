@@ -15,7 +15,7 @@ namespace muster {
 
 namespace {
 
-// For rank 0 to take a directory over.
+// For rank 0 to take over a directory.
 constexpr auto kBeginTimeout = std::chrono::minutes(5);
 
 bool same_directory(const std::string& left, const std::string& right) {
@@ -23,12 +23,11 @@ bool same_directory(const std::string& left, const std::string& right) {
   return left == right || std::filesystem::equivalent(left, right, ignored);
 }
 
-// With the text of the attempt's file.
 struct Found : Beginning {
-  std::string record;
+  std::string record;  // the text of the attempt's file
 };
 
-// By the clock of whatever holds the directory.
+// How long ago the attempt began. The clock is that of the machine that holds the directory.
 Seconds age_of(const CheckpointDirectory& directory, Attempt attempt) {
   std::error_code error;
   const auto begun = std::filesystem::last_write_time(directory.attempt_path(attempt), error);
@@ -36,8 +35,8 @@ Seconds age_of(const CheckpointDirectory& directory, Attempt attempt) {
   return std::max(Seconds(std::filesystem::file_time_type::clock::now() - begun), Seconds(0));
 }
 
-// A restart takes the directory over from the attempt before. Where nobody can know whether the last one
-// still trains, that is said.
+// A restart takes over the directory from the previous attempt. A warning is printed if this rank cannot find
+// out whether the previous owner still trains.
 Expected<AttemptRecord> begin_attempt(const Job& job, const CheckpointDirectory& directory) {
   const auto last = directory.newest();
   const bool goes_on = job.restart_count() > 0 && last && last->job == job.job_id();
@@ -50,7 +49,7 @@ Expected<AttemptRecord> begin_attempt(const Job& job, const CheckpointDirectory&
 
 Expected<AttemptRecord> begin_or_join_attempt(const Job& job, const CheckpointDirectory& directory,
                                               const std::vector<AttemptRecord>& attempts) {
-  // The one that the launcher began in this directory, if it did.
+  // If the launcher began an attempt in this directory, that is the one.
   if (!job.checkpoint_dir().empty() && same_directory(job.checkpoint_dir(), directory.path())) {
     for (const AttemptRecord& record : attempts)
       if (record.attempt == Attempt(job.attempt())) return record;
@@ -73,16 +72,15 @@ Expected<Found> begin(const Job& job, const CheckpointDirectory& directory) {
   return result;
 }
 
-// Whether this rank sees the attempt's file that rank 0 has seen.
+// Empty if this rank sees the attempt's file that rank 0 has seen; else what is wrong.
 std::string check_same(const CheckpointDirectory& directory, Attempt attempt, const std::string& record) {
   if (Status usable = directory.check_writable(); !usable) return usable.error().message();
   const auto seen = directory.attempts();
   if (!seen) return seen.error().message();
   const auto mine = std::ranges::find(*seen, attempt, &AttemptRecord::attempt);
   if (mine != seen->end() && encode_attempt_record(*mine) == record) return "";
-  return fmt::format(
-      "{} is another directory here than on rank 0's node: it has to be one that all nodes share",
-      directory.path());
+  return fmt::format("{} is not the same directory here as on rank 0's node: all nodes must share it",
+                     directory.path());
 }
 
 std::mutex uses_mutex;
@@ -99,7 +97,7 @@ Beginning begin_together(const Job& job, const CheckpointDirectory& directory, M
     auto found = without_throwing([&] { return begin(job, directory); });
     if (!found) {
       say({{"cannot", found.error().message()}});
-      // A restart may not have what a start is refused, nor read what this version cannot.
+      // A restart would be refused as well, and could not read a newer format either.
       const ErrorCode code = found.error().code();
       throw CheckpointError(found.error().message(),
                             {.final = code == ErrorCode::kFenced || code == ErrorCode::kInvalidArgument});

@@ -1,7 +1,7 @@
-// How a job comes to write into a checkpoint directory: which attempt it is, found out by rank 0 and told to
-// the others, and whether all ranks mean the same directory.
+// How a job starts to write into a checkpoint directory: rank 0 finds out which attempt this is and tells the
+// others, and all ranks check that they see the same directory.
 //
-// For the constructor of a Checkpointer.
+// For the constructor of a Checkpointer, on the training thread.
 #pragma once
 
 #include <muster/comm/job.h>
@@ -17,24 +17,25 @@
 
 namespace muster {
 
-// All ranks have it, and rank 0 tells.
+// A failure of all ranks. Rank 0 prints it.
 struct CheckpointError : std::runtime_error, OnAllRanks {
   CheckpointError(const std::string& text, OnAllRanks nature) : runtime_error(text), OnAllRanks(nature) {}
 };
 
 struct Beginning {
   Attempt attempt;
-  std::optional<std::uint64_t> resumable;  // the newest step that could be resumed from when it began
-  std::vector<Attempt> of_this_job;  // this attempt and those that the job's restarts came after; rank 0's
-  Seconds job_age{};                 // since the first of these began; rank 0's
+  std::optional<std::uint64_t> resumable;  // the newest step to resume from when this attempt began
+  std::vector<Attempt> of_this_job;        // this attempt and the earlier ones of this job; rank 0's alone
+  Seconds job_age{};                       // since the first of these began; rank 0's alone
 };
 
-// All ranks together. CheckpointError, which says why the directory cannot be used, or which rank has another
-// one in its place.
+// For all ranks together. Throws CheckpointError, which says why the directory cannot be used, or which rank
+// sees another directory under this path.
 Beginning begin_together(const Job& job, const CheckpointDirectory& directory, Meeting& meeting);
 
-// Two Checkpointers of one job that write into one directory would take each other's steps for their own:
-// std::invalid_argument. Held as long as one writes.
+// A Checkpointer holds one while it writes into a directory. The constructor throws std::invalid_argument if
+// another Checkpointer of this job holds one for the same directory: each would take the other's steps for
+// its own.
 class DirectoryUse {
  public:
   DirectoryUse(const Job& job, const std::string& directory);

@@ -19,7 +19,7 @@ void warn_unless(std::string_view what, const Status& done) {
   if (!done) log::warning("{}: {}", what, done.error().message());
 }
 
-// What the ranks tell each other about a save.
+// How the words of the ranks about a save begin.
 constexpr std::string_view kCommitted = "committed";
 constexpr std::string_view kFencedWord = "fenced ";
 constexpr std::string_view kRefusedWord = "refused ";
@@ -34,7 +34,7 @@ Expected<bool> is_committed(const CommitPlan& plan, CheckpointId id) {
 }
 
 Expected<RankContents> write_my_file(const CommitPlan& plan, CheckpointId id, const WriteRankFile& write) {
-  // A checkpoint that somebody may load is not written over.
+  // Never overwrite a committed checkpoint: somebody may be loading it.
   const auto committed = is_committed(plan, id);
   if (!committed) return std::unexpected(committed.error());
   if (*committed)
@@ -67,11 +67,11 @@ Expected<CheckpointManifest> manifest_of(const CommitPlan& plan, CheckpointId id
   return manifest;
 }
 
-// The others may have written to a disk of their own.
+// Whether rank 0 sees the files of all ranks: another rank may have written to a disk of its own.
 Status check_visible(const CommitPlan& plan, CheckpointId id, const std::vector<ManifestFile>& files) {
   for (std::size_t rank = 0; rank < files.size(); ++rank) {
     const std::string path = plan.directory.path_of(id) + "/" + files[rank].name;
-    // Opened, because NFS may answer a mere stat from what it knew before.
+    // Opened, because NFS may answer a mere stat from its cache.
     const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd && errno != ENOENT) return system_failure("cannot open " + path, errno);
     struct stat status{};
@@ -79,14 +79,14 @@ Status check_visible(const CommitPlan& plan, CheckpointId id, const std::vector<
         static_cast<std::uint64_t>(status.st_size) != files[rank].size_bytes) {
       return failure(
           ErrorCode::kUnavailable,
-          "rank {} has written {}, but rank 0 does not see it so: is {} one directory on all nodes?", rank,
-          path, plan.directory.path());
+          "rank {} has written {}, but rank 0 does not see that file or its size: is {} one directory on all nodes?",
+          rank, path, plan.directory.path());
     }
   }
   return {};
 }
 
-// Rank 0: from the others' files to the commit.
+// Rank 0: waits for the others' files, and commits.
 Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id) {
   auto words = meeting.collect(plan.timeout);
   if (!words) return std::unexpected(words.error());
@@ -98,20 +98,19 @@ Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id
       !written)
     return written;
   if (Status synced = sync_directory(plan.directory.path()); !synced) return synced;
-  // Once more: an attempt that began in between may not have seen this commit, so it must not be reported as
-  // one.
+  // Look again: an attempt that began meanwhile may not have seen this commit, so nobody may report it.
   return check_fence(plan);
 }
 
-// For the other ranks. If rank 0, which serves the store, has exited, the manifest tells whether it
-// committed.
+// The other ranks: what rank 0 has decided. If rank 0, which serves the store, has exited, the manifest tells
+// whether it committed.
 Status hear_decision(const CommitPlan& plan, Meeting& meeting, CheckpointId id) {
   const auto word = meeting.listen(plan.patience + plan.timeout);
   if (word) return status_of(*word);
-  const Status unheard = failure(ErrorCode::kTimedOut, "rank 0 says nothing: {}", word.error().message());
+  const Status unheard = failure(ErrorCode::kTimedOut, "rank 0 did not answer: {}", word.error().message());
   if (word.error().code() != ErrorCode::kUnavailable) return unheard;
-  // Rank 0 may have exited before it synced these. Opened before it is looked into, because NFS may answer
-  // from what it knew before.
+  // Rank 0 may have exited before it synced the two directories. sync_directory() also opens the directory,
+  // after which NFS does not answer from its cache.
   if (!sync_directory(plan.directory.path_of(id))) return unheard;
   const auto committed = is_committed(plan, id);
   if (!committed || !*committed) return unheard;
@@ -119,11 +118,11 @@ Status hear_decision(const CommitPlan& plan, Meeting& meeting, CheckpointId id) 
   return check_fence(plan);
 }
 
-// After a failed save, before anybody can try again. With a manifest it stays, whatever failed afterwards: a
-// newer attempt may have resumed from it already.
+// Removes the files of a failed save, before any rank can try again. A checkpoint with a manifest stays,
+// whatever failed afterwards: a newer attempt may have resumed from it already.
 Status remove_failed(const CommitPlan& plan, CheckpointId id) {
   std::error_code error;
-  // Where nobody can look nobody can remove, and why that is has been told as the reason of the failure.
+  // A directory that cannot be looked at cannot be removed either; that error is the reason of the failure.
   if (!std::filesystem::exists(plan.directory.path_of(id), error) || error) return {};
   const auto committed = is_committed(plan, id);
   return !committed || *committed ? Status() : plan.directory.remove(id);
@@ -151,7 +150,8 @@ std::string word_of(const Status& status) {
 
 Status check_fence(const CommitPlan& plan) {
   Status clear = plan.directory.check_newest(plan.attempt);
-  // kCorrupt is kept for what may not be committed as it is: a file that is in the way may go.
+  // kCorrupt means that the state may not be committed. A file that is in the way is another matter: it may
+  // go.
   if (!clear && clear.error().code() == ErrorCode::kCorrupt)
     return failure(ErrorCode::kUnavailable, "{}", clear.error().message());
   return clear;
@@ -160,8 +160,8 @@ Status check_fence(const CommitPlan& plan) {
 Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,
                          const WriteRankFile& write) {
   const CheckpointId id{.step = step, .attempt = plan.attempt};
-  // Whatever happens from here on, each rank gives its word and rank 0 announces one: a rank that threw
-  // instead would keep the others waiting.
+  // Whatever happens from here on, each rank gives its word and rank 0 announces the decision: a rank that
+  // threw instead would keep the others waiting.
   const auto mine = without_throwing([&]() -> Expected<std::string> {
     const auto written = write_my_file(plan, id, write);
     if (!written) return std::unexpected(written.error());
@@ -171,7 +171,7 @@ Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t
   if (meeting.rank() != 0) return hear_decision(plan, meeting, id);
   const Status committed = without_throwing([&] { return commit_manifest(plan, meeting, id); });
   if (!committed)
-    warn_unless("what is left of a failed checkpoint stays",
+    warn_unless("the files of a failed checkpoint stay",
                 without_throwing([&] { return remove_failed(plan, id); }));
   const std::string word = word_of(committed);
   meeting.announce(word);

@@ -1,8 +1,8 @@
-// Writing one checkpoint, all ranks together: the commit protocol of docs/checkpoint_layout.md, and the
-// removal of old ones.
+// All ranks write one checkpoint together: the commit protocol of docs/checkpoint_layout.md. Also removes old
+// checkpoints.
 //
-// Runs in the Checkpointer's writing thread. A failed save leaves nothing, or, if it failed after the
-// manifest's rename, a whole checkpoint that is not reported.
+// For the writing thread of a DiskWriter. A failed save leaves nothing behind; if it failed after the rename
+// of the manifest, it leaves a complete checkpoint that nobody reports.
 #pragma once
 
 #include <chrono>
@@ -17,13 +17,15 @@
 
 namespace muster {
 
+// Where and how checkpoints are written. It stays as it is while a checkpoint is written. The retention, the
+// metrics and the topology of rank 0 count.
 struct CommitPlan {
   CheckpointDirectory directory;
   std::string job;
   Attempt attempt;
   RetentionPlan retention = {};
-  std::chrono::milliseconds timeout{};
-  std::chrono::milliseconds patience{};  // for rank 0's own file, before the others' time begins
+  std::chrono::milliseconds timeout{};   // for the other ranks' files, once rank 0 has written its own
+  std::chrono::milliseconds patience{};  // for rank 0's own file
   std::map<std::string, double> metrics = {};
   std::map<std::string, std::string> topology = {};
 };
@@ -31,8 +33,8 @@ struct CommitPlan {
 // Writes this rank's file into the directory of the checkpoint.
 using WriteRankFile = std::function<Expected<RankContents>(const std::string& directory)>;
 
-// A status as one rank tells it to others, and back: kFenced and kCorrupt stay so, and what else may have
-// failed is kUnavailable.
+// A status as one rank tells it to the others, and back. kFenced and kCorrupt stay what they are; every other
+// error becomes kUnavailable.
 std::string word_of(const Status& status);
 Status status_of(const std::string& word);
 
@@ -40,17 +42,19 @@ Status status_of(const std::string& word);
 // kCorrupt.
 Status check_fence(const CommitPlan& plan);
 
-// Every rank calls it with what writes its file or says why it has none, in a meeting of its own. Rank 0
-// decides, and all ranks return the same: committed; kFenced: a newer attempt has taken over, and the message
-// says who; kUnavailable: it failed, and all may try again in another meeting; kCorrupt: the same, because
-// what a rank has to write may not be committed as it is. kTimedOut: this rank alone has not heard the
-// decision, so that it must leave its file as it is. An exception of torch if the store is gone before this
-// rank has given its word.
+// Every rank calls it, each in the same meeting, which nothing else uses. `write` writes the rank's file or
+// returns why it cannot. Rank 0 decides, and all ranks return the same:
+// - success: the checkpoint is committed;
+// - kFenced: a newer attempt has taken over; the message says which job on which host;
+// - kUnavailable: the save failed; all ranks may try again in another meeting;
+// - kCorrupt: as kUnavailable, because a rank's share of the state may not be committed.
+// Or kTimedOut: this rank alone has not heard the decision, so it must leave its file as it is. Throws
+// torch's exception if the store is gone before this rank has given its word.
 Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,
                          const WriteRankFile& write);
 
-// What retention.h lets go after the commit of step `newest`. What other ranks may be writing by now is
-// newer, and stays.
+// The checkpoints that retention.h gives up after the commit of step `newest`. A checkpoint that other ranks
+// may be writing by now is newer, so it stays.
 Expected<std::vector<CheckpointId>> old_ones(const CommitPlan& plan, std::uint64_t newest);
 Status remove_all(const CheckpointDirectory& directory, const std::vector<CheckpointId>& ids);
 

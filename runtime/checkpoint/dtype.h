@@ -1,4 +1,4 @@
-// torch's types of elements by their names in safetensors.
+// Converts between torch's element types and those of safetensors.
 //
 // Plain functions.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace muster {
 
-std::optional<Dtype> dtype_of(at::ScalarType type);         // none: safetensors cannot hold it
-std::optional<at::ScalarType> scalar_type_of(Dtype dtype);  // none: torch cannot
+std::optional<Dtype> dtype_of(at::ScalarType type);         // none: safetensors does not have the type
+std::optional<at::ScalarType> scalar_type_of(Dtype dtype);  // none: torch does not have the type
 
 }  // namespace muster

@@ -50,12 +50,12 @@ CheckpointId find_best(const CheckpointDirectory& directory) {
     throw std::runtime_error(fmt::format(
         "load_model: {}: {}", directory.path(),
         best.error().code() == ErrorCode::kInvalidArgument
-            ? "its checkpoints do not say which one is the best; CheckpointerOptions::best_by does"
+            ? "its checkpoints do not say which of them is the best; set CheckpointerOptions::best_by"
             : best.error().message()));
   return *best;
 }
 
-// All of a module's parameters and buffers; handles on them.
+// Handles on all of a module's parameters and buffers, by name.
 TensorMap state_of(const torch::nn::Module& module) {
   TensorMap all;
   for (const auto& parameter : module.named_parameters()) all.emplace(parameter.key(), parameter.value());
@@ -67,7 +67,7 @@ std::string list(std::string_view what, const std::vector<std::string>& names) {
   return names.empty() ? "" : fmt::format("; {}: {}", what, fmt::join(names, ", "));
 }
 
-// What there is to load, by the names of a module's tensors.
+// The tensors that can be loaded, by their names in a module.
 struct Offered {
   std::string where;
   struct Kind {
@@ -77,7 +77,7 @@ struct Offered {
   std::map<std::string, Kind> tensors;
 };
 
-// std::invalid_argument if it does not fit.
+// Throws std::invalid_argument if the offered tensors do not fit the module.
 LoadedModel compare(const Offered& offered, const torch::nn::Module& module,
                     const LoadModelOptions& options) {
   LoadedModel result;
@@ -102,7 +102,7 @@ LoadedModel compare(const Offered& offered, const torch::nn::Module& module,
   if (!misshapen.empty() || !untyped.empty() || (options.strict && differs))
     throw std::invalid_argument(
         fmt::format("load_model: {} does not fit the module{}{}{}{}", offered.where,
-                    list("of another shape", misshapen), list("of a type that torch has not", untyped),
+                    list("of another shape", misshapen), list("of a type that torch does not have", untyped),
                     list("it lacks", result.missing), list("the module lacks", result.unexpected)));
   return result;
 }
@@ -116,7 +116,8 @@ class ModelLoading {
         options_(options),
         prefix_(options.name.empty() ? "model." : fmt::format("module.{}.", options.name)) {}
 
-  // An error: another checkpoint may do. std::invalid_argument: this one is whole and does not fit.
+  // An error: this checkpoint cannot be used; another one may fit. Throws std::invalid_argument if this one
+  // is whole and does not fit the module.
   Expected<LoadedModel> load(CheckpointId id) {
     auto manifest = read_contents(directory_, id);
     if (!manifest) return std::unexpected(manifest.error());
@@ -145,7 +146,8 @@ class ModelLoading {
         why = loaded.error().message();
         log::warning("load_model: cannot use the checkpoint of step {}: {}", entry.id.step, why);
       }
-      // The training beside us may have written a newer one, and removed those that we wanted.
+      // A training that still runs may have written a newer checkpoint, and removed those that were tried
+      // here.
       if (candidates(directory_).front().id == entries.front().id)
         throw std::runtime_error(
             fmt::format("load_model: no checkpoint in {} can be used; the last: {}", directory_.path(), why));
@@ -236,11 +238,11 @@ LoadedModel load_model(torch::nn::Module& module, const std::string& path, const
         "load_model: the path is empty; it must name a checkpoint directory or a file of weights");
   if (std::error_code error; !std::filesystem::exists(path, error) && !error)
     throw std::runtime_error("load_model: " + path +
-                             ": there is neither a checkpoint directory nor a file of this name");
+                             ": there is no checkpoint directory and no file of this name");
   if (is_file(path)) {
     if (options.step || options.best || !options.name.empty())
       throw std::invalid_argument("load_model: " + path +
-                                  " is a file of weights; step, best and name are of checkpoints");
+                                  " is a file of weights; step, best and name are for checkpoints");
     return WeightsFile(path).load(module, options);
   }
   const CheckpointDirectory directory(path);

@@ -23,8 +23,8 @@ std::string shape_text(const Extents& shape) {
 }
 
 constexpr int kReaders = 4;
-constexpr int kReadersPastCache = 8;            // they wait for the disk more
-constexpr std::uint64_t kBlockBytes = 8 << 20;  // of what cannot be read into its tensor itself
+constexpr int kReadersPastCache = 8;            // more, because each of them waits for the disk longer
+constexpr std::uint64_t kBlockBytes = 8 << 20;  // for tensors that cannot be read in place
 
 using Request = LoadedState::Source::Request;
 
@@ -34,13 +34,14 @@ bool is_read_directly(const Request& request) {
          target.scalar_type() == scalar_type_of(request.tensor->dtype);
 }
 
-// An error: each reads for itself, and all of them find that.
+// A SharedReading that all readers of this node have joined. An error: it could not be made, all readers find
+// that out, and each reads for itself.
 Expected<std::unique_ptr<SharedReading>> join_readers(Meeting& meeting, const std::vector<int>& readers,
                                                       std::span<const ManifestFile> files,
                                                       std::span<const PartRequest> requests) {
   const bool is_first = readers.front() == meeting.rank();
   auto reading = is_first ? SharedReading::create(files, readers.size())
-                          : failure(ErrorCode::kUnavailable, "the first one has made no memory");
+                          : failure(ErrorCode::kUnavailable, "the first reader has made no memory");
   const auto addresses = meeting.exchange("memory", readers, is_first && reading ? (*reading)->address() : "",
                                           SharedReading::kPatience);
   if (!addresses) return std::unexpected(addresses.error());
@@ -53,7 +54,7 @@ Expected<std::unique_ptr<SharedReading>> join_readers(Meeting& meeting, const st
   if (!there) return std::unexpected(there.error());
   std::vector<pid_t> processes;
   for (const std::string& process : *there) {
-    if (process.empty()) return failure(ErrorCode::kUnavailable, "one of them cannot share the memory");
+    if (process.empty()) return failure(ErrorCode::kUnavailable, "a reader cannot share the memory");
     processes.push_back(std::stoi(process));
   }
   (*reading)->watch(processes);
@@ -139,7 +140,7 @@ Status LoadedState::Source::fill(Meeting* meeting) const {
   return {};
 }
 
-// Through the CPU, and through the type that was saved.
+// Reads into blocks on the CPU, in the saved type, and copies each into the tensor.
 Status LoadedState::Source::fill_in_blocks(const Request& request) const {
   const at::Tensor& target = request.target;
   if (target.numel() == 0) return {};
@@ -237,13 +238,13 @@ at::Tensor LoadedState::read(const std::string& name) {
 at::Tensor LoadedState::read_own(const std::string& name) {
   const std::string saved_name = source_->name_in_checkpoint(prefix + name);
   const SavedTensor* saved = source_->find_own(saved_name);
-  if (saved == nullptr) throw NotInCheckpoint(fmt::format("it has no {} of this rank", saved_name));
+  if (saved == nullptr) throw NotInCheckpoint(fmt::format("it has no {} for this rank", saved_name));
   return source_->read_now(saved_name, *saved);
 }
 
 at::Tensor LoadedState::Source::read_now(const std::string& name, const SavedTensor& saved) const {
   const auto type = scalar_type_of(saved.dtype);
-  if (!type) throw std::invalid_argument(fmt::format("its {} is of a type that torch has not", name));
+  if (!type) throw std::invalid_argument(fmt::format("its {} is of a type that torch does not have", name));
   at::Tensor tensor = at::empty(saved.shape, *type);
   auto parts = requests_for(name, saved, whole_of(saved.shape), bytes_of(tensor));
   const Status read = parts ? read_parts(directory, manifest.files, *std::move(parts))

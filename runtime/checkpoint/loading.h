@@ -1,7 +1,7 @@
-// From the files of a checkpoint into tensors: the byte ranges that a rank needs, each chunk verified before
-// anything of it is used, in little memory whatever the checkpoint's size.
+// Reads the byte ranges that a rank needs from the files of a checkpoint into tensors. Each chunk is verified
+// before any byte of it is used. The memory that this takes does not grow with the checkpoint.
 //
-// A LoadedState::Source collects what the parts of a state ask for; fill() then reads all of it. For the
+// A LoadedState::Source collects the requests of the parts of a state; fill() then reads all of them. For the
 // training thread.
 #pragma once
 
@@ -18,35 +18,40 @@
 
 namespace muster {
 
-// The manifest of a checkpoint, with what its files hold also where they are of the first format.
+// The manifest of a checkpoint. For a checkpoint of the first format, the tensors are taken from its files'
+// headers.
 Expected<CheckpointManifest> read_contents(const CheckpointDirectory& directory, CheckpointId id);
 
 struct LoadRules {
   int rank = 0;
-  // Those of this node that read it, this one among them, in the order of their numbers; empty: nobody knows.
+  // The ranks of this node that read the checkpoint, this one included, by rising number; empty: unknown.
   std::vector<int> readers = {};
-  bool in_memory = false;  // the files lie there, and nobody shortens them
-  bool strict = true;
-  bool convert = false;  // other types of elements are converted
-  // What names begin with in the program, and in the checkpoint.
+  bool in_memory = false;  // the files lie in memory, and no process shortens them
+  bool strict = true;      // a name that the checkpoint does not have is an error
+  bool convert = false;    // convert elements of another type
+  // The prefix of names in the program, and the one in the checkpoint.
   std::map<std::string, std::string> rename = {};
 };
 
-// What it is called in the checkpoint: of the beginnings that are renamed the longest counts.
+// The name in the checkpoint. If several prefixes match, the longest one wins.
 std::string renamed(const std::string& name, const std::map<std::string, std::string>& rename);
 
+// Invariants: each request is for a slice within the shape of a tensor of `manifest`, and its target has the
+// shape of that slice. fill() changes the targets alone. `used` and `missing` have the names that were asked
+// for, in the checkpoint and in the program.
 struct LoadedState::Source {
   Source(std::string a_directory, CheckpointManifest a_manifest, LoadRules the_rules);
 
   std::string name_in_checkpoint(const std::string& name) const { return renamed(name, rules.rename); }
-  const SavedTensor* find(const std::string& name) const;      // as it is in the checkpoint
-  const SavedTensor* find_own(const std::string& name) const;  // this rank's
-  // kNotFound, kCorrupt: the files that are needed are not there, or of another size.
+  // By the name in the checkpoint; null: the checkpoint does not have it.
+  const SavedTensor* find(const std::string& name) const;
+  const SavedTensor* find_own(const std::string& name) const;  // this rank's own
+  // kNotFound: a file that is needed is missing; kCorrupt: it has another size.
   Status check_files() const;
-  // Reads all that was asked for; kCorrupt names file, bytes and a tensor. What was filled before stays so.
-  // In a meeting the readers of the rules do it together.
+  // Reads all that was requested. kCorrupt names the file, the bytes and a tensor; tensors that were filled
+  // before stay filled. With a meeting, the readers of the rules read together.
   Status fill(Meeting* meeting = nullptr) const;
-  // What nobody has asked for.
+  // The tensors that no part has asked for.
   std::vector<std::string> left_over() const;
 
   struct Request {
@@ -62,7 +67,7 @@ struct LoadedState::Source {
   std::set<std::string> used;
   std::vector<std::string> missing;
 
-  // At once. DamagedCheckpoint if that cannot be.
+  // Reads one tensor now. Throws DamagedCheckpoint if that fails.
   at::Tensor read_now(const std::string& name, const SavedTensor& saved) const;
 
  private:
@@ -70,12 +75,12 @@ struct LoadedState::Source {
   Status fill_in_blocks(const Request& request) const;
 };
 
-// A tensor or value that the checkpoint has not.
+// The checkpoint does not have a tensor or value.
 struct NotInCheckpoint : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-// A tensor that a part needs at once cannot be read.
+// A tensor that a part needs now cannot be read.
 struct DamagedCheckpoint : std::runtime_error {
   explicit DamagedCheckpoint(const Error& why) : std::runtime_error(why.message()), error(why) {}
   Error error;

@@ -8,9 +8,15 @@
 
 namespace muster {
 
+namespace {
+
+constexpr std::int64_t kStepsAhead = 2;
+
+}  // namespace
+
 Meeting::Meeting(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size)
     : rank_(rank), world_size_(world_size) {
-  // Each rank counts for itself how many it has made: the same number on all.
+  // Each rank counts the meetings that it has constructed, so the numbers agree.
   const std::int64_t instance = store->add(fmt::format("checkpoint/instances/{}", rank), 1);
   store_ = c10::make_intrusive<c10d::PrefixStore>(fmt::format("checkpoint/{}", instance), store->clone());
 }
@@ -88,13 +94,12 @@ Expected<std::vector<std::string>> Meeting::exchange(const std::string& name, co
   return get_all(keys, ranks, timeout);
 }
 
-// Each rank's own.
 void Meeting::forget_exchanged() {
   for (const std::string& key : std::exchange(exchanged_, {})) store_->deleteKey(key);
 }
 
-// Removes this rank's own keys, which rank 0 has read, so that rank 0 need not remove everybody's. If rank 0
-// has exited, the store may be gone with it.
+// Deletes this rank's own keys, which rank 0 has read, so that rank 0 need not delete those of all ranks. The
+// store may be gone, if rank 0 has exited.
 void Meeting::forget_answered() {
   try {
     if (has_given_) store_->deleteKey(word_key(rank_));
@@ -106,7 +111,7 @@ void Meeting::forget_answered() {
 
 void Meeting::announce(const std::string& word) {
   store_->set(announcement_key(), word);
-  // Who answered in this round waits for nothing that was said before.
+  // All ranks answered in this round, so none of them still waits for an earlier announcement.
   if (std::exchange(all_answered_, false)) {
     for (const std::string& key : std::exchange(announced_, {})) store_->deleteKey(key);
     store_->deleteKey(word_key(rank_));
@@ -122,6 +127,28 @@ Expected<std::string> Meeting::listen(std::chrono::milliseconds timeout) {
   has_given_ = false;
   ++round_;
   return word;
+}
+
+StopAgreement::StopAgreement(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size)
+    : rank_(rank), world_size_(world_size) {
+  const std::int64_t instance = store->add(fmt::format("stop/instances/{}", rank), 1);
+  store_ = c10::make_intrusive<c10d::PrefixStore>(fmt::format("stop/{}", instance), store);
+}
+
+std::optional<std::int64_t> StopAgreement::ask(std::int64_t steps_done) {
+  if (stop_) return stop_;
+  if (!posted_) {
+    store_->set(std::to_string(rank_), std::to_string(steps_done));
+    posted_ = true;
+  }
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < world_size_; ++rank) keys.push_back(std::to_string(rank));
+  if (!store_->check(keys)) return std::nullopt;
+  std::int64_t highest = 0;
+  for (const std::vector<std::uint8_t>& value : store_->multiGet(keys))
+    highest = std::max<std::int64_t>(highest, std::stoll(std::string(value.begin(), value.end())));
+  stop_ = highest + kStepsAhead;
+  return stop_;
 }
 
 }  // namespace muster

@@ -1,11 +1,12 @@
-// How the ranks agree about a checkpoint: over the store, so that training's collectives are not touched.
+// How the ranks agree about checkpoints: over the store, so that training's collectives are not touched.
 //
-// A meeting has a name that is the same on all ranks and used once, so that nobody takes a word that was
-// meant for another. It has rounds: every rank gives a word to rank 0, and rank 0 gives one word to all. It
-// has its own connection to the store, so that a wait here blocks nobody else. For one thread at a time.
+// A Meeting is a conversation that waits for all ranks; a StopAgreement waits for nobody. Each for one thread
+// at a time.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
@@ -14,6 +15,14 @@
 
 namespace muster {
 
+// Rounds: in each, every rank gives a word to rank 0, and rank 0 gives one word to all.
+//
+// Invariants:
+// - The name of the meeting is the same on all ranks and used once, so that no rank takes a word that was
+//   meant for another meeting.
+// - It has its own connection to the store, so that a wait here blocks nobody else.
+// - A rank deletes its own keys once rank 0 has read them; rank 0 deletes an announcement once all ranks have
+//   answered in a later round.
 class Meeting {
  public:
   // All ranks construct their meetings in the same order.
@@ -22,20 +31,21 @@ class Meeting {
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
 
-  // Leaves the meeting before, wherever that was.
+  // Leaves the previous meeting, in whichever round that was.
   void open(const std::string& name);
 
   void give(const std::string& word);  // to rank 0
-  // Rank 0: the words of all ranks, its own included. kTimedOut names the ranks that are missing;
+  // Rank 0: the words of all ranks, its own included. kTimedOut names the ranks that did not answer;
   // kUnavailable: the store is gone.
   Expected<std::vector<std::string>> collect(std::chrono::milliseconds timeout);
-  // Of some ranks among themselves, beside the words: what each of them says, in the order of `ranks`.
-  // `name`: once in a round. As collect().
+  // For some ranks among themselves, apart from the words: what each of them says, in the order of `ranks`.
+  // `name` is used once in a round. Errors as in collect().
   Expected<std::vector<std::string>> exchange(const std::string& name, const std::vector<int>& ranks,
                                               const std::string& word, std::chrono::milliseconds timeout);
-  // Rank 0 tells all others, and the round ends. An exception of torch if the store is gone, as in give().
+  // Rank 0 tells all others, and the round ends. Throws torch's exception if the store is gone, as give()
+  // does.
   void announce(const std::string& word);
-  // Others: what rank 0 says; the round ends. Errors as in collect().
+  // Other ranks: what rank 0 says; the round ends. Errors as in collect().
   Expected<std::string> listen(std::chrono::milliseconds timeout);
 
  private:
@@ -54,9 +64,31 @@ class Meeting {
   std::string name_ = "first";
   int round_ = 0;
   bool has_given_ = false;              // in this round
-  bool all_answered_ = false;           // likewise
-  std::vector<std::string> announced_;  // keys that somebody may still have to read
-  std::vector<std::string> exchanged_;  // likewise, until the round ends
+  bool all_answered_ = false;           // in this round
+  std::vector<std::string> announced_;  // keys that another rank may still have to read
+  std::vector<std::string> exchanged_;  // this rank's keys that another one may read until the round ends
+};
+
+// How all ranks come to stop after the same step, once they have been given notice.
+//
+// Each rank posts the step that it has completed; when all have posted, the stop is two steps after the
+// highest. A rank is at most one step ahead of any other, because each step of data-parallel training waits
+// for all, so every rank learns of the stop before it gets there. No rank waits: each asks once a step.
+class StopAgreement {
+ public:
+  // All ranks construct theirs in the same order.
+  StopAgreement(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size);
+
+  // After each step from the notice on: the step after which to stop, once all have agreed. Throws torch's
+  // exception if the store is gone.
+  std::optional<std::int64_t> ask(std::int64_t steps_done);
+
+ private:
+  c10::intrusive_ptr<c10d::Store> store_;
+  int rank_;
+  int world_size_;
+  bool posted_ = false;
+  std::optional<std::int64_t> stop_;
 };
 
 }  // namespace muster

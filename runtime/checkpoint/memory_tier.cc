@@ -25,9 +25,9 @@ namespace {
 
 constexpr std::uint64_t kPage = kSlotPage;
 constexpr std::uint64_t kChunk = Staging::kChunkBytes;
-// For texts that grow a little from save to save.
+// Room for contents that grow a little from save to save.
 constexpr std::uint64_t kSpareContents = 64 << 10;
-constexpr std::uint64_t kDigestText = 40;  // of a chunk, among the contents
+constexpr std::uint64_t kDigestText = 40;  // bytes of a chunk's digest in the contents
 
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -54,23 +54,24 @@ MemoryTier::~MemoryTier() {
 }
 
 void MemoryTier::settle() {
-  if (!under_way_.valid()) return;
+  if (under_way_ == nullptr) return;
   const auto waiting = section("checkpoint commit");
-  std::exchange(under_way_, {}).get();
-  if (!written_)
-    usable_ = written_;
-  else if (is_save_)
+  const auto ended = std::move(under_way_);
+  ended->done.get();
+  if (!ended->outcome)
+    usable_ = ended->outcome;
+  else if (ended->is_save)
     next_ = 1 - next_;
 }
 
-// What this rank is to write; none: nothing is written any more.
+// Agrees with all ranks, and returns the file that this rank writes; none: this rank writes no more.
 std::optional<RankFile> MemoryTier::agree(const Expected<SavedState>& state, const std::string& meeting_name,
                                           std::uint64_t step) {
   if (is_off_) return std::nullopt;
   settle();
   if (!has_looked_) usable_ = look();
   found_.clear();
-  // From here on all ranks have completed the save before, so that the one before that may go.
+  // All ranks that arrive here have completed the previous save, so the save before that may be overwritten.
   meeting_.open(meeting_name);
   const Expected<SavedState> mine = usable_ ? state : std::unexpected(usable_.error());
   const auto share = agreement_.agree(meeting_, mine);
@@ -82,7 +83,7 @@ std::optional<RankFile> MemoryTier::agree(const Expected<SavedState>& state, con
     return std::nullopt;
   }
   auto image = without_throwing([&] { return lay_out_rank_file(*mine, *share, job_.rank()); });
-  usable_ = image ? without_throwing([&] { return ask_for_slots(*image); })
+  usable_ = image ? without_throwing([&] { return ask_for_slots(image->layout); })
                   : Status(std::unexpected(image.error()));
   return usable_ ? std::optional(*std::move(image)) : std::nullopt;
 }
@@ -90,14 +91,15 @@ std::optional<RankFile> MemoryTier::agree(const Expected<SavedState>& state, con
 void MemoryTier::prepare(const Expected<SavedState>& state, const std::string& meeting_name,
                          std::uint64_t step) {
   if (!agree(state, meeting_name, step)) return;
-  is_save_ = false;
   usable_ = without_throwing([&]() -> Status {
-    under_way_ = writer_.submit([this] {
-      written_ = without_throwing([&]() -> Status {
+    auto task = std::make_unique<Task>(/*is_save=*/false);
+    task->done = writer_.submit([this, mine = task.get()] {
+      mine->outcome = without_throwing([&]() -> Status {
         Status mapped = map(slots_[0]);
         return mapped ? map(slots_[1]) : mapped;
       });
     });
+    under_way_ = std::move(task);
     return {};
   });
 }
@@ -106,25 +108,27 @@ void MemoryTier::save(const Expected<SavedState>& state, const std::string& meet
                       std::uint64_t step) {
   auto agreed = agree(state, meeting_name, step);
   if (!agreed) return;
-  is_save_ = true;
   Slot& slot = slots_[next_];
   usable_ = without_throwing([&]() -> Status {
     if (Status mapped = map(slot); !mapped) return mapped;
-    const auto image = std::make_shared<RankFile>(*std::move(agreed));
+    const std::uint64_t file_bytes = agreed->layout.size_bytes;
     const auto staging = std::make_shared<Staging>(slot.memory.bytes.size(), [&slot](std::uint64_t bytes) {
       return Expected<StagingMemory>({.bytes = slot.memory.bytes.first(bytes), .owner = slot.memory.owner});
     });
-    if (Status reserved = staging->reserve(image->size_bytes); !reserved) return reserved;
+    if (Status reserved = staging->reserve(file_bytes); !reserved) return reserved;
     auto& written = reinterpret_cast<SlotHeader*>(slot.memory.bytes.last(kPage).data())->state;
     std::atomic_ref(written).store(SlotHeader::kBeingWritten, std::memory_order_seq_cst);
-    staging->begin(image->size_bytes, job_.local_world_size());
-    under_way_ = writer_.submit([this, image, staging, &slot, step] {
-      written_ = without_throwing([&] { return write(*image, *staging, slot, step); });
-      if (written_) reports_of(job_).send("held", static_cast<std::int64_t>(step));
+    staging->begin(file_bytes, job_.local_world_size());
+    auto task = std::make_unique<Task>(/*is_save=*/true);
+    const auto layout = std::make_shared<RankFileLayout>(std::move(agreed->layout));
+    task->done = writer_.submit([this, mine = task.get(), layout, staging, &slot, step] {
+      mine->outcome = without_throwing([&] { return write(*layout, *staging, slot, step); });
+      if (mine->outcome) reports_of(job_).send("held", static_cast<std::int64_t>(step));
       staging->abandon();
     });
+    under_way_ = std::move(task);
     Status staged = without_throwing([&]() -> Status {
-      stage_rank_file(*image, *staging);
+      stage_rank_file(agreed->source, *staging);
       return {};
     });
     if (!staged) staging->abandon();
@@ -132,10 +136,10 @@ void MemoryTier::save(const Expected<SavedState>& state, const std::string& meet
   });
 }
 
-Status MemoryTier::ask_for_slots(const RankFile& image) {
-  const std::uint64_t data = round_up(image.size_bytes, kChunk);
+Status MemoryTier::ask_for_slots(const RankFileLayout& layout) {
+  const std::uint64_t data = round_up(layout.size_bytes, kChunk);
   const std::uint64_t contents =
-      2 * encode_rank_contents(image.contents).size() + (data / kChunk) * kDigestText + kSpareContents;
+      2 * encode_rank_contents(layout.contents).size() + (data / kChunk) * kDigestText + kSpareContents;
   const std::uint64_t needed = data + round_up(contents, kPage) + kPage;
   if (std::ranges::none_of(slots_, [&](const Slot& slot) { return slot.size_bytes < needed; })) return {};
   auto given = reports_of(job_).memory_slots(needed);
@@ -149,14 +153,14 @@ Status MemoryTier::ask_for_slots(const RankFile& image) {
   return {};
 }
 
-// Its pages are there then.
+// Maps the slot and makes all of its pages.
 Status MemoryTier::map(Slot& slot) const {
   if (!slot.memory.bytes.empty()) return {};
   auto memory = map_staging(slot.fd.get(), slot.size_bytes);
   if (!memory) return std::unexpected(memory.error());
   slot.memory = *std::move(memory);
   if (job_.device().is_cuda()) {
-    // The writing thread has no GPU of its own, and would take memory of the first one.
+    // The background thread has no current device: CUDA would take memory of the first GPU.
     const c10::DeviceGuard guard(job_.device());
     lock_pages(slot.memory);
   }
@@ -179,27 +183,27 @@ SlotHeader MemoryTier::header_of(std::uint64_t step, std::uint64_t file_bytes,
   return header;
 }
 
-// To the manifest the slot is a file of whole chunks, of which those behind the tensors are read by nobody.
-Status MemoryTier::write(RankFile& image, Staging& staging, Slot& slot, std::uint64_t step) const {
+// For the manifest, the slot is a file of whole chunks. Nobody reads the chunks behind the tensors.
+Status MemoryTier::write(RankFileLayout& layout, Staging& staging, Slot& slot, std::uint64_t step) const {
   const auto bytes = slot.memory.bytes;
-  const std::uint64_t data = round_up(image.size_bytes, kChunk);
+  const std::uint64_t data = round_up(layout.size_bytes, kChunk);
   ManifestFile file{.name = "slot", .size_bytes = slot.size_bytes};
   file.chunks.resize(round_up(slot.size_bytes, kChunk) / kChunk);
-  for (std::uint64_t offset = 0; offset < image.size_bytes; offset += kChunk) {
+  for (std::uint64_t offset = 0; offset < layout.size_bytes; offset += kChunk) {
     const auto chunk = staging.wait_for_chunk(offset);
-    if (chunk.empty()) return failure(ErrorCode::kUnavailable, "the copy was given up");
-    if (Status good = check_all_finite(image, offset, chunk); !good) return good;
+    if (chunk.empty()) return failure(ErrorCode::kUnavailable, "the training thread stopped copying");
+    if (Status good = check_all_finite(layout, offset, chunk); !good) return good;
     std::memset(chunk.data() + chunk.size(), 0, kChunk - chunk.size());
     file.chunks[offset / kChunk] = digest_of({reinterpret_cast<const char*>(chunk.data()), kChunk});
   }
   if (Status whole = check_groups(); !whole) return whole;
-  image.contents.files = {file};
-  const std::string contents = encode_rank_contents(image.contents);
+  layout.contents.files = {file};
+  const std::string contents = encode_rank_contents(layout.contents);
   if (contents.size() > slot.size_bytes - data - kPage)
     return failure(ErrorCode::kUnavailable, "the slot is too small for {} bytes of contents",
                    contents.size());
   std::memcpy(bytes.data() + data, contents.data(), contents.size());
-  const SlotHeader header = header_of(step, image.size_bytes, contents);
+  const SlotHeader header = header_of(step, layout.size_bytes, contents);
   auto* place = reinterpret_cast<SlotHeader*>(bytes.last(kPage).data());
   std::memcpy(reinterpret_cast<char*>(place) + sizeof header.state,
               reinterpret_cast<const char*>(&header) + sizeof header.state,
@@ -208,7 +212,7 @@ Status MemoryTier::write(RankFile& image, Staging& staging, Slot& slot, std::uin
   return {};
 }
 
-// For what is complete, of all ranks of the node; this rank's files become its slots.
+// Finds the complete slots of all ranks of this node, and takes this rank's files as its slots.
 Status MemoryTier::look() {
   has_looked_ = true;
   found_.clear();

@@ -1,10 +1,8 @@
-// Checkpoints in the memory of this node's agent, which outlives the workers: what a rank saves there, and
-// what the next attempt's ranks find.
+// Checkpoints in the memory of this node's agent, which outlives the workers: a rank saves there, and the
+// ranks of the next attempt restore from there.
 //
-// Each rank has two slots, and writes the older one, so that a complete one is there whenever it is killed. A
-// slot has the bytes of the rank's file as they would lie on the disk, then what the manifest would say of
-// them, and in its last page who wrote what, and whether it is complete. The ranks of a node write all that
-// they have among themselves. For the training thread; a thread of its own hashes.
+// For the training thread. A background thread hashes what was copied. The ranks of a node share out among
+// themselves all tensors that they have, whatever other nodes hold.
 #pragma once
 
 #include <array>
@@ -27,36 +25,49 @@
 
 namespace muster {
 
+// Invariants:
+// - Each rank has two slots and writes into the older one, so that one slot is complete whenever the rank is
+//   killed.
+// - A slot holds the bytes of the rank's file as they would lie on the disk, then what the manifest would say
+//   of the file, and in its last page which attempt and rank wrote it, and whether it is complete.
+//   SlotHeader::state becomes kComplete last.
+// - `next_` is the slot that is written next. It changes when a save has completed, not before.
+// - After a save has failed on any rank, the next one sets `is_off_` on all ranks, and nothing more is saved
+//   in this attempt.
+// - While `under_way_` is set, the background thread has its Task, and the memory of the slots that the Task
+//   writes or maps. The training thread fills that memory through a Staging, which locks; it uses nothing
+//   else of these before settle() has returned.
 class MemoryTier {
  public:
   struct Setting {
     Attempt attempt;
-    std::string directory;  // of the checkpoints: attempts are counted in it
+    std::string directory;  // of the checkpoints, in which attempts are counted
     bool check_replicas = true;
     std::chrono::milliseconds timeout{};
   };
-  // All ranks at the same time, as they make meetings.
+  // All ranks construct it at the same place, because it has a Meeting.
   MemoryTier(const Job& job, Setting setting);
   ~MemoryTier();
   MemoryTier(const MemoryTier&) = delete;
   MemoryTier& operator=(const MemoryTier&) = delete;
 
-  // Before the first save, as that, but nothing is saved: the memory is got, so that training does not wait
-  // for it then.
+  // Does what the first save does, but saves nothing: it gets the memory, so that training does not wait for
+  // it later.
   void prepare(const Expected<SavedState>& state, const std::string& meeting_name, std::uint64_t step);
-  // Every rank calls it with its state. `meeting_name` is that of no other save. What fails on any rank ends
-  // the saves of this attempt, on all ranks, and rank 0 says why; what was complete before stays.
+  // Every rank calls it with its state. No other save has the same `meeting_name`. A failure on any rank ends
+  // the saves of this attempt on all ranks, and rank 0 says why; copies that were complete before stay.
   void save(const Expected<SavedState>& state, const std::string& meeting_name, std::uint64_t step);
 
-  // This rank's complete checkpoints, for another rank to choose from, until the next save.
+  // A list of this rank's complete checkpoints, for rank 0 to choose from; true until the next save.
   std::string tell_held();
-  // What all ranks hold, from what each has told: the newest attempt's first, of each the newest step first.
+  // The checkpoints that all ranks hold, from the lists of all ranks: the newest attempt first, and within it
+  // the newest step first.
   static std::vector<CheckpointId> held_by_all(const std::vector<std::string>& told);
-  // Where this node's ranks hold it: a directory, and what the manifest would be.
+  // A directory in which this node's ranks can read the checkpoint, and the manifest of it.
   Expected<std::pair<std::string, CheckpointManifest>> find(CheckpointId id) const;
-  // It has been restored: of this rank's slots the other one is overwritten first.
+  // The checkpoint has been restored: the next save overwrites this rank's other slot.
   void keep(CheckpointId id);
-  // It is damaged: no attempt finds this rank's part again.
+  // The checkpoint is damaged: marks this rank's slot, so that no attempt finds it again.
   void discard(CheckpointId id);
 
  private:
@@ -64,13 +75,19 @@ class MemoryTier {
   struct Slot {
     UniqueFd fd;
     std::uint64_t size_bytes = 0;
-    StagingMemory memory;  // from the first save on
+    StagingMemory memory;  // mapped by prepare() or the first save
+  };
+  // A task of the background thread, which alone sets `outcome`, before `done` is ready.
+  struct Task {
+    const bool is_save;  // false: it maps the memory
+    Status outcome = {};
+    std::future<void> done = {};
   };
   std::optional<RankFile> agree(const Expected<SavedState>& state, const std::string& meeting_name,
                                 std::uint64_t step);
-  Status ask_for_slots(const RankFile& image);
+  Status ask_for_slots(const RankFileLayout& layout);
   Status map(Slot& slot) const;
-  Status write(RankFile& image, Staging& staging, Slot& slot, std::uint64_t step) const;
+  Status write(RankFileLayout& layout, Staging& staging, Slot& slot, std::uint64_t step) const;
   void settle();
   Status look();
   std::optional<std::size_t> slot_with(CheckpointId id) const;
@@ -83,14 +100,12 @@ class MemoryTier {
   SaveAgreement agreement_;
   bool has_looked_ = false;
   bool is_off_ = false;
-  Status usable_;  // why this rank saves no more
+  Status usable_;  // an error: why this rank saves no more
   std::array<Slot, 2> slots_;
-  std::size_t next_ = 0;      // the slot that is written next
-  std::vector<Found> found_;  // of all ranks of this node, until the next save
+  std::size_t next_ = 0;
+  std::vector<Found> found_;  // complete slots of all ranks of this node; empty after a save
   Background writer_{"muster-memory", 1, /*yielding=*/true};
-  Status written_;        // the writer's while it runs
-  bool is_save_ = false;  // what the writer does
-  std::future<void> under_way_;
+  std::unique_ptr<Task> under_way_;
 };
 
 }  // namespace muster

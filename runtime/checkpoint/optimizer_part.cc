@@ -105,7 +105,7 @@ void each_field(optim::AdagradParamState& state, Field&& field) {
   field("step", state.step());
   field("sum", state.sum());
 }
-// All of its parameters' state is kept with the first one.
+// LBFGS keeps the state of all parameters with the first one.
 template <class Field>
 void each_field(optim::LBFGSParamState& state, Field&& field) {
   field("func_evals", state.func_evals());
@@ -125,7 +125,7 @@ struct NamedParameter {
   at::Tensor tensor;
 };
 
-// What all kinds have in common: the kind itself, and which parameters are in which group.
+// The part that all kinds of optimizers have in common: the kind itself, and the groups of parameters.
 class AnyOptimizerPart : public StatePart {
  public:
   AnyOptimizerPart(std::string key, std::vector<NamedParameter> parameters, optim::Optimizer& optimizer)
@@ -135,7 +135,7 @@ class AnyOptimizerPart : public StatePart {
     to.shared_value(key_ + ".kind", kind());
     to.shared_value(key_ + ".groups", std::to_string(optimizer_.param_groups().size()));
     for (std::size_t group = 0; group < optimizer_.param_groups().size(); ++group) save_group(to, group);
-    std::set<std::string> saved;  // a weight that is tied to another one has its name and equal state
+    std::set<std::string> saved;  // tied weights share one name, and their state is equal
     for (const auto& [name, parameter] : parameters_) {
       if (!saved.insert(name).second) continue;
       if (save_state(to, name, parameter)) to.shared_value(key(name), "1");
@@ -175,7 +175,7 @@ class AnyOptimizerPart : public StatePart {
   std::string key_;
 };
 
-// torch's own.
+// For torch's own optimizers.
 template <class Options, class State>
 class OptimizerPart : public AnyOptimizerPart {
  public:
@@ -235,7 +235,7 @@ class OptimizerPart : public AnyOptimizerPart {
     if (group == 0) loaded_options_.clear();
     json saved = json::object();
     if (from.has_value(options_key(group))) saved = json::parse(from.value(options_key(group)));
-    // The learning rate is all that the first format has.
+    // The first format has no other option than the learning rate.
     saved["lr"] = from.number<double>(lr_key(group));
     each_option(options(group), [&](const char* name, const auto& now, const auto&) {
       std::decay_t<decltype(now)> value{};
@@ -270,9 +270,9 @@ class OptimizerPart : public AnyOptimizerPart {
 
   static at::Tensor fill(LoadedState& from, const std::string& name, const at::Tensor& parameter) {
     if constexpr (std::is_same_v<State, optim::LBFGSParamState>) {
-      return from.read(name).to(parameter.device());  // of all parameters together
+      return from.read(name).to(parameter.device());  // for all parameters together
     } else {
-      // preserve_format: the same strides as the parameter's, as when the optimizer makes it.
+      // With the parameter's strides (preserve_format), as the optimizer makes it.
       at::Tensor tensor = at::empty_like(parameter, parameter.options().requires_grad(false));
       from.fill(name, tensor);
       return tensor;
@@ -298,10 +298,10 @@ class OptimizerPart : public AnyOptimizerPart {
 
   std::string kind_;
   std::vector<json> loaded_options_;
-  std::map<void*, std::unique_ptr<optim::OptimizerParamState>> loaded_states_;  // none: it has none
+  std::map<void*, std::unique_ptr<optim::OptimizerParamState>> loaded_states_;  // null: no state
 };
 
-// One that tells of itself.
+// For an optimizer that shows its own state.
 class SavedOptimizerPart : public AnyOptimizerPart {
  public:
   SavedOptimizerPart(SavedOptimizer& saved, std::string key, std::vector<NamedParameter> parameters,
@@ -358,7 +358,7 @@ class SavedOptimizerPart : public AnyOptimizerPart {
   std::vector<std::pair<at::Tensor, SavedOptimizer::State>> loaded_states_;
 };
 
-// A wrapped optimizer is saved in the form that it has without the wrapper.
+// For a wrapped optimizer, which is saved as if it had no wrapper.
 class WrappedPart : public StatePart {
  public:
   WrappedPart(WrappedOptimizer& optimizer, std::unique_ptr<StatePart> local)
@@ -390,7 +390,7 @@ std::vector<NamedParameter> name_parameters(const NamedModules& modules, const o
       const auto name = names.find(parameter.unsafeGetTensorImpl());
       if (name == names.end()) {
         throw std::invalid_argument(
-            fmt::format("TrainState: the optimizer's parameter number {}, of shape {}, is not the model's",
+            fmt::format("TrainState: parameter number {} of the optimizer, of shape {}, is not in the model",
                         parameters.size(), c10::str(parameter.sizes())));
       }
       parameters.push_back({.name = name->second, .tensor = parameter});
@@ -408,7 +408,7 @@ std::unique_ptr<StatePart> make_optimizer_part(const std::string& key, const Nam
     return std::make_unique<WrappedPart>(*wrapped, make_optimizer_part(key, modules, wrapped->local()));
   if (auto* const saved = dynamic_cast<SavedOptimizer*>(&optimizer))
     return std::make_unique<SavedOptimizerPart>(*saved, key, std::move(parameters), optimizer);
-  // A class derived from torch's may have state of its own, which would be lost, unless it says that it has
+  // A class derived from one of torch's may have more state, which would be lost, unless it says that it has
   // none.
   const bool is_torchs = dynamic_cast<SavedAsTorchs*>(&optimizer) != nullptr;
   std::unique_ptr<StatePart> part;
@@ -425,8 +425,8 @@ std::unique_ptr<StatePart> make_optimizer_part(const std::string& key, const Nam
   is.operator()<optim::LBFGS, optim::LBFGSOptions, optim::LBFGSParamState>("LBFGS");
   if (part) return part;
   throw std::invalid_argument(
-      "TrainState: this kind of optimizer cannot be saved; SGD, Adam, AdamW, RMSprop, Adagrad and LBFGS can, "
-      "and what is a muster::SavedOptimizer");
+      "TrainState: this kind of optimizer cannot be saved; SGD, Adam, AdamW, RMSprop, Adagrad, LBFGS, "
+      "and classes derived from muster::SavedOptimizer can");
 }
 
 }  // namespace muster

@@ -1,7 +1,7 @@
-// The state of optimizers by the names of the parameters it belongs to.
+// Saves and loads an optimizer's state by the names of its parameters.
 //
-// torch keeps it by address, so that its own files do not fit another process's parameters by more than their
-// order.
+// torch keeps that state by address, so its own files match another process's parameters only by their order.
+// For the training thread.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,12 @@
 
 namespace muster {
 
-// With what stands before the names of its parameters.
+// Modules, each with the prefix of its parameters' names.
 using NamedModules = std::vector<std::pair<std::string, torch::nn::Module*>>;
 
-// `key` stands before all names. std::invalid_argument if the optimizer is of an unknown kind or has a
-// parameter that is none of the modules'. All must outlive the part.
+// `key` is the prefix of all names in the checkpoint. Throws std::invalid_argument if the optimizer is of an
+// unknown kind, or has a parameter that is not in any of the modules. Modules and optimizer must outlive the
+// part.
 std::unique_ptr<StatePart> make_optimizer_part(const std::string& key, const NamedModules& modules,
                                                torch::optim::Optimizer& optimizer);
 

@@ -12,17 +12,15 @@
 #include "common/checkpoint/directory.h"
 #include "common/checkpoint/safetensors_header.h"
 #include "runtime/checkpoint/dtype.h"
-#include "runtime/checkpoint/rank_file_writing.h"
 
 namespace muster {
 
 namespace {
 
-constexpr std::string_view kOwnPrefix = "rank.";  // before names of what is the rank's own
-constexpr std::uint64_t kPieceBytes = 1 << 20;    // what a thread copies at once
+constexpr std::string_view kOwnPrefix = "rank.";  // before the names of a rank's own tensors
+constexpr std::uint64_t kPieceBytes = 1 << 20;    // that a thread copies at once
 constexpr std::uint64_t kLargeBytes = 8 << 20;
-// Tensors are copied between whole lines of the caches, from the first one to one that does not end with such
-// a line.
+// The tensors begin at a page, so that copies past the caches write whole cache lines.
 constexpr std::uint64_t kHeadAlignment = 4096;
 
 struct Piece {
@@ -31,23 +29,29 @@ struct Piece {
   std::uint64_t size;
 };
 
-// What lies in memory as it will in the file is copied by all of torch's threads; the rest by torch.
+// Fills rooms of the staging memory from the source, one after the other.
+//
+// Contiguous tensors on the CPU lie in memory as they will in the file: all of torch's threads copy their
+// bytes. Tensor::copy_() copies all others, because it also makes them contiguous, or brings them from a GPU.
+//
+// Invariants: segments before `next_` are copied to their ends. When fill() returns, the room has all of its
+// bytes: the copies of a GPU have ended too.
 class Stager {
  public:
-  explicit Stager(const RankFile& image) : image_(image) {}
+  explicit Stager(const RankFileSource& source) : source_(source) {}
 
   void fill(const Staging::Room& room) {
-    add_bytes(room, 0, reinterpret_cast<const std::byte*>(image_.head.data()), image_.head.size());
+    add_bytes(room, 0, reinterpret_cast<const std::byte*>(source_.head.data()), source_.head.size());
     const std::uint64_t end = room.offset + room.bytes.size();
-    while (next_ < image_.segments.size() && image_.segments[next_].offset < end) {
-      const RankFile::Segment& segment = image_.segments[next_];
+    while (next_ < source_.segments.size() && source_.segments[next_].offset < end) {
+      const RankFileSource::Segment& segment = source_.segments[next_];
       add(room, segment);
       if (segment.offset + segment.size_bytes > end) break;
       ++next_;
       held_.reset();
     }
-    // A little is copied without torch's threads, which a program may not have started yet, and stays in the
-    // caches, where the writer finds it.
+    // A small room is copied by this thread alone, because the program may not have started torch's threads
+    // yet. Its bytes stay in the caches, where the writing thread finds them.
     const bool is_large = room.bytes.size() >= kLargeBytes;
     const auto copy = [&](std::int64_t begin, std::int64_t past) {
       for (std::int64_t i = begin; i < past; ++i) {
@@ -68,7 +72,7 @@ class Stager {
   }
 
  private:
-  void add(const Staging::Room& room, const RankFile::Segment& segment) {
+  void add(const Staging::Room& room, const RankFileSource::Segment& segment) {
     const at::Tensor& tensor = segment.tensor;
     if (segment.size_bytes == 0) return;
     if (tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_neg() && !tensor.is_conj()) {
@@ -79,7 +83,7 @@ class Stager {
     }
   }
 
-  // The part of these bytes of the file that lies in the room.
+  // Adds the part of these bytes, which belong at `offset` of the file, that lies in the room.
   void add_bytes(const Staging::Room& room, std::uint64_t offset, const std::byte* bytes,
                  std::uint64_t size) {
     std::uint64_t at = std::max(offset, room.offset);
@@ -91,7 +95,7 @@ class Stager {
     }
   }
 
-  void copy_elements(const Staging::Room& room, const RankFile::Segment& segment) {
+  void copy_elements(const Staging::Room& room, const RankFileSource::Segment& segment) {
     const at::Tensor& tensor = segment.tensor;
     const auto element = static_cast<std::uint64_t>(tensor.element_size());
     const std::uint64_t begin = std::max(segment.offset, room.offset);
@@ -100,7 +104,7 @@ class Stager {
     std::optional<c10::StreamGuard> guard;
     if (!tensor.is_cpu()) guard.emplace(stream_of(tensor.device()));
     const bool whole = end - begin == segment.size_bytes;
-    // Rooms begin and end at elements, because tensors lie in the file by falling size of these.
+    // A room never ends within an element: tensors lie in the file by falling element size.
     if (!whole && !held_) held_ = tensor.detach().contiguous().view(-1);
     const auto first = static_cast<std::int64_t>((begin - segment.offset) / element);
     const auto past = static_cast<std::int64_t>((end - segment.offset) / element);
@@ -110,7 +114,7 @@ class Stager {
         .copy_(from, /*non_blocking=*/true);
   }
 
-  // Waits for what has been computed so far.
+  // A stream for the copies, which begins behind all that this device has been given to compute.
   c10::Stream stream_of(c10::Device device) {
     if (!stream_ || stream_->device() != device) {
       if (stream_) stream_->synchronize();
@@ -123,23 +127,23 @@ class Stager {
     return *stream_;
   }
 
-  const RankFile& image_;
+  const RankFileSource& source_;
   std::size_t next_ = 0;            // the first segment that has not been copied to its end
-  std::optional<at::Tensor> held_;  // its elements in a row
+  std::optional<at::Tensor> held_;  // a contiguous copy of it, on its own device, if it spans several rooms
   std::vector<Piece> pieces_;
   std::optional<c10::Stream> stream_;
 };
 
-// Whether each of these has a bit of its exponent that is 0.
+// Whether each value has a 0 bit in its exponent.
 template <class Bits>
 bool all_finite(const std::byte* bytes, std::size_t size, Bits exponent) {
   const auto* const values = reinterpret_cast<const Bits*>(bytes);
-  bool finite = true;  // without a branch, so that many are looked at at once
+  bool finite = true;  // without a branch, so that the compiler can vectorise the loop
   for (std::size_t i = 0; i < size / sizeof(Bits); ++i) finite &= (values[i] & exponent) != exponent;
   return finite;
 }
 
-// Of a type that training does not use for parameters: true.
+// True for types that training does not use for parameters.
 bool is_finite(at::ScalarType type, const std::byte* bytes, std::size_t size) {
   switch (type) {
     case at::kHalf: return all_finite<std::uint16_t>(bytes, size, 0x7C00);
@@ -172,18 +176,20 @@ Expected<RankFile> lay_out_rank_file(const SavedState& state, const SaveAgreemen
   auto head = lay_out(tensors, {{"format", "pt"}}, kHeadAlignment);
   if (!head) return std::unexpected(head.error());
   RankFile image;
-  image.head = std::move(head->text);
-  image.size_bytes = head->file_bytes;
+  image.source.head = std::move(head->text);
+  image.layout.size_bytes = head->file_bytes;
+  RankContents& of_file = image.layout.contents;
   for (const HeaderTensor& placed : tensors) {
     const auto& [name, tensor] = saved.at(placed.name);
     const bool own = tensor->kind == SavedState::Kind::kOwn;
-    image.segments.push_back({.name = *name,
-                              .tensor = tensor->tensor,
-                              .offset = placed.begin_bytes,
-                              .size_bytes = placed.size_bytes,
-                              .type = tensor->tensor.scalar_type(),
-                              .finite = tensor->finite});
-    Contents& contents = own ? image.contents.own : image.contents.shared;
+    image.source.segments.push_back(
+        {.tensor = tensor->tensor, .offset = placed.begin_bytes, .size_bytes = placed.size_bytes});
+    if (tensor->finite)
+      image.layout.finite.push_back({.name = *name,
+                                     .offset = placed.begin_bytes,
+                                     .size_bytes = placed.size_bytes,
+                                     .type = tensor->tensor.scalar_type()});
+    Contents& contents = own ? of_file.own : of_file.shared;
     contents.tensors[*name] = {
         .dtype = placed.dtype,
         .shape = tensor->slice.shape,
@@ -193,33 +199,34 @@ Expected<RankFile> lay_out_rank_file(const SavedState& state, const SaveAgreemen
   }
   for (const auto& [key, value] : state.values) {
     if (value.kind == SavedState::Kind::kOwn)
-      image.contents.own.values[key.second] = value.text;
+      of_file.own.values[key.second] = value.text;
     else if (share.values.contains(key.second))
-      image.contents.shared.values[key.second] = value.text;
+      of_file.shared.values[key.second] = value.text;
   }
-  image.contents.files = {{.name = rank_file_name(rank), .size_bytes = image.size_bytes}};
+  of_file.files = {{.name = rank_file_name(rank), .size_bytes = image.layout.size_bytes}};
   return image;
 }
 
-void stage_rank_file(RankFile& image, Staging& staging) {
-  Stager stager(image);
+void stage_rank_file(RankFileSource& source, Staging& staging) {
+  Stager stager(source);
   for (auto room = staging.wait_for_room(); !room.bytes.empty(); room = staging.wait_for_room()) {
     stager.fill(room);
     staging.fill(room.bytes.size());
   }
-  for (RankFile::Segment& segment : image.segments) segment.tensor.reset();
+  for (RankFileSource::Segment& segment : source.segments) segment.tensor.reset();
 }
 
-Status check_all_finite(const RankFile& image, std::uint64_t offset, std::span<const std::byte> bytes) {
-  const auto end_of = [](const RankFile::Segment& segment) { return segment.offset + segment.size_bytes; };
+Status check_all_finite(const RankFileLayout& layout, std::uint64_t offset,
+                        std::span<const std::byte> bytes) {
+  const auto end_of = [](const RankFileLayout::Range& range) { return range.offset + range.size_bytes; };
   const std::uint64_t past = offset + bytes.size();
-  auto segment = std::ranges::upper_bound(image.segments, offset, {}, end_of);
-  for (; segment != image.segments.end() && segment->offset < past; ++segment) {
-    const std::uint64_t from = std::max(segment->offset, offset);
-    const std::uint64_t to = std::min(end_of(*segment), past);
-    if (segment->finite && from < to && !is_finite(segment->type, bytes.data() + (from - offset), to - from))
+  auto range = std::ranges::upper_bound(layout.finite, offset, {}, end_of);
+  for (; range != layout.finite.end() && range->offset < past; ++range) {
+    const std::uint64_t from = std::max(range->offset, offset);
+    const std::uint64_t to = std::min(end_of(*range), past);
+    if (from < to && !is_finite(range->type, bytes.data() + (from - offset), to - from))
       return failure(ErrorCode::kCorrupt, "{} has a NaN or an infinity (.check_finite = false allows it)",
-                     segment->name);
+                     range->name);
   }
   return {};
 }

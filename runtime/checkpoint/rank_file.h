@@ -1,7 +1,8 @@
-// A rank's file of a checkpoint before it is written: its header, and which tensor lies where behind it.
+// A rank's file of a checkpoint before it is written: its header, and the place of each tensor behind it.
 //
-// Refers to tensors until stage_rank_file() has copied them, which is all that the training thread does for a
-// save.
+// The file has two halves, because two threads work on it at once: the training thread copies from the
+// RankFileSource into the staging memory, while the writing thread takes from there what the RankFileLayout
+// describes. The two have no object in common. Plain functions; each says which thread calls it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,31 +19,52 @@
 
 namespace muster {
 
-struct RankFile {
+// Where the bytes of the file come from. The training thread alone has it.
+//
+// Invariants: `head` and the segments, in this order, fill the file without holes. A segment holds its tensor
+// until stage_rank_file() has copied the file, which is before the next step.
+struct RankFileSource {
   std::string head;  // all bytes before the tensors
   struct Segment {
+    at::Tensor tensor;
+    std::uint64_t offset = 0;  // in the file
+    std::uint64_t size_bytes = 0;
+  };
+  std::vector<Segment> segments;  // by offset
+};
+
+// A description of the file. It refers to no tensor, so the writing thread may have it to itself.
+//
+// Invariants: `finite` has the tensors that may have no NaN and no infinity, by offset. `contents` is what
+// the manifest will say of the file; its digests are empty until the file is written.
+struct RankFileLayout {
+  std::uint64_t size_bytes = 0;  // of the file
+  struct Range {
     std::string name;
-    at::Tensor tensor;         // until it has been copied
     std::uint64_t offset = 0;  // in the file
     std::uint64_t size_bytes = 0;
     at::ScalarType type = at::kByte;
-    bool finite = false;  // may have no NaN and no infinity
   };
-  std::vector<Segment> segments;  // by offset, without holes
-  std::uint64_t size_bytes = 0;   // of the file
-  RankContents contents;          // what the manifest will say of it, but for the file's digests
+  std::vector<Range> finite;
+  RankContents contents;
 };
 
-// Rank `rank`'s share of a state. kInvalidArgument names a tensor of a type that safetensors has not.
+struct RankFile {
+  RankFileSource source;
+  RankFileLayout layout;
+};
+
+// Rank `rank`'s share of a state. kInvalidArgument names a tensor of a type that safetensors does not have.
+// For the training thread.
 Expected<RankFile> lay_out_rank_file(const SavedState& state, const SaveAgreement::Share& share, int rank);
 
-// Copies the file into `staging`, in pieces where that is smaller, until all is there or the taker has given
-// up, and lets go of the tensors. Those of a GPU are copied on a stream of their own, which the call waits
-// for.
-void stage_rank_file(RankFile& image, Staging& staging);
+// Copies the file into `staging`, in pieces if it is larger, until all of it is there or the taker has given
+// up; then lets go of the tensors. Copies tensors of a GPU on a stream of their own, and waits for that
+// stream. For the training thread.
+void stage_rank_file(RankFileSource& source, Staging& staging);
 
-// kCorrupt names the first tensor that may have no NaN and no infinity and has one among these bytes, which
-// begin at `offset` of the file.
-Status check_all_finite(const RankFile& image, std::uint64_t offset, std::span<const std::byte> bytes);
+// Looks at `bytes`, which begin at `offset` of the file. kCorrupt names the first tensor that may have no NaN
+// and no infinity, and has one there. For the writing thread.
+Status check_all_finite(const RankFileLayout& layout, std::uint64_t offset, std::span<const std::byte> bytes);
 
 }  // namespace muster

@@ -17,8 +17,11 @@ namespace muster {
 
 namespace {
 
-// A file that is written past the page cache, from memory and at places that begin at a page: what is on its
-// way to the disk takes nothing from training's memory, and no burst of it is flushed later.
+// A file that is written past the page cache, so that it takes no memory from training, and the kernel does
+// not flush it in one burst later.
+//
+// Invariants: memory and positions in the file begin at a page. `direct_` is false once the file system has
+// refused one write past the page cache. Several threads may write() at once.
 class DirectFile {
  public:
   static Expected<std::unique_ptr<DirectFile>> create(const std::string& path, std::uint64_t size_bytes) {
@@ -27,14 +30,14 @@ class DirectFile {
     const bool direct = static_cast<bool>(fd);
     if (!fd && errno == EINVAL) fd.reset(open(path.c_str(), flags, 0644));
     if (!fd) return system_failure("cannot create " + path, errno);
-    // A full disk is seen before anything is written, and the blocks lie together.
+    // Finds a full disk before anything is written, and keeps the blocks together.
     if (size_bytes > 0 && fallocate(fd.get(), 0, 0, static_cast<off_t>(size_bytes)) != 0 &&
         errno != EOPNOTSUPP && errno != ENOSYS)
       return system_failure("cannot write " + path, errno);
     return std::unique_ptr<DirectFile>(new DirectFile(path, std::move(fd), size_bytes, direct));
   }
 
-  // `bytes` has room for the rest of its last page behind it.
+  // Writes whole pages, so the memory behind `bytes` must extend to the end of the last page.
   Status write(std::uint64_t offset, std::span<const std::byte> bytes) {
     std::size_t size = (bytes.size() + kPageBytes - 1) / kPageBytes * kPageBytes;
     const std::byte* from = bytes.data();
@@ -42,7 +45,7 @@ class DirectFile {
       const bool was_direct = direct_;
       const ssize_t put = pwrite(fd_.get(), from, size, static_cast<off_t>(offset));
       if (put < 0 && errno == EINTR) continue;
-      if (put < 0 && errno == EINVAL && was_direct) {  // a file system that had taken the flag
+      if (put < 0 && errno == EINVAL && was_direct) {  // the file system takes the flag but not the write
         direct_ = false;
         fcntl(fd_.get(), F_SETFL, fcntl(fd_.get(), F_GETFL) & ~O_DIRECT);
         continue;
@@ -56,7 +59,7 @@ class DirectFile {
   }
 
   Status finish() {
-    // The last page was written as a whole.
+    // The last page was written whole.
     if (ftruncate(fd_.get(), static_cast<off_t>(size_bytes_)) != 0)
       return system_failure("cannot write " + path_, errno);
     if (fsync(fd_.get()) != 0) return system_failure("cannot sync " + path_, errno);
@@ -73,7 +76,11 @@ class DirectFile {
   std::atomic<bool> direct_;
 };
 
-// Writes on their way to the disk, the oldest first.
+// The writes that are under way, the oldest first.
+//
+// Invariants: at most `depth_` are under way. wait() releases the staging memory of the oldest one, so that
+// the training thread may fill it again. The destructor waits for all, because the disk threads use this
+// object.
 class Writes {
  public:
   Writes(DirectFile& file, Staging& staging, Background& disk)
@@ -93,7 +100,7 @@ class Writes {
     try {
       write->done = disk_.submit(
           [this, offset, bytes, &result = write->result] { result = file_.write(offset, bytes); });
-    } catch (...) {  // no thread for it
+    } catch (...) {  // no thread for this write
       under_way_.pop_back();
       throw;
     }
@@ -125,7 +132,7 @@ class Writes {
   DirectFile& file_;
   Staging& staging_;
   Background& disk_;
-  const std::size_t depth_;  // the filler needs room meanwhile
+  const std::size_t depth_;  // half of the staging memory at most: the training thread fills the rest
   std::deque<std::unique_ptr<Write>> under_way_;
 };
 
@@ -140,7 +147,8 @@ Expected<ManifestFile> write_content(const std::string& path, const std::string&
   Writes writes(**file, staging, disk);
   for (std::uint64_t offset = 0; offset < size_bytes;) {
     const auto chunk = staging.wait_for_chunk(offset);
-    if (chunk.empty()) return failure(ErrorCode::kUnavailable, "the copy of {} was given up", name);
+    if (chunk.empty())
+      return failure(ErrorCode::kUnavailable, "the training thread stopped copying {}", name);
     if (Status good = inspect(offset, chunk); !good) return std::unexpected(good.error());
     result.chunks.push_back(digest_of({reinterpret_cast<const char*>(chunk.data()), chunk.size()}));
     if (Status added = writes.add(offset, chunk); !added) return std::unexpected(added.error());

@@ -1,6 +1,6 @@
-// One rank's file of a checkpoint: written so that it is whole or absent.
+// Writes one rank's file of a checkpoint, so that it is whole or absent.
 //
-// Blocking; safe to call from any thread. Errors name the path.
+// Blocks; called by the writing thread. Errors name the path.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,12 @@
 
 namespace muster {
 
-// Looks at bytes of the file, in order, before they are written; its failure is the write's.
+// Looks at the bytes of the file, in order, before they are written. If it fails, so does the write.
 using Inspect = std::function<Status(std::uint64_t offset, std::span<const std::byte> bytes)>;
 
-// Writes DIRECTORY/NAME, chunk by chunk, from `staging`, as it fills: temporary file, sync, rename, sync of
-// the directory. On failure nothing of it is left, and the staging is given up. Past the page cache where the
-// file system can; `disk` writes while the caller's thread hashes.
+// Writes DIRECTORY/NAME chunk by chunk as `staging` fills: temporary file, sync, rename, sync of the
+// directory. The caller's thread hashes while the threads of `disk` write, past the page cache if the file
+// system allows it. On failure nothing of the file is left, and the staging is abandoned.
 Expected<ManifestFile> write_rank_file(const std::string& directory, const std::string& name,
                                        std::uint64_t size_bytes, Staging& staging, Background& disk,
                                        const Inspect& inspect);

@@ -10,7 +10,7 @@ namespace muster {
 
 namespace {
 
-// What rank 0 says to all.
+// The words with which rank 0 leads the others.
 enum class Word { kTry, kTryMemory, kLoad, kDone, kNext, kNothing, kFail, kFenced, kMisfit };
 std::string encode(Word word, CheckpointId id = {}, const std::string& text = {}) {
   return nlohmann::json{{"word", word}, {"step", id.step}, {"attempt", id.attempt.value()}, {"text", text}}
@@ -21,10 +21,13 @@ std::string name_of(CheckpointId id) {
   return fmt::format("step {} of attempt {}", id.step, id.attempt);
 }
 
-// A checkpoint that this rank may load.
+// A checkpoint that all ranks may load, as this rank sees it.
+//
+// Invariants: find() changes the state only through objects with save() and load(); fill() changes the
+// tensors that the parts asked for; finish() is called when all ranks have filled theirs.
 class Candidate {
  public:
-  // Finds all that the state asks for, and reads the little that decides whether it fits.
+  // Finds all that the state asks for, and reads the few values that decide whether the checkpoint fits.
   static Expected<std::unique_ptr<Candidate>> find(const RestorePlan& plan, CheckpointId id, Word where,
                                                    TrainState& state) {
     return without_throwing([&]() -> Expected<std::unique_ptr<Candidate>> {
@@ -63,7 +66,8 @@ class Candidate {
     return std::pair(plan.directory.path_of(id), *std::move(manifest));
   }
 
-  // Only where a part says so: whatever else its check meets, such as too little memory, may pass.
+  // The checkpoint does not fit the program only if a part says so with one of these exceptions. Any other
+  // exception, such as a lack of memory, may not occur again in the next attempt.
   Status check(TrainState& state) {
     const auto misfit = [] {
       return failure(ErrorCode::kInvalidArgument, "it does not fit this program: {}",
@@ -84,7 +88,7 @@ class Candidate {
         return std::unexpected(damaged.error);
       } catch (const std::invalid_argument&) {
         return misfit();
-      } catch (const nlohmann::json::exception&) {  // of another version
+      } catch (const nlohmann::json::exception&) {  // another version wrote the value
         return misfit();
       }
     }
@@ -92,10 +96,14 @@ class Candidate {
   }
 
   std::shared_ptr<LoadedState::Source> source_;
-  std::vector<StatePart*> found_;  // what the checkpoint has
+  std::vector<StatePart*> found_;  // the parts that the checkpoint has
   bool from_memory_ = false;
 };
 
+// Rank 0: chooses a checkpoint and leads the others. follow() is its counterpart.
+//
+// Invariant: the others wait for a word whenever this code does anything else than wait for them, so
+// restore() ends with kDone, or announces one of kNothing, kFail, kFenced and kMisfit.
 class Leader {
  public:
   Leader(const RestorePlan& plan, Meeting& meeting, TrainState& state)
@@ -107,7 +115,7 @@ class Leader {
       if (auto held = choose_from_memory()) return std::optional(*std::move(held));
       auto chosen = choose();
       if (chosen && !*chosen && is_changed_)
-        return failure(ErrorCode::kCorrupt, "what was held in memory is damaged, and {} has no checkpoint",
+        return failure(ErrorCode::kCorrupt, "the checkpoint in memory is damaged, and {} has no checkpoint",
                        plan_.directory.path());
       return chosen;
     });
@@ -124,7 +132,7 @@ class Leader {
   }
 
  private:
-  // That count, newest first.
+  // The checkpoints that count, newest first.
   Expected<std::vector<CheckpointEntry>> candidates() {
     if (plan_.attempt) {
       if (Status clear = plan_.directory.check_newest(*plan_.attempt); !clear)
@@ -138,14 +146,14 @@ class Leader {
     return entries;
   }
 
-  // What attempts before ours hold counts while nothing newer, and nothing of an attempt after it, is on the
-  // disk: then no committed step is undone.
+  // A checkpoint in memory counts only if the disk has no newer step and none of a later attempt, so that no
+  // committed step is undone.
   std::optional<Restored> choose_from_memory() {
     if (plan_.memory == nullptr) return std::nullopt;
     meeting_.give(plan_.memory->tell_held());
     const auto told = meeting_.collect(plan_.patience);
     const auto entries = candidates();
-    if (!told || !entries) return std::nullopt;  // what is wrong with the disk is told by choose()
+    if (!told || !entries) return std::nullopt;  // choose() meets the same error and returns it
     const auto on_disk = std::ranges::find_if(*entries, [](const auto& entry) { return !entry.damage; });
     for (const CheckpointId& id : MemoryTier::held_by_all(*told)) {
       if (on_disk != entries->end() && (id.step <= on_disk->id.step || id.attempt < on_disk->id.attempt))
@@ -153,7 +161,7 @@ class Leader {
       if (plan_.only && std::ranges::find(*plan_.only, id.attempt) == plan_.only->end()) continue;
       auto loaded = attempt(id, Word::kTryMemory);
       if (loaded) return *std::move(loaded);
-      log::warning("cannot use what is held in memory of {}: {}", name_of(id), loaded.error().message());
+      log::warning("cannot use the checkpoint in memory of {}: {}", name_of(id), loaded.error().message());
     }
     return std::nullopt;
   }
@@ -162,7 +170,8 @@ class Leader {
     for (std::optional<CheckpointId> newest;;) {
       const auto entries = candidates();
       if (!entries) return std::unexpected(entries.error());
-      // A training beside us may have written a newer one, and removed those that we wanted.
+      // A training that still runs may have written a newer checkpoint, and removed those that were tried
+      // here.
       const auto before =
           std::exchange(newest, entries->empty() ? std::nullopt : std::optional(entries->front().id));
       if (newest == before) return cannot_choose();
@@ -189,7 +198,7 @@ class Leader {
     return std::nullopt;
   }
 
-  // Nothing, or why, if there is something.
+  // None, if the directory has no checkpoint; else an error that says why none can be used.
   Expected<std::optional<Restored>> cannot_choose() {
     const auto unrecorded = plan_.only ? std::vector<CheckpointId>() : plan_.directory.unrecorded();
     if (!unrecorded) return std::unexpected(unrecorded.error());
@@ -206,7 +215,7 @@ class Leader {
         tried);
   }
 
-  // Those with the same reason are told together.
+  // Checkpoints that follow each other with the same reason are reported together.
   void pass_over(CheckpointId id, const std::string& why) {
     if (!passed_over_.empty() && passed_over_.back().why == why) {
       passed_over_.back().names += ", " + name_of(id);
@@ -257,8 +266,8 @@ class Leader {
     std::string why;
   };
   std::vector<PassedOver> passed_over_;
-  bool misfits_ = true;      // all of them, and nothing is wrong with the files
-  bool is_changed_ = false;  // the state, perhaps, by what turned out to be damaged
+  bool misfits_ = true;      // all that were passed over are whole, and do not fit the program
+  bool is_changed_ = false;  // a checkpoint that was tried may have changed the state
 };
 
 Expected<std::optional<Restored>> follow(const RestorePlan& plan, Meeting& meeting, TrainState& state) {

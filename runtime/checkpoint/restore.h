@@ -1,10 +1,9 @@
-// Choosing and loading a checkpoint, all ranks together: rank 0 verifies and proposes, and all load it or all
-// go on to the next.
+// All ranks choose and load a checkpoint together: rank 0 verifies and proposes one, and either all ranks
+// load it or all go on to the next.
 //
-// For the training thread. Nothing of the state is changed before every rank has found that the checkpoint
-// has all of what it will load, but by objects with save() and load(), which take values as they find them.
-// Bytes are verified as they are read into the state, so that where some turn out to be damaged another
-// checkpoint has to follow.
+// For the training thread. The state stays as it is until every rank has found in the checkpoint all that it
+// will load; only objects with save() and load() take their values earlier. Bytes are verified while they are
+// read into the state, so after a damaged one another checkpoint must be loaded.
 #pragma once
 
 #include <chrono>
@@ -19,13 +18,15 @@
 
 namespace muster {
 
+// Which checkpoints count, and how one is loaded. Rank 0 chooses by its own plan; `rules` are each rank's
+// own.
 struct RestorePlan {
   CheckpointDirectory directory;
-  std::optional<Attempt> attempt;  // ours; none: we only read, from the newest attempt on
-  // Only checkpoints of these attempts count; none: all that the chain leads to.
+  std::optional<Attempt> attempt;  // this one; none: a reader, which begins with the newest attempt
+  // Only checkpoints of these attempts count; none: all of the lineage.
   std::optional<std::vector<Attempt>> only;
   LoadRules rules = {};
-  // All ranks or none: what is held in memory by the attempt before ours is taken if it is newer.
+  // Checkpoints in memory, which are taken if they are newer; null on all ranks or on none.
   MemoryTier* memory = nullptr;
   std::chrono::milliseconds patience = std::chrono::minutes(30);  // for one rank to read it all
 };
@@ -33,14 +34,15 @@ struct RestorePlan {
 struct Restored {
   CheckpointId id;
   bool from_memory = false;
-  std::vector<std::string> missing;    // of the program's, not in the checkpoint; rank's own
-  std::vector<std::string> left_over;  // in the checkpoint, not asked for by this rank
+  std::vector<std::string> missing;    // names that this rank asked for and the checkpoint does not have
+  std::vector<std::string> left_over;  // names in the checkpoint that this rank did not ask for
 };
 
-// Every rank calls it; rank 0's plan counts. The checkpoint that was loaded, or none if the directory has
-// none that counts. What was passed over for it is printed by rank 0. kFenced if a newer attempt has begun;
-// kInvalidArgument if there are checkpoints and none fits the program, kCorrupt if none can be used for other
-// reasons.
+// Every rank calls it; rank 0's plan counts. Returns the checkpoint that was loaded, or none if the directory
+// has none that counts. Rank 0 prints which ones it passed over.
+// - kFenced: a newer attempt has begun;
+// - kInvalidArgument: there are checkpoints, and none fits the program;
+// - kCorrupt: there are checkpoints, and none can be used for other reasons.
 Expected<std::optional<Restored>> restore_newest(const RestorePlan& plan, Meeting& meeting,
                                                  TrainState& state);
 

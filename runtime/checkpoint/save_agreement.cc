@@ -16,19 +16,21 @@ namespace {
 using Kind = SavedState::Kind;
 using nlohmann::json;
 
-constexpr std::int64_t kComparedBytes = 1 << 20;  // at each save
+constexpr std::int64_t kComparedBytes = 1 << 20;  // of tensors, at each save
 constexpr std::size_t kDigestDigits = 32;
 
-// A rank's word of its state: kDigests, whether it knows its share of such a state, the digest of the state's
-// structure, and of each Alike its key and its digest. What fails begins with a letter.
+// The word of a rank about its state: kDigests; kKnows or kAsks, which says whether it knows its share of a
+// state with this structure; the digest of the structure; and the key and the digest of each Alike. The word
+// of a failure begins with a letter.
 constexpr char kDigests = '=';
 constexpr char kKnows = '+';
 constexpr char kAsks = '-';
 constexpr std::size_t kBeforeStructure = 2;
 
-constexpr std::string_view kSame = "same";        // as at the save before
-constexpr std::string_view kExplain = "explain";  // send digests of all that is compared
-constexpr std::string_view kLists = "lists";      // send the names of what you have
+// The words of rank 0.
+constexpr std::string_view kSame = "same";        // each rank writes what it wrote at the previous save
+constexpr std::string_view kExplain = "explain";  // send the digests of all that is compared, by name
+constexpr std::string_view kLists = "lists";      // send the names of all that you have
 
 template <class Number>
 void add_number(Digest& digest, Number number) {
@@ -60,8 +62,8 @@ std::string structure_of(const SavedState& state) {
   return digest.text();
 }
 
-// Some of what ranks have alike if they have it, each with a digest. Where the key is the same, which stands
-// for the names, the same is compared, whatever else these ranks have.
+// Values or elements that must be equal on all ranks that have them. The key is a digest of their names:
+// ranks with the same key compare their digests, whatever else they have.
 struct Alike {
   std::string key;
   std::vector<std::pair<std::string, std::string>> digests;  // by name
@@ -84,7 +86,7 @@ Alike alike_values(const SavedState& state) {
   return alike;
 }
 
-// Some elements of tensors, of whole ones or of slices, others at each save.
+// Some elements of the whole tensors, or of the slices; other elements at each save.
 Alike alike_tensors(const SavedState& state, std::uint64_t save_count, bool whole) {
   Alike alike;
   Digest names;
@@ -142,15 +144,15 @@ std::string digests_of(const SavedState& state, std::uint64_t save_count) {
   return digests.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// What `rank` writes: of each slice, the rank among those that have it with the least to write so far, the
-// largest slices first. The same on all ranks.
+// Computes what `rank` writes. Each tensor or slice, the largest first, goes to the rank that has the least
+// to write so far among those that have it. All ranks compute the same.
 SaveAgreement::Share share_of(int rank, const json& said, SaveAgreement::Writers writers) {
   struct Item {
     std::uint64_t size_bytes = 0;
     bool shared = false;
-    std::vector<int> ranks;  // that have it
+    std::vector<int> ranks;  // the ranks that have it
   };
-  const auto& of = said.at("of");  // of each rank, which list is its
+  const auto& of = said.at("of");  // for each rank, the number of its list
   const auto& lists = said.at("lists");
   std::vector<std::vector<int>> ranks_of(lists.size());
   for (std::size_t each = 0; each < of.size(); ++each) {
@@ -159,7 +161,7 @@ SaveAgreement::Share share_of(int rank, const json& said, SaveAgreement::Writers
       ranks_of[of[each].get<std::size_t>()].push_back(static_cast<int>(each));
   }
   std::map<std::pair<std::string, std::string>, Item> items;  // by name and slice
-  std::map<std::string, int> values;                          // the lowest rank that has it
+  std::map<std::string, int> values;                          // by name: the lowest rank that has it
   for (std::size_t list = 0; list < lists.size(); ++list) {
     if (ranks_of[list].empty()) continue;
     for (const auto& tensor : lists[list].at("tensors")) {
@@ -215,7 +217,7 @@ Expected<SaveAgreement::Share> SaveAgreement::agree(Meeting& meeting, const Expe
   auto said =
       without_throwing([&] { return meeting.rank() == 0 ? lead(meeting, state) : follow(meeting, state); });
   if (!said && said.error().code() == ErrorCode::kInternal && meeting.rank() == 0)
-    meeting.announce(muster::word_of(std::unexpected(said.error())));  // the others wait for one
+    meeting.announce(muster::word_of(std::unexpected(said.error())));  // the others wait for a word
   if (!said) {
     share_.reset();
     structures_.clear();
@@ -225,11 +227,11 @@ Expected<SaveAgreement::Share> SaveAgreement::agree(Meeting& meeting, const Expe
     share_ = share_of(meeting.rank(), json::parse(*said), writers_);
     share_->structure = mine.substr(kBeforeStructure, kDigestDigits);
   }
-  if (!share_) return failure(ErrorCode::kInternal, "no rank has said what this one is to write");
+  if (!share_) return failure(ErrorCode::kInternal, "no rank has said what this rank has to write");
   return *share_;
 }
 
-// What is announced in the end; a failure too.
+// Returns rank 0's last announcement, which may be a failure.
 Expected<std::string> SaveAgreement::lead(Meeting& meeting, const Expected<SavedState>& state) {
   const auto end = [&](const Status& why) {
     const std::string word = muster::word_of(why);
@@ -291,7 +293,7 @@ Expected<std::string> SaveAgreement::lead(Meeting& meeting, const Expected<Saved
 Expected<std::string> SaveAgreement::follow(Meeting& meeting, const Expected<SavedState>& state) {
   for (;;) {
     auto said = meeting.listen(2 * timeout_);
-    if (!said) return failure(ErrorCode::kTimedOut, "rank 0 says nothing: {}", said.error().message());
+    if (!said) return failure(ErrorCode::kTimedOut, "rank 0 did not answer: {}", said.error().message());
     if (said->starts_with(kExplain)) {
       meeting.give(state ? digests_of(*state, save_count_) : "");
     } else if (said->starts_with(kLists)) {
@@ -314,9 +316,8 @@ std::string SaveAgreement::find_difference(const std::vector<std::string>& lists
     if (!other.is_object() || !other.contains(key)) continue;
     for (const auto& [name, digest] : digests.items())
       if (other[key].value(name, json()) != digest)
-        return fmt::format(
-            "{} of rank {} is another than that of rank {} (.check_replicas = false allows it)", name, right,
-            left);
+        return fmt::format("{} of rank {} differs from that of rank {} (.check_replicas = false allows it)",
+                           name, right, left);
   }
   return fmt::format("the states of ranks {} and {} differ", left, right);
 }

@@ -1,11 +1,10 @@
-// Which rank writes what of a state: agreed by all ranks before a save, because none knows what the others
-// have.
+// Before a save, all ranks agree which of them writes which part of the state, because no rank knows what the
+// others have.
 //
-// Each rank says in a digest which tensors and values it has; only where these are not those of the save
-// before are names exchanged, once for all ranks that have the same. What must be equal on several ranks is
-// compared by digests, among ranks that have the same of it: values each time, tensors a little at a time,
-// whole ones and slices apart. For the training thread, while nobody
-// else uses the meeting.
+// Each rank posts a digest of the names, types and shapes that it has. Names are exchanged only if these
+// digests are not those of the previous save, and then once for all ranks with the same digest. What must be
+// equal on several ranks is compared as well, by digests, among ranks that have the same names: all values at
+// each save, and a little of the tensors. For the training thread.
 #pragma once
 
 #include <chrono>
@@ -20,9 +19,14 @@
 
 namespace muster {
 
+// Invariants:
+// - `share_` is what this rank writes of the state whose structure it names; none before the first agreement
+//   and after one that failed, so that the next save exchanges names again.
+// - `structures_`, on rank 0, are the digests of all ranks at the agreement that `share_` is from.
+// - `save_count_` is the same on all ranks, so that all compare the same elements of the tensors.
 class SaveAgreement {
  public:
-  // Ranks from `first` on, so many, are to write all that they have, whatever the others write.
+  // The `count` ranks from `first` on write all that they have among themselves, whatever other ranks write.
   struct Writers {
     int first = 0;
     int count = std::numeric_limits<int>::max();
@@ -30,15 +34,17 @@ class SaveAgreement {
   SaveAgreement(bool check_replicas, std::chrono::milliseconds timeout, Writers writers)
       : check_replicas_(check_replicas), timeout_(timeout), writers_(writers) {}
 
-  // What this rank is to write besides what is its own.
+  // The tensors and values that this rank writes, in addition to all that is its own.
   struct Share {
     std::set<std::string> tensors;
     std::set<std::string> values;
-    std::string structure;  // the same digest: the same share of the same tensors
+    std::string structure;  // the digest of the names, types and shapes that this share is of
   };
-  // Every rank calls it with its state, or with why it has none, in a meeting of its own. All ranks return
-  // the same error: kUnavailable: all may try again; kCorrupt: the state may not be committed as it is,
-  // because ranks differ in what must be equal. kTimedOut: this rank alone has not heard the others.
+  // Every rank calls it with its state, or with the reason why it has none, each in the same meeting, which
+  // nothing else uses. All ranks return the same error:
+  // - kUnavailable: all may try again;
+  // - kCorrupt: the state may not be committed, because ranks differ in what must be equal.
+  // Or kTimedOut: this rank alone has not heard the others.
   Expected<Share> agree(Meeting& meeting, const Expected<SavedState>& state);
 
  private:
@@ -51,8 +57,8 @@ class SaveAgreement {
   const bool check_replicas_;
   const std::chrono::milliseconds timeout_;
   const Writers writers_;
-  std::uint64_t save_count_ = 0;         // moves what is compared of the tensors
-  std::vector<std::string> structures_;  // rank 0: of all ranks, at the save before
+  std::uint64_t save_count_ = 0;  // each save compares other elements of the tensors
+  std::vector<std::string> structures_;
   std::optional<Share> share_;
 };
 

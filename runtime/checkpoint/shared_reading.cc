@@ -25,10 +25,10 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kSlots = 12;
-constexpr std::size_t kChunksAtOnce = 8;  // are read, by all members together
+constexpr std::size_t kChunksAtOnce = 8;  // that all members read together
 constexpr std::uint64_t kMostSlotBytes = 4 << 20;
 constexpr std::uint64_t kLeastShared = 64 << 20;
-constexpr std::uint64_t kBoardUnit = 2 << 20;  // behind which huge pages begin
+constexpr std::uint64_t kBoardUnit = 2 << 20;  // so that the slots behind the board can have huge pages
 constexpr std::uint64_t kSlotUnit = 4096;
 constexpr std::size_t kMostMembers = 64;
 constexpr std::chrono::milliseconds kLookAround{100};
@@ -41,27 +41,27 @@ std::uint64_t slot_bytes_for(std::span<const ManifestFile> files) {
 
 }  // namespace
 
-// The chunk of a turn lies in the slot of this number, modulo their count.
 struct alignas(64) SharedReading::Slot {
-  std::atomic<std::uint32_t> filled;    // how often
-  std::atomic<std::uint32_t> freed;     // likewise
-  std::atomic<std::uint32_t> to_copy;   // members that have still to copy it
-  std::atomic<std::uint32_t> verified;  // whether there is anything to copy
+  std::atomic<std::uint32_t> filled;    // how many times the slot was filled
+  std::atomic<std::uint32_t> freed;     // how many times all members had copied its chunk
+  std::atomic<std::uint32_t> to_copy;   // how many members still have to copy its chunk
+  std::atomic<std::uint32_t> verified;  // 0: the chunk is bad, and each member that needs it reads it itself
 };
 
-// All begins with zeros. Behind it which members need which chunk, as bits, and then the memory of the slots.
+// The beginning of the shared memory, which is all zeros at first. The bits of the members that need each
+// chunk follow, then the memory of the slots.
 struct SharedReading::Board {
-  std::atomic<std::uint64_t> next_turn;  // that nobody reads yet
+  std::atomic<std::uint64_t> next_turn;  // the first turn that no member has taken
   Slot slots[kSlots];
 };
 
-// Goes through the chunks that this member needs, forward, and leaves out none, since the others wait for it.
+// Goes forward through the chunks that this member needs, and skips none, because the others wait for it.
 class SharedReading::Cursor {
  public:
   explicit Cursor(SharedReading& reading) : reading_(reading) {}
   ~Cursor() { go_to(reading_.first_chunks_.back()); }
 
-  // Nothing if it cannot be had here.
+  // Null if the chunk is not in its slot: this member has to read it by itself.
   const std::byte* bytes_of(std::size_t chunk) {
     go_to(chunk);
     const bool is_here =
@@ -91,7 +91,7 @@ class SharedReading::Cursor {
 
   SharedReading& reading_;
   std::size_t turn_ = 0;
-  bool has_come_ = false;  // the chunk of this turn, and has not been left
+  bool has_come_ = false;  // the chunk of this turn is in its slot, and this member has not left it
 };
 
 bool SharedReading::is_worth_it(std::span<const ManifestFile> files, std::size_t members) {
@@ -148,7 +148,8 @@ Expected<std::unique_ptr<SharedReading>> SharedReading::open(const std::string& 
   struct stat status{};
   if (fstat(opened->fd_.get(), &status) != 0 ||
       static_cast<std::uint64_t>(status.st_size) != opened->board_bytes() + kSlots * opened->slot_bytes_)
-    return failure(ErrorCode::kCorrupt, "{} is not the memory of {} members", address, members);
+    return failure(ErrorCode::kCorrupt, "{} does not have the size of the memory of {} members", address,
+                   members);
   if (Status mapped = opened->map(); !mapped) return std::unexpected(mapped.error());
   return opened;
 }
@@ -197,7 +198,7 @@ bool SharedReading::has_one_ended() const {
   });
 }
 
-// False: not in time, or a member has ended.
+// False: the time is up, or a member has ended.
 bool SharedReading::wait_for(const std::atomic<std::uint32_t>& count, std::size_t wanted) {
   for (const TimePoint end = Clock::now() + kPatience; !has_given_up_;) {
     const std::uint32_t seen = count;
@@ -245,7 +246,7 @@ Status SharedReading::read(const std::string& directory, std::vector<PartRequest
         readers.push_back(
             start_quiet_thread("muster-read", [&](const std::stop_token&) { read_chunks(directory); }));
       } catch (const std::system_error&) {
-        break;  // others read
+        break;  // other threads or members read
       }
     }
     Cursor cursor(*this);

@@ -1,10 +1,9 @@
-// Ranks of one node that read the same checkpoint at once: each chunk that some of them need is read by one
-// of them, past the page cache, verified there, and copied by all that need it out of memory that they share.
+// Ranks of one node read the same checkpoint together: one of them reads each chunk, past the page cache, and
+// verifies it; all that need the chunk copy it out of memory that they share.
 //
-// Chunks follow each other through a few slots, in the order of the files. Nobody waits for another one for
-// long: who sees that a member has ended, or has waited for ten seconds, reads by itself what it still lacks;
-// so does who needs a chunk that could not be read or verified, and tells what is wrong with it.
-// For one thread; threads of its own end before read() returns.
+// A member that waits for another one for ten seconds, or sees that one has ended, reads by itself what it
+// still lacks. So does a member that needs a chunk that could not be read or verified; it reports the error.
+// For one thread; the threads that read() starts end before it returns.
 #pragma once
 
 #include <atomic>
@@ -21,27 +20,35 @@
 
 namespace muster {
 
+// Invariants:
+// - All members have the same files, and so the same `order_`: the chunks that some member needs, in the
+//   order of the files. The place of a chunk in it is the chunk's turn.
+// - The chunk of turn T lies in slot T % kSlots, once that slot has been filled T / kSlots + 1 times. It
+//   stays there until all members that need it have copied it, so no member may skip a chunk that it has
+//   announced.
+// - All memory that members share is atomic, except for the bytes of a slot: the member that fills the slot
+//   writes them before it counts `filled` up, and others read them after that.
 class SharedReading {
  public:
   static constexpr std::chrono::seconds kPatience{10};
-  // Whether so many members can, and there is enough in the files to pay for the memory.
+  // Whether this many members are supported, and the files are large enough to pay for the shared memory.
   static bool is_worth_it(std::span<const ManifestFile> files, std::size_t members);
 
-  // By the first member. `files` outlive it.
+  // The first member calls it. `files` must outlive the object.
   static Expected<std::unique_ptr<SharedReading>> create(std::span<const ManifestFile> files,
                                                          std::size_t members);
-  // By the others, with the first one's address(), while that lives. kInvalidArgument if they do not see each
-  // other's processes.
+  // The others call it with the address() of the first member, while that exists. kInvalidArgument if they do
+  // not see each other's processes.
   static Expected<std::unique_ptr<SharedReading>> open(const std::string& address,
                                                        std::span<const ManifestFile> files,
                                                        std::size_t member, std::size_t members);
   std::string address() const;
 
-  // What this member will read. All members do that before one of them reads.
+  // Says what this member will read. All members announce before any of them reads.
   void announce(std::span<const PartRequest> requests);
-  // The members' processes: that one has ended is seen at once then.
+  // Watches the members' processes, so that this member notices at once when one has ended.
   void watch(std::span<const pid_t> processes);
-  // As read_parts(), of what was announced.
+  // Does what read_parts() does. `requests` are those that were announced.
   Status read(const std::string& directory, std::vector<PartRequest> requests);
 
  private:
@@ -62,14 +69,14 @@ class SharedReading {
   bool has_one_ended() const;
 
   const std::span<const ManifestFile> files_;
-  const std::uint64_t member_;  // its bit
+  const std::uint64_t member_;  // this member's bit
   const std::size_t members_;
-  std::vector<std::size_t> first_chunks_;  // of each file, and the end of the last one's
+  std::vector<std::size_t> first_chunks_;  // the first chunk of each file, and the number of all chunks
   std::uint64_t slot_bytes_ = 0;
   UniqueFd fd_;
   StagingMemory memory_;
   std::vector<UniqueFd> processes_;
-  std::vector<std::size_t> order_;  // chunks by turn
+  std::vector<std::size_t> order_;
   std::atomic<bool> has_given_up_ = false;
 };
 

@@ -16,7 +16,7 @@ namespace muster {
 namespace {
 
 constexpr std::uint64_t kHugePage = 2 << 20;
-// So that the first bytes are taken while the next are filled in.
+// The largest room where the taker has a core of its own: it takes these bytes while the next room is filled.
 constexpr std::uint64_t kRoomBytesBeside = 64 << 20;
 constexpr int kCollapse = 25;  // MADV_COLLAPSE, which headers before Linux 6.1 do not have
 
@@ -35,9 +35,10 @@ Expected<StagingMemory> mapped(void* address, std::uint64_t size_bytes) {
       .owner = std::shared_ptr<void>(address, [size_bytes](void* at) { munmap(at, size_bytes); })};
 }
 
-// Makes the pages of a file in memory, huge ones where the kernel can, whatever shmem_enabled says: ten times
-// faster than small ones, and read as fast as other memory. One page has to be there to become a huge one;
-// it is asked for, not touched: a page that cannot be made would be SIGBUS.
+// Makes the pages of a file in memory, huge ones if the kernel can, whatever shmem_enabled says. Huge pages
+// are made ten times as fast as small ones, and reading them is as fast as reading other memory. The kernel
+// makes a huge page from one that exists. madvise() makes that one, because touching a page that cannot be
+// made would raise SIGBUS.
 void make_huge_pages(std::span<std::byte> bytes) {
   for (std::uint64_t begin = 0; begin + kHugePage <= bytes.size(); begin += kHugePage) {
     if (madvise(&bytes[begin], 1, MADV_POPULATE_READ) != 0 ||
@@ -46,7 +47,7 @@ void make_huge_pages(std::span<std::byte> bytes) {
   }
 }
 
-// Makes all pages now. Kernels before 5.14 answer EINVAL; they make each page when it is touched.
+// Makes all pages now. Kernels before 5.14 answer EINVAL, and make each page when it is first touched.
 Expected<StagingMemory> populated(StagingMemory memory) {
   if (madvise(memory.bytes.data(), memory.bytes.size(), MADV_POPULATE_WRITE) != 0 && errno != EINVAL)
     return no_memory(memory.bytes.size());
@@ -63,7 +64,7 @@ Expected<StagingMemory> allocate_staging(std::uint64_t size_bytes) {
   return populated(*std::move(memory));
 }
 
-// Begins where a huge page can.
+// The mapping begins at a multiple of a huge page.
 Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes) {
   const std::uint64_t reserved = size_bytes + kHugePage;
   void* const place = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -79,7 +80,7 @@ Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes) {
   return populated(*std::move(memory));
 }
 
-// By the CUDA that torch has loaded; its functions give 0 where they succeed.
+// Calls the CUDA that torch has loaded; its functions return 0 on success.
 void lock_pages(StagingMemory& memory) {
   using Register = int(void* address, std::size_t size_bytes, unsigned flags);
   using Unregister = int(void* address);
@@ -90,7 +91,7 @@ void lock_pages(StagingMemory& memory) {
   if (lock == nullptr || unlock == nullptr || forget_error == nullptr) return;
   void* const begin = memory.bytes.data();
   if (lock(begin, memory.bytes.size(), kOfEveryDevice) != 0) {
-    (void)forget_error();  // which torch would take for one of its own
+    (void)forget_error();  // else torch would take the error for one of its own
     return;
   }
   memory.owner =
@@ -104,7 +105,7 @@ Staging::Staging(std::uint64_t limit_bytes, Allocate allocate)
 Status Staging::reserve(std::uint64_t file_bytes) {
   const std::uint64_t wanted = std::min(limit_bytes_, rounded_up(file_bytes, kChunkBytes));
   if (wanted <= capacity()) return {};
-  memory_ = {};  // before there are two
+  memory_ = {};  // frees the old memory first, so that there are never two
   auto memory = allocate_(wanted);
   if (!memory) return std::unexpected(memory.error());
   memory_ = *std::move(memory);
@@ -123,7 +124,7 @@ void Staging::begin(std::uint64_t file_bytes, int ranks) {
 
 Staging::Room Staging::wait_for_room() {
   std::unique_lock lock(mutex_);
-  // A quarter at least, so that many processors may copy at once.
+  // Wait for a quarter of the memory at least, so that many cores can copy at once.
   const std::uint64_t left = file_bytes_ - filled_;
   const std::uint64_t least = std::min(left, std::max(kChunkBytes, capacity() / 4));
   const auto has_room = [&] { return abandoned_ || released_ + capacity() - filled_ >= least; };

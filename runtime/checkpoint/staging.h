@@ -1,9 +1,8 @@
-// The memory in which a file lies, byte for byte as it will on the disk, on its way from the training thread,
-// which fills it in, to the writing thread.
+// The memory through which a file goes from the training thread to the writing thread, byte for byte as it
+// will lie on the disk.
 //
-// It is allocated once and used again for each save. A file that is larger goes through it as through a ring:
-// the training thread then waits for the writing one. One thread fills, one thread takes; reserve() and
-// begin() are for the filling one, while nothing is under way.
+// It is allocated once and used for every save. A larger file goes through it as through a ring buffer: the
+// training thread then waits for the writing thread. One thread fills and one thread takes; both at once.
 #pragma once
 
 #include <chrono>
@@ -24,53 +23,59 @@ struct StagingMemory {
   std::shared_ptr<void> owner;  // frees it
 };
 
-// Pages that are there already, so that nobody waits for the first touch of each. kUnavailable if there are
-// not enough.
+// Allocates memory and all of its pages, so that no thread waits when it first touches one. kUnavailable:
+// there is not enough memory.
 Expected<StagingMemory> allocate_staging(std::uint64_t size_bytes);
-// Maps a file of this size, such as a memfd that another process holds, and makes its pages; kUnavailable if
-// there are not enough.
+// Maps a file of this size, such as a memfd that another process holds, and makes its pages. kUnavailable:
+// there is not enough memory.
 Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes);
 
-// Locks the memory's pages until it is freed, so that a GPU copies into them by itself while the host goes
-// on; by the thread's current device, which gets a context of this process if it has none. Where no CUDA is
-// loaded, or CUDA refuses, the memory stays as it is.
+// Locks the pages until the memory is freed, so that a GPU can copy into them while the host goes on. Uses
+// the thread's current device, on which this process gets a context if it has none. Does nothing if CUDA is
+// not loaded or refuses.
 void lock_pages(StagingMemory& memory);
 
+// Invariants:
+// - released_ <= filled_ <= file_bytes_, and filled_ - released_ <= capacity(). Byte B of the file lies at B
+//   % capacity() from filled_ > B on until released_ > B.
+// - The filling thread alone raises filled_ and uses waited_; the taking thread alone raises released_. The
+//   mutex guards both and abandoned_.
+// - reserve() and begin() are called while neither thread fills or takes, so nothing guards memory_.
+// - The bytes between released_ and filled_ are not written; those of the current room are not read.
+// - After abandon() neither thread waits until the next begin().
 class Staging {
  public:
-  // What is written, hashed and freed at once.
+  // The bytes that are written, hashed and freed at once.
   static constexpr std::uint64_t kChunkBytes = 4 << 20;
   using Allocate = std::function<Expected<StagingMemory>(std::uint64_t size_bytes)>;
 
-  // At least two chunks, whatever the limit.
+  // Uses at least two chunks, even if the limit is lower.
   explicit Staging(std::uint64_t limit_bytes, Allocate allocate = allocate_staging);
 
-  // Memory for a file of this size, or as much as the limit allows. Does nothing if it is there.
+  // Allocates memory for a file of this size, or as much as the limit allows, unless it has that much.
   Status reserve(std::uint64_t file_bytes);
   std::uint64_t capacity() const { return memory_.bytes.size(); }
 
-  // A file of this size follows; after reserve(). So many ranks of this machine fill at once: if they have
-  // all its processors, the taker begins behind them and not beside them.
+  // A file of this size follows; call reserve() before. `ranks` ranks of this machine fill at once: if they
+  // need all of its cores, the taker begins when the file is filled, and not earlier.
   void begin(std::uint64_t file_bytes, int ranks);
 
   struct Room {
     std::uint64_t offset = 0;  // in the file
     std::span<std::byte> bytes;
   };
-  // The next part of the file to be filled in; waits for it. Empty: all has been filled in, or the taker has
-  // given up.
+  // Waits for room for the next part of the file. Empty: the file is filled, or the taker has given up.
   Room wait_for_room();
-  void fill(std::uint64_t count);  // this many bytes of the room have their values
+  void fill(std::uint64_t count);  // this many bytes of the room are filled
 
-  // The bytes of the file from `offset` on, up to a chunk of them, when they are there; `offset` is a
-  // multiple of kChunkBytes. Behind the file's end there is room up to the end of a page. Empty: the filler
-  // has given up.
+  // Waits for the chunk of the file that begins at `offset`, a multiple of kChunkBytes. Behind the end of the
+  // file the memory extends to the end of the page. Empty: the filler has given up.
   std::span<std::byte> wait_for_chunk(std::uint64_t offset);
-  void release(std::uint64_t end);  // what lies before it is not needed any more
+  void release(std::uint64_t end);  // the bytes before `end` may be overwritten
 
-  // Either side gives up: the other one waits no more.
+  // Either thread gives up: the other one does not wait any more.
   void abandon();
-  // How long the filler has waited for room since begin().
+  // How long the filler has waited for room since begin(). For the filler.
   std::chrono::nanoseconds waited() const { return waited_; }
 
  private:

@@ -20,7 +20,7 @@ constexpr std::string_view kKind<bool> = "bool:";
 template <>
 constexpr std::string_view kKind<float> = "float:";
 
-// What stands after the kind; a bool is written as 0 or 1.
+// Reads the number after the kind; a bool is written as 0 or 1.
 template <class Number>
 std::optional<Number> number_from(std::string_view text) {
   std::conditional_t<std::is_same_v<Number, bool>, unsigned char, Number> number{};
@@ -30,7 +30,7 @@ std::optional<Number> number_from(std::string_view text) {
   return static_cast<Number>(number);
 }
 
-// A manifest holds names and values, and is UTF-8.
+// Names and values go into the manifest, which is UTF-8.
 void check_text(const std::string& name, std::string_view what, std::string_view text) {
   if (!is_utf8(text))
     throw std::invalid_argument(fmt::format("the {} of {} is not UTF-8", what, one_line(name)));
@@ -98,7 +98,7 @@ Number LoadedState::number(const std::string& name) {
 
 template <class Number>
 std::string write_number(Number value) {
-  // "{:d}" of a bool is 0 or 1, and "{}" of others the shortest text that reads as the same number.
+  // "{:d}" makes 0 or 1 of a bool; "{}" makes the shortest text that reads as the same number.
   if constexpr (std::is_same_v<Number, bool>) return fmt::format("{}{:d}", kKind<Number>, value);
   return fmt::format("{}{}", kKind<Number>, value);
 }

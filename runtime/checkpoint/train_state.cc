@@ -24,8 +24,8 @@ class ModulePart : public StatePart {
   void save(SavedState& to) override {
     for (const auto& parameter : module_.named_parameters())
       to.shared(prefix_ + parameter.key(), parameter.value(), /*finite=*/true);
-    // Where buffers are broadcast, rank 0's are the ones that the next forward pass begins with. Elsewhere
-    // they also serve the ranks of a larger world.
+    // If buffers are broadcast, the next forward pass begins with rank 0's. If they are not, ranks of a
+    // larger world, which have none of their own in the checkpoint, begin with them as well.
     for (const auto& buffer : module_.named_buffers()) {
       to.of_first(prefix_ + buffer.key(), buffer.value());
       if (own_buffers_) to.own(prefix_ + buffer.key(), buffer.value());
@@ -45,10 +45,10 @@ class ModulePart : public StatePart {
  private:
   std::string prefix_;
   torch::nn::Module& module_;
-  bool own_buffers_;  // each rank has its own
+  bool own_buffers_;  // each rank has its own buffers
 };
 
-// The stages of a rank, under the names of the undivided model. A tied weight may be in several of them.
+// The stages of a rank, under the names of the undivided model. Several stages may have the same tied weight.
 class StagesPart : public StatePart {
  public:
   explicit StagesPart(std::vector<torch::nn::Module*> stages) : stages_(std::move(stages)) {}
@@ -62,8 +62,8 @@ class StagesPart : public StatePart {
     });
     to.own(std::string(kBuffers), at::scalar_tensor(buffers(), at::kLong));
   }
-  // Replicas have buffers of their own. Of another cut those of one replica are taken: a rank would else have
-  // some of the replica that it was part of.
+  // Each replica of the pipeline has buffers of its own. If the model was cut into other stages, all ranks
+  // load the buffers of one replica: a rank would mix the buffers of two replicas otherwise.
   void check(LoadedState& from) override {
     const bool same_cut = has_own_of_these(from);
     for_each([&](const std::string& name, const at::Tensor& tensor, bool is_buffer) {
@@ -75,7 +75,7 @@ class StagesPart : public StatePart {
   }
 
  private:
-  static constexpr std::string_view kBuffers = "stages.buffers";  // how many a rank has of its own
+  static constexpr std::string_view kBuffers = "stages.buffers";  // the number of this rank's buffers
 
   template <class Use>
   void for_each(const Use& use) const {
@@ -105,7 +105,7 @@ class StagesPart : public StatePart {
 class LoaderPart : public StatePart {
  public:
   LoaderPart(std::string key, AnyDataLoader& loader) : key_(std::move(key)), loader_(loader) {
-    (void)loader.state();  // throws now, and not at the first save, if the loader has no place to go on from
+    (void)loader.state();  // throws now, and not at the first save, if the loader cannot say where to go on
   }
   void save(SavedState& to) override {
     const DataLoaderState state = loader_.state();
@@ -118,7 +118,8 @@ class LoaderPart : public StatePart {
                                            {"global_batch_size", state.global_batch_size}}
                                 .dump());
     if (state.of_shards.empty()) return;
-    // Of a stream each rank has shards of its own; of all of them together any number of ranks goes on.
+    // Each rank of a stream has shards of its own. The checkpoint holds all of them, so any number of ranks
+    // can go on.
     const std::int64_t mine = std::ssize(state.of_shards);
     const at::Tensor rows = at::empty({mine, 2}, at::kLong);
     for (std::int64_t i = 0; i < mine; ++i) {
@@ -146,13 +147,13 @@ class LoaderPart : public StatePart {
     if (from.has(shards_key())) add_shards(parsed, from.read(shards_key()));
     return parsed;
   }
-  // `all`: [shards, 2], epoch and batches of each.
+  // `all`: [shards, 2], the epoch and the batches of each shard.
   void add_shards(DataLoaderState& parsed, const at::Tensor& all) const {
     if (all.scalar_type() != at::kLong || all.dim() != 2 || all.size(0) < 1 || all.size(1) != 2)
-      throw std::invalid_argument(fmt::format("its {} is not a place in the data", shards_key()));
+      throw std::invalid_argument(fmt::format("its {} is not a position in the data", shards_key()));
     const DataLoaderState here = loader_.state();
     parsed.shards = all.size(0);
-    // Of another number of shards the loader says whether it can go on.
+    // If the number of shards has changed, the loader says whether it can go on.
     const bool known = parsed.shards == here.shards;
     parsed.first_shard = known ? here.first_shard : 0;
     const at::Tensor mine =
@@ -161,7 +162,7 @@ class LoaderPart : public StatePart {
     parsed.epoch = mine.select(1, 0).min().item<std::int64_t>();
     for (std::int64_t i = 0; i < mine.size(0); ++i) {
       const std::int64_t epoch = rows[2 * i], batches = rows[2 * i + 1];
-      // The rank that has read this shard is through with the epoch that others are in.
+      // A rank may have finished an epoch in which others still are; it has read nothing of the next one.
       if (epoch != parsed.epoch && (epoch != parsed.epoch + 1 || batches != 0))
         throw std::invalid_argument(
             fmt::format("its shards are in the epochs {} and {}", parsed.epoch, epoch));
@@ -174,8 +175,8 @@ class LoaderPart : public StatePart {
   DataLoaderState place_;
 };
 
-// The default generators of the CPU and of every GPU that the process has used. A rank that the checkpoint
-// does not know keeps its own.
+// The default generators of the CPU and of every GPU that the process has used. A rank that is not in the
+// checkpoint keeps the states that it has.
 class GeneratorPart : public StatePart {
  public:
   GeneratorPart() {
@@ -215,7 +216,7 @@ class GeneratorPart : public StatePart {
   std::map<std::string, at::Tensor> states_;
 };
 
-// A part whose names are its own affair.
+// A part that chooses its own names, below a prefix.
 class NamedPart : public StatePart {
  public:
   NamedPart(std::string prefix, std::unique_ptr<StatePart> part)
@@ -243,7 +244,7 @@ class BucketOrderPart : public StatePart {
       : key_(std::move(key)), access_(std::move(access)) {}
   void save(SavedState& to) override { to.value_of_first(key_, nlohmann::json(access_.get()).dump()); }
   void check(LoadedState& from) override {
-    order_.reset();  // a checkpoint of a plain module has none
+    order_.reset();  // the checkpoint of a plain module has no order
     if (from.has_value(key_)) order_ = nlohmann::json::parse(from.value(key_)).get<detail::BucketNames>();
     if (order_) access_.check(*order_);
   }
@@ -285,7 +286,7 @@ TrainState::TrainState(TrainState&&) noexcept = default;
 TrainState::~TrainState() = default;
 
 void TrainState::add_module(const std::string& name, torch::nn::Module& module, bool own_buffers) {
-  if (name.contains('.'))  // its parameters could be taken for those of another one's
+  if (name.contains('.'))  // its parameters' names could be those of another module
     throw std::invalid_argument(fmt::format("TrainState: '{}': a module's name may have no dot", name));
   add_named(name, std::make_unique<ModulePart>(fmt::format("module.{}.", name), module, own_buffers));
   modules_.emplace_back(name + ".", &module);

@@ -1,4 +1,4 @@
-// What a program adds to its state: tensors, numbers, texts, vectors of them, schedulers.
+// The parts that a program adds to its state: tensors, numbers, texts, vectors of them, schedulers.
 #include <algorithm>
 #include <fmt/format.h>
 #include <muster/checkpoint/train_state.h>
@@ -27,7 +27,7 @@ class TensorPart : public StatePart {
   at::Tensor tensor_;
 };
 
-// save_value() and load_value() for each kind of value.
+// save_value() and load_value(), for each kind of value.
 
 template <class Number>
   requires std::is_arithmetic_v<Number>
@@ -45,7 +45,8 @@ void save_value(SavedState& to, const std::string& key, const std::string& value
 }
 std::string text_of(LoadedState& from, const std::string& key, std::string_view kind) {
   const std::string text = from.value(key);
-  if (!text.starts_with(kind)) throw std::invalid_argument(fmt::format("its {} is no {}...", key, kind));
+  if (!text.starts_with(kind))
+    throw std::invalid_argument(fmt::format("its {} does not begin with {}", key, kind));
   return text.substr(kind.size());
 }
 void load_value(LoadedState& from, const std::string& key, std::string& value) {
@@ -111,7 +112,7 @@ class SchedulerPart : public StatePart {
   void load() override { step_count_ = static_cast<unsigned>(loaded_); }
 
  private:
-  // torch lets derived classes alone see the count.
+  // In torch, only derived classes can see the count.
   struct Access : torch::optim::LRScheduler {
     static unsigned& step_count(torch::optim::LRScheduler& scheduler) {
       return scheduler.*(&Access::step_count_);
@@ -122,8 +123,8 @@ class SchedulerPart : public StatePart {
   std::int64_t loaded_ = 0;
 };
 
-// torch lets nobody see what a ReduceLROnPlateauScheduler has counted; but private members may be named as
-// the arguments of an explicit instantiation.
+// The counts of a ReduceLROnPlateauScheduler are private members of a torch class. C++ lets an explicit
+// instantiation name private members as its arguments.
 using Plateau = torch::optim::ReduceLROnPlateauScheduler;
 using PlateauState = std::tuple<float&, int&, int&, int&>;
 PlateauState plateau_state(Plateau& scheduler);

@@ -189,7 +189,7 @@ TEST(CheckpointCommit, ARankReadsTheManifestIfRank0EndsWithItsStore) {
   const Status before = saved_while_rank_0_ends(scratch / "before", false);
   ASSERT_FALSE(before);
   EXPECT_EQ(before.error().code(), ErrorCode::kTimedOut);
-  EXPECT_TRUE(before.error().message().starts_with("rank 0 says nothing: ")) << before.error().message();
+  EXPECT_TRUE(before.error().message().starts_with("rank 0 did not answer: ")) << before.error().message();
 }
 
 TEST(CheckpointCommit, ATextThatIsNotUtf8FailsTheSaveOnAllAndTheyRetryTogether) {
@@ -274,8 +274,8 @@ TEST(SaveAgreement, ComparesSharedPartsOfRanksThatDifferElsewhere) {
           return all.hear(state);
         };
         require(hear(1, "0.1").empty(), "equal shared parts");
-        require(hear(job.rank(), "0.1").starts_with("bias of rank 1 is another than that of rank 0"), "bias");
-        require(hear(1, std::to_string(job.rank())).starts_with("rate of rank 1 is another"), "rate");
+        require(hear(job.rank(), "0.1").starts_with("bias of rank 1 differs from that of rank 0"), "bias");
+        require(hear(1, std::to_string(job.rank())).starts_with("rate of rank 1 differs"), "rate");
       },
       2);
 }

@@ -1,11 +1,9 @@
 // When checkpoints are saved, which ones are kept, and which directories are refused.
 #include <cmath>
-#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/checkpoint/directory.h"
-#include "runtime/checkpoint/save_interval.h"
 #include "tests/require.h"
 #include "tests/train/checkpoint_fixture.h"
 
@@ -16,51 +14,6 @@ using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-TEST(SaveInterval, FollowsYoungsFormulaAndSaysSo) {
-  SaveInterval interval(std::nullopt, Seconds(7200));
-  const TimePoint start = Clock::now();
-  interval.saved(start, Seconds(0.25), Seconds(3));
-  EXPECT_DOUBLE_EQ(interval.interval().count(), 60);
-  EXPECT_EQ(
-      interval.explanation(),
-      "a checkpoint every 60 s: sqrt(2 x 0.250 s that a save holds training up x 7200 s between failures), "
-      "and at least the 3.0 s until one is committed");
-  EXPECT_EQ(interval.explanation(), std::nullopt) << "once";
-  interval.saved(start, Seconds(0.25), Seconds(100));
-  EXPECT_DOUBLE_EQ(interval.interval().count(), 100) << "the disk cannot write more often";
-  EXPECT_TRUE(interval.explanation());
-}
-
-TEST(SaveInterval, CountsFailuresThatHaveHappened) {
-  EXPECT_DOUBLE_EQ(mean_time_between_failures(Seconds(1000), 0, Seconds(0)).count(), 1000);
-  EXPECT_DOUBLE_EQ(mean_time_between_failures(Seconds(1000), 4, Seconds(500)).count(), 300);
-}
-
-TEST(SaveInterval, IsOnTimeWithFewLooksEvenIfStepsSlowDown) {
-  SaveInterval interval(Seconds(10), Seconds(1));
-  const TimePoint start = Clock::now();
-  double now = 0;
-  std::int64_t next = 1;
-  int looks = 0;
-  std::vector<double> saves;
-  for (std::int64_t step = 1; saves.size() < 4; ++step) {
-    const double a_step = now < 15 ? 0.01 : 0.02;
-    now += a_step;
-    if (step < next) continue;
-    ++looks;
-    const auto look = interval.look(step, start + std::chrono::duration_cast<Duration>(Seconds(now)));
-    ASSERT_GT(look.next_step, step);
-    next = look.next_step;
-    if (look.saves) saves.push_back(now);
-  }
-  double before = 0.01;
-  for (const double save : saves) {
-    EXPECT_NEAR(save - before, 10, 0.1);
-    before = save;
-  }
-  EXPECT_LT(looks, 100) << "in some 3000 steps";
-}
 
 class CheckpointOptionsTest : public CheckpointTest {
  protected:
@@ -207,7 +160,7 @@ TEST_F(CheckpointOptionsOnRanks, AllRanksRefuseADirectoryThatTheyDoNotShare) {
           said = error.what();
         }
         require(said.find("rank 1: ") == 0 &&
-                    said.find("is another directory here than on rank 0's node") != said.npos,
+                    said.find("is not the same directory here as on rank 0's node") != said.npos,
                 said);
       },
       3);

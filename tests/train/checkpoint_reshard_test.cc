@@ -351,7 +351,7 @@ TEST_F(CheckpointReshardTest, AllowedPartialLoadsNameTheRestsOfBothSides) {
   EXPECT_EQ(note, "mine");
   EXPECT_THAT(fmt::to_string(fmt::join(warnings.lines(), "")),
               AllOf(HasSubstr("user.fresh"), HasSubstr("user.note"),
-                    HasSubstr("the program does not ask for it: user.old")));
+                    HasSubstr("which the program does not ask for: user.old")));
 }
 
 TEST_F(CheckpointReshardTest, RenamesAndConvertsTypesIfAsked) {

@@ -418,12 +418,12 @@ Status check_written(const TensorMap& tensors, const std::set<std::string>& fini
     state.shared(name, tensor, finite.contains(name));
     share.tensors.insert(name);
   }
-  RankFile image = lay_out_rank_file(state, share, 0).value();
-  Staging staging(image.size_bytes);
-  EXPECT_TRUE(staging.reserve(image.size_bytes));
-  staging.begin(image.size_bytes, /*ranks=*/1);
-  stage_rank_file(image, staging);
-  return check_all_finite(image, 0, staging.wait_for_chunk(0));
+  RankFile file = lay_out_rank_file(state, share, 0).value();
+  Staging staging(file.layout.size_bytes);
+  EXPECT_TRUE(staging.reserve(file.layout.size_bytes));
+  staging.begin(file.layout.size_bytes, /*ranks=*/1);
+  stage_rank_file(file.source, staging);
+  return check_all_finite(file.layout, 0, staging.wait_for_chunk(0));
 }
 
 TEST(CheckAllFinite, FindsNaNAndInfinityOfEveryTypeInNamedTensorsOnly) {
@@ -503,7 +503,7 @@ TEST_F(CheckpointTest, AModelIsLoadedWithoutAJob) {
               ThrowsMessage<std::runtime_error>(HasSubstr("has no checkpoint of step 7, but of 4, 3, 2, 1")));
   EXPECT_THAT(
       [&] { load_model(net, scratch_ / "nowhere"); },
-      ThrowsMessage<std::runtime_error>(HasSubstr("nowhere: there is neither a checkpoint directory nor")));
+      ThrowsMessage<std::runtime_error>(HasSubstr("nowhere: there is no checkpoint directory and no file")));
   fs::create_directory(scratch_ / "empty");
   EXPECT_THAT([&] { load_model(net, scratch_ / "empty"); },
               ThrowsMessage<std::runtime_error>(HasSubstr("there is no checkpoint in")));
@@ -552,7 +552,7 @@ TEST_F(CheckpointTest, RefusesATypeThatTorchLacksByName) {
     Quantized() { register_parameter("weight", at::zeros({2, 2})); }
   } net;
   EXPECT_THAT([&] { load_model(net, directory_); },
-              ThrowsMessage<std::invalid_argument>(HasSubstr("of a type that torch has not: weight")));
+              ThrowsMessage<std::invalid_argument>(HasSubstr("of a type that torch does not have: weight")));
 }
 
 TEST_F(CheckpointTest, ADirectoryThatCannotBeUsedIsNamed) {

@@ -206,7 +206,7 @@ TEST(LoadModel, ExplainsWhyThereIsNoBestModel) {
         require(
             refusal({.best = true})
                 .ends_with(
-                    "its checkpoints do not say which one is the best; CheckpointerOptions::best_by does"),
+                    "its checkpoints do not say which of them is the best; set CheckpointerOptions::best_by"),
             refusal({.best = true}));
         require_equal(refusal({.step = 0, .best = true}),
                       std::string("load_model: step and best exclude each other"), "both");

@@ -140,7 +140,7 @@ TEST_F(MemoryTierTest, DamagedBytesAreFoundAndTheDiskIsRead) {
   ASSERT_EQ(resumed.checkpoints.restore(resumed.state), 1);
   EXPECT_EQ(resumed.result(), on_disk);
   EXPECT_THAT(warnings.lines(),
-              Contains(AllOf(HasSubstr("cannot use what is held in memory of step 4 of attempt 1"),
+              Contains(AllOf(HasSubstr("cannot use the checkpoint in memory of step 4 of attempt 1"),
                              HasSubstr("are not those that were written"))));
 }
 
@@ -160,7 +160,7 @@ TEST_F(MemoryTierTest, LateDamageFailsOneAttemptIfTheDiskHasNothingAndTheNextSta
   EXPECT_EQ(restore(false), 1);
   damage(2 * kChunkBytes);
   EXPECT_THAT([&] { restore(false); }, testing::ThrowsMessage<std::runtime_error>(
-                                           HasSubstr("what was held in memory is damaged, and")));
+                                           HasSubstr("the checkpoint in memory is damaged, and")));
   EXPECT_EQ(restore(false), 0);
 }
 

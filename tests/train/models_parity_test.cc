@@ -89,7 +89,7 @@ TEST(ModelsParity, TorchvisionsWeightsLoadByNameAndGiveItsLogits) {
                   "[5, 512]; the module lacks: x.images, x.logits, x.logits_bf16")));
   EXPECT_EQ(bytes_of(*other), before);
   EXPECT_THAT([&] { load_model(other, file, {.best = true}); },
-              ThrowsMessage<std::invalid_argument>(HasSubstr("step, best and name are of checkpoints")));
+              ThrowsMessage<std::invalid_argument>(HasSubstr("step, best and name are for checkpoints")));
   write_bytes(scratch / "not.safetensors", "no header");
   EXPECT_THAT([&] { load_model(other, scratch / "not.safetensors"); },
               ThrowsMessage<std::runtime_error>(

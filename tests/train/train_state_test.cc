@@ -141,9 +141,9 @@ TEST_F(TrainStateTest, AValueOfAnotherKindIsRefused) {
               HasSubstr("its user.large is 'int64:1099511627776', not int64:<number> of 32 bits"));
   EXPECT_THAT(refusal([&](TrainState& state) { state.add("large", flag); }), HasSubstr("not bool:<number>"));
   EXPECT_THAT(refusal([&](TrainState& state) { state.add("large", text); }),
-              HasSubstr("its user.large is no string:"));
+              HasSubstr("its user.large does not begin with string:"));
   EXPECT_THAT(refusal([&](TrainState& state) { state.add("text", texts); }),
-              HasSubstr("its user.text is no strings:"));
+              HasSubstr("its user.text does not begin with strings:"));
   EXPECT_THAT(refusal([&](TrainState& state) { state.add("list", doubles); }),
               HasSubstr("its user.list is of the type Float, not Double"));
 }

@@ -1,8 +1,8 @@
-#include "runtime/checkpoint/stop_agreement.h"
-
 #include <gtest/gtest.h>
 #include <random>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include "runtime/checkpoint/meeting.h"
 
 namespace muster {
 namespace {

@@ -1,0 +1,154 @@
+#include "runtime/checkpoint/disk_save.h"
+
+#include <c10/core/DeviceGuard.h>
+#include <chrono>
+#include <muster/rank/section.h>
+#include <system_error>
+#include <utility>
+
+#include "common/base/log.h"
+#include "runtime/checkpoint/rank_file_writing.h"
+#include "runtime/comm/job_state.h"
+#include "runtime/comm/nccl/failure.h"
+#include "runtime/rank/trace.h"
+#include "runtime/rank/uncaught.h"
+
+namespace muster {
+
+void DiskSave::end(Status an_outcome, TimePoint now) {
+  outcome = std::move(an_outcome);
+  ended_at = now;
+  if (outcome) {
+    if (leads_job) reports_of(job).send("committed", step);
+  } else if (outcome.error().code() == ErrorCode::kFenced) {
+    if (leads_job) reports_of(job).send("fenced", step, outcome.error().message());
+  } else if (leads) {
+    warn_of_failure();
+  }
+}
+
+void DiskSave::warn_of_failure() const {
+  const std::string newest = newest_on_disk
+                                 ? fmt::format("the newest one is that of step {}", *newest_on_disk)
+                                 : "there is none yet";
+  const std::string& why = outcome.error().message();
+  if (outcome.error().code() != ErrorCode::kCorrupt) {
+    log::warning("the checkpoint of step {} failed: {}; training goes on, {}", step, why, newest);
+  } else if (!is_refusal_known) {
+    log::warning("the checkpoint of step {} is not committed: {}; {}, and no other follows while that is so",
+                 step, why, newest);
+  }
+}
+
+DiskWriter::DiskWriter(const Job& job, std::uint64_t staging_bytes)
+    : job_(job), staging_(staging_bytes, [device = job.device()](std::uint64_t size_bytes) {
+        auto memory = allocate_staging(size_bytes);
+        if (memory && device.is_cuda()) {
+          // The writing thread, which gets the memory of the first save, has no current device: CUDA would
+          // take memory of the first GPU.
+          const c10::DeviceGuard guard(device);
+          lock_pages(*memory);
+        }
+        return memory;
+      }) {}
+
+void DiskWriter::reserve(std::uint64_t file_bytes) {
+  try {
+    done_ = thread_.submit([this, file_bytes] { (void)staging_.reserve(file_bytes); });
+  } catch (const std::system_error&) {  // no thread now
+  }
+}
+
+void DiskWriter::begin(std::unique_ptr<DiskSave> save, RankFile file) {
+  save_ = std::move(save);
+  const std::int64_t step = save_->step;
+  const std::uint64_t file_bytes = file.layout.size_bytes;
+  const Status reserved = staging_.reserve(file_bytes);
+  if (reserved) {
+    staging_.begin(file_bytes, job_.local_world_size());
+    save_->file = std::move(file.layout);
+  } else {
+    save_->file = std::unexpected(reserved.error());
+  }
+  try {
+    done_ = thread_.submit([this, mine = save_.get()] { write(*mine); });
+  } catch (...) {
+    save_->file =
+        failure(ErrorCode::kUnavailable, "cannot start the writing thread: {}", current_exception_text());
+    write(*save_);
+    return;
+  }
+  if (reserved) copy(file.source, step, file_bytes);
+}
+
+// Runs beside write(). Whatever fails here, the training goes on, and the writing thread ends the save.
+void DiskWriter::copy(RankFileSource& source, std::int64_t step, std::uint64_t file_bytes) {
+  const Status copied = without_throwing([&]() -> Status {
+    stage_rank_file(source, staging_);
+    return {};
+  });
+  if (!copied) {
+    log::warning("rank {} cannot copy its share of the checkpoint of step {}: {}", job_.rank(), step,
+                 copied.error().message());
+    staging_.abandon();
+  }
+  if (staging_.waited() > std::chrono::nanoseconds() && !std::exchange(has_told_wait_, true))
+    log::warning(
+        "rank {} waited {:.1f} s for the disk: its share of a checkpoint, {} MiB, is larger than .staging_bytes, "
+        "{} MiB",
+        job_.rank(), Seconds(staging_.waited()).count(), file_bytes >> 20, staging_.capacity() >> 20);
+}
+
+bool DiskWriter::has_ended() const {
+  if (save_ == nullptr) return false;
+  return !done_.valid() || done_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+std::unique_ptr<DiskSave> DiskWriter::take() {
+  if (done_.valid()) {
+    const auto waiting = section("checkpoint commit");
+    std::exchange(done_, {}).get();
+  }
+  return std::exchange(save_, nullptr);
+}
+
+void DiskWriter::write(DiskSave& save) {
+  const Traced committing(TraceTrack::kWriting, "commit", "step", save.step);
+  // Throws if the store is gone.
+  Status done = without_throwing([&] {
+    return commit_checkpoint(save.plan, *save.meeting, static_cast<std::uint64_t>(save.step),
+                             [&](const std::string& directory) { return write_file(save, directory); });
+  });
+  staging_.abandon();  // nobody takes any more of it
+  const bool removes = done && save.leads;
+  save.end(std::move(done), Clock::now());
+  if (removes) remove_old_behind(save);
+}
+
+Expected<RankContents> DiskWriter::write_file(DiskSave& save, const std::string& directory) {
+  const Traced writing(TraceTrack::kWriting, "write");
+  if (!save.file) return std::unexpected(save.file.error());
+  RankContents contents = std::move(save.file->contents);
+  auto written = write_rank_file(directory, contents.files.front().name, save.file->size_bytes, staging_,
+                                 disk_, [&](std::uint64_t offset, std::span<const std::byte> bytes) {
+                                   return check_all_finite(*save.file, offset, bytes);
+                                 });
+  if (!written) return std::unexpected(written.error());
+  contents.files.front() = *std::move(written);
+  if (Status whole = check_groups(); !whole) return std::unexpected(whole.error());
+  return contents;
+}
+
+// Freeing gigabytes takes a disk a tenth of a second and more. That is a task of its own, so that it does not
+// keep anybody waiting who waits for the commit.
+void DiskWriter::remove_old_behind(const DiskSave& save) {
+  const auto warn = [](const Error& why) { log::warning("an old checkpoint stays: {}", why.message()); };
+  auto old = old_ones(save.plan, static_cast<std::uint64_t>(save.step));
+  if (!old) return warn(old.error());
+  if (old->empty()) return;
+  (void)thread_.submit([directory = save.plan.directory, old = *std::move(old), warn] {
+    if (const Status removed = remove_all(directory, old); !removed) warn(removed.error());
+  });
+}
+
+}  // namespace muster
