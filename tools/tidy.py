@@ -13,9 +13,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import plain_english
 from cpp_source import code_of, functions_of, includes_of
 
-# Who may include whom: the first folder that matches a file decides. Folders that are not named may include anything.
+# The folders that a folder may include: the first one that matches a file decides. Folders that are not named may include anything.
 COMMON = ["common/base", "common/wire", "common/net", "common/checkpoint"]
 MAY_INCLUDE = {
     "common/base": ["common/base"],
@@ -74,7 +75,7 @@ FORBIDDEN_LIBRARIES = {
     "agent": [(TORCH, "the agent starts in milliseconds: no torch")],
     "runtime/include": [(ASIO, "public headers do not show Asio")],
 }
-# What performs decisions over interfaces, so that the simulator can run it: neither it nor an interface may name what is behind one.
+# These perform decisions over interfaces, so that the simulator can run them: neither they nor an interface may name what is behind one.
 PERFORMERS = (
     "agent/io/agent", "agent/io/link", "agent/io/workers/processes", "agent/io/health/vitals", "agent/io/output/logs", "agent/io/store/store_host",
     "launcher/io/input", "launcher/io/launcher", "launcher/io/lineage", "launcher/io/fleet/bootstrap", "launcher/io/fleet/session", "launcher/io/view/view",
@@ -103,6 +104,10 @@ ALLOWED_SIZES: dict[str, str] = {
     f"agent/io/mpi/pmix_module.cc:{name}": "the PMIx library says what it is called with" for name in ("on_abort", "on_event", "on_fence", "on_spawn")
 } | {"tests/unit/agent/pmix_module_test.cc:stay_in_the_librarys_thread": "the PMIx library says what it is called with",
      "runtime/model/sync_batch_norm.cc:batch_norm_of_all": "an operator of ATen has these arguments"}
+
+# How many places plain_english.py finds in a file. The numbers can only shrink: a file that has fewer is an error too, until its number is lowered.
+ENGLISH_ALLOWED = "tools/english_allowed.txt"
+ENGLISH_TEXTS = (".h", ".cc", ".py", ".md", ".sh", ".cmake", "CMakeLists.txt")
 
 SOURCES = (".h", ".cc")
 TEXTS = (*SOURCES, ".py", ".md", ".cmake", ".txt", ".sh", ".yaml", ".yml", ".json", ".in", "")
@@ -252,6 +257,21 @@ def check_waits(path, text, report):
             report.error(path, line, "a wait without an end: give it a limit, or list the file in ALLOWED_WAITS with a reason")
 
 
+def allowed_english(root):
+    listed = root / ENGLISH_ALLOWED
+    lines = listed.read_text().splitlines() if listed.exists() else []
+    return {path: int(count) for count, path in (line.split(maxsplit=1) for line in lines if not line.startswith("#"))}
+
+
+def check_english(path, text, allowed, report):
+    found = list(plain_english.problems(path, text))
+    if len(found) > allowed:
+        for line, message in found:
+            report.error(path, line, message)
+    elif len(found) < allowed:
+        report.error(path, 1, f"has {len(found)} places that plain_english.py finds, and {ENGLISH_ALLOWED} allows {allowed}: lower the number there")
+
+
 def check_torch_version(path, text, report):
     if path != TORCH_VERSIONS:
         for line in lines_with(TORCH_VERSION, code_of(text)):
@@ -273,6 +293,9 @@ def check_patch(root, path, report):
 def check(root):
     report = Report()
     files = files_of(root)
+    allowed = allowed_english(root)
+    for path in sorted(allowed.keys() - set(files)):
+        report.error(ENGLISH_ALLOWED, 1, f"lists {path}, which does not exist")
     for path in files:
         check_name(path, report)
         if path.startswith("tests/mutants/") and path.endswith(".patch"):
@@ -281,6 +304,8 @@ def check(root):
             continue
         text = (root / path).read_text(errors="replace")
         check_words(path, text, report)
+        if path.endswith(ENGLISH_TEXTS):
+            check_english(path, text, allowed.get(path, 0), report)
         if path.endswith(SOURCES):
             check_waits(path, text, report)
             check_includes(path, text, set(files), report)

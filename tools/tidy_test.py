@@ -8,7 +8,7 @@ from pathlib import Path
 import tidy
 from cpp_source import functions_of, includes_of
 
-HEADER = "// What it is.\n//\n// What it does not do.\n#pragma once\n"
+HEADER = "// A small thing.\n//\n// It does nothing else.\n#pragma once\n"
 
 
 def tree(**files):
@@ -236,6 +236,38 @@ class Words(Tidy):
 
     def test_files_are_named_in_snake_case(self):
         self.assert_error(tree(common__base__aB_dot_h=HEADER), "snake_case")
+
+
+class English(Tidy):
+    def test_a_sentence_that_begins_with_a_clause_is_an_error(self):
+        for comment in ["What ends starts others.", "It ends. Of those the last one counts.", "Which it is."]:
+            with self.subTest(comment=comment):
+                self.assert_error(tree(common__base__a_dot_cc=f"// {comment}\nint a;\n"), "common/base/a.cc:1: error: a sentence begins with")
+        self.assert_clean(tree(common__base__a_dot_cc="// What is it? Nobody knows what it is, or which of them.\nint a;\n"))
+
+    def test_comments_literals_and_documents_are_read_and_code_is_not(self):
+        for name, text in [("common__base__a_dot_cc", 'auto a = "this is no host";\n'), ("common__base__a_dot_cc", "int a;  // this is no host\n"),
+                           ("tools__a_dot_py", "# this is no host\n"), ("docs__a_dot_md", "| a | this is no host |\n")]:
+            with self.subTest(name=name, text=text):
+                self.assert_error(tree(**{name: text}), ":1: error: 'is no X'")
+        self.assert_clean(tree(docs__a_dot_md="```\nWhat is no host\n```\n`is no host`\n# What is no host\n"))
+        self.assert_clean(tree(tools__a_dot_py="is_no = is no_such\n"))
+
+    def test_a_literal_is_split_behind_a_comma(self):
+        self.assert_error(tree(common__base__a_dot_cc='auto a =\n    "the worker "\n    "ended";\n'), "a.cc:2: error: a literal is split")
+        self.assert_clean(tree(common__base__a_dot_cc='auto a =\n    "the worker ended, "\n    "and so on";\n'))
+
+    def test_a_line_of_a_document_has_160_columns_at_most(self):
+        self.assert_error(tree(docs__a_dot_md="a" * 161 + "\n"), "docs/a.md:1: error: 161 columns, at most 160")
+        self.assert_clean(tree(docs__a_dot_md="a" * 160 + "\n"))
+
+    def test_the_list_of_what_is_allowed_can_only_shrink(self):
+        code = "int a;  // Of one.\n"
+        listed = "# path and number\n{} common/base/a.cc\n"
+        self.assert_clean(tree(common__base__a_dot_cc=code, tools__english_allowed_dot_txt=listed.format(1)))
+        self.assert_error(tree(common__base__a_dot_cc=code, tools__english_allowed_dot_txt=listed.format(0)), "a sentence begins with 'Of'")
+        self.assert_error(tree(common__base__a_dot_cc=code, tools__english_allowed_dot_txt=listed.format(2)), "lower the number")
+        self.assert_error(tree(tools__english_allowed_dot_txt=listed.format(3)), "which does not exist")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@
 
 namespace muster {
 
-// Which checkpoints count, and how one is loaded. Rank 0 chooses by its own plan; `rules` are each rank's
+// The checkpoints that count, and how one is loaded. Rank 0 chooses by its own plan; `rules` are each rank's
 // own.
 struct RestorePlan {
   CheckpointDirectory directory;

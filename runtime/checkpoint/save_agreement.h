@@ -2,9 +2,9 @@
 // others have.
 //
 // Each rank posts a digest of the names, types and shapes that it has. Names are exchanged only if these
-// digests are not those of the previous save, and then once for all ranks with the same digest. What must be
-// equal on several ranks is compared as well, by digests, among ranks that have the same names: all values at
-// each save, and a little of the tensors. For the training thread.
+// digests are not those of the previous save, and then once for all ranks with the same digest. The ranks
+// that have the same names also compare digests of the values that must be equal on them: all values at each
+// save, and a part of the tensors. For the training thread.
 #pragma once
 
 #include <chrono>

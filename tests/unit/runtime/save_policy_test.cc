@@ -219,7 +219,7 @@ TEST(SavePolicy, ARankThatIsPastTheAgreedStepSaysSoAndDoesNotLeave) {
   EXPECT_EQ(policy.after_step(), SaveDecision{});
 }
 
-// Three ranks, of which rank 0 alone has a clock: all hear what it says.
+// Only rank 0 of three has a clock: all hear what it says.
 TEST(SavePolicy, AllRanksSaveTheSameStepsByRank0sClock) {
   std::mt19937 random(11);
   const SaveSetting setting{.every = 40, .interval = SaveInterval(Seconds(10), Seconds(1)), .unread = {}};
