@@ -17,6 +17,7 @@
 #include "bench/command.h"
 #include "bench/measure.h"
 #include "common/base/file.h"
+#include "tests/scratch_directory.h"
 
 namespace muster::bench {
 namespace {
@@ -153,15 +154,13 @@ int run(int argc, char** argv) {
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1);
   nlohmann::json tables = nlohmann::json::array();
   for (const int ranks : settings.ranks) {
-    std::string scratch = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
-    CHECK(mkdtemp(scratch.data()) != nullptr, "{}", scratch);
-    for (auto& table : measure(settings, ranks, scratch)) {
+    const ScratchDirectory scratch;
+    for (auto& table : measure(settings, ranks, scratch.path())) {
       if (!json)
         print_table(table["title"].get<std::string>(), table["unit"].get<std::string>(), rows_of(table));
       tables.push_back(std::move(table));
     }
     std::fflush(stdout);
-    fs::remove_all(scratch);
   }
   const nlohmann::json goals = goals_of(tables);
   if (json)

@@ -8,6 +8,7 @@
 
 #include "bench/command.h"
 #include "bench/measure.h"
+#include "tests/scratch_directory.h"
 
 namespace muster::bench {
 namespace {
@@ -65,19 +66,17 @@ int run(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   setenv("OMP_NUM_THREADS", "1", 0);
-  const fs::path bin = fs::read_symlink("/proc/self/exe").parent_path();
-  std::string scratch = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
-  CHECK(mkdtemp(scratch.data()) != nullptr, "{}", scratch);
+  const fs::path bin = own_folder();
+  const ScratchDirectory scratch;
   std::vector<Contender> all;
   if (fs::exists(python)) all.push_back({"Python", {python, (bin / "ddp_step.py").string()}});
   all.push_back({"Muster", {(bin / "ddp_step").string()}});
   Report report(json);
   for (const Case& each : {Case{"cnn", 100, "the demo's CNN, batch 64: step time on 2 ranks"},
                            Case{"tiny", 500, "20 layers of 32 x 32, batch 16: step time on 2 ranks"}}) {
-    const auto rows = compare(all, each, runs, scratch);
+    const auto rows = compare(all, each, runs, scratch.path());
     report.add(each.title, "milliseconds, medians of the runs' medians", rows);
   }
-  fs::remove_all(scratch);
   report.end();
   if (trace && !json) return std::system((bin / "ddp_step").string().append(" trace").c_str());
   return 0;

@@ -11,6 +11,7 @@
 
 #include "bench/command.h"
 #include "bench/measure.h"
+#include "tests/scratch_directory.h"
 
 namespace muster::bench {
 namespace {
@@ -104,11 +105,8 @@ int run(int argc, char** argv) {
   app.add_flag("--json", settings.json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
   if (!fs::exists(settings.torchrun)) settings.torchrun.clear();
-  std::string scratch = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
-  CHECK(mkdtemp(scratch.data()) != nullptr, "{}", scratch);
-  const int status = measure(fs::read_symlink("/proc/self/exe").parent_path(), settings, scratch);
-  fs::remove_all(scratch);
-  return status;
+  const ScratchDirectory scratch;
+  return measure(own_folder(), settings, scratch.path());
 }
 
 }  // namespace

@@ -205,7 +205,7 @@ int run(int argc, char** argv) {
   app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
 
-  setting.bin = fs::read_symlink("/proc/self/exe").parent_path();
+  setting.bin = own_folder();
   const ScratchDirectory scratch;
   setting.scratch = scratch.path();
   nlohmann::json report = nlohmann::json::array();

@@ -171,7 +171,7 @@ Result compare(const Ground& ground, int count, int runs) {
 nlohmann::json measure_all(const std::vector<int>& counts, int runs, bool json) {
   docker::Lab lab;
   lab.engine.load(kImage);
-  const std::string bin = fs::read_symlink("/proc/self/exe").parent_path();
+  const std::string bin = own_folder();
   const Ground ground{lab, bin, lab.hosts.shared() + "/bench"};
   fs::create_directory(ground.folder);
   nlohmann::json report = nlohmann::json::array();

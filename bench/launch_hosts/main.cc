@@ -212,7 +212,7 @@ nlohmann::json measure_all(const Options& options) {
   const int most = *std::ranges::max_element(options.hosts);
   hosts::Lab lab(most + (options.silent ? 2 : 1));
   if (options.silent) lab.drop_packets_to(most + 1);
-  const std::string bin = fs::read_symlink("/proc/self/exe").parent_path();
+  const std::string bin = own_folder();
   Ground ground{lab, bin, bin + "/launch_latency_probe", make_remote_shell(lab), lab.shared() + "/logs"};
   if (options.silent) ground.silent = lab.host(most + 1).name();
   nlohmann::json report = nlohmann::json::array();

@@ -16,6 +16,7 @@
 #include "bench/command.h"
 #include "bench/measure.h"
 #include "common/base/file.h"
+#include "tests/scratch_directory.h"
 
 namespace muster::bench {
 namespace {
@@ -150,14 +151,12 @@ int run(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (!fs::exists(torchrun)) torchrun.clear();
 
-  // In memory: ext4 skips every inode freed in the last minutes, and a run frees thousands.
-  if (access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 0);
-  std::string directory = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
-  CHECK(mkdtemp(directory.data()) != nullptr, "{}", directory);
-  const fs::path bin = fs::read_symlink("/proc/self/exe").parent_path();
-  const std::string stamps = directory + "/stamps";
+  keep_scratch_in_memory();
+  const ScratchDirectory scratch;
+  const fs::path bin = own_folder();
+  const std::string stamps = scratch / "stamps";
   const auto all =
-      contenders(bin, (bin / "launch_latency_probe").string(), stamps, directory + "/logs", torchrun);
+      contenders(bin, (bin / "launch_latency_probe").string(), stamps, scratch / "logs", torchrun);
   Report report(json);
   for (const int count : ranks) {
     const auto rows = compare(all, count, runs, stamps);
@@ -166,7 +165,6 @@ int run(int argc, char** argv) {
     report.add(title, unit, rows);
   }
   report.end();
-  fs::remove_all(directory);
   return 0;
 }
 

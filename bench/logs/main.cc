@@ -14,6 +14,7 @@
 #include "bench/command.h"
 #include "bench/measure.h"
 #include "common/base/file.h"
+#include "tests/scratch_directory.h"
 
 namespace muster::bench {
 namespace {
@@ -152,11 +153,10 @@ int run(int argc, char** argv) {
   app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
 
-  const bool has_memory_disk = access("/dev/shm", W_OK) == 0;
-  setting.scratch =
-      (has_memory_disk ? fs::path("/dev/shm") : fs::temp_directory_path()) / "muster-bench-XXXXXX";
-  CHECK(mkdtemp(setting.scratch.data()) != nullptr, "{}", setting.scratch);
-  setting.bin = fs::read_symlink("/proc/self/exe").parent_path();
+  keep_scratch_in_memory();
+  const ScratchDirectory scratch;
+  setting.scratch = scratch.path();
+  setting.bin = own_folder();
   Report report(json);
   for (const char* buffering : {"buffered", "lines"}) {
     for (const Table& table : compare(setting, buffering, runs)) {
@@ -164,7 +164,6 @@ int run(int argc, char** argv) {
     }
   }
   report.end();
-  fs::remove_all(setting.scratch);
   return 0;
 }
 

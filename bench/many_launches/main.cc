@@ -10,6 +10,7 @@
 
 #include "bench/command.h"
 #include "bench/measure.h"
+#include "tests/scratch_directory.h"
 
 namespace muster::bench {
 namespace {
@@ -46,9 +47,8 @@ int run(int argc, char** argv) {
   app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
 
-  std::string scratch = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
-  CHECK(mkdtemp(scratch.data()) != nullptr, "{}", scratch);
-  const fs::path bin = fs::read_symlink("/proc/self/exe").parent_path();
+  const ScratchDirectory scratch;
+  const fs::path bin = own_folder();
   Counts counts;
   std::vector<Series> rows = {{"launch", {}, {}}};
   for (int i = 0; i < launches; ++i) {
@@ -56,15 +56,14 @@ int run(int argc, char** argv) {
     const std::int64_t begin = now_ns();
     const int code =
         run_one({(bin / "launch").string(), "--gpus-per-node", std::to_string(ranks), "--max-restarts", "0",
-                 "--log-dir", scratch + "/logs", "--quiet", (bin / "many_launches_leave").string(),
+                 "--log-dir", scratch / "logs", "--quiet", (bin / "many_launches_leave").string(),
                  std::to_string(expected), std::to_string(i % ranks)},
                 limit_seconds);
     rows[0].values.push_back(static_cast<double>(now_ns() - begin) / 1e6);
     ++(code == expected ? counts.right : code < 0 ? counts.hung : counts.wrong);
     if (code != expected) fmt::print(stderr, "launch {}: {} instead of {}\n", i, code, expected);
-    fs::remove_all(scratch + "/logs");
+    fs::remove_all(scratch / "logs");
   }
-  fs::remove_all(scratch);
 
   const std::string title =
       fmt::format("{} launches of {} ranks that exit at once: {} right, {} wrong, {} hung", launches, ranks,

@@ -13,6 +13,7 @@
 #include "bench/command.h"
 #include "bench/measure.h"
 #include "common/base/file.h"
+#include "tests/scratch_directory.h"
 
 namespace muster::bench {
 namespace {
@@ -62,7 +63,7 @@ std::optional<Milliseconds> measure(const Contender& contender, int ranks, const
 
 // The contenders for one MPI library; the first is ours.
 std::vector<Contender> contenders(bool openmpi, int ranks, const std::string& directory) {
-  const std::string launch = fs::read_symlink("/proc/self/exe").parent_path() / "launch";
+  const std::string launch = own_folder() / "launch";
   const std::string program = openmpi ? OPENMPI_PROGRAM : MPICH_PROGRAM;
   const std::string count = std::to_string(ranks);
   const auto ours = [&](int nodes) {
@@ -122,17 +123,16 @@ int run(int argc, char** argv) {
   app.add_option("--runs", runs, "Counted runs of each contender")->check(CLI::Range(1, 1000));
   app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
-  // In memory: ext4 skips every inode freed in the last minutes, and a run frees thousands.
-  if (access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 0);
-  std::string directory = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
-  CHECK(mkdtemp(directory.data()) != nullptr, "{}", directory);
+  keep_scratch_in_memory();
+  const ScratchDirectory scratch;
   Report report(json);
   for (const int count : ranks) {
     CHECK(count % kNodes == 0, "--ranks {}: not a multiple of {} nodes", count, kNodes);
-    std::vector<Contender> all = contenders(/*openmpi=*/true, count, directory);
+    std::vector<Contender> all = contenders(/*openmpi=*/true, count, scratch.path());
     const std::size_t of_openmpi = all.size();
-    for (Contender& each : contenders(/*openmpi=*/false, count, directory)) all.push_back(std::move(each));
-    const Rows rows = compare(all, count, runs, directory + "/stamps");
+    for (Contender& each : contenders(/*openmpi=*/false, count, scratch.path()))
+      all.push_back(std::move(each));
+    const Rows rows = compare(all, count, runs, scratch / "stamps");
     for (const bool openmpi : {true, false}) {
       for (const bool ready : {true, false}) {
         const auto& both = ready ? rows.ready : rows.ended;
@@ -146,7 +146,6 @@ int run(int argc, char** argv) {
     }
   }
   report.end();
-  fs::remove_all(directory);
   return 0;
 }
 

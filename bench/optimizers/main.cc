@@ -11,6 +11,7 @@
 
 #include "bench/command.h"
 #include "bench/measure.h"
+#include "tests/scratch_directory.h"
 
 namespace muster::bench {
 namespace {
@@ -115,10 +116,9 @@ int run(int argc, char** argv) {
   app.add_option("--python", settings.python, "A Python with torch; skipped if it does not exist");
   app.add_flag("--json", json, "Print the steps as JSON, and nothing else");
   CLI11_PARSE(app, argc, argv);
-  settings.bin = fs::read_symlink("/proc/self/exe").parent_path();
-  std::string scratch = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
-  CHECK(mkdtemp(scratch.data()) != nullptr, "{}", scratch);
-  settings.scratch = scratch;
+  settings.bin = own_folder();
+  const ScratchDirectory scratch;
+  settings.scratch = scratch.path();
   Report report(json);
   for (const char* const model : {"resnet50", "transformer"}) {
     const std::string title = fmt::format("{}: a step of AdamW, one thread", model);
@@ -131,7 +131,6 @@ int run(int argc, char** argv) {
     for (const char* const model : {"resnet50", "transformer"}) print_zero(model, settings);
     print_log(settings);
   }
-  fs::remove_all(settings.scratch);
   return 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "bench/command.h"
 #include "bench/measure.h"
+#include "tests/scratch_directory.h"
 
 namespace muster::bench {
 namespace {
@@ -146,13 +147,12 @@ int run(int argc, char** argv) {
 
   setenv("OMP_NUM_THREADS", "1", 1);
   setenv("MUSTER_BACKEND", backend.c_str(), 1);
-  const fs::path bin = fs::read_symlink("/proc/self/exe").parent_path();
-  std::string scratch = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
-  CHECK(mkdtemp(scratch.data()) != nullptr, "{}", scratch);
+  const fs::path bin = own_folder();
+  const ScratchDirectory scratch;
   const Command ours{bin / "pipeline_run"};
   const Command theirs =
       fs::exists(python) ? Command{python, "-B", (bin / "pipeline_run.py").string()} : Command{};
-  const fs::path file = fs::path(scratch) / "result";
+  const fs::path file = scratch / "result";
   struct Case {
     std::string net, title;
     int steps;
@@ -176,7 +176,6 @@ int run(int argc, char** argv) {
   if (!json) print_splits(splits);
   const Json memory = result_of({ours.front(), "memory"}, file);
   report.push_back({{"title", "peak memory of a step"}, {"unit", "MiB"}, {"ranks", memory}});
-  fs::remove_all(scratch);
   if (json)
     fmt::print("{}\n", report.dump(2));
   else

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include "bench/command.h"
+#include "tests/scratch_directory.h"
 
 namespace muster::bench {
 
@@ -57,8 +58,7 @@ std::vector<Contender> contenders(const Programs& programs, int ranks, const fs:
 }  // namespace
 
 std::vector<Table> compare_plain(const Programs& programs, int ranks, int runs) {
-  std::string scratch = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
-  CHECK(mkdtemp(scratch.data()) != nullptr, "{}", scratch);
+  const ScratchDirectory scratch;
   const std::vector<Column> columns = {
       {"plain ranks, recovery: a rank's death to the last of the next attempt in main()", "milliseconds",
        [](const Times& times) { return times.recovered; }},
@@ -66,8 +66,8 @@ std::vector<Table> compare_plain(const Programs& programs, int ranks, int runs) 
        [](const Times& times) { return times.acted; }},
       {"plain ranks, stopping: the first TERM to the end of the last rank", "milliseconds",
        [](const Times& times) { return times.gone; }}};
-  auto tables = compare(contenders(programs, ranks, scratch), columns, ranks, runs, scratch + "/stamps");
-  fs::remove_all(scratch);
+  auto tables =
+      compare(contenders(programs, ranks, scratch.path()), columns, ranks, runs, scratch / "stamps");
   return tables;
 }
 

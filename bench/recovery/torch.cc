@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "tests/scratch_directory.h"
+
 namespace muster::bench {
 
 namespace {
@@ -44,8 +46,7 @@ std::vector<Contender> torch_contenders(const Programs& programs, int ranks, con
 }  // namespace
 
 std::vector<Table> compare_torch(const Programs& programs, int ranks, int runs) {
-  std::string scratch = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
-  CHECK(mkdtemp(scratch.data()) != nullptr, "{}", scratch);
+  const ScratchDirectory scratch;
   const std::vector<Column> columns = {
       {"LibTorch ranks, recovery: a rank's death to init() returned in all of the next attempt",
        "milliseconds", [](const Times& times) { return times.recovered; }},
@@ -54,8 +55,7 @@ std::vector<Table> compare_torch(const Programs& programs, int ranks, int runs) 
       {"LibTorch ranks, memory: proportional set size of all and of their template", "megabytes",
        [](const Times& times) { return times.memory_mb; }}};
   auto tables =
-      compare(torch_contenders(programs, ranks, scratch), columns, ranks, runs, scratch + "/stamps");
-  fs::remove_all(scratch);
+      compare(torch_contenders(programs, ranks, scratch.path()), columns, ranks, runs, scratch / "stamps");
   return tables;
 }
 
