@@ -6,7 +6,6 @@
 // its exit code equals its report's, and no container, network or process is left. Starts another launcher
 // after a killed one. Prints a line for each job; exit code 1 if any failed.
 #include <csignal>
-#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <fstream>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "tests/chaos/counting_jobs.h"
 #include "tests/chaos/disturbed_jobs.h"
 #include "tests/docker/container_faults.h"
 #include "tests/docker/lab.h"
@@ -35,45 +35,7 @@ constexpr auto kFaultPatience = 15s;  // to wait until the target of a fault exi
 constexpr auto kEndLimit = 60s;       // for the job's end after the last fault
 constexpr auto kLeftLimit = 15s;      // the silence limit, the controller grace, the grace, and more
 
-// Counts to 30, and on until all faults have happened, so that the job does not end before them. The second
-// argument is the launch's number.
-constexpr const char* kCounter = R"(#!/bin/sh
-mine=$1/rank_$RANK
-n=$(cat $mine 2>/dev/null || echo 0)
-echo ready at $n
-while [ $n -lt 30 ] || [ ! -e $1/enough ]; do
-  sleep 0.1
-  n=$((n+1))
-  echo $n >$mine.$$ && mv $mine.$$ $mine
-done
-echo $n >$1/done_$2_${MUSTER_ATTEMPT}_$RANK
-)";
-
-struct Plan {
-  enum class Size { kSpare, kElastic, kFixed } size = Size::kSpare;
-  bool stdio = false;
-  bool interrupted = false;  // at the end, by Ctrl-C
-  std::vector<Fault> faults;
-};
-
-Plan make_plan(std::uint64_t seed, int fault_count) {
-  std::mt19937_64 random(seed);
-  Plan plan;
-  plan.size = static_cast<Plan::Size>(random() % 3);
-  plan.stdio = random() % 3 == 0;
-  plan.interrupted = random() % 5 == 0;
-  for (int i = 0; i < fault_count; ++i) plan.faults.push_back(draw(random, kNodes));
-  return plan;
-}
-
-std::string text_of(const Plan& plan) {
-  constexpr const char* kSizes[] = {"spare", "elastic", "fixed"};
-  std::string text =
-      fmt::format("{}, {}", kSizes[static_cast<int>(plan.size)], plan.stdio ? "stdio" : "auto");
-  for (const Fault& fault : plan.faults)
-    text += fmt::format("; +{} ms {}", fault.pause.count(), text_of(fault));
-  return text + (plan.interrupted ? "; Ctrl-C" : "");
-}
+using Plan = chaos::JobPlan<Fault>;
 
 class Trial {
  public:
@@ -91,10 +53,11 @@ class Trial {
   void disturb();
   bool begin(const Fault& fault);
   void check_end();
-  void check_success(const nlohmann::json& report);
   void check_left();
   std::vector<std::string> left() const;
   LaunchRun& current() const { return *launches_.back(); }
+  // The fewest ranks with which the job may succeed.
+  int least_ranks() const { return plan_.size == Plan::Size::kElastic ? kNodes - 1 : kNodes; }
   void expect(bool held, const std::string& what) {
     if (!held) violations_.push_back(what);
   }
@@ -160,8 +123,7 @@ void Trial::disturb() {
 }
 
 std::vector<std::string> Trial::run() {
-  std::ofstream(scratch_ / "counter") << kCounter;
-  std::filesystem::permissions(scratch_ / "counter", std::filesystem::perms(0755));
+  chaos::write_counter(scratch_ / "counter");
   launch();
   const auto there = [this] { return ready() || !is_running(current().pid()); };
   if (eventually(there, 40s) && ready()) {
@@ -202,25 +164,9 @@ void Trial::check_end() {
   // A launch that is interrupted before it creates its job's directory has no report.
   if (plan_.interrupted && code == 130 && current().job_directory().empty()) return;
   const nlohmann::json report = current().report();
-  expect(report.value("exit_code", -1) == code,
-         fmt::format("it exited with {}, and its report has {}", code, report.value("exit_code", -1)));
-  const int wanted = plan_.interrupted ? 130 : 0;
-  expect(code == wanted, fmt::format("it exited with {}, not with {}", code, wanted));
-  if (code == 0) check_success(report);
-}
-
-void Trial::check_success(const nlohmann::json& report) {
-  const auto& last = report.at("attempts").back();
-  const int ranks = last.at("world_size");
-  expect(ranks >= (plan_.size == Plan::Size::kElastic ? kNodes - 1 : kNodes),
-         fmt::format("only {} ranks took part", ranks));
-  for (int rank = 0; rank < ranks; ++rank) {
-    const std::string name =
-        fmt::format("done_{}_{}_{}", launches_.size() - 1, last.at("attempt").get<int>(), rank);
-    const auto counted = read_file(scratch_ / name, 64);
-    const int steps = counted ? std::atoi(counted->c_str()) : 0;
-    expect(steps >= 30, fmt::format("WRONG SUCCESS: rank {} counted to {}", rank, steps));
-  }
+  for (const std::string& violation : chaos::violations_of(
+           report, code, plan_.interrupted ? 130 : 0, least_ranks(), scratch_.path(), launches_.size() - 1))
+    expect(false, violation);
 }
 
 std::vector<std::string> Trial::left() const {
@@ -258,10 +204,12 @@ int run(const chaos::DisturbedJobs& jobs) {
   Lab lab;
   lab.engine.load("bookworm");
   return chaos::run_all(jobs, [&lab](std::uint64_t seed, int faults) {
-    const Plan plan = make_plan(seed, faults);
+    const Plan plan =
+        chaos::make_plan<Fault>(seed, faults, [](std::mt19937_64& random) { return draw(random, kNodes); });
     Trial trial(lab, plan);
     std::vector<std::string> violations = trial.run();
-    return chaos::DisturbedJob{text_of(plan), std::move(violations), trial.faults_made(), trial.said()};
+    return chaos::DisturbedJob{chaos::text_of(plan, "auto"), std::move(violations), trial.faults_made(),
+                               trial.said()};
   });
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <vector>
+#include <zlib.h>
 
 #include "common/base/check.h"
 #include "runtime/vision/image_decoder.h"
@@ -17,6 +18,16 @@ namespace muster {
 
 inline constexpr std::int64_t kFuzzedPixels = 1 << 16;  // larger pictures only take longer
 [[gnu::section("__libfuzzer_extra_counters")]] inline std::uint8_t reasons[1 << 12];
+
+// As zlib writes it.
+inline std::string compressed(std::string_view bytes) {
+  uLongf size = compressBound(bytes.size());
+  std::string result(size, '\0');
+  CHECK(compress2(reinterpret_cast<Bytef*>(result.data()), &size,
+                  reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(), 1) == Z_OK);
+  result.resize(size);
+  return result;
+}
 
 struct Picture {
   ImageShape shape;  // empty: refused

@@ -36,15 +36,6 @@ std::string mended(std::string_view file) {
   return result.append(file);
 }
 
-std::string compressed(std::string_view bytes) {
-  uLongf size = compressBound(bytes.size());
-  std::string result(size, '\0');
-  CHECK(compress2(reinterpret_cast<Bytef*>(result.data()), &size,
-                  reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(), 1) == Z_OK);
-  result.resize(size);
-  return result;
-}
-
 // A picture with these lines, which may be too few or too many.
 std::string built(FuzzInput input) {
   const std::string width = big_endian(input.byte());

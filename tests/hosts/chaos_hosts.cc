@@ -5,7 +5,6 @@
 // each job: it succeeded unless it was interrupted, all ranks of its last attempt have counted to the end,
 // its exit code equals its report's, and no process is left on any host. Prints a line for each job; exit
 // code 1 if any failed.
-#include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -13,6 +12,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/chaos/counting_jobs.h"
 #include "tests/chaos/disturbed_jobs.h"
 #include "tests/hosts/disturbance.h"
 #include "tests/process/agent_test_launcher.h"
@@ -30,43 +30,7 @@ constexpr auto kFaultPatience = 8s;  // to wait until the target of a fault exis
 constexpr auto kEndLimit = 75s;      // for the job's end after the last fault
 constexpr auto kLeftLimit = 15s;     // the silence limit, the controller grace, the grace, and 5 s
 
-// Counts to 30, and on until all faults have happened, so that the job does not end before them.
-constexpr const char* kCounter = R"(#!/bin/sh
-mine=$1/rank_$RANK
-n=$(cat $mine 2>/dev/null || echo 0)
-echo ready at $n
-while [ $n -lt 30 ] || [ ! -e $1/enough ]; do
-  sleep 0.1
-  n=$((n+1))
-  echo $n >$mine.$$ && mv $mine.$$ $mine
-done
-echo $n >$1/done_${MUSTER_ATTEMPT}_$RANK
-)";
-
-struct Plan {
-  enum class Size { kSpare, kElastic, kFixed } size = Size::kSpare;
-  bool stdio = false;
-  bool interrupted = false;  // at the end, by Ctrl-C
-  std::vector<Disturbance> faults;
-};
-
-Plan make_plan(std::uint64_t seed, int fault_count) {
-  std::mt19937_64 random(seed);
-  Plan plan;
-  plan.size = static_cast<Plan::Size>(random() % 3);
-  plan.stdio = random() % 3 == 0;
-  plan.interrupted = random() % 5 == 0;
-  for (int i = 0; i < fault_count; ++i) plan.faults.push_back(draw(random, kNodes));
-  return plan;
-}
-
-std::string text_of(const Plan& plan) {
-  constexpr const char* kSizes[] = {"spare", "elastic", "fixed"};
-  std::string text = fmt::format("{}, {}", kSizes[static_cast<int>(plan.size)], plan.stdio ? "stdio" : "tcp");
-  for (const Disturbance& fault : plan.faults)
-    text += fmt::format("; +{} ms {}", fault.pause.count(), text_of(fault));
-  return text + (plan.interrupted ? "; Ctrl-C" : "");
-}
+using Plan = chaos::JobPlan<Disturbance>;
 
 class Trial {
  public:
@@ -82,8 +46,9 @@ class Trial {
   void wait(std::chrono::milliseconds time);
   void disturb();
   void check_end();
-  void check_success(const nlohmann::json& report);
   void check_hosts();
+  // The fewest ranks with which the job may succeed.
+  int least_ranks() const { return plan_.size == Plan::Size::kElastic ? kNodes - 1 : kNodes; }
   void expect(bool held, const std::string& what) {
     if (!held) violations_.push_back(what);
   }
@@ -99,8 +64,7 @@ class Trial {
 };
 
 void Trial::launch() {
-  std::ofstream(scratch_ / "counter") << kCounter;
-  std::filesystem::permissions(scratch_ / "counter", std::filesystem::perms(0755));
+  chaos::write_counter(scratch_ / "counter");
   const bool spare = plan_.size == Plan::Size::kSpare;
   std::string hosts;
   for (int i = 0; i < (spare ? kHosts : kNodes); ++i) hosts += (i == 0 ? "" : ",") + lab_.host(i).name();
@@ -124,7 +88,8 @@ void Trial::launch() {
                                                               "--restart-delay",
                                                               "0.2",
                                                               scratch_ / "counter",
-                                                              scratch_.path()},
+                                                              scratch_.path(),
+                                                              "0"},
                                      lab_.environment(0), LAUNCH_PROGRAM,
                                      [this](const std::string&) { return lab_.head().fork(0); });
 }
@@ -184,24 +149,9 @@ void Trial::check_end() {
   }
   const int code = run_->exit_code();
   const nlohmann::json report = run_->report();
-  expect(report.value("exit_code", -1) == code,
-         fmt::format("it exited with {}, and its report has {}", code, report.value("exit_code", -1)));
-  const int wanted = plan_.interrupted ? 130 : 0;
-  expect(code == wanted, fmt::format("it exited with {}, not with {}", code, wanted));
-  if (code == 0) check_success(report);
-}
-
-void Trial::check_success(const nlohmann::json& report) {
-  const auto& last = report.at("attempts").back();
-  const int ranks = last.at("world_size");
-  expect(ranks >= (plan_.size == Plan::Size::kElastic ? kNodes - 1 : kNodes),
-         fmt::format("only {} ranks took part", ranks));
-  for (int rank = 0; rank < ranks; ++rank) {
-    const std::string name = fmt::format("done_{}_{}", last.at("attempt").get<int>(), rank);
-    const auto counted = read_file(scratch_ / name, 64);
-    const int steps = counted ? std::atoi(counted->c_str()) : 0;
-    expect(steps >= 30, fmt::format("WRONG SUCCESS: rank {} counted to {}", rank, steps));
-  }
+  for (const std::string& violation :
+       chaos::violations_of(report, code, plan_.interrupted ? 130 : 0, least_ranks(), scratch_.path(), 0))
+    expect(false, violation);
 }
 
 void Trial::check_hosts() {
@@ -229,10 +179,12 @@ int run(const chaos::DisturbedJobs& jobs) {
   }
   Lab lab(kHosts);
   return chaos::run_all(jobs, [&lab](std::uint64_t seed, int faults) {
-    const Plan plan = make_plan(seed, faults);
+    const Plan plan = chaos::make_plan<Disturbance>(
+        seed, faults, [](std::mt19937_64& random) { return draw(random, kNodes); });
     Trial trial(lab, plan);
     std::vector<std::string> violations = trial.run();
-    return chaos::DisturbedJob{text_of(plan), std::move(violations), trial.faults_made(), trial.said()};
+    return chaos::DisturbedJob{chaos::text_of(plan, "tcp"), std::move(violations), trial.faults_made(),
+                               trial.said()};
   });
 }
 
