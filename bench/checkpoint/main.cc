@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "bench/command.h"
 #include "bench/measure.h"
@@ -70,12 +71,12 @@ std::vector<Table> tables_of(const json& ours, const json& memory, const json& t
 
 int run(int argc, char** argv) {
   CLI::App app("Checkpoints of a large state, compared with PyTorch's");
-  std::string directory = "/tmp/muster-bench-checkpoint";
+  std::string directory = "/tmp";
   std::string python = torch_program("python3");
   std::int64_t mib = 2048;
   int ranks = 2, rounds = 5;
   bool as_json = false;
-  app.add_option("--directory", directory, "where to write; the benchmark measures its disk")
+  app.add_option("--directory", directory, "makes its own folder there, and removes it; measures this disk")
       ->capture_default_str();
   app.add_option("--mib", mib, "size of the state")->capture_default_str();
   app.add_option("--ranks", ranks)->capture_default_str();
@@ -83,6 +84,7 @@ int run(int argc, char** argv) {
   app.add_option("--python", python, "a Python with torch; empty: only Muster")->capture_default_str();
   app.add_flag("--json", as_json);
   CLI11_PARSE(app, argc, argv);
+  directory += fmt::format("/muster-bench-checkpoint-{}", getpid());
   fs::create_directories(directory);
   const fs::path here = fs::canonical("/proc/self/exe").parent_path();
   const std::vector<std::string> sizes{std::to_string(mib), std::to_string(ranks), std::to_string(rounds)};
