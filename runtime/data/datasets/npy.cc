@@ -75,7 +75,7 @@ Expected<NpyHeader> read_npy_header(std::span<const std::byte> bytes) {
   if (!descr || !order || !shape) return damaged;
   const auto extents = shape_in(*shape);
   if (!extents) return damaged;
-  NpyHeader header{.descr = "a structure",
+  NpyHeader header{.descr = "structured",
                    .dtype = {},
                    .fortran_order = order->starts_with("True"),
                    .shape = *extents,

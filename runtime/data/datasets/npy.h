@@ -14,7 +14,7 @@
 namespace muster {
 
 struct NpyHeader {
-  std::string descr;                    // "<u2", or "a structure"
+  std::string descr;                    // "<u2", or "structured"
   std::optional<at::ScalarType> dtype;  // none: torch has no such type in this byte order
   bool fortran_order = false;
   std::vector<std::int64_t> shape;

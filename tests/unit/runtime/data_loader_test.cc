@@ -131,7 +131,7 @@ TEST(DataLoader, RefusesAStateThatDoesNotFit) {
               HasSubstr("it was saved with the order DistributedSampler(RandomSampler(96, seed 1))"));
   state = own;
   state.dataset_size = 95;
-  EXPECT_THAT(refusal(state), HasSubstr("it is of 95 samples"));
+  EXPECT_THAT(refusal(state), HasSubstr("it was saved with 95 samples"));
   state = DataLoader(dataset, {.shuffle = true, .global_batch_size = 12}, 0, 2).state();
   EXPECT_THAT(refusal(state), HasSubstr("; saved with a global batch of 12 on 2 ranks, now 3 x 5"));
   DataLoader global(dataset, {.global_batch_size = 12}, 0, 3);
@@ -413,7 +413,7 @@ TEST(DataLoader, ATrainStateRefusesALoaderWithoutAPosition) {
   torch::nn::Linear net(2, 2);
   torch::optim::SGD optimizer(net->parameters(), 0.1);
   EXPECT_THAT([&] { TrainState(net, optimizer, loader); },
-              ThrowsMessage<std::logic_error>(HasSubstr("a loader with in_order = false has no place")));
+              ThrowsMessage<std::logic_error>(HasSubstr("a loader with in_order = false has no position")));
 }
 
 TEST(DataLoader, LoadsAheadNoMoreThanItsLimitInBytes) {

@@ -174,7 +174,7 @@ TEST(Image, PicturesOfOtherKindsAreRefusedByName) {
   expect(std::string(128, '\0') + "DICM", "a DICOM file");
   expect("P7\nWIDTH 3\n", "a PAM picture");
   expect("version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer, not the file itself");
-  expect("<!DOCTYPE html>", "it is not a picture, but an HTML page");
+  expect("<!DOCTYPE html>", "not a picture, but an HTML page");
 }
 
 TEST(Image, AnUnsupportedTiffIsNamed) {

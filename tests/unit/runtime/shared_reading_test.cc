@@ -167,7 +167,7 @@ TEST_F(SharedReadingTest, MemoryThatIsNotThereOrOfOthersIsRefused) {
   ManifestFile large = manifest_.files[0];
   large.chunk_bytes = 64 << 10;
   EXPECT_THAT(SharedReading::open(first->address(), std::span(&large, 1), 1, 2).error().message(),
-              HasSubstr("is not the memory of 2 members"));
+              HasSubstr("does not have the size of the memory of 2 members"));
   EXPECT_FALSE(SharedReading::is_worth_it(some, 2));
 }
 

@@ -98,7 +98,7 @@ TEST_F(TarForms, AFalseMapTakesNoMemory) {
                  "the map of the sparse file 1.bin has");
   for (const auto& [in, out, why] : std::vector<std::array<std::string, 3>>{
            {"GNU.sparse.realsize=", "GNU.sparse.realsize=1", "the map of the sparse file 1.bin is damaged"},
-           {"GNU.sparse.major=1", "GNU.sparse.major=2", "a form that is not known, GNU.sparse.major=2"},
+           {"GNU.sparse.major=1", "GNU.sparse.major=2", "an unknown form, GNU.sparse.major=2"},
            {"GNU.sparse.realsize=", "GNU.sparse.realsize=-",
             "the map of a sparse file in a pax header is damaged"}}) {
     std::string bytes =

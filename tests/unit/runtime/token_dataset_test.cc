@@ -171,8 +171,8 @@ TEST_F(TokenDatasetTest, ReadsNumpyArrays) {
           "its array has the shape (2, 5): save it as one row, by reshape(-1)");
   refused(npy_file("'<f4'", "(5,)", data),
           "its array has the type <f4, and tokens are whole numbers: save tokens.astype(np.uint16)");
-  refused(npy_file("'>u2'", "(10,)", data), "its array is of >u2");
-  refused(npy_file("[('a', '<u2')]", "(10,)", data), "its array is of a structure");
+  refused(npy_file("'>u2'", "(10,)", data), "its array has the type >u2");
+  refused(npy_file("[('a', '<u2')]", "(10,)", data), "its array has the type structured");
   refused(npy_file("'<u2'", "(11,)", data),
           "its header says 11 UInt16 tokens, 22 bytes, and 20 follow: it is cut off");
   refused(npy_file("'<u2'", "(9,)", data), "it is longer than that");
@@ -282,8 +282,9 @@ TEST_F(TokenDatasetTest, AFileOfAnotherKindIsNamed) {
     EXPECT_THAT([&] { TokenDataset(path_, {.context = 2}); }, refuses(what));
   };
   const std::string rest(400, '\1');
-  refused("PK\x03\x04" + rest,
-          "a ZIP archive, as np.savez() and torch.save() write; load it in Python, and np.save(");
+  refused(
+      "PK\x03\x04" + rest,
+      "a ZIP archive, as np.savez() and torch.save() write; load it in Python, and save it with np.save(");
   refused("PAR1\x15" + rest, "a Parquet file");
   refused(std::string("ARROW1\0\0", 8) + rest, "an Arrow file");
   refused("\xff\xff\xff\xff" + std::string("\x60\0\0\0", 4) + rest, "an Arrow file");
@@ -304,9 +305,9 @@ TEST_F(TokenDatasetTest, AFileOfAnotherKindIsNamed) {
   refused(bytes_of_numbers(large), "its tokens seem to have 4 bytes each");
   refused(bytes_of_numbers(std::vector<std::int64_t>(50, 128'000)), "its tokens seem to have 8 bytes each");
   refused(std::string("\x88\xd8\x34\x01\x02\0\0\0", 8) + std::string(1016, '\0'),
-          "its header is one of llm.c's");
+          "its llm.c header is cut off, or its version is not 1");
   refused(std::string("\x88\xd8\x34\x01\x01\0\0\0", 8) + std::string(100, '\0'),
-          "its header is one of llm.c's");
+          "its llm.c header is cut off, or its version is not 1");
   // Padding in the middle of a UTF-8 character.
   write(path_, bytes_of_numbers(std::vector<std::uint16_t>(3000, 50256)));
   EXPECT_EQ(TokenDataset(path_, {.context = 2}).token_count(), 3000);

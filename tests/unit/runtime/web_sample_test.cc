@@ -163,7 +163,7 @@ TEST(WebSample, ADamagedNpzIsNamed) {
             "packed bytes, which cannot give 10737419");
   refused(zip_file({{"a.npy", kZeros}, {"b.npy", kZeros}, {"c.npy", kZeros}}, {.all_at_the_first = true}),
           "its files overlap");
-  refused(zip_file({{"x.npy", kFloats}, {"x.npy", kFloats}}), "two files x.npy");
+  refused(zip_file({{"x.npy", kFloats}, {"x.npy", kFloats}}), "two files named x.npy");
   refused(zip_file({{"x.txt", "text"}}), "x.txt in its ZIP archive is not a .npy file");
   refused(zip_file({{"x.npy", npy_file("'|O'", "(1,)", "12345678")}}),
           "x.npy: its array has the type |O, which cannot be read");
