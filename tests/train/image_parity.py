@@ -1,5 +1,4 @@
 """400 pictures of all kinds, for image_parity_test.cc: image_parity.py FOLDER SEED.
-"""
 
 FOLDER/images/KIND/N.EXTENSION are the pictures, drawn from the seed. FOLDER/rgb and FOLDER/gray get a file of the same name for each: the
 pixels of torchvision's ImageFolder, and of Pillow's convert("L"). Exits with 77 if torchvision is missing."""

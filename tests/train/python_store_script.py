@@ -1,8 +1,8 @@
-"""What a script does with the job's store and with groups, written for torchrun: whatever its torch has, old or new.
 """A script written for torchrun that uses the job's store and groups, with all methods that its torch has, old or new.
+
 usage: python_store_script.py
-Each rank prints what it has done, in one line; an assertion ends it otherwise.
 Each rank prints what it has done, in one line; otherwise an assertion fails.
+"""
 import os
 
 import torch

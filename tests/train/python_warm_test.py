@@ -1,5 +1,5 @@
-"""Python ranks forked from one interpreter with torch imported: the same results, a restart, a fallback that is said.
 """Python ranks forked from one interpreter with torch imported: the same results as executed ranks, a restart, and a fallback with a message.
+
 usage: python_warm_test.py LAUNCH   (run by the Python that has torch)
 """
 import os

@@ -1,4 +1,3 @@
-"""The same flags, variables and script under torchrun and under launch: workers find the same, and the exit code agrees.
 """Runs the same flags, variables and script under torchrun and under launch: workers must find the same, and the exit codes must agree.
 
 usage: torchrun_contract_test.py LAUNCH   (run by the Python that has torch, 2.9 or newer)
