@@ -205,7 +205,7 @@ void check_refusals(const Pair& pair) {
                "MPI does not reduce ComplexFloat");
   require_text(refused([&] { all_reduced(*group, at::zeros({2}, at::kInt), Kind::AVG); }),
                "integers have no mean");
-  require_text(refused([&] { all_reduced(*group, at::zeros({2}), Kind::BXOR); }), "only integers");
+  require_text(refused([&] { all_reduced(*group, at::zeros({2}), Kind::BXOR); }), "need integers");
   Tensors apart{at::zeros({4, 4}).t()};
   require_text(refused([&] { group->send(apart, (pair.rank() + 1) % pair.size(), 0); }),
                "must be contiguous");
