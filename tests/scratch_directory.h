@@ -11,8 +11,8 @@ namespace muster {
 
 class ScratchDirectory {
  public:
-  ScratchDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "muster-test-XXXXXX").string();
+  explicit ScratchDirectory(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string pattern = (parent / "muster-test-XXXXXX").string();
     CHECK(mkdtemp(pattern.data()) != nullptr, "cannot make {}", pattern);
     path_ = pattern;
   }

@@ -6,6 +6,8 @@ nothing "is no X", no literal is split in the middle of a phrase, and no line of
 
 import re
 
+from cpp_source import blank
+
 DOCUMENT_COLUMNS = 160
 START = re.compile(r"(?:^|(?<=[.!?]\s))(Of|What|Whom|Whose|Those|Which|By whom|By which|To which|In which) [^.?!]*(?:[.!]|$)")
 PHRASES = {
@@ -36,13 +38,9 @@ def comments(text, mark):
     return found + ([(begin, "\n".join(run))] if run else [])
 
 
-def blanked(match):
-    return re.sub(r"[^\n]", " ", match.group(0))
-
-
 def sentences_of_document(text):
     """(line, text) of each line outside of code blocks and headings; of a table, of each cell."""
-    text = re.sub(r"^```.*?^```", blanked, text, flags=re.M | re.S)
+    text = re.sub(r"^```.*?^```", blank, text, flags=re.M | re.S)
     text = re.sub(r"`[^`\n]*`", lambda match: "x" * len(match.group(0)), text)
     found = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -67,7 +65,10 @@ def problems(path, text):
                 yield number, f"{len(line)} columns, at most {DOCUMENT_COLUMNS}"
         places = sentences_of_document(text)
     elif path.endswith((".h", ".cc")):
-        places = comments(text, "//") + [(text.count("\n", 0, match.start()) + 1, match.group(1)) for match in LITERAL.finditer(text)]
+        places = comments(text, "//")
+        for match in LITERAL.finditer(text):
+            for _, message in problems_in(0, match.group(1)):
+                yield text.count("\n", 0, match.start()) + 1, message
         for match in SPLIT_LITERAL.finditer(text):
             yield text.count("\n", 0, match.start()) + 1, "a literal is split in the middle of a phrase: split it behind a comma or a full stop"
     else:

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import plain_english
-from cpp_source import code_of, functions_of, includes_of
+from cpp_source import blank, code_of, functions_of, includes_of
 
 # The folders that a folder may include: the first one that matches a file decides. Folders that are not named may include anything.
 COMMON = ["common/base", "common/wire", "common/net", "common/checkpoint"]
@@ -39,20 +39,21 @@ MAY_INCLUDE = {
     "runtime": ["common/base", "common/wire", "common/checkpoint", "common/pipeline", "runtime"],
     "examples": ["runtime/include", "examples"],
 }
-# The runtime's floors, each with those below that it may use: arrows go down only. A floor is runtime/NAME and runtime/include/muster/NAME.
-FLOORS = {"rank": [], "comm": ["rank"]}
-FLOORS["data"] = ["comm", *FLOORS["comm"]]
-FLOORS["checkpoint"] = ["data", *FLOORS["data"]]
-FLOORS["model"] = ["comm", *FLOORS["comm"]]
-FLOORS["train"] = ["checkpoint", "model", *FLOORS["checkpoint"]]
-FLOORS["parallel"] = ["train", *FLOORS["train"]]
-FLOORS["pipeline"] = ["parallel", *FLOORS["parallel"]]
-FLOORS["vision"] = ["data", "model", *FLOORS["data"]]
+# The runtime's floors, each with the floors that its arrows lead to; it may use those and whatever they may use. A floor is runtime/NAME and
+# runtime/include/muster/NAME.
+FLOORS = {"rank": [], "comm": ["rank"], "data": ["comm"], "checkpoint": ["data"], "model": ["comm"], "train": ["checkpoint", "model"],
+          "parallel": ["train"], "pipeline": ["parallel"], "vision": ["data", "model"]}
+
+
+def reached(floor):
+    """The floor and all floors that it may use."""
+    return {floor}.union(*map(reached, FLOORS[floor]))
+
+
 HEADERS = "runtime/include/muster"
-MAY_INCLUDE |= {f"runtime/{floor}": ["common/base", "common/wire", "common/checkpoint", "common/pipeline", "runtime/torch_versions.h",
-                                     *(f"{folder}/{each}" for each in (floor, *below) for folder in ("runtime", HEADERS))]
-                for floor, below in FLOORS.items()}
-MAY_INCLUDE |= {f"{HEADERS}/{floor}": [f"{HEADERS}/{each}" for each in (floor, *below)] for floor, below in FLOORS.items()}
+SHARED = [*(folder for folder in MAY_INCLUDE["runtime"] if folder != "runtime"), "runtime/torch_versions.h"]
+MAY_INCLUDE |= {f"runtime/{floor}": SHARED + [f"{folder}/{each}" for each in sorted(reached(floor)) for folder in ("runtime", HEADERS)] for floor in FLOORS}
+MAY_INCLUDE |= {f"{HEADERS}/{floor}": [f"{HEADERS}/{each}" for each in sorted(reached(floor))] for floor in FLOORS}
 # Within the floor data: formats know nothing of the loader, and the order of samples knows neither.
 MAY_INCLUDE["runtime/data/order"] = [folder for folder in MAY_INCLUDE["runtime/data"] if folder != "runtime/data"] + ["runtime/data/order", "runtime/data/argument.h"]
 MAY_INCLUDE["runtime/data/datasets"] = [*MAY_INCLUDE["runtime/data/order"], "runtime/data/datasets"]
@@ -214,7 +215,7 @@ def heading_anchors(markdown):
 
 def links_of(markdown):
     """(place, text) of the target of each link of a document that leads to a file of this repository, or to a heading."""
-    prose = re.sub(r"^ *```.*?^ *```|`[^`\n]*`", lambda m: re.sub(r"[^\n]", " ", m.group(0)), markdown, flags=re.M | re.S)
+    prose = re.sub(r"^ *```.*?^ *```|`[^`\n]*`", blank, markdown, flags=re.M | re.S)
     for match in re.finditer(r"\[[^\]]*\]\(<?([^)\s>]+)>?[^)]*\)|^\[[^\]]+\]:\s*(\S+)", prose, flags=re.M):
         group = 1 if match.group(1) else 2
         if not re.match(r"[a-z]+:", match.group(group)):

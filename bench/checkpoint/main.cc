@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "bench/command.h"
 #include "bench/measure.h"
+#include "tests/scratch_directory.h"
 
 namespace muster::bench {
 namespace {
@@ -84,9 +84,10 @@ int run(int argc, char** argv) {
   app.add_option("--python", python, "a Python with torch; empty: only Muster")->capture_default_str();
   app.add_flag("--json", as_json);
   CLI11_PARSE(app, argc, argv);
-  directory += fmt::format("/muster-bench-checkpoint-{}", getpid());
   fs::create_directories(directory);
-  const fs::path here = fs::canonical("/proc/self/exe").parent_path();
+  const ScratchDirectory scratch(directory);
+  directory = scratch.path();
+  const fs::path here = own_folder();
   const std::vector<std::string> sizes{std::to_string(mib), std::to_string(ranks), std::to_string(rounds)};
   const json ours = result_of(
       {here / "checkpoint_run", directory, "--mib", sizes[0], "--ranks", sizes[1], "--rounds", sizes[2]},
@@ -125,7 +126,6 @@ int run(int argc, char** argv) {
       print_table(table.title, table.unit, table.rows);
   }
   if (as_json) fmt::print("{}\n", all.dump(1));
-  fs::remove_all(directory);
   return ours.empty() ? 1 : 0;
 }
 
