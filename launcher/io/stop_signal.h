@@ -20,8 +20,8 @@ struct BeforeJob {
 // Waits for the first of these signals.
 class StopSignal {
  public:
-  // Calls `on_signal` once, with the number of INT, TERM, HUP or QUIT. `signals`: a signalfd, which the
-  // caller keeps; -1: the signals keep their usual effect.
+  // Calls `on_signal` once, with the number of the first INT, TERM, HUP or QUIT that arrives at `signals`, a
+  // signalfd that the caller keeps. With -1 it never calls it, and the signals keep their usual effect.
   StopSignal(asio::io_context& context, int signals, std::function<void(int)> on_signal)
       : signals_(context), on_signal_(std::move(on_signal)) {
     if (signals < 0) return;

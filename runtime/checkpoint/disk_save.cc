@@ -81,7 +81,8 @@ void DiskWriter::begin(std::unique_ptr<DiskSave> save, RankFile file) {
   if (reserved) copy(file.source, step, file_bytes);
 }
 
-// Runs beside write(). Whatever fails here, the training goes on, and the writing thread ends the save.
+// Runs at the same time as write(). Whatever fails here, the training goes on, and the writing thread ends
+// the save.
 void DiskWriter::copy(RankFileSource& source, std::int64_t step, std::uint64_t file_bytes) {
   const Status copied = without_throwing([&]() -> Status {
     stage_rank_file(source, staging_);

@@ -26,7 +26,8 @@ namespace muster {
 // - `save_count_` is the same on all ranks, so that all compare the same elements of the tensors.
 class SaveAgreement {
  public:
-  // The `count` ranks from `first` on write all that they have among themselves, whatever other ranks write.
+  // The ranks from `first` to `first + count - 1` divide all their tensors among themselves. They write a
+  // tensor even if a rank outside writes it too.
   struct Writers {
     int first = 0;
     int count = std::numeric_limits<int>::max();

@@ -6,8 +6,8 @@
 
 namespace muster {
 
-// torch draws the CPU generator's seed at first use, which happened before main here, so all forks of a
-// template share it. If it still has that seed, this draws another one.
+// All forks of a template have the CPU generator's seed that torch drew before main. This draws another one,
+// unless the program has set a seed.
 void draw_seed_unless_chosen();
 
 }  // namespace muster

@@ -67,7 +67,7 @@ void Node::handle(const AttemptRequested& event, TimePoint now) {
     case Phase::kStarting:
     case Phase::kRunning:
     case Phase::kClearing:
-      // Two attempts never run at the same time, and the older one is no longer worth a grace.
+      // Two attempts never run at the same time, and the older one gets no grace.
       waiting_ = event;
       kill_workers(now);
       break;

@@ -157,7 +157,7 @@ void MemoryConversation::consider(const Copy& offered, bool is_current) {
           fmt::format("keeps no copy of what rank {} of node{} holds in memory: "
                       "--memory-tier has no room for one of {} MiB next to this node's own",
                       offered.rank, setting_.neighbour.node, offered.slot_bytes >> 20));
-    case CopyKeeping::Use::kKeep:  // a step that was replaced by a newer one is no longer wanted
+    case CopyKeeping::Use::kKeep:  // a newer step has replaced this one
       std::erase_if(wanted_, [&](const Copy& each) { return each.rank == offered.rank; });
       break;
     case CopyKeeping::Use::kOwn: break;

@@ -251,7 +251,7 @@ class Job {
 
   // The current attempt.
   Attempt attempt_;
-  Attempt newest_begun_;  // in the checkpoint directory; differs from attempt_ if the answer came too late
+  Attempt newest_begun_;  // in the lineage; newer than attempt_ if its answer came too late
   Crew crew_;
   AttemptFacts facts_;
   Preemption preemption_;

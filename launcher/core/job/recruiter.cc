@@ -82,8 +82,8 @@ std::int32_t Recruiter::likely_workers(NodeId spare) const {
   return launcher::likely_workers(size_, room_of(spare));
 }
 
-// Nodes on their way may never join: only nodes that are there make an excluded node unnecessary. The
-// placement still prefers other nodes to excluded ones.
+// Hires excluded nodes too while too few nodes are there: a node on its way might never arrive. The placement
+// still prefers other nodes to excluded ones.
 FleetDecisions Recruiter::hire_absent(TimePoint now) {
   FleetDecisions all;
   const std::set<NodeId> absent = fleet_.absent();

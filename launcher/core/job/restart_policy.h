@@ -2,12 +2,10 @@
 // failures in a row, and a back-off between restarts without progress.
 //
 // - A failure from outside, such as a kill, never counts as identical; its attempt is repeated at once.
-// - An attempt that could not start (full disk, host refuses connections) is repeated after a back-off; if
-// only
-//   one node refused, from the second refusal in a row on.
-// - Progress is a checkpoint or a step beyond all earlier ones. Most programs report neither, so missing
-// progress
-//   alone proves nothing.
+// - An attempt that could not start (full disk, host refuses connections) is repeated after a back-off;
+//   if only one node refused, from the second refusal in a row on.
+// - Progress is a checkpoint or a step beyond all earlier ones. Most programs report neither, so
+//   missing progress alone proves nothing.
 // - A failure at least one window after the last restart counts as the first.
 // - Nodes lost together belong to one restart: a loss within kTogether after a restart, before a worker was
 //   started, does not count.

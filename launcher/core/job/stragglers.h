@@ -3,16 +3,13 @@
 // Ranks that train together all need the time of the slowest for a step, so only busy time counts, without
 // waiting for others.
 // - The busy time is averaged over windows of kWindowSteps reported steps of every rank of a group. The
-// longest
-//   step of each rank is left out: one hiccup would hide a rank that is always slow.
-// - A rank becomes a straggler after kWindowCount windows in a row above the median of its group by more than
-// 3
-//   robust sigmas (median absolute deviation) and by a factor of 1.2; with two ranks, 1.5 times above the
-//   other.
-// - It stops being one after as many windows in a row in which it is not.
+//   longest step of each rank is left out: one hiccup would hide a rank that is always slow.
+// - A rank becomes a straggler after kWindowCount windows in a row above the median of its group by more
+//   than 3 robust sigmas (median absolute deviation) and by a factor of 1.2; with two ranks, 1.5 times above
+//   the other.
+// - It stops being one after kWindowCount windows in a row below that limit.
 // - A rank counts as training in the world until its first step names another group. A window closes only
-// when
-//   every rank of the group has reported all its steps. Pure.
+//   when every rank of the group has reported all its steps. Pure.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,8 @@
 
 namespace muster::launcher {
 
-// The PMIx module of an agent with this path: beside the agent's TLS module. Jobs of Open MPI need it.
+// The path of the PMIx module for the agent at this path: in the folder of its TLS module. Jobs of Open MPI
+// need it.
 std::string pmix_beside(const std::string& agent);
 
 class Delivery {

@@ -45,8 +45,8 @@ struct DirectGroup {
   std::int64_t piece_count = 0;
 };
 
-// is_direct(): whether the direct all-reduce is faster for a piece of this size. may_be_direct(): whether it
-// is for any size. Safe from any thread; the same on all ranks.
+// is_direct(): whether the direct all-reduce is faster for a piece of this size. may_be_direct(): whether
+// there is a size for which it is faster. Safe from any thread; the same on all ranks.
 bool is_direct(std::int64_t piece_bytes, int size);
 bool may_be_direct(int size);
 

@@ -85,7 +85,7 @@ struct Operation {
   ChannelPtr channel;
   bool collective = true;
   std::chrono::milliseconds timeout{};
-  // Pieces start in order; of a collective, two are in progress at a time.
+  // The number of pieces. They start in order; at most two pieces of a collective are in progress.
   std::int64_t piece_count = 1;
 
   // The rest is the engine's own.

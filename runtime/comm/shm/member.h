@@ -38,11 +38,10 @@ struct MemberSettings {
 // - At most one thread holds the oar. oar_ is the number of its turn, and 0 if no thread holds the oar.
 // - mutex_ guards the members below it. The thread with the oar releases mutex_ while it works and while it
 //   sleeps, and takes it to change those members.
-// - Only the thread with the oar touches messages_, board_, collectives_, ended_ and wrong_. If the member's
-// own
-//   thread has the oar and sleeps (asleep_), another thread may take the oar from it, or borrow it for a
-//   moment (borrowed_). After its sleep the member's thread waits until borrowed_ is false, and stops if oar_
-//   has changed.
+// - Only the thread with the oar touches messages_, board_, collectives_, ended_ and wrong_. If the
+//   member's own thread has the oar and sleeps (asleep_), another thread may take the oar from it, or borrow
+//   it for a moment (borrowed_). After its sleep the member's thread waits until borrowed_ is false, and
+//   stops if oar_ has changed.
 // - A request is in one place at a time: in given_ until the thread with the oar takes it, in collectives_ or
 //   messages_ until it ends, and in to_tell_ until on_end() is called. No lock is held during on_end().
 // - Once broken_ is set it never changes: no request makes progress, and each ends with that reason.

@@ -127,7 +127,8 @@ std::int64_t row_count(const ParquetFiles& files) {
 
 // A row's place is its number in the order of this epoch, over all files.
 struct ParquetStream::State {
-  // A row that waits to be drawn: it was read, is not read yet, or cannot be read.
+  // A place that waits to be drawn. `row`: once it was read. `error`: why it cannot be read. Neither: not
+  // read yet.
   struct Held {
     std::int64_t place;
     std::optional<ParquetRow> row = {};

@@ -101,7 +101,8 @@ std::optional<at::ScalarType> type_of_code(std::uint8_t code) {
 // - "MMIDIDX\0\0", the version, the type, the number of sequences, the number of documents,
 // - the length of each sequence,
 // - the byte of the .bin at which each sequence begins,
-// - the number of the sequence with which each document begins, and the last one ends.
+// - for each document the number of its first sequence; then the number of sequences, where the last document
+//   ends.
 Status read_index(TokenFile& file, const std::string& path) {
   const auto index = MappedFile::open(path);
   if (!index) return std::unexpected(index.error());

@@ -138,7 +138,7 @@ bool serve_as_template(const ForkHooks& hooks) {
   if (variable == nullptr) return false;
   Template self = recognise(parse_number<int>(variable).value_or(-1), hooks);
   unsetenv(kTemplateVariable);
-  open_standard_streams();  // a worker's own files must not get these numbers while they are sent
+  open_standard_streams();  // otherwise a worker's files, when they arrive, could get 0, 1 or 2
   std::fflush(nullptr);     // otherwise each worker would print the buffered text
   std::cout.flush();
   std::clog.flush();
