@@ -17,8 +17,8 @@ namespace muster::agent {
 // Kills until nothing is found, or until the limit has passed.
 void kill_all(const SweepOrder& order, Duration limit);
 
-// Returns what was found; if the order kills, what is still alive afterwards. Agents are killed first, since
-// their guardians know best what they leave. Blocks for at most 0.7 s.
+// Returns the processes that it finds or, if `order` says to kill, those that survive. Kills agents first: an
+// agent's guardian knows best which processes the agent leaves. Blocks for at most 0.7 s.
 std::vector<Leftover> sweep(const SweepOrder& order);
 
 }  // namespace muster::agent

@@ -173,8 +173,8 @@ struct Hello {
 };
 struct AttemptPrepared {
   std::int32_t store_port = 0;  // of the agent that hosts the store, else 0
-  // How the checkpoint directory differs from the launcher's: "is not there". Empty: no difference, or no
-  // check.
+  // How this node's checkpoint directory differs from the launcher's, such as "is not there". Empty: it does
+  // not differ, or was not checked.
   std::string other_checkpoints{};
   std::int32_t neighbour_port = 0;  // where it listens for neighbours; 0: it does not
   std::vector<Rank> held_ranks{};   // the ranks that it holds checkpoints of in memory

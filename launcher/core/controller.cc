@@ -71,8 +71,8 @@ Decisions Controller::on(const Event& event, TimePoint now) {
       is_output || is_log || (said != nullptr && std::holds_alternative<wire::Pong>(said->message));
   const bool is_time = std::holds_alternative<TimePassed>(event);
   if (is_time && !is_due(next_deadline(), now)) return all;
-  // Then only the held reports are passed on. Other deadlines wait for the next alarm, so that frames that
-  // wait in the channels are read first.
+  // When held reports are due, pass on only those. Other deadlines wait for the next alarm, so that the
+  // frames in the channels are read first.
   const bool only_flush = is_time && is_due(held_.next_deadline(), now);
   if (!is_sign_of_life) {
     for (AgentSaid& each : held_.take()) add(all, std::move(each), now);

@@ -77,7 +77,7 @@ class MemoryTier {
     std::uint64_t size_bytes = 0;
     StagingMemory memory;  // mapped by prepare() or the first save
   };
-  // A task of the background thread, which alone sets `outcome`, before `done` is ready.
+  // A task for the background thread. Only that thread writes `outcome`. Others read it once `done` is ready.
   struct Task {
     const bool is_save;  // false: it maps the memory
     Status outcome = {};

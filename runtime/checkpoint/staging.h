@@ -36,8 +36,8 @@ Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes);
 void lock_pages(StagingMemory& memory);
 
 // Invariants:
-// - released_ <= filled_ <= file_bytes_, and filled_ - released_ <= capacity(). Byte B of the file lies at B
-//   % capacity() from filled_ > B on until released_ > B.
+// - released_ <= filled_ <= file_bytes_, and filled_ - released_ <= capacity().
+// - Byte B of the file lies at `B % capacity()` from filled_ > B on until released_ > B.
 // - The filling thread alone raises filled_ and uses waited_; the taking thread alone raises released_. The
 //   mutex guards both and abandoned_.
 // - reserve() and begin() are called while neither thread fills or takes, so nothing guards memory_.

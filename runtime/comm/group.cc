@@ -40,7 +40,7 @@ Group::State::~State() {
 // Waits for an answer: the entry is written before this process is gone.
 void Group::State::leave_word(const Job::State& in) const noexcept {
   if (process_group == nullptr || call_count == 0 || !in.presence.fd) return;
-  // torch would print that the rank that served the store is gone.
+  // Without a store, torch would only print a warning.
   if (store_is_gone(in)) return;
   try {
     store->add(leaving_key(ranks[static_cast<std::size_t>(rank)]), call_count);

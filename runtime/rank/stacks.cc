@@ -135,7 +135,7 @@ std::string describe_thread(const std::string& directory, std::string_view id) {
 }
 
 std::string frames_of(pid_t thread, const std::string& directory, TimePoint deadline) {
-  // Every thread may block it for a moment, for instance while it returns from the handler.
+  // Any thread may block the signal for a moment, for instance while it returns from the signal's handler.
   if (blocks_signal(directory)) {
     std::this_thread::sleep_for(kMoment);
     if (blocks_signal(directory)) return "    (takes no signals)\n";

@@ -29,8 +29,8 @@ Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& exec
   if (pipe2(ends, O_CLOEXEC) < 0) return system_failure("cannot make a pipe", errno);
   UniqueFd pipe(ends[0]);
   UniqueFd worker_end(ends[1]);
-  // Reserves a descriptor for the log file. It must not be one of the pipe's: if the disk hangs, that would
-  // keep a reader of the pipe alive longer than this object.
+  // Reserves a descriptor for the log file, with /dev/null. A copy of the pipe's reading end would not do:
+  // while the disk hangs, the pipe would have a reader after this object is gone.
   UniqueFd reserved(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   if (!reserved) return system_failure("cannot write " + log.path, errno);
   auto parts = std::make_unique<net::LogParts>(log.path, std::move(reserved), log.budget);

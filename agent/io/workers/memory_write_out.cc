@@ -26,8 +26,8 @@ struct Held {
   SlotHeader header;
 };
 
-// The name contains the attempt that held the step, so that what two attempts held of one step is never
-// mixed.
+// The name contains the attempt that held the step, so that two attempts that held the same step never share
+// a file.
 std::string path_of_contents(const std::string& directory, int rank, Attempt held) {
   return fmt::format("{}/rank-{:05}.attempt-{}.contents", directory, rank, held);
 }

@@ -1,5 +1,6 @@
-// Holds back reports of progress (steps and heartbeats): the job gets the newest report of each rank once a
-// second, and all held reports before any other message except output, pongs and logs.
+// Holds back reports of progress (steps and heartbeats). The job gets
+// - the newest report of each rank once a second;
+// - all held reports before any other message, except output, pongs and logs.
 //
 // So the job always decides with the newest steps, but neither the job nor its journal is busy with steps
 // that decide nothing. The agent's Reports (agent/core/health/worker_report.h) also keep the newest of each

@@ -142,7 +142,8 @@ void Job::check_time_limit(TimePoint now) {
   }
 }
 
-// Gives the notice late: when it was due, the ranks of this attempt had not started, or could not save yet.
+// Gives the notice if the limit is near and all ranks can save. Also called when ranks become able to save
+// after the notice was due.
 void Job::give_time_notice(TimePoint now) {
   if (time_limit_.is_near() && can_save()) notice({}, time_limit_.end(), now);
 }

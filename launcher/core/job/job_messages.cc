@@ -73,8 +73,8 @@ void Job::handle(const NodeLost& event, TimePoint now) {
   lose({event.node, event.at, event.how, event.had_joined, event.end == AgentEnd::kOutOfMemory}, now);
 }
 
-// Drops messages of other attempts than the current one. That includes Pong, which reports waiting output of
-// an attempt.
+// Drops the messages of every attempt but the current one. It drops such a Pong too, because a Pong says how
+// much output of its attempt is waiting.
 void Job::handle(const AgentSaid& event, TimePoint now) {
   const bool of_attempt =
       wire::belongs_to_attempt(event.message) || std::holds_alternative<wire::Pong>(event.message);

@@ -22,7 +22,8 @@ class MpiExchange {
     NodeId node;
     wire::MpiTold told;
   };
-  // The messages that follow from a question of this node, which must be in the attempt.
+  // Handles a question of the agent on node `from`, and returns the messages to send. The node must take part
+  // in the attempt.
   std::vector<Told> on(NodeId from, const wire::MpiAsked& asked, const Crew& crew);
 
  private:

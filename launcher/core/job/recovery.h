@@ -39,7 +39,7 @@ class Recovery {
 
   // Attempts after one that failed or could not start.
   std::int32_t restart_count() const { return restart_count_; }
-  // The same, and attempts after one that was ended to add nodes.
+  // restart_count(), plus the attempts that began because nodes were added.
   std::int32_t repeat_count() const { return restart_count_ + growth_count_; }
   // Restarts that currently count towards --max-restarts.
   std::int32_t used(TimePoint now) const { return policy_.used(now); }

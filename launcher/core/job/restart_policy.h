@@ -59,7 +59,7 @@ Failure as_failure(const Verdict& verdict, bool committed);
 class RestartPolicy {
  public:
   static constexpr Duration kMostDelay = std::chrono::seconds(30);
-  // Three attempts in a row that lived no longer than this lead to a back-off, whatever ended them.
+  // Three attempts in a row that lived for less than this lead to a back-off, whatever ended them.
   static constexpr Duration kShortLife = std::chrono::seconds(2);
   // An attempt that lived this long did some work: it needs no back-off, and without a text to compare its
   // failure does not count as identical to another.

@@ -45,8 +45,8 @@ bool is_color(std::string_view sequence) {
          sequence.find_first_not_of("0123456789;:", 2) == sequence.size() - 1;
 }
 
-// Whether the sequence clearly switches off all colours. Missing one is harmless: it only causes an extra
-// reset.
+// True if the sequence certainly switches off all colours. If this overlooks a reset, the line only ends with
+// a second one.
 bool is_reset(std::string_view color) {
   return color.substr(2).find_first_not_of("0;") == color.size() - 3;
 }

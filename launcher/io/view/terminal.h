@@ -46,7 +46,7 @@ class Sink {
   // Writes as much as possible without blocking. False if something is left.
   bool write_some();
   bool empty() const { return queue_.empty(); }
-  // The errno of the first failed write, once; then, and without a failure, 0.
+  // Returns the errno of the first failed write once. Returns 0 after that, and if no write has failed.
   int take_failure() { return failure_ > 0 ? std::exchange(failure_, -1) : 0; }
   // Queued lines, and dropped lines that the reader has not been told about.
   std::uint64_t missing_line_count() const;

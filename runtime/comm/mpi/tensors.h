@@ -38,7 +38,8 @@ const Tensors& only(const std::vector<Tensors>& lists);
 bool overlap(const at::Tensor& one, const at::Tensor& other);
 // True if MPI accepts GPU memory.
 bool sends_from_gpus();
-// Operation::what() for a call on this tensor, and with this rank.
+// Return functions that make the text of Operation::what(): `what` and the tensor's shape. The second one
+// also has `way`, such as "to", and the rank.
 std::function<std::string()> said(const char* what, const at::Tensor& tensor);
 std::function<std::string()> said(const char* what, const at::Tensor& tensor, const char* way, int rank);
 

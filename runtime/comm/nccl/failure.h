@@ -54,7 +54,8 @@ std::string any_nccl_failure();
 void note_nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend);
 // The first failure that was remembered; empty: none.
 std::string noted_nccl_failure();
-// Returns kUnavailable with a group's failure: nothing that was trained with that group may be saved.
+// If one of this process's NCCL groups has failed, returns kUnavailable with the reason. The state that was
+// trained with that group must not be saved.
 Status check_groups();
 
 }  // namespace muster

@@ -2,7 +2,7 @@
 //
 // A fork copies only one thread and shares everything but private memory. So the process must not have other
 // threads, sockets, pipes, devices or shared mappings. Regular files are allowed: each worker reopens them.
-// Call it on the main thread. Without torch.
+// Call these functions on the main thread. They do not use torch.
 #pragma once
 
 #include <string>

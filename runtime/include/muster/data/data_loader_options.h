@@ -91,8 +91,8 @@ struct DataLoaderState {
   int ranks = 0;                       // 0: unknown
   std::int64_t batch_size = 0;         // per rank; 0 if the loader has global_batch_size or a batch_sampler
   std::int64_t global_batch_size = 0;  // 0 if not set
-  // For an iterable dataset, for each shard of this rank: the number of batches consumed in this epoch; -1 -
-  // n if n batches were consumed and the shard has ended.
+  // For an iterable dataset, a number for each shard of this rank: the n batches that it has consumed in this
+  // epoch, or -(n + 1) if the shard has ended, too.
   std::vector<std::int64_t> of_shards = {};
   std::int64_t first_shard = 0;
   std::int64_t shards = 0;  // over all ranks
