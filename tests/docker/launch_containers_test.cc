@@ -461,7 +461,7 @@ TEST_F(DockerLaunch, WhatTheEngineRefusesEndsTheLaunchWith125) {
       {{"--gpus", "1"}, {"could not select device driver", "NVIDIA Container Toolkit"}},
       {{"--container-arg", "ulimit=nofile=2000000000"}, {"leave out the ulimit"}},
       {{"--container-arg", "runtime=fast"}, {"check the runtime's name"}},
-      {{"--mount", "/nowhere/at/all:/data"}, {"bind source path does not exist", "make it"}},
+      {{"--mount", "/nowhere/at/all:/data"}, {"bind source path does not exist", "create it"}},
   };
   for (const auto& [flags, parts] : cases) {
     Words all{"--nodes", "2", "--gpus-per-node", "1"};
