@@ -198,8 +198,8 @@ TEST(LaunchOutput, ADiskThatHangsKillsNoTraining) {
   LaunchRun run(
       {"--mount", "sh", "-c",
        fmt::format("{} && exec {} --log-dir {} --silence-limit 2 --output-stall 1 --gpus-per-node 2 sh -c "
-                   "'line=$(printf %01000d 0); for step in $(seq 50); do "
-                   "echo step $step; yes $line | head -n 170; sleep 0.1; done; "
+                   "'line=$(printf %01000d 0); for step in $(seq 50); do echo step $step; "
+                   "yes $line | head -n 170; sleep 0.1; done; "
                    "echo rank $RANK is done'",
                    mount, LAUNCH_PROGRAM, scratch / "logs")},
       {}, "/usr/bin/unshare");
