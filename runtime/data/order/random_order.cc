@@ -2,7 +2,9 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <muster/data/sample_random.h>
 #include <numeric>
 #include <torch/torch.h>
 #include <utility>
@@ -43,6 +45,35 @@ void append_permutation(std::vector<std::int64_t>& order, std::int64_t size, std
   order.resize(begin + static_cast<std::size_t>(count));
 }
 
+constexpr std::int64_t kMostOfMultinomial = std::int64_t{1} << 24;
+
+// Looks each random number up in the cumulative sums, as numpy.random.choice does.
+std::vector<std::int64_t> draws_from_sums(std::span<const double> weights, std::int64_t count,
+                                          SampleRandom random) {
+  std::vector<double> sums(weights.size());
+  std::partial_sum(weights.begin(), weights.end(), sums.begin());
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  for (std::int64_t& entry : order)
+    entry = std::ranges::upper_bound(sums, random.uniform() * sums.back()) - sums.begin();
+  return order;
+}
+
+// Each index arrives after an exponential time of rate `weight`; the first ones are drawn (Efraimidis and
+// Spirakis: Weighted random sampling with a reservoir, 2006). multinomial does the same.
+std::vector<std::int64_t> first_arrivals(std::span<const double> weights, std::int64_t count,
+                                         SampleRandom random) {
+  std::vector<std::pair<double, std::int64_t>> arrivals;
+  arrivals.reserve(weights.size());
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] > 0)
+      arrivals.emplace_back(-std::log1p(-random.uniform()) / weights[i], static_cast<std::int64_t>(i));
+  }
+  std::ranges::partial_sort(arrivals, arrivals.begin() + count);
+  std::vector<std::int64_t> order;
+  for (std::int64_t i = 0; i < count; ++i) order.push_back(arrivals[static_cast<std::size_t>(i)].second);
+  return order;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> permutations(std::int64_t size, std::int64_t count, std::uint64_t seed) {
@@ -63,6 +94,9 @@ std::vector<std::int64_t> draws(std::int64_t size, std::int64_t count, std::uint
 
 std::vector<std::int64_t> weighted_draws(std::span<const double> weights, std::int64_t count,
                                          bool replacement, std::uint64_t seed) {
+  if (std::ssize(weights) > kMostOfMultinomial)
+    return replacement ? draws_from_sums(weights, count, SampleRandom(seed))
+                       : first_arrivals(weights, count, SampleRandom(seed));
   // multinomial only reads the weights.
   const at::Tensor view = at::from_blob(const_cast<double*>(weights.data()),  // NOLINT
                                         {std::ssize(weights)}, at::kDouble);

@@ -12,15 +12,11 @@ namespace muster {
 
 namespace {
 
-constexpr std::int64_t kMostWeights = std::int64_t{1} << 24;  // multinomial's own limit
-
 void check_count(const char* argument, std::int64_t count) {
   check_argument(count >= 1, argument, count, "at least 1");
 }
 
 void check_weights(const std::vector<double>& weights, std::int64_t num_samples, bool replacement) {
-  check_argument(std::ssize(weights) <= kMostWeights, "WeightedRandomSampler: the number of weights",
-                 weights.size(), fmt::format("at most {}", kMostWeights));
   std::int64_t usable = 0;
   double sum = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <muster/data/distributed_sampler.h>
 #include <muster/data/elastic_sampler.h>
+#include <set>
 
 #include "tests/unit/runtime/sampler_shapes.h"
 
@@ -39,8 +40,30 @@ TEST(WeightedRandomSampler, RefusesWeightsThatCannotBeDrawnFrom) {
   EXPECT_THAT(
       [] { WeightedRandomSampler({1, 0, 2}, 3, {.replacement = false}); },
       refuses("num_samples = 3 must be at most 2, the number of weights above 0, without replacement"));
-  EXPECT_THAT([] { WeightedRandomSampler(std::vector<double>((1 << 24) + 1, 1), 1); },
-              refuses("the number of weights = 16777217 must be at most 16777216"));
+}
+
+TEST(WeightedRandomSampler, DrawsFromMoreWeightsThanPythonCan) {
+  // Two thirds of the weight are in the first half, and none is at its end.
+  constexpr std::int64_t kHalf = 1 << 23;
+  constexpr std::int64_t kDrawn = 60000;
+  std::vector<double> weights(2 * kHalf + 2, 1);
+  std::fill_n(weights.begin(), kHalf, 2.0);
+  std::fill_n(weights.begin() + kHalf - 1000, 1000, 0.0);
+  for (const bool replacement : {true, false}) {
+    const WeightedRandomSampler sampler(weights, kDrawn, {.replacement = replacement, .seed = 5});
+    const std::vector<std::int64_t> drawn = sampler.indices(0);
+    ASSERT_EQ(std::ssize(drawn), kDrawn);
+    // 40000 are expected; the standard deviation is 115.
+    EXPECT_NEAR(std::ranges::count_if(drawn, [](auto index) { return index < kHalf; }), 40000, 600);
+    EXPECT_NEAR(std::ranges::count_if(drawn, [](auto index) { return index < kHalf / 2; }), 20000, 600);
+    EXPECT_TRUE(std::ranges::all_of(drawn, [&](auto index) {
+      return index >= 0 && index < std::ssize(weights) && weights[static_cast<std::size_t>(index)] > 0;
+    }));
+    const std::set<std::int64_t> different(drawn.begin(), drawn.end());
+    if (!replacement) EXPECT_EQ(std::ssize(different), kDrawn);
+    EXPECT_EQ(sampler.indices(0), drawn);
+    EXPECT_NE(sampler.indices(1), drawn);
+  }
 }
 
 TEST(Sampler, DescribesItsOrder) {

@@ -106,8 +106,9 @@ struct WeightedRandomSamplerOptions {
 };
 
 // num_samples of 0, ..., weights.size() - 1, each drawn with a probability in proportion to its weight.
-// Weights need not sum to 1; there are at most 2^24. Without replacement Python draws indices of weight 0
-// after it has drawn all others; this class refuses such a num_samples.
+// Weights need not sum to 1. The order is Python's for up to 2^24 weights. Python refuses more; this class
+// then draws from their cumulative sums, as numpy.random.choice does. Without replacement Python draws
+// indices of weight 0 after it has drawn all others; this class refuses such a num_samples.
 class WeightedRandomSampler : public Sampler {
  public:
   WeightedRandomSampler(std::vector<double> weights, std::int64_t num_samples,
