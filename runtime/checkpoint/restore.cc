@@ -81,7 +81,11 @@ class Candidate {
         part->check(loaded);
         found_.push_back(part.get());
       } catch (const NotInCheckpoint& absent) {
-        if (source_->rules.strict) return misfit();
+        if (source_->rules.strict)
+          return failure(ErrorCode::kInvalidArgument,
+                         "it does not fit this program: {}; to keep the program's values of what it lacks, "
+                         "use restore(state, {{.strict = false}})",
+                         absent.what());
         source_->missing.emplace_back(absent.what());
         source_->requests.resize(asked);
       } catch (const DamagedCheckpoint& damaged) {

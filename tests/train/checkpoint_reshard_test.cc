@@ -343,7 +343,9 @@ TEST_F(CheckpointReshardTest, AllowedPartialLoadsNameTheRestsOfBothSides) {
   state.add("note", note);
   Checkpointer checkpoints(job, {.directory = directory_, .read_only = true});
   EXPECT_THAT([&] { checkpoints.restore(state); },
-              ThrowsMessage<std::runtime_error>(HasSubstr("it has no user.fresh")));
+              ThrowsMessage<std::runtime_error>(
+                  HasSubstr("it has no user.fresh; to keep the program's values of what it lacks, "
+                            "use restore(state, {.strict = false})")));
   const Warnings warnings;
   checkpoints.restore(state, {.strict = false});
   EXPECT_TRUE(both.equal(at::ones({3})));
