@@ -1,5 +1,4 @@
-// Runs the commands of docs/clusters.md and docs/start/three_hosts.md in order, as a new user would, on the
-// head of a Lab.
+// Runs the commands of docs/clusters.md in order, as a new user would, on the head of a Lab.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -34,11 +33,11 @@ TEST(ClustersPage, EveryCommandDoesWhatThePageSays) {
                 "#!/bin/sh\nhost=$2\nshift 3\nexec " + lab.enter_program() + " $host \"$@\"\n");
   const std::string programs = std::filesystem::path(LAUNCH_PROGRAM).parent_path();
   std::string all;
-  // The pages' /shared is a folder of the Lab.
+  // The page's /shared is a folder of the Lab.
   EXPECT_EQ(lab.head().run({"env", "HOME=" + lab.home(0), "PATH=" + work + "/bin:" + std::getenv("PATH"),
                             "python3", "-B", RUN_PAGES, "--where", "hosts", "--bin", programs, "--in", work,
                             "--replace", "/shared/=" + lab.shared() + "/", "--seconds", "200", "--show",
-                            CLUSTERS_DOCUMENT, THREE_HOSTS_DOCUMENT},
+                            CLUSTERS_DOCUMENT},
                            &all),
             0)
       << all;
