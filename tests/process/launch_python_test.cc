@@ -233,6 +233,60 @@ if __name__ == "__main__":
               Not(HasSubstr("step 500")));
 }
 
+// Stands for libraries that start processes of their own and meet at a port of their own, such as Ray, dask
+// or XGBoost: each rank waits for an inner launcher, whose worker has a session of its own. Rank 0's worker
+// adds up numbers of all workers. The flock fails if a worker of the killed attempt still lives.
+TEST_F(LaunchPython, ALibraryWithItsOwnProcessesAndPortIsRestartedAsAWhole) {
+  std::ofstream(directory_ / "library.py") << R"(
+import fcntl, os, signal, socket, subprocess, sys, time
+from pathlib import Path
+folder, role = Path(sys.argv[1]), sys.argv[2]
+rank, world, attempt = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "MUSTER_ATTEMPT"))
+if role == "rank":
+    sys.exit(subprocess.run([sys.executable, __file__, folder, "launcher"]).returncode)
+if role == "launcher":
+    worker = subprocess.Popen([sys.executable, __file__, folder, "worker"], start_new_session=True)
+    sys.exit(1 if worker.wait() else 0)
+lock = open(folder / f"lock-{rank}", "w")
+fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+address, checkpoint = folder / f"port-{attempt}", folder / "checkpoint"
+def write(path, words):
+    path.with_suffix(".new").write_text(words)
+    os.replace(path.with_suffix(".new"), path)
+if rank == 0:
+    server = socket.create_server((os.environ["MASTER_ADDR"], 0))
+    write(address, str(server.getsockname()[1]))
+    peers = [server.accept()[0].makefile("rw") for _ in range(world - 1)]
+else:
+    while not address.exists():
+        time.sleep(0.01)
+    peers = [socket.create_connection((os.environ["MASTER_ADDR"], int(address.read_text()))).makefile("rw")]
+start, total = map(int, checkpoint.read_text().split()) if checkpoint.exists() else (0, 0)
+print("rank", rank, "starts at", start, flush=True)
+for step in range(start + 1, 41):
+    if rank == 1 and step == 15 and attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    number = step * (rank + 1)
+    if rank == 0:
+        number += sum(int(peer.readline()) for peer in peers)
+    for peer in peers:
+        print(number, file=peer, flush=True)
+    total += number if rank == 0 else int(peers[0].readline())
+    if rank == 0 and step % 10 == 0:
+        write(checkpoint, f"{step} {total}")
+print("rank", rank, "total", total, flush=True)
+)";
+  LaunchRun run({"--nodes", "2", "--gpus-per-node", "2", "--max-restarts", "1", directory_ / "library.py",
+                 directory_.path().string(), "rank"});
+  EXPECT_EQ(run.exit_code(), 0) << run.err() << run.out();
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_THAT(run.out(), HasSubstr(fmt::format("rank {} starts at 10", rank)));
+    EXPECT_THAT(run.out(), HasSubstr(fmt::format("rank {} total 8200", rank)));
+  }
+  EXPECT_EQ(run.report()["attempts"].size(), 2U);
+  expect_nothing_left(run);
+}
+
 TEST_F(LaunchPython, AStepCostsATrainingNothing) {
   constexpr const char* kScript = R"(
 import time, muster
