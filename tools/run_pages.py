@@ -83,10 +83,13 @@ def script_of(blocks, where):
     return "\n".join(lines) + "\n" if runs else ""
 
 
-def missing_lines(blocks, output):
-    """(line number, text) of the lines in `text output` blocks that the output lacks."""
+def missing_lines(blocks, where, output):
+    """(line number, text) of the lines in `text output` blocks that the output lacks. Such a block belongs to the shell block before it."""
+    shown = None
     for block in blocks:
-        if block.info != "text output":
+        need = need_of(block)
+        shown = shown if need is None else need
+        if block.info != "text output" or shown != where:
             continue
         for number, line in enumerate(block.text.splitlines(), block.line):
             pattern = ".*".join(re.escape(part) for part in line.strip().split("..."))
@@ -120,14 +123,14 @@ def run_script(script, folder, environment, seconds):
         return status, output.read().decode(errors="replace")
 
 
-def complaints_about(page, blocks, status, output):
+def complaints_about(page, blocks, where, status, output):
     """The errors, one text each; the last block that started is the one that failed."""
     if status != 0:
         started = output.rpartition(MARK)[2]
         line, _, said = started.partition("\n")
         yield f"{page}:{line}: ended with {status}; the block printed:\n{textwrap.indent(said, '  ')}"
         return
-    for line, text in missing_lines(blocks, output):
+    for line, text in missing_lines(blocks, where, output):
         yield f"{page}:{line}: not in the output: {text}\n{textwrap.indent(output, '  ')}"
 
 
@@ -149,7 +152,7 @@ def run_page(page, options):
     finally:
         if not options.folder:
             shutil.rmtree(folder, ignore_errors=True)
-    return script.count(MARK), list(complaints_about(page, blocks, status, output)), output
+    return script.count(MARK), list(complaints_about(page, blocks, options.where, status, output)), output
 
 
 def pages_of(places):

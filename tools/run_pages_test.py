@@ -41,6 +41,12 @@ class RunPages(unittest.TestCase):
         self.assertEqual(code, 0, said)
         self.assertIn("yes\n", said)
 
+    def test_output_of_blocks_that_do_not_run_is_not_expected(self):
+        page = block("sh run", "echo one") + block("text output", "one") + block("sh run torch", "echo two") + block("text output", "two")
+        for need in ((), ("--where", "torch")):
+            code, said = run(page, *need)
+            self.assertEqual(code, 0, said)
+
     def test_a_title_names_a_file_that_the_block_becomes(self):
         page = block('python title="a b.py"', "print('$HOME', \"it's\")") + block("sh run", "python3 'a b.py'") + block("text output", "$HOME it's")
         code, said = run(page)
