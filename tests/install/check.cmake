@@ -28,7 +28,7 @@ set(ENV{CMAKE_PREFIX_PATH} ${SCRATCH}/prefix)
 set(ENV{MUSTER_TORCH_DIR} "${TORCH}")
 if(TORCH_PYTHON)
   set(ENV{PYTHON_EXEC} ${TORCH_PYTHON})
-  run(${PYTHON} -B ${RUN_PAGES} --where torch --bin ${SCRATCH}/prefix/bin --seconds 400 ${PAGES})
+  run(${PYTHON} -B ${RUN_PAGES} --where torch --bin ${SCRATCH}/prefix/bin --replace ~/muster=${SCRATCH}/prefix --seconds 400 ${PAGES})
 endif()
 
 # A LibTorch other than the build's is refused: by find_package(Muster), and by a program that has loaded it.
