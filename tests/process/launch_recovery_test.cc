@@ -58,15 +58,30 @@ TEST(LaunchRecovery, EndsWithTheCulpritsCodeWhenNothingIsGained) {
 }
 
 TEST(LaunchRecovery, WhatFailsBeforeItsFirstStepWithTheSameTextIsTriedOnceMore) {
-  LaunchRun run({"--max-restarts", "9", "--", "python3", "-c", "import no_such_module"});
+  LaunchRun run({"--max-restarts", "9", "--", "python3", "-c", "open('/no/such/file')"});
   EXPECT_EQ(run.exit_code(), 1);
   EXPECT_THAT(run.err(), HasSubstr("1 of 9 restarts used; not retried: "
                                    "the same failure twice within 30 s and before a step was reported"));
   EXPECT_EQ(run.report()["gave_up"], "no_progress");
   EXPECT_EQ(run.report()["restarts"], 1);
-  EXPECT_THAT(std::string(run.report()["summary"]),
-              HasSubstr("              |   File \"<string>\", line 1, in <module>\n"
-                        "              | ModuleNotFoundError: No module named 'no_such_module'\n"));
+  EXPECT_THAT(
+      std::string(run.report()["summary"]),
+      HasSubstr("              |   File \"<string>\", line 1, in <module>\n"
+                "              | FileNotFoundError: [Errno 2] No such file or directory: '/no/such/file'\n"));
+}
+
+// The second attempt fails with another mistake, which is retried.
+TEST(LaunchRecovery, AMistakeInTheScriptIsNotTriedAgainUnlessItComesLater) {
+  LaunchRun run({"--max-restarts", "9", "--", "python3", "-c", "import no_such_module"});
+  EXPECT_EQ(run.exit_code(), 1);
+  EXPECT_THAT(run.err(),
+              HasSubstr("0 of 9 restarts used; not retried: ModuleNotFoundError in the first attempt, "
+                        "within 300 s and before a step, means a mistake in the script"));
+  LaunchRun later({"--max-restarts", "9", "--", "python3", "-c",
+                   "import os, sys\nattempt = os.environ['MUSTER_ATTEMPT']\n"
+                   "if attempt == '1': sys.exit(3)\nif attempt == '2': None.step()"});
+  EXPECT_EQ(later.exit_code(), 0) << later.err();
+  EXPECT_EQ(later.report()["restarts"], 2);
 }
 
 TEST(LaunchRecovery, WhatItsErrorFileCallsFinalIsNotTriedAgain) {

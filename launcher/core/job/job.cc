@@ -443,6 +443,7 @@ void Job::clear_up(TimePoint now) {
 }
 
 void Job::judge_attempt() {
+  facts_.first = repeat_count() == 0;
   facts_.notice_given = preemption_.given();
   facts_.notice = preemption_.wish();
   facts_.committed_on_notice = preemption_.has_committed(chronicle_.steps());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <fmt/core.h>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -157,6 +158,23 @@ std::string shortened(std::string_view text) {
   std::string line = for_terminal(text.substr(0, text.find('\n')), /*color=*/false);
   if (line.size() <= kMaxExceptionBytes) return line;
   return std::string(beginning_of(line, kMaxExceptionBytes)) + " ...";
+}
+
+std::string_view mistake_in_script(std::string_view exception) {
+  constexpr std::string_view kMistakes[] = {"SyntaxError",
+                                            "IndentationError",
+                                            "TabError",
+                                            "ImportError",
+                                            "ModuleNotFoundError",
+                                            "zipimport.ZipImportError",
+                                            "importlib.metadata.PackageNotFoundError",
+                                            "NameError",
+                                            "UnboundLocalError",
+                                            "AttributeError",
+                                            "dataclasses.FrozenInstanceError",
+                                            "TypeError"};
+  const std::string_view type = exception.substr(0, exception.find_first_of(": "));
+  return std::ranges::find(kMistakes, type) == std::end(kMistakes) ? "" : type;
 }
 
 std::string exception_in(std::span<const std::string> lines) {

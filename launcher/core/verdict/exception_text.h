@@ -7,6 +7,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace muster::launcher {
 
@@ -17,6 +18,11 @@ namespace muster::launcher {
 std::string exception_in(std::span<const std::string> lines);
 
 constexpr std::size_t kMaxExceptionBytes = 300;
+
+// The type of an exception that exception_in() found, if Python raises it for a mistake in a script: a
+// SyntaxError, ImportError, NameError, AttributeError or TypeError, or a subclass from Python's library.
+// Otherwise "". A program's own subclasses are not known.
+std::string_view mistake_in_script(std::string_view exception);
 
 // The first line, without control bytes, cut after kMaxExceptionBytes.
 std::string shortened(std::string_view text);

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "launcher/core/text/words.h"
+#include "launcher/core/verdict/exception_text.h"
 #include "launcher/core/verdict/hints.h"
 
 namespace muster::launcher {
@@ -279,20 +280,30 @@ void add_life(Verdict& verdict, const AttemptFacts& facts) {
   verdict.at_start = !facts.stepped && !facts.shrunk;
 }
 
-// A program that exits at once with kExitUsage would do so again; other programs report a permanent error in
-// their error files. An attempt with more ranks may still succeed.
+// A program that exits at once with kExitUsage, or a script with a mistake, would fail again; other programs
+// report a permanent error in their error files. An attempt with more ranks may still succeed.
 void add_hope(Verdict& verdict, const AttemptFacts& facts) {
   constexpr Duration kAtOnce = std::chrono::seconds(10);
+  // Many scripts report no steps. One that fails within this time has lost little work.
+  constexpr Duration kEarly = std::chrono::seconds(300);
   if (verdict.kind != Kind::kExit) return;
   const bool wrong_use = facts.started && verdict.culprit->exit_code == kExitUsage && facts.steps.empty() &&
                          verdict.lived < kAtOnce;
   const bool final = verdict.culprit->final && !facts.shrunk;
-  verdict.cannot_heal = wrong_use || final;
+  const std::string_view mistake =
+      facts.first && facts.steps.empty() && verdict.lived < kEarly && verdict.culprit->exit_code == 1
+          ? mistake_in_script(verdict.culprit->exception)
+          : "";
+  verdict.cannot_heal = wrong_use || final || !mistake.empty();
   if (final) {
     verdict.final_because = "the program reported a permanent error";
   } else if (wrong_use) {
     verdict.final_because = fmt::format("exit code {} within {:g} s and before a step means wrong usage",
                                         kExitUsage, in_seconds(kAtOnce));
+  } else if (!mistake.empty()) {
+    verdict.final_because =
+        fmt::format("{} in the first attempt, within {:g} s and before a step, means a mistake in the script",
+                    mistake, in_seconds(kEarly));
   }
 }
 

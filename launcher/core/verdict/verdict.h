@@ -96,6 +96,7 @@ struct AttemptFacts {
   bool told_preempted = false;  // a rank reported that it leaves because of the notice
   bool out_of_time = false;     // the time limit has passed
   bool grows = false;           // stopped so that added nodes take part in the next attempt
+  bool first = false;           // no attempt of the job came before
 };
 
 struct Verdict {

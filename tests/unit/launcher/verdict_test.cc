@@ -364,6 +364,34 @@ TEST(Verdict, ExitCodeTwoAtOnceBeforeAStepIsWrongUsageAndNotRetried) {
   EXPECT_TRUE(judge(trained).restart_may_help());
 }
 
+TEST(Verdict, AMistakeInTheScriptIsNotRetriedInTheFirstAttempt) {
+  const auto raises = [](const std::string& exception, Duration after = 1s, int code = 1) {
+    AttemptFacts ended = facts({end(2, code, 0, after)});
+    ended.ends.front().exception = exception;
+    ended.started = kVerdictStart;
+    ended.first = true;
+    return ended;
+  };
+  for (const char* mistake :
+       {"SyntaxError: invalid syntax (train.py:3)", "IndentationError: unexpected indent (train.py:3)",
+        "ImportError: no x", "ModuleNotFoundError: No module named 'x' (train.py:1)", "NameError: no x",
+        "UnboundLocalError: no x", "AttributeError: no x", "TypeError", "TypeError (train.py:6)"})
+    EXPECT_FALSE(judge(raises(mistake)).restart_may_help()) << mistake;
+  EXPECT_EQ(judge(raises("NameError: no x (train.py:6)")).final_because,
+            "NameError in the first attempt, within 300 s and before a step, means a mistake in the script");
+  for (const char* other : {"", "RuntimeError: TypeError", "ValueError: no", "mine.TypeError: no",
+                            "OSError: no x", "TypeErrors: no"})
+    EXPECT_TRUE(judge(raises(other)).restart_may_help()) << other;
+  EXPECT_TRUE(judge(raises("TypeError: no", 300s)).restart_may_help());
+  EXPECT_TRUE(judge(raises("TypeError: no", 1s, 3)).restart_may_help()) << "the program chose its own code";
+  AttemptFacts later = raises("TypeError: no");
+  later.first = false;
+  EXPECT_TRUE(judge(later).restart_may_help());
+  AttemptFacts trained = raises("TypeError: no");
+  trained.steps[Rank(0)] = 0;
+  EXPECT_TRUE(judge(trained).restart_may_help());
+}
+
 // The others were on a node that fell silent.
 TEST(Verdict, BlamesNoRankForAHangOfWhichOnlyOneRankReported) {
   AttemptFacts stalled = facts({});
