@@ -163,13 +163,13 @@ void Agent::send_reports(const std::vector<wire::WorkerReported>& reports) {
 void Agent::worker_ended(LocalRank local_rank, wire::WorkerExited exited) {
   if (!health_) return;  // the agent has left
   const Rank rank = node_.rank_of(local_rank);
+  parts_.talk.receive_waiting();
   Logs::LastWords words = parts_.logs.last_words(local_rank);
   exited.error_file = std::move(words.error_file);
   exited.last_lines = std::move(words.last_lines);
   if (job_.mpi != wire::Mpi::kNone) exited.mpi_fault = parts_.mpi.fault_of(local_rank, exited);
   send_health(health_->on(parts_.vitals.take_gpu_faults(), TimePoint(from_ns(exited.at_ns))), rank);
   health_->ended(rank, exited);
-  parts_.talk.receive_waiting();
   send_reports(reports_.take(rank));
   on(WorkerEnded{local_rank, std::move(exited)});
 }

@@ -94,7 +94,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkersStarted, pids, warm_count
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerExited, rank, local_rank, pid, exit_code, signal, at_ns,
                                                 after_stop, error_file, last_lines, oom_kill_count,
                                                 memory_limit_bytes, peak_memory_bytes, core_dumped, gpu_fault,
-                                                mpi_fault)
+                                                mpi_fault, ran_last_line)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerReported, rank, kind, step, text, busy_ns, parts_ns,
                                                 group, loss, samples)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RankUsage, rank, cpu_ns, age_ns, memory_bytes, gpu,

@@ -209,6 +209,7 @@ struct WorkerExited {
   std::string gpu_fault;  // NVML's report about its GPU: "XID 79: GPU has fallen off the bus (GPU 3)"
   // Why the rank failed, according to its agent's MPI server: "called MPI_Abort with 3". Empty: not known.
   std::string mpi_fault{};
+  bool ran_last_line = false;  // of its Python script, and its interpreter then ended
 };
 // A worker is alive but makes no progress. `hard`: its limit has passed, and the launcher should stop the
 // attempt; otherwise this is only for information.

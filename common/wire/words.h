@@ -30,6 +30,7 @@ enum class ReportKind : std::uint8_t {
   kSaved,
   kMemorySlots,
   kHeld,
+  kLastLine,
 };
 
 // Whether ranks are forked from a process that has loaded their program.
@@ -88,6 +89,7 @@ struct Words<ReportKind> {
       {ReportKind::kSaved, "saved"},
       {ReportKind::kMemorySlots, "memory_slots"},
       {ReportKind::kHeld, "held"},
+      {ReportKind::kLastLine, "last_line"},
   };
 };
 template <>

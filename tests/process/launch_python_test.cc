@@ -325,6 +325,65 @@ TEST_F(LaunchPython, TakesAModuleThatIsInstalledOrTheUsersOwn) {
   }
 }
 
+// Gloo may abort the process in the same way.
+TEST_F(LaunchPython, ARankThatCrashesAfterItsLastLineDoesNotEndTheOthersAndIsNotTriedAgain) {
+  constexpr const char* kScript = R"(
+import atexit, os, subprocess, sys, time
+class Crash:
+    def __del__(self, abort=os.abort):
+        abort()
+rank = os.environ["RANK"]
+if rank == "0":
+    atexit.register(os.abort)
+elif rank == "1":
+    crash = Crash()
+else:
+    time.sleep(1)  # the others have crashed
+print("last line of", rank, flush=True)
+)";
+  LaunchRun run({"--gpus-per-node", "3", "--max-restarts", "3", "--", "python3", "-c", kScript});
+  EXPECT_EQ(run.exit_code(), 128 + SIGABRT) << run.err();
+  EXPECT_EQ(run.report()["restarts"], 0);
+  EXPECT_THAT(run.err(), HasSubstr("had run its last line when it was killed by SIGABRT"));
+  EXPECT_THAT(run.err(), HasSubstr("not retried: all ranks had run their last line"));
+  EXPECT_THAT(run.err(), HasSubstr("destroy_process_group()"));
+  EXPECT_THAT(run.out(), HasSubstr("last line of 2"));
+}
+
+// Each of the first attempts crashes, but not after its last line.
+TEST_F(LaunchPython, ARankThatCrashesBeforeItsLastLineIsTriedAgain) {
+  constexpr const char* kScript = R"(
+import atexit, os, subprocess, sys
+attempt = int(os.environ["MUSTER_ATTEMPT"])
+subprocess.run([sys.executable, "-c", "pass"], check=True)  # a child has a last line, too
+if attempt == 1:
+    os.abort()
+if attempt < 4:
+    atexit.register(os.abort)
+if attempt == 2:
+    sys.exit(3)
+if attempt == 3:
+    raise ValueError("no")
+)";
+  LaunchRun run({"--max-restarts", "9", "--restart-delay", "0.05", "--no-progress-limit", "0", "--", "python3",
+                 "-c", kScript});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_EQ(run.report()["restarts"], 3);
+}
+
+TEST_F(LaunchPython, TheUsersSitecustomizeRunsAsWithoutLaunch) {
+  std::ofstream(directory_ / "sitecustomize.py") << "import sys; sys.mine = __file__";
+  const std::string folder = directory_.path().string();
+  const std::string made = "python3 -m venv --without-pip " + folder + "/venv";
+  const std::string moved =
+      fmt::format("mv {0}/sitecustomize.py {0}/venv/lib/python3*/site-packages/", folder);
+  ASSERT_EQ(std::system((made + " && " + moved).c_str()), 0);
+  LaunchRun run({"--", directory_ / "venv/bin/python3", "-c",
+                 "import sys, sitecustomize; print('ran', sys.mine == sitecustomize.__file__, sys.mine)"});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("ran True " + (directory_ / "venv/lib/python3")));
+}
+
 TEST_F(LaunchPython, DoesNothingWithoutALauncherOrWithoutItsAgent) {
   constexpr const char* kScript = R"(
 import os, signal, time, muster

@@ -33,6 +33,7 @@ void WorkerHealth::on(const Report& report, const std::string& address, TimePoin
   if (found == workers_.end()) return;
   Worker& worker = found->second;
   if (!address.empty()) worker.address = address;
+  if (report.message.kind == wire::ReportKind::kLastLine) worker.ran_last_line |= report.pid == worker.pid;
   if (report.message.kind != wire::ReportKind::kHello) return;
   worker.writes_stacks = lists(report.message.text, "stacks");
   worker.can_be_preempted = lists(report.message.text, "preemption");
@@ -61,6 +62,7 @@ WorkerHealth::Messages WorkerHealth::on(const std::vector<GpuFault>& faults, Tim
 
 void WorkerHealth::ended(Rank rank, wire::WorkerExited& exited) {
   exited.gpu_fault = workers_[rank].gpu_fault;
+  exited.ran_last_line = workers_[rank].ran_last_line;
   hang_.remove(rank);
   workers_.erase(rank);
 }

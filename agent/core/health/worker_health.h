@@ -25,7 +25,8 @@ class WorkerHealth {
     std::string address{};  // of its newest datagram; empty if it has sent none
     bool writes_stacks = false;
     bool can_be_preempted = false;
-    std::string gpu_fault{};  // the first fault of the GPU itself, not of the program
+    bool ran_last_line = false;  // as in wire::WorkerExited
+    std::string gpu_fault{};     // the first fault of the GPU itself, not of the program
   };
 
   explicit WorkerHealth(const wire::JobSpec& job);

@@ -19,7 +19,8 @@ bool is_progress(ReportKind kind) {
 
 bool is_for_agent(ReportKind kind) {
   using enum ReportKind;
-  return kind == kSection || kind == kIdle || kind == kStacks || kind == kMemorySlots || kind == kHeld;
+  return kind == kSection || kind == kIdle || kind == kStacks || kind == kMemorySlots || kind == kHeld ||
+         kind == kLastLine;
 }
 
 // Reports that affect the job's exit code or the decisions about it.
@@ -115,6 +116,7 @@ Expected<Report> parse_report(std::string_view datagram) {
     report.may_be_late = kind == ReportKind::kHeartbeat && parsed.value("may_be_late", false);
     if (kind == ReportKind::kProfile) read_profile(parsed, report.message);
     if (kind == ReportKind::kMemorySlots) report.slot_bytes = whole_number<std::uint64_t>(parsed.at("bytes"));
+    if (kind == ReportKind::kLastLine) report.pid = whole_number<std::int32_t>(parsed.at("pid"));
     read_section(parsed, report);
     return report;
   } catch (const json::exception& error) {

@@ -4,7 +4,8 @@
 // A datagram is {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":".."}, see docs/protocol.md.
 // Rare reports (hello, profile, resumed, saved, committed, saving, preempted, fenced, finished) are passed on
 // at once; progress (step, heartbeat) at most every kInterval per rank, only the newest. Sections, answers to
-// commands and reports about memory (memory_slots, held) stay with the agent. No sockets, no clock.
+// commands, reports about memory (memory_slots, held) and last_line stay with the agent. No sockets, no
+// clock.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,7 @@ struct Report {
   std::string activity;                // heartbeat: the part of the step that it is in; may be empty
   bool may_be_late = false;            // heartbeat: the next one may come late
   std::uint64_t slot_bytes = 0;        // memory_slots
+  std::int32_t pid = 0;                // last_line: of the sender, which may be a child of the rank
 };
 
 // kCorrupt unless it is a report of version 1.

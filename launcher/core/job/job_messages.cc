@@ -174,7 +174,8 @@ void Job::hear(NodeId id, const wire::WorkersStarted& started, TimePoint now) {
 void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {
   if (!crew_.owns(id, exited.rank) || crew_.ended(exited.rank)) return;
   WorkerEnd end = worker_end(id, exited, phase_ == Phase::kStopping && now >= kill_from_);
-  const bool failed = end.failed() && !end.after_stop && !left_on_notice(preemption_.given(), end);
+  const bool failed =
+      end.failed() && !end.after_stop && !end.died_at_exit() && !left_on_notice(preemption_.given(), end);
   const Occurrence what = !failed                  ? Occurrence::kWorkerEnded
                           : end.is_about_another() ? Occurrence::kPeerMissed
                                                    : Occurrence::kWorkerFailed;

@@ -15,6 +15,9 @@ namespace {
 
 using Kind = Verdict::Kind;
 
+constexpr const char* kExitHint =
+    "if the script uses torch.distributed, its last line should be torch.distributed.destroy_process_group(): "
+    "otherwise torch's threads may abort while Python ends";
 constexpr const char* kStacksHint = "the stacks of all ranks are in attempt_*/rank_*/stacks.txt";
 
 bool earlier(const WorkerEnd& left, const WorkerEnd& right) {
@@ -31,8 +34,10 @@ const WorkerEnd* first_of(const std::vector<WorkerEnd>& ends, Predicate predicat
 }
 
 const WorkerEnd* first_failure(const AttemptFacts& facts) {
-  const WorkerEnd* first = first_of(facts.ends, [](const WorkerEnd& end) { return !end.after_stop; });
-  if (first == nullptr || !first->is_about_another()) return first;
+  const WorkerEnd* first =
+      first_of(facts.ends, [](const WorkerEnd& end) { return !end.after_stop && !end.died_at_exit(); });
+  if (first == nullptr) return first_of(facts.ends, [](const WorkerEnd& end) { return !end.after_stop; });
+  if (!first->is_about_another()) return first;
   const WorkerEnd* cause = first_of(facts.ends, [first](const WorkerEnd& end) {
     return !end.by_stop && end.at <= first->at + kPeerWindow && !end.is_about_another();
   });
@@ -138,7 +143,8 @@ Verdict failed(const WorkerEnd& end, const NodeNames& names) {
   verdict.node = end.node;
   verdict.at = end.at;
   verdict.evidence = evidence_of(end);
-  verdict.hint = hint_for(end.text() + "\n" + end_text(end));
+  const bool by_itself = end.signal != SIGKILL && end.signal != SIGTERM;
+  verdict.hint = end.died_at_exit() && by_itself ? kExitHint : hint_for(end.text() + "\n" + end_text(end));
   return verdict;
 }
 
@@ -217,6 +223,12 @@ Verdict hung(const AttemptFacts& facts, const NodeNames& names) {
   return verdict;
 }
 
+bool all_did_their_work(const AttemptFacts& facts) {
+  return facts.ends.size() == static_cast<std::size_t>(facts.world_size) &&
+         std::ranges::all_of(facts.ends,
+                             [](const WorkerEnd& end) { return !end.failed() || end.died_at_exit(); });
+}
+
 bool all_succeeded(const AttemptFacts& facts) {
   return facts.ends.size() == static_cast<std::size_t>(facts.world_size) &&
          std::ranges::none_of(facts.ends, &WorkerEnd::failed);
@@ -286,6 +298,10 @@ void add_hope(Verdict& verdict, const AttemptFacts& facts) {
   constexpr Duration kAtOnce = std::chrono::seconds(10);
   // Many scripts report no steps. One that fails within this time has lost little work.
   constexpr Duration kEarly = std::chrono::seconds(300);
+  if (verdict.kind == Kind::kSignal && all_did_their_work(facts)) {
+    verdict.cannot_heal = true;
+    verdict.final_because = "all ranks had run their last line";
+  }
   if (verdict.kind != Kind::kExit) return;
   const bool wrong_use = facts.started && verdict.culprit->exit_code == kExitUsage && facts.steps.empty() &&
                          verdict.lived < kAtOnce;
@@ -341,8 +357,8 @@ Verdict failure_of(AttemptFacts facts, const NodeNames& names) {
 
 bool Verdict::restart_may_help() const {
   switch (kind) {
-    case Kind::kExit: return !cannot_heal;
-    case Kind::kSignal:
+    case Kind::kExit:
+    case Kind::kSignal: return !cannot_heal;
     case Kind::kOutOfMemory:
     case Kind::kHang:
     case Kind::kGpu:
@@ -386,7 +402,7 @@ std::string_view cause_of_end(std::string_view cause) {
 }
 
 bool left_on_notice(bool notice_given, const WorkerEnd& end) {
-  return notice_given && end.signal == 0 && end.exit_code == kExitPreempted;
+  return notice_given && (end.died_at_exit() || (end.signal == 0 && end.exit_code == kExitPreempted));
 }
 
 Verdict judge(const AttemptFacts& facts, const NodeNames& names) {

@@ -133,7 +133,7 @@ struct Verdict {
   Duration lived{};                   // from the start of the workers to `at`
   bool refused_by_node = false;       // a node refused the attempt, and therefore counts as lost
   bool stopped_from_outside = false;  // for a hang: the rank was stopped or frozen
-  bool cannot_heal = false;           // the program says that a restart would fail, too
+  bool cannot_heal = false;           // a restart would fail, too, or nothing is left to do
   bool at_start = false;              // failed before the first step of an attempt at full size
   enum class GaveUp { kNot, kNoProgress, kBudget } gave_up = GaveUp::kNot;
   std::string final_because;  // why the job does not restart although restarts are left, or ""

@@ -61,6 +61,7 @@ WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing
           .memory_limit_bytes = exited.memory_limit_bytes,
           .peak_memory_bytes = exited.peak_memory_bytes,
           .core_dumped = exited.core_dumped,
+          .ran_last_line = exited.ran_last_line,
           .gpu_fault = exited.gpu_fault,
           .mpi_fault = exited.mpi_fault};
 }
@@ -91,8 +92,11 @@ std::string end_text(const WorkerEnd& end) {
   // An uncaught exception ends a program with 1.
   if (end.signal == 0 && end.exit_code == 1 && !end.exception.empty())
     return fmt::format("failed with {}", end.exception);
-  const std::string text = end.signal != 0 ? fmt::format("was killed by {}", signal_name(end.signal))
-                                           : fmt::format("exited with code {}", end.exit_code);
+  const std::string text =
+      end.signal != 0
+          ? fmt::format("{}was killed by {}", end.ran_last_line ? "had run its last line when it " : "",
+                        signal_name(end.signal))
+          : fmt::format("exited with code {}", end.exit_code);
   // An exception may end Python and C++ programs with these two signals; other signals have other causes.
   const bool of_exception =
       end.signal == SIGABRT || end.signal == SIGINT || (end.signal == 0 && end.failed());

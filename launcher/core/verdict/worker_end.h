@@ -33,6 +33,7 @@ struct WorkerEnd {
   std::int64_t memory_limit_bytes = 0;
   std::int64_t peak_memory_bytes = 0;
   bool core_dumped = false;
+  bool ran_last_line = false;  // of its Python script
   std::string gpu_fault;
   std::string mpi_fault{};  // "called MPI_Abort with 3"
 
@@ -40,6 +41,8 @@ struct WorkerEnd {
   // Whether the kernel killed it because memory ran out, according to its cgroup's counter.
   bool out_of_memory() const;
   std::string text() const;  // message and last lines, to search for patterns
+  // Whether it had done its work: it was killed while its Python ended, after the script's last line.
+  bool died_at_exit() const { return ran_last_line && signal != 0; }
   // Whether its text says that it failed because another rank did.
   bool is_about_another() const;
 };

@@ -52,6 +52,19 @@ class WorkerHealthTest : public testing::Test {
   WorkerHealth health_{job_};
 };
 
+TEST_F(WorkerHealthTest, OnlyTheWorkerItselfTellsOfItsLastLine) {
+  for (const auto& [rank, pid] : {std::pair(0, 100), std::pair(1, 4711)}) {
+    Report report;
+    report.message.rank = Rank(rank);
+    report.message.kind = wire::ReportKind::kLastLine;
+    report.pid = pid;
+    health_.on(report, "", now_);
+    wire::WorkerExited exited;
+    health_.ended(Rank(rank), exited);
+    EXPECT_EQ(exited.ran_last_line, rank == 0) << "a child of rank 1 has sent it";
+  }
+}
+
 TEST_F(WorkerHealthTest, AProgramsOwnGpuFaultIsReportedAndDoesNotExplainAnEnd) {
   EXPECT_THAT(told(health_.on({fault(7, XidClass::kProgram)}, now_)),
               ElementsAre("notice: rank 1: XID 1: it broke (GPU 7)"));

@@ -37,13 +37,14 @@ TEST(ParseReport, ReadsADatagram) {
 TEST(ParseReport, KnowsEveryKindByItsName) {
   for (const auto& [kind, name] : wire::Words<ReportKind>::kAll) {
     const auto report = parse_report(fmt::format(
-        R"({{"v":1,"type":"{}","rank":0,"attempt":1,"steps":1,"parts_ms":{{}},"name":"a","state":"enter","bytes":9}})",
+        R"({{"v":1,"type":"{}","rank":0,"attempt":1,"steps":1,"parts_ms":{{}},"name":"a","state":"enter","bytes":9,"pid":7}})",
         name));
     ASSERT_TRUE(report) << name;
     EXPECT_EQ(report->message.kind, kind);
-    const bool is_for_agent =
-        name == "section" || name == "idle" || name == "stacks" || name == "memory_slots" || name == "held";
+    const bool is_for_agent = name == "section" || name == "idle" || name == "stacks" ||
+                              name == "memory_slots" || name == "held" || name == "last_line";
     EXPECT_EQ(is_for_launcher(*report), !is_for_agent) << name;
+    EXPECT_EQ(report->pid, name == "last_line" ? 7 : 0) << name;
     EXPECT_EQ(report->slot_bytes, name == "memory_slots" ? 9u : 0u) << name;
   }
 }

@@ -364,6 +364,28 @@ TEST(Verdict, ExitCodeTwoAtOnceBeforeAStepIsWrongUsageAndNotRetried) {
   EXPECT_TRUE(judge(trained).restart_may_help());
 }
 
+TEST(Verdict, ARankThatWasKilledAfterItsLastLineIsNotRetriedIfAllHadRunTheirs) {
+  const auto at_exit = [](int rank, int signal, Duration after = 0s) {
+    WorkerEnd killed = end(rank, 0, signal, after);
+    killed.ran_last_line = true;
+    return killed;
+  };
+  const Verdict verdict = judge(facts({end(0, 0), at_exit(1, SIGABRT, 1s), at_exit(2, SIGSEGV), end(3, 0)}));
+  EXPECT_FALSE(verdict.restart_may_help());
+  EXPECT_EQ(verdict.final_because, "all ranks had run their last line");
+  EXPECT_EQ(verdict.exit_code, 128 + SIGSEGV);
+  EXPECT_EQ(verdict.cause, "rank 2 (node1) had run its last line when it was killed by SIGSEGV");
+  EXPECT_THAT(verdict.hint, testing::HasSubstr("torch.distributed.destroy_process_group()"));
+  EXPECT_TRUE(judge(facts({end(0, 0), at_exit(1, SIGABRT), at_exit(2, SIGSEGV)})).restart_may_help());
+  EXPECT_TRUE(judge(facts({end(0, 0), end(1, 0, SIGABRT), end(2, 0), end(3, 0)})).restart_may_help());
+  const Verdict other = judge(facts({at_exit(0, SIGABRT), end(1, 3, 0, 1s), end(2, 0), end(3, 0)}));
+  EXPECT_EQ(other.rank, Rank(1)) << "it failed in its work";
+  EXPECT_TRUE(other.restart_may_help());
+  AttemptFacts noticed = facts({at_exit(0, SIGABRT), end(1, kExitPreempted), end(2, 0), end(3, 0)});
+  noticed.notice_given = noticed.committed_on_notice = true;
+  EXPECT_EQ(judge(noticed).kind, Verdict::Kind::kPreempted);
+}
+
 TEST(Verdict, AMistakeInTheScriptIsNotRetriedInTheFirstAttempt) {
   const auto raises = [](const std::string& exception, Duration after = 1s, int code = 1) {
     AttemptFacts ended = facts({end(2, code, 0, after)});
