@@ -115,9 +115,11 @@ std::optional<Finding> check_py_spy(const Prepared& prepared, const Surroundings
   if (!prepared.request.has_program || !is_python(program)) return std::nullopt;
   const auto found = look_up_beside(program, "py-spy", path_variable(prepared, here), here.working_directory);
   if (found) return Finding{kOk, "py-spy", *found};
-  return Finding{kOk, "py-spy",
-                 "not installed: with it, `launch dump` and reports of hangs show Python frames",
-                 "pip install py-spy"};
+  return Finding{
+      kWarn, "py-spy",
+      "not installed: without `import muster`, `launch dump` and reports of hangs show no Python frames, "
+      "and without `muster.step` a hang is not noticed",
+      "pip install py-spy"};
 }
 
 Finding check_gpus(const Prepared& prepared) {
