@@ -38,6 +38,10 @@ const Hint kHints[] = {
     {{"ncclSystemError"}, "NCCL could not use the network or shared memory: run with --env NCCL_DEBUG=INFO"},
     {{"ncclUnhandledCudaError"},
      "CUDA failed below NCCL: run with --env NCCL_DEBUG=INFO for the first error"},
+    {{"_create_c10d_store", "timed out"},
+     "no store listens there, because all ranks are clients of the agent's store (with torchrun, too): "
+     "leave out init_method=\"tcp://...\" and your own MASTER_ADDR and MASTER_PORT, "
+     "or let rank 0 open the store with --store worker"},
     {{"Address already in use"},
      "another process uses this port: end it, or do not choose fixed ports (the launcher sets MASTER_PORT)"},
     {{"unequal numbers of batches"},

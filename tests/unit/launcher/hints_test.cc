@@ -35,6 +35,10 @@ INSTANTIATE_TEST_SUITE_P(
              "missing or behind"},
         Case{"torch.distributed.DistBackendError: NCCL error ... ncclRemoteError: A call failed",
              "first failure"},
+        Case{
+            "    store = _create_c10d_store(\ntorch.distributed.DistNetworkError: The client socket has timed out after "
+            "5000ms while trying to connect to (127.0.0.1, 29555).",
+            "--store worker"},
         Case{"[enforce fail] bind: Address already in use", "another process uses this port"},
         Case{"[gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:5", "first failure"},
         Case{"Connection closed by peer [::1]:5 (...; rank 0 has ended after 5; "
