@@ -237,6 +237,7 @@ void Agent::look_after_workers() {
   const TimePoint now = parts_.time.now();
   send_health(health_->on(parts_.vitals.take_gpu_faults(), now));
   send_health(health_->look(states, output_waits(), now));
+  send_health(health_->on(parts_.vitals.look_at_threads(health_->threads_to_see(now)), now));
 }
 
 // `ended`: the rank whose end is about to be reported, which says more than a stall.

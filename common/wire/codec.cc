@@ -67,9 +67,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSpec, job_id, command, enviro
                                                 working_directory, log_directory, log_nonce,
                                                 checkpoint_directory, role, run_id, max_restarts, use_gpus,
                                                 store_on_agent, master_port, virtual_local_rank, redirects,
-                                                stdout_filters, stderr_filters, limits, warm,
-                                                output_window_bytes, terminal_streams, input_rank, wrappers,
-                                                trace, mpi)
+                                                stdout_filters, stderr_filters, limits, hang_limit_given,
+                                                warm, output_window_bytes, terminal_streams, input_rank,
+                                                wrappers, trace, mpi)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Welcome, node, job)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PrepareAttempt, restart_count, node_count, world_size,
                                                 first_rank, local_world_size, host_store, store_address,
@@ -103,7 +103,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RankUsage, rank, cpu_ns, age_ns,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Pong, sent_ns, at_ns, output_waits, usage)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Preempt, grace_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerStalled, rank, stopped, hard, what, section, step,
-                                                since_ns)
+                                                since_ns, frame, over)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerStacks, rank, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AgentRemark, text, saved_step)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SignalWorkers, signal)

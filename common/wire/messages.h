@@ -44,8 +44,7 @@ struct JobSpec {
   std::string job_id;
   std::vector<std::string> command;                // argv; command[0] is looked up in PATH by the agent
   std::map<std::string, std::string> environment;  // on top of what the agent inherited
-  // The launcher's environment, for agents that did not inherit it: overrides the agent's environment, and
-  // `environment` overrides it.
+  // The launcher's, for agents that did not inherit it: overrides their own; `environment` overrides it.
   std::map<std::string, std::string> inherited;
   std::string interface;  // NAME or CIDR, on which the nodes reach each other; empty: the agent finds one
   std::string working_directory;
@@ -65,6 +64,7 @@ struct JobSpec {
   std::vector<std::string> stdout_filters;
   std::vector<std::string> stderr_filters;
   JobLimits limits;
+  bool hang_limit_given = false;  // by the user
   Warm warm = Warm::kAuto;
   // How much of each stream's output may be on its way before an OutputTaken answers it. 0: unlimited.
   std::int64_t output_window_bytes = 0;
@@ -165,8 +165,7 @@ struct Hello {
   std::string version;  // of the program
   std::int32_t core_count = 0;
   Incarnation incarnation{1};
-  // The host's addresses, "eth0 10.77.0.10/24", on interfaces that are up, without loopback and link-local
-  // ones. Empty from agents on the launcher's host.
+  // "eth0 10.77.0.10/24", for each interface that is up; not loopback. Empty from the launcher's own host.
   std::vector<std::string> addresses{};
   // Equal for agents that share cores and GPUs, whatever host names they were started with; empty: unknown.
   std::string machine{};
@@ -211,8 +210,7 @@ struct WorkerExited {
   std::string mpi_fault{};
   bool ran_last_line = false;  // of its Python script, and its interpreter then ended
 };
-// A worker is alive but makes no progress. `hard`: its limit has passed, and the launcher should stop the
-// attempt; otherwise this is only for information.
+// A worker lives but makes no progress. `hard`: it passed its limit, and the attempt should be stopped.
 struct WorkerStalled {
   Rank rank;
   bool stopped = false;  // its process is stopped or frozen (state T, or the freezer)
@@ -221,6 +219,8 @@ struct WorkerStalled {
   std::string section;        // the innermost one, or empty
   std::int64_t step = -1;     // the newest that it reported
   std::int64_t since_ns = 0;  // the last progress, by the agent's clock
+  std::string frame{};        // it reports no steps, and its main thread stays in this frame; otherwise empty
+  bool over = false;          // a rank that stayed in a frame has moved on
 };
 struct WorkerStacks {
   Rank rank;
@@ -230,8 +230,7 @@ struct AgentRemark {  // one line for the user
   std::string text;
   std::optional<std::uint64_t> saved_step{};  // this step, held in memory before, is now a checkpoint
 };
-// The worker is still alive after SIGKILL. WorkersGone follows when it ends; the launcher waits for it a
-// while.
+// The worker lives after SIGKILL. WorkersGone follows when it ends; the launcher waits for it a while.
 struct WorkerUnkillable {
   Rank rank;
   std::int32_t pid = 0;

@@ -303,6 +303,62 @@ print("median", sorted(took)[len(took) // 2] / 1000, "us")
   EXPECT_LE(std::stod(run.out().substr(run.out().find("median ") + 7)), 5);
 }
 
+// Its ranks do not import muster. Rank 1 waits in another function than the others, for as many seconds as it
+// is told.
+constexpr const char* kSilent = R"(
+import os, sys, time
+def meet():
+    while not os.path.exists(sys.argv[1] + "/met"):
+        time.sleep(0.01)
+def load():
+    time.sleep(float(sys.argv[2]))
+    open(sys.argv[1] + "/met", "w").close()
+load() if os.environ["RANK"] == "1" else meet()
+)";
+
+TEST_F(LaunchPython, ARankThatHangsWithoutReportingStepsIsNamed) {
+  const std::string folder = directory_ / "py-spy";
+  if (std::system(
+          ("python3 -m pip install -q --no-deps --target " + folder + " py-spy >/dev/null 2>&1").c_str()) !=
+      0)
+    GTEST_SKIP() << "pip cannot install py-spy here";
+  const std::map<std::string, std::string> environment{{"PATH", folder + "/bin:" + std::getenv("PATH")}};
+  const std::string script = directory_ / "silent.py";
+  std::ofstream(script) << kSilent;
+  LaunchRun hangs({"--gpus-per-node", "3", "--max-restarts", "0", "--hang-limit", "4", "--", "python3",
+                   script, directory_.path(), "1000"},
+                  environment);
+  EXPECT_EQ(hangs.exit_code(), 124) << hangs.err();
+  if (hangs.err().contains("cannot be seen")) GTEST_SKIP() << "py-spy may not look here: " << hangs.err();
+  EXPECT_THAT(hangs.err(), HasSubstr("no rank has moved for"));
+  EXPECT_THAT(hangs.err(), HasSubstr("rank 1 (node0) is in load (silent.py:7); "
+                                     "2 ranks, such as 0, are in meet (silent.py:5)"));
+  EXPECT_EQ(hangs.report()["culprit"]["rank"], 1);
+  EXPECT_THAT(hangs.report()["cause"].get<std::string>(),
+              HasSubstr("it has been in load (silent.py:7) for 4 s"));
+  LaunchRun goes_on(
+      {"--gpus-per-node", "3", "--hang-limit", "10", "--", "python3", script, directory_.path(), "9"},
+      environment);
+  EXPECT_EQ(goes_on.exit_code(), 0) << goes_on.err();
+  const auto stalls = goes_on.report()["attempts"][0]["stalls"];
+  ASSERT_EQ(stalls.size(), 1U) << goes_on.err();
+  EXPECT_NEAR(stalls[0]["until"].get<double>() - stalls[0]["since"].get<double>(), 8, 2);
+}
+
+TEST_F(LaunchPython, AHangLimitThatCannotWorkIsMentioned) {
+  FILE* const asked = popen("python3 -c 'import sys; print(sys.executable, end=str())'", "r");
+  char python[4096] = "";
+  ASSERT_GT(fread(python, 1, sizeof python - 1, asked), 0U);
+  pclose(asked);
+  std::filesystem::create_symlink(std::filesystem::canonical(python), directory_ / "python3");
+  LaunchRun run({"--hang-limit", "60", "--", directory_ / "python3", "-c", "import time; time.sleep(3)"},
+                {{"PATH", directory_.path()}});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("--hang-limit has no effect until the script reports its steps "
+                                   "(import muster; muster.step())"));
+  EXPECT_THAT(run.err(), HasSubstr("pip install py-spy"));
+}
+
 TEST_F(LaunchPython, TakesAModuleThatIsInstalledOrTheUsersOwn) {
   constexpr const char* kScript =
       "import sys; import muster; print('found', muster.__file__, len([p for p in sys.path if 'python.zip' in p]))";
@@ -365,8 +421,8 @@ if attempt == 2:
 if attempt == 3:
     raise ValueError("no")
 )";
-  LaunchRun run({"--max-restarts", "9", "--restart-delay", "0.05", "--no-progress-limit", "0", "--", "python3",
-                 "-c", kScript});
+  LaunchRun run({"--max-restarts", "9", "--restart-delay", "0.05", "--no-progress-limit", "0", "--",
+                 "python3", "-c", kScript});
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_EQ(run.report()["restarts"], 3);
 }

@@ -99,6 +99,9 @@ class AgentHost final : public agent::Processes,
 
   // Vitals.
   std::map<Rank, agent::ProcessState> look(const std::map<Rank, std::int32_t>& pids) override;
+  std::map<Rank, agent::MainThread> look_at_threads(const std::map<Rank, std::int32_t>&) override {
+    return {};
+  }
   std::vector<agent::GpuFault> take_gpu_faults() override { return std::exchange(gpu_faults_, {}); }
   std::optional<std::string> held_gpu_memory() override;
   std::vector<wire::RankUsage> usage(const std::map<Rank, agent::WorkerHealth::Worker>&) override {

@@ -20,15 +20,21 @@ bool lists(const std::string& capabilities, std::string_view word) {
 WorkerHealth::WorkerHealth(const wire::JobSpec& job)
     : hang_({.heartbeat = job.limits.heartbeat_limit,
              .hang = job.limits.hang_limit,
-             .uninterruptible = job.limits.uninterruptible_limit}) {}
+             .uninterruptible = job.limits.uninterruptible_limit}),
+      still_({.hang = job.limits.hang_limit, .ends = job.hang_limit_given}),
+      tells_blindness_(job.hang_limit_given) {}
 
 void WorkerHealth::started(Rank rank, std::int32_t pid, std::optional<std::uint32_t> gpu, TimePoint now) {
   hang_.add(rank, now);
+  still_.add(rank);
   workers_[rank] = {.pid = pid, .gpu = gpu};
 }
 
 void WorkerHealth::on(const Report& report, const std::string& address, TimePoint now) {
   hang_.on(report, now);
+  using enum wire::ReportKind;
+  const auto kind = report.message.kind;
+  if (kind == kStep || kind == kIdle || kind == kFinished) still_.remove(report.message.rank);
   const auto found = workers_.find(report.message.rank);
   if (found == workers_.end()) return;
   Worker& worker = found->second;
@@ -64,13 +70,29 @@ void WorkerHealth::ended(Rank rank, wire::WorkerExited& exited) {
   exited.gpu_fault = workers_[rank].gpu_fault;
   exited.ran_last_line = workers_[rank].ran_last_line;
   hang_.remove(rank);
+  still_.remove(rank);
   workers_.erase(rank);
+}
+
+// Rank 0 speaks for all nodes: usually they have the same Python.
+WorkerHealth::Messages WorkerHealth::on(const std::map<Rank, MainThread>& threads, TimePoint now) {
+  Messages messages;
+  for (const auto& [rank, thread] : threads) {
+    if (auto stalled = still_.seen(rank, thread, now)) messages.emplace_back(*std::move(stalled));
+    if (rank != Rank(0) || thread.why_not.empty() || !std::exchange(tells_blindness_, false)) continue;
+    messages.emplace_back(wire::AgentRemark{fmt::format(
+        "--hang-limit has no effect until the script reports its steps (import muster; muster.step()), "
+        "because its stacks cannot be seen: {}",
+        thread.why_not)});
+  }
+  return messages;
 }
 
 WorkerHealth::Messages WorkerHealth::look(const std::map<Rank, ProcessState>& states, bool output_waits,
                                           TimePoint now) {
   Messages messages;
   if (output_waits) hang_.pause(now);
+  if (output_waits) still_.pause();
   for (wire::WorkerStalled& stalled : hang_.look(states, now)) messages.emplace_back(std::move(stalled));
   return messages;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/core/health/hang_watch.h"
+#include "agent/core/health/still_watch.h"
 #include "agent/core/health/xid.h"
 
 namespace muster::agent {
@@ -33,7 +34,10 @@ class WorkerHealth {
 
   void started(Rank rank, std::int32_t pid, std::optional<std::uint32_t> gpu, TimePoint now);
   // The worker is no longer expected to make progress.
-  void told_to_stop(Rank rank) { hang_.remove(rank); }
+  void told_to_stop(Rank rank) {
+    hang_.remove(rank);
+    still_.remove(rank);
+  }
   void on(const Report& report, const std::string& address, TimePoint now);
   // Returns remarks about the faults for the user, and, for the launcher, a stall of each worker whose GPU is
   // lost.
@@ -44,6 +48,10 @@ class WorkerHealth {
   // Call when next_deadline() has come, after the waiting reports were handled. `output_waits`: the workers
   // wait for something that takes their output, which is not a hang.
   Messages look(const std::map<Rank, ProcessState>& states, bool output_waits, TimePoint now);
+  // The processes whose main threads should be looked at now.
+  std::map<Rank, std::int32_t> threads_to_see(TimePoint now) { return still_.due(pids(), now); }
+  // Returns stalls and, once, a remark if the hang limit that the user gave cannot work.
+  Messages on(const std::map<Rank, MainThread>& threads, TimePoint now);
   // HangWatch::stopped(), to be sent before the stacks of workers that hang.
   Messages stopped(TimePoint now) const;
   std::optional<TimePoint> next_deadline() const { return hang_.next_deadline(); }
@@ -54,6 +62,8 @@ class WorkerHealth {
 
  private:
   HangWatch hang_;
+  StillWatch still_;
+  bool tells_blindness_ = false;
   std::map<Rank, Worker> workers_;
 };
 

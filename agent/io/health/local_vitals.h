@@ -10,6 +10,7 @@
 #include "agent/io/health/gpu_memory_watch.h"
 #include "agent/io/health/gpu_readings.h"
 #include "agent/io/health/gpu_watch.h"
+#include "agent/io/health/main_threads.h"
 #include "agent/io/health/memory_watch.h"
 #include "agent/io/health/process_states.h"
 #include "agent/io/health/vitals.h"
@@ -20,6 +21,9 @@ class LocalVitals final : public Vitals {
  public:
   LocalVitals();
   std::map<Rank, ProcessState> look(const std::map<Rank, std::int32_t>& pids) override;
+  std::map<Rank, MainThread> look_at_threads(const std::map<Rank, std::int32_t>& pids) override {
+    return attempt_->threads.look(pids);
+  }
   std::vector<GpuFault> take_gpu_faults() override;
   std::optional<std::string> held_gpu_memory() override;
   std::vector<wire::RankUsage> usage(const std::map<Rank, WorkerHealth::Worker>& workers) override;
@@ -42,6 +46,7 @@ class LocalVitals final : public Vitals {
   struct OfAttempt {
     ProcessStates states;
     MemoryWatch memory;
+    MainThreads threads{};
   };
   std::optional<OfAttempt> attempt_;
 };

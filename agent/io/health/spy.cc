@@ -44,10 +44,6 @@ std::string target_of(pid_t pid, const char* link) {
   return std::filesystem::read_symlink(fmt::format("/proc/{}/{}", pid, link), error).string();
 }
 
-bool runs_python(pid_t pid) {
-  return std::filesystem::path(target_of(pid, "exe")).filename().string().starts_with("python");
-}
-
 // Whether a signal has stopped it: eu-stack would have to let it continue.
 bool is_stopped(pid_t pid) {
   const std::string stat = read_words(pid, "stat");
@@ -66,7 +62,11 @@ std::vector<std::string> environment_of_spies() {
 
 }  // namespace
 
-Expected<Spy> Spy::start(pid_t pid, const std::string& output_path) {
+bool Spy::runs_python(pid_t pid) {
+  return std::filesystem::path(target_of(pid, "exe")).filename().string().starts_with("python");
+}
+
+Expected<Spy> Spy::start(pid_t pid, int output, Way way) {
   const bool python = runs_python(pid);
   const std::string name = python ? "py-spy" : "eu-stack";
   const bool was_stopped = is_stopped(pid);
@@ -77,10 +77,6 @@ Expected<Spy> Spy::start(pid_t pid, const std::string& output_path) {
     return failure(ErrorCode::kUnavailable,
                    "the program cannot write its own stacks, and {} is not installed to do it: {}", name,
                    python ? "pip install py-spy" : "it is in Debian's package elfutils");
-  // Whatever is at that path now must neither block the agent nor redirect the output.
-  unlink(output_path.c_str());
-  const UniqueFd output(open(output_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (!output) return system_failure("cannot write " + output_path, errno);
   const UniqueFd input(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!input) return system_failure("cannot open /dev/null", errno);
   std::vector<std::string> arguments{*program};
@@ -89,16 +85,18 @@ Expected<Spy> Spy::start(pid_t pid, const std::string& output_path) {
   else
     arguments.insert(arguments.end(), {"-m", "-p"});
   arguments.push_back(std::to_string(pid));
+  const bool pausing = way == Way::kPausing;
+  if (!pausing) arguments.emplace_back("--nonblocking");
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   auto process = spawn({.program = *program,
                         .arguments = std::move(arguments),
                         .environment = environment_of_spies(),
                         .working_directory = "/",
-                        .streams = {input.get(), output.get(), output.get()},
+                        .streams = {input.get(), output, output},
                         .descriptor_limit = limit});
   if (!process) return std::unexpected(process.error());
-  UniqueFd target(was_stopped ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  UniqueFd target(was_stopped || !pausing ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   return Spy(name, *std::move(process), std::move(target));
 }
 

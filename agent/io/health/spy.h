@@ -1,8 +1,8 @@
 // The stacks of a process as shown by another program, if that is installed: py-spy for Python, from the
 // environment of its Python or its PATH; eu-stack, from elfutils, in its PATH for other programs.
 //
-// Both read the process from outside: the process need not answer, and is stopped for milliseconds. Their
-// output goes to a file. Nothing here waits. The destructor kills a program that still runs, and the process
+// Both read the process from outside: the process need not answer, gets no signal, and is at most stopped for
+// milliseconds. Nothing here waits. The destructor kills a program that still runs, and the process
 // continues.
 #pragma once
 
@@ -19,8 +19,13 @@ class Spy {
   Spy& operator=(Spy&&) = delete;
   ~Spy();
 
-  // Creates `output_path` anew. An error says why the process's stacks cannot be read.
-  static Expected<Spy> start(pid_t pid, const std::string& output_path);
+  enum class Way {
+    kPausing,    // the process is stopped meanwhile
+    kInPassing,  // the process runs on, and its stack may be a mixture; only for Python
+  };
+  // Writes to the descriptor `output`. An error says why the process's stacks cannot be read.
+  static Expected<Spy> start(pid_t pid, int output, Way way);
+  static bool runs_python(pid_t pid);
   const std::string& name() const { return name_; }  // "py-spy"
   bool has_ended() const;
   // Whether the output has stacks, rather than an error message.
@@ -32,7 +37,7 @@ class Spy {
 
   std::string name_;
   Process process_;
-  UniqueFd target_;  // empty: the process was stopped before
+  UniqueFd target_;  // empty: the process was stopped before, or is not stopped
 };
 
 }  // namespace muster::agent

@@ -21,6 +21,12 @@ constexpr std::size_t kMaxStackDumpBytes = 64 << 10;
 constexpr std::size_t kMaxStackFileBytes = 4 << 20;
 constexpr Duration kLookAtSpies = std::chrono::milliseconds(10);
 
+// Whatever is at that path now must neither block the agent nor redirect the output.
+UniqueFd open_anew(const std::string& path) {
+  unlink(path.c_str());
+  return UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+}
+
 }  // namespace
 
 Stacks::Told Stacks::dump(const std::vector<WorkerTalk::Worker>& workers, TimePoint now) {
@@ -47,7 +53,9 @@ std::optional<std::string> Stacks::ask(const WorkerTalk::Worker& worker) {
   const nlohmann::json order{{"v", 1}, {"type", "dump"}, {"path", path}};
   if (!worker.address.empty() && send_(worker.address, order.dump())) return std::nullopt;
   if (spies_.contains(worker.rank)) return std::nullopt;
-  auto spy = Spy::start(worker.pid, path);
+  const UniqueFd output = open_anew(path);
+  if (!output) return system_failure("cannot write " + path, errno).error().message();
+  auto spy = Spy::start(worker.pid, output.get(), Spy::Way::kPausing);
   if (!spy) return spy.error().message();
   spies_.emplace(worker.rank, *std::move(spy));
   return std::nullopt;
@@ -117,10 +125,8 @@ wire::WorkerStacks Stacks::read(Rank rank) const {
 wire::WorkerStacks Stacks::write_kernels_view(Rank rank, const std::string& reason) const {
   std::string text = fmt::format("The kernel's view ({}):\n{}", reason, describe_threads(pids_.at(rank)));
   text.resize(std::min(text.size(), kMaxStackDumpBytes));
-  // Whatever is at that path now must neither block the agent nor redirect the output.
   const std::string path = path_of(rank);
-  unlink(path.c_str());
-  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  const UniqueFd file = open_anew(path);
   const Status written =
       file ? write_all(file.get(), text, path) : system_failure("cannot write " + path, errno);
   if (!written) log::warning("{}", written.error().message());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agent/core/health/hang_watch.h"
+#include "agent/core/health/still_watch.h"
 #include "agent/core/health/worker_health.h"
 #include "agent/core/health/xid.h"
 
@@ -20,6 +21,9 @@ class Vitals {
   virtual ~Vitals() = default;
   // The state of each of these processes, which are the attempt's workers.
   virtual std::map<Rank, ProcessState> look(const std::map<Rank, std::int32_t>& pids) = 0;
+  // Begins to look at the main threads of these processes, if they run Python. Returns what became of the
+  // looks that were begun before and have ended; one that takes too long is given up.
+  virtual std::map<Rank, MainThread> look_at_threads(const std::map<Rank, std::int32_t>& pids) = 0;
   // The faults that the driver has reported since the last call.
   virtual std::vector<GpuFault> take_gpu_faults() = 0;
   // GPU memory of killed workers that is not yet free: "12.5 GiB of GPU 3"; "" if all is free. Nothing while

@@ -32,6 +32,12 @@ std::optional<std::int64_t> lost_steps(std::span<const AttemptHistory> history) 
   return std::max<std::int64_t>(0, *newest - saved_step(history).value_or(0));
 }
 
+std::string text_of(const ToldStall& stall) {
+  return stall.until ? fmt::format("{}; it went on after {:.0f} s", stall.what,
+                                   in_seconds(*stall.until - stall.since))
+                     : stall.what;
+}
+
 std::string loss_text(std::span<const AttemptHistory> history) {
   const auto lost = lost_steps(history);
   const auto saved = saved_step(history);

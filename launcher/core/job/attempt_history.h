@@ -27,6 +27,13 @@ struct Slowness {
   std::optional<std::int64_t> until_step{};
 };
 
+// A stall that the user was told about.
+struct ToldStall {
+  std::string what;  // "rank 1 (node0) has made no step after step 57 for 130 s"
+  TimePoint since;
+  std::optional<TimePoint> until{};  // when a rank moved on
+};
+
 struct AttemptHistory {
   Attempt attempt;
   std::optional<std::int64_t> resumed_step;  // reported by rank 0
@@ -38,6 +45,7 @@ struct AttemptHistory {
   std::int32_t world_size = 0;
   std::int32_t node_count = 0;
   std::vector<Slowness> stragglers{};
+  std::vector<ToldStall> stalls{};             // the newest 100
   std::map<Rank, RankSteps> profiles{};        // the newest of each rank
   std::optional<std::int64_t> offered_step{};  // newest complete checkpoint when the attempt began
 
@@ -45,7 +53,7 @@ struct AttemptHistory {
   template <class Archive>
   void fields(Archive& archive) {
     archive(attempt, resumed_step, last_step, committed_step, repeated_steps, verdict, world_size, node_count,
-            stragglers, offered_step);
+            stragglers, stalls, offered_step);
   }
   // Whether these fields, after reading, are consistent.
   bool restored() const {
@@ -59,6 +67,8 @@ std::optional<std::int64_t> saved_step(std::span<const AttemptHistory> history);
 // Number of reported steps that the next launch must repeat, because no checkpoint has them; nullopt if no
 // steps were reported.
 std::optional<std::int64_t> lost_steps(std::span<const AttemptHistory> history);
+// "rank 1 (node0) has made no step after step 57 for 130 s; it went on after 140 s".
+std::string text_of(const ToldStall& stall);
 // "4 steps are lost"; empty if no steps are known.
 std::string loss_text(std::span<const AttemptHistory> history);
 

@@ -59,6 +59,20 @@ void Chronicle::note(const PaceChanged& change, NodeId node) {
   }
 }
 
+void Chronicle::stalled(std::string what, TimePoint since) {
+  constexpr std::size_t kMostStalls = 100;
+  std::vector<ToldStall>& stalls = history_.back().stalls;
+  if (stalls.size() == kMostStalls) stalls.erase(stalls.begin());
+  stalls.push_back({std::move(what), since});
+}
+
+std::string Chronicle::moved_on(TimePoint now) {
+  if (history_.empty() || history_.back().stalls.empty() || history_.back().stalls.back().until) return {};
+  ToldStall& stall = history_.back().stalls.back();
+  stall.until = now;
+  return text_of(stall);
+}
+
 void Chronicle::end(const Verdict& verdict) {
   if (history_.empty() || history_.back().verdict) return;
   AttemptHistory& ended = history_.back();

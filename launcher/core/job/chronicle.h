@@ -20,6 +20,10 @@ class Chronicle {
   bool note(const wire::WorkerReported& reported);
   // A rank of this node is slower than the others from now on, or no longer.
   void note(const PaceChanged& change, NodeId node);
+  // The user is told that the newest attempt stalls.
+  void stalled(std::string what, TimePoint since);
+  // That stall is over. Returns it with its time, or "" if there was none.
+  std::string moved_on(TimePoint now);
   // The step that an ended attempt held in memory has become a checkpoint.
   void saved(std::int64_t step);
   // The newest attempt ends with this verdict; a second one is ignored.

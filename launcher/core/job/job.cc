@@ -380,7 +380,7 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
   facts_.world_size = crew_.world_size();
   facts_.shrunk = facts_.world_size < recruiter_.world_size();
   preemption_ = {};
-  told_stall_ = false;
+  told_stall_ = told_still_ = false;
   const auto node_count = static_cast<std::int32_t>(crew_.members().size());
   AttemptHistory history;
   history.attempt = attempt_;

@@ -68,9 +68,9 @@ class Job {
   void fields(Archive& archive) {
     archive(recruiter_, recovery_, time_limit_, start_wait_, chronicle_, phase_, deadline_, question_,
             open_question_, attempt_, newest_begun_, crew_, facts_, preemption_, whereabouts_, unreachable_,
-            store_address_, store_peers_, store_port_, neighbours_, told_stall_, awaits_leftovers_,
-            leftovers_remain_, kill_from_, interrupt_count_, grows_now_, told_executed_, logs_elsewhere_,
-            verdict_, names_);
+            store_address_, store_peers_, store_port_, neighbours_, told_stall_, told_still_,
+            awaits_leftovers_, leftovers_remain_, kill_from_, interrupt_count_, grows_now_, told_executed_,
+            logs_elsewhere_, verdict_, names_);
   }
   // Whether these fields, after reading, are consistent with each other and with the fleet (job_state.cc).
   bool restored() const;
@@ -134,6 +134,9 @@ class Job {
   void hear(NodeId id, const wire::WorkersGone& gone, TimePoint now);
   void hear(NodeId id, const wire::WorkerReported& reported, TimePoint now);
   void hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now);
+  void hear_still(StillRank rank, TimePoint now);
+  void hear_moved(Rank rank, TimePoint now);
+  void stall_is_over(TimePoint now);
   void hear(NodeId id, const wire::WorkerStacks& stacks, TimePoint now);
   void hear(NodeId id, const wire::WorkerUnkillable& unkillable, TimePoint now);
   void hear(NodeId id, const wire::LeftoversUnkillable& leftovers, TimePoint now);
@@ -208,6 +211,7 @@ class Job {
   // Words for the user (job_words.cc).
   void tell_wait(TimePoint now);
   void tell_loss();
+  std::string still_text(Duration still) const;
   std::string list_of(const std::vector<NodeId>& nodes) const;
   std::string offer_text(bool on_disk) const;
   std::string restart_text(bool on_disk, TimePoint now) const;
@@ -260,6 +264,7 @@ class Job {
   std::int32_t store_port_ = 0;           // reported by its agent
   Neighbours neighbours_;                 // with --memory-tier
   bool told_stall_ = false;               // told the user that it may hang, and requested stacks
+  bool told_still_ = false;               // told the user that no rank moves
   bool awaits_leftovers_ = false;         // until lost nodes have no processes left
   bool leftovers_remain_ = false;         // awaited leftovers were killed, but are still alive
   TimePoint kill_from_;                   // while stopping: the end of the grace

@@ -183,6 +183,8 @@ void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {
     if (end.after_stop && phase_ < Phase::kStopping) crew_.gives_up(id);
     record("worker_exited", end_text(end), id, end.rank);
     crew_.end(end.rank);
+    facts_.still.erase(end.rank);
+    if (!end.failed()) hear_moved(end.rank, now);
     facts_.ends.push_back(std::move(end));
   });
 }
@@ -212,8 +214,9 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
     // The verdict on a hang uses only what was known when the hang was decided: a worker that was continued
     // to act on the stop makes steps again.
     if (!facts_.hangs) facts_.hang.moved(reported.rank, reported.step);
-    if (facts_.hang.stalls().empty())
-      told_stall_ = false;  // it did not hang: tell the user about the next stall again
+    if (reported.kind == kStep) facts_.still.erase(reported.rank);
+    // It did not hang: tell the user about the next stall again.
+    if (facts_.hang.stalls().empty() && std::exchange(told_stall_, false)) stall_is_over(now);
   }
   if (reported.kind == kSaving && phase_ == Phase::kPreempting)
     decide(Tell{fmt::format("saving step {}{}", reported.step, preemption_.how_to_end_now())},
@@ -244,23 +247,59 @@ void Job::handle(const PaceChanged& change, TimePoint) {
 
 void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {
   if (!crew_.owns(id, stalled.rank)) return;
+  const Stall stall{.rank = stalled.rank,
+                    .node = id,
+                    .stopped = stalled.stopped,
+                    .hard = stalled.hard,
+                    .what = stalled.what,
+                    .section = stalled.section,
+                    .step = stalled.step,
+                    .since = TimePoint(from_ns(stalled.since_ns))};
+  if (stalled.over) return hear_moved(stalled.rank, now);
+  if (!stalled.frame.empty()) return hear_still({stall, stalled.frame}, now);
   const auto note = [&] {
-    facts_.hang.add({.rank = stalled.rank,
-                     .node = id,
-                     .stopped = stalled.stopped,
-                     .hard = stalled.hard,
-                     .what = stalled.what,
-                     .section = stalled.section,
-                     .step = stalled.step,
-                     .since = TimePoint(from_ns(stalled.since_ns))});
+    facts_.hang.add(stall);
     record(stalled.hard ? "worker_hangs" : "worker_stalls", stalled.what, id, stalled.rank);
     if (stalled.hard || told_stall_) return;  // one line is enough: usually the others wait for this rank
     // A rank that waits for a silent node is not to blame: that node will soon answer or be lost.
     if (!fleet_.all_heard_since(now - kSilent)) return;
-    decide(Tell{fmt::format("{} {}", names_.of(stalled.rank, id), stalled.what)}, "it may hang");
+    chronicle_.stalled(fmt::format("{} {}", names_.of(stalled.rank, id), stalled.what), stall.since);
+    decide(Tell{chronicle_.history().back().stalls.back().what}, "it may hang");
     ask_for_stacks("a worker may hang");
   };
   react(stalled.hard ? Occurrence::kStalled : Occurrence::kMayHang, now, note);
+}
+
+// A rank may stay in one frame for long while it works, or wait for one that does. Only if no rank moves, the
+// training may hang.
+void Job::hear_still(StillRank rank, TimePoint now) {
+  facts_.still[rank.stall.rank] = std::move(rank);
+  if (facts_.still.size() < static_cast<std::size_t>(crew_.living_count())) return;
+  const bool hard =
+      std::ranges::all_of(facts_.still, [](const auto& each) { return each.second.stall.hard; });
+  if (!hard && told_still_) return;
+  react(hard ? Occurrence::kStalled : Occurrence::kMayHang, now, [&] {
+    for (const auto& [id, each] : facts_.still) {
+      if (hard) facts_.hang.add(each.stall);
+      record(hard ? "worker_hangs" : "worker_stalls", each.stall.what, each.stall.node, id);
+    }
+    if (hard) return;
+    told_still_ = true;
+    TimePoint since = facts_.still.begin()->second.stall.since;
+    for (const auto& [id, each] : facts_.still) since = std::max(since, each.stall.since);
+    chronicle_.stalled(still_text(now - since), since);
+    decide(Tell{chronicle_.history().back().stalls.back().what}, "the training may hang");
+  });
+}
+
+void Job::hear_moved(Rank rank, TimePoint now) {
+  facts_.still.erase(rank);
+  if (!facts_.hangs && std::exchange(told_still_, false)) stall_is_over(now);
+}
+
+void Job::stall_is_over(TimePoint now) {
+  const std::string text = chronicle_.moved_on(now);
+  if (!text.empty()) record("stall_over", text);
 }
 
 void Job::hear(NodeId id, const wire::WorkerStacks& stacks, TimePoint now) {

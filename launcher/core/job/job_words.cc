@@ -1,6 +1,9 @@
 // The part of Job that words messages to the user: what it waits for, what was lost, which ranks live.
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "launcher/core/job/job.h"
 #include "launcher/core/text/words.h"
@@ -50,6 +53,27 @@ std::string Job::restart_text(bool on_disk, TimePoint now) const {
   if (chronicle_.has_another_size())
     text += fmt::format(" with {} on {}", count_of(facts_.world_size, "rank"),
                         count_of(crew_.members().size(), "node"));
+  return text;
+}
+
+// The fewest ranks come first: if one rank is elsewhere than the others, they may wait for it.
+std::string Job::still_text(Duration still) const {
+  constexpr std::size_t kMostShown = 4;
+  std::map<std::string, std::vector<Rank>> places;
+  for (const auto& [rank, each] : facts_.still) places[each.frame].push_back(rank);
+  std::vector<std::pair<std::string, std::vector<Rank>>> sorted(places.begin(), places.end());
+  std::ranges::sort(sorted, {},
+                    [](const auto& place) { return std::pair(place.second.size(), place.first); });
+  std::string text = fmt::format("no rank has moved for {:.0f} s", in_seconds(still));
+  for (std::size_t i = 0; i < std::min(sorted.size(), kMostShown); ++i) {
+    const auto& [frame, ranks] = sorted[i];
+    const std::string first = names_.of(ranks.front(), crew_.node_of(ranks.front()));
+    const std::string who = ranks.size() == 1 ? first + " is"
+                            : sorted.size() == 1
+                                ? fmt::format("all {} ranks are", ranks.size())
+                                : fmt::format("{} ranks, such as {}, are", ranks.size(), ranks.front());
+    text += fmt::format("{} {} in {}", i == 0 ? ":" : ";", who, frame);
+  }
   return text;
 }
 

@@ -309,6 +309,7 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
     reader.seconds(name, may_be_zero, options.limits.*field);
   for (const auto& [name, field, least_bytes] : wire::kSizeLimits)
     reader.bytes(name, least_bytes, options.limits.*field);
+  options.hang_limit_given = reader.find("hang-limit") != nullptr;
   bool warm = false;
   bool no_warm = false;
   reader.flag("warm", warm);

@@ -86,6 +86,7 @@ struct Options {
   std::int32_t max_restarts = 3;
   RecoveryOptions recovery;
   wire::JobLimits limits;
+  bool hang_limit_given = false;
   wire::Warm warm = wire::Warm::kAuto;
   std::string log_directory;         // absolute
   std::string checkpoint_directory;  // absolute, or empty

@@ -416,6 +416,7 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.stdout_filters = options.stdout_filters;
   job.stderr_filters = options.stderr_filters;
   job.limits = options.limits;
+  job.hang_limit_given = options.hang_limit_given;
   job.output_window_bytes =
       std::clamp(kAllWindowsBytes / plan.agent_count(), kLeastWindowBytes, kMostWindowBytes);
   job.warm = options.warm;

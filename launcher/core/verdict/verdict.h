@@ -72,6 +72,12 @@ struct Unkillable {
   std::string what;
 };
 
+// A rank that reports no steps, and whose main thread stays in one frame.
+struct StillRank {
+  Stall stall;
+  std::string frame;
+};
+
 struct AttemptFacts {
   std::int32_t world_size = 0;
   std::optional<TimePoint>
@@ -93,10 +99,11 @@ struct AttemptFacts {
   bool notice_given = false;  // workers were told to save and leave
   StopWish notice{};          // who gave the notice; signal 0: the time limit
   bool committed_on_notice = false;
-  bool told_preempted = false;  // a rank reported that it leaves because of the notice
-  bool out_of_time = false;     // the time limit has passed
-  bool grows = false;           // stopped so that added nodes take part in the next attempt
-  bool first = false;           // no attempt of the job came before
+  bool told_preempted = false;        // a rank reported that it leaves because of the notice
+  bool out_of_time = false;           // the time limit has passed
+  bool grows = false;                 // stopped so that added nodes take part in the next attempt
+  bool first = false;                 // no attempt of the job came before
+  std::map<Rank, StillRank> still{};  // ranks without steps that do not move
 };
 
 struct Verdict {

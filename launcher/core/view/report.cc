@@ -125,6 +125,16 @@ ordered_json stragglers_json(const Outcome& outcome, const AttemptHistory& attem
   return all;
 }
 
+ordered_json stalls_json(const Outcome& outcome, const AttemptHistory& attempt) {
+  ordered_json all = ordered_json::array();
+  for (const ToldStall& each : attempt.stalls)
+    all.push_back(
+        {{"what", each.what},
+         {"since", unix_time(outcome, each.since)},
+         {"until", each.until ? ordered_json(unix_time(outcome, *each.until)) : ordered_json(nullptr)}});
+  return all;
+}
+
 ordered_json attempt_json(const Outcome& outcome, const AttemptHistory& attempt) {
   const bool failed = attempt.verdict && attempt.verdict->kind != Verdict::Kind::kSucceeded;
   return {{"attempt", attempt.attempt.value()},
@@ -135,6 +145,7 @@ ordered_json attempt_json(const Outcome& outcome, const AttemptHistory& attempt)
           {"repeated_steps", or_null(attempt.repeated_steps)},
           {"committed_step", or_null(attempt.committed_step)},
           {"stragglers", stragglers_json(outcome, attempt)},
+          {"stalls", stalls_json(outcome, attempt)},
           {"profile", profile_json(attempt)},
           {"culprit", failed ? culprit_json(outcome, *attempt.verdict) : ordered_json(nullptr)}};
 }
@@ -233,6 +244,21 @@ std::string all_attempts_text(const Outcome& outcome, std::size_t most_lines) {
   return text;
 }
 
+// The newest stalls that healed; only in the full text.
+std::string stalls_text(const Outcome& outcome, std::size_t most_lines) {
+  constexpr std::size_t kMostShown = 5;
+  std::vector<std::string> lines;
+  for (const AttemptHistory& attempt : outcome.attempts) {
+    for (const ToldStall& each : attempt.stalls)
+      if (each.until) lines.push_back(text_of(each));
+  }
+  std::string text;
+  if (most_lines != kAllLines) return text;
+  for (std::size_t i = lines.size() - std::min(lines.size(), kMostShown); i < lines.size(); ++i)
+    text += fmt::format("  {:<12}{}\n", "stalled", lines[i]);
+  return text;
+}
+
 // How the steps' time was spent, in the newest attempt with a profile: the whole table, or one line after a
 // success.
 std::string profile_text(const Outcome& outcome, std::size_t most_lines) {
@@ -273,7 +299,7 @@ std::string_view outcome_word(Verdict::Kind kind) {
 std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   const Verdict& verdict = outcome.verdict;
   const std::string profile = profile_text(outcome, most_lines);
-  const std::string attempts = all_attempts_text(outcome, most_lines);
+  const std::string attempts = all_attempts_text(outcome, most_lines) + stalls_text(outcome, most_lines);
   if (verdict.kind == Verdict::Kind::kSucceeded) return success_line(outcome) + attempts + profile;
   std::string text = fmt::format("launch: {} after {:.1f} s: {}\n", outcome_word(verdict.kind),
                                  in_seconds(outcome.duration), cause_of_end(verdict.cause));

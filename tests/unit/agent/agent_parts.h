@@ -141,6 +141,9 @@ struct HandTalk final : WorkerTalk {
 
 struct HandVitals final : Vitals {
   std::map<Rank, ProcessState> look(const std::map<Rank, std::int32_t>&) override { return states; }
+  std::map<Rank, MainThread> look_at_threads(const std::map<Rank, std::int32_t>&) override {
+    return std::exchange(threads, {});
+  }
   std::vector<GpuFault> take_gpu_faults() override { return std::exchange(faults, {}); }
   std::optional<std::string> held_gpu_memory() override { return held; }
   std::vector<wire::RankUsage> usage(const std::map<Rank, WorkerHealth::Worker>& workers) override {
@@ -151,6 +154,7 @@ struct HandVitals final : Vitals {
 
   std::optional<std::string> held = "";
   std::map<Rank, ProcessState> states;
+  std::map<Rank, MainThread> threads;
   std::vector<GpuFault> faults;
 };
 

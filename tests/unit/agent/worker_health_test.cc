@@ -65,6 +65,18 @@ TEST_F(WorkerHealthTest, OnlyTheWorkerItselfTellsOfItsLastLine) {
   }
 }
 
+TEST_F(WorkerHealthTest, TellsOnceThatAHangLimitOfTheUsersCannotWork) {
+  const std::map<Rank, MainThread> blind{{Rank(0), {"", {}, "py-spy is not installed"}},
+                                         {Rank(1), {"", {}, "py-spy is not installed"}}};
+  EXPECT_THAT(told(health_.on(blind, now_)), IsEmpty());
+  job_.hang_limit_given = true;
+  health_ = WorkerHealth(job_);
+  EXPECT_THAT(
+      told(health_.on(blind, now_)),
+      ElementsAre(testing::HasSubstr("--hang-limit has no effect until the script reports its steps")));
+  EXPECT_THAT(told(health_.on(blind, now_)), IsEmpty());
+}
+
 TEST_F(WorkerHealthTest, AProgramsOwnGpuFaultIsReportedAndDoesNotExplainAnEnd) {
   EXPECT_THAT(told(health_.on({fault(7, XidClass::kProgram)}, now_)),
               ElementsAre("notice: rank 1: XID 1: it broke (GPU 7)"));

@@ -20,6 +20,21 @@ class HangTest : public JobTest {
     stalled.since_ns = to_ns(now);
     said(rank / 2, stalled);
   }
+  void stands(int rank, const std::string& frame, bool hard) {
+    wire::WorkerStalled stalled;
+    stalled.rank = Rank(rank);
+    stalled.hard = hard;
+    stalled.what = "has been in " + frame + " for 60 s";
+    stalled.frame = frame;
+    stalled.since_ns = to_ns(now - 60s);
+    said(rank / 2, stalled);
+  }
+  void moves(int rank) {
+    wire::WorkerStalled moved;
+    moved.rank = Rank(rank);
+    moved.over = true;
+    said(rank / 2, moved);
+  }
   void stacks(int rank, const char* text = "all_reduce\n") {
     said(rank / 2, wire::WorkerStacks{Rank(rank), text});
   }
@@ -42,6 +57,41 @@ TEST_F(HangTest, ASoftStallIsReportedAndStacksAreRequestedOnce) {
   stalls(3, false);
   EXPECT_TRUE(sent<wire::DumpStacks>().empty());
   EXPECT_EQ(told(), "") << "the others wait for it; no line for them";
+}
+
+TEST_F(HangTest, IfNoRankWithoutStepsMovesTheUserIsToldOnceWhichOneIsElsewhere) {
+  run();
+  for (const int rank : {0, 1, 3}) stands(rank, "all_reduce (dist.py:7)", false);
+  EXPECT_EQ(told(), "") << "rank 2 may be working";
+  stands(2, "load (data.py:5)", false);
+  EXPECT_THAT(told(), HasSubstr("no rank has moved for 60 s: rank 2 (node1) is in load (data.py:5); "
+                                "3 ranks, such as 0, are in all_reduce (dist.py:7)"));
+  EXPECT_TRUE(sent<wire::DumpStacks>().empty()) << "nothing disturbs the program";
+  EXPECT_EQ(job.phase(), Phase::kRunning);
+  stands(2, "load (data.py:5)", true);
+  EXPECT_EQ(job.phase(), Phase::kRunning) << "the others may still move";
+  pass(10s);
+  moves(2);
+  ASSERT_EQ(job.history().back().stalls.size(), 1U);
+  EXPECT_THAT(text_of(job.history().back().stalls.front()), HasSubstr("; it went on after 70 s"));
+  for (const int rank : {0, 1, 3}) stands(rank, "all_reduce (dist.py:7)", true);
+  EXPECT_EQ(told(), "");
+  worker_exits(2, 0);
+  stands(1, "all_reduce (dist.py:7)", true);
+  EXPECT_EQ(job.phase(), Phase::kDumping) << "the only ranks that live";
+}
+
+TEST_F(HangTest, RanksWithoutStepsThatReachTheUsersLimitHang) {
+  run();
+  for (const int rank : {0, 1, 2, 3}) stands(rank, rank == 2 ? "load (data.py:5)" : "recv (dist.py:7)", true);
+  ASSERT_EQ(job.phase(), Phase::kDumping);
+  for (const int rank : {0, 1, 3})
+    stacks(rank, "Thread 7 (idle): \"MainThread\"\n    recv (dist.py:7)\n    <module> (train.py:3)\n");
+  stacks(2, "Thread 7 (idle): \"MainThread\"\n    load (data.py:5)\n    <module> (train.py:2)\n");
+  all_stopped();
+  EXPECT_EQ(job.verdict().kind, Verdict::Kind::kHang);
+  EXPECT_EQ(job.verdict().rank, Rank(2));
+  EXPECT_THAT(job.verdict().cause, HasSubstr("it has been in load (data.py:5) for 60 s"));
 }
 
 TEST_F(HangTest, DoesNotNameARankThatWaitsForASilentNode) {

@@ -1,0 +1,70 @@
+// Notices Python ranks that stand still although they report no steps: the main thread is at one line of the
+// script, or in one function of a library, in several looks, and hardly runs between them.
+//
+// A rank that has reported a step, or that none follows, is not looked at any more: HangWatch knows its pace.
+// The launcher decides what follows: it takes the job for hanging only if no rank gets on. Time that the
+// ranks spend waiting for their output, or in which the agent did not look, does not count. Decisions only,
+// for one attempt; one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/wire/messages.h"
+
+namespace muster::agent {
+
+// A look at the main thread of a rank's Python.
+struct MainThread {
+  std::string frame;    // the innermost one, "read (train.py:7)"; empty: it could not be seen
+  Duration cpu{};       // processor time since its start
+  std::string why_not;  // why it can never be seen, and what would help; empty: it was seen, or may be later
+};
+
+// The innermost frame of the main thread in the output of `py-spy dump`; empty if it has none.
+std::string innermost_frame(std::string_view py_spy);
+
+class StillWatch {
+ public:
+  struct Limits {
+    Duration hang{};    // zero: no looks
+    bool ends = false;  // the user gave the limit: a rank that reaches it hangs
+  };
+  explicit StillWatch(Limits limits) : limits_(limits) {}
+
+  void add(Rank rank) { watched_[rank] = {}; }
+  void remove(Rank rank) { watched_.erase(rank); }
+  // The ranks waited for their output since the last look.
+  void pause();
+  // The ranks to look at now; each answers with seen(), or cannot be seen.
+  std::map<Rank, std::int32_t> due(const std::map<Rank, std::int32_t>& pids, TimePoint now);
+  // A stall to report, once as soft and once as hard; or that the rank has moved on after one.
+  std::optional<wire::WorkerStalled> seen(Rank rank, const MainThread& thread, TimePoint now);
+
+  // Looks are a tenth of the limit apart, within these bounds. A look takes a hundredth of a second of a
+  // core.
+  static constexpr Duration kLeastPause = std::chrono::seconds(1);
+  static constexpr Duration kMostPause = std::chrono::seconds(60);
+
+ private:
+  struct Watched {
+    MainThread last;
+    TimePoint looked_at;
+    Duration still{};  // how long it has been at this frame
+    int looks = 0;     // in a row that showed it there
+    bool told = false;
+    bool told_hard = false;
+  };
+  Duration pause_between() const;
+
+  Limits limits_;
+  std::map<Rank, Watched> watched_;
+  std::optional<TimePoint> next_look_;
+};
+
+}  // namespace muster::agent
