@@ -34,8 +34,7 @@ UsualTime usual(Duration longest, int count = 3) {
 TEST(HangLimits, ThatAreLearnedEqualTheDocument) {
   const auto numbers = stated(
       R"(\| the same, afterwards \| (\d+) times the longest seen, at least (\d+) s \| (\d+) times the longest seen, at least (\d+) s )");
-  const auto most =
-      stated(R"(at most `--hang-limit`, unless that is less than (\d+) times the longest time seen)");
+  const auto most = stated(R"(the larger of `--hang-limit` and (\d+) times the longest time seen)");
   ASSERT_EQ(numbers.size(), 4U);
   ASSERT_EQ(most.size(), 1U);
   const auto seconds = [&](std::size_t i) { return std::chrono::seconds(numbers[i]); };
@@ -49,7 +48,7 @@ TEST(HangLimits, ThatAreLearnedEqualTheDocument) {
 
 TEST(HangLimits, UntilTheUsualTimeIsKnownEqualTheDocument) {
   EXPECT_TRUE(
-      !stated(R"(until three have been seen \| half of `--hang-limit` \| `--hang-limit` \((\d+) s\) \|)")
+      !stated(R"(before three have been seen \| half of `--hang-limit` \| `--hang-limit` \((\d+) s\) \|)")
            .empty());
   EXPECT_EQ(usual(1s, 2).soft(600s), 300s);
   EXPECT_EQ(usual(1s, 2).hard(600s), 600s);
