@@ -37,7 +37,8 @@ int check(const Invocation& invocation) {
   std::ranges::move(check_checkpoints(plan), std::back_inserter(findings));
   if (auto use = check_checkpoint_use(prepared->request.options)) findings.push_back(std::move(*use));
   const int exit_code = all_fit(findings) ? 0 : 1;
-  return print(prepared->request.options.json ? findings_as_json(findings) : findings_as_table(findings),
+  return print(prepared->request.options.json ? findings_as_json(findings)
+                                              : findings_as_table(findings, terminal_columns()),
                exit_code);
 }
 

@@ -68,7 +68,7 @@ int check_hosts(const Prepared& prepared, const Surroundings& here) {
   std::filesystem::remove_all(directory, ignored);
   if (failed != 0) return failed;
   const bool json = prepared.request.options.json;
-  return print(json ? hosts_as_json(reports, demand) : hosts_as_table(reports, demand),
+  return print(json ? hosts_as_json(reports, demand) : hosts_as_table(reports, demand, terminal_columns()),
                obstacles(reports, demand).empty() ? 0 : 1);
 }
 

@@ -10,6 +10,7 @@
 #include "common/base/color.h"
 #include "common/base/text.h"
 #include "launcher/core/text/nearest.h"
+#include "launcher/core/text/table.h"
 #include "launcher/core/text/words.h"
 #include "launcher/core/verdict/verdict.h"
 
@@ -191,8 +192,7 @@ int ckpt_ls(const CkptCall& call) {
   const auto latest = latest_of(found->catalog);
   const auto best = best_of(found->catalog, {});
   nlohmann::ordered_json array = nlohmann::ordered_json::array();
-  std::string table = fmt::format("{:>10}  {:>7}  {:<20}  {:>9}  {:<24}  {}\n", "STEP", "ATTEMPT", "WRITTEN",
-                                  "SIZE", "METRICS", "REMARKS");
+  std::vector<Row> rows;
   for (auto each = found->catalog.rbegin(); each != found->catalog.rend(); ++each) {
     const KnownCheckpoint& known = each->known;
     if (!known.committed) continue;
@@ -202,10 +202,10 @@ int ckpt_ls(const CkptCall& call) {
     if (known.pinned) remarks.emplace_back("pinned");
     if (!known.counts) remarks.emplace_back("does not count");
     if (each->damage) remarks.push_back(one_line(each->damage->message()));
-    table += fmt::format("{:>10}  {:>7}  {:<20}  {:>9}  {:<24}  {}\n", known.id.step, known.id.attempt,
-                         known.usable ? time_text(each->written_at) : "-",
-                         known.usable ? small_size_text(each->size_bytes) : "-", metrics_text(known.metrics),
-                         fmt::join(remarks, ", "));
+    rows.push_back({std::to_string(known.id.step), fmt::format("{}", known.id.attempt),
+                    known.usable ? time_text(each->written_at) : "-",
+                    known.usable ? small_size_text(each->size_bytes) : "-", metrics_text(known.metrics),
+                    fmt::format("{}", fmt::join(remarks, ", "))});
     array.push_back({{"step", known.id.step},
                      {"attempt", known.id.attempt.value()},
                      {"path", found->directory.path_of(known.id)},
@@ -223,7 +223,14 @@ int ckpt_ls(const CkptCall& call) {
                      {"damage", each->damage ? nlohmann::ordered_json(each->damage->message())
                                              : nlohmann::ordered_json(nullptr)}});
   }
-  return call.json ? print_json(array) : print(table);
+  if (call.json) return print_json(array);
+  return print(table_text({{"STEP", true},
+                           {"ATTEMPT", true},
+                           {"WRITTEN"},
+                           {"SIZE", true},
+                           {"METRICS", false, Narrow::kWrap, 12},
+                           {"REMARKS", false, Narrow::kWrap, 16}},
+                          std::move(rows), terminal_columns()));
 }
 
 namespace {

@@ -11,6 +11,7 @@
 #include "common/base/file.h"
 #include "common/base/text.h"
 #include "launcher/commands/ckpt.h"
+#include "launcher/core/text/table.h"
 #include "launcher/core/text/words.h"
 #include "launcher/core/verdict/verdict.h"
 #include "launcher/io/checkpoint_files.h"
@@ -68,14 +69,16 @@ std::string parts_text(const SavedTensor& tensor, const CheckpointManifest& mani
 }
 
 std::string as_text(const Contents& contents, const CheckpointManifest& manifest, const std::string& indent) {
-  std::size_t width = 0;
-  for (const auto& [name, tensor] : contents.tensors) width = std::max(width, name.size());
-  width = std::min(width, std::size_t{60});
-  std::string text;
+  // Names are long: on a narrow terminal the files give way first.
+  constexpr std::size_t kLeastOfName = 45;
+  std::vector<Row> rows;
   for (const auto& [name, tensor] : contents.tensors)
-    text += fmt::format("{}{:<{}}  {:<7}  {:<18}  {:>9}  {}\n", indent, one_line(name), width,
-                        name_of(tensor.dtype), fmt::format("[{}]", fmt::join(tensor.shape, ", ")),
-                        small_size_text(bytes_in(tensor)), parts_text(tensor, manifest));
+    rows.push_back({indent + name, std::string(name_of(tensor.dtype)),
+                    fmt::format("[{}]", fmt::join(tensor.shape, ", ")), small_size_text(bytes_in(tensor)),
+                    parts_text(tensor, manifest)});
+  std::string text = table_text(
+      {{"", false, Narrow::kWrap, kLeastOfName}, {}, {}, {"", true}, {"", false, Narrow::kLeftOut}},
+      std::move(rows), terminal_columns());
   for (const auto& [key, value] : contents.values)
     text += fmt::format("{}{} = {}\n", indent, one_line(key), one_line(value));
   return text;

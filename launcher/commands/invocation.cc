@@ -1,5 +1,7 @@
 #include "launcher/commands/invocation.h"
 
+#include <algorithm>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "common/base/color.h"
@@ -45,6 +47,30 @@ void say(const std::string& text) {
 int refuse(const Error& error, int exit_code) {
   say(error.message());
   return exit_code;
+}
+
+std::optional<int> ask_before(const std::string& what, const std::string& list,
+                              const CommandArguments& arguments) {
+  if (arguments.has("yes")) return std::nullopt;
+  if (isatty(STDIN_FILENO) == 0 || isatty(STDERR_FILENO) == 0)
+    return refuse(Error(ErrorCode::kInvalidArgument,
+                        fmt::format("--yes is missing: there is no terminal to ask whether to {}", what)),
+                  kExitUsage);
+  (void)write_text(STDERR_FILENO, list);
+  (void)write_text(STDERR_FILENO, fmt::format("launch: {}? [y/N] ", what));
+  char answer[16];
+  const ssize_t size = read(STDIN_FILENO, answer, sizeof answer);  // a terminal gives one line
+  const std::string_view line(answer, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  if (line == "y\n" || line == "yes\n") return std::nullopt;
+  say("nothing was changed");
+  return 1;
+}
+
+std::size_t terminal_columns() {
+  constexpr std::size_t kUsual = 80;
+  if (isatty(STDOUT_FILENO) == 0) return 0;
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
 }
 
 std::expected<CommandArguments, int> read_arguments(const Invocation& invocation) {

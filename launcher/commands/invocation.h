@@ -4,6 +4,7 @@
 // the function. Blocking.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,13 @@ Surroundings look_around();
 int print(std::string_view text, int exit_code = 0);
 void say(const std::string& text);
 int refuse(const Error& error, int exit_code);
+// For commands that destroy: nothing if they may begin, otherwise the exit code. --yes permits it; else a
+// user on a terminal is shown `list` and asked; without a terminal this refuses. `what`: such as "remove 3
+// jobs".
+std::optional<int> ask_before(const std::string& what, const std::string& list,
+                              const CommandArguments& arguments);
+// The width of the terminal that stdout goes to; 0: it goes elsewhere, and tables have any width.
+std::size_t terminal_columns();
 
 // The flags and operands of a command that starts no program. Returns an exit code after it has printed an
 // error, or the help for --help.

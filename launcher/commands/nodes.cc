@@ -41,7 +41,7 @@ int list(const CommandArguments& arguments, const Invocation& invocation) {
   const auto nodes = parse_node_list(*line);
   if (!nodes) return refuse(nodes.error(), 1);
   if (arguments.has("json")) return print(parse_shallow_json(*line).dump(2) + "\n");
-  return print(node_list_as_text(*nodes));
+  return print(node_list_as_text(*nodes, terminal_columns()));
 }
 
 int add(const CommandArguments& arguments, const Invocation& invocation, const std::string& hosts) {

@@ -16,8 +16,10 @@ int ps(const Invocation& invocation) {
   if (!jobs) return refuse(jobs.error(), kExitUsage);
   if (*count) keep_newest(*jobs, **count);
   if (arguments->has("json")) return print(jobs_as_json(*jobs));
-  if (jobs->empty()) return print(fmt::format("no jobs in {}\n", *directory));
-  return print(jobs_as_table(*jobs, unix_now()));
+  if (jobs->empty())
+    return print(fmt::format("no {}jobs in {}\n",
+                             arguments->has("state") ? arguments->value("state") + " " : "", *directory));
+  return print(jobs_as_table(*jobs, unix_now(), terminal_columns()));
 }
 
 }  // namespace muster::launcher

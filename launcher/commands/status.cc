@@ -36,7 +36,7 @@ int status(const Invocation& invocation) {
   const auto status = parse_status(**line);
   if (!status) return refuse(status.error(), 1);
   if (json) return print(parse_shallow_json(**line, Fractions::kTaken).dump(2) + "\n");
-  return print(status_as_text(*status));
+  return print(status_as_text(*status, terminal_columns()));
 }
 
 }  // namespace muster::launcher

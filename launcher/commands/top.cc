@@ -75,7 +75,7 @@ Screen screen() {
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) size = {};
   // The last row is for the cursor.
   const std::size_t rows = size.ws_row > 1 ? size.ws_row - 1U : 0U;
-  return {.columns = size.ws_col, .rows = rows, .bold = colors_wanted()};
+  return {.columns = terminal_columns(), .rows = rows, .bold = colors_wanted()};
 }
 
 // The job does not answer: prints how it ended, or the error if it has not ended.
@@ -141,7 +141,8 @@ int show_once(const JobEntry& job, bool json) {
           return !now.usage || (then.usage && then.usage->age_ns < now.usage->age_ns);
         });
     if (renewed || Clock::now() >= limit)
-      return print(json ? top_as_json(*status, before) : top_as_text(*status, before, {}));
+      return print(json ? top_as_json(*status, before)
+                        : top_as_text(*status, before, {.columns = terminal_columns()}));
     if (!before && knows_usage(*status)) before = *status;
     std::this_thread::sleep_for(kPause);
   }

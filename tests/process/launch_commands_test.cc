@@ -140,8 +140,8 @@ TEST_F(LaunchCommands, ListJobsThatRunEndedAndWereLost) {
                                                 "its launcher (process {}) is gone and left no report; ",
                                                 lost.pid())));
   const std::string table = command({"ps"}).out;
-  EXPECT_THAT(table, HasSubstr("failed        3"));
-  EXPECT_THAT(table, HasSubstr("lost          -"));
+  EXPECT_THAT(table, HasSubstr("failed        3 "));
+  EXPECT_THAT(table, HasSubstr("lost          - "));
   running.signal(SIGINT);
   EXPECT_EQ(running.exit_code(), 130);
   EXPECT_EQ(jobs()[0]["state"], "stopped");
@@ -269,7 +269,7 @@ TEST_F(LaunchCommands, ShowTheRanksOfARunningJob) {
   EXPECT_EQ(status["phase"], "running");
   EXPECT_EQ(status["attempt"], 1);
   ASSERT_EQ(status["ranks"].size(), 4U);
-  EXPECT_THAT(shown.out, HasSubstr("          -         -           -  -             running\n"))
+  EXPECT_THAT(shown.out, HasSubstr("     -        -          -  -        running\n"))
       << "it has reported nothing";
   for (const auto& rank : status["ranks"]) {
     EXPECT_EQ(rank["node"], rank["rank"].get<int>() / 2);

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "launcher/core/text/table.h"
 #include "launcher/core/text/words.h"
 
 namespace muster::launcher {
@@ -123,15 +124,14 @@ bool all_fit(const std::vector<Finding>& findings) {
   return std::ranges::none_of(findings, [](const Finding& each) { return each.result == kFail; });
 }
 
-std::string findings_as_table(const std::vector<Finding>& findings) {
-  std::size_t width = 0;
-  for (const Finding& each : findings) width = std::max(width, each.name.size());
-  std::string text;
+std::string findings_as_table(const std::vector<Finding>& findings, std::size_t columns) {
+  constexpr std::size_t kLeastOfText = 20;
+  std::vector<Row> rows;
   for (const Finding& each : findings) {
-    text += fmt::format("{:<4}  {:<{}}  {}\n", word_of(each.result), each.name, width, each.text);
-    if (!each.advice.empty()) text += fmt::format("{:{}}  -> {}\n", "", width + 6, each.advice);
+    rows.push_back({fmt::format("{:<4}", word_of(each.result)), each.name, each.text});
+    if (!each.advice.empty()) rows.push_back({"", "", "-> " + each.advice});
   }
-  return text;
+  return table_text({{}, {}, {"", false, Narrow::kWrap, kLeastOfText}}, std::move(rows), columns);
 }
 
 std::string findings_as_json(const std::vector<Finding>& findings) {

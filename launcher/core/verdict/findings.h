@@ -41,7 +41,8 @@ Finding judge_processes(const std::vector<ProcessLimit>& limits, const Demand& d
 Finding judge_clock(double now_unix, std::optional<double> written_unix);
 
 bool all_fit(const std::vector<Finding>& findings);  // no finding is kFail
-std::string findings_as_table(const std::vector<Finding>& findings);
+// `columns`: the terminal's width; 0: unlimited.
+std::string findings_as_table(const std::vector<Finding>& findings, std::size_t columns = 0);
 // {"fit": true, "checks": [{"name", "result": "ok"|"warn"|"fail", "text", "advice"}]}
 std::string findings_as_json(const std::vector<Finding>& findings);
 

@@ -4,41 +4,24 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "launcher/core/text/table.h"
 #include "launcher/core/text/words.h"
 
 namespace muster::launcher {
 
 namespace {
 
-using Row = std::vector<std::string>;
-
 std::string free_text(std::int64_t bytes) {
   return bytes < 0 ? "?" : size_text(static_cast<std::uint64_t>(bytes));
-}
-
-std::string in_columns(const std::vector<Row>& rows) {
-  std::vector<std::size_t> widths;
-  for (const Row& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    // The last cell of a row may have any length.
-    for (std::size_t i = 0; i + 1 < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i)
-      line += fmt::format("{:<{}}  ", row[i], i + 1 < row.size() ? widths[i] : 0);
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
 }
 
 std::string link_text(const HostLink& link) {
   return link.error.empty() ? in_milliseconds(link.time) : "-";
 }
 
-// A line with numbers if all links work, else a table of links between hosts.
-std::string links_text(const std::vector<HostReport>& reports) {
+// A line with numbers; then a table of links between hosts, unless all work, or the terminal is too narrow
+// for it: obstacles() names each link that fails.
+std::string links_text(const std::vector<HostReport>& reports, std::size_t columns) {
   std::size_t count = 0, good = 0;
   Duration least = Duration::max(), most{};
   for (const HostReport& from : reports) {
@@ -55,8 +38,9 @@ std::string links_text(const std::vector<HostReport>& reports) {
   if (good > 0) text += fmt::format(", in {} to {}", in_milliseconds(least), in_milliseconds(most));
   text += "\n";
   if (good == count) return text;
-  std::vector<Row> rows{{"from"}};
-  for (const HostReport& to : reports) rows[0].push_back(to.host);
+  std::vector<Column> titles{{"from"}};
+  for (const HostReport& to : reports) titles.push_back({to.host});
+  std::vector<Row> rows;
   for (const HostReport& from : reports) {
     Row row{from.host};
     for (const HostReport& to : reports) {
@@ -65,7 +49,8 @@ std::string links_text(const std::vector<HostReport>& reports) {
     }
     rows.push_back(std::move(row));
   }
-  return text + in_columns(rows);
+  const std::string table = table_text(titles, std::move(rows), 0);
+  return columns == 0 || fits(table, columns) ? text + table : text;
 }
 
 }  // namespace
@@ -94,11 +79,21 @@ std::vector<std::string> obstacles(const std::vector<HostReport>& reports, const
   return lines;
 }
 
-std::string hosts_as_table(const std::vector<HostReport>& reports, const HostDemand& demand) {
+std::string hosts_as_table(const std::vector<HostReport>& reports, const HostDemand& demand,
+                           std::size_t columns) {
   const bool checkpoints = !demand.checkpoint_directory.empty();
-  std::vector<Row> rows{{"host", "reach", "agent", "torch", "GPUs", "clock", "logs"}};
-  if (demand.program) rows[0].insert(rows[0].begin() + 3, "program");
-  if (checkpoints) rows[0].emplace_back("checkpoints");
+  constexpr std::size_t kLeastOfHost = 10;
+  constexpr auto kLeftOut = Narrow::kLeftOut;
+  std::vector<Column> titles{{"host", false, Narrow::kCut, kLeastOfHost},
+                             {"reach", false, kLeftOut},
+                             {"agent", false, kLeftOut},
+                             {"torch"},
+                             {"GPUs"},
+                             {"clock", false, kLeftOut},
+                             {"logs"}};
+  if (demand.program) titles.insert(titles.begin() + 3, {"program"});
+  if (checkpoints) titles.push_back({"checkpoints"});
+  std::vector<Row> rows;
   for (const HostReport& each : reports) {
     if (!each.unreachable.empty()) {
       rows.push_back({each.host, "FAIL"});
@@ -119,10 +114,12 @@ std::string hosts_as_table(const std::vector<HostReport>& reports, const HostDem
     if (checkpoints) row.push_back(free_text(found.checkpoint_free_bytes) + " free");
     rows.push_back(std::move(row));
   }
-  std::string text = in_columns(rows) + links_text(reports);
+  std::string text = table_text(titles, std::move(rows), columns) + links_text(reports, columns);
   const auto wrong = obstacles(reports, demand);
   if (!wrong.empty()) text += "\n";
-  for (const std::string& line : wrong) text += "FAIL  " + line + "\n";
+  std::vector<Row> failures;
+  for (const std::string& line : wrong) failures.push_back({"FAIL", line});
+  text += table_text({{}, {"", false, Narrow::kWrap}}, std::move(failures), columns);
   return text;
 }
 

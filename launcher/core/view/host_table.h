@@ -37,7 +37,9 @@ struct HostDemand {
 
 // Problems that would stop a job, one line each, with the host's name.
 std::vector<std::string> obstacles(const std::vector<HostReport>& reports, const HostDemand& demand);
-std::string hosts_as_table(const std::vector<HostReport>& reports, const HostDemand& demand);
+// `columns`: the terminal's width; 0: unlimited.
+std::string hosts_as_table(const std::vector<HostReport>& reports, const HostDemand& demand,
+                           std::size_t columns = 0);
 std::string hosts_as_json(const std::vector<HostReport>& reports, const HostDemand& demand);
 
 }  // namespace muster::launcher

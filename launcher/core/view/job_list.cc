@@ -7,10 +7,12 @@
 #include <functional>
 #include <iterator>
 
+#include "common/base/python_torch.h"
 #include "common/wire/process_identity.h"
 #include "launcher/core/settings/job_json.h"
 #include "launcher/core/text/duration.h"
 #include "launcher/core/text/nearest.h"
+#include "launcher/core/text/table.h"
 #include "launcher/core/text/words.h"
 
 namespace muster::launcher {
@@ -60,11 +62,31 @@ std::vector<const JobEntry*> newest_first(const std::vector<JobEntry>& jobs) {
   return sorted;
 }
 
-std::string command_text(const JobRecord& record) {
-  constexpr std::size_t kShown = 60;
-  std::string text = fmt::format("{}", fmt::join(record.command, " "));
+std::string command_text(std::vector<std::string> command, bool is_short) {
+  if (is_short && !command.empty()) {
+    const bool interpreted = command.size() > 1 && is_python(command.front());
+    if (interpreted) command.erase(command.begin());
+    while (interpreted && command.size() > 1 && (command.front() == "-u" || command.front() == "-m"))
+      command.erase(command.begin());
+    command.front().erase(0, command.front().find_last_of('/') + 1);
+  }
+  std::string text = fmt::format("{}", fmt::join(command, " "));
   std::ranges::replace_if(text, [](char letter) { return letter >= 0 && letter < ' '; }, ' ');
-  return text.size() <= kShown ? text : text.substr(0, kShown - 3) + "...";
+  return text;
+}
+
+Row row_of(const JobEntry& job, double now_unix, bool is_short) {
+  const double age = std::max(0.0, now_unix - job.record.started_unix);
+  return {job.record.job_id,
+          std::string(name_of(job.state)),
+          job.exit_code ? std::to_string(*job.exit_code) : "-",
+          duration_text(age),
+          job.duration_seconds    ? duration_text(*job.duration_seconds)
+          : job.state == kRunning ? duration_text(age)
+                                  : "-",
+          std::to_string(job.record.nodes.size()),
+          std::to_string(job.record.world_size),
+          command_text(job.record.command, is_short)};
 }
 
 std::string names_of(const std::vector<const JobEntry*>& jobs) {
@@ -166,22 +188,23 @@ bool was_stopped(const Verdict& verdict) {
   return state == kStopped || state == kCancelled;
 }
 
-std::string jobs_as_table(const std::vector<JobEntry>& jobs, double now_unix) {
-  std::size_t width = 3;
-  for (const JobEntry& job : jobs) width = std::max(width, job.record.job_id.size());
-  std::string text = fmt::format("{:<{}}  {:<9}  {:>4}  {:>9}  {:>8}  {:>5}  {:>5}  {}\n", "JOB", width,
-                                 "STATE", "EXIT", "STARTED", "DURATION", "NODES", "RANKS", "COMMAND");
-  for (const JobEntry* job : newest_first(jobs)) {
-    const double age = std::max(0.0, now_unix - job->record.started_unix);
-    const std::string duration = job->duration_seconds    ? duration_text(*job->duration_seconds)
-                                 : job->state == kRunning ? duration_text(age)
-                                                          : "-";
-    text += fmt::format("{:<{}}  {:<9}  {:>4}  {:>9}  {:>8}  {:>5}  {:>5}  {}\n", job->record.job_id, width,
-                        name_of(job->state), job->exit_code ? std::to_string(*job->exit_code) : "-",
-                        duration_text(age) + " ago", duration, job->record.nodes.size(),
-                        job->record.world_size, command_text(job->record));
-  }
-  return text;
+std::string jobs_as_table(const std::vector<JobEntry>& jobs, double now_unix, std::size_t columns) {
+  constexpr std::size_t kLeastOfCommand = 20;
+  const std::vector<Column> titles = {{"JOB"},
+                                      {"STATE"},
+                                      {"EXIT", true},
+                                      {"AGE", true},
+                                      {"TIME", true},
+                                      {"NODES", true, Narrow::kLeftOut},
+                                      {"RANKS", true, Narrow::kLeftOut},
+                                      {"COMMAND", false, Narrow::kCut, kLeastOfCommand}};
+  const auto table = [&](bool is_short, std::size_t width) {
+    std::vector<Row> rows;
+    for (const JobEntry* job : newest_first(jobs)) rows.push_back(row_of(*job, now_unix, is_short));
+    return table_text(titles, std::move(rows), width);
+  };
+  const std::string whole = table(false, 0);
+  return columns == 0 || fits(whole, columns) ? whole : table(true, columns);
 }
 
 std::string jobs_as_json(const std::vector<JobEntry>& jobs) {

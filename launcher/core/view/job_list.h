@@ -58,8 +58,9 @@ JobEntry::State state_at_end(std::string_view kind, std::string_view origin, int
 // Whether the job was stopped on purpose.
 bool was_stopped(const Verdict& verdict);
 
-// Both list the newest job first.
-std::string jobs_as_table(const std::vector<JobEntry>& jobs, double now_unix);
+// Both list the newest job first. `columns`: the terminal's width; 0: nothing is cut. If the commands do not
+// fit, they begin with the script, without its directory and its interpreter.
+std::string jobs_as_table(const std::vector<JobEntry>& jobs, double now_unix, std::size_t columns = 0);
 std::string jobs_as_json(const std::vector<JobEntry>& jobs);
 
 // Keeps only the `count` newest.

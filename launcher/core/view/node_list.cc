@@ -1,6 +1,7 @@
 #include "launcher/core/view/node_list.h"
 
 #include "common/wire/json.h"
+#include "launcher/core/text/table.h"
 #include "launcher/core/text/words.h"
 
 namespace muster::launcher {
@@ -57,14 +58,16 @@ Expected<NodeList> parse_node_list(std::string_view line) {
   }
 }
 
-std::string node_list_as_text(const NodeList& list) {
-  std::string text =
-      fmt::format("{}: {}, at most {} take part\n\n{:<8}  {:>7}  {:<10}  {}\n", list.job_id,
-                  count_of(list.nodes.size(), "node"), list.most_nodes, "NODE", "WORKERS", "STATE", "HOST");
+std::string node_list_as_text(const NodeList& list, std::size_t columns) {
+  constexpr std::size_t kLeastOfHost = 20;
+  std::vector<Row> rows;
   for (const NodeLine& each : list.nodes)
-    text += fmt::format("{:<8}  {:>7}  {:<10}  {}\n", fmt::format("node{}", each.node), each.workers,
-                        each.state, each.host.empty() ? "-" : each.host);
-  return text;
+    rows.push_back({fmt::format("node{}", each.node), std::to_string(each.workers), each.state,
+                    each.host.empty() ? "-" : each.host});
+  return fmt::format(
+      "{}: {}, at most {} take part\n\n{}", list.job_id, count_of(list.nodes.size(), "node"), list.most_nodes,
+      table_text({{"NODE"}, {"WORKERS", true}, {"STATE"}, {"HOST", false, Narrow::kWrap, kLeastOfHost}},
+                 std::move(rows), columns));
 }
 
 }  // namespace muster::launcher

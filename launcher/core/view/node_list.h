@@ -30,6 +30,7 @@ NodeList list_nodes(const Plan& plan, const Fleet& fleet, const Job& job);
 // One line, including its newline.
 std::string node_list_as_line(const NodeList& list);
 Expected<NodeList> parse_node_list(std::string_view line);
-std::string node_list_as_text(const NodeList& list);
+// `columns`: the terminal's width; 0: unlimited.
+std::string node_list_as_text(const NodeList& list, std::size_t columns = 0);
 
 }  // namespace muster::launcher

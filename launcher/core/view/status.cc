@@ -4,6 +4,7 @@
 
 #include "launcher/core/settings/job_json.h"
 #include "launcher/core/text/duration.h"
+#include "launcher/core/text/table.h"
 #include "launcher/core/text/words.h"
 #include "launcher/core/view/job_list.h"
 
@@ -89,11 +90,30 @@ std::string ago(const std::optional<double>& seconds) {
   return (*seconds < 10 ? fmt::format("{:.1f}s", *seconds) : duration_text(*seconds)) + " ago";
 }
 
-std::string row_of(const RankStatus& rank, const std::string& node, std::size_t node_width) {
-  return fmt::format("{:>5}  {:<{}}  {:>8}  {:>9}  {:>8}  {:>10}  {:<12}  {}\n", rank.rank, node, node_width,
-                     rank.pid == 0 ? "-" : std::to_string(rank.pid), text_of(rank.step),
-                     rank.steps_per_second ? fmt::format("{:.2f}", *rank.steps_per_second) : "-",
-                     ago(rank.last_sign_seconds), rank.section.empty() ? "-" : rank.section, rank.state);
+Row row_of(const RankStatus& rank, const std::string& node) {
+  return {fmt::format("{}", rank.rank),
+          node,
+          rank.pid == 0 ? "-" : std::to_string(rank.pid),
+          text_of(rank.step),
+          rank.steps_per_second ? fmt::format("{:.2f}", *rank.steps_per_second) : "-",
+          ago(rank.last_sign_seconds),
+          rank.section.empty() ? "-" : rank.section,
+          rank.state};
+}
+
+std::string ranks_text(const JobStatus& status, std::size_t columns) {
+  constexpr std::size_t kLeast = 12;
+  std::vector<Row> rows;
+  for (const RankStatus& rank : status.ranks) rows.push_back(row_of(rank, status.names.of(rank.node)));
+  return table_text({{"RANK", true},
+                     {"NODE", false, Narrow::kCut, kLeast},
+                     {"PID", true, Narrow::kLeftOut},
+                     {"STEP", true},
+                     {"STEPS/S", true},
+                     {"LAST SIGN", true},
+                     {"SECTION", false, Narrow::kCut, kLeast},
+                     {"STATE", false, Narrow::kWrap, kLeast}},
+                    std::move(rows), columns);
 }
 
 }  // namespace
@@ -195,27 +215,25 @@ Expected<JobStatus> parse_status(std::string_view line) {
   }
 }
 
-std::string status_as_text(const JobStatus& status) {
+std::string status_as_text(const JobStatus& status, std::size_t columns) {
+  constexpr std::size_t kLeast = 20;
+  const std::vector<Column> told = {{"", true}, {"", false, Narrow::kWrap, kLeast}};
   std::string text = fmt::format("{}  {} for {}: {} on {}\n", status.job_id, status.phase,
                                  duration_text(status.elapsed_seconds), count_of(status.ranks.size(), "rank"),
                                  count_of(status.nodes.size(), "node"));
-  if (!status.waiting_for.empty()) text += fmt::format("  {}\n", status.waiting_for);
+  if (!status.waiting_for.empty()) text += table_text(told, {{"", status.waiting_for}}, columns);
   text += fmt::format("  attempt      {}, ", status.attempt);
   text += status.restart_count <= status.max_restarts
               ? fmt::format("{} of {} restarts used\n", status.restart_count, status.max_restarts)
               : fmt::format("{} restarts, not all within the window\n", status.restart_count);
   if (status.committed_step)
     text += fmt::format("  checkpoint   committed up to step {}\n", *status.committed_step);
-  std::size_t node_width = 8;
-  for (const NodePlan& node : status.nodes)
-    node_width = std::max(node_width, status.names.of(node.node).size());
-  text += fmt::format("\n{:>5}  {:<{}}  {:>8}  {:>9}  {:>8}  {:>10}  {:<12}  {}\n", "RANK", "NODE",
-                      node_width, "PID", "STEP", "STEPS/S", "LAST SIGN", "SECTION", "STATE");
-  for (const RankStatus& rank : status.ranks) text += row_of(rank, status.names.of(rank.node), node_width);
-  if (!status.events.empty()) text += "\nlast events\n";
+  text += "\n" + ranks_text(status, columns);
+  if (status.events.empty()) return text;
+  std::vector<Row> events;
   for (const ToldEvent& event : status.events)
-    text += fmt::format("{:>10}  {}\n", duration_text(event.seconds_ago) + " ago", event.text);
-  return text;
+    events.push_back({fmt::format("  {} ago", duration_text(event.seconds_ago)), event.text});
+  return text + "\nlast events\n" + table_text(told, std::move(events), columns);
 }
 
 }  // namespace muster::launcher

@@ -56,6 +56,7 @@ std::vector<RankStatus> statuses_of(const RankTable& table, const Steps& steps,
 // One line, including its newline.
 std::string status_as_line(const JobStatus& status);
 Expected<JobStatus> parse_status(std::string_view line);
-std::string status_as_text(const JobStatus& status);
+// `columns`: the terminal's width; 0: unlimited.
+std::string status_as_text(const JobStatus& status, std::size_t columns = 0);
 
 }  // namespace muster::launcher

@@ -1,12 +1,12 @@
 #include "launcher/core/view/top.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "common/base/text.h"
 #include "common/wire/json.h"
 #include "launcher/core/text/duration.h"
+#include "launcher/core/text/table.h"
 #include "launcher/core/text/words.h"
 
 namespace muster::launcher {
@@ -51,14 +51,19 @@ std::string gpu_text(const std::optional<wire::RankUsage>& usage) {
   return text + number(usage->gpu_celsius, " C") + number(usage->gpu_watts, " W");
 }
 
-std::string line_of(const std::array<std::string, 9>& cells, std::size_t node_width) {
-  return fmt::format("{:>5}  {:<{}}  {:>9}  {:>10}  {:>10}  {:>6}  {:>9}  {:<30}  {}", cells[0], cells[1],
-                     node_width, cells[2], cells[3], cells[4], cells[5], cells[6], cells[7], cells[8]);
-}
-
-// Never cuts within a multi-byte character.
-std::string cut(const std::string& line, const Screen& screen) {
-  return screen.columns == 0 ? line : std::string(beginning_of(line, screen.columns));
+// Usual widths, so that columns seldom move while the numbers change.
+const std::vector<Column>& titles() {
+  static const std::vector<Column> kTitles = {
+      {.title = "RANK", .right = true},
+      {.title = "NODE", .narrow = Narrow::kCut, .least = 12, .usual = 5},
+      {.title = "STEP", .right = true, .usual = 7},
+      {.title = "SAMPLES/S", .right = true, .narrow = Narrow::kLeftOut},
+      {.title = "LOSS", .right = true, .usual = 8},
+      {.title = "CPU", .right = true, .usual = 5},
+      {.title = "MEMORY", .right = true, .usual = 8},
+      {.title = "GPU", .narrow = Narrow::kCut, .least = 18},
+      {.title = "STATE", .narrow = Narrow::kCut, .least = 7}};
+  return kTitles;
 }
 
 }  // namespace
@@ -71,35 +76,31 @@ bool knows_usage(const JobStatus& status) {
 
 std::string top_as_text(const JobStatus& status, const std::optional<JobStatus>& before,
                         const Screen& screen) {
-  std::size_t node_width = 8;
-  for (const NodePlan& node : status.nodes)
-    node_width = std::max(node_width, status.names.of(node.node).size());
-  std::vector<std::string> lines;
   double samples = 0;
   for (const RankStatus& rank : status.ranks) samples += rank.samples_per_second.value_or(0);
-  lines.push_back(fmt::format("{}  {} for {}, attempt {}: {} on {}{}", status.job_id, status.phase,
-                              duration_text(status.elapsed_seconds), status.attempt,
-                              count_of(status.ranks.size(), "rank"), count_of(status.nodes.size(), "node"),
-                              samples > 0 ? fmt::format(", {:.0f} samples/s", samples) : std::string()));
-  lines.push_back(
-      line_of({"RANK", "NODE", "STEP", "SAMPLES/S", "LOSS", "CPU", "MEMORY", "GPU", "STATE"}, node_width));
-  const std::size_t head = lines.size();
+  const std::string first =
+      fmt::format("{}  {} for {}, attempt {}: {} on {}{}", status.job_id, status.phase,
+                  duration_text(status.elapsed_seconds), status.attempt,
+                  count_of(status.ranks.size(), "rank"), count_of(status.nodes.size(), "node"),
+                  samples > 0 ? fmt::format(", {:.0f} samples/s", samples) : std::string());
+  std::vector<Row> rows;
   for (const RankStatus& rank : status.ranks)
-    lines.push_back(line_of(
-        {fmt::format("{}", rank.rank), status.names.of(rank.node), shown(rank.step, "{}"),
-         shown(rank.samples_per_second, "{:.1f}"), shown(rank.loss, "{:.5g}"),
-         shown(cpu_percent(rank, before), "{:.0f}%"), memory_text(rank), gpu_text(rank.usage), rank.state},
-        node_width));
-  if (screen.rows > head && lines.size() > screen.rows) {
-    const std::size_t hidden = lines.size() - screen.rows + 1;
-    lines.resize(screen.rows - 1);
-    lines.push_back(fmt::format("... and {}", count_of(hidden, "more rank")));
-  }
+    rows.push_back({fmt::format("{}", rank.rank), status.names.of(rank.node), shown(rank.step, "{}"),
+                    shown(rank.samples_per_second, "{:.1f}"), shown(rank.loss, "{:.5g}"),
+                    shown(cpu_percent(rank, before), "{:.0f}%"), memory_text(rank), gpu_text(rank.usage),
+                    rank.state});
+  const std::string all =
+      table_text({{}}, {{first}}, screen.columns) + table_text(titles(), std::move(rows), screen.columns);
+  std::vector<std::string_view> lines = split(all, '\n');
+  lines.pop_back();
+  constexpr std::size_t kHead = 2;
   std::string text;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const std::string line = cut(lines[i], screen);
-    text += screen.bold && i + 1 == head ? fmt::format("\033[1m{}\033[0m\n", line) : line + "\n";
-  }
+  const bool all_fit = screen.rows <= kHead || lines.size() <= screen.rows;
+  const std::size_t shown_count = all_fit ? lines.size() : screen.rows - 1;
+  for (std::size_t i = 0; i < shown_count; ++i)
+    text += screen.bold && i + 1 == kHead ? fmt::format("\033[1m{}\033[0m\n", lines[i])
+                                          : fmt::format("{}\n", lines[i]);
+  if (!all_fit) text += fmt::format("... and {}\n", count_of(lines.size() - shown_count, "more rank"));
   return text;
 }
 

@@ -76,6 +76,8 @@ TEST(Findings, AreATableWithAdvice) {
             "OK    ports       fine\n"
             "FAIL  open files  too few\n"
             "                  -> ulimit -n 120\n");
+  EXPECT_EQ(findings_as_table({{kWarn, "clock", "differs by 60 s from the clock of the file system"}}, 40),
+            "WARN  clock  differs by 60 s from the\n             clock of the file system\n");
   EXPECT_FALSE(all_fit(findings));
   const auto json = nlohmann::json::parse(findings_as_json(findings));
   EXPECT_EQ(json["fit"], false);

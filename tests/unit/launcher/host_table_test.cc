@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "launcher/core/text/table.h"
+
 namespace muster::launcher {
 namespace {
 
@@ -49,6 +51,10 @@ TEST_F(HostTable, NamesObstaclesAndShowsTheLinks) {
   EXPECT_THAT(table, HasSubstr("links: 1 of 2 work"));
   EXPECT_THAT(table, HasSubstr("from  h0      h1  h2\nh0    .       -   .\nh1    0.2 ms  .   .\n"));
   EXPECT_THAT(table, HasSubstr("FAIL  h1: no train\n"));
+  demand_.checkpoint_directory = "/shared/ckpt";
+  const std::string narrow = hosts_as_table(reports_, demand_, 60);
+  EXPECT_TRUE(fits(narrow, 60)) << narrow;
+  EXPECT_THAT(narrow, HasSubstr("checkpoints"));
   EXPECT_FALSE(nlohmann::json::parse(hosts_as_json(reports_, demand_))["fit"]);
 }
 

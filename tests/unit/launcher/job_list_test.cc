@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/core/text/duration.h"
+#include "launcher/core/text/table.h"
 
 namespace muster::launcher {
 namespace {
@@ -90,8 +91,24 @@ TEST(JobTable, ShowsTheNewestFirstWithStateExitCodeAndTimes) {
   const std::string table = jobs_as_table({failed, job("new", State::kRunning, 5000)}, 5012);
   EXPECT_THAT(table, testing::StartsWith("JOB"));
   EXPECT_LT(table.find("new"), table.find("old"));
-  EXPECT_THAT(table, HasSubstr("new  running       -    12s ago       12s      2      4  train --lr 0.1\n"));
-  EXPECT_THAT(table, HasSubstr("old  failed      137  1h06m ago     1m15s      2      4  train --lr 0.1\n"));
+  EXPECT_THAT(table, HasSubstr("new  running     -    12s    12s      2      4  train --lr 0.1\n"));
+  EXPECT_THAT(table, HasSubstr("old  failed    137  1h06m  1m15s      2      4  train --lr 0.1\n"));
+}
+
+TEST(JobTable, BeginsCommandsWithTheScriptWhereATerminalIsTooNarrow) {
+  JobEntry long_one = job("20260501-120000-ab12cd34", State::kRunning, 5000);
+  const std::string interpreter = "/opt/environments/torch/bin/python3";
+  long_one.record.command = {interpreter, "-u", "/home/me/experiments/train.py", "--lr", "0.1",
+                             "--depth",   "48"};
+  const std::string whole = interpreter + " -u /home/me/experiments/train.py --lr 0.1 --depth 48\n";
+  EXPECT_THAT(jobs_as_table({long_one}, 5012), HasSubstr(whole));
+  EXPECT_THAT(jobs_as_table({long_one}, 5012, 200), HasSubstr(whole));
+  const std::string narrow = jobs_as_table({long_one}, 5012, 80);
+  EXPECT_TRUE(fits(narrow, 80)) << narrow;
+  EXPECT_THAT(narrow, HasSubstr("  train.py --lr 0.1 ...\n"));
+  EXPECT_THAT(jobs_as_table({long_one}, 5012, 110), HasSubstr("  train.py --lr 0.1 --depth 48\n"));
+  long_one.record.command.push_back("--" + std::string(60, 'x'));
+  EXPECT_TRUE(fits(jobs_as_table({long_one}, 5012, 80), 80));
 }
 
 TEST(JobTable, IsAnArrayAsJson) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launcher/core/text/table.h"
 #include "launcher/core/view/progress.h"
 #include "launcher/core/view/top.h"
 
@@ -151,17 +152,19 @@ TEST(Top, ShowsTheProcessorTimeBetweenTwoAnswers) {
   second.ranks[0].usage->age_ns += 2'000'000'000;
   EXPECT_THAT(top_as_text(first, std::nullopt, {}), HasSubstr("   50%"));
   const std::string text = top_as_text(second, first, {});
-  EXPECT_EQ(text,
-            "mnist-1  running for 1m15s, attempt 2: 1 rank on 1 node, 395 samples/s\n"
-            " RANK  NODE           STEP   SAMPLES/S        LOSS     CPU     MEMORY  GPU                      "
-            "       STATE\n"
-            "    0  node0           350       395.0         0.5    150%    1.5 GiB  1: 97% 40.0/80 GiB 650 W "
-            "       running\n");
+  EXPECT_EQ(
+      text,
+      "mnist-1  running for 1m15s, attempt 2: 1 rank on 1 node, 395 samples/s\n"
+      "RANK  NODE      STEP  SAMPLES/S      LOSS    CPU    MEMORY  GPU                       STATE\n"
+      "   0  node0      350      395.0       0.5   150%   1.5 GiB  1: 97% 40.0/80 GiB 650 W  running\n");
+  const std::string narrow = top_as_text(second, first, {.columns = 80});
+  EXPECT_TRUE(fits(narrow, 80)) << narrow;
+  EXPECT_THAT(narrow, HasSubstr("1: 97% 40.0/80 GiB"));
   second.ranks[0].pid = 71;  // another process
   EXPECT_THAT(top_as_text(second, first, {}), HasSubstr("   53%"));
   second.ranks[0].usage.reset();
   second.ranks[0].loss = std::nan("");
-  EXPECT_THAT(top_as_text(second, first, {}), HasSubstr(" nan       -          -  - "));
+  EXPECT_THAT(top_as_text(second, first, {}), HasSubstr(" nan      -         -  - "));
   EXPECT_FALSE(knows_usage(second));
   EXPECT_TRUE(knows_usage(first));
   EXPECT_THAT(top_as_json(first, std::nullopt), HasSubstr("\"cpu_percent\": 50.0"));
@@ -175,8 +178,8 @@ TEST(Top, FitsTheScreen) {
   }
   const std::string text = top_as_text(status, std::nullopt, {.columns = 20, .rows = 5, .bold = true});
   EXPECT_EQ(text,
-            "mnist-1  running for\n\033[1m RANK  NODE         \033[0m\n    0  node0        \n"
-            "    1  node0        \n... and 8 more ranks\n");
+            "mnist-1  running for\n\033[1mRANK  NODE      STEP\033[0m\n   0  node0      350\n"
+            "   1  node0      350\n... and 8 more ranks\n");
 }
 
 TEST(JobStatusLine, IsReadAsItWasWritten) {
@@ -199,9 +202,21 @@ TEST(JobStatusText, SaysItAllInATable) {
   EXPECT_THAT(text, HasSubstr("mnist-1  running for 1m15s: 1 rank on 1 node\n"));
   EXPECT_THAT(text, HasSubstr("attempt      2, 1 of 3 restarts used\n"));
   EXPECT_THAT(text, HasSubstr("checkpoint   committed up to step 300\n"));
-  EXPECT_THAT(
-      text, HasSubstr("    0  node0           70        350     12.35    0.2s ago  eval          running\n"));
+  EXPECT_THAT(text, HasSubstr("   0  node0   70   350    12.35   0.2s ago  eval     running\n"));
   EXPECT_THAT(text, HasSubstr("12s ago  rank 0 (node0) was killed by SIGKILL\n"));
+}
+
+TEST(JobStatusText, FitsATerminalAndLosesNoWordOfAState) {
+  JobStatus status = example();
+  status.names = NodeNames({{NodeId(0), "gpu-host-17.cluster.example.org"}});
+  status.ranks[0].state = "stalls for 312 s in section eval: its processes sleep";
+  status.events[0].text = std::string(30, 'a') + " " + std::string(60, 'b');
+  const std::string text = status_as_text(status, 80);
+  EXPECT_TRUE(fits(text, 80)) << text;
+  for (const char* word : {"stalls", "312", "section", "processes", "sleep"})
+    EXPECT_THAT(text, HasSubstr(word));
+  EXPECT_THAT(text, HasSubstr(std::string(60, 'b')));
+  EXPECT_FALSE(fits(status_as_text(status), 80));
 }
 
 TEST(JobStatusText, NamesTheHostsOfAJobThatHasThem) {
@@ -210,8 +225,8 @@ TEST(JobStatusText, NamesTheHostsOfAJobThatHasThem) {
   const auto read = parse_status(status_as_line(status));
   ASSERT_TRUE(read) << read.error().message();
   const std::string text = status_as_text(*read);
-  EXPECT_THAT(text, HasSubstr(" RANK  NODE                      PID "));
-  EXPECT_THAT(text, HasSubstr("    0  node0 (gpu-host-17)        70 "));
+  EXPECT_THAT(text, HasSubstr("RANK  NODE                 PID "));
+  EXPECT_THAT(text, HasSubstr("   0  node0 (gpu-host-17)   70 "));
 }
 
 TEST(JobStatusText, CountsRestartsOfMoreThanAWindow) {

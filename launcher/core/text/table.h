@@ -1,0 +1,39 @@
+// Tables of text that fit a terminal.
+//
+// Each column is as wide as its widest cell, or its usual width. A table that is wider than the terminal
+// becomes narrower in this order: columns that may be cut or wrapped shrink to their least width; columns
+// that may be left out go, the first one first; at last whole lines are cut. Without a terminal nothing is
+// cut. Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace muster::launcher {
+
+enum class Narrow { kNever, kCut, kWrap, kLeftOut };
+
+struct Column {
+  std::string title;
+  bool right = false;  // right-aligned
+  Narrow narrow = Narrow::kNever;
+  std::size_t least = 0;  // of kCut and kWrap: characters that are left at least
+  std::size_t usual = 0;  // its width even if all cells are narrower
+};
+using Row = std::vector<std::string>;
+
+// Lines that end with a newline; the first one has the titles, unless all are empty. `width`: of the
+// terminal, in characters; 0: unlimited. Rows may have fewer cells than columns. Control characters become
+// question marks.
+std::string table_text(const std::vector<Column>& columns, std::vector<Row> rows, std::size_t width);
+
+// The lines of a text cut at `width` characters, if that is not 0, between words where possible.
+std::vector<std::string> wrapped(const std::string& text, std::size_t width);
+
+// Number of characters.
+std::size_t width_of(const std::string& text);
+// Whether no line is wider than that.
+bool fits(const std::string& text, std::size_t width);
+
+}  // namespace muster::launcher
