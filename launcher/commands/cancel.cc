@@ -1,8 +1,10 @@
-// `launch cancel`: stops a running job, which saves first if it can, and waits for its end.
+// `launch cancel`: stops a running job, or all, which save first if they can, and waits for the end.
 #include <thread>
+#include <vector>
 
 #include "launcher/commands/conversation.h"
 #include "launcher/commands/invocation.h"
+#include "launcher/core/text/words.h"
 #include "launcher/core/verdict/verdict.h"
 #include "launcher/io/view/job_files.h"
 
@@ -22,21 +24,74 @@ Expected<JobEntry> wait_for_end(const JobEntry& running) {
   }
 }
 
+// Returns when the launcher has heard it.
+Status tell(const JobEntry& job, bool now) {
+  auto conversation =
+      Conversation::ask(job, now ? R"({"command": "cancel", "now": true})" : R"({"command": "cancel"})");
+  if (!conversation) return std::unexpected(conversation.error());
+  const auto line = conversation->next(kCancelLimit);
+  return line ? Status() : std::unexpected(line.error());
+}
+
+// With --all: the jobs that run on this machine, if the user agrees; else the exit code.
+std::expected<std::vector<JobEntry>, int> all_running(const CommandArguments& arguments,
+                                                      const Surroundings& here) {
+  if (!arguments.operands.empty())
+    return std::unexpected(
+        refuse(Error(ErrorCode::kInvalidArgument,
+                     fmt::format("--all: {} is one job: give --all or the job", arguments.operands.front())),
+               kExitUsage));
+  const auto directory = log_directory_of(arguments, here);
+  if (!directory) return std::unexpected(refuse(directory.error(), kExitUsage));
+  auto jobs = list_jobs(*directory);
+  if (!jobs) return std::unexpected(refuse(jobs.error(), kExitUsage));
+  std::erase_if(*jobs, [](const JobEntry& job) { return job.state != JobEntry::State::kRunning; });
+  if (jobs->empty()) return *jobs;
+  if (const auto refused = ask_before("cancel " + count_of(jobs->size(), "job"),
+                                      jobs_as_table(*jobs, unix_now(), terminal_columns()), arguments))
+    return std::unexpected(*refused);
+  return *jobs;
+}
+
 }  // namespace
 
 int cancel(const Invocation& invocation) {
   const auto arguments = read_arguments(invocation);
   if (!arguments) return arguments.error();
-  const auto job = find_job(*arguments, invocation.here, Preferred::kRunning);
-  if (!job) return refuse(job.error(), kExitUsage);
-  auto conversation = Conversation::ask(
-      *job, arguments->has("now") ? R"({"command": "cancel", "now": true})" : R"({"command": "cancel"})");
-  if (!conversation) return refuse(conversation.error(), 1);
-  if (const auto line = conversation->next(kCancelLimit); !line) return refuse(line.error(), 1);
-  const auto ended = wait_for_end(*job);
-  if (!ended) return refuse(ended.error(), 1);
-  if (arguments->has("json")) return print(jobs_as_json({*ended}));
-  return print(fmt::format("{} {}\n", ended->record.job_id, end_of(*ended)));
+  std::vector<JobEntry> jobs;
+  if (arguments->has("all")) {
+    auto all = all_running(*arguments, invocation.here);
+    if (!all) return all.error();
+    jobs = *std::move(all);
+  } else {
+    auto job = find_job(*arguments, invocation.here, Preferred::kRunning);
+    if (!job) return refuse(job.error(), kExitUsage);
+    jobs.push_back(*std::move(job));
+  }
+  const std::size_t count = jobs.size();
+  std::vector<Error> errors;
+  // All hear it before the wait for the first one: each may need its grace to save and leave.
+  std::erase_if(jobs, [&](const JobEntry& job) {
+    const Status told = tell(job, arguments->has("now"));
+    if (!told) errors.push_back(told.error());
+    return !told;
+  });
+  std::vector<JobEntry> ended;
+  for (const JobEntry& job : jobs) {
+    auto end = wait_for_end(job);
+    if (!end) {
+      errors.push_back(end.error());
+    } else {
+      ended.push_back(*std::move(end));
+    }
+  }
+  for (const Error& error : errors) say(error.message());
+  const int exit_code = errors.empty() ? 0 : 1;
+  if (ended.empty() && !errors.empty()) return exit_code;
+  if (arguments->has("json")) return print(jobs_as_json(ended), exit_code);
+  std::string text;
+  for (const JobEntry& job : ended) text += fmt::format("{} {}\n", job.record.job_id, end_of(job));
+  return print(count == 0 ? "no job is running\n" : text, exit_code);
 }
 
 }  // namespace muster::launcher

@@ -35,7 +35,7 @@ const std::vector<Word>& ckpt_words() {
       {"show", ckpt_show, 1, 1, kChoice},
       {"verify", ckpt_verify, 1, 1, kChoice},
       {"diff", ckpt_diff, 1, 2, {"step", "metric", "mode", "other-step"}},
-      {"prune", ckpt_prune, 1, 1, {"keep", "every", "best", "metric", "mode", "yes", "force"}},
+      {"prune", ckpt_prune, 1, 1, {"keep", "every", "best", "metric", "mode", "dry-run", "yes", "force"}},
       {"pin", ckpt_pin, 1, 1, kChoice},
       {"unpin", ckpt_unpin, 1, 1, kChoice},
       {"export", ckpt_export, 2, 2, {"step", "metric", "mode", "all"}},
@@ -258,6 +258,50 @@ std::string user_of(const CheckpointDirectory& directory, bool force) {
                      owner_of(*newest), newest->owner.host);
 }
 
+// The number of checkpoints that do not stay, and their bytes.
+std::pair<std::size_t, std::uint64_t> size_of_old(const Found& found,
+                                                  const std::vector<RetentionDecision>& decisions) {
+  std::pair<std::size_t, std::uint64_t> sum;
+  for (const RetentionDecision& decision : decisions) {
+    if (decision.stays) continue;
+    ++sum.first;
+    sum.second += entry_of(found, decision.id).size_bytes;
+  }
+  return sum;
+}
+
+std::string list_of(const std::vector<RetentionDecision>& decisions, std::string_view goes) {
+  std::string text;
+  for (const RetentionDecision& decision : decisions)
+    text += fmt::format("{:<8}  {}: {}\n", decision.stays ? "stays" : goes, name_of(decision.id),
+                        decision.reason);
+  return text;
+}
+
+nlohmann::ordered_json as_json(const std::vector<RetentionDecision>& decisions, bool removed) {
+  nlohmann::ordered_json array = nlohmann::ordered_json::array();
+  for (const RetentionDecision& decision : decisions)
+    array.push_back({{"step", decision.id.step},
+                     {"attempt", decision.id.attempt.value()},
+                     {"stays", decision.stays},
+                     {"removed", removed && !decision.stays},
+                     {"reason", decision.reason}});
+  return array;
+}
+
+Status remove_old(const CheckpointDirectory& directory, const std::vector<RetentionDecision>& decisions) {
+  // A rank may have been killed after it committed a checkpoint that stays, and before the disk had it.
+  for (const RetentionDecision& decision : decisions) {
+    if (!decision.stays) continue;
+    if (Status synced = directory.sync(decision.id); !synced) return synced;
+  }
+  for (const RetentionDecision& decision : decisions) {
+    if (decision.stays) continue;
+    if (Status removed = directory.remove(decision.id); !removed) return removed;
+  }
+  return {};
+}
+
 Expected<RetentionPlan> plan_of(const CommandArguments& arguments, const Found& found) {
   const auto keep = arguments.count("keep", "checkpoints");
   const auto every = arguments.count("every", "steps");
@@ -304,45 +348,30 @@ int ckpt_prune(const CkptCall& call) {
   if (!plan) return refuse(plan.error(), kExitUsage);
   const auto attempts = found->directory.attempts();
   if (!attempts) return refuse(attempts.error(), kExitUsage);
-  const bool yes = call.arguments.has("yes");
+  const bool dry_run = call.arguments.has("dry-run");
   const std::string user = user_of(found->directory, call.arguments.has("force"));
-  if (yes && !user.empty())
+  if (!dry_run && !user.empty())
     return refuse(Error(ErrorCode::kFenced, fmt::format("{} {}", found->directory.path(), user)), kExitUsage);
-  nlohmann::ordered_json array = nlohmann::ordered_json::array();
-  std::string text;
-  std::uint64_t bytes = 0;
-  std::size_t count = 0;
   const auto decisions = decide_retention(known_of(found->catalog), *attempts, *plan);
-  // A rank may have been killed after it committed a checkpoint that stays, and before the disk had it.
-  for (const RetentionDecision& decision : decisions) {
-    if (!yes || !decision.stays) continue;
-    if (const Status synced = found->directory.sync(decision.id); !synced) return refuse(synced.error(), 1);
+  const auto [count, bytes] = size_of_old(*found, decisions);
+  const std::string sum = fmt::format("{} of {}, {}", count, count_of(found->catalog.size(), "checkpoint"),
+                                      small_size_text(bytes));
+  const bool asks = !dry_run && count > 0 && !call.arguments.has("yes");
+  if (asks) {
+    if (const auto refused = ask_before("remove " + sum, list_of(decisions, "would go"), call.arguments))
+      return *refused;
+    // A training may have begun while the user thought.
+    if (const std::string now = user_of(found->directory, call.arguments.has("force")); !now.empty())
+      return refuse(Error(ErrorCode::kFenced, fmt::format("{} {}", found->directory.path(), now)),
+                    kExitUsage);
   }
-  for (const RetentionDecision& decision : decisions) {
-    if (yes && !decision.stays) {
-      if (const Status removed = found->directory.remove(decision.id); !removed)
-        return refuse(removed.error(), 1);
-    }
-    if (!decision.stays) {
-      bytes += entry_of(*found, decision.id).size_bytes;
-      ++count;
-    }
-    const char* what = decision.stays ? "stays" : yes ? "removed" : "would go";
-    text += fmt::format("{:<8}  {}: {}\n", what, name_of(decision.id), decision.reason);
-    array.push_back({{"step", decision.id.step},
-                     {"attempt", decision.id.attempt.value()},
-                     {"stays", decision.stays},
-                     {"removed", yes && !decision.stays},
-                     {"reason", decision.reason}});
-  }
-  if (call.json) return print_json(array);
-  text += fmt::format("{} of {}, {}{}\n", count, count_of(found->catalog.size(), "checkpoint"),
-                      small_size_text(bytes),
-                      yes            ? " were removed"
-                      : count == 0   ? " would go"
-                      : user.empty() ? " would go: --yes removes them"
-                                     : fmt::format(" would go; but the directory {}", user));
-  return print(text);
+  if (const Status removed = dry_run ? Status() : remove_old(found->directory, decisions); !removed)
+    return refuse(removed.error(), 1);
+  if (call.json) return print_json(as_json(decisions, !dry_run));
+  if (asks) return print(sum + " were removed\n");
+  if (!dry_run) return print(fmt::format("{}{} were removed\n", list_of(decisions, "removed"), sum));
+  return print(fmt::format("{}{} would go{}\n", list_of(decisions, "would go"), sum,
+                           user.empty() ? "" : fmt::format("; but the directory {}", user)));
 }
 
 }  // namespace muster::launcher

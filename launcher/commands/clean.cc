@@ -34,8 +34,8 @@ Status remove_job(const std::string& directory) {
 }
 
 struct Choice {
-  std::vector<JobEntry> all;
-  std::vector<JobEntry> ended;
+  std::vector<JobEntry> removable;
+  std::vector<Error> kept;  // ended jobs that stay because of what their directories contain
 };
 
 Expected<Choice> chosen(const CommandArguments& arguments, const Surroundings& here) {
@@ -52,10 +52,30 @@ Expected<Choice> chosen(const CommandArguments& arguments, const Surroundings& h
   if (!keep) return std::unexpected(keep.error());
   const auto directory = log_directory_of(arguments, here);
   if (!directory) return std::unexpected(directory.error());
-  auto jobs = list_jobs(*directory);
+  const auto jobs = list_jobs(*directory);
   if (!jobs) return std::unexpected(jobs.error());
-  auto ended = ended_jobs(*jobs, age, keep->value_or(0), unix_now());
-  return Choice{*std::move(jobs), std::move(ended)};
+  const auto living = processes_by_job();
+  Choice choice;
+  for (JobEntry& job : ended_jobs(*jobs, age, keep->value_or(0), unix_now())) {
+    if (living.contains(job.record.job_id)) continue;
+    const auto saves_here = [&job](const JobEntry& other) {
+      return is_below(other.record.checkpoint_directory, job.record.directory);
+    };
+    if (const auto other = std::ranges::find_if(*jobs, saves_here); other != jobs->end()) {
+      choice.kept.push_back(
+          {ErrorCode::kInvalidArgument, fmt::format("kept {}: it contains the checkpoints of job {}",
+                                                    job.record.directory, other->record.job_id)});
+    } else {
+      choice.removable.push_back(std::move(job));
+    }
+  }
+  return choice;
+}
+
+std::string list_of(const std::vector<JobEntry>& jobs) {
+  std::string text;
+  for (const JobEntry& job : jobs) text += fmt::format("{} ({})\n", job.record.job_id, name_of(job.state));
+  return text;
 }
 
 }  // namespace
@@ -63,37 +83,28 @@ Expected<Choice> chosen(const CommandArguments& arguments, const Surroundings& h
 int clean(const Invocation& invocation) {
   const auto arguments = read_arguments(invocation);
   if (!arguments) return arguments.error();
-  const auto choice = chosen(*arguments, invocation.here);
+  auto choice = chosen(*arguments, invocation.here);
   if (!choice) return refuse(choice.error(), kExitUsage);
-  const auto living = processes_by_job();
+  std::vector<JobEntry>& jobs = choice->removable;  // after the loop: those that were removed
   const bool dry_run = arguments->has("dry-run");
-  int exit_code = 0;
-  std::vector<JobEntry> removed;  // with --dry-run: would be removed
-  for (const JobEntry& job : choice->ended) {
-    if (living.contains(job.record.job_id)) continue;
-    const auto saves_here = [&job](const JobEntry& other) {
-      return is_below(other.record.checkpoint_directory, job.record.directory);
-    };
-    if (const auto other = std::ranges::find_if(choice->all, saves_here); other != choice->all.end()) {
-      exit_code =
-          refuse(failure(ErrorCode::kInvalidArgument, "kept {}: it contains the checkpoints of job {}",
-                         job.record.directory, other->record.job_id)
-                     .error(),
-                 1);
-      continue;
-    }
-    const Status done = dry_run ? Status() : remove_job(job.record.directory);
-    if (!done) {
-      exit_code = refuse(done.error(), 1);
-    } else {
-      removed.push_back(job);
-    }
+  const bool asks = !dry_run && !jobs.empty() && !arguments->has("yes");
+  if (asks) {
+    if (const auto refused = ask_before("remove " + count_of(jobs.size(), "job"), list_of(jobs), *arguments))
+      return *refused;
   }
-  if (arguments->has("json")) return print(jobs_as_json(removed), exit_code);
-  std::string text;
-  for (const JobEntry& job : removed) text += fmt::format("{} ({})\n", job.record.job_id, name_of(job.state));
-  text += fmt::format("{} {}removed\n", count_of(removed.size(), "job"), dry_run ? "would be " : "");
-  return print(text, exit_code);
+  int exit_code = 0;
+  for (const Error& kept : choice->kept) exit_code = refuse(kept, 1);
+  if (!dry_run) {
+    std::erase_if(jobs, [&exit_code](const JobEntry& job) {
+      const Status done = remove_job(job.record.directory);
+      if (!done) exit_code = refuse(done.error(), 1);
+      return !done;
+    });
+  }
+  if (arguments->has("json")) return print(jobs_as_json(jobs), exit_code);
+  return print(fmt::format("{}{} {}removed\n", asks ? "" : list_of(jobs), count_of(jobs.size(), "job"),
+                           dry_run ? "would be " : ""),
+               exit_code);
 }
 
 }  // namespace muster::launcher

@@ -180,7 +180,7 @@ TEST_F(LaunchCkpt, ComparesTwo) {
 
 TEST_F(LaunchCkpt, PrunesWhatIsNotKeptAndOnlyWhenAsked) {
   const CkptSaid listed =
-      launch_ckpt({"prune", dir, "--keep", "1", "--best", "1", "--metric", "accuracy", "--mode", "max"});
+      launch_ckpt({"prune", dir, "--dry-run", "--best", "1", "--metric", "accuracy", "--mode", "max"});
   EXPECT_EQ(listed.exit_code, 0) << listed.err;
   EXPECT_THAT(listed.out, HasSubstr("would go  step 100 of attempt 1: old\n"
                                     "stays     step 200 of attempt 1: one of the best 1\n"
@@ -195,6 +195,11 @@ TEST_F(LaunchCkpt, PrunesWhatIsNotKeptAndOnlyWhenAsked) {
       HasSubstr(
           "was last used by job job (process 0) on host elsewhere: if that job no longer runs, give --force"));
   ASSERT_EQ(launch_ckpt({"pin", dir, "--step", "100"}).out, "step 100 of attempt 1 is pinned\n");
+  const CkptSaid unasked = launch_ckpt({"prune", dir, "--keep", "1", "--force"});
+  EXPECT_EQ(unasked.exit_code, 2);
+  EXPECT_THAT(unasked.err, HasSubstr("launch: --yes is missing: "
+                                     "there is no terminal to ask whether to remove 1 of 3 checkpoints, "));
+  EXPECT_EQ(steps().size(), 3u);
   EXPECT_EQ(launch_ckpt({"prune", dir, "--keep", "1", "--yes", "--force"}).exit_code, 0);
   EXPECT_THAT(steps(), testing::ElementsAre(100, 300));
   ASSERT_EQ(launch_ckpt({"unpin", step_path(100)}).out, "step 100 of attempt 1 is no longer pinned\n");

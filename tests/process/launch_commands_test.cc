@@ -168,64 +168,6 @@ TEST_F(LaunchCommands, TellWhatOfAJobStillRunsWhoseLauncherIsGone) {
   }));
 }
 
-TEST_F(LaunchCommands, CleanUpAfterJobsThatHaveEnded) {
-  const auto left = [this] {
-    std::vector<std::string> states;
-    for (const auto& job : jobs()) states.push_back(job["state"]);
-    return states;
-  };
-  EXPECT_EQ(command({"clean"}).out, "0 jobs removed\n");
-  for (const char* script : {"exit 0", "exit 3", "exit 0"}) {
-    LaunchRun ended(started({"--max-restarts", "0", "sh", "-c", script}));
-    ended.exit_code();
-  }
-  LaunchRun lost(started({"--controller-grace", "60", "sh", "-c", "echo ready; sleep 1000"}));
-  ASSERT_TRUE(lost.printed("ready"));
-  lost.signal(SIGKILL);
-  lost.exit_code();
-  LaunchRun running(started({"sh", "-c", "echo ready; sleep 1000"}));
-  ASSERT_TRUE(running.printed("ready"));
-  const std::filesystem::path other = logs + "/not-a-job";
-  std::filesystem::create_directory(other);
-
-  EXPECT_EQ(command({"clean", "--older-than", "1h"}).out, "0 jobs removed\n");
-  EXPECT_THAT(command({"clean", "--keep", "2", "--dry-run"}).out,
-              MatchesRegex("[^\n]+ \\(failed\\)\n[^\n]+ \\(succeeded\\)\n2 jobs would be removed\n"));
-  EXPECT_THAT(left(), ElementsAre("running", "lost", "succeeded", "failed", "succeeded"));
-  const auto removed = nlohmann::json::parse(command({"clean", "--keep", "2", "--json"}).out);
-  ASSERT_EQ(removed.size(), 2U);
-  EXPECT_EQ(removed[0]["state"], "failed");
-  EXPECT_FALSE(std::filesystem::exists(removed[0]["log_directory"].get<std::string>()));
-  EXPECT_THAT(left(), ElementsAre("running", "lost", "succeeded"));
-  EXPECT_THAT(command({"clean"}).out, MatchesRegex("[^\n]+ \\(succeeded\\)\n1 job removed\n"));
-  EXPECT_THAT(left(), ElementsAre("running", "lost")) << "the lost one's worker still lives";
-  EXPECT_TRUE(std::filesystem::exists(other));
-  LaunchRun ended(started({"true"}));
-  ended.exit_code();
-  const std::string id = std::filesystem::path(jobs().at(0)["log_directory"].get<std::string>()).filename();
-  {
-    const LaunchRun survivor({"-c", "echo ready; exec sleep 1000"}, {{"MUSTER_JOB_ID", id}}, "/bin/sh");
-    ASSERT_TRUE(survivor.printed("ready"));
-    EXPECT_EQ(command({"clean"}).out, "0 jobs removed\n") << "a process of it lives";
-  }
-  EXPECT_EQ(command({"clean"}).out, id + " (succeeded)\n1 job removed\n");
-  for (const Words& wrong : {Words{"clean", "--older-than", "soon"}, Words{"clean", "--keep", "-1"}}) {
-    EXPECT_EQ(command(wrong).exit_code, 2);
-  }
-}
-
-TEST_F(LaunchCommands, CleanUpNoCheckpoints) {
-  LaunchRun first(started({"true"}));
-  ASSERT_EQ(first.exit_code(), 0);
-  const std::string directory = jobs().at(0)["log_directory"];
-  LaunchRun second(started({"--checkpoint-dir", directory + "/checkpoints", "true"}));
-  ASSERT_EQ(second.exit_code(), 0);
-  const Printed kept = command({"clean"});
-  EXPECT_EQ(kept.exit_code, 1);
-  EXPECT_THAT(kept.err, MatchesRegex("launch: kept .*: it contains the checkpoints of job [^ ]+\n"));
-  EXPECT_TRUE(std::filesystem::exists(directory + "/checkpoints"));
-}
-
 TEST_F(LaunchCommands, ReportWhatTheTerminalShowed) {
   LaunchRun bad(started({"--max-restarts", "0", "--gpus-per-node", "2", "sh", "-c",
                          "if [ $RANK = 1 ]; then echo reason >&2; exit 3; fi; sleep 1000"}));

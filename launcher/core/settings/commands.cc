@@ -53,6 +53,8 @@ constexpr Flag kLogsFlags[] = {
 };
 constexpr Flag kCancelFlags[] = {
     {"now", 0, "", kOption, "Kill the workers at once, without TERM and grace."},
+    {"all", 0, "", kOption, "Stop all jobs that run on this machine."},
+    {"yes", 0, "", kOption, "With --all: do not ask."},
     kLogDirectory,
     {"json", 0, "", kOption, "Print how the job ended, as one JSON object."},
     kHelp,
@@ -67,6 +69,7 @@ constexpr Flag kCleanFlags[] = {
     {"keep", 0, "N", kOption, "Keep the N newest of the jobs that have ended."},
     kLogDirectory,
     {"dry-run", 0, "", kOption, "Print what would be deleted, and delete nothing."},
+    {"yes", 0, "", kOption, "Do not ask. Without a terminal to ask on, nothing is deleted without it."},
     {"json", 0, "", kOption,
      "Print a JSON array with one object for each job that was, or would be, deleted."},
     kHelp,
@@ -82,7 +85,9 @@ constexpr Flag kCkptFlags[] = {
     {"keep", 0, "N", kOption, "With prune: keep the N newest (default 1)."},
     {"every", 0, "N", kOption, "With prune: keep the checkpoints of every N-th step."},
     {"best", 0, "N", kOption, "With prune: keep the N best."},
-    {"yes", 0, "", kOption, "With prune: delete checkpoints, instead of only listing them."},
+    {"dry-run", 0, "", kOption, "With prune: print what would be deleted, and delete nothing."},
+    {"yes", 0, "", kOption,
+     "With prune: do not ask. Without a terminal to ask on, nothing is deleted without it."},
     {"force", 0, "", kOption,
      "With prune: delete even if the last training ran on another machine, where it may still be running."},
     {"all", 0, "", kOption,
@@ -167,6 +172,7 @@ constexpr Example kLogsExamples[] = {
 constexpr Example kCancelExamples[] = {
     {"launch cancel", "stop the running job; it saves first, if all its ranks can"},
     {"launch cancel 20260501 --now", "kill the job's workers at once, without saving"},
+    {"launch cancel --all", "list all running jobs, ask, and stop them"},
 };
 constexpr Example kDumpExamples[] = {
     {"launch dump", "what is each rank of the running job doing right now?"},
@@ -174,7 +180,8 @@ constexpr Example kDumpExamples[] = {
 };
 constexpr Example kCleanExamples[] = {
     {"launch clean --older-than 7d", "delete the logs of jobs that ended at least a week ago"},
-    {"launch clean --keep 20", "delete the logs of all finished jobs but the 20 newest"},
+    {"launch clean --keep 20 --yes",
+     "without asking, delete the logs of all finished jobs but the 20 newest"},
     {"launch clean --dry-run", "list the jobs whose logs would be deleted"},
 };
 constexpr Example kCkptExamples[] = {
@@ -182,8 +189,8 @@ constexpr Example kCkptExamples[] = {
     {"launch ckpt verify ckpt --step latest", "read every byte of the newest checkpoint"},
     {"launch ckpt diff ckpt --step 300 --other-step 400", "which tensors changed between the two steps"},
     {"launch ckpt prune ckpt --keep 3 --every 1000 --best 2 --metric accuracy --mode max",
-     "list what would be deleted; --yes deletes it"},
-    {"launch ckpt export ckpt model.safetensors --step best",
+     "list what would be deleted, ask, and delete it"},
+    {"launch ckpt export ckpt -o model.safetensors --step best",
      "write the model to one file, for Python or other programs"},
     {"launch ckpt import ckpt model.safetensors", "make a checkpoint that a training can start from"},
 };
@@ -275,7 +282,7 @@ constexpr Command kCommands[] = {
      "JOB is a job's name or a prefix of it; without JOB: the only running job, or else the newest job.",
      kLogsFlags, kLogsExamples},
     {"cancel", Operand::kRunning, "Stop a running job as Ctrl-C does, and wait until it has ended.",
-     "If all ranks can save and leave, they do that first. "
+     "If all ranks can save and leave, they do that first. --all lists the jobs and asks. "
      "JOB is a running job's name or any unambiguous prefix of it; "
      "it may be left out if only one job is running.",
      kCancelFlags, kCancelExamples},
@@ -319,15 +326,15 @@ constexpr Command kCommands[] = {
      "show lists the tensors and values of one. verify reads every byte, of all checkpoints or of one: "
      "the exit code is 1 if one is damaged. diff compares two checkpoints of DIR, "
      "or one of DIR with one of OTHER: the exit code is 1 if they differ. "
-     "prune lists what --keep, --every and --best would keep, and with --yes deletes the rest; "
+     "prune keeps what --keep, --every and --best name, and deletes the rest after it has asked; "
      "it never deletes a pinned checkpoint, the newest one, or the one that the last attempt started from. "
      "pin protects a checkpoint from prune, unpin ends that. "
      "export writes the model to the safetensors file FILE, with PyTorch's names; "
      "import makes a checkpoint from such a file in a directory that has none.",
      kCkptFlags, kCkptExamples},
     {"clean", Operand::kNone, "Delete the logs and reports of jobs that have ended.",
-     "Deletes the log directories of finished jobs, without flags of all finished jobs; "
-     "never deletes checkpoints. Keeps jobs that are running, run on another machine, "
+     "Deletes the log directories of finished jobs, without flags of all finished jobs, "
+     "after it has listed them and asked; never deletes checkpoints. Keeps jobs that are running, run on another machine, "
      "or have left processes behind.",
      kCleanFlags, kCleanExamples},
     {"completion", Operand::kShell, "Print the completion script for bash, zsh or fish.", "", kTextFlags,

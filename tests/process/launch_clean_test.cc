@@ -1,0 +1,152 @@
+// The commands that remove jobs' logs and stop several jobs, on real jobs.
+#include <csignal>
+#include <filesystem>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/process/launch_run.h"
+
+namespace muster {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+using CleanWords = std::vector<std::string>;
+
+constexpr const char* kStoppable = "echo ready; trap 'exit 0' TERM; while :; do sleep 0.02; done";
+
+struct CleanSaid {
+  int exit_code;
+  std::string out;
+  std::string err;
+};
+
+// Runs a command about the jobs in this test's own log directory.
+class LaunchClean : public testing::Test {
+ protected:
+  CleanWords started(const CleanWords& words) const {
+    CleanWords all{"--log-dir", logs};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  }
+  CleanSaid command(const CleanWords& words, const char* program = LAUNCH_PROGRAM) const {
+    LaunchRun run(words, {{"MUSTER_LOG_DIR", logs}}, program);
+    const int exit_code = run.exit_code();
+    return {exit_code, run.out(), run.err()};
+  }
+  // On a terminal whose user types the answer.
+  CleanSaid answered(const char* answer, const char* line) const {
+    return command(
+        {"-c", fmt::format("echo {} | script -qec '" LAUNCH_PROGRAM " {}' /dev/null", answer, line)},
+        "/bin/sh");
+  }
+  nlohmann::json jobs() const { return nlohmann::json::parse(command({"ps", "--json"}).out); }
+  std::string only_job() const { return jobs().at(0).at("job_id"); }
+
+  ScratchDirectory scratch;
+  const std::string logs = scratch / "logs";
+};
+
+TEST_F(LaunchClean, CleanUpAfterJobsThatHaveEnded) {
+  const auto left = [this] {
+    std::vector<std::string> states;
+    for (const auto& job : jobs()) states.push_back(job["state"]);
+    return states;
+  };
+  EXPECT_EQ(command({"clean"}).out, "0 jobs removed\n");
+  for (const char* script : {"exit 0", "exit 3", "exit 0"}) {
+    LaunchRun ended(started({"--max-restarts", "0", "sh", "-c", script}));
+    ended.exit_code();
+  }
+  LaunchRun lost(started({"--controller-grace", "60", "sh", "-c", "echo ready; sleep 1000"}));
+  ASSERT_TRUE(lost.printed("ready"));
+  lost.signal(SIGKILL);
+  lost.exit_code();
+  LaunchRun running(started({"sh", "-c", "echo ready; sleep 1000"}));
+  ASSERT_TRUE(running.printed("ready"));
+  const std::filesystem::path other = logs + "/not-a-job";
+  std::filesystem::create_directory(other);
+
+  EXPECT_EQ(command({"clean", "--older-than", "1h"}).out, "0 jobs removed\n");
+  EXPECT_THAT(command({"clean", "--keep", "2", "--dry-run"}).out,
+              MatchesRegex("[^\n]+ \\(failed\\)\n[^\n]+ \\(succeeded\\)\n2 jobs would be removed\n"));
+  EXPECT_THAT(left(), ElementsAre("running", "lost", "succeeded", "failed", "succeeded"));
+  const auto removed = nlohmann::json::parse(command({"clean", "--keep", "2", "--yes", "--json"}).out);
+  ASSERT_EQ(removed.size(), 2U);
+  EXPECT_EQ(removed[0]["state"], "failed");
+  EXPECT_FALSE(std::filesystem::exists(removed[0]["log_directory"].get<std::string>()));
+  EXPECT_THAT(left(), ElementsAre("running", "lost", "succeeded"));
+  EXPECT_THAT(command({"clean", "--yes"}).out, MatchesRegex("[^\n]+ \\(succeeded\\)\n1 job removed\n"));
+  EXPECT_THAT(left(), ElementsAre("running", "lost")) << "the lost one's worker still lives";
+  EXPECT_TRUE(std::filesystem::exists(other));
+  LaunchRun ended(started({"true"}));
+  ended.exit_code();
+  const std::string id = std::filesystem::path(jobs().at(0)["log_directory"].get<std::string>()).filename();
+  {
+    const LaunchRun survivor({"-c", "echo ready; exec sleep 1000"}, {{"MUSTER_JOB_ID", id}}, "/bin/sh");
+    ASSERT_TRUE(survivor.printed("ready"));
+    EXPECT_EQ(command({"clean"}).out, "0 jobs removed\n") << "a process of it lives";
+  }
+  EXPECT_EQ(command({"clean", "--yes"}).out, id + " (succeeded)\n1 job removed\n");
+  for (const CleanWords& wrong :
+       {CleanWords{"clean", "--older-than", "soon"}, CleanWords{"clean", "--keep", "-1"}}) {
+    EXPECT_EQ(command(wrong).exit_code, 2);
+  }
+}
+
+TEST_F(LaunchClean, AskBeforeTheyDestroy) {
+  LaunchRun ended(started({"true"}));
+  ASSERT_EQ(ended.exit_code(), 0);
+  const std::string id = only_job();
+  const CleanSaid unasked = command({"clean"});
+  EXPECT_EQ(unasked.exit_code, 2);
+  EXPECT_EQ(unasked.out, "");
+  EXPECT_EQ(unasked.err, "launch: --yes is missing: there is no terminal to ask whether to remove 1 job\n");
+  EXPECT_EQ(jobs().size(), 1U);
+  if (!std::filesystem::exists("/usr/bin/script"))
+    GTEST_SKIP() << "/usr/bin/script is missing, which makes a terminal";
+  const CleanSaid refused = answered("n", "clean");
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.out, HasSubstr(id + " (succeeded)\r\nlaunch: remove 1 job? [y/N] "));
+  EXPECT_THAT(refused.out, HasSubstr("launch: nothing was changed\r\n"));
+  EXPECT_EQ(jobs().size(), 1U);
+  const CleanSaid allowed = answered("y", "clean");
+  EXPECT_EQ(allowed.exit_code, 0);
+  EXPECT_THAT(allowed.out, HasSubstr("1 job removed"));
+  EXPECT_EQ(jobs().size(), 0U);
+}
+
+TEST_F(LaunchClean, CancelAllJobsThatRun) {
+  EXPECT_EQ(command({"cancel", "--all"}).out, "no job is running\n");
+  LaunchRun first(started({"sh", "-c", kStoppable}));
+  LaunchRun second(started({"sh", "-c", kStoppable}));
+  ASSERT_TRUE(first.printed("ready") && second.printed("ready"));
+  EXPECT_THAT(command({"cancel", "--all", only_job()}).err, HasSubstr("give --all or the job"));
+  const CleanSaid unasked = command({"cancel", "--all"});
+  EXPECT_EQ(unasked.exit_code, 2);
+  EXPECT_EQ(unasked.err, "launch: --yes is missing: there is no terminal to ask whether to cancel 2 jobs\n");
+  EXPECT_EQ(jobs()[0]["state"], "running");
+  const auto ended = nlohmann::json::parse(command({"cancel", "--all", "--yes", "--json"}).out);
+  ASSERT_EQ(ended.size(), 2U);
+  for (const auto& job : ended) EXPECT_EQ(job["state"], "cancelled");
+  EXPECT_EQ(first.exit_code(), 130);
+  EXPECT_EQ(second.exit_code(), 130);
+}
+
+TEST_F(LaunchClean, CleanUpNoCheckpoints) {
+  LaunchRun first(started({"true"}));
+  ASSERT_EQ(first.exit_code(), 0);
+  const std::string directory = jobs().at(0)["log_directory"];
+  LaunchRun second(started({"--checkpoint-dir", directory + "/checkpoints", "true"}));
+  ASSERT_EQ(second.exit_code(), 0);
+  const CleanSaid kept = command({"clean", "--yes"});
+  EXPECT_EQ(kept.exit_code, 1);
+  EXPECT_THAT(kept.err, MatchesRegex("launch: kept .*: it contains the checkpoints of job [^ ]+\n"));
+  EXPECT_TRUE(std::filesystem::exists(directory + "/checkpoints"));
+}
+
+}  // namespace
+}  // namespace muster
