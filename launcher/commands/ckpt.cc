@@ -38,7 +38,7 @@ const std::vector<Word>& ckpt_words() {
       {"prune", ckpt_prune, 1, 1, {"keep", "every", "best", "metric", "mode", "dry-run", "yes", "force"}},
       {"pin", ckpt_pin, 1, 1, kChoice},
       {"unpin", ckpt_unpin, 1, 1, kChoice},
-      {"export", ckpt_export, 2, 2, {"step", "metric", "mode", "all"}},
+      {"export", ckpt_export, 1, 2, {"step", "metric", "mode", "output", "all"}},
       {"import", ckpt_import, 2, 2, {"step"}},
   };
   return kWords;
@@ -191,6 +191,10 @@ int ckpt_ls(const CkptCall& call) {
   if (!found) return refuse(found.error(), kExitUsage);
   const auto latest = latest_of(found->catalog);
   const auto best = best_of(found->catalog, {});
+  const auto attempts = found->directory.attempts();
+  if (!attempts) return refuse(attempts.error(), kExitUsage);
+  // These stay whatever a training or prune is told to keep.
+  const auto decisions = decide_retention(known_of(found->catalog), *attempts, {});
   nlohmann::ordered_json array = nlohmann::ordered_json::array();
   std::vector<Row> rows;
   for (auto each = found->catalog.rbegin(); each != found->catalog.rend(); ++each) {
@@ -199,7 +203,9 @@ int ckpt_ls(const CkptCall& call) {
     std::vector<std::string> remarks;
     if (latest && *latest == known.id) remarks.emplace_back("latest");
     if (best && *best == known.id) remarks.emplace_back("best");
-    if (known.pinned) remarks.emplace_back("pinned");
+    const RetentionDecision& decision =
+        *std::ranges::find(decisions, known.id, [](const RetentionDecision& one) { return one.id; });
+    if (decision.stays) remarks.push_back("stays: " + decision.reason);
     if (!known.counts) remarks.emplace_back("does not count");
     if (each->damage) remarks.push_back(one_line(each->damage->message()));
     rows.push_back({std::to_string(known.id.step), fmt::format("{}", known.id.attempt),
@@ -218,6 +224,8 @@ int ckpt_ls(const CkptCall& call) {
                      {"usable", known.usable},
                      {"counts", known.counts},
                      {"pinned", known.pinned},
+                     {"stays", decision.stays ? nlohmann::ordered_json(decision.reason)
+                                              : nlohmann::ordered_json(nullptr)},
                      {"latest", latest && *latest == known.id},
                      {"best", best && *best == known.id},
                      {"damage", each->damage ? nlohmann::ordered_json(each->damage->message())

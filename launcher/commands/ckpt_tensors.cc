@@ -170,6 +170,17 @@ ordered_json as_json(CheckpointId id, const std::vector<Damage>& damages) {
   return {{"step", id.step}, {"attempt", id.attempt.value()}, {"whole", damages.empty()}, {"damage", array}};
 }
 
+// The file to export to: -o FILE, or the second operand.
+Expected<std::string> output_of(const CkptCall& call) {
+  const std::string flag = call.arguments.value("output");
+  if (call.arguments.has("output") && call.has_operand(1))
+    return failure(ErrorCode::kInvalidArgument, "--output {} and {}: give one file", flag, call.operand(1));
+  if (!flag.empty() && flag != "-") return flag;
+  if (call.has_operand(1)) return call.operand(1);
+  return failure(ErrorCode::kInvalidArgument,
+                 "ckpt export: the file is missing: `launch ckpt export DIR -o FILE`");
+}
+
 // kExitUsage for a wrong call and for a file that cannot be used; 1 for a full disk and the like.
 int exit_code_of(const Error& error) {
   const bool usage = error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kNotFound ||
@@ -251,10 +262,13 @@ int ckpt_diff(const CkptCall& call) {
   if (!differences) return refuse(differences.error(), kExitUsage);
   ordered_json tensors = ordered_json::object();
   ordered_json values = ordered_json::object();
-  std::string text;
+  std::vector<Row> rows;
+  const auto tell = [&rows](const std::string& name, const std::string& what) {
+    rows.push_back({fmt::format("{}: {}", name, what)});
+  };
   for (const TensorDifference& difference : *differences) {
     tensors[difference.name] = difference.text;
-    text += fmt::format("{}: {}\n", one_line(difference.name), difference.text);
+    tell(difference.name, difference.text);
   }
   const auto& mine = first->manifest.shared.values;
   auto theirs = second->manifest.shared.values;
@@ -263,21 +277,34 @@ int ckpt_diff(const CkptCall& call) {
     if (!found.empty() && found.mapped() == value) continue;
     const std::string now = found.empty() ? "missing" : found.mapped();
     values[key] = {value, found.empty() ? ordered_json(nullptr) : ordered_json(now)};
-    text += fmt::format("{}: {} and {}\n", one_line(key), one_line(value), one_line(now));
+    tell(key, fmt::format("{} and {}", value, now));
   }
   for (const auto& [key, value] : theirs) {
     values[key] = {nullptr, value};
-    text += fmt::format("{}: missing and {}\n", one_line(key), one_line(value));
+    tell(key, "missing and " + value);
   }
   const bool same = tensors.empty() && values.empty();
-  if (call.json) return print_json({{"same", same}, {"tensors", tensors}, {"values", values}}, same ? 0 : 1);
-  return print(same ? "the same\n" : text, same ? 0 : 1);
+  const auto largest = std::ranges::max_element(
+      *differences, {}, [](const TensorDifference& each) { return each.largest.value_or(-1); });
+  const bool measured = largest != differences->end() && largest->largest.has_value();
+  if (measured) tell("largest difference", fmt::format("{} in {}", largest_text(*largest), largest->name));
+  if (call.json) {
+    ordered_json most(nullptr);
+    if (measured)
+      most = {{"tensor", largest->name}, {"index", largest->at}, {"difference", *largest->largest}};
+    return print_json({{"same", same}, {"largest", most}, {"tensors", tensors}, {"values", values}},
+                      same ? 0 : 1);
+  }
+  const std::vector<Column> lines{{"", false, Narrow::kWrap}};
+  return print(same ? "the same\n" : table_text(lines, std::move(rows), terminal_columns()), same ? 0 : 1);
 }
 
 int ckpt_export(const CkptCall& call) {
+  const auto output = output_of(call);
+  if (!output) return refuse(output.error(), kExitUsage);
+  const std::string& path = *output;
   const auto selected = selected_by(call);
   if (!selected) return refuse(selected.error(), kExitUsage);
-  const std::string& path = call.operand(1);
   std::error_code error;
   if (std::filesystem::exists(path, error))
     return refuse(Error(ErrorCode::kInvalidArgument, path + " exists: name another file, or remove it"),

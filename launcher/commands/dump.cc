@@ -1,7 +1,8 @@
-// `launch dump`: the stacks of every rank of a running job.
+// `launch dump`: the stacks of every rank of a running job, or of some.
 #include "common/wire/json.h"
 #include "launcher/commands/conversation.h"
 #include "launcher/commands/invocation.h"
+#include "launcher/core/text/number_ranges.h"
 #include "launcher/core/verdict/verdict.h"
 
 namespace muster::launcher {
@@ -18,20 +19,24 @@ std::string text_of(const JobEntry& job, Rank rank, const std::string& stacks) {
   return fmt::format("---- rank {}{} ----\n{}{}", rank, where, stacks, stacks.ends_with('\n') ? "" : "\n");
 }
 
-// Prints one line of the answer. Returns the exit code after the last line, nothing before.
-std::optional<int> show(const JobEntry& job, const std::string& line, bool json) {
+// Prints one line of the answer if it is about one of `ranks`. Returns the exit code after the last line,
+// nothing before.
+std::optional<int> show(const JobEntry& job, const std::string& line, const NumberRanges& ranks, bool json) {
   const nlohmann::json answer = parse_shallow_json(line);
   if (answer.contains("error")) {
     return refuse(Error(ErrorCode::kUnavailable, answer["error"].get<std::string>()), 1);
   }
   if (answer.contains("rank")) {
     const Rank rank(whole_number<std::int32_t>(answer["rank"]));
+    if (!ranks.contains(rank.value())) return std::nullopt;
     print(json ? line + "\n" : text_of(job, rank, answer.at("text").get<std::string>()));
     return std::nullopt;
   }
   std::string missing;
-  for (const nlohmann::json& rank : answer.at("missing"))
-    missing += fmt::format("{}{}", missing.empty() ? "" : ", ", whole_number<std::int32_t>(rank));
+  for (const nlohmann::json& rank : answer.at("missing")) {
+    const auto number = whole_number<std::int32_t>(rank);
+    if (ranks.contains(number)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", number);
+  }
   if (missing.empty()) return 0;
   return refuse(Error(ErrorCode::kTimedOut, fmt::format("no answer within 3 s from rank {}", missing)), 1);
 }
@@ -41,8 +46,15 @@ std::optional<int> show(const JobEntry& job, const std::string& line, bool json)
 int dump(const Invocation& invocation) {
   const auto arguments = read_arguments(invocation);
   if (!arguments) return arguments.error();
+  const auto ranks = NumberRanges::parse(arguments->value("rank"), "--rank");
+  if (!ranks) return refuse(ranks.error(), kExitUsage);
   const auto job = find_job(*arguments, invocation.here, Preferred::kRunning);
   if (!job) return refuse(job.error(), kExitUsage);
+  if (const auto unknown = ranks->beyond(job->record.world_size))
+    return refuse(Error(ErrorCode::kInvalidArgument,
+                        fmt::format("--rank: {} has ranks 0 to {}, and not {}", job->record.job_id,
+                                    job->record.world_size - 1, *unknown)),
+                  kExitUsage);
   auto conversation = Conversation::ask(*job, R"({"command": "dump"})");
   if (!conversation) return refuse(conversation.error(), 1);
   for (;;) {
@@ -52,7 +64,7 @@ int dump(const Invocation& invocation) {
       return refuse(Error(ErrorCode::kUnavailable, "the launcher closed the connection: the job has ended"),
                     1);
     try {
-      if (const auto exit_code = show(*job, **line, arguments->has("json"))) return *exit_code;
+      if (const auto exit_code = show(*job, **line, *ranks, arguments->has("json"))) return *exit_code;
     } catch (const nlohmann::json::exception& error) {
       return refuse(Error(ErrorCode::kCorrupt, error.what()), 1);
     }

@@ -1,7 +1,9 @@
 // `launch logs`: prints the workers' output from the log files.
 #include <ctime>
 #include <deque>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 #include <unistd.h>
 
@@ -25,6 +27,7 @@ struct Wishes {
   std::optional<Pattern> pattern;
   std::optional<double> since;
   std::optional<std::size_t> tail;
+  std::optional<std::uint64_t> attempt;
   LocalTime local;
   bool json = false;
   bool follow = false;
@@ -129,6 +132,29 @@ class Printer {
   std::string text_;
 };
 
+// Sets the attempt that --attempt or --previous names.
+Status choose_attempt(const CommandArguments& arguments, const JobRecord& job, Wishes& wishes) {
+  if (!arguments.has("attempt") && !arguments.has("previous")) return {};
+  const auto given = arguments.count("attempt", "attempts");
+  if (!given) return std::unexpected(given.error());
+  if (*given && arguments.has("previous"))
+    return failure(ErrorCode::kInvalidArgument, "--previous and --attempt {}: give one of them", **given);
+  std::set<std::uint64_t> attempts;
+  (void)for_each_numbered<std::uint64_t>(
+      job.directory, "attempt_", [&](std::uint64_t attempt, const auto&) { attempts.insert(attempt); });
+  if (arguments.has("previous")) {
+    if (attempts.size() < 2)
+      return failure(ErrorCode::kNotFound, "--previous: {} has no attempt before its last one", job.job_id);
+    wishes.attempt = *std::prev(attempts.end(), 2);
+    return {};
+  }
+  if (!attempts.contains(**given))
+    return failure(ErrorCode::kNotFound, "--attempt {}: {} has logs of attempts {}", **given, job.job_id,
+                   attempts.empty() ? "none" : fmt::format("{}", fmt::join(attempts, ", ")));
+  wishes.attempt = **given;
+  return {};
+}
+
 // " for --rank 2"; or "".
 std::string chosen_by(std::initializer_list<const char*> flags, const CommandArguments& arguments) {
   std::string chosen;
@@ -151,17 +177,20 @@ Error no_such_rank(const CommandArguments& arguments, const JobRecord& job) {
 int logs(const Invocation& invocation) {
   const auto arguments = read_arguments(invocation);
   if (!arguments) return arguments.error();
-  const auto wishes = wishes_of(*arguments);
+  auto wishes = wishes_of(*arguments);
   if (!wishes) return refuse(wishes.error(), kExitUsage);
   auto job = find_job(*arguments, invocation.here, Preferred::kRunningElseNewest);
   if (!job) return refuse(job.error(), kExitUsage);
   if (wishes->ranks.beyond(job->record.world_size))
     return refuse(no_such_rank(*arguments, job->record), kExitUsage);
+  if (const Status chosen = choose_attempt(*arguments, job->record, *wishes); !chosen)
+    return refuse(chosen.error(), kExitUsage);
   tell_which(*job, *arguments);
 
   Printer printer(*wishes);
   const auto wanted = [&](const LogSource& source) {
-    return wishes->ranks.contains(source.rank.value()) && wishes->nodes.contains(source.node.value());
+    return wishes->ranks.contains(source.rank.value()) && wishes->nodes.contains(source.node.value()) &&
+           wishes->attempt.value_or(source.attempt) == source.attempt;
   };
   int exit_code = 0;
   LogFiles files(job->record, wishes->local, wanted, [&exit_code](const std::string& what, bool is_wanted) {
@@ -185,7 +214,7 @@ int logs(const Invocation& invocation) {
   if (files.empty()) return refuse(no_such_rank(*arguments, job->record), kExitUsage);
   if (!printer.has_shown() && !wishes->follow && wishes->tail != 0 && exit_code == 0)
     say(fmt::format("{} has no lines{}", job->record.job_id,
-                    chosen_by({"rank", "node", "grep", "since"}, *arguments)));
+                    chosen_by({"rank", "node", "attempt", "grep", "since"}, *arguments)));
   return exit_code;
 }
 

@@ -14,6 +14,11 @@ int ps(const Invocation& invocation) {
   if (!count) return refuse(count.error(), kExitUsage);
   auto jobs = list_jobs(*directory);
   if (!jobs) return refuse(jobs.error(), kExitUsage);
+  if (arguments->has("state")) {
+    const auto state = parse_state(arguments->value("state"));
+    if (!state) return refuse(state.error(), kExitUsage);
+    std::erase_if(*jobs, [&state](const JobEntry& job) { return job.state != *state; });
+  }
   if (*count) keep_newest(*jobs, **count);
   if (arguments->has("json")) return print(jobs_as_json(*jobs));
   if (jobs->empty())

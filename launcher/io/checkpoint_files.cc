@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
+#include <cstring>
 #include <ctime>
 #include <fcntl.h>
 #include <fmt/ranges.h>
+#include <limits>
 #include <set>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -265,12 +268,88 @@ std::string description_of(const SavedTensor& tensor) {
   return fmt::format("{} [{}]", name_of(tensor.dtype), fmt::join(tensor.shape, ", "));
 }
 
-// "" if they are the same.
-Expected<std::string> difference_of(const OpenCheckpoint& left, const OpenCheckpoint& right,
-                                    const std::string& name, const SavedTensor& in_left,
-                                    const SavedTensor& in_right) {
-  if (in_left.dtype != in_right.dtype || in_left.shape != in_right.shape)
-    return fmt::format("{} and {}", description_of(in_left), description_of(in_right));
+// A floating-point number of 8 or 16 bits, with infinities as in IEEE 754.
+double small_float(unsigned bits, int exponent_bits, int mantissa_bits) {
+  const unsigned mantissa = bits & ((1U << mantissa_bits) - 1);
+  const unsigned exponent = (bits >> mantissa_bits) & ((1U << exponent_bits) - 1);
+  const double sign = ((bits >> (mantissa_bits + exponent_bits)) & 1U) != 0 ? -1 : 1;
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  if (exponent == (1U << exponent_bits) - 1)
+    return mantissa != 0 ? std::nan("") : sign * std::numeric_limits<double>::infinity();
+  const double fraction = mantissa + (exponent == 0 ? 0.0 : std::ldexp(1.0, mantissa_bits));
+  return sign * std::ldexp(fraction, std::max(static_cast<int>(exponent), 1) - bias - mantissa_bits);
+}
+
+template <class Number>
+Number number_at(const char* bytes) {
+  Number number{};
+  std::memcpy(&number, bytes, sizeof number);
+  return number;
+}
+
+// Large integers need more digits than a double has. Nothing for types without plain numbers.
+std::optional<long double> value_at(Dtype dtype, const char* bytes) {
+  switch (dtype) {
+    case Dtype::kBool:
+    case Dtype::kU8: return number_at<std::uint8_t>(bytes);
+    case Dtype::kI8: return number_at<std::int8_t>(bytes);
+    case Dtype::kU16: return number_at<std::uint16_t>(bytes);
+    case Dtype::kI16: return number_at<std::int16_t>(bytes);
+    case Dtype::kU32: return number_at<std::uint32_t>(bytes);
+    case Dtype::kI32: return number_at<std::int32_t>(bytes);
+    case Dtype::kU64: return number_at<std::uint64_t>(bytes);
+    case Dtype::kI64: return number_at<std::int64_t>(bytes);
+    case Dtype::kF16: return small_float(number_at<std::uint16_t>(bytes), 5, 10);
+    case Dtype::kBF16: return small_float(number_at<std::uint16_t>(bytes), 8, 7);
+    case Dtype::kF8E5M2: return small_float(number_at<std::uint8_t>(bytes), 5, 2);
+    case Dtype::kF32: return number_at<float>(bytes);
+    case Dtype::kF64: return number_at<double>(bytes);
+    default: return std::nullopt;
+  }
+}
+
+double distance(long double left, long double right) {
+  if (left == right || (std::isnan(left) && std::isnan(right))) return 0;
+  const long double difference = std::abs(left - right);
+  return std::isnan(difference) ? std::numeric_limits<double>::infinity() : static_cast<double>(difference);
+}
+
+// The place in the tensor of the `element`-th of a slice.
+Extents index_of(std::uint64_t element, const Slice& slice) {
+  Extents index = slice.offsets;
+  for (std::size_t d = index.size(); d-- > 0;) {
+    const auto size = static_cast<std::uint64_t>(slice.sizes[d]);
+    index[d] += static_cast<std::int64_t>(element % size);
+    element /= size;
+  }
+  return index;
+}
+
+// Keeps the largest difference of the elements in these equally long pieces.
+void compare_numbers(Dtype dtype, const Slice& piece, const std::string& left, const std::string& right,
+                     TensorDifference& difference) {
+  const std::size_t size = bits_of(dtype) / 8;
+  for (std::size_t at = 0; size > 0 && at + size <= left.size(); at += size) {
+    if (std::memcmp(&left[at], &right[at], size) == 0) continue;
+    const auto first = value_at(dtype, &left[at]);
+    const auto second = value_at(dtype, &right[at]);
+    if (!first || !second) return;
+    const double apart = distance(*first, *second);
+    if (difference.largest && apart <= *difference.largest) continue;
+    difference.largest = apart;
+    difference.at = index_of(at / size, piece);
+  }
+}
+
+// An empty text if they are the same.
+Expected<TensorDifference> difference_of(const OpenCheckpoint& left, const OpenCheckpoint& right,
+                                         const std::string& name, const SavedTensor& in_left,
+                                         const SavedTensor& in_right) {
+  TensorDifference difference{.name = name, .text = ""};
+  if (in_left.dtype != in_right.dtype || in_left.shape != in_right.shape) {
+    difference.text = fmt::format("{} and {}", description_of(in_left), description_of(in_right));
+    return difference;
+  }
   std::uint64_t at = 0;
   std::uint64_t count = 0;
   std::optional<std::uint64_t> first;
@@ -280,17 +359,28 @@ Expected<std::string> difference_of(const OpenCheckpoint& left, const OpenCheckp
     Status read = read_piece(left, name, in_left, piece, left_bytes);
     if (read) read = read_piece(right, name, in_right, piece, right_bytes);
     if (!read) return std::unexpected(read.error());
-    for (std::size_t i = 0; left_bytes != right_bytes && i < left_bytes.size(); ++i) {
-      if (left_bytes[i] == right_bytes[i]) continue;
-      if (!first) first = at + i;
-      ++count;
+    if (left_bytes != right_bytes) {
+      for (std::size_t i = 0; i < left_bytes.size(); ++i) {
+        if (left_bytes[i] == right_bytes[i]) continue;
+        if (!first) first = at + i;
+        ++count;
+      }
+      compare_numbers(in_left.dtype, piece, left_bytes, right_bytes, difference);
     }
     at += left_bytes.size();
   }
-  return first ? fmt::format("{} of {} bytes differ, the first is {}", count, at, *first) : "";
+  if (!first) return difference;
+  difference.text = fmt::format("{} of {} bytes differ, the first is {}", count, at, *first);
+  if (difference.largest) difference.text += fmt::format("; at most {}", largest_text(difference));
+  return difference;
 }
 
 }  // namespace
+
+std::string largest_text(const TensorDifference& difference) {
+  const std::string number = fmt::format("{:.6g}", difference.largest.value());
+  return difference.at.empty() ? number : fmt::format("{} at [{}]", number, fmt::join(difference.at, ", "));
+}
 
 Expected<OpenCheckpoint> open_checkpoint(const CheckpointDirectory& directory, CheckpointId id,
                                          bool verified) {
@@ -361,9 +451,9 @@ Expected<std::vector<TensorDifference>> compare(const OpenCheckpoint& left, cons
     } else if (first == in_left.end()) {
       differences.push_back({name, "only in the second, " + description_of(*second->second)});
     } else {
-      auto text = difference_of(left, right, name, *first->second, *second->second);
-      if (!text) return std::unexpected(text.error());
-      if (!text->empty()) differences.push_back({name, *std::move(text)});
+      auto difference = difference_of(left, right, name, *first->second, *second->second);
+      if (!difference) return std::unexpected(difference.error());
+      if (!difference->text.empty()) differences.push_back(*std::move(difference));
     }
   }
   return differences;

@@ -95,10 +95,11 @@ TEST_F(LaunchCkpt, ListsWhatIsThere) {
   std::ofstream(dir + "/step-250.attempt-1/manifest.json") << "{";
   const CkptSaid said = launch_ckpt({"ls", dir});
   EXPECT_EQ(said.exit_code, 0) << said.err;
-  EXPECT_THAT(said.out, testing::StartsWith("      STEP  ATTEMPT  WRITTEN"));
-  EXPECT_THAT(said.out, testing::ContainsRegex(
-                            " 300        1  2023-11-14T22:18:20Z +[0-9.]+ (B|KiB)  accuracy=0.5 +latest\n"));
-  EXPECT_THAT(said.out, testing::ContainsRegex(" 100 .* pinned\n"));
+  EXPECT_THAT(said.out, testing::StartsWith("STEP  ATTEMPT  WRITTEN"));
+  EXPECT_THAT(said.out,
+              testing::ContainsRegex(" 300        1  2023-11-14T22:18:20Z +[0-9.]+ (B|KiB)  accuracy=0.5 +"
+                                     "latest, stays: the newest\n"));
+  EXPECT_THAT(said.out, testing::ContainsRegex(" 100 .* stays: pinned\n"));
   EXPECT_THAT(said.out, testing::ContainsRegex(
                             " 250 .* cannot use .*/step-250.attempt-1/manifest.json: not a manifest"));
   EXPECT_THAT(said.out, AllOf(Not(HasSubstr(" 400 ")), Not(HasSubstr("\033"))));
@@ -109,6 +110,8 @@ TEST_F(LaunchCkpt, ListsWhatIsThere) {
   EXPECT_EQ(json[1]["usable"], false);
   EXPECT_EQ(json[2]["metrics"]["accuracy"], 0.9);
   EXPECT_EQ(json[3]["pinned"], true);
+  EXPECT_EQ(json[3]["stays"], "pinned");
+  EXPECT_EQ(json[2]["stays"], nullptr);
 }
 
 TEST_F(LaunchCkpt, ShowsTheTensorsAndValuesOfOne) {
@@ -161,8 +164,10 @@ TEST_F(LaunchCkpt, ComparesTwo) {
   const CkptSaid steps = launch_ckpt({"diff", dir, "--step", "100", "--other-step", "300"});
   EXPECT_EQ(steps.exit_code, 1);
   EXPECT_THAT(steps.out,
-              testing::MatchesRegex("model.linear.bias: [0-9]+ of 64 bytes differ, the first is [0-9]+\n"
-                                    "step: int64:100 and int64:300\n"));
+              testing::MatchesRegex("model.linear.bias: [0-9]+ of 64 bytes differ, the first is [0-9]+; "
+                                    "at most [^ ]+ at \\[[0-9]+\\]\n"
+                                    "step: int64:100 and int64:300\n"
+                                    "largest difference: [^ ]+ at \\[[0-9]+\\] in model.linear.bias\n"));
   WrittenCheckpoint other = example_checkpoint();
   other.tensors["model.linear.bias"] = written_tensor(Dtype::kF32, {17}, 1);
   other.tensors.erase("model.embedding");
@@ -176,6 +181,36 @@ TEST_F(LaunchCkpt, ComparesTwo) {
   EXPECT_EQ(json["tensors"]["model.embedding"], "only in the first, BF16 [33, 4, 5]");
   EXPECT_EQ(json["tensors"]["model.new"], "only in the second, I8 [2]");
   EXPECT_EQ(json["values"]["step"], nlohmann::json({"int64:300", nullptr}));
+}
+
+TEST_F(LaunchCkpt, FindsTheLargestDifference) {
+  const auto saved_in = [this](const char* name, const std::vector<float>& weight, std::int64_t count,
+                               const std::string& halves) {
+    const auto bytes = [](const auto& values) {
+      return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof values[0]);
+    };
+    WrittenCheckpoint checkpoint{.tensors = {}};
+    checkpoint.tensors["model.weight"] = {.dtype = Dtype::kF32, .shape = {4, 2}, .bytes = bytes(weight)};
+    checkpoint.tensors["model.count"] = {
+        .dtype = Dtype::kI64, .shape = {}, .bytes = bytes(std::vector{count})};
+    checkpoint.tensors["model.half"] = {.dtype = Dtype::kF16, .shape = {2}, .bytes = halves};
+    const CheckpointDirectory made(scratch / name);
+    made.begin_attempt("job").value();
+    write_checkpoint(made, {.step = 1, .attempt = Attempt(1)}, checkpoint);
+    return made.path();
+  };
+  const std::string one("\x00\x3c", 2), two("\x00\x40", 2), nan("\x00\x7e", 2);
+  const std::int64_t big = (std::int64_t{1} << 60) + 1;
+  const std::string first = saved_in("first", {1, 2, 3, 4, 5, 6, 7, 8}, big, one + one);
+  const std::string second = saved_in("second", {1, 2, 3, 4, 5, 6.5, 7, 8.25}, big + 3, one + two);
+  EXPECT_EQ(launch_ckpt({"diff", first, second}).out,
+            "model.count: 1 of 8 bytes differ, the first is 0; at most 3\n"
+            "model.half: 1 of 4 bytes differ, the first is 3; at most 1 at [1]\n"
+            "model.weight: 2 of 32 bytes differ, the first is 22; at most 0.5 at [2, 1]\n"
+            "largest difference: 3 in model.count\n");
+  const std::string third = saved_in("third", {1, 2, 3, 4, 5, 6, 7, 8}, big, nan + one);
+  EXPECT_THAT(launch_ckpt({"diff", first, third}).out,
+              HasSubstr("largest difference: inf at [0] in model.half\n"));
 }
 
 TEST_F(LaunchCkpt, PrunesWhatIsNotKeptAndOnlyWhenAsked) {
@@ -221,7 +256,7 @@ TEST_F(LaunchCkpt, RemovesNothingWhereATrainingRuns) {
 
 TEST_F(LaunchCkpt, ExportsTheModelByteForByte) {
   const std::string file = scratch / "model.safetensors";
-  const CkptSaid said = launch_ckpt({"export", dir, file});
+  const CkptSaid said = launch_ckpt({"export", dir, "-o", file});
   ASSERT_EQ(said.exit_code, 0) << said.err;
   EXPECT_THAT(said.out, HasSubstr(file + ": 6 tensors of step 300 of attempt 1"));
   const std::string bytes = ckpt_bytes(file);
@@ -343,7 +378,8 @@ TEST_F(LaunchCkpt, AnswersWrongUseInOneLine) {
       {{}, "ckpt: say what to do: ls show verify"},
       {{"list", dir}, "ckpt: list: not one of ls show"},
       {{"ls"}, "ckpt ls: the checkpoint directory is missing: `launch ckpt ls DIR`"},
-      {{"export", dir}, "ckpt export: the file is missing: `launch ckpt export DIR FILE`"},
+      {{"export", dir}, "ckpt export: the file is missing: `launch ckpt export DIR -o FILE`"},
+      {{"export", dir, "a", "-o", "b"}, "--output b and a: give one file"},
       {{"ls", dir, dir}, "is one argument too many"},
       {{"ls", dir, "--yes"}, "--yes: not a flag of `launch ckpt ls`"},
       {{"ls", dir + "x"}, dir + "x: No such file or directory"},

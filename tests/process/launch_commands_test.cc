@@ -133,6 +133,12 @@ TEST_F(LaunchCommands, ListJobsThatRunEndedAndWereLost) {
   const nlohmann::json newest = nlohmann::json::parse(command({"ps", "-n", "2", "--json"}).out);
   ASSERT_EQ(newest.size(), 2U);
   EXPECT_EQ(newest[1], list[1]);
+  const nlohmann::json failed = nlohmann::json::parse(command({"ps", "--state", "failed", "--json"}).out);
+  ASSERT_EQ(failed.size(), 1U);
+  EXPECT_EQ(failed[0], list[2]);
+  EXPECT_EQ(command({"ps", "--state", "stopped"}).out, fmt::format("no stopped jobs in {}\n", logs));
+  EXPECT_THAT(command({"ps", "--state", "dead"}).err,
+              HasSubstr("--state: dead is not one of running, succeeded, failed, stopped, cancelled, lost"));
   EXPECT_EQ(command({"ps", "-n", "few"}).err, "launch: -n: few is not a number of jobs: give 0 or more\n");
   const Printed report = command({"report", list[1]["job_id"]});
   EXPECT_EQ(report.exit_code, 1);
@@ -300,6 +306,11 @@ TEST_F(LaunchCommands, DumpWhereEveryRankIs) {
   for (std::string line; std::getline(lines, line); ++count)
     EXPECT_FALSE(nlohmann::json::parse(line)["text"].get<std::string>().empty());
   EXPECT_EQ(count, 4);
+  const Printed some = command({"dump", "--rank", "1,3"});
+  EXPECT_EQ(some.exit_code, 0) << some.err;
+  for (const char* head : {"---- rank 1 ", "---- rank 3 "}) EXPECT_THAT(some.out, HasSubstr(head));
+  for (const char* head : {"---- rank 0 ", "---- rank 2 "}) EXPECT_THAT(some.out, Not(HasSubstr(head)));
+  EXPECT_THAT(command({"dump", "--rank", "4"}).err, HasSubstr(" has ranks 0 to 3, and not 4\n"));
 }
 
 TEST_F(LaunchCommands, NameTheRanksWhoseAgentDoesNotAnswer) {

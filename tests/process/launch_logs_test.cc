@@ -113,6 +113,9 @@ TEST_F(LaunchLogs, AreInTheOrderInWhichTheyWereWrittenWithStreamsAndAttemptsMark
   EXPECT_EQ(shown({}), first + second);
   EXPECT_EQ(shown({"-f"}), first + second);
   EXPECT_EQ(shown({"--tail", "2"}), "---- attempt 1 ----\nnode0:0: unfinished\n" + second);
+  EXPECT_EQ(shown({"--attempt", "2"}), "node0:0: again\n");
+  EXPECT_EQ(shown({"--previous"}), shown({"--attempt", "1"}));
+  EXPECT_THAT(shown({"--previous"}), AllOf(HasSubstr("---- attempt 1 ----\n"), Not(HasSubstr("again"))));
 }
 
 TEST_F(LaunchLogs, HaveTheLastLinesOfEachRank) {
@@ -295,6 +298,12 @@ TEST_F(LaunchLogs, AnswerWrongUseInOneLine) {
       {{"--since", "soon"},
        "launch: --since: soon is neither a duration nor a time: give 90s, 10m, 2h, 1d or "
        "2026-05-01T12:30\n"},
+      {{"--previous"},
+       fmt::format("launch: --previous: {} has no attempt before its last one\n",
+                   std::filesystem::directory_iterator(logs)->path().filename().string())},
+      {{"--attempt", "7"},
+       fmt::format("launch: --attempt 7: {} has logs of attempts 1\n",
+                   std::filesystem::directory_iterator(logs)->path().filename().string())},
       {{"--folow"}, "launch: --folow: not a flag of launch logs: did you mean --follow?\n"}};
   for (const auto& [flags, message] : wrong) {
     Words words{"logs"};

@@ -14,6 +14,8 @@ constexpr Flag kHelp = {"help", 'h', "", kOption, "Print this help."};
 
 constexpr Flag kPsFlags[] = {
     {"newest", 'n', "N", kOption, "List only the N newest jobs."},
+    {"state", 0, "running|succeeded|failed|stopped|cancelled|lost|elsewhere", kOption,
+     "List only the jobs in this state."},
     kLogDirectory,
     {"json", 0, "", kOption, "Print a JSON array with one object for each job."},
     kHelp,
@@ -40,6 +42,8 @@ constexpr Flag kNodesFlags[] = {
 constexpr Flag kLogsFlags[] = {
     {"follow", 'f', "", kOption, "Keep printing new lines, across restarts, until the job ends."},
     {"tail", 0, "N", kOption, "Only the last N lines of each rank; with -f, then new lines."},
+    {"attempt", 0, "N", kOption, "Only this attempt (default: all)."},
+    {"previous", 0, "", kOption, "Only the attempt before the last one."},
     {"rank", 0, "RANKS", kOption, "Only these ranks: 0,4-7."},
     {"node", 0, "NODES", kOption, "Only the ranks on these nodes: 0,2-3."},
     {"grep", 0, "PATTERN", kOption, "Only lines that match this extended regular expression."},
@@ -60,6 +64,7 @@ constexpr Flag kCancelFlags[] = {
     kHelp,
 };
 constexpr Flag kDumpFlags[] = {
+    {"rank", 0, "RANKS", kOption, "Only these ranks: 0,4-7."},
     kLogDirectory,
     {"json", 0, "", kOption, "Print each rank's stacks as one JSON object: rank, text."},
     kHelp,
@@ -90,6 +95,7 @@ constexpr Flag kCkptFlags[] = {
      "With prune: do not ask. Without a terminal to ask on, nothing is deleted without it."},
     {"force", 0, "", kOption,
      "With prune: delete even if the last training ran on another machine, where it may still be running."},
+    {"output", 'o', "FILE", kOption, "With export: file to write the model to."},
     {"all", 0, "", kOption,
      "With export: write the whole state, not only the model; import restores the same checkpoint from it."},
     {"json", 0, "", kOption, "Print the answer as JSON."},
@@ -147,7 +153,9 @@ constexpr Example kCheckExamples[] = {
 constexpr Example kPsExamples[] = {
     {"launch ps", "running and finished jobs"},
     {"launch ps -n 5", "the five newest jobs"},
-    {"launch ps --json | jq -r '.[] | select(.state == \"failed\") | .job_id'", "names of the failed jobs"},
+    {"launch ps --state failed", "only the jobs that failed"},
+    {"launch ps --json | jq -r '.[] | select(.exit_code == 137) | .job_id'",
+     "names of the jobs that ended with 137"},
 };
 constexpr Example kStatusExamples[] = {
     {"launch status", "the running job, if there is only one"},
@@ -166,6 +174,7 @@ constexpr Example kNodesExamples[] = {
 constexpr Example kLogsExamples[] = {
     {"launch logs -f", "follow the running job"},
     {"launch logs --tail 20", "the last 20 lines of each rank"},
+    {"launch logs --previous", "what the ranks printed before the restart"},
     {"launch logs --rank 0 --grep loss", "the losses that rank 0 printed"},
     {"launch logs 20260501 --node 1 --since 10m", "the output of node 1 in the last ten minutes"},
 };
@@ -176,6 +185,7 @@ constexpr Example kCancelExamples[] = {
 };
 constexpr Example kDumpExamples[] = {
     {"launch dump", "what is each rank of the running job doing right now?"},
+    {"launch dump --rank 0,4-7", "only some of them"},
     {"launch dump 20260501 > stacks.txt", "write the stacks of one job to a file"},
 };
 constexpr Example kCleanExamples[] = {
@@ -329,7 +339,7 @@ constexpr Command kCommands[] = {
      "prune keeps what --keep, --every and --best name, and deletes the rest after it has asked; "
      "it never deletes a pinned checkpoint, the newest one, or the one that the last attempt started from. "
      "pin protects a checkpoint from prune, unpin ends that. "
-     "export writes the model to the safetensors file FILE, with PyTorch's names; "
+     "export writes the model to the safetensors file FILE (or -o FILE), with PyTorch's names; "
      "import makes a checkpoint from such a file in a directory that has none.",
      kCkptFlags, kCkptExamples},
     {"clean", Operand::kNone, "Delete the logs and reports of jobs that have ended.",

@@ -175,6 +175,17 @@ std::string_view name_of(JobEntry::State state) {
   return "";
 }
 
+Expected<JobEntry::State> parse_state(std::string_view name) {
+  constexpr JobEntry::State kStates[] = {kRunning,   kSucceeded, kFailed,   kStopped,
+                                         kCancelled, kLost,      kElsewhere};
+  std::vector<std::string_view> names;
+  for (const JobEntry::State state : kStates) {
+    if (name_of(state) == name) return state;
+    names.push_back(name_of(state));
+  }
+  return failure(ErrorCode::kInvalidArgument, "--state: {} is not one of {}", name, fmt::join(names, ", "));
+}
+
 JobEntry::State state_at_end(std::string_view kind, std::string_view origin, int exit_code) {
   if (kind == name_of(Verdict::Kind::kCancelled)) return kCancelled;
   const bool told_to = origin == "user" || kind == name_of(Verdict::Kind::kPreempted) ||
