@@ -155,6 +155,12 @@ std::int32_t world_size_of(const Outcome& outcome) {
   return outcome.attempts.empty() ? outcome.plan.world_size() : outcome.attempts.back().world_size;
 }
 
+// Steps that must be repeated: none after a success, which needs no checkpoint any more.
+std::optional<std::int64_t> lost_by(const Outcome& outcome) {
+  const auto lost = lost_steps(outcome.attempts);
+  return lost && outcome.verdict.kind == Verdict::Kind::kSucceeded ? 0 : lost;
+}
+
 std::string success_line(const Outcome& outcome) {
   const std::string restarts =
       outcome.restart_count == 0 ? "" : fmt::format(" after {}", count_of(outcome.restart_count, "restart"));
@@ -163,29 +169,41 @@ std::string success_line(const Outcome& outcome) {
                      outcome.plan.job.log_directory);
 }
 
-// The last lines without the error itself, which the cause or the error line shows. Keeps the error at the
-// end of a call stack (indented lines), which would be incomplete without it.
-std::vector<std::string> other_lines(const WorkerEnd& end) {
+// A line of a call stack, before the error at its end; without torch's "[rank0]: ".
+bool is_of_stack(std::string_view line, std::string_view torch_prefix) {
+  if (line.starts_with(torch_prefix)) line.remove_prefix(torch_prefix.size());
+  return line.starts_with(' ') || line.starts_with("Traceback (most recent call last)");
+}
+
+// The last lines without the error itself, which the cause or the error line shows. The call stack before it
+// (indented lines) goes with it, as the console has just shown both, or stays whole `with_stacks`.
+std::vector<std::string> other_lines(const WorkerEnd& end, bool with_stacks) {
   const std::string own = fmt::format("rank {}: ", end.rank);
-  const auto is_error = [error = first_line(end.message), &own, &end](std::string_view line) {
-    if (line.starts_with(own)) line.remove_prefix(own.size());
+  const std::string torch = fmt::format("[rank{}]: ", end.rank);
+  const auto is_error = [error = first_line(end.message), &own, &torch, &end](std::string_view line) {
+    for (const std::string& prefix : {own, torch}) {
+      if (line.starts_with(prefix)) line.remove_prefix(prefix.size());
+    }
     return !line.empty() && (line == error || (end.exception + " (").starts_with(fmt::format("{} (", line)));
   };
   std::vector<std::string> lines;
-  bool ends_stack = false;
   for (const std::string& line : end.last_lines) {
-    if (ends_stack || !is_error(line)) lines.push_back(line);
-    ends_stack = line.starts_with(' ');
+    const bool ends_stack = !lines.empty() && is_of_stack(lines.back(), torch);
+    if (!is_error(line) || (ends_stack && with_stacks)) {
+      lines.push_back(line);
+    } else {
+      while (!lines.empty() && is_of_stack(lines.back(), torch)) lines.pop_back();
+    }
   }
   return lines;
 }
 
 // Fills `room` lines, at least three. Always keeps room for the worker's last lines, even if there is much
 // evidence.
-void add_evidence(std::string& text, const Verdict& verdict, std::size_t room) {
+void add_evidence(std::string& text, const Verdict& verdict, std::size_t room, bool with_stacks) {
   const bool by_itself = verdict.culprit && verdict.kind != Verdict::Kind::kHang;
   WorkerEnd end = by_itself ? *verdict.culprit : WorkerEnd{};
-  end.last_lines = other_lines(end);
+  end.last_lines = other_lines(end, with_stacks);
   std::string error = first_line(end.message);
   if (verdict.cause.contains(error)) error.clear();
   if (!error.empty()) --room;
@@ -304,7 +322,7 @@ std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   std::string text = fmt::format("launch: {} after {:.1f} s: {}\n", outcome_word(verdict.kind),
                                  in_seconds(outcome.duration), cause_of_end(verdict.cause));
   const std::size_t further = (verdict.hint.empty() ? 0U : 1U) + (verdict.collateral_count > 0 ? 1U : 0U);
-  add_evidence(text, verdict, most_lines - kFixedLines - further);
+  add_evidence(text, verdict, most_lines - kFixedLines - further, most_lines == kAllLines);
   if (!verdict.hint.empty()) text += fmt::format("  hint        {}\n", verdict.hint);
   if (verdict.collateral_count > 0) {
     text +=
@@ -344,7 +362,7 @@ std::string report_as_json(const Outcome& outcome) {
       {"collateral_count", outcome.verdict.collateral_count},
       {"collateral", numbers_of(outcome.verdict.collateral)},
       {"restarts", outcome.restart_count},
-      {"lost_steps", or_null(lost_steps(outcome.attempts))},
+      {"lost_steps", or_null(lost_by(outcome))},
       {"duration_seconds", in_seconds(outcome.duration)},
       {"node_count", outcome.attempts.empty() ? static_cast<std::int32_t>(outcome.plan.nodes.size())
                                               : outcome.attempts.back().node_count},

@@ -93,6 +93,8 @@ TEST_F(Report, CountsLostSteps) {
   EXPECT_THAT(summary(outcome(failed)), HasSubstr("; 57 steps are lost: no Muster checkpoint\n"));
   attempts[0].offered_step = 50;
   EXPECT_EQ(lost(), 7) << "the program has not said where it went on";
+  failed.kind = Verdict::Kind::kSucceeded;
+  EXPECT_EQ(lost(), 0) << "no launch has to repeat them";
   for (AttemptHistory& each : attempts) each.last_step.reset();
   EXPECT_EQ(lost(), nullptr);
   EXPECT_THAT(summary(outcome(failed)), Not(HasSubstr("lost")));
@@ -164,13 +166,19 @@ TEST_F(Report, DoesNotRepeatTheErrorAsALastLine) {
   EXPECT_THAT(summary(outcome(failed)), Not(HasSubstr("last lines")));
 }
 
-TEST_F(Report, ShowsACallStackToItsLastLineWhichIsTheError) {
+TEST_F(Report, ShowsACallStackOnlyInTheFullTextAndThereToItsLastLineWhichIsTheError) {
   failed.culprit->message.clear();
   failed.culprit->exception = "RuntimeError: bad sample 17 (train.py:6)";
   failed.culprit->last_lines = {"Traceback (most recent call last):", "  File \"train.py\", line 6, in main",
                                 "    raise RuntimeError(sample)", "RuntimeError: bad sample 17"};
-  EXPECT_THAT(summary(outcome(failed)),
+  const std::string full = nlohmann::json::parse(report_as_json(outcome(failed))).at("details");
+  EXPECT_THAT(full,
               HasSubstr("|     raise RuntimeError(sample)\n              | RuntimeError: bad sample 17\n"));
+  EXPECT_THAT(summary(outcome(failed)), Not(HasSubstr("last lines"))) << "the console has just shown it";
+  failed.culprit->last_lines = {
+      "loss 0.5", "[rank2]: Traceback (most recent call last):", "[rank2]:     raise RuntimeError(sample)",
+      "[rank2]: RuntimeError: bad sample 17", "leaving"};
+  EXPECT_THAT(summary(outcome(failed)), HasSubstr("last lines  | loss 0.5\n              | leaving\n"));
 }
 
 TEST_F(Report, IsValidJsonWhateverTheWorkersWrote) {
