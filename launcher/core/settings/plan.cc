@@ -503,15 +503,17 @@ Status check_plan(const Plan& plan) {
   return check_limits(plan);
 }
 
+// If there are far too many workers for the cores, says that instead.
 std::optional<std::string> thread_notice(const Plan& plan, const Machine& machine,
                                          const Environment& inherited) {
-  if (!plan.hosts.empty() || plan.world_size() < 2 || inherited.contains("OMP_NUM_THREADS") ||
-      plan.job.environment.contains("OMP_NUM_THREADS")) {
-    return std::nullopt;
-  }
+  const std::int32_t cores = std::max(1, machine.core_count);
+  if (!plan.hosts.empty() || plan.world_size() < 2) return std::nullopt;
+  if (plan.world_size() > 4 * cores)
+    return fmt::format("{} workers share {}: start and steps will be slow", plan.world_size(),
+                       count_of(cores, "core"));
+  if (inherited.contains(kThreads) || plan.job.environment.contains(kThreads)) return std::nullopt;
   return fmt::format("OMP_NUM_THREADS is {} for each worker ({} cores, {} workers); set it to change that",
-                     std::max(1, machine.core_count / plan.world_size()), machine.core_count,
-                     plan.world_size());
+                     std::max(1, cores / plan.world_size()), machine.core_count, plan.world_size());
 }
 
 std::string plan_as_text(const Plan& plan) {

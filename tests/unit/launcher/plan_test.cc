@@ -146,6 +146,16 @@ TEST(Plan, RefusesAbsurdSizesInsteadOfOverflowing) {
                          kPlanHere, "job"));
 }
 
+TEST(ThreadNotice, WarnsOfFarMoreWorkersThanCores) {
+  const auto notice = [](std::int32_t workers) {
+    const auto plan =
+        make_plan(options(2, {WorkerCount::Kind::kNumber, workers / 2}), kNoGpus, kPlanHere, "job");
+    return thread_notice(*plan, kNoGpus, {{"OMP_NUM_THREADS", "1"}});
+  };
+  EXPECT_EQ(notice(32), std::nullopt);
+  EXPECT_EQ(notice(34), "34 workers share 8 cores: start and steps will be slow");
+}
+
 TEST(ThreadNotice, IsGivenOnlyIfNobodySetTheVariable) {
   const auto plan = make_plan(options(2, {WorkerCount::Kind::kNumber, 2}), kNoGpus, kPlanHere, "job");
   EXPECT_THAT(thread_notice(*plan, kNoGpus, {}).value_or(""),
