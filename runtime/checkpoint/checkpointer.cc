@@ -93,6 +93,7 @@ struct Checkpointer::State {
     SaveAgreement agreement;
     std::optional<Meeting> clock;        // by time: in which rank 0 says whether a save is due
     std::unique_ptr<MemoryTier> memory;  // with .memory_every
+    FailedSaves failed;                  // a save has it while it is under way
     DiskWriter writer;
     bool has_told_slow_disk = false;
   };
@@ -165,7 +166,8 @@ void Checkpointer::State::begin_save(TrainState& state) {
                                                   .leads = leads(),
                                                   .leads_job = leads_job(),
                                                   .newest_on_disk = policy.newest_committed(),
-                                                  .is_refusal_known = policy.is_refusing()});
+                                                  .is_refusal_known = policy.is_refusing(),
+                                                  .failed = &writing->failed});
   auto file = agree(state);
   if (!file) {
     save->end(std::unexpected(file.error()), Clock::now());
@@ -329,6 +331,7 @@ Checkpointer::~Checkpointer() {
   } catch (const FencedError& error) {
     log::warning("{}", error.what());
   }
+  if (state_->writing) tell_failed_saves(state_->writing->failed);
   if (!state_->tells_agent()) return;
   // No more steps follow: after this report the agent does not expect any.
   Reports& reports = reports_of(state_->job);

@@ -15,10 +15,15 @@
 
 namespace muster {
 
+void tell_failed_saves(FailedSaves& failed) {
+  if (const auto line = failed.end()) log::warning("{}", *line);
+}
+
 void DiskSave::end(Status an_outcome, TimePoint now) {
   outcome = std::move(an_outcome);
   ended_at = now;
   if (outcome) {
+    if (leads) tell_failed_saves(*failed);
     if (leads_job) reports_of(job).send("committed", step);
   } else if (outcome.error().code() == ErrorCode::kFenced) {
     if (leads_job) reports_of(job).send("fenced", step, outcome.error().message());
@@ -27,12 +32,24 @@ void DiskSave::end(Status an_outcome, TimePoint now) {
   }
 }
 
+// The message without the names of this save, which each save has anew.
+std::string DiskSave::cause() const {
+  std::string text = outcome.error().message();
+  const std::string own = directory_name({.step = static_cast<std::uint64_t>(step), .attempt = plan.attempt});
+  for (std::size_t at = 0; (at = text.find(own, at)) != std::string::npos;)
+    text.replace(at, own.size(), "step-*");
+  return text;
+}
+
 void DiskSave::warn_of_failure() const {
   const std::string newest = newest_on_disk
                                  ? fmt::format("the newest one is that of step {}", *newest_on_disk)
                                  : "there is none yet";
   const std::string& why = outcome.error().message();
   if (outcome.error().code() != ErrorCode::kCorrupt) {
+    if (failed->repeats(cause())) return;
+    tell_failed_saves(*failed);
+    failed->begin(step, cause());
     log::warning("the checkpoint of step {} failed: {}; training goes on, {}", step, why, newest);
   } else if (!is_refusal_known) {
     log::warning("the checkpoint of step {} is not committed: {}; {}, and no other follows while that is so",

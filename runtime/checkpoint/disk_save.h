@@ -17,6 +17,7 @@
 #include "runtime/checkpoint/commit.h"
 #include "runtime/checkpoint/meeting.h"
 #include "runtime/checkpoint/rank_file.h"
+#include "runtime/checkpoint/save_policy.h"
 #include "runtime/checkpoint/staging.h"
 
 namespace muster {
@@ -39,6 +40,7 @@ struct DiskSave {
   bool leads_job = false;                      // and for the job: it tells the agent of the commit
   std::optional<std::int64_t> newest_on_disk;  // before this save; for the warning if it fails
   bool is_refusal_known = false;       // an earlier save has warned that the state may not be committed
+  FailedSaves* failed = nullptr;       // of the saves so far; used only by the thread that has the save
   Expected<RankFileLayout> file = {};  // this rank's share, which begin() sets; or why it is not written
 
   std::unique_ptr<Meeting> meeting = nullptr;  // of all ranks; the Checkpointer lends it to the save
@@ -51,7 +53,11 @@ struct DiskSave {
 
  private:
   void warn_of_failure() const;
+  std::string cause() const;
 };
+
+// Prints how many saves have failed for the last cause, if the user was not told of each. The cause is over.
+void tell_failed_saves(FailedSaves& failed);
 
 // Writes one save at a time. All public functions are for the training thread.
 //

@@ -60,6 +60,24 @@ std::optional<std::string> SaveInterval::explanation() {
       interval().count(), held_up_.count(), between_failures_.count(), until_committed_.count());
 }
 
+bool FailedSaves::repeats(const std::string& cause) {
+  if (count_ == 0 || cause != cause_) return false;
+  ++count_;
+  return true;
+}
+
+void FailedSaves::begin(std::int64_t step, std::string cause) {
+  count_ = 1;
+  first_step_ = step;
+  cause_ = std::move(cause);
+}
+
+std::optional<std::string> FailedSaves::end() {
+  const int count = std::exchange(count_, 0);
+  if (count < 2) return std::nullopt;
+  return fmt::format("{} saves failed, from step {} on: {}", count, first_step_, cause_);
+}
+
 SavePolicy::Questions SavePolicy::on(const StepDone& event) {
   ++steps_;
   is_due_by_clock_ = false;

@@ -58,6 +58,22 @@ class SaveInterval {
   std::optional<Seconds> explained_;
 };
 
+// Counts saves that fail one after the other: the user is told a cause once, until it changes.
+class FailedSaves {
+ public:
+  // Another save failed. Whether the one before did for the same cause, so that nothing is told.
+  bool repeats(const std::string& cause);
+  // The save of this step failed for a new cause, which is told.
+  void begin(std::int64_t step, std::string cause);
+  // The last cause is over: a line about the saves, if any of them was not told.
+  std::optional<std::string> end();
+
+ private:
+  std::string cause_;
+  std::int64_t first_step_ = 0;
+  int count_ = 0;
+};
+
 struct SaveSetting {
   std::int64_t every = 0;         // steps from one save to the next; 0: by time alone
   std::int64_t memory_every = 0;  // steps from one copy in memory to the next; 0: no copies

@@ -14,6 +14,20 @@ using std::chrono::seconds;
 
 const TimePoint kStart = TimePoint() + std::chrono::hours(1);
 
+TEST(FailedSaves, AreToldOnceUntilTheirCauseChanges) {
+  FailedSaves failed;
+  EXPECT_FALSE(failed.repeats("no space"));
+  EXPECT_EQ(failed.end(), std::nullopt);
+  failed.begin(40, "no space");
+  EXPECT_TRUE(failed.repeats("no space"));
+  EXPECT_TRUE(failed.repeats("no space"));
+  EXPECT_FALSE(failed.repeats("read-only")) << "this one is told";
+  EXPECT_EQ(failed.end(), "3 saves failed, from step 40 on: no space");
+  failed.begin(70, "read-only");
+  EXPECT_EQ(failed.end(), std::nullopt) << "it was told already";
+  EXPECT_FALSE(failed.repeats("read-only")) << "a commit came between";
+}
+
 TEST(SaveInterval, FollowsYoungsFormulaAndSaysSo) {
   SaveInterval interval(std::nullopt, Seconds(7200));
   const TimePoint start = kStart;
