@@ -204,7 +204,7 @@ TEST_F(LaunchCommands, ReportWhatTheTerminalShowed) {
 }
 
 // Two nodes with two ranks each, all running.
-constexpr const char* kSleeper = "echo ready; trap 'exit 0' TERM; while :; do sleep 0.02; done";
+constexpr const char* kSleeper = "echo ready; trap 'exit 0' INT; while :; do sleep 0.02; done";
 
 TEST_F(LaunchCommands, ShowTheRanksOfARunningJob) {
   LaunchRun job(started({"--nodes", "2", "--gpus-per-node", "2", "sh", "-c", kSleeper}));
@@ -285,7 +285,7 @@ TEST_F(LaunchCommands, CancelAJobAndTellHowItEnded) {
 
 TEST_F(LaunchCommands, CancelNowWithoutWaitingForTheGrace) {
   LaunchRun job(
-      started({"--grace", "1000", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.02; done"}));
+      started({"--grace", "1000", "sh", "-c", "trap '' INT TERM; echo ready; while :; do sleep 0.02; done"}));
   ASSERT_TRUE(job.printed("ready"));
   const auto cancelled = nlohmann::json::parse(command({"cancel", "--now", "--json"}).out);
   EXPECT_EQ(cancelled[0]["state"], "cancelled");
@@ -375,7 +375,7 @@ TEST_F(LaunchCommands, SurviveCallersThatMisbehave) {
 
 // The second cancel counts as the third interrupt: the launcher exits while it serves other callers.
 TEST_F(LaunchCommands, LetALauncherLeaveThatManyTellToStopAtOnce) {
-  LaunchRun job(started({"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"}));
+  LaunchRun job(started({"sh", "-c", "trap '' INT TERM; echo ready; while :; do sleep 0.1; done"}));
   ASSERT_TRUE(job.printed("ready"));
   std::vector<UniqueFd> callers;
   for (int i = 0; i < 8; ++i) callers.push_back(connected());

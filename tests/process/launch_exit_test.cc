@@ -102,9 +102,9 @@ TEST_P(Launch, EndsWith128AndTheSignalThatKilledAWorker) {
 }
 
 TEST_P(Launch, StopsTheWorkersWhenTheUserInterrupts) {
-  LaunchRun run(shell(
-      std::string(kDaemon) + "trap 'echo got it; exit 0' TERM; echo ready; while :; do sleep 0.02; done",
-      kTwoByTwo));
+  LaunchRun run(
+      shell(std::string(kDaemon) + "trap 'echo got it; exit 0' INT; echo ready; while :; do sleep 0.02; done",
+            kTwoByTwo));
   for (const char* rank : {"node0:0: ready", "node0:1: ready", "node1:2: ready", "node1:3: ready"})
     ASSERT_TRUE(run.printed(rank)) << run.err();
   run.signal(SIGINT);
@@ -113,6 +113,17 @@ TEST_P(Launch, StopsTheWorkersWhenTheUserInterrupts) {
   EXPECT_EQ(run.report()["exit_code"], 130);
   EXPECT_EQ(run.report()["origin"], "user");
   expect_nothing_left(run, std::chrono::seconds(0));
+}
+
+TEST_P(Launch, CtrlCIsAKeyboardInterruptForEachRank) {
+  LaunchRun run({"--control", GetParam(), "--gpus-per-node", "2", "--", "python3", "-c",
+                 "import time\n"
+                 "try:\n  print('ready', flush=True)\n  time.sleep(1000)\n"
+                 "except KeyboardInterrupt:\n  time.sleep(0.5)\n  print('saved', flush=True)"});
+  for (const char* rank : {"node0:0: ready", "node0:1: ready"}) ASSERT_TRUE(run.printed(rank)) << run.err();
+  run.signal(SIGINT);
+  EXPECT_EQ(run.exit_code(), 130);
+  EXPECT_THAT(run.out(), testing::AllOf(HasSubstr("node0:0: saved"), HasSubstr("node0:1: saved")));
 }
 
 TEST_P(Launch, KillsAtOnceWhenTheUserInterruptsTwice) {

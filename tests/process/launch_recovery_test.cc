@@ -297,7 +297,7 @@ TEST(LaunchRecovery, StopsAtTheTimeLimit) {
 
 TEST(LaunchRecovery, LeavesAtOnceWhenTheUserInterruptsThreeTimes) {
   LaunchRun run({"--gpus-per-node", "2", "--grace", "1000", "sh", "-c",
-                 "trap '' TERM; echo ready; while :; do sleep 0.02; done"});
+                 "trap '' INT TERM; echo ready; while :; do sleep 0.02; done"});
   ASSERT_TRUE(run.printed("node0:0: ready"));
   ASSERT_TRUE(run.printed("node0:1: ready"));
   run.signal(SIGINT);

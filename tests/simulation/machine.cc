@@ -42,7 +42,7 @@ void Machine::signal(std::int32_t pid, int signal) {
     process->pace = Pace::kRuns;
     if (process->told_term) this->signal(pid, SIGTERM);
   }
-  if (signal != SIGKILL && signal != SIGTERM) return;
+  if (signal != SIGKILL && signal != SIGTERM && signal != SIGINT) return;
   if (signal == SIGKILL) {
     const Duration delay = chance_.between(0ms, 5ms);
     TimePoint when = timeline_.now() + delay;
@@ -50,11 +50,12 @@ void Machine::signal(std::int32_t pid, int signal) {
     timeline_.at(when, [this, pid] { end(pid, 0, SIGKILL); });
     return;
   }
+  if (signal == SIGINT && pid % 4 == 0) return;  // ignores it, as children of a script's `&` do
   process->told_term = true;
   if (process->ignores_term || process->pace != Pace::kRuns || process->held_until) return;
-  timeline_.after(chance_.between(1ms, 500ms), [this, pid, exits = process->exits_on_term] {
+  timeline_.after(chance_.between(1ms, 500ms), [this, pid, signal, exits = process->exits_on_term] {
     const SimulatedProcess* later = find(pid);
-    if (later != nullptr && later->pace == Pace::kRuns) end(pid, 0, exits ? 0 : SIGTERM);
+    if (later != nullptr && later->pace == Pace::kRuns) end(pid, 0, exits ? 0 : signal);
   });
 }
 

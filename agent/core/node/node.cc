@@ -35,8 +35,8 @@ Actions Node::on(const Event& event, TimePoint now) {
 std::optional<TimePoint> Node::next_deadline() const {
   if (phase_ == Phase::kLeft) return std::nullopt;
   std::optional<TimePoint> next = kill_at_;
-  for (const auto& other : {unkillable_at_, clear_again_at_, give_up_at_, reach_until_, gpus_until_,
-                            look_at_gpus_at_, launcher_deadline()}) {
+  for (const auto& other : {terminate_at_, unkillable_at_, clear_again_at_, give_up_at_, reach_until_,
+                            gpus_until_, look_at_gpus_at_, launcher_deadline()}) {
     take_earlier(next, other);
   }
   return next;
@@ -318,6 +318,7 @@ void Node::handle(const LeftoversNamed& event, TimePoint now) {
 
 void Node::handle(const TimePassed&, TimePoint now) {
   if (kill_at_ && *kill_at_ <= now) kill_workers(now);
+  if (terminate_at_ && *terminate_at_ <= now) terminate_workers();
   if (unkillable_at_ && *unkillable_at_ <= now) name_unkillable(now);
   if (clear_again_at_ && *clear_again_at_ <= now) clear(now);
   if (give_up_at_ && *give_up_at_ <= now) give_up_template(now);
@@ -375,10 +376,20 @@ void Node::stop_workers(std::int32_t signal, Duration grace, TimePoint now) {
     actions_.emplace_back(SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), signal});
   }
   // A second stop may shorten the grace, but never lengthen it.
+  if (!kill_at_ && signal != SIGTERM) terminate_at_ = now + grace - grace / kTermPart;
   kill_at_ = kill_at_ ? std::min(*kill_at_, now + grace) : now + grace;
 }
 
+void Node::terminate_workers() {
+  terminate_at_.reset();
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (!workers_[i].stopping()) continue;
+    actions_.emplace_back(SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), SIGTERM});
+  }
+}
+
 void Node::kill_workers(TimePoint now) {
+  terminate_at_.reset();
   kill_at_.reset();
   if (!unkillable_at_) unkillable_at_ = now + kUnkillableLimit;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
@@ -402,6 +413,7 @@ void Node::name_unkillable(TimePoint now) {
 
 void Node::clear_if_all_ended(TimePoint now) {
   if (!std::ranges::all_of(workers_, &Worker::ended)) return;
+  terminate_at_.reset();
   kill_at_.reset();
   unkillable_at_ = now + kUnkillableLimit;
   phase_ = Phase::kClearing;

@@ -175,6 +175,9 @@ class Node {
   static constexpr Duration kGpuMemoryPause = std::chrono::milliseconds(20);
   // How long the store on another host may take to answer.
   static constexpr Duration kReachLimit = std::chrono::seconds(5);
+  // A stop by another signal than TERM, which a worker may ignore, leaves a worker this part of the grace to
+  // end after TERM. A program of Python that saves after Ctrl-C does not survive TERM: it needs most of it.
+  static constexpr int kTermPart = 5;
 
  private:
   // kOpening and kStarting last only until the performer has answered an action.
@@ -216,6 +219,7 @@ class Node {
   void start_workers();
   void give_up_template(TimePoint now);
   void stop_workers(std::int32_t signal, Duration grace, TimePoint now);
+  void terminate_workers();
   void kill_workers(TimePoint now);
   void name_unkillable(TimePoint now);
   void clear_if_all_ended(TimePoint now);
@@ -233,6 +237,7 @@ class Node {
   wire::StartWorkers start_;
   std::vector<Worker> workers_;              // by local rank
   wire::WorkersStarted started_;             // for the workers started so far
+  std::optional<TimePoint> terminate_at_;    // then workers that another signal has not ended get TERM
   std::optional<TimePoint> kill_at_;         // the end of the grace
   std::optional<TimePoint> unkillable_at_;   // a killed worker that is alive then counts as unkillable
   std::optional<TimePoint> clear_again_at_;  // while killing leftovers

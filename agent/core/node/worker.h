@@ -49,8 +49,9 @@ class Worker {
   // Enters the next state and returns what to do. An impossible event is a bug and stops the program.
   WorkerEffect on(WorkerEvent event);
   void started(std::int32_t pid);
-  std::int32_t pid() const { return pid_; }                         // 0 until it was started
-  bool running() const { return state_ == WorkerState::kRunning; }  // and not told to stop
+  std::int32_t pid() const { return pid_; }                           // 0 until it was started
+  bool running() const { return state_ == WorkerState::kRunning; }    // and not told to stop
+  bool stopping() const { return state_ == WorkerState::kStopping; }  // told to stop, not killed
   bool ended() const { return state_ == WorkerState::kEnded; }
   // Whether it was told to stop while it ran; for use when it exits.
   bool stop_requested() const { return stop_requested_; }

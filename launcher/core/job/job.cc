@@ -306,9 +306,10 @@ void Job::stop_workers(TimePoint now) {
   kill_from_ = now + plan_.job.limits.grace;
   deadline_ = {kill_from_ + kStopMargin, Deadline::What::kEnd};
   const bool stopped = facts_.hangs && facts_.hang.suspects(facts_.groups).front().stopped;
-  // A stopped process acts on TERM only after SIGCONT.
-  if (stopped) send_to_workers(wire::SignalWorkers{SIGCONT}, "a worker is stopped");
-  send_to_workers(wire::StopWorkers{SIGTERM, to_ns(plan_.job.limits.grace)},
+  if (stopped) send_to_workers(wire::SignalWorkers{SIGCONT}, "a stopped worker acts on TERM only then");
+  // A program may save at the user's own signal (KeyboardInterrupt). After a notice it has had its time.
+  const auto by = preemption_.given() ? std::nullopt : facts_.interrupted_by;
+  send_to_workers(wire::StopWorkers{by ? by->signal : SIGTERM, to_ns(plan_.job.limits.grace)},
                   "the attempt cannot succeed any more");
   if (facts_.interrupted_by) tell_wait(now);
   advance(now);

@@ -157,8 +157,8 @@ constexpr Flag kOwnFlags[] = {
      "`~` and `$NAME` are replaced as in a shell here; "
      "paths are relative to the current directory, not to the file.",
      "general"},
-    {"grace", 0, "DURATION", kOption, "Time that workers have between TERM and KILL (default 10).",
-     "recovery"},
+    {"grace", 0, "DURATION", kOption,
+     "Time that workers have between the first signal and KILL (default 10).", "recovery"},
     {"controller-grace", 0, "DURATION", kOption,
      "Time that workers live on after this launcher is gone (default 30).", "recovery"},
     {"silence-limit", 0, "DURATION", kOption,

@@ -67,6 +67,21 @@ TEST_F(NodeTest, StopsWithASignalThenKillsWhenTheGraceIsOver) {
   EXPECT_TRUE(sent<wire::WorkerExited>()[0].after_stop);
 }
 
+TEST_F(NodeTest, AWorkerThatIgnoresTheStopsSignalGetsTermWithinTheGrace) {
+  run_attempt(1, 2);
+  on(StopRequested{Attempt(1), {SIGINT, Duration(10s).count()}});
+  EXPECT_EQ(signals(), (std::vector<std::string>{"100:2", "101:2"}));
+  on(WorkerEnded{LocalRank(0), {}});
+  advance(7900ms);
+  EXPECT_TRUE(signals().empty()) << "a worker that saves has time for it";
+  advance(100ms);
+  EXPECT_EQ(signals(), std::vector<std::string>{"101:15"});
+  advance(1900ms);
+  EXPECT_TRUE(signals().empty());
+  advance(100ms);
+  EXPECT_EQ(signals(), std::vector<std::string>{"101:9"});
+}
+
 TEST_F(NodeTest, AnExitBeforeTheStopIsNotAfterIt) {
   run_attempt(1, 2);
   on(WorkerEnded{LocalRank(0), {}});

@@ -94,7 +94,8 @@ TEST_F(PreemptionTest, CtrlCAgainStopsWithoutSaving) {
   reported(1, "step", 103);
   happen(Interrupted{SIGINT});
   happen(Interrupted{SIGINT});
-  EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  ASSERT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  EXPECT_EQ(sent<wire::StopWorkers>()[0].second.signal, SIGTERM) << "they had INT's chance with the notice";
   for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0, SIGTERM, true);
   empty_all();
   EXPECT_EQ(job.verdict().exit_code, 130);

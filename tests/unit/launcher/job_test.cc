@@ -342,14 +342,14 @@ TEST_F(JobTest, AFencedWorkerEndsTheJob) {
   EXPECT_THAT(job.verdict().cause, HasSubstr("attempt 9"));
 }
 
-TEST_F(JobTest, StopsWorkersByTermWhateverTheUsersSignalAndEndsWithItsCode) {
+TEST_F(JobTest, StopsWorkersByTheUsersSignalAndEndsWithItsCode) {
   for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM}) {
     anew(two_nodes_of_two(1));
     run();
     happen(Interrupted{signal});
     ASSERT_EQ(sent<wire::StopWorkers>().size(), 2U);
-    EXPECT_EQ(sent<wire::StopWorkers>()[0].second.signal, SIGTERM);
-    for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0, SIGTERM, true);
+    EXPECT_EQ(sent<wire::StopWorkers>()[0].second.signal, signal);
+    for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0, signal, true);
     empty_all();
     EXPECT_EQ(job.phase(), Phase::kLeaving);
     EXPECT_EQ(job.verdict().exit_code, 128 + signal);
