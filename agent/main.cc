@@ -83,9 +83,9 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> 
   net::TaskGroup tasks(io.get_executor());
   LocalLogs logs(
       {io.get_executor(), tasks, link, own.node, !arguments.control_fd, own.incarnation > Incarnation(1)});
-  LocalStoreHost store(io);
   LocalVitals vitals;
   const auto remark = [&link](const std::string& what) { link.send(Attempt(), wire::AgentRemark{what}); };
+  LocalStoreHost store(io, remark);
   LocalMpiHost mpi({io, guardian, own.node, own.incarnation, remark});
   LocalProcesses processes({io, tasks, time, guardian, logs, vitals, mpi, own.node, own.incarnation, remark});
   block_signals(kSignalsToLeave);

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/io/job_users.h"
 #include "agent/io/mpi/segments.h"
 #include "common/base/file.h"
 #include "common/base/text.h"
@@ -48,13 +49,6 @@ std::optional<Incarnation> as_agent(pid_t pid, const SweepOrder& order) {
   if (!arguments || arguments->job != order.job || arguments->agent.node != order.node) return std::nullopt;
   if (name_of(pid) == kGuardianName) return std::nullopt;
   return arguments->agent.incarnation;
-}
-
-bool is_below(pid_t pid, const std::set<pid_t>& ancestors) {
-  for (pid_t next = parent_of(pid); next > 1; next = parent_of(next)) {
-    if (ancestors.contains(next)) return true;
-  }
-  return false;
 }
 
 std::vector<Found> scan(const SweepOrder& order) {

@@ -1,5 +1,6 @@
 // The real launcher, agents and workers: exit codes, signals, and that nothing of a job outlives it.
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -378,6 +379,29 @@ pid_t start_as_user_with(const std::filesystem::path& directory, rlim_t process_
       setgid(user) != 0 || setuid(user) != 0)
     _exit(kCannotBeThatUser);
   return 0;
+}
+
+// Validates its connection to the store, pings it, and reports a step and a commit.
+constexpr const char* kMeetsAndReports = R"PY(
+import os, socket, struct, muster
+store = socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
+store.sendall(struct.pack("<BIBI", 0, 0x3C85F7CE, 13, 7))
+assert store.recv(4) == struct.pack("<I", 7)
+muster.step(5)
+muster.committed(5)
+print("met as", os.getuid(), flush=True)
+)PY";
+
+TEST(LaunchAsRoot, RanksThatChangeTheirUserMeetAndTheirReportsCount) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  if (std::system("setpriv --reuid 65534 true 2>/dev/null") != 0) GTEST_SKIP() << "there is no such user";
+  LaunchRun run({"--nodes", "2", "--max-restarts", "0", "--", "setpriv", "--reuid", "65534", "--regid",
+                 "65534", "--clear-groups", "python3", "-c", kMeetsAndReports},
+                {{"PATH", "/usr/bin:/bin"}});  // no folder of root's
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(),
+              testing::AllOf(HasSubstr("node0:0: met as 65534"), HasSubstr("node1:1: met as 65534")));
+  EXPECT_EQ(run.report()["attempts"][0]["committed_step"], 5);
 }
 
 // At the smallest limits the launcher's thread fails; then agents, guardians, agents' threads, and workers.

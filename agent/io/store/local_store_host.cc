@@ -87,7 +87,8 @@ class LocalStoreHost::Call : public std::enable_shared_from_this<Call> {
   std::uint32_t answer_ = 0;
 };
 
-LocalStoreHost::LocalStoreHost(asio::io_context& io) : io_(io) {}
+LocalStoreHost::LocalStoreHost(asio::io_context& io, std::function<void(const std::string&)> remark)
+    : io_(io), remark_(std::move(remark)) {}
 
 LocalStoreHost::~LocalStoreHost() {
   close(false);
@@ -112,6 +113,10 @@ Expected<std::int32_t> LocalStoreHost::open(const wire::JobSpec& job, const wire
     options.peers.push_back(asio::ip::make_address(peer, error));
     if (error) return failure(ErrorCode::kInvalidArgument, "peer '{}': not an IP address", peer);
   }
+  options.on_refused = [this](const std::string& who) {
+    if (const auto remark = std::exchange(remark_, nullptr))
+      remark(fmt::format("the c10d store refuses a connection {}", who));
+  };
   auto store = StoreServer::open(io_, options);
   if (!store) return std::unexpected(store.error());
   store_ = *std::move(store);

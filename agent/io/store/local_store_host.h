@@ -3,8 +3,10 @@
 // One thread, one io_context, which must outlive it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "agent/io/store/store_host.h"
 #include "agent/io/store/store_port.h"
@@ -15,7 +17,8 @@ namespace muster::agent {
 
 class LocalStoreHost final : public StoreHost {
  public:
-  explicit LocalStoreHost(asio::io_context& io);
+  // Calls `remark` with the first connection that the store refuses because it is not the job's.
+  explicit LocalStoreHost(asio::io_context& io, std::function<void(const std::string&)> remark = {});
   ~LocalStoreHost() override;
   Expected<std::int32_t> open(const wire::JobSpec& job, const wire::PrepareAttempt& plan) override;
   void reach(const wire::JobSpec& job, const wire::StartWorkers& start,
@@ -26,9 +29,10 @@ class LocalStoreHost final : public StoreHost {
   class Call;
 
   asio::io_context& io_;
-  std::optional<StoreServer> store_;  // of this attempt or, if it was kept, of the last one
-  std::shared_ptr<Call> call_;        // to the attempt's store
-  StorePort worker_port_;             // for rank 0, if it serves the store and is on this node
+  std::function<void(const std::string&)> remark_;  // until it was called
+  std::optional<StoreServer> store_;                // of this attempt or, if it was kept, of the last one
+  std::shared_ptr<Call> call_;                      // to the attempt's store
+  StorePort worker_port_;                           // for rank 0, if it serves the store and is on this node
 };
 
 }  // namespace muster::agent

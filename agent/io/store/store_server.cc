@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "agent/core/store/store.h"
+#include "agent/io/job_users.h"
 #include "agent/io/store/socket_owners.h"
 #include "agent/io/store/store_port.h"
 #include "common/base/file.h"
@@ -91,6 +92,7 @@ class StoreServer::Server : public std::enable_shared_from_this<Server> {
   StoreOutput output_;
   UniqueFd listener_;
   std::optional<SocketOwners> owners_;  // while it listens on loopback, and the kernel answers
+  JobUsers users_;
   stream_descriptor epoll_;
   boost::asio::steady_timer handshake_timer_;  // armed while there are strangers
   bool handshake_timer_armed_ = false;
@@ -221,14 +223,21 @@ boost::asio::ip::address StoreServer::Server::peer_of(int socket) {
   return peer.address();
 }
 
-// Workers run as the same user as their agent; root may do anything anyway. The owner of a connection that
-// was already closed cannot be found, but that connection does not wait for an answer.
+// Root may do anything anyway. The owner of a connection that was already closed cannot be found, but that
+// connection does not wait for an answer.
 bool StoreServer::Server::may_enter(int socket) {
-  if (!options_.peers.empty() && std::ranges::find(options_.peers, peer_of(socket)) == options_.peers.end())
-    return false;
-  if (!owners_) return true;
-  const auto user = owners_->of_other_end(socket);
-  return user && (*user == ::geteuid() || *user == 0);
+  std::string refused;
+  if (const auto peer = peer_of(socket);
+      !options_.peers.empty() && std::ranges::find(options_.peers, peer) == options_.peers.end()) {
+    refused = fmt::format("from {}: not an address of this job's hosts", peer.to_string());
+  } else if (owners_) {
+    const auto user = owners_->of_other_end(socket);
+    if (!user) return false;
+    if (*user == ::geteuid() || *user == 0 || users_.has(*user)) return true;
+    refused = fmt::format("of uid {}: no process of this job has this user", *user);
+  }
+  if (!refused.empty() && options_.on_refused) options_.on_refused(refused);
+  return refused.empty();
 }
 
 void StoreServer::Server::arm_handshake_timer() {

@@ -5,15 +5,18 @@
 // `handshake`, and the number of strangers to `stranger_count`; above that, or when descriptors run out, the
 // oldest stranger is dropped, but never a client.
 // - A client that breaks the protocol or a limit loses its connection, and the reason is logged.
-// - On loopback only this process's user and root may connect, otherwise any process on a host with one of
-// the peers' addresses: bind to the narrowest interface that reaches the workers.
+// - On loopback only this process's user, root and users of the job (job_users.h) may connect, otherwise any
+// process on a host with one of the peers' addresses: bind to the narrowest interface that reaches the
+// workers.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "agent/core/store/store_wire.h"
@@ -31,6 +34,8 @@ struct StoreServerOptions {
   std::size_t client_count = 64 << 10;
   std::size_t unsent_bytes = 256 << 20;  // of unread replies, for all clients together
   StoreLimits store = {};
+  // Called with who was refused, and why, for each connection of a user or host outside the job.
+  std::function<void(const std::string&)> on_refused = {};
 };
 
 class StoreServer {

@@ -36,7 +36,7 @@ constexpr std::chrono::milliseconds kDebuggerPause{20};
 // folder. Returns its path, to be appended to PYTHONPATH.
 Expected<std::string> write_python_module(const std::string& directory) {
   const std::string path = directory + "/python.zip";
-  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!file) return system_failure("cannot make " + path, errno);
   const std::string_view bytes(reinterpret_cast<const char*>(muster_python_module),
                                muster_python_module_size);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <vector>
@@ -30,16 +31,18 @@ Expected<std::string> make_run_directory() {
     pattern = "/tmp/muster-XXXXXX";
   if (mkdtemp(pattern.data()) == nullptr)
     return system_failure("cannot make the directory " + pattern, errno);
+  // A rank of root may have changed its user, and must find the socket and the Python module.
+  if (geteuid() == 0) chmod(pattern.c_str(), 0711);
   return pattern;
 }
 
 struct Datagram {
-  std::string_view text;  // empty if it is from another user or too large
+  std::string_view text;  // empty if it is too large or from a user outside the job
   std::string sender;     // an abstract name begins with a NUL
 };
 
-// The next datagram of this user. kUnavailable: none is waiting.
-Expected<Datagram> receive_one(int socket, std::array<char, kMaxReportBytes>& buffer) {
+// The next datagram of the job's users. kUnavailable: none is waiting.
+Expected<Datagram> receive_one(int socket, JobUsers& users, std::array<char, kMaxReportBytes>& buffer) {
   iovec part{buffer.data(), buffer.size()};
   sockaddr_un address{};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
@@ -57,7 +60,7 @@ Expected<Datagram> receive_one(int socket, std::array<char, kMaxReportBytes>& bu
     return Datagram();
   ucred sender{};
   std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
-  if (sender.uid != geteuid()) return Datagram();
+  if (sender.uid != geteuid() && !users.has(sender.uid)) return Datagram();
   constexpr std::size_t kBeforePath = offsetof(sockaddr_un, sun_path);
   const std::size_t path_bytes = message.msg_namelen > kBeforePath ? message.msg_namelen - kBeforePath : 0;
   return Datagram{{buffer.data(), static_cast<std::size_t>(size)}, {address.sun_path, path_bytes}};
@@ -82,6 +85,7 @@ Expected<std::unique_ptr<WorkerSocket>> WorkerSocket::open(const asio::any_io_ex
     remove_run_directory(*directory);
     return system_failure("cannot open " + path, error);
   }
+  if (geteuid() == 0) chmod(path.c_str(), 0666);
   return std::unique_ptr<WorkerSocket>(new WorkerSocket(
       std::move(*directory), asio::posix::stream_descriptor(executor, fd.release()), std::move(on_report)));
 }
@@ -107,7 +111,7 @@ awaitable<void> WorkerSocket::receive_all() {
 void WorkerSocket::receive_waiting() {
   std::array<char, kMaxReportBytes> buffer;
   for (int i = 0; i < kDatagramsAtOnce; ++i) {
-    const auto datagram = receive_one(socket_.native_handle(), buffer);
+    const auto datagram = receive_one(socket_.native_handle(), users_, buffer);
     if (!datagram) break;
     if (datagram->text.empty()) continue;
     if (const auto report = parse_report(datagram->text)) on_report_(*report, datagram->sender);

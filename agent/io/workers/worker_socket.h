@@ -1,8 +1,9 @@
 // MUSTER_SOCKET: the datagram socket on which workers report to their agent, and receive its commands if they
 // have an address.
 //
-// In its own directory, mode 0700, under TMPDIR. Ignores datagrams of other users, too large ones and
-// garbage, so that a worker cannot harm its agent. Does not know attempts or ranks. One thread.
+// In its own directory under TMPDIR, which only an agent of root opens to other users: a rank may have
+// changed its user. Ignores datagrams of users outside the job, too large ones and garbage, so that nobody
+// can harm the agent. Does not know attempts or ranks. One thread.
 #pragma once
 
 #include <functional>
@@ -11,6 +12,7 @@
 #include <string>
 
 #include "agent/core/health/worker_report.h"
+#include "agent/io/job_users.h"
 #include "common/base/error.h"
 #include "common/net/asio.h"
 
@@ -43,6 +45,7 @@ class WorkerSocket {
   std::string directory_;
   asio::posix::stream_descriptor socket_;
   OnReport on_report_;
+  JobUsers users_;
 };
 
 // Removes the directory and all files in it.

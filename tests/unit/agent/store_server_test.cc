@@ -235,12 +235,16 @@ class StoreUsersTest : public StoreServerTest {
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "only root can be two users";
   }
-  // The result for a client of this user: "answer", "end", or why there cannot be such a client.
-  std::string answer_to(uid_t user) {
+  // The result for a client of this user: "answer", "end", or why there cannot be such a client. `below`: it
+  // descends from this process.
+  std::string answer_to(uid_t user, bool below = false) {
     int ends[2];
     EXPECT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
     const pid_t client = fork();
     if (client == 0) {
+      const pid_t parent = getpid();
+      if (!below && fork() != 0) _exit(0);
+      while (!below && getppid() == parent) poll(nullptr, 0, 1);
       const std::string answer = ask_as(user);
       (void)!::write(ends[1], answer.data(), answer.size());
       _exit(0);
@@ -263,9 +267,16 @@ class StoreUsersTest : public StoreServerTest {
 };
 
 TEST_F(StoreUsersTest, OnLoopbackOnlyTheAgentsOwnUserIsAccepted) {
-  open();
+  std::vector<std::string> refused;
+  open({.on_refused = [&](const std::string& who) { refused.push_back(who); }});
   EXPECT_EQ(answer_to(65534), "end");
   EXPECT_EQ(answer_to(0), "answer");
+  EXPECT_EQ(refused, std::vector<std::string>{"of uid 65534: no process of this job has this user"});
+}
+
+TEST_F(StoreUsersTest, ARankThatHasChangedItsUserIsAccepted) {
+  open();
+  EXPECT_EQ(answer_to(65534, /*below=*/true), "answer");
 }
 
 // Each namespace has its own loopback, and answers for itself.
@@ -290,11 +301,14 @@ TEST_F(StoreUsersTest, InsideANetworkNamespaceToo) {
 
 // A client that sends a command and closes at once leaves a socket without an owner.
 TEST_F(StoreServerTest, OnlyPeersAreAcceptedIfTheyAreNamed) {
-  open({.peers = {boost::asio::ip::make_address("127.0.0.2"), boost::asio::ip::make_address("fd00::2")}});
+  std::vector<std::string> refused;
+  open({.peers = {boost::asio::ip::make_address("127.0.0.2"), boost::asio::ip::make_address("fd00::2")},
+        .on_refused = [&](const std::string& who) { refused.push_back(who); }});
   const int stranger = connect(validate(), "127.0.0.3");
   const int peer = connect(validate(), "127.0.0.2");
   EXPECT_TRUE(dropped(stranger));
   EXPECT_TRUE(answers(peer, ping(7), raw(7u)));
+  EXPECT_EQ(refused, std::vector<std::string>{"from 127.0.0.3: not an address of this job's hosts"});
 }
 
 TEST_F(StoreServerTest, AConnectionWithoutAnOwnerIsNotObeyed) {
