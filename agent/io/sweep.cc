@@ -28,6 +28,8 @@ constexpr Duration kInAll = std::chrono::milliseconds(700);
 // it.
 constexpr int kFirstPauseMs = 1;
 constexpr int kMostPauseMs = 10;
+// While a process is being executed, its command line is empty for a moment; pauses of 1 ms.
+constexpr int kExecPauses = 20;
 constexpr const char* kGuardianName = "muster-guardian";  // it has its agent's command line
 
 struct Found {
@@ -97,10 +99,22 @@ void repeat_until_clean(Duration limit, const std::function<bool()>& finds_any) 
 
 }  // namespace
 
+bool is_resource_tracker(pid_t pid) {
+  const auto line = [pid] { return read_file(fmt::format("/proc/{}/cmdline", pid), 64 << 10).value_or(""); };
+  std::string found = line();
+  for (int i = 0; i < kExecPauses && found.empty() && !is_exiting(pid); ++i, found = line())
+    poll(nullptr, 0, 1);
+  return found.contains("resource_tracker import main");
+}
+
 void kill_all(const SweepOrder& order, Duration limit) {
-  repeat_until_clean(limit, [&order] {
+  const TimePoint start = Clock::now();
+  repeat_until_clean(limit, [&] {
     const std::vector<Found> found = scan(order);
-    for (const Found& each : found) kill_found(each);
+    const bool waits = Clock::now() - start < kTrackerLimit;
+    for (const Found& each : found) {
+      if (!waits || !is_resource_tracker(each.pid)) kill_found(each);
+    }
     return !found.empty();
   });
 }

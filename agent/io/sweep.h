@@ -14,7 +14,14 @@
 
 namespace muster::agent {
 
-// Kills until nothing is found, or until the limit has passed.
+// How long a resource tracker may take to end by itself.
+constexpr Duration kTrackerLimit = std::chrono::seconds(1);
+
+// Whether this is a resource tracker of Python's multiprocessing. It removes shared memory and semaphores
+// that a killed process has left, and ends, once the last process that uses it is gone.
+bool is_resource_tracker(pid_t pid);
+
+// Kills until nothing is found, or until the limit has passed; resource trackers after their limit.
 void kill_all(const SweepOrder& order, Duration limit);
 
 // Returns the processes that it finds or, if `order` says to kill, those that survive. Kills agents first: an

@@ -110,6 +110,26 @@ TEST(LaunchLeftovers, ARankThatLeavesAnotherUsersProcessEndsWithZeroAndItIsNamed
                                        "Operation not permitted \\(errno 1\\); left behind"));
 }
 
+// The tracker is still starting when its rank is killed.
+TEST(LaunchLeftovers, PythonsResourceTrackerRemovesTheSharedMemoryOfAKilledRank) {
+  const std::string name = fmt::format("muster_test_{}", getpid());
+  const std::string script =
+      "import os\n"
+      "from multiprocessing.shared_memory import SharedMemory\n"
+      "SharedMemory('" +
+      name +
+      "_' + os.environ['MUSTER_ATTEMPT'], True, 4096)\n"
+      "os.kill(os.getpid(), 9)";
+  LaunchRun run({"--max-restarts", "1", "--restart-delay", "0", "--", "python3", "-c", script});
+  EXPECT_EQ(run.exit_code(), 137) << run.err();
+  EXPECT_EQ(run.report()["restarts"], 1);
+  for (const char* attempt : {"_1", "_2"}) {
+    const std::string file = "/dev/shm/" + name + attempt;
+    EXPECT_FALSE(std::filesystem::remove(file)) << file << " was left";
+  }
+  expect_nothing_left(run, 0s);
+}
+
 // SIGKILL takes effect only when a frozen group of version 1 thaws.
 TEST(LaunchLeftovers, ARankThatLeavesAFrozenProcessEndsWithZeroAndItIsNamed) {
   ScratchDirectory scratch;

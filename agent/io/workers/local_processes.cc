@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <poll.h>
 #include <string>
 #include <string_view>
 #include <sys/wait.h>
@@ -14,6 +15,8 @@
 
 #include "agent/io/readable.h"
 #include "agent/io/signals.h"
+#include "agent/io/sweep.h"
+#include "common/base/earliest.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
@@ -30,6 +33,8 @@ namespace {
 
 // How often to try again to reap a worker that a debugger has not let go yet.
 constexpr std::chrono::milliseconds kDebuggerPause{20};
+
+constexpr int kTrackerPauseMs = 2;  // a tracker usually ends within 20 ms
 
 // Writes the Python module `muster` (python/), which the agent contains, into the directory: workers can
 // import it wherever the agent was delivered, without an installation. Python imports from the file as from a
@@ -64,7 +69,8 @@ LocalProcesses::LocalProcesses(Setting setting)
                      [this](std::string what) {
                        asio::post(setting_.io, [this, what = std::move(what)] { setting_.remark(what); });
                      }}),
-      stacks_alarm_(setting_.time.make_alarm([this] { look_at_stacks(); })) {
+      stacks_alarm_(setting_.time.make_alarm([this] { look_at_stacks(); })),
+      trackers_alarm_(setting_.time.make_alarm([this] { kill_late_trackers(); })) {
   block_signals({SIGCHLD});
 }
 
@@ -256,6 +262,7 @@ void LocalProcesses::end() {
   const bool had_template = warm_.has_template();
   warm_.end();
   if (had_template) kill_leftovers();  // processes that the program started before init()
+  wait_for_trackers();
 }
 
 // Reaps leftovers in the order in which they ended, up to a worker or a template, which other code reaps.
@@ -267,6 +274,7 @@ void LocalProcesses::reap_leftovers() {
       log::error("the guardian was killed: if this agent is killed too, processes may stay behind");
       setting_.guardian.ended();
     }
+    trackers_.erase(next.si_pid);
     listener_->leftover_ended(next.si_pid);
     if (workers_.contains(next.si_pid) || warm_.owns(next.si_pid)) return;
     waitid(P_PID, static_cast<id_t>(next.si_pid), &next, WEXITED | WNOHANG);
@@ -281,9 +289,43 @@ std::optional<std::vector<std::int32_t>> LocalProcesses::find() {
     return std::nullopt;
   }
   std::erase_if(*children, [this](pid_t pid) {
-    return pid == setting_.guardian.pid() || workers_.contains(pid) || warm_.owns(pid);
+    return pid == setting_.guardian.pid() || workers_.contains(pid) || warm_.owns(pid) || spares(pid);
   });
   return *std::move(children);
+}
+
+bool LocalProcesses::spares(pid_t pid) {
+  if (trackers_.contains(pid)) return true;
+  if (!is_resource_tracker(pid)) return false;
+  trackers_[pid] = setting_.time.now() + kTrackerLimit;
+  kill_late_trackers();
+  return true;
+}
+
+void LocalProcesses::kill_late_trackers() {
+  std::optional<TimePoint> next;
+  for (const auto& [pid, until] : trackers_) {
+    if (until <= setting_.time.now()) {
+      kill(pid);
+    } else {
+      take_earlier(next, until);
+    }
+  }
+  trackers_alarm_->set(next);
+}
+
+// The agent leaves, and nothing of the job may outlive it.
+void LocalProcesses::wait_for_trackers() {
+  const TimePoint until = setting_.time.now() + kTrackerLimit;
+  const auto has_ended = [](const auto& tracker) {
+    siginfo_t ended{};
+    return waitid(P_PID, static_cast<id_t>(tracker.first), &ended, WEXITED | WNOHANG) != 0 ||
+           ended.si_pid != 0;
+  };
+  while (std::erase_if(trackers_, has_ended), !trackers_.empty() && setting_.time.now() < until)
+    poll(nullptr, 0, kTrackerPauseMs);
+  for (const auto& [pid, _] : trackers_) kill(pid);
+  trackers_alarm_->set(std::nullopt);  // it would keep the agent alive
 }
 
 void LocalProcesses::kill(std::int32_t pid) {

@@ -92,6 +92,10 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   void look_at_stacks();
   // Reaps leftovers that have ended; watch() reaps workers.
   void reap_leftovers();
+  // Whether nobody waits for this leftover, or kills it yet: it is a resource tracker.
+  bool spares(pid_t pid);
+  void kill_late_trackers();
+  void wait_for_trackers();
   void kill_leftovers();
   NodeContext context(Attempt attempt) const;
   bool prepare_template(std::expected<TemplateSpec, std::string> wanted);
@@ -113,9 +117,11 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   std::optional<Stacks> stacks_;                   // of its workers
   std::shared_ptr<WorkerInput> input_;             // of the worker that gets the input, while it runs
   Attempt attempt_;
-  std::string unguarded_;    // why the guardian does not run; without it no worker is started
-  std::set<pid_t> workers_;  // the workers that have not been reaped
+  std::string unguarded_;                // why the guardian does not run; without it no worker is started
+  std::set<pid_t> workers_;              // the workers that have not been reaped
+  std::map<pid_t, TimePoint> trackers_;  // left by workers, with the end of their time
   std::unique_ptr<net::Alarm> stacks_alarm_;
+  std::unique_ptr<net::Alarm> trackers_alarm_;
 };
 
 }  // namespace muster::agent
