@@ -3,11 +3,13 @@
 #include <filesystem>
 
 #include "common/base/machine.h"
+#include "launcher/core/settings/debug_options.h"
 #include "launcher/core/settings/mpi_options.h"
 #include "launcher/core/text/nearest.h"
 #include "launcher/core/verdict/verdict.h"
 #include "launcher/io/settings/gpus.h"
 #include "launcher/io/settings/program_file.h"
+#include "launcher/io/standard_input.h"
 #include "launcher/io/view/job_directory.h"
 
 namespace muster::launcher {
@@ -76,6 +78,7 @@ std::expected<Prepared, int> prepare(const Invocation& invocation) {
   const wire::Mpi asked_mpi = plan->job.mpi;
   const auto of_program = mpi_found(*plan, invocation.here);
   settle_mpi(*plan, of_program);
+  settle_input(*plan, request.options, has_standard_input());
   if (auto notice = of_program ? mpi_notice(*plan, asked_mpi, *of_program) : std::nullopt)
     request.notices.push_back(*std::move(notice));
   return Prepared{std::move(request), std::move(machine), std::move(*plan)};

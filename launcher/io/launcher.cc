@@ -134,9 +134,18 @@ void Launcher::follow_input(AgentId agent, Attempt attempt, const wire::ToLaunch
     return;
   const auto* exited = std::get_if<wire::WorkerExited>(&message);
   if (exited != nullptr && exited->rank == rank) feed_.stop();
-  if (std::holds_alternative<wire::WorkersStarted>(message)) feed_.begin(attempt);
+  if (std::holds_alternative<wire::WorkersStarted>(message)) begin_input(attempt);
   if (const auto* taken = std::get_if<wire::InputTaken>(&message)) feed_.on(*taken);
   pass_input_on();
+}
+
+void Launcher::begin_input(Attempt attempt) {
+  feed_.begin(attempt);
+  if (feed_.gone() == 0) return;
+  const Tell told{fmt::format("rank {} goes on reading stdin after {} that an earlier attempt has read",
+                              *plan_.job.input_rank, count_of(feed_.gone(), "byte"))};
+  perform(told);
+  parts_.view.show({told, "input cannot be read twice"}, parts_.time.now() - started_);
 }
 
 void Launcher::pass_input_on() {

@@ -58,6 +58,8 @@ class Launcher final : private Bootstrap::Listener {
   // Asks all workers for their stacks. Returns the ranks that will answer.
   std::vector<Rank> ask_for_stacks();
   JobStatus status() const;
+  // How many bytes of the job's input were read here, although no rank has read them.
+  std::size_t unread_input() const { return feed_.unread(); }
   NodeList nodes() const { return list_nodes(plan_, controller_.fleet(), controller_.job()); }
   const Controller& controller() const { return controller_; }
 
@@ -76,6 +78,7 @@ class Launcher final : private Bootstrap::Listener {
 
   // Updates the input feed by a message of the agent with the rank that gets the input.
   void follow_input(AgentId agent, Attempt attempt, const wire::ToLauncher& message);
+  void begin_input(Attempt attempt);
   void pass_input_on();
 
   void post(Event event);

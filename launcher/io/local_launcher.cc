@@ -82,7 +82,7 @@ void LocalLauncher::run() {
   context_.run();
   enquiries_.close();
   launcher_.close();
-  if (input_) input_->close();
+  if (input_) input_->close(launcher_.unread_input());
   bootstrap_->close();
   signals_.cancel();
   context_.restart();

@@ -35,6 +35,11 @@ int open_input() {
 
 }  // namespace
 
+bool has_standard_input() {
+  struct stat status{};
+  return fstat(STDIN_FILENO, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISREG(status.st_mode));
+}
+
 StandardInput::StandardInput(const asio::any_io_executor& executor,
                              std::function<void(const std::string&)> say)
     : say_(std::move(say)),
@@ -51,8 +56,11 @@ void StandardInput::read(std::size_t most, OnRead done) {
   wait();
 }
 
-void StandardInput::close() {
+void StandardInput::close(std::size_t unread) {
   boost::system::error_code ignored;
+  struct stat status{};
+  const bool is_file = fstat(input_.native_handle(), &status) == 0 && S_ISREG(status.st_mode);
+  if (is_file) lseek(input_.native_handle(), -static_cast<off_t>(unread), SEEK_CUR);
   done_ = nullptr;
   timer_.cancel();
   input_.close(ignored);

@@ -10,6 +10,9 @@
 
 namespace muster::launcher {
 
+// Whether somebody has given this process input: a pipe or a file, and no terminal or device.
+bool has_standard_input();
+
 class StandardInput final : public Input {
  public:
   // Calls `say` with the reason if the input cannot be read any more.
@@ -18,7 +21,9 @@ class StandardInput final : public Input {
   StandardInput& operator=(const StandardInput&) = delete;
 
   void read(std::size_t most, OnRead done) override;
-  void close();
+  // The last `unread` bytes were read for nothing: the next reader of a file finds them, such as the loop of
+  // a shell from whose file launch was started.
+  void close(std::size_t unread);
 
  private:
   void wait();

@@ -19,6 +19,7 @@
 namespace muster {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -126,6 +127,45 @@ TEST(LaunchDebug, ARankThatReadsNoMoreHoldsNobodyUp) {
   LaunchRun run(shell_line({"--stdin", "0", "head", "-n", "1"}, "", "yes | "), {}, "/bin/sh");
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_EQ(run.out(), "node0:0: y\n");
+}
+
+TEST(LaunchDebug, Rank0ReadsAPipeAndARestartSaysWhatIsGone) {
+  LaunchRun run(shell_line({"--nproc-per-node", "2", "--max-restarts", "1", "sh", "-c",
+                            "read line; echo got $line; [ $RANK$MUSTER_ATTEMPT != 01 ]"},
+                           "", "printf 'yes\\nagain\\n' | "),
+                {}, "/bin/sh");
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), AllOf(HasSubstr("node0:0: got yes\n"), HasSubstr("node0:0: got again\n"),
+                               HasSubstr("node0:1: got\n")));
+  EXPECT_THAT(run.err(),
+              HasSubstr("rank 0 goes on reading stdin after 4 bytes that an earlier attempt has read"));
+}
+
+TEST(LaunchDebug, ARankThatMissesItsInputIsToldHowToGetIt) {
+  LaunchRun run(
+      shell_line({"--stdin", "none", "--max-restarts", "0", "python3", "-c", "input()"}, "", "echo y | "), {},
+      "/bin/sh");
+  EXPECT_EQ(run.exit_code(), 1) << run.err();
+  EXPECT_THAT(run.err(), AllOf(HasSubstr("EOFError"), HasSubstr("--stdin 0 gives launch's to rank 0")));
+}
+
+TEST(LaunchDebug, TheLoopOfAShellGoesOnWithItsFileAfterRanksThatReadNothing) {
+  const ScratchDirectory scratch;
+  std::ofstream(scratch / "list") << "one\ntwo\n";
+  LaunchRun run({"-c", "while read word; do echo round $word; " LAUNCH_PROGRAM " --quiet true; done < " +
+                           (scratch / "list")},
+                {}, "/bin/sh");
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_EQ(run.out(), "round one\nround two\n");
+}
+
+TEST(LaunchDebug, APipeThatStaysOpenDoesNotDelayTheEnd) {
+  const ScratchDirectory scratch;
+  const std::string fifo = scratch / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const UniqueFd held(open(fifo.c_str(), O_RDWR | O_CLOEXEC));
+  LaunchRun run(shell_line({"true"}, "< " + fifo), {}, "/bin/sh");
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
 }
 
 // Text typed while the launcher is in the background stays for later.

@@ -6,6 +6,7 @@ namespace muster::launcher {
 
 void InputFeed::begin(Attempt attempt) {
   attempt_ = attempt;
+  gone_ += read_;
   open_ = true;
   end_sent_ = false;
   sent_ = written_ = read_ = 0;

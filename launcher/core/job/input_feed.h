@@ -31,6 +31,10 @@ class InputFeed {
   // The next message for the rank's agent, if one can be sent now.
   std::optional<wire::Input> next();
   Attempt attempt() const { return attempt_; }
+  // Bytes that the ranks of earlier attempts have read.
+  std::int64_t gone() const { return gone_; }
+  // Bytes that were added and that no rank is known to have read.
+  std::size_t unread() const { return kept_.size(); }
 
  private:
   std::size_t unsent() const { return kept_.size() - static_cast<std::size_t>(sent_ - read_); }
@@ -38,6 +42,7 @@ class InputFeed {
 
   Attempt attempt_;
   bool open_ = false;
+  std::int64_t gone_ = 0;
   bool ended_ = false;     // the input
   bool end_sent_ = false;  // in this attempt
   std::string kept_;       // starts after the last byte that the rank has read

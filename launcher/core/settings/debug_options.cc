@@ -15,9 +15,11 @@ constexpr std::string_view kAll = "all";
 void read_input(SettingReader& reader, Options& options) {
   const Setting* setting = reader.find("stdin");
   if (setting == nullptr) return;
+  options.input = InputOption{setting->source, kNoRank};
+  if (setting->values.back() == "none") return;
   const auto rank = parse_number<std::int32_t>(setting->values.back());
-  if (!rank || *rank < 0) return reader.refuse(*setting, "is not a rank: give a number from 0");
-  options.input = InputOption{setting->source, *rank};
+  if (!rank || *rank < 0) return reader.refuse(*setting, "is not a rank: give a number from 0, or none");
+  options.input->rank = *rank;
 }
 
 void read_wrapper(SettingReader& reader, const std::string& source, const std::string& text,
@@ -47,10 +49,10 @@ void read_debug(SettingReader& reader, Options& options) {
   if (const Setting* setting = reader.find("wrap")) {
     for (const std::string& text : setting->values) read_wrapper(reader, setting->source, text, options);
   }
-  const bool waits_for_a_person =
-      options.input && std::ranges::any_of(options.wrappers, [&](const WrapperOption& wrapper) {
-        return wrapper.ranks.contains(options.input->rank);
-      });
+  const bool waits_for_a_person = options.input && options.input->rank != kNoRank &&
+                                  std::ranges::any_of(options.wrappers, [&](const WrapperOption& wrapper) {
+                                    return wrapper.ranks.contains(options.input->rank);
+                                  });
   if (!waits_for_a_person) return;
   if (reader.find("hang-limit") == nullptr) options.limits.hang_limit = Duration::zero();
   if (reader.find("heartbeat-limit") == nullptr) options.limits.heartbeat_limit = Duration::zero();
@@ -67,6 +69,11 @@ Status check_ranks(const Options& options, std::int32_t world_size) {
     if (const auto beyond = wrapper.ranks.beyond(world_size)) return refuse(wrapper.source, *beyond);
   }
   return {};
+}
+
+void settle_input(Plan& plan, const Options& options, bool has_input) {
+  const bool is_mpi = plan.job.mpi == wire::Mpi::kPmix || plan.job.mpi == wire::Mpi::kPmi;
+  if (!options.input && (is_mpi || has_input)) plan.job.input_rank = Rank(0);
 }
 
 std::vector<wire::Wrapper> wrappers_of(const Options& options) {

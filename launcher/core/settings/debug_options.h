@@ -3,9 +3,12 @@
 #pragma once
 
 #include "common/wire/messages.h"
+#include "launcher/core/settings/plan.h"
 #include "launcher/core/settings/setting_reader.h"
 
 namespace muster::launcher {
+
+constexpr std::int32_t kNoRank = -1;  // in Options::input: --stdin none
 
 // Call when the limits have been read. If a wrapped rank gets the launcher's stdin, a person may be debugging
 // it: turns off each hang limit that the user has not set.
@@ -13,6 +16,10 @@ void read_debug(SettingReader& reader, Options& options);
 
 // Errors: a rank of --stdin or --wrap that is not below `world_size`.
 Status check_ranks(const Options& options, std::int32_t world_size);
+
+// Without --stdin, rank 0 gets the launcher's stdin if that is a pipe or a file (`has_input`), as torchrun's
+// ranks do; of an MPI job always, as under mpirun. Call after settle_mpi().
+void settle_input(Plan& plan, const Options& options, bool has_input);
 
 // In the form in which agents get them.
 std::vector<wire::Wrapper> wrappers_of(const Options& options);

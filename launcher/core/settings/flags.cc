@@ -206,8 +206,9 @@ constexpr Flag kOwnFlags[] = {
      "output"},
     {"no-fold", 0, "", kOption, "Show every rank's lines, on a terminal too.", "output"},
     {"stdin", 0, "RANK", kOption,
-     "Send this command's standard input to this rank; the other ranks read /dev/null (default: none; "
-     "for an MPI program: 0). After a restart the rank gets the input that was not read before.",
+     "Send this command's standard input to this rank, or to none; the other ranks read /dev/null "
+     "(default: 0 where it is a pipe or a file, and for an MPI program). "
+     "After a restart the rank gets the input that was not read before.",
      "workers"},
     {"wrap", 0, "RANKS:COMMAND", kOption,
      "Put a command before the program of these ranks: 0:'gdb --args', 0,4-7:strace, all:'nice -n 5'. "

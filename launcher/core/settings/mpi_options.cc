@@ -15,8 +15,6 @@ void settle_mpi(Plan& plan, std::optional<wire::Mpi> of_program) {
   const bool has_groups = backend != job.environment.end() && backend->second == "mpi";
   if (job.mpi == wire::Mpi::kAuto && has_groups) job.mpi = wire::Mpi::kPmix;
   if (job.mpi == wire::Mpi::kAuto && of_program) job.mpi = *of_program;
-  const bool is_mpi = job.mpi == wire::Mpi::kPmix || job.mpi == wire::Mpi::kPmi;
-  if (is_mpi && !job.input_rank) job.input_rank = Rank(0);
 }
 
 std::optional<std::string> mpi_notice(const Plan& plan, wire::Mpi asked, wire::Mpi of_program) {

@@ -8,8 +8,7 @@ namespace muster::launcher {
 
 void read_mpi(SettingReader& reader, Options& options);
 
-// Replaces kAuto according to --backend mpi, or to what the program needs if it is on this machine. As under
-// mpirun, rank 0 of an MPI job gets the input, unless --stdin names another rank.
+// Replaces kAuto according to --backend mpi, or to what the program needs if it is on this machine.
 void settle_mpi(Plan& plan, std::optional<wire::Mpi> of_program);
 
 // A warning if the program needs another MPI library than --mpi or --backend asks for. (It may still work:

@@ -420,7 +420,7 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.output_window_bytes =
       std::clamp(kAllWindowsBytes / plan.agent_count(), kLeastWindowBytes, kMostWindowBytes);
   job.warm = options.warm;
-  if (options.input) job.input_rank = Rank(options.input->rank);
+  if (options.input && options.input->rank != kNoRank) job.input_rank = Rank(options.input->rank);
   job.wrappers = wrappers_of(options);
   job.trace = options.trace;
   job.mpi = options.mpi;

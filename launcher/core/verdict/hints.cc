@@ -61,6 +61,9 @@ const Hint kHints[] = {
      "shared memory is full: give the container more (--shm-size), or use fewer DataLoader workers"},
     {{"ModuleNotFoundError"},
      "Python does not find the module: is this the right environment? PYTHON_EXEC chooses the interpreter"},
+    {{"EOFError: EOF when reading a line"},
+     "the rank has no standard input, or has read all of it: "
+     "--stdin 0 gives launch's to rank 0 where that is a terminal, too"},
     {{"cannot open shared object file"},
      "a library is not found: set LD_LIBRARY_PATH with --env, or install it on this node"},
     {{"Too many open files"}, "the limit of open files is reached: raise it with `ulimit -n`"},

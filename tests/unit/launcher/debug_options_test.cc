@@ -48,7 +48,7 @@ TEST(DebugOptions, StdinNamesOneRankOfTheWorld) {
   EXPECT_EQ(refusal_of({{"stdin", "4"}}), "--stdin: 4 is not a rank of this job: give 0 to 3");
   for (const char* text : {"-1", "all", "0,1", "99999999999"})
     EXPECT_EQ(refusal_of({{"stdin", text}}),
-              fmt::format("--stdin: {} is not a rank: give a number from 0", text));
+              fmt::format("--stdin: {} is not a rank: give a number from 0, or none", text));
 }
 
 TEST(DebugOptions, WrappersAreSplitIntoWordsForRanksRangesOrAll) {
@@ -75,6 +75,22 @@ TEST(DebugOptions, ARankThatWaitsForAPersonIsNotWatchedForHangs) {
   const auto plan = plan_with({{"wrap", "all:gdb"}, {"stdin", "1"}, {"heartbeat-limit", "7"}});
   EXPECT_EQ(plan->job.limits.hang_limit, 0s);
   EXPECT_EQ(plan->job.limits.heartbeat_limit, 7s);
+}
+
+TEST(DebugOptions, Rank0GetsInputThatSomebodyHasGivenUnlessTheFlagSaysOtherwise) {
+  const auto default_rank = [](bool has_input, wire::Mpi mpi, Options options = {}) {
+    Plan plan;
+    plan.job.mpi = mpi;
+    settle_input(plan, options, has_input);
+    return plan.job.input_rank;
+  };
+  EXPECT_EQ(default_rank(false, wire::Mpi::kNone), std::nullopt);
+  EXPECT_EQ(default_rank(true, wire::Mpi::kNone), Rank(0));
+  EXPECT_EQ(default_rank(false, wire::Mpi::kPmix), Rank(0));
+  Options given;
+  given.input = InputOption{"--stdin", kNoRank};
+  EXPECT_EQ(default_rank(true, wire::Mpi::kPmix, given), std::nullopt);
+  EXPECT_EQ(plan_with({{"wrap", "all:gdb"}, {"stdin", "none"}})->job.input_rank, std::nullopt);
 }
 
 TEST(DebugOptions, ADryRunShowsThem) {

@@ -41,6 +41,18 @@ TEST(InputFeed, WantsNothingBeforeTheRankRunsAndAfterItHasEnded) {
   EXPECT_EQ(sent(feed), "that was on its way");
 }
 
+TEST(InputFeed, KnowsWhatEarlierRanksHaveReadAndWhatNobodyHas) {
+  InputFeed feed;
+  feed.begin(Attempt(1));
+  feed.add("one two");
+  sent(feed);
+  feed.on({.written_bytes = 7, .read_bytes = 4});
+  EXPECT_EQ(feed.gone(), 0);
+  feed.begin(Attempt(2));
+  EXPECT_EQ(feed.gone(), 4);
+  EXPECT_EQ(feed.unread(), 3U);
+}
+
 TEST(InputFeed, SendsOnlyWhatTheWindowAllows) {
   InputFeed feed;
   feed.begin(Attempt(1));
