@@ -20,6 +20,9 @@ using TextLines = std::vector<std::string>;
 
 constexpr std::string_view kThrown = "terminate called after throwing an instance of '";
 constexpr std::string_view kWhat = "  what():  ";
+// How launchers say that a rank of theirs has failed: this rank is one of them.
+constexpr std::string_view kLaunchFailed = "launch: failed after ";
+constexpr std::string_view kChildFailed = "ChildFailedError";
 constexpr std::size_t kDeepestGroup = 10;
 
 struct PythonFrame {
@@ -80,12 +83,47 @@ std::string type_and_text(std::string_view type, std::string_view text, std::spa
   return fmt::format("{}: {}", type, text);
 }
 
+// The text of torchrun's ChildFailedError from this field of the root cause on; empty if there is none.
+std::span<const std::string> root_cause(std::span<const std::string> lines, std::string_view field) {
+  const auto begins = [](std::string_view with) {
+    return [with](const std::string& line) { return line.starts_with(with); };
+  };
+  const auto cause = std::ranges::find_if(lines, begins("Root Cause "));
+  return {std::find_if(cause, lines.end(), begins(field)), lines.end()};
+}
+
+// The exception or signal of the rank; "" if it was not recorded.
+std::string cause_of_child(std::span<const std::string> lines) {
+  constexpr std::string_view kTraceback = "  traceback : ";
+  const auto recorded = root_cause(lines, kTraceback);
+  if (recorded.empty()) return {};
+  TextLines text{recorded.front().substr(kTraceback.size())};
+  for (const std::string& line : recorded.subspan(1)) {
+    if (!line.starts_with("  ")) break;
+    text.push_back(line.substr(2));
+  }
+  if (const std::string_view first = text.front(); first.starts_with("Signal "))
+    return std::string(first.substr(0, first.find(" by PID ")));
+  return exception_in(text);
+}
+
+// "exit code 3"
+std::string code_of_child(std::span<const std::string> lines) {
+  constexpr std::string_view kExitCode = "  exitcode  : ";
+  const auto exited = root_cause(lines, kExitCode);
+  if (exited.empty()) return {};
+  const std::string_view code = std::string_view(exited.front()).substr(kExitCode.size());
+  return fmt::format("exit code {}", code.substr(0, code.find(' ')));
+}
+
 class ExceptionSearch {
  public:
   // `rest`: the following lines.
   void read(const std::string& line, std::span<const std::string> rest) {
     if (line.starts_with(kThrown)) {
       thrown_in_cxx(line, rest);
+    } else if (line.starts_with(kLaunchFailed)) {
+      launch_failed(line);
     } else if (const auto frame = frame_in(line)) {
       frames_.push_back(*frame);
     } else if (!line.starts_with(' ')) {
@@ -108,13 +146,32 @@ class ExceptionSearch {
     place_.clear();
     frames_.clear();
   }
+  // "launch: failed after 2.5 s: rank 0 (node0) exited with code 3"
+  void launch_failed(std::string_view line) {
+    const std::size_t colon = line.find(": ", kLaunchFailed.size());
+    if (colon == std::string_view::npos) return;
+    found_ = fmt::format("launch: {}", line.substr(colon + 2));
+    place_.clear();
+    frames_.clear();
+  }
   void raised_in_python(std::string_view line, std::span<const std::string> rest) {
     const std::string_view type = line.substr(0, type_size(line));
     // Without the heading the program only printed a call stack and went on, or it is a SyntaxError.
     if (type.empty() || !(traced_ || is_of_syntax(type)) || std::exchange(ignored_, false)) return;
+    if (type.ends_with(kChildFailed)) return child_failed(rest);
     const bool has_text = type.size() < line.size();
     found_ = has_text ? type_and_text(type, line.substr(type.size() + 1), rest) : std::string(type);
     place_ = place_of(frames_);
+  }
+
+  // The failed rank has usually printed its exception before.
+  void child_failed(std::span<const std::string> rest) {
+    if (std::string cause = cause_of_child(rest); !cause.empty()) {
+      found_ = std::move(cause);
+      place_.clear();  // the cause has its own
+    }
+    if (found_.empty()) found_ = code_of_child(rest);
+    found_ = found_.empty() ? kChildFailed : fmt::format("{}: {}", kChildFailed, found_);
   }
 
   std::vector<PythonFrame> frames_;  // of the current traceback

@@ -193,6 +193,94 @@ ValueError: bad sample
 KeyboardInterrupt
 )",
      "KeyboardInterrupt (t.py:4)"},
+    {"of torchrun, whose rank has printed it", R"([rank1]: Traceback (most recent call last):
+[rank1]:   File "/x/train.py", line 6, in main
+[rank1]:     raise ValueError("bad sample 17")
+[rank1]: ValueError: bad sample 17
+E1130 08:39:18.197000 26677 torch/distributed/elastic/multiprocessing/api.py:900] failed (exitcode: 1) local_rank: 0 (pid: 9)
+Traceback (most recent call last):
+  File "/venv/bin/torchrun", line 8, in <module>
+    sys.exit(main())
+             ^^^^^^
+  File "/venv/lib/python3.11/site-packages/torch/distributed/launcher/api.py", line 400, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+  <NO_OTHER_FAILURES>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-30_08:39:18
+  host      : h0
+  rank      : 1 (local_rank: 1)
+  exitcode  : 1 (pid: 9)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+)",
+     "ChildFailedError: ValueError: bad sample 17 (train.py:6)"},
+    {"of torchrun, whose rank has recorded it", R"(Traceback (most recent call last):
+  File "/venv/lib/python3.11/site-packages/torch/distributed/launcher/api.py", line 400, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
+============================================================
+Failures:
+[1]:
+  traceback : Traceback (most recent call last):
+    File "/x/train.py", line 9, in main
+      store.get()
+  RuntimeError: peer gone
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  exitcode  : 1 (pid: 9)
+  error_file: /tmp/error.json
+  traceback : Traceback (most recent call last):
+    File "/venv/lib/python3.11/site-packages/torch/distributed/elastic/errors/__init__.py", line 384, in wrapper
+      result = f(*args, **kwargs)
+    File "/x/train.py", line 6, in main
+      raise ValueError("bad sample 17")
+  ValueError: bad sample 17
+  
+============================================================
+)",
+     "ChildFailedError: ValueError: bad sample 17 (train.py:6)"},
+    {"of torchrun, whose rank was killed", R"(Traceback (most recent call last):
+  File "/venv/lib/python3.11/site-packages/torch/distributed/launcher/api.py", line 400, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
+=====================================================
+Root Cause (first observed failure):
+[0]:
+  exitcode  : -9 (pid: 9)
+  error_file: <N/A>
+  traceback : Signal 9 (SIGKILL) received by PID 9
+=====================================================
+)",
+     "ChildFailedError: Signal 9 (SIGKILL) received"},
+    {"of torchrun, whose rank said nothing", R"(Traceback (most recent call last):
+  File "/venv/lib/python3.11/site-packages/torch/distributed/launcher/api.py", line 400, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
+============================================================
+Root Cause (first observed failure):
+[0]:
+  exitcode  : 3 (pid: 9)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+)",
+     "ChildFailedError: exit code 3"},
+    {"of another launch", R"(node0:0: Traceback (most recent call last):
+launch: rank 0 (node0) exited with code 3; attempt 2 starts
+launch: failed after 2.5 s: rank 0 (node0) failed with ValueError: bad sample 17 (train.py:6)
+  last lines  | ValueError: bad sample 17
+  exit code   1
+)",
+     "launch: rank 0 (node0) failed with ValueError: bad sample 17 (train.py:6)"},
     {"without its first lines", R"(    result = self.forward(x)
              ^^^^^^^^^^^^^^^
   File "train.py", line 3, in forward
