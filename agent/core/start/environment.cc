@@ -156,6 +156,13 @@ void set_mpi(Environment& environment, const wire::PrepareAttempt& plan, const w
   // Open MPI 4 runs as a single process unless it finds the variables of a launcher that it knows; this
   // variable stands for "any PMIx server".
   environment["JSM_JSRUN_PORT"] = "1";
+  // JAX recognises Open MPI by the address of mpirun. It has rank 0 listen there, on a port that follows from
+  // the number before the dot, a multiple of 4096. Open MPI's ranks do not use this address themselves.
+  const std::string host = start.master_address.contains(':')
+                               ? fmt::format("tcp6://[{}]", start.master_address)
+                               : "tcp://" + start.master_address;
+  environment.try_emplace("OMPI_MCA_orte_hnp_uri",
+                          fmt::format("{}.0;{}:{}", 4096LL * start.master_port, host, start.master_port));
   if (!node.mpi.segments.empty())
     environment.try_emplace("OMPI_MCA_btl_vader_backing_directory", node.mpi.segments);
   // Waiting ranks spin. Without a core of its own a spinning rank would keep the core from the ranks that it

@@ -79,7 +79,11 @@ TEST(EnvironmentOfAWorker, HasTheVariablesThatOpenMpiNeeds) {
   EXPECT_EQ(environment.at("OMPI_MCA_btl_vader_backing_directory"), "/dev/shm/muster-j1");
   EXPECT_EQ(environment.at("OMPI_MCA_btl_tcp_if_include"), "eth1");
   EXPECT_FALSE(environment.contains("OMPI_MCA_mpi_yield_when_idle")) << "each has a core";
+  given.start.master_address = "fe80::1";
+  given.start.master_port = 4711;
+  EXPECT_EQ(given.of(1).at("OMPI_MCA_orte_hnp_uri"), "19296256.0;tcp6://[fe80::1]:4711");
   given.start.master_address = "127.0.0.1";
+  EXPECT_EQ(given.of(1).at("OMPI_MCA_orte_hnp_uri"), "19296256.0;tcp://127.0.0.1:4711");
   given.node.core_count = 1;
   given.job.environment["OMPI_MCA_btl_vader_backing_directory"] = "/tmp";
   environment = given.of(0);
