@@ -6,9 +6,9 @@
 //   for (auto& batch : loader.epochs(10)) { ...; checkpoints.step(state); }
 //   checkpoints.save(state);  // the last step
 //
-// A save copies the state; then a thread writes it while training continues. A failed save (full disk, lost
-// rank, parameters that are not finite) only warns. All ranks must call the same functions at the same steps,
-// from the training thread. Without a directory a Checkpointer only counts steps.
+// A save copies the state; a thread then writes the copy while training continues. A failed save (full disk,
+// lost rank, parameters that are not finite) only warns. All ranks must call the same functions at the same
+// steps, from the training thread. Without a directory a Checkpointer only counts steps.
 //
 // Memory: each rank keeps a buffer for a copy of its share of the state, allocated at the first step.
 // restore() reads into the state itself, and needs 64 MiB more.
@@ -29,25 +29,25 @@ namespace muster {
 struct CheckpointerOptions {
   std::int64_t every = 100;  // steps between two saves; 0: only by time
   // Steps between two copies to the agent's memory; 0: none.
-  // restore(), also in the job's next attempt, uses the newest copy that all ranks have if it is newer than
-  // the checkpoints on disk, without reading those.
-  // Only one Checkpointer of the program may use it, under `launch --memory-tier`. Without that, or without
-  // enough room, a warning says so once per attempt.
+  // If all ranks have a copy that is newer than the checkpoints on disk, restore() uses the copy, also in the
+  // job's next attempt, and reads no checkpoint.
+  // Only one Checkpointer of the program may use the agent's memory, and only under `launch --memory-tier`.
+  // Without that flag, or without enough room, a warning says so once per attempt.
   std::int64_t memory_every = 0;
   std::string directory{};  // empty: job.checkpoint_dir()
   int keep = 3;             // number of newest checkpoints that stay on disk
-  // Also kept: the checkpoint of every n-th step (0: none), the best ones by a metric given to report(), and
-  // those pinned with `launch ckpt pin`.
+  // The directory also keeps the checkpoint of every n-th step (0: none), the best checkpoints by a metric
+  // given to report(), and those pinned with `launch ckpt pin`.
   std::int64_t keep_every = 0;
   int keep_best = 0;
   std::string best_by{};
   enum class Best { kLeast, kGreatest };
   Best best = Best::kGreatest;
-  // Also saves after this time, by rank 0's clock.
+  // Also saves at intervals of this time, by rank 0's clock; 0: only by steps.
   std::chrono::milliseconds every_time{0};
   // Chooses the interval with the least total cost, by Young's formula: sqrt(2 x the time that a save delays
-  // training x the time between failures). The time between failures is mean_time_to_failure, of one node,
-  // divided by the number of nodes and adjusted by this job's restarts so far.
+  // training x the time between failures). The time between failures is mean_time_to_failure (of one node)
+  // divided by the number of nodes, adjusted by this job's restarts so far.
   bool every_auto = false;
   std::chrono::seconds mean_time_to_failure = std::chrono::hours(24 * 30);
   // Limit for the copy that is written while training continues; a rank never needs more than its share of
@@ -55,19 +55,20 @@ struct CheckpointerOptions {
   std::uint64_t staging_bytes = std::uint64_t{16} << 30;
   // Timeout for the slowest rank to write its file.
   std::chrono::milliseconds commit_timeout = std::chrono::minutes(5);
-  // Timeout for rank 0 to write its own file before that, and for any rank to read what it restores.
+  // Timeout for rank 0 to write its own file, before commit_timeout begins, and for any rank to read its
+  // state.
   std::chrono::milliseconds patience = std::chrono::minutes(30);
-  // For restore() next to a running training: does not take over the directory, writes nothing, and reports
-  // no step to the agent.
+  // For restore() next to a running training: the Checkpointer does not take over the directory, writes
+  // nothing, and reports no step to the agent.
   bool read_only = false;
-  // Starts at step 0 although the directory has checkpoints, which are removed as new ones are saved.
-  // restore() then loads only what this job has saved, so a restarted job still resumes.
+  // Starts at step 0 although the directory has checkpoints; as this job saves new ones, it removes the old
+  // ones. restore() loads only what this job has saved, so a restarted job still resumes.
   bool start_over = false;
   // Does not commit a state whose parameters contain NaN or infinity, so the last good checkpoint stays;
   // warns once. The check runs on the copy that is written, in parallel with training.
   bool check_finite = true;
   // Compares values that must be equal on all ranks that have them: the optimizers' values, and at each save
-  // 1 MiB of parameters, whole and sliced. Does not commit a state with differences; warns once.
+  // 1 MiB of parameters, both whole and sliced. Does not commit a state with differences; warns once.
   bool check_replicas = true;
 };
 
@@ -76,12 +77,12 @@ struct RestoreOptions {
   // what the checkpoint has in addition.
   bool strict = true;
   bool convert = false;  // convert tensors of another type to the program's
-  // Prefixes of names in the program, and in the checkpoint: {{"model.encoder.", "model.backbone."}}.
+  // Maps prefixes of the program's names to the checkpoint's: {{"model.encoder.", "model.backbone."}}.
   std::map<std::string, std::string> rename{};
 };
 
-// A newer attempt has taken over the checkpoint directory; the message names its job and host. Stop: nothing
-// more will be saved.
+// A newer attempt has taken over the checkpoint directory; the message names the attempt's job and host. The
+// program should stop: nothing more will be saved.
 class FencedError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -90,8 +91,8 @@ class FencedError : public std::runtime_error {
 // These statements always hold:
 // - At most one save is in progress. The next save waits for it, so the copy of the state never changes while
 //   it is being written.
-// - While a save is in progress, only the writing thread uses its meeting and its outcome; the training
-//   thread reads them when the writing thread has finished.
+// - While a save is in progress, only the writing thread uses the save's meeting and outcome; the training
+//   thread reads both when the writing thread has finished.
 // - A checkpoint is committed when rank 0 renames its manifest, after all ranks have written and synced their
 //   files. Until then restore() ignores it.
 // - All ranks take part in every agreement of a save, even if one of them has failed, so they take the same
@@ -100,17 +101,17 @@ class Checkpointer {
  public:
   // Throws std::invalid_argument, which names the option, or std::runtime_error, which names the directory
   // that cannot be used.
-  // - Without a launcher, or in another directory than the launcher's, this takes over the directory as a new
-  //   attempt, unless it is read_only.
-  // - It throws if another job's rank 0 that uses the directory is running on this machine, if the nodes see
-  //   different directories, or if another Checkpointer of this job writes to it.
+  // - Without a launcher, or in another directory than the launcher's, the constructor takes over the
+  //   directory as a new attempt, unless read_only is set.
+  // - The constructor throws if another job's rank 0 that uses the directory is running on this machine, if
+  //   the nodes see different directories, or if another Checkpointer of this job writes to it.
   // - With a group that is not the whole job, the members save and restore what they train. They need a
   //   directory of their own, and cannot use the agents' memory.
   explicit Checkpointer(const Group& group, CheckpointerOptions options = {});
   ~Checkpointer();  // finishes the save in progress; prints errors
 
-  // Loads the newest checkpoint that is complete, undamaged and fits on all ranks, and returns its step. It
-  // may come from any number of ranks. Lists the checkpoints that it had to skip on stderr.
+  // Loads the newest checkpoint that is complete, undamaged and fits on all ranks, and returns its step. Any
+  // number of ranks may have written the checkpoint. Lists the checkpoints that it had to skip on stderr.
   // Returns 0 and leaves the state unchanged if the directory has none. Throws std::runtime_error if there
   // are checkpoints but none is usable; if the bytes of the last one turned out to be damaged, the state
   // contains parts of them.
@@ -120,8 +121,8 @@ class Checkpointer {
   // steps.
   // - Throws std::logic_error if the directory has a checkpoint to resume from, and the program has neither
   //   called restore() nor set start_over: new saves would replace that checkpoint.
-  // - Throws FencedError if the previous save has met a newer attempt: on all ranks at the same step, the
-  //   next one that saves.
+  // - If the previous save has met a newer attempt, throws FencedError: on all ranks at the same step, in the
+  //   next call that saves.
   // - After a notice of preemption all ranks agree on a step, save it, wait for its commit and throw
   //   Preempted, or std::runtime_error if the state must not be committed.
   void step(TrainState& state);
@@ -131,8 +132,8 @@ class Checkpointer {
   // false if it failed; the next call tries again. Throws FencedError and std::logic_error as step() does,
   // and std::logic_error if read_only.
   bool save(TrainState& state);
-  // Writes rank 0's value into the following checkpoints, which are ranked by it (.best_by). Throws
-  // std::invalid_argument if the value is not finite.
+  // Writes rank 0's value into the following checkpoints; the value of the metric `best_by` ranks them.
+  // Throws std::invalid_argument if the value is not finite.
   void report(const std::string& metric, double value);
   // Waits for the save in progress; returns false if it failed. Old checkpoints are removed afterwards, in
   // the background.

@@ -4,8 +4,8 @@
 //   muster::load_model(net, "checkpoints");
 //   muster::load_model(resnet, "resnet50.safetensors", {.strict = false});
 //
-// Works without init(), launcher and optimizer. It only reads, so a training may go on writing to the
-// directory; and it reads only the model's bytes. Safe from any thread.
+// load_model() works without init(), launcher and optimizer. It only reads, and only the model's bytes, so a
+// training may go on writing to the directory. Safe from any thread.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -22,13 +22,13 @@ struct LoadModelOptions {
   // `step`, `best` and `name` apply to checkpoints.
   std::optional<std::int64_t> step = std::nullopt;  // empty: the newest usable one
   bool best = false;  // instead of `step`: the best checkpoint by the training's metric
-  // true: the checkpoint must have exactly the module's parameters and buffers. false: loads those that both
-  // have.
+  // true: the checkpoint must have exactly the module's parameters and buffers. false: loads those that
+  // checkpoint and module share.
   bool strict = true;
   // The module in the checkpoint: the model if empty, or one that was added to the state under this name,
   // such as an average.
   std::string name{};
-  // Prefixes of names in the module, and in the checkpoint: {{"encoder.", "backbone."}}.
+  // Maps prefixes of names in the module to prefixes in the checkpoint: {{"encoder.", "backbone."}}.
   std::map<std::string, std::string> rename{};
   std::optional<c10::Device> device = std::nullopt;  // moves the module there; empty: it stays
 };
@@ -45,7 +45,8 @@ struct LoadedModel {
 // Changes nothing unless everything fits. A checkpoint's bytes are verified while they are read into the
 // module: if they are damaged, the module may have parts of them after the error.
 // Throws std::runtime_error if no usable checkpoint exists, or none for this step, or none with a metric for
-// `best`, or if the file cannot be read; std::invalid_argument, which names what does not fit.
+// `best`, or if the file cannot be read. Throws std::invalid_argument, which names what does not fit, if
+// module and file differ.
 LoadedModel load_model(torch::nn::Module& module, const std::string& path,
                        const LoadModelOptions& options = {});
 

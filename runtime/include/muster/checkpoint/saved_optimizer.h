@@ -3,7 +3,7 @@
 //
 //   class Lion : public torch::optim::Optimizer, public muster::SavedOptimizer { ... };
 //
-// The training thread calls them between two steps.
+// The training thread calls the member functions between two steps.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,14 +19,14 @@ namespace muster {
 class SavedOptimizer {
  public:
   virtual ~SavedOptimizer() = default;
-  // The name of its kind; it can only load state of the same kind.
+  // Returns the name of the optimizer's kind; an optimizer can only load state of its own kind.
   virtual std::string saved_kind() const = 0;
   // The options of a group, as texts by name. load_options() gets the options that this kind has saved.
   virtual std::map<std::string, std::string> saved_options(std::size_t group) const = 0;
   virtual void load_options(std::size_t group, const std::map<std::string, std::string>& options) = 0;
 
   // A parameter's state: tensors and counts by name. If ranks share a parameter's state, whole_shape and
-  // offsets give the place of the rank's slice (TensorSlice); empty: the tensor is the whole.
+  // offsets give the place of the rank's slice (TensorSlice). If both are empty, the tensor is the whole.
   struct Field {
     at::Tensor tensor;
     std::vector<std::int64_t> whole_shape{};
@@ -36,21 +36,23 @@ class SavedOptimizer {
     std::map<std::string, Field> tensors;
     std::map<std::string, std::int64_t> counts;
   };
-  // Empty: the parameter has no state, or not on this rank.
+  // Returns an empty State if the parameter has no state on this rank.
   virtual State saved_state(const at::Tensor& parameter) const = 0;
-  // The state to request from a checkpoint: tensors of the right shape, which are filled, and counts by name.
+  // Returns the state to request from a checkpoint: tensors of the right shape, which the restore fills, and
+  // counts by name.
   virtual State new_state(const at::Tensor& parameter) const = 0;
   virtual void load_state(const at::Tensor& parameter, State state) = 0;
 };
 
-// Marks a class derived from one of torch's optimizers that adds no state, such as FusedAdam: checkpoints
-// store it as torch's optimizer, and either of the two can resume from them.
+// Marks a class, such as FusedAdam, that derives from one of torch's optimizers and adds no state.
+// Checkpoints store it as torch's optimizer, so each of the two classes can resume from the other's
+// checkpoint.
 class SavedAsTorchs {
  public:
   virtual ~SavedAsTorchs() = default;
 };
 
-// An optimizer around another one whose state is saved, such as ZeroRedundancyOptimizer.
+// An optimizer around another one, such as ZeroRedundancyOptimizer. Checkpoints store the inner one's state.
 class WrappedOptimizer {
  public:
   virtual ~WrappedOptimizer() = default;

@@ -30,21 +30,22 @@ struct TensorSlice {
 };
 
 // A rank's state, offered to a checkpoint. Refers to tensors, which the Checkpointer copies. Names and values
-// must be UTF-8; else throws std::invalid_argument.
+// must be UTF-8; else its functions throw std::invalid_argument.
 class SavedState {
  public:
-  // Must be equal on all ranks that have it; one of them writes it. `finite`: it must not contain NaN or
-  // infinity.
+  // Adds a tensor that is equal on all ranks that have it; one of these ranks writes it. `finite`: the tensor
+  // must not contain NaN or infinity.
   void shared(const std::string& name, const at::Tensor& tensor, bool finite = false);
-  // All ranks' slices make up the tensor; two ranks' slices must be equal or must not overlap.
+  // Adds this rank's slice of a tensor. All ranks' slices make up the tensor; two ranks' slices must be equal
+  // or must not overlap.
   void slice(const std::string& name, const at::Tensor& tensor, const TensorSlice& slice,
              bool finite = false);
-  // The lowest rank that has it saves it.
+  // Adds a tensor that only the lowest rank that has it saves.
   void of_first(const std::string& name, const at::Tensor& tensor);
   void own(const std::string& name, const at::Tensor& tensor);  // every rank saves its own
 
-  // A shared value must be equal on all ranks that have it. A save compares it among the ranks whose shared
-  // values have the same names.
+  // A shared value must be equal on all ranks that have it. A save compares the value among the ranks whose
+  // shared values have the same names.
   void shared_value(const std::string& name, const std::string& value);
   void value_of_first(const std::string& name, const std::string& value);
   void own_value(const std::string& name, const std::string& value);
@@ -60,8 +61,9 @@ class SavedState {
     Kind kind{};
     std::string text;
   };
-  // By name, for the Checkpointer. A rank's own tensor or value may have the same name as another one.
-  using Key = std::pair<bool, std::string>;  // whether it is the rank's own
+  // The added tensors and values by name, for the Checkpointer. A rank's own tensor may have the same name as
+  // a tensor of all ranks; the same holds for values.
+  using Key = std::pair<bool, std::string>;  // whether it is the rank's own, and its name
   std::map<Key, Tensor> tensors;
   std::map<Key, Value> values;
   std::string prefix;  // put before each given name
@@ -73,9 +75,9 @@ class LoadedState {
   struct Source;
   explicit LoadedState(std::shared_ptr<Source> source) : source_(std::move(source)) {}
 
-  // For check(): requests that `target`, or this slice of the whole, holds the saved tensor when load() is
-  // called. Throws std::invalid_argument if the tensor is missing (without RestoreOptions::strict returns
-  // false instead), or has another shape or type.
+  // For check(): requests that `target` holds the saved tensor, or this slice of it, when load() is called.
+  // Throws std::invalid_argument if the tensor is missing (without RestoreOptions::strict returns false
+  // instead), or has another shape or type.
   bool fill(const std::string& name, const at::Tensor& target);
   bool fill(const std::string& name, const at::Tensor& target, const TensorSlice& slice);
   // Uses this rank's own tensor if the checkpoint has one, else the tensor of all ranks.
@@ -92,7 +94,7 @@ class LoadedState {
   Number number(const std::string& name);
 
   bool has(const std::string& name) const;  // whether a tensor has this name
-  // whether this rank has a tensor of its own; false if fewer ranks saved
+  // Returns true if the checkpoint has a tensor of this rank's own; false if fewer ranks saved.
   bool has_own(const std::string& name) const;
   bool has_value(const std::string& name) const;
 
@@ -102,8 +104,8 @@ class LoadedState {
   std::shared_ptr<Source> source_;
 };
 
-// The exact number with its type: "int64:7", "double:0.1". For bool, int (as int64), std::int64_t, float and
-// double.
+// Returns the exact number with its type: "int64:7", "double:0.1". `Number` is bool, int (written as int64),
+// std::int64_t, float or double.
 template <class Number>
 std::string write_number(Number value);
 

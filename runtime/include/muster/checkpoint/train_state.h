@@ -6,9 +6,9 @@
 //
 // or, for a pipeline, muster::TrainState(schedule, optimizer, loader).
 //
-// It refers to these objects, which must outlive it, and copies nothing until a Checkpointer asks. Everything
-// is stored by name, so a checkpoint depends neither on the order of parameters in the optimizer nor on the
-// number of ranks.
+// A TrainState refers to these objects, which must outlive it, and copies nothing until a Checkpointer asks.
+// Everything is stored by name, so a checkpoint depends neither on the order of parameters in the optimizer
+// nor on the number of ranks.
 // - Parameters and optimizers must be equal on all ranks that have them; the ranks compare them.
 // - For objects that the program adds, rank 0's values count.
 // - Generators, and buffers that are not broadcast, are saved for each rank.
@@ -90,17 +90,17 @@ class TrainState {
       : TrainState(detail::module_of(model), optimizer, loader, has_own_buffers(model)) {
     add_bucket_order_of(model, "bucket_order");
   }
-  // All stages of this rank, as parts of the undivided model, and the schedule's count of steps. Any other
-  // cut of the model, and the undivided model, can resume from the checkpoint. `optimizer`: over
-  // schedule.parameters(). Collective over the group of the stages. Throws std::invalid_argument on all its
-  // ranks if their loaders read different samples.
+  // Holds all stages of this rank, as parts of the undivided model, and the schedule's count of steps. Any
+  // other cut of the model, and the undivided model, can resume from the checkpoint. `optimizer`: over
+  // schedule.parameters(). Collective over the group of the stages. Throws std::invalid_argument on all ranks
+  // of the group if their loaders read different samples.
   template <detail::HasStages Schedule>
   TrainState(Schedule& schedule, torch::optim::Optimizer& optimizer, AnyDataLoader& loader)
       : TrainState(modules_of(schedule), optimizer, loader) {
     require_same_samples(schedule.stages().front().group(), loader);
     add("schedule", schedule);
   }
-  // Only the generators; add modules, optimizers and loaders by name, as many as needed.
+  // Holds only the generators; add modules, optimizers and loaders by name, as many as needed.
   TrainState();
   TrainState(TrainState&&) noexcept;
   ~TrainState();
@@ -158,7 +158,8 @@ class TrainState {
     return true;
   }
   void add_named(const std::string& name, std::unique_ptr<StatePart> part);
-  // Without a constraint, because compilers would make different symbol names of it in a library.
+  // Has no constraint, because compilers would give a constrained function different symbol names in a
+  // library.
   template <class Value>
   void add_value(const std::string& name, Value& value);
   void add_module(const std::string& name, torch::nn::Module& module, bool own_buffers);
@@ -175,7 +176,7 @@ class TrainState {
 
   std::vector<std::unique_ptr<StatePart>> parts_;
   std::set<std::string> names_;  // names given to add()
-  // With the prefix of their parameters' names in the optimizers.
+  // Each module with the prefix of its parameters' names in the optimizers.
   std::vector<std::pair<std::string, torch::nn::Module*>> modules_;
 };
 

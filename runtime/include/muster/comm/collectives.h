@@ -32,40 +32,41 @@ enum class ReduceOp { kSum, kMin, kMax, kProduct, kAvg, kBand, kBor, kBxor };
 // integers of 8, 32 and 64 bits, uint8, and bool (its sum means "any", its product "all").
 void all_reduce(const Group& group, const at::Tensor& tensor, ReduceOp op = ReduceOp::kSum);
 
-// In place: all get src's tensor. Shape and type must be the same on all members.
+// In place: all members get src's tensor. Shape and type must be the same on all members.
 void broadcast(const Group& group, const at::Tensor& tensor, int src);
 
 // Returns each member's tensor. Shapes may differ, types must not.
 std::vector<at::Tensor> all_gather(const Group& group, const at::Tensor& tensor);
-// The same for inputs of one shape, into one tensor, without exchanging shapes: output is [size * n, ...] or
-// [size, n, ...] for inputs [n, ...].
+// As all_gather(), for inputs of one shape and into one tensor, without an exchange of shapes. With inputs
+// [n, ...], `output` is `[size * n, ...]` or `[size, n, ...]`.
 void all_gather_into_tensor(const Group& group, const at::Tensor& output, const at::Tensor& input);
 
 // Returns the sum over the members of their parts for this member: inputs[p] is the part for the member at
 // place p, and has the same shape on all members.
 at::Tensor reduce_scatter(const Group& group, const std::vector<at::Tensor>& inputs,
                           ReduceOp op = ReduceOp::kSum);
-// The same for parts of one shape, in one tensor: the inverse of all_gather_into_tensor().
+// As reduce_scatter(), for parts of one shape in one tensor: the inverse of all_gather_into_tensor().
 void reduce_scatter_tensor(const Group& group, const at::Tensor& output, const at::Tensor& input,
                            ReduceOp op = ReduceOp::kSum);
 
 // Returns each member's part for this member: inputs[p] goes to the member at place p. Shapes may differ.
 std::vector<at::Tensor> all_to_all(const Group& group, const std::vector<at::Tensor>& inputs);
-// The same with one tensor each way, split along its first dimension into parts of these sizes; empty: equal
-// parts.
+// As all_to_all(), with one tensor each way, which is split along its first dimension into parts of these
+// sizes; empty: equal parts.
 void all_to_all_single(const Group& group, const at::Tensor& output, const at::Tensor& input,
                        const std::vector<std::int64_t>& output_split_sizes = {},
                        const std::vector<std::int64_t>& input_split_sizes = {});
 
-// Returns each member's tensor on `dst`, and nothing on the others. Shapes may differ.
+// On `dst`, returns each member's tensor; on all other ranks, nothing. Shapes may differ.
 std::vector<at::Tensor> gather(const Group& group, const at::Tensor& tensor, int dst);
-// Writes into `output`, which already has its shape, inputs[p] of `src`; only `src` passes inputs.
+// Sends inputs[p] of `src` to the member at place p, which gets it in `output`. There `output` must already
+// have the right shape; only `src` passes inputs.
 void scatter(const Group& group, const at::Tensor& output, const std::vector<at::Tensor>& inputs, int src);
 
 // Returns when all members have entered it.
 void barrier(const Group& group);
 
-// Between two members. Messages from one member to another with the same tag arrive in the order of sending.
+// Sends to one member. Messages from one member to another with the same tag arrive in the order of sending.
 void send(const Group& group, const at::Tensor& tensor, int dst, int tag = 0);
 // Receives into the tensor, from `src` or, if that is empty, from any member. Returns the sender's rank.
 int recv(const Group& group, const at::Tensor& tensor, std::optional<int> src = std::nullopt, int tag = 0);
@@ -85,13 +86,13 @@ class [[nodiscard]] Work {
   std::unique_ptr<State> state_;
 };
 // Any number of operations may be in progress, in both directions, and both members may receive before they
-// send. NCCL ignores tags. Over NCCL the first message between two ranks returns only when the other rank
-// reaches its first message with this one; so in a ring one rank must begin with the next rank, and all
-// others with the previous one.
+// send. NCCL ignores tags. Over NCCL a rank's first call for another rank returns only when that rank makes
+// its first call for this one. So in a ring one rank must begin with the next rank, and all others with the
+// previous one.
 Work isend(const Group& group, const at::Tensor& tensor, int dst, int tag = 0);
 Work irecv(const Group& group, const at::Tensor& tensor, int src, int tag = 0);
 
-// Objects: byte strings, and nlohmann::json values, which are sent as CBOR. Always over the CPU.
+// These functions send objects: byte strings, or nlohmann::json values as CBOR. They always use the CPU.
 std::vector<std::string> all_gather_object(const Group& group, const std::string& object);
 std::vector<std::string> gather_object(const Group& group, const std::string& object, int dst);
 std::string broadcast_object(const Group& group, const std::string& object, int src);
@@ -101,7 +102,7 @@ std::string recv_object(const Group& group, int src, int tag = 0);
 
 namespace detail {
 
-// nlohmann::json, without including its header: programs that send no JSON need not have it.
+// Matches nlohmann::json without its header, which programs that send no JSON need not have.
 template <class Value>
 concept JsonValue = requires(const Value& value, const std::string& bytes) {
   Value::to_cbor(value);

@@ -6,8 +6,9 @@
 //   muster::all_reduce(mesh.get_group("tp"), partial);
 //
 // Ranks are in row-major order: along the last dimension they are consecutive. Ranks are numbered node by
-// node, so a last dimension as long as a node has ranks stays within a node; use it for whatever communicates
-// most. A mesh is a handle: copies share one state, which keeps the groups and the job. Safe from any thread.
+// node, so the groups of a last dimension as long as a node has ranks stay within a node; use that dimension
+// for whatever communicates most. A mesh is a handle: copies share one state, which keeps the groups and the
+// job. Safe from any thread.
 #pragma once
 
 #include <memory>
@@ -23,8 +24,8 @@ class DeviceMesh {
   struct State;
   explicit DeviceMesh(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
-  // The mesh of these dimensions that this rank is in; it shares their groups. Names must be in the order of
-  // the mesh. Throws std::invalid_argument, which names an unknown dimension.
+  // Returns the mesh of these dimensions that this rank is in. The returned mesh shares the groups of this
+  // one. Names must be in the order of the mesh. Throws std::invalid_argument for an unknown name.
   template <class... Names>
   DeviceMesh operator[](const Names&... names) const {
     return slice({names...});
@@ -39,14 +40,14 @@ class DeviceMesh {
   const std::vector<int>& ranks() const;
 
   int get_rank() const;  // this rank in the job
-  // This rank's place along a dimension; without an argument the mesh must have only one dimension.
+  // Returns this rank's place along a dimension; without an argument the mesh must have only one dimension.
   int get_local_rank() const;
   int get_local_rank(int dim) const;
   int get_local_rank(const std::string& name) const;
   std::vector<int> get_coordinate() const;  // this rank's place along each dimension
 
-  // The group of this rank along a dimension: the ranks with the same place in all other dimensions. Messages
-  // call the second such group "dp 1". Without an argument the mesh must have only one dimension.
+  // Returns the group of this rank along a dimension: the ranks with the same place in all other dimensions.
+  // Messages call the second such group "dp 1". Without an argument the mesh must have only one dimension.
   Group get_group() const;
   Group get_group(int dim) const;
   Group get_group(const std::string& name) const;

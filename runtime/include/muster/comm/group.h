@@ -61,14 +61,15 @@ class Group {
   const std::string& name() const;
   // "group 'trainers' of ranks 0, 1, 2".
   std::string description() const;
-  // The place of a rank of the job. Throws std::invalid_argument if it is not a member.
+  // Returns the place in the group of a rank of the job. Throws std::invalid_argument if the rank is not a
+  // member.
   int place_of(int job_rank) const;
 
   Job job() const;
   c10::Device device() const;  // the job's
-  // Both throw std::logic_error on a rank that is not a member.
+  // process_group() and store() throw std::logic_error on a rank that is not a member.
   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const;
-  // Has only keys of this group in this attempt.
+  // The store has only keys of this group in this attempt.
   const c10::intrusive_ptr<c10d::Store>& store() const;
 
  private:

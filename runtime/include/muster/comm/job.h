@@ -29,7 +29,7 @@ struct InitOptions {
   std::string init_method = "env://";
   int rank = -1;
   int world_size = -1;
-  // Timeout of a collective or of a wait on the store; empty: 30 minutes, and 10 for NCCL, as in torch.
+  // Timeout of a collective or of a wait on the store; empty: 30 minutes, for NCCL 10 minutes, as in torch.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   // The library behind process groups.
   // - "gloo": for CPU tensors; device() is the CPU.
@@ -61,7 +61,7 @@ class Job {
   c10::Device device() const;
   // The job's backend; by default Gloo for CPU tensors and NCCL for CUDA tensors.
   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const;
-  // Has only keys of this attempt, none of an earlier one.
+  // The store has only keys of this attempt, none of an earlier one.
   const c10::intrusive_ptr<c10d::Store>& store() const;
 
   const std::string& job_id() const;          // empty without a launcher
@@ -88,10 +88,10 @@ class Job {
 };
 
 // Joins the world that the environment or the options describe. Throws std::logic_error if the process calls
-// it a second time.
+// init() a second time.
 // If main does not catch a later exception, the process prints it as "rank R: Type: text" (under a launcher
 // as "Type: text"), writes it to torchrun's error file, and ends with exit code 1.
-// For the whole process: makes stdout line-buffered unless it is unbuffered, ignores SIGPIPE unless the
+// Changes the whole process: makes stdout line-buffered unless it is unbuffered, ignores SIGPIPE unless the
 // program has set it, and makes the C library keep memory that a step frees.
 Job init(const InitOptions& options = {});
 

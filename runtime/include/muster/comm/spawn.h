@@ -24,9 +24,9 @@ class SpawnError : public std::runtime_error {
   int rank_, exit_code_, signal_;
 };
 
-// Forks nprocs processes, runs function(job) in each, and returns when all have ended without an error.
-// If a child throws, exits with a code other than 0 or is killed, the others get SIGTERM, and SIGKILL 5 s
-// later. Then throws SpawnError, which describes the child that failed first.
+// Forks nprocs processes, runs function(job) in each, and returns when all have ended without an error. If a
+// child throws, exits with a code other than 0 or is killed, spawn() sends SIGTERM to the others, and SIGKILL
+// 5 s later. It then throws SpawnError, which describes the child that failed first.
 // The children die with this process. Throws std::logic_error if the process already has threads.
 void spawn(const std::function<void(Job&)>& function, int nprocs);
 

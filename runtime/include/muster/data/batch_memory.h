@@ -10,9 +10,9 @@
 
 namespace muster {
 
-// An uninitialized contiguous CPU tensor, in memory of the loader that the calling thread works for;
-// page-locked if that loader pins its batches. Outside a loader it is at::empty(). For get_batch() of
-// datasets and for collate functions.
+// Returns an uninitialized contiguous CPU tensor in memory of the loader that the calling thread works for;
+// the memory is page-locked if that loader pins its batches. Outside a loader, does the same as at::empty().
+// For get_batch() of datasets and for collate functions.
 at::Tensor batch_empty(at::IntArrayRef sizes, at::ScalarType type);
 
 }  // namespace muster

@@ -23,8 +23,8 @@ struct IndexBatches {
 struct PlannedBatch {
   std::vector<std::int64_t> indices;
   std::vector<std::int64_t> places;  // for each index, its place in the order of the epoch over all ranks
-  // Number of padding indices at the end: repeated from elsewhere in the epoch only to fill the batch. An
-  // evaluation leaves them out.
+  // Number of padding indices at the end: they repeat indices from elsewhere in the epoch, only to fill the
+  // batch. An evaluation leaves them out.
   std::int64_t padding = 0;
   // The factor for this rank's mean loss (or its gradients) that makes DistributedDataParallel's mean over
   // the ranks the mean over the whole batch: local count * ranks / global count.
@@ -35,18 +35,18 @@ struct PlannedBatch {
 // together is one training step. A value; copies share their lookup tables. Safe to use from several threads.
 class BatchPlan {
  public:
-  // `batch` returns batch 0 to size - 1; `consumed_before` implements the function of that name below.
+  // `batch` returns batch 0 to `size - 1`; `consumed_before` implements the function of that name below.
   BatchPlan(std::int64_t size, std::function<PlannedBatch(std::int64_t number)> batch,
             std::function<std::int64_t(std::int64_t number)> consumed_before);
 
   std::int64_t size() const { return size_; }  // batches
   PlannedBatch operator[](std::int64_t number) const;
-  // The number of entries that all ranks together take before batch `number`. number == size() gives the
-  // whole epoch. Padding is included if it counts in the mean. This place in the epoch means the same with
-  // any number of ranks.
+  // Returns the number of entries that all ranks together take before batch `number`, or in the whole epoch
+  // if `number == size()`. Counts padding if it counts in the mean. The result is a place in the epoch that
+  // is valid for any number of ranks.
   std::int64_t consumed_before(std::int64_t number) const;
-  // The batch before which all ranks together have taken `consumed` entries; empty if that is in the middle
-  // of a batch. size() at the end of the epoch.
+  // Returns the batch before which all ranks together have taken `consumed` entries: size() at the end of the
+  // epoch, empty in the middle of a batch.
   std::optional<std::int64_t> batch_at(std::int64_t consumed) const;
 
  private:

@@ -1,10 +1,11 @@
 // The batches of an epoch over all ranks together: PyTorch's BatchSampler, and a sampler that groups examples
 // of similar length.
 //
-// Like samplers, they compute an epoch from its number alone, never change, and are safe to use from several
-// threads. Their batches belong to the whole job: an ElasticSampler divides each among the ranks, so they are
-// the same on any number of ranks. For a limit per rank, multiply it by job.world_size(). Constructors throw
-// std::invalid_argument, which names the argument, its value and what would be right.
+// Like a Sampler, a batch sampler computes an epoch from its number alone, never changes, and is safe to use
+// from several threads. Its batches belong to the whole job: an ElasticSampler divides each batch among the
+// ranks, so the batches are the same on any number of ranks. For a limit per rank, multiply the limit by
+// job.world_size(). Constructors throw std::invalid_argument, which names the argument, its value and what
+// would be right.
 #pragma once
 
 #include <memory>
@@ -23,8 +24,8 @@ class BatchSamplerBase {
   virtual std::string description() const = 0;                 // as Sampler::description()
 };
 
-// The order of a sampler in batches of batch_size. The last batch of an epoch may be smaller; drop_last
-// leaves it out.
+// Cuts the order of a sampler into batches of batch_size. The last batch of an epoch may be smaller;
+// drop_last leaves it out.
 class BatchSampler : public BatchSamplerBase {
  public:
   BatchSampler(std::shared_ptr<const Sampler> sampler, std::int64_t batch_size, bool drop_last);
@@ -45,8 +46,9 @@ struct BucketBatchSamplerOptions {
   // A batch has as many examples as both limits allow; at least one limit is required.
   std::optional<std::int64_t> batch_size = std::nullopt;  // examples
   std::optional<std::int64_t> max_tokens = std::nullopt;  // examples * length of the longest: padding counts
-  // Larger counts are rounded down to a multiple of this. With the number of ranks (or 12 for 2, 3, 4 and 6
-  // ranks), all ranks get equal shares of at most max_tokens / ranks, unless a single example is longer.
+  // Larger counts are rounded down to a multiple of this. If this is the number of ranks (or 12 for 2, 3, 4
+  // and 6 ranks), all ranks get equal shares of at most `max_tokens / ranks`, unless a single example is
+  // longer.
   std::int64_t multiple_of = 1;
   // The number of batches in a window, within which examples are sorted: larger windows waste less on
   // padding, smaller ones mix better.
@@ -55,9 +57,9 @@ struct BucketBatchSamplerOptions {
   std::uint64_t seed = 0;
 };
 
-// The dataset in a random order, cut into windows; each window is sorted by length and cut into batches; the
-// batches then follow in a random order. Each example is in exactly one batch of an epoch. Within a batch the
-// longest example is first. Without shuffle the windows follow the dataset's order.
+// Cuts the dataset, in a random order, into windows, sorts each window by length, cuts the windows into
+// batches, and returns the batches in a random order. Each example is in exactly one batch of an epoch.
+// Within a batch the longest example is first. Without shuffle the windows follow the dataset's order.
 class BucketBatchSampler : public BatchSamplerBase {
  public:
   // lengths[i] is the length of example i, at most max_tokens.

@@ -3,9 +3,9 @@
 //   muster::CachedDataset cached(images, std::int64_t{8} << 30);            // bytes
 //   auto dataset = muster::transformed(cached, augment);                    // the cache comes first
 //
-// The cache also keeps the random numbers of the first read, so put augmentations after it. When the memory
-// is full, the remaining samples are read each time. Safe to read from several threads; if two want a sample
-// at the same time for the first time, both read it.
+// The cache also keeps the random numbers of the first read, so put augmentations after the cache. When the
+// memory is full, the remaining samples are read each time. Safe to read from several threads; if two threads
+// want the same sample before the cache has it, both read it.
 #pragma once
 
 #include <atomic>
@@ -50,8 +50,8 @@ std::int64_t bytes_of_sample(const Value& value) {
   }
 }
 
-// A copy with memory of its own: it shares no changes with the original, and does not keep the storage alive
-// that the original is a view of.
+// Returns a copy with memory of its own. The copy shares no changes with the original, and does not keep
+// alive the storage that the original is a view of.
 template <class Sample>
 Sample copy_of_sample(const Sample& sample) {
   Sample copy = sample;

@@ -3,7 +3,7 @@
 //   const muster::ChainDataset both(first, second);
 //
 // As torch.utils.data.ChainDataset. A reader opens a dataset when the previous one has ended. The datasets
-// must outlive it.
+// must outlive the ChainDataset.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// How samples become a batch: the same as torch.utils.data.default_collate, chosen by the type of the sample.
+// Puts samples together into a batch, as torch.utils.data.default_collate does. The type of a sample
+// determines the batch:
 //
 //   at::Tensor                  at::Tensor, stacked along a new first dimension
 //   integers, bool              at::Tensor [batch] of int64 or bool
@@ -32,8 +33,8 @@ namespace muster {
 
 // Names the batch of a struct whose fields are not all tensors:
 //   template <> struct muster::BatchOf<Review> { using type = ReviewBatch; };
-// where each field of ReviewBatch is Collated of the same field of Review. Specialize it before the first use
-// of Dataset<Review>.
+// Each field of ReviewBatch has the type Collated<Field>, where Field is the type of the same field of
+// Review. Specialize BatchOf before the first use of Dataset<Review>.
 template <class Sample>
 struct BatchOf {
   using type = Sample;
@@ -46,7 +47,7 @@ constexpr bool kNever = false;
 
 // Puts samples of one type together: add() each, then finish() once. `count` is the expected number of
 // samples; there may be fewer. After an add() that throws, call truncate() with the number of samples before
-// it, and the collator is usable again. This one is for every type that is not in the list above:
+// it, and the collator is usable again. This template is for every type that is not in the list above:
 template <class Sample>
 class Collator {
  public:  // so that the static_assert is the only error for such a type

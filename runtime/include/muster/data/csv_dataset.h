@@ -27,8 +27,8 @@ struct CsvDatasetOptions {
   char separator = ',';
   // Columns of words: each word is replaced by its place in the list, from 0.
   std::map<std::string, std::vector<std::string>> categories = {};
-  // The value, such as NaN, for data fields that are empty or one of na_values. Without it they are errors,
-  // except "nan" in a column of floats. A missing label is always an error.
+  // The value, such as NaN, for data fields that are empty or one of na_values. Without this value such
+  // fields are errors, except "nan" in a column of floats. A missing label is always an error.
   std::optional<double> fill_na = {};
   std::vector<std::string> na_values = {"NA",   "N/A",  "n/a",  "NaN",  "nan",
                                         "NULL", "null", "None", "<NA>", "#N/A"};

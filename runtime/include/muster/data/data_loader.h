@@ -1,5 +1,5 @@
-// Batches of a dataset for this rank, which threads load ahead, in an order that depends only on seed, epoch
-// and ranks.
+// Loads batches of a dataset for this rank, ahead and in threads. Their order depends only on seed, epoch and
+// ranks.
 //
 //   muster::DataLoader loader(dataset, {.batch_size = 64, .shuffle = true, .num_workers = 4}, job);
 //   for (auto& batch : loader.epochs(10)) { ...; checkpoints.step(state); }
@@ -11,7 +11,7 @@
 //     for (auto& batch : loader) { ... }
 //
 // runs one loop per epoch: each loop starts an epoch from its beginning, the next epoch if an earlier loop
-// was left in the middle. After load_state() the first loop runs the rest of that epoch. The number of
+// was left in the middle. After load_state() the first loop runs the rest of the loaded epoch. The number of
 // workers does not change the batches. Options have PyTorch's names, defaults and meaning; docs/data.md lists
 // the differences.
 //
@@ -47,7 +47,8 @@ class AnyDataLoader {
   // The rank and world size given to the constructor.
   int rank() const { return engine_.share().first; }
   int world_size() const { return engine_.share().second; }
-  // For epoch(), if epochs differ. Throws std::logic_error for an iterable dataset.
+  // Returns the number of batches in the epoch that epoch() names; epochs may differ. Throws std::logic_error
+  // for an iterable dataset.
   std::int64_t batches_per_epoch() const { return engine_.batches_per_epoch(); }
   // The epoch, from 0, of the batch taken last. Before a loop, after one that ran to its end, and after
   // load_state(): the epoch of the next batch.
@@ -57,10 +58,10 @@ class AnyDataLoader {
   const BatchInfo& info() const { return engine_.info(); }
 
   DataLoaderState state() const { return engine_.state(); }
-  // Continues from `state`; this itself reads no data.
+  // Continues from `state`. The call itself reads no data.
   // - With another number of ranks or another batch_size, the rest of the epoch is divided anew from the same
   //   place in the global order, so each sample is still used once; rank 0 reports the change in one line.
-  // - A global_batch_size must be the same; then the batches are the same too.
+  // - A global_batch_size must not change, so the batches do not change either.
   // - An iterable dataset needs as many shards as before, except at the start of an epoch; its readers skip
   //   the samples that were consumed.
   // Throws std::invalid_argument, which says what does not fit; the loader is then unchanged.
@@ -68,8 +69,8 @@ class AnyDataLoader {
   // Throws what load_state() would throw.
   void check_state(const DataLoaderState& state) const { engine_.check_state(state); }
 
-  // After an error in a loop: the next loop starts after the batch that failed, so this rank does not train
-  // on it. If ranks train together, all of them must call it, or train inside
+  // After an error in a loop, makes the next loop start after the batch that failed, so this rank does not
+  // train on it. If ranks train together, all of them must call it, or train inside
   // DistributedDataParallel::join(). Throws std::logic_error if the last loop did not fail in a batch.
   void skip_failed_batch() { engine_.skip_failed_batch(); }
 
@@ -153,11 +154,11 @@ class DataLoader : public AnyDataLoader {
     std::int64_t end_;
   };
 
-  // All batches from here to the end of epoch number `count`, counted from the first: none if the loader is
-  // past it. An evaluation should loop over the loader itself. The first dimension of a batch is the batch
-  // size; it may be smaller in the last batch of an epoch without drop_last.
+  // Loops over all batches from the loader's place to the end of the first `count` epochs; over none if the
+  // loader is past that end. An evaluation should loop over the loader itself. The first dimension of a batch
+  // is the batch size; it may be smaller in the last batch of an epoch without drop_last.
   Epochs epochs(std::int64_t count) { return {this, count}; }
-  // One epoch, from its start or from a loaded state.
+  // Loops over one epoch, from its start or from a loaded state.
   Iterator begin() { return {this, engine_.begin_pass()}; }
   std::default_sentinel_t end() const { return {}; }
 };

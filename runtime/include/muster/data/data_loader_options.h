@@ -26,8 +26,8 @@ enum class BadSample {
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;  // per rank
   bool shuffle = false;
-  // The order of all ranks, from which each rank takes its part; or this rank's DistributedSampler, which is
-  // used as it is and has its own setting for uneven ranks. Excludes shuffle.
+  // The order of all ranks: each rank takes its part of it. Or this rank's DistributedSampler, whose order
+  // the loader does not divide, and which has its own setting for uneven ranks. Excludes shuffle.
   std::shared_ptr<const Sampler> sampler = nullptr;
   // Batches of all ranks together, each divided among the ranks. Excludes batch_size, shuffle, sampler and
   // drop_last. The loader checks its batches when an epoch begins.
@@ -46,12 +46,13 @@ struct DataLoaderOptions {
   // PyTorch's generator: seeds the order and sample_random(). The same on all ranks.
   std::uint64_t seed = 0;
 
-  // Beyond PyTorch. The batch size over all ranks, divided into equal parts for any number of ranks. Excludes
-  // batch_size.
+  // PyTorch lacks this option and all that follow. The batch size over all ranks, divided into equal parts
+  // for any number of ranks. Excludes batch_size.
   std::int64_t global_batch_size = 0;
   UnevenRanks uneven_ranks = UnevenRanks::kPad;
-  // For an iterable dataset: the number of shards that it is cut into, at least one per rank. With it a run
-  // can continue with another number of ranks and workers. 0: as many as the workers of all ranks.
+  // For an iterable dataset: the number of shards that it is cut into, at least one per rank. With this
+  // option a run can continue with another number of ranks and workers. 0: as many as the workers of all
+  // ranks.
   std::int64_t shards = 0;
   BadSample bad_sample = BadSample::kStop;
   // false: reads nothing, and batches are empty, but the loop and the place in the data are the same as on
@@ -67,8 +68,8 @@ struct DataLoaderOptions {
 struct BatchInfo {
   std::int64_t epoch = 0;
   std::int64_t batch = 0;  // in its epoch, from 0; from 0 again if the rest of the epoch was divided anew
-  // The samples' indices, in order. Sample n of shard s of an iterable dataset with c shards has index n * c
-  // + s.
+  // The samples' indices, in order. Sample n of shard s of an iterable dataset with c shards has the index
+  // `n * c + s`.
   std::vector<std::int64_t> indices;
   std::vector<std::int64_t> skipped;  // indices of the bad samples that were left out
   std::int64_t padding_count = 0;     // number of repeated samples at its end, which make the ranks even
@@ -91,8 +92,8 @@ struct DataLoaderState {
   int ranks = 0;                       // 0: unknown
   std::int64_t batch_size = 0;         // per rank; 0 if the loader has global_batch_size or a batch_sampler
   std::int64_t global_batch_size = 0;  // 0 if not set
-  // For an iterable dataset, a number for each shard of this rank: the n batches that it has consumed in this
-  // epoch, or -(n + 1) if the shard has ended, too.
+  // For an iterable dataset, a number for each shard of this rank: n if the rank has consumed n batches of
+  // the shard in this epoch, or `-(n + 1)` if the shard has ended after them.
   std::vector<std::int64_t> of_shards = {};
   std::int64_t first_shard = 0;
   std::int64_t shards = 0;  // over all ranks

@@ -1,8 +1,8 @@
 // The source of a DataLoader's samples, by index.
 //
 // A sample is any type that collate.h can put together into a batch: tensors, numbers, strings; pairs,
-// tuples, vectors and maps of them; and structs. Several threads read a dataset at once, in any order. It
-// must return the same sample for the same index each time: only then is a resumed run equal to an
+// tuples, vectors and maps of them; and structs. Several threads read a dataset at once, in any order. A
+// dataset must return the same sample for the same index each time: only then is a resumed run equal to an
 // uninterrupted one. Draw random numbers from sample_random(), which the loader seeds with its own seed, the
 // epoch and the sample's place in the order. A dataset must outlive the loaders that read it.
 #pragma once
@@ -34,10 +34,10 @@ class Dataset {
 
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  // The sample number `index`, 0 <= index < size(). Muster's datasets throw std::out_of_range for any other
-  // index. The training thread gets an exception of get() with the dataset's name and the index added.
+  // Returns sample number `index`, at least 0 and below size(). Muster's datasets throw std::out_of_range for
+  // any other index. The training thread gets an exception of get() with dataset and index added.
   virtual Sample get(std::int64_t index) const = 0;
-  // The samples with these indices, in this order, put together as by default_collate(); PyTorch's
+  // Returns the samples with these indices, in this order, put together as by default_collate(); PyTorch's
   // __getitems__. The default calls get() for each and throws std::out_of_range for an index outside the
   // dataset. Override it where reading many samples at once is cheaper; batch_empty() provides the memory.
   virtual Collated<Sample> get_batch(std::span<const std::int64_t> indices) const;
@@ -78,7 +78,8 @@ void add_whole(SomeCollator& collator, Sample sample, std::int64_t& count) {
   ++count;
 }
 
-// Appends the place in `indices` of each bad sample to `skipped`; if that is null, rethrows instead.
+// Reads the samples and passes them to `take`. Appends the place in `indices` of each bad sample to
+// `skipped`; if `skipped` is null, throws for the first bad sample.
 template <class Sample, class Take>
 void for_each_sample(const Dataset<Sample>& dataset, std::span<const std::int64_t> indices,
                      std::vector<std::int64_t>* skipped, const Take& take) {

@@ -2,11 +2,11 @@
 // torch.utils.data.DistributedSampler, over any sampler.
 //
 // The sampler's order is padded from its own front to a multiple of the number of ranks, or cut to one; rank
-// r takes the places r, r + num_replicas, r + 2 * num_replicas, ... Over a WeightedRandomSampler this is a
-// distributed weighted sampler. A DataLoader divides its order among the ranks by itself; the order of
-// a DistributedSampler is already divided, so as its `sampler` it is used unchanged. A BatchSampler and
-// another DistributedSampler refuse one: they need the order of all ranks. A plain value, safe to use from
-// several threads.
+// r takes the places `r, r + num_replicas, r + 2 * num_replicas, ...` Over a WeightedRandomSampler this is a
+// distributed weighted sampler. A DataLoader divides the order of its `sampler` among the ranks, but uses the
+// order of a DistributedSampler, which is already divided, unchanged. A BatchSampler or a second
+// DistributedSampler does not accept a DistributedSampler: it needs the order of all ranks. A plain value,
+// safe to use from several threads.
 #pragma once
 
 #include <memory>
@@ -31,9 +31,9 @@ struct DistributedSamplerOptions {
 
 class DistributedSampler : public Sampler {
  public:
-  // Over a RandomSampler, or without shuffle a SequentialSampler. Throws std::invalid_argument if the dataset
-  // is empty, if `rank` is not in [0, num_replicas), if kDrop would leave no sample, or if drop_last is given
-  // with kKeep.
+  // Divides the order of a RandomSampler, or without shuffle of a SequentialSampler. Throws
+  // std::invalid_argument if the dataset is empty, if `rank` is not in [0, num_replicas), if kDrop would
+  // leave no sample, or if drop_last is given with kKeep.
   DistributedSampler(std::int64_t dataset_size, int num_replicas, int rank,
                      DistributedSamplerOptions options = {});
   DistributedSampler(std::shared_ptr<const Sampler> sampler, int num_replicas, int rank,
@@ -47,7 +47,7 @@ class DistributedSampler : public Sampler {
   int rank() const { return static_cast<int>(rank_); }
   UnevenRanks uneven_ranks() const { return uneven_ranks_; }
 
-  // indices(epoch) in batches of batch_size per rank, as a DataLoader uses them.
+  // Returns indices(epoch) in batches of batch_size per rank, as a DataLoader uses them.
   // `drop_last` leaves out the last batch unless it is full on all ranks.
   // Weights are 1: padding counts in the mean of a batch, as in PyTorch. With kKeep weights may differ from
   // 1, and some ranks may lack the last batch.
@@ -55,15 +55,15 @@ class DistributedSampler : public Sampler {
   // ranks, for a run that continues with another number of ranks in the middle of an epoch.
   BatchPlan plan(std::int64_t epoch, std::int64_t batch_size, bool drop_last = false,
                  std::int64_t first = 0) const;
-  // in the plan of a whole epoch
+  // Returns the number of batches in the plan of a whole epoch.
   std::int64_t batches(std::int64_t batch_size, bool drop_last = false) const;
 
   // Describes the order, not the rank: the same text on all ranks.
   std::string description() const override;
 
  private:
-  // For the part of the order from the place `first` on: this rank's entries, the place where the entries of
-  // all ranks end, and the number of batches.
+  // For the part of the order from the place `first` on, these return this rank's entries, the place where
+  // the entries of all ranks end, and the number of batches.
   std::int64_t size_from(std::int64_t first) const;
   std::int64_t end_from(std::int64_t first) const;
   std::int64_t batches_from(std::int64_t first, std::int64_t batch_size, bool drop_last) const;

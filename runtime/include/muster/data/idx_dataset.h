@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// The file's content, with its type and shape: uint8, int8, int16, int32, float or double. Throws
+// Returns the file's content, with its type and shape: uint8, int8, int16, int32, float or double. Throws
 // std::runtime_error, which names the file and what is wrong with it.
 at::Tensor read_idx(const std::string& path);
 
@@ -24,9 +24,9 @@ struct IdxNormalization {
 
 class IdxDataset : public Dataset<> {
  public:
-  // Images [n, height, width] or [n, channels, height, width] of unsigned bytes, labels [n] of any integer
-  // type. Throws std::runtime_error, which names the file and what is wrong with it, or std::invalid_argument
-  // if stddev is not above 0.
+  // The files have images [n, height, width] or [n, channels, height, width] of unsigned bytes, and labels
+  // [n] of any integer type. Throws std::runtime_error, which names the file and what is wrong with it, or
+  // std::invalid_argument if stddev is not above 0.
   IdxDataset(const std::string& images_path, const std::string& labels_path,
              IdxNormalization normalization = {});
 

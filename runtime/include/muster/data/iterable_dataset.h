@@ -5,11 +5,11 @@
 //     std::unique_ptr<Reader> open(const muster::Shard& shard) const override { ... }
 //   };
 //
-// As torch.utils.data.IterableDataset; PyTorch leaves it to the program which worker reads which part, Muster
-// does not. There are as many shards as workers of all ranks, or as many as the loader's option `shards`
-// says; a reader returns the samples of one shard. Several threads open a dataset at once; it must outlive
-// the loaders that read it. One thread at a time uses a reader. Draw random numbers from sample_random(),
-// which is seeded for each sample.
+// As torch.utils.data.IterableDataset, except that Muster, not the program, decides which worker reads which
+// part. There are as many shards as workers of all ranks, or as many as the loader's option `shards` says; a
+// reader returns the samples of one shard. Several threads open a dataset at once; it must outlive the
+// loaders that read it. One thread at a time uses a reader. Draw random numbers from sample_random(), which
+// is seeded for each sample.
 #pragma once
 
 #include <cstdint>
@@ -36,17 +36,17 @@ class IterableDataset {
   class Reader {
    public:
     virtual ~Reader() = default;
-    // The next sample; empty at the end. The training thread gets an exception of next() with the dataset's
-    // name, the shard and the sample's number in it added. A loader that skips bad samples then calls next()
-    // again.
+    // Returns the next sample; empty at the end. The training thread gets an exception of next() with the
+    // dataset's name, the shard and the sample's number in the shard added. A loader that skips bad samples
+    // then calls next() again.
     virtual std::optional<Sample> next() = 0;
-    // Skips `count` samples and returns true; or does nothing and returns false, and the loader reads them
-    // instead. The loader calls it when a run resumes.
+    // Skips `count` samples and returns true; or does nothing and returns false, and the loader then reads
+    // the samples instead. The loader calls it when a run resumes.
     virtual bool skip(std::int64_t /*count*/) { return false; }
   };
 
   virtual ~IterableDataset() = default;
-  // A reader at the first sample of the shard. The same shard must give the same samples each time.
+  // Returns a reader at the first sample of the shard. The same shard must give the same samples each time.
   virtual std::unique_ptr<Reader> open(const Shard& shard) const = 0;
   // For messages: describes the dataset and its origin.
   virtual std::string name() const { return "the dataset"; }

@@ -1,8 +1,8 @@
 // Samples from the rows of Parquet and Arrow files, through pyarrow's libraries.
 //
 //   const muster::ParquetDataset rows({"train-*.parquet"}, [](const muster::ParquetRow& row) {
-//     return muster::Example{.data = row.tensor("input_ids"), .target =
-//     at::scalar_tensor(row.number("label"))};
+//     return muster::Example{.data = row.tensor("input_ids"),
+//                            .target = at::scalar_tensor(row.number("label"))};
 //   });
 //   muster::DataLoader loader(rows, {.batch_size = 64, .num_workers = 4}, job);
 //
@@ -51,7 +51,7 @@ class ParquetFiles;
 
 // One row. Columns have their names in the file; a dot leads to a field of a struct: "image.path".
 //
-// If a column is missing, null or of another type, its functions throw an error that names file, row and
+// If a column is missing, null or of another type, the functions throw an error that names file, row and
 // column.
 class ParquetRow {
  public:
@@ -61,15 +61,16 @@ class ParquetRow {
   const std::string& file() const;
   std::int64_t index() const;  // in the file, from 0
   bool is_null(std::string_view column) const;
-  // Whole numbers, booleans; dates, times and durations in the unit of the column.
+  // Reads whole numbers, booleans; dates, times and durations in the unit of the column.
   std::int64_t number(std::string_view column) const;
   double real(std::string_view column) const;  // also of whole numbers
-  // Text, also from a dictionary (a category). Valid as long as the row.
+  // Reads text, also from a dictionary (a category). The result is valid as long as the row.
   std::string_view text(std::string_view column) const;
-  // Binary or text; or the bytes of a struct {bytes, path}, as datasets stores pictures and sound.
+  // Reads binary data or text; or the bytes of a struct {bytes, path}, as datasets stores pictures and sound.
   std::span<const std::uint8_t> bytes(std::string_view column) const;
-  // With the column's type: [] for a number, [n] for a list of numbers, [n, m] for a list of lists of equal
-  // lengths. A tensor of 4 KiB or more may share the row's memory, which later rows do not overwrite.
+  // Returns a tensor of the column's type: [] for a number, [n] for a list of numbers, [n, m] for a list of
+  // lists of equal lengths. A tensor of 4 KiB or more may share the row's memory, which later rows do not
+  // overwrite.
   at::Tensor tensor(std::string_view column) const;
   std::vector<std::string> texts(std::string_view column) const;  // from a list of texts
 

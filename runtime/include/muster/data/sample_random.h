@@ -5,7 +5,7 @@
 //
 // While a DataLoader reads a sample, it seeds the generator of its thread with its own seed, the epoch and
 // the sample's place in the epoch's order over all ranks: a sample that occurs twice in an epoch draws other
-// numbers the second time. In a stream the place is n * c + s for sample n of shard s of c. Outside a loader
+// numbers the second time. In a stream, sample n of shard s of c has the place `n * c + s`. Outside a loader
 // the seed is 0 when the thread starts. The generator is splitmix64 (Steele, Lea, Flood: Fast splittable
 // pseudorandom number generators, 2014).
 #pragma once
@@ -35,8 +35,8 @@ class SampleRandom {
 };
 
 SampleRandom& sample_random();
-// Seeds it for sample number `number`, from 0, of the current batch. A get_batch() that draws random numbers
-// must call it before each sample; the default get_batch() does.
+// Seeds sample_random() for sample number `number`, from 0, of the current batch. A get_batch() that draws
+// random numbers must call begin_sample() before each sample; the default get_batch() does.
 void begin_sample(std::int64_t number);
 
 // Describes the reader in the calling thread: a loader's worker, or the training thread itself (id 0 of 0).
@@ -51,7 +51,7 @@ WorkerInfo get_worker_info();
 
 namespace detail {
 
-// For the loader: sets this thread's information until the next call.
+// The loader calls set_worker_info() to set what get_worker_info() returns in this thread.
 void set_worker_info(const WorkerInfo& info);
 // While it exists, this thread reads a batch whose samples have these places in the order of the epoch.
 class [[nodiscard]] ReadBatch {

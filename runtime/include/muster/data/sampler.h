@@ -105,9 +105,9 @@ struct WeightedRandomSamplerOptions {
   std::uint64_t seed = 0;
 };
 
-// num_samples of 0, ..., weights.size() - 1, each drawn with a probability in proportion to its weight.
-// Weights need not sum to 1. The order is Python's for up to 2^24 weights. Python refuses more; this class
-// then draws from their cumulative sums, as numpy.random.choice does. Without replacement Python draws
+// Draws num_samples indices from 0 to `weights.size() - 1`, each with a probability in proportion to its
+// weight. Weights need not sum to 1. The order is Python's for up to 2^24 weights. Python refuses more; this
+// class then draws from their cumulative sums, as numpy.random.choice does. Without replacement Python draws
 // indices of weight 0 after it has drawn all others; this class refuses such a num_samples.
 class WeightedRandomSampler : public Sampler {
  public:

@@ -4,7 +4,7 @@
 //   for (auto& [pictures, texts] : loader) ...
 //
 // As torch.utils.data.StackDataset of a list; transformed() can turn the tuple into a struct. The parts draw
-// their random numbers one after the other. The datasets must outlive it.
+// their random numbers one after the other. The datasets must outlive the StackDataset.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ namespace muster {
 
 namespace detail {
 
-// Throws std::invalid_argument unless all have the size of the first.
+// Throws std::invalid_argument unless all sizes equal the first.
 void check_stack(std::span<const std::int64_t> sizes, std::span<const std::string> names);
 
 }  // namespace detail
@@ -31,7 +31,7 @@ class StackDataset : public Dataset<std::tuple<Sample...>> {
   static_assert(sizeof...(Sample) > 0, "a StackDataset needs at least one dataset");
 
  public:
-  // Throws std::invalid_argument if their sizes differ.
+  // Throws std::invalid_argument if the datasets' sizes differ.
   explicit StackDataset(const Dataset<Sample>&... datasets) : datasets_(datasets...) {
     const std::array<std::int64_t, sizeof...(Sample)> sizes{datasets.size()...};
     const std::array<std::string, sizeof...(Sample)> names{datasets.name()...};

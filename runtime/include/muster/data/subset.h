@@ -4,8 +4,8 @@
 //   muster::ConcatDataset both(dataset, more);
 //   auto parts = muster::random_split(dataset, {0.8, 0.2}, 42);   // or {48000, 12000}
 //
-// The same as PyTorch's classes of these names; random_split gives exactly PyTorch's indices. None copies
-// samples; the datasets that they are made of must outlive them.
+// The same as PyTorch's classes of these names; random_split gives exactly PyTorch's indices. None of the
+// classes copies samples; the datasets that they are made of must outlive them.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace muster {
 namespace detail {
 
 void check_subset(const std::string& name, std::int64_t size, const std::vector<std::int64_t>& indices);
-// Throws std::invalid_argument unless they sum to `size`, or, if they are fractions, to 1.
+// Throws std::invalid_argument unless the lengths sum to `size`, or the fractions to 1.
 std::vector<std::vector<std::int64_t>> split_indices(const std::string& name, std::int64_t size,
                                                      const std::vector<std::int64_t>& lengths,
                                                      std::uint64_t seed);

@@ -1,4 +1,4 @@
-// Text for a language model, from files of tokens. Their first bytes tell which of these they are:
+// Text for a language model, from files of tokens. A file's first bytes tell which of these formats it has:
 //
 //   raw          only tokens, little-endian, of the option dtype: numpy's tofile(), nanoGPT's train.bin
 //   .npy         one row of uint8, uint16, uint32, int32 or int64, as np.save() writes
@@ -31,16 +31,17 @@ struct TokenDatasetOptions {
   // The type of a raw file: kByte, kUInt16, kUInt32, kInt or kLong; empty: kUInt16. Files with a header must
   // have the same type, if one is given.
   std::optional<at::ScalarType> dtype = {};
-  // Reading a token that is not below it throws an error, which names the token and its place. 0: no check.
+  // Reading a token that is not below this size throws an error, which names the token and its place. 0: no
+  // check.
   std::int64_t vocabulary_size = 0;
   // No sample has tokens of two documents: each document is cut on its own; documents shorter than a sample,
   // and tokens left over at the end of a document, are skipped.
   bool within_documents = false;
 };
 
-// Sample i of one file: data, the `context` tokens from i * stride on, and target, the `context` tokens from
-// i * stride + 1 on; [context] each, int64. Tokens at the end of a file or document that do not fill a sample
-// are skipped, and no sample has tokens of two files.
+// Sample i of a file has data, the `context` tokens from `i * stride` on, and target, the `context` tokens
+// from `i * stride + 1` on; [context] each, int64. Tokens at the end of a file or document that do not fill a
+// sample are skipped, and no sample has tokens of two files.
 class TokenDataset : public Dataset<> {
  public:
   // `path` may contain a shell's *, ? and []. Throws std::invalid_argument, which names an option that cannot
@@ -56,8 +57,8 @@ class TokenDataset : public Dataset<> {
   Batch get_batch(std::span<const std::int64_t> indices) const override;
   std::string name() const override { return name_; }
   std::int64_t token_count() const { return token_count_; }  // in all files
-  // The place of each document's first token, counted over all files, then token_count(). A file without
-  // document boundaries is one document.
+  // Returns the place of each document's first token, counted over all files, and at the end token_count(). A
+  // file without document boundaries is one document.
   std::vector<std::int64_t> documents() const;
 
  private:

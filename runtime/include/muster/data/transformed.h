@@ -3,8 +3,8 @@
 //   const auto dataset = muster::transformed(images, transforms::RandomHorizontalFlip());
 //
 // The function takes the sample and returns another, of any type that can be collated. For samples of type
-// Example it may also take and return a tensor: it then gets their data. Several threads call it at once. It
-// must draw random numbers from sample_random().
+// Example the function may also take and return a tensor: the sample's data. Several threads call it at once.
+// It must draw random numbers from sample_random().
 #pragma once
 
 #include <concepts>

@@ -7,7 +7,7 @@
 //   });
 //   muster::DataLoader loader(images, {.batch_size = 64, .num_workers = 4}, job);
 //
-// A stream (muster/data/iterable_dataset.h): shard i % count reads archive number i. There must not be more
+// A stream (muster/data/iterable_dataset.h): shard `i % count` reads archive number i. There must not be more
 // shards than archives with samples. `decode` makes the sample; several threads call it at once. Archives may
 // be compressed with gzip or zstd. Only regular files count (sparse ones whole). Hidden files, and files
 // whose name or first folder begins and ends with two underscores, are ignored.
@@ -35,14 +35,15 @@ struct WebSample {
   // by the rest of the file's name, in lower case: "jpg", "seg.png"
   std::map<std::string, std::string> parts;
 
-  // If the part is missing or is not a number, these throw an error that names the sample and its parts.
+  // If the part is missing or is not a number, the functions throw an error that names the sample and its
+  // parts.
   std::string_view text(const std::string& part) const;
   std::span<const std::uint8_t> bytes(const std::string& part) const;
   std::int64_t number(const std::string& part) const;
   at::Tensor array(const std::string& part) const;  // of an .npy, with its type and shape
   std::map<std::string, at::Tensor> arrays(const std::string& part) const;  // of an .npz, by name
-  // The value of `key` in a .json: "caption", or deeper, "/boxes/0/label" (RFC 6901). True is 1, false is 0;
-  // a whole number of 2^53 or more throws.
+  // Returns the value of `key` in a .json: "caption", or deeper, "/boxes/0/label" (RFC 6901). True is 1,
+  // false is 0; a whole number of 2^53 or more throws.
   double json_number(const std::string& part, const std::string& key) const;
   std::string json_text(const std::string& part, const std::string& key) const;
 };
@@ -50,8 +51,8 @@ struct WebSample {
 // The options have WebDataset's names.
 struct WebDatasetOptions {
   bool shardshuffle = false;  // read the archives in another order in every epoch
-  // Draw the next sample from a buffer of this many samples. 0: in order. With a buffer a run that resumes
-  // must read again what was consumed; without one it skips that.
+  // Draw the next sample from a buffer of this many samples. 0: in order. With a buffer, a run that resumes
+  // must read the consumed samples again; without a buffer, it skips them.
   std::int64_t shuffle = 0;
 };
 

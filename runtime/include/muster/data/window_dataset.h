@@ -2,7 +2,7 @@
 //
 //   muster::WindowDataset dataset(series, {.length = 96, .horizon = 24});    // series [time, ...]
 //
-// Sample i has data [length, ...], the `length` steps from i * stride on, and target [horizon, ...], the
+// Sample i has data [length, ...], the `length` steps from `i * stride` on, and target [horizon, ...], the
 // `horizon` steps after them. Samples of get() share memory with the series; batches are copies. Safe to read
 // from several threads.
 #pragma once

@@ -20,7 +20,7 @@ using Initializer = std::function<void(at::Tensor&)>;
 // torch.nn.init's initializers, by their names.
 namespace initializers {
 enum class Mode { kFanIn, kFanOut };
-// For layers that are followed by ReLU, or by leaky ReLU with this slope.
+// `a`: the slope of the leaky ReLU that follows the layer; 0 for ReLU.
 Initializer kaiming_normal(double a = 0, Mode mode = Mode::kFanIn);
 Initializer kaiming_uniform(double a = 0, Mode mode = Mode::kFanIn);
 Initializer xavier_normal(double gain = 1);
@@ -29,8 +29,8 @@ Initializer xavier_uniform(double gain = 1);
 // Python's numbers.
 Initializer orthogonal(double gain = 1);
 Initializer normal(double std, double mean = 0);
-// A normal distribution truncated to [a, b]; std >= 0. Uses the inverse distribution function. Python uses
-// rejection sampling since torch 2.15, so the numbers differ.
+// Draws from a normal distribution truncated to [a, b]; std >= 0. Uses the inverse distribution function;
+// Python uses rejection sampling since torch 2.15, so the numbers differ.
 Initializer trunc_normal(double std = 1, double mean = 0, double a = -2, double b = 2);
 Initializer uniform(double a, double b);
 Initializer constant(double value);

@@ -26,8 +26,8 @@ struct LayerSummary {
   std::string type;                                         // "Conv2d"
   int depth = 0;                                            // 0: the model itself
   std::optional<std::vector<std::int64_t>> output_shape{};  // empty: unknown
-  // Counts its own parameters, without those of layers inside it. A shared parameter counts where it occurs
-  // first.
+  // Counts the layer's own parameters, without those of layers inside it. A shared parameter counts where it
+  // occurs first.
   std::int64_t parameters = 0;
   std::int64_t trainable = 0;
 };
@@ -39,8 +39,8 @@ struct ModelSummary {
   std::int64_t parameter_bytes = 0;
   std::int64_t gradient_bytes = 0;  // for the gradients of a backward pass
   std::int64_t buffer_bytes = 0;
-  // Memory of the forward pass, if there was one, as the allocators count it: what it keeps for the backward
-  // pass and returns, and its peak.
+  // Memory of the forward pass, if one ran, as the allocators count it: what the pass returns or keeps for
+  // the backward pass, and its peak.
   std::optional<std::int64_t> activation_bytes{};
   std::optional<std::int64_t> peak_bytes{};
 
@@ -53,7 +53,7 @@ using Forward = std::function<std::vector<at::Tensor>()>;
 // `forward` may be null.
 ModelSummary summarize(torch::nn::Module& module, const std::vector<at::Tensor>& inputs,
                        const Forward& forward);
-// Zeros of this size, with the type and device of the first parameter.
+// Returns zeros of this size, with the type and device of the first parameter.
 at::Tensor input_for(const torch::nn::Module& module, at::IntArrayRef size);
 
 template <class Model>

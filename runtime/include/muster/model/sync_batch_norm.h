@@ -50,7 +50,7 @@ class SyncBatchNormImpl : public torch::nn::BatchNormImplBase<2, SyncBatchNormIm
 
  private:
   friend void detail::synchronize_batch_norms(torch::nn::Module& module, const Group& group);
-  // Takes over this layer's parameters and buffers.
+  // Takes over the parameters and buffers of `layer`.
   template <class Layer>
   void take(const Layer& layer);
 

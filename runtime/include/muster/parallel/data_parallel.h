@@ -27,7 +27,7 @@ class Replicas {
   Replicas(std::shared_ptr<torch::nn::Module> module, std::vector<c10::Device> devices);
 
   torch::nn::Module& at(std::size_t index) const { return *replicas_[index]; }
-  // The number of parts that these inputs of one batch make: one per device, but none empty.
+  // Returns the number of parts that these inputs of one batch make: one per device, but none empty.
   std::size_t count_parts(const std::vector<at::Tensor>& inputs) const;
   // The parts of one input, each on its device.
   std::vector<at::Tensor> scatter(const at::Tensor& input) const;

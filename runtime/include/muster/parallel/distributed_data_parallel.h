@@ -82,7 +82,7 @@ class DistributedDataParallel {
   // An upper limit of the memory that reduce_grads() would need on this rank now, without that of
   // communication.
   std::int64_t reduction_bytes() const { return engine_->reduction_bytes(); }
-  // The first part of forward(), for a step that calls the module's own forward().
+  // Does the first part of forward(), for a step that calls the module's own forward().
   void broadcast_buffers() { engine_->broadcast_buffers(); }
 
   // Reduces buckets with the program's own hook, which must be the same on all ranks. Call it once, before

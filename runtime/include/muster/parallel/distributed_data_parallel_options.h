@@ -19,7 +19,7 @@ struct DistributedDataParallelOptions {
   bool broadcast_buffers = true;  // sends rank 0's buffers to all ranks before each forward()
   std::optional<double> bucket_cap_mb = std::nullopt;  // empty: 25 MiB, and 1 MiB for the first bucket
   bool find_unused_parameters = false;
-  // Saves a copy of the gradients. Call DistributedDataParallel's zero_grad() then, not the optimizer's.
+  // true: saves a copy of the gradients. Call DistributedDataParallel's zero_grad(), not the optimizer's.
   bool gradient_as_bucket_view = false;
   bool static_graph = false;
   CommHook comm_hook = CommHook::kNone;

@@ -12,8 +12,8 @@
 //   }
 //
 // `model` is a DistributedDataParallel, or a module in a single process. Run the forward and backward pass
-// while the part exists. A checkpoint contains whole steps: save where is_last(). All ranks must call it with
-// the same arguments. For the training thread.
+// while the part exists. A checkpoint contains whole steps: save where is_last(). All ranks must call part()
+// with the same arguments. For the training thread.
 #pragma once
 
 #include <cstdint>

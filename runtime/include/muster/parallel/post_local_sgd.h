@@ -11,9 +11,9 @@
 //   state.add("local", local);
 //   state.add("averager", optimizer.averager());
 //
-// Between two averages the ranks' parameters differ, but a checkpoint holds one value for all ranks: save
-// where averager().averaged(), with an optimizer that keeps no state (SGD without momentum). For the training
-// thread.
+// Between two averages the ranks' parameters differ, but a checkpoint holds one value for all ranks. So save
+// only where averager().averaged() is true, and use an optimizer that keeps no state (SGD without momentum).
+// For the training thread.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ class SavedState;
 
 class PostLocalSGDState {
  public:
-  // `subgroup` reduces gradients from step `start_localSGD_iter` on; empty: gradients are not reduced then.
+  // `subgroup` reduces gradients from step `start_localSGD_iter` on; empty: nobody reduces gradients from
+  // that step on.
   PostLocalSGDState(Group group, std::optional<Group> subgroup, std::int64_t start_localSGD_iter);
 
   std::int64_t iter() const { return iter_; }  // steps done

@@ -6,9 +6,10 @@
 //   model.register_comm_hook(muster::powerSGD_hook(state));
 //   train_state.add("power_sgd", state);
 //
-// The state must outlive the backward passes; use it for one model. The error that it carries from step to
-// step differs from rank to rank: if other ranks resume from a checkpoint, the errors of ranks that are gone
-// are lost. On the CPU the backward pass waits for the other ranks at each bucket. For the training thread.
+// The state must outlive the backward passes; use it for one model. The error that the state carries from
+// step to step differs from rank to rank: if other ranks resume from a checkpoint, the errors of ranks that
+// are gone are lost. On the CPU the backward pass waits for the other ranks at each bucket. For the training
+// thread.
 #pragma once
 
 #include <ATen/core/Generator.h>

@@ -7,10 +7,10 @@
 //         return std::make_unique<muster::FusedAdamW>(mine, torch::optim::AdamWOptions(1e-3));
 //       }, job);
 //
-// The result is bit for bit that of the optimizer alone. In a checkpoint the state has the same form as
-// without it; each rank writes its own part, and any number of ranks, with or without this class, can resume
-// from it. Set learning rates and other options in this object's groups. step() is collective. For the
-// training thread.
+// The result is bit for bit that of the optimizer alone. In a checkpoint the optimizer's state has the same
+// form as without this class. Each rank writes its own part; any number of ranks, with or without this class,
+// can resume from the checkpoint. Set learning rates and other options in this object's groups. step() is
+// collective. For the training thread.
 #pragma once
 
 #include <functional>

@@ -52,7 +52,7 @@ class DeviceStage {
   c10::Device device_;
 };
 
-// One device computes while the others wait.
+// At any time one device computes while the others wait.
 class ModelParallel : public torch::nn::Module {
  public:
   // Throws std::invalid_argument without a stage, or if two stages have different tensors as a parameter or
@@ -72,8 +72,8 @@ class ModelParallel : public torch::nn::Module {
 };
 
 // Splits the batch into parts of `split_size` samples (the last may be smaller). While one stage computes a
-// part, the previous stage computes the next one: the program does not wait for a GPU before it launches more
-// work. The result equals ModelParallel's, except for layers that depend on the whole batch, such as
+// part, the previous stage computes the next part: the program does not wait for a GPU before it launches
+// more work. The result equals ModelParallel's, except for layers that depend on the whole batch, such as
 // BatchNorm.
 class PipelineParallel : public ModelParallel {
  public:

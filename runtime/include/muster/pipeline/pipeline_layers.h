@@ -44,15 +44,15 @@ class StageModule : public torch::nn::Module {
   std::vector<std::string> shared_;                          // names of modules
 };
 
-// Modules that several layers use: tied weights. Layers in one stage share one module. Each stage has a
-// module of its own, with the same name and initial values, and the schedule sums their gradients.
+// Modules that several layers use: tied weights. Layers in one stage share one module. Each stage has its own
+// copy of the module, with the same name and initial values, and the schedule sums the copies' gradients.
 class SharedModules {
  public:
   explicit SharedModules(std::uint64_t seed) : seed_(seed) {}
 
-  // The module (a holder, as TORCH_MODULE makes it, or a shared_ptr) with this name in the whole model. The
-  // first layer that asks for it builds and initializes it. Throws std::invalid_argument if the module has
-  // another type.
+  // Returns the module (a holder, as TORCH_MODULE makes it, or a shared_ptr) with this name in the whole
+  // model. The first layer that asks for it builds and initializes it. Throws std::invalid_argument if the
+  // module has another type.
   template <class Module, class Build>
   Module get(const std::string& name, const Build& build) {
     using Pointer = decltype(detail::module_pointer(std::declval<Module>()));
@@ -128,11 +128,11 @@ class PipelineLayers {
   int size() const { return static_cast<int>(layers_.size()); }
   const std::string& name(int layer) const { return layers_.at(static_cast<std::size_t>(layer)).name; }
 
-  // The layers from `first` to `last` - 1; 0 and size() give the undivided model. Layers that were added as
-  // functions become new modules. Throws std::invalid_argument if the range is empty, or if two modules have
-  // the same name.
+  // Builds the layers from `first` to `last - 1`; 0 and size() give the undivided model. Layers that were
+  // added as functions become new modules. Throws std::invalid_argument if the range is empty, or if two
+  // modules have the same name.
   std::shared_ptr<StageModule> build(int first, int last) const;
-  // The stage number `index`, on the group's device; stage i begins with layer first_layers[i]. Throws
+  // Returns stage number `index`, on the group's device; stage i begins with layer first_layers[i]. Throws
   // std::invalid_argument if first_layers does not split the layers.
   PipelineStage stage(const std::vector<int>& first_layers, int index, const Group& group) const;
 

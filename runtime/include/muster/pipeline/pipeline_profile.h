@@ -1,4 +1,4 @@
-// Where the time of a pipeline's last step went, on all ranks.
+// Shows where the time of a pipeline's last step went, on all ranks.
 //
 //   const auto profile = schedule.profile();  // on all ranks
 //   if (job.rank() == 0) std::fputs(profile.text().c_str(), stdout);

@@ -75,8 +75,8 @@ class PipelineSchedule {
   // Returns the loss on the rank of the last stage; elsewhere an undefined tensor.
   // Throws std::invalid_argument if the number of microbatches does not divide the batch, if shapes or
   // requires_grad differ from the first step, or if inputs and target come from DataLoaders that read
-  // different samples. Only the ranks that see the mistake throw it; the others wait for them, and throw
-  // std::runtime_error when they are gone. After either error the schedule cannot be used again.
+  // different samples. Only the ranks that see the mistake throw it; the others wait for those ranks, and
+  // throw std::runtime_error when those are gone. After either error the schedule cannot be used again.
   at::Tensor step(const PipelineBatch& batch = {});
   // If false, steps do not sum gradients over replicas and tied weights: for gradient accumulation, set it to
   // false for all steps but the last. True at first.
@@ -88,17 +88,17 @@ class PipelineSchedule {
   // this batch's loss.
   std::vector<at::Tensor> eval(const PipelineBatch& batch = {});
 
-  // The loss of the last step(), or of the last eval() with a target, over all microbatches and replicas; the
-  // same on all ranks.
+  // Returns the loss of the last step(), or of the last eval() with a target, over all microbatches and
+  // replicas; the same on all ranks.
   double loss() const;
   // As muster::clip_grad_norm_ over the parameters of all stages; tied parameters count once.
   at::Tensor clip_grad_norm_(double max_norm, double norm_type = 2.0);
 
-  // Where the time of the last step went; without figures on GPUs.
+  // Shows where the time of the last step went; without figures on GPUs.
   PipelineProfile profile() const;
 
-  // The number of steps so far, which determines the random numbers: part of a TrainState(schedule,
-  // optimizer, loader).
+  // Save and load the number of steps so far, which determines the random numbers; a TrainState(schedule,
+  // optimizer, loader) calls them.
   void save(SavedState& to) const;
   void load(LoadedState& from);
 

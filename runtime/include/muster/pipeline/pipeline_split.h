@@ -26,13 +26,15 @@ struct LayerProfile {
   std::string name;
   std::int64_t parameters = 0;  // number of values
   std::int64_t parameter_bytes = 0;
-  // For one microbatch; 0 if there was none.
+  // Times for one microbatch; 0 without one.
   double forward = 0;
-  // Backward: `input` is the gradient of the input, for which the previous stage waits, and `weight` the
-  // gradients of the weights that can be computed later. Gradients of other weights count in `input`.
+  // Backward: `input` is the time for the gradient of the input, for which the previous stage waits; `weight`
+  // is the time for gradients of weights that can be computed later. Gradients of all other weights count in
+  // `input`.
   double input = 0;
   double weight = 0;
-  // Allocated in forward and kept after it: the tensors saved for backward, and the output.
+  // The layer allocates these in forward and keeps them afterwards: the tensors saved for backward, the
+  // output.
   std::int64_t activation_bytes = 0;
   std::int64_t input_bytes = 0;
   std::vector<std::vector<std::int64_t>> output_shapes{};
@@ -43,11 +45,11 @@ struct ProfileOptions {
   int repetitions = 10;  // times are medians over these
 };
 
-// Makes one layer after the other, on the device of the microbatch, and deletes a layer that a function made
-// before it makes the next: only one exists at a time. Layers that were added as modules keep their buffers
-// and gradients, and torch's random numbers are restored. Layers in training mode run in training mode.
-// Without a microbatch nothing runs. Throws std::invalid_argument, which names a layer that does not accept
-// the output of the one before it.
+// Makes one layer after the other, on the device of the microbatch. Before the next layer is made, a layer
+// that came from a function is deleted: only one exists at a time. Layers that were added as modules keep
+// their buffers and gradients, and torch's random numbers are restored. Layers in training mode run in
+// training mode. Without a microbatch nothing runs. Throws std::invalid_argument, which names a layer that
+// does not accept the output of the one before it.
 std::vector<LayerProfile> profile_layers(const PipelineLayers& layers,
                                          const std::vector<at::Tensor>& microbatch,
                                          const ProfileOptions& options = {});
@@ -71,8 +73,8 @@ struct SplitOptions {
   std::vector<int> first_layers{};  // of all stages, chosen by hand: then `by` is ignored
   // A rank's limit for parameters and the activations that the schedule holds at once; empty: no limit.
   std::optional<std::int64_t> memory_bytes{};
-  // How many copies of the parameters a rank holds: themselves, their gradients, and the optimizer's state. 4
-  // for Adam, 3 for SGD with momentum, 2 for plain SGD.
+  // How many copies of the parameters a rank holds: the parameters, their gradients, and the optimizer's
+  // state. 4 for Adam, 3 for SGD with momentum, 2 for plain SGD.
   double parameter_copies = 4;
 };
 

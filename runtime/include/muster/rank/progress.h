@@ -34,16 +34,16 @@ void step(std::int64_t done);
 // Reports, from one rank, that the checkpoint of this step is complete on all ranks.
 void committed(std::int64_t step);
 
-// The step committed last before this start; empty at the first start.
+// Returns the step committed last before this start; empty at the first start.
 std::optional<std::int64_t> resume_step();
 
-// True once this machine is about to go away. A program that asks can save and leave in time; therefore the
-// launcher gives notice, before it stops workers, only to programs that have called this. Ranks see the
+// True once this machine is about to go away. A program that asks can save and leave in time. So before it
+// stops workers, the launcher gives notice only to programs that have called this function. Ranks see the
 // notice at different steps: they must agree on one.
 bool preemption_noticed();
 
 // The error of a rank that leaves because its machine is taken away, after all ranks have saved a checkpoint.
-// If main does not catch it, the process ends with exit code 75, which the launcher expects then.
+// If main does not catch it, the process ends with exit code 75, which the launcher expects after a notice.
 class Preempted : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -5,10 +5,11 @@
 //     evaluate(model);
 //   }
 //
-// Put one around long work between two steps. The agent learns a time limit from earlier sections of the same
-// name (at first --hang-limit); a section that exceeds it is a hang, and the report has its name. The time of
-// a section does not count in the step around it, and has its own line in the step profile. Sections nest;
-// enter and leave them on the training thread. A section costs a few microseconds; without an agent less.
+// Put a section around long work between two steps. The agent learns a time limit from earlier sections of
+// the same name (at first --hang-limit); a section that exceeds it is a hang, and the report has its name.
+// The time of a section does not count in the step around it, and has its own line in the step profile.
+// Sections nest; enter and leave them on the training thread. A section costs a few microseconds; without an
+// agent less.
 #pragma once
 
 #include <cstdint>

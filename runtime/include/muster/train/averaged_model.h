@@ -8,8 +8,8 @@
 //   for (...) { ...; optimizer.step(); ema.update_parameters(); }
 //   average.eval();
 //
-// Both models must outlive it. Data-parallel ranks have equal parameters, so their averages are equal without
-// communication. For the training thread.
+// Both models must outlive the AveragedModel. Data-parallel ranks have equal parameters, so their averages
+// are equal without communication. For the training thread.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class AveragedModel {
   AveragedModel(Model& model, Average& average, const AveragedModelOptions& options = {})
       : AveragedModel(detail::module_of(model), detail::module_of(average), options, 0) {}
 
-  void update_parameters();  // the first one copies
+  void update_parameters();  // the first call copies the model
   std::int64_t n_averaged() const { return n_averaged_; }
 
   // Saves the number of updates; add the average itself to the TrainState as a module.

@@ -7,9 +7,9 @@
 // update() takes predictions, targets [examples], and a mask. Predictions are classes [examples] (integers);
 // or, for two classes, the probability of class 1 (class 1 if above 0.5); or scores [examples, classes] (the
 // highest counts). The mask [examples] is false for examples that do not count: BatchInfo::mask(), which
-// excludes the samplers' repeated samples, or target != -100. Throws std::invalid_argument for other shapes,
-// and for classes out of range (on the CPU; on a GPU that is a CUDA assertion). compute() is collective. See
-// also metrics.h.
+// excludes the samplers' repeated samples, or target != -100. update() throws std::invalid_argument for other
+// shapes, and for classes out of range (on the CPU; on a GPU that is a CUDA assertion). compute() is
+// collective. See also metrics.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>

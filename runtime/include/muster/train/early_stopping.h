@@ -11,7 +11,7 @@
 //       if (early_stopping.step(validation_loss.compute())) break;
 //       checkpoints.report("loss", early_stopping.last());
 //     }
-//     checkpoints.step(state);  // after it: the saved state then includes this epoch
+//     checkpoints.step(state);  // at the end: the saved state then includes this epoch
 //   }
 //   muster::load_model(net, job.checkpoint_dir(), {.best = true});
 //
@@ -39,8 +39,9 @@ class EarlyStopping {
  public:
   explicit EarlyStopping(Group group, const EarlyStoppingOptions& options = {});
 
-  // Call it on all ranks after each epoch, with the same value, as metrics return it, or with each rank's own
-  // value: then the mean counts. Returns true if the training should stop; rank 0 reports the reason once.
+  // Call step() on all ranks after each epoch, with the same value on all ranks, as metrics return it, or
+  // with each rank's own value, whose mean then counts. Returns true if the training should stop; rank 0
+  // reports the reason once.
   bool step(double value);
 
   bool should_stop() const { return !reason_.empty(); }

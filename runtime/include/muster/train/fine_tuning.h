@@ -9,11 +9,11 @@
 //
 // A part is named by a prefix of its parameters' names, up to a dot: "backbone", "backbone.layer4",
 // "head.weight"; "" is the whole model.
-// DistributedDataParallel reduces the parameters that learn when it is constructed. Freeze what stays frozen
-// before that. Freeze what thaws later after that, with .find_unused_parameters = true. If anything else
-// thaws, the next forward() throws.
-// A checkpoint is restored into the optimizer's existing groups: create the groups of parts that learn later
-// from the beginning. For the training thread.
+// DistributedDataParallel reduces the parameters that learn when it is constructed. Before the construction,
+// freeze the parts that stay frozen. After it, freeze the parts that thaw later, and set
+// .find_unused_parameters = true. If any other part thaws, the next forward() throws.
+// A checkpoint is restored into the optimizer's existing groups, so create all groups at the beginning, also
+// those of parts that learn later. For the training thread.
 #pragma once
 
 #include <memory>
@@ -32,9 +32,9 @@ std::vector<std::vector<at::Tensor>> parts_of(const torch::nn::Module& module,
                                               const std::vector<std::string>& parts);
 }  // namespace detail
 
-// Turns off gradients for the part and deletes existing ones, so optimizers skip it. Buffers of its layers
-// (BatchNorm's) still change unless the program calls eval() on them. Returns the number of parameters;
-// shared ones count once. Throws std::invalid_argument if the model has no such part.
+// Turns off gradients for the part and deletes existing ones, so optimizers skip the part. Buffers of its
+// layers (BatchNorm's) still change unless the program calls eval() on these layers. Returns the number of
+// parameters; shared ones count once. Throws std::invalid_argument if the model has no such part.
 template <detail::IsModel Model>
 int freeze(Model& model, const std::string& part) {
   return detail::set_requires_grad(detail::module_of(model), part, false);
@@ -44,9 +44,9 @@ int unfreeze(Model& model, const std::string& part) {
   return detail::set_requires_grad(detail::module_of(model), part, true);
 }
 
-// Groups for an optimizer, one per part, with that part's options: LibTorch's options of that optimizer. Each
-// parameter belongs to the longest part that matches. Throws std::invalid_argument if a part has no
-// parameter, or a parameter no part.
+// Returns groups for an optimizer, one per part, with the part's options, of LibTorch's type for that
+// optimizer. Each parameter belongs to the longest part that matches. Throws std::invalid_argument if a part
+// has no parameter, or a parameter no part.
 // From LibTorch 2.12 on, an option equal to its type's default (AdamW: learning rate 1e-3, weight decay 0.01)
 // counts as not set, and the group gets the optimizer's value. To give a group that default, set it in the
 // optimizer's param_groups() afterwards.

@@ -21,7 +21,7 @@ namespace muster {
 
 // Scales the gradients in place so that their norm is at most max_norm. Returns the norm before scaling, a
 // tensor without dimensions. Skips parameters without a gradient. norm_type: 2 or any other, including
-// infinity. If the norm is not finite, throws std::runtime_error with error_if_nonfinite; without it
+// infinity. If the norm is not finite, throws std::runtime_error with error_if_nonfinite; without that flag
 // gradients become NaN or 0.
 at::Tensor clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type = 2.0,
                            bool error_if_nonfinite = false, const std::vector<Group>& groups = {});

@@ -1,5 +1,6 @@
-// Keeps fp16 gradients from becoming zero: PyTorch's torch.amp.GradScaler. It multiplies the loss by a scale,
-// and divides the gradients by it. If a gradient is infinite or NaN, it skips the step and halves the scale.
+// Keeps fp16 gradients from becoming zero: PyTorch's torch.amp.GradScaler. A GradScaler multiplies the loss
+// by a scale, and divides the gradients by the same scale. If a gradient is infinite or NaN, it skips the
+// step and halves the scale.
 //
 //   muster::GradScaler scaler(job);
 //   state.add("scaler", scaler);
@@ -10,10 +11,9 @@
 //     scaler.update();
 //   }
 //
-// Works with any optimizer, with several, and with GradientAccumulation: then call everything but scale()
-// only in the last part. A gradient that is not finite on one rank counts for the whole group, so unscale_(),
-// or step() without it, is collective. For the training thread. Calls in another order throw
-// std::logic_error.
+// Works with any optimizer, also with several. With GradientAccumulation, call everything but scale() only in
+// the last part. A gradient that is not finite on one rank counts for the whole group, so unscale_(), or
+// step() without it, is collective. For the training thread. Calls in another order throw std::logic_error.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -44,12 +44,12 @@ class GradScaler {
   at::Tensor scale(const at::Tensor& loss) const;
   // Divides the gradients by the scale; once per step. Throws std::invalid_argument if a gradient is fp16.
   void unscale_(torch::optim::Optimizer& optimizer);
-  // Steps the optimizer, unless a gradient of any rank is not finite. Returns true if it did.
+  // Steps the optimizer, unless a gradient of any rank is not finite. Returns true if the optimizer stepped.
   bool step(torch::optim::Optimizer& optimizer);
   // Call it after the steps of all optimizers. `new_scale` sets the scale instead.
   void update(std::optional<double> new_scale = std::nullopt);
 
-  double get_scale() const;             // 1 if disabled. On a GPU both getters wait
+  double get_scale() const;             // 1 if disabled. Both getters wait for a GPU
   std::int64_t growth_tracker() const;  // finite steps in a row
   bool is_enabled() const { return options_.enabled; }
   const GradScalerOptions& options() const { return options_; }

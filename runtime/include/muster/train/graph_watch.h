@@ -4,8 +4,8 @@
 //   muster::GraphWatch watch(job);
 //   for (...) { ...; loss.backward(); optimizer.step(); watch.step(loss, "loss"); }
 //
-// It keeps no graph alive; it checks whether a graph of some steps ago still exists, and reports that once.
-// For the training thread.
+// A GraphWatch keeps no graph alive. It checks whether a graph of some steps ago still exists, and reports
+// the first such graph. For the training thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -9,10 +9,10 @@
 //   handle.remove();
 //
 // A layer can have forward hooks if a Sequential calls it, at any depth, or if it is declared with hooks:
-// muster::Hooked<torch::nn::Conv2d> conv. C++ calls other members of a forward() directly, so registering a
-// hook on such a layer throws, with its name. Layers must take and return one tensor. Hooks run in the order
-// of their registration, until they are removed or the layer is destroyed. For the thread of the forward
-// pass.
+// muster::Hooked<torch::nn::Conv2d> conv. A forward() in C++ calls its other members directly, so registering
+// a hook on such a layer throws an error, which names the layer. Layers must take and return one tensor.
+// Hooks run in the order of their registration, until they are removed or the layer is destroyed. For the
+// thread of the forward pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,7 +28,7 @@
 
 namespace muster {
 
-// They return a replacement for the input, the output or the gradient; an undefined tensor keeps it.
+// Hooks return a replacement for the input, the output or the gradient, or an undefined tensor to keep it.
 using ForwardPreHook = std::function<at::Tensor(torch::nn::Module& layer, const at::Tensor& input)>;
 using ForwardHook =
     std::function<at::Tensor(torch::nn::Module& layer, const at::Tensor& input, const at::Tensor& output)>;
@@ -101,7 +101,7 @@ class HookedImpl : public Layer, public detail::HasHooks {
     return hooks->run(*this, input, [this](const at::Tensor& in) { return Layer::forward(in); });
   }
 };
-// The holder of such a layer: muster::Hooked<torch::nn::Linear> head = register_module("head", ...(64, 10)).
+// The holder of a HookedImpl: muster::Hooked<torch::nn::Linear> head = register_module("head", ...(64, 10)).
 template <class Holder>
 class Hooked : public torch::nn::ModuleHolder<HookedImpl<typename Holder::ContainedType>> {
  public:

@@ -7,13 +7,13 @@
 //   for (auto& batch : loader.epochs(10)) {
 //     ...
 //     logger.add_scalar("loss", loss.item<double>(), checkpoints.steps() + 1);
-//     checkpoints.step(state);  // after it: the saved state then includes the row
+//     checkpoints.step(state);  // after the row, so that the saved state includes it
 //   }
 //
 // The methods are SummaryWriter's. The group's first rank writes, at once and unbuffered. On other ranks
 // calls do nothing, except those that reduce values over all ranks.
-// - A training that resumes from a checkpoint removes the rows written after it, so that repeated steps
-//   appear once, and the rows that this process wrote before the restore.
+// - A training that resumes from a checkpoint removes two kinds of rows: those written after the checkpoint,
+//   so that repeated steps appear once, and those that this process wrote before the restore.
 // - A training that starts without a checkpoint moves existing files to before-1, before-2 and so on. Files
 //   of other programs in the directory stay.
 // - A failure to write is reported once, and the training continues.
@@ -57,10 +57,10 @@ class Logger {
   void add_scalar(const std::string& tag, double value, std::int64_t step, ReduceOp op);
   // Lightning's: writes several values as one row.
   void log_metrics(const std::map<std::string, double>& metrics, std::int64_t step);
-  // Over all elements; any shape and device. Only to TensorBoard.
+  // Writes the histogram of all elements, to TensorBoard only. Any shape and device.
   void add_histogram(const std::string& tag, const at::Tensor& values, std::int64_t step);
-  // [1 or 3, height, width] or [height, width], uint8 or floating-point from 0 to 1; else throws
-  // std::invalid_argument. Only to TensorBoard.
+  // Writes an image [1 or 3, height, width] or [height, width], uint8 or floating-point from 0 to 1, to
+  // TensorBoard only. Throws std::invalid_argument for any other.
   void add_image(const std::string& tag, const at::Tensor& image, std::int64_t step);
   void add_text(const std::string& tag, const std::string& text, std::int64_t step);
   // `metrics`: scalars that TensorBoard uses to compare hyperparameters.

@@ -9,7 +9,8 @@
 //   for (...) { ...; optimizer.step(); scheduler.step(); }
 //
 // The constructor sets the rates of the first step, as in Python. Use one LRScheduler per optimizer; combine
-// several schedules in a ChainedScheduler. The optimizer must outlive it. For the training thread.
+// several schedules in a ChainedScheduler. The optimizer must outlive the LRScheduler. For the training
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -99,12 +100,12 @@ struct ReduceLROnPlateau {
   std::vector<double> min_lr = {0};
   double eps = 1e-8;
 };
-// Applies all schedules in each step, in this order; any but ReduceLROnPlateau and ChainedScheduler.
+// Applies all schedules in each step, in this order. Takes any but ReduceLROnPlateau and ChainedScheduler.
 struct ChainedScheduler {
   std::vector<LRSchedule> schedulers;
 };
-// One schedule after the other; each milestone begins the next. Any but ReduceLROnPlateau, ChainedScheduler
-// and SequentialLR.
+// Applies one schedule after the other; at each milestone the next schedule begins. Takes any but
+// ReduceLROnPlateau, ChainedScheduler and SequentialLR.
 struct SequentialLR {
   std::vector<LRSchedule> schedulers;
   std::vector<std::int64_t> milestones{};
@@ -133,7 +134,7 @@ class LRScheduler {
   std::vector<double> get_last_lr() const;  // for each group
   std::int64_t last_epoch() const;          // steps since construction; for a chain, the first schedule's
 
-  // Saves its progress and the initial rates; options are the program's. For TrainState.
+  // For TrainState. Saves the progress and the initial rates, but not the options, which the program gives.
   void save(SavedState& to) const;
   void load(LoadedState& from);
 

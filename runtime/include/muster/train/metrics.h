@@ -4,10 +4,11 @@
 //   for (auto& batch : loader) accuracy.update(net->forward(batch.data), batch.target, loader.info().mask());
 //   const double share = accuracy.compute();  // over all ranks, so call it on all ranks
 //
-// update() only adds, on the device of its arguments, without waiting for it. compute() and all_reduce() are
-// collective, over CPU tensors. A mask has a bool for each example, false for examples that do not count:
-// BatchInfo::mask() excludes the samplers' repeated samples. A metric without data is NaN, with a warning.
-// One thread uses a metric; its group or job must outlive it. For classes see classification_metrics.h.
+// update() only adds, on the device of its arguments, without waiting for the device. compute() and
+// all_reduce() are collective, over CPU tensors. A mask has a bool for each example, false for examples that
+// do not count: BatchInfo::mask() excludes the samplers' repeated samples. A metric without data is NaN, with
+// a warning. One thread uses a metric; its group or job must outlive it. For classes see
+// classification_metrics.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -41,9 +42,9 @@ class MeanMetric {
   explicit MeanMetric(Group group) : group_(std::move(group)) {}
 
   void update(double value, double weight = 1.0);
-  // Every element has this weight. For the mean loss of a batch, pass the number of its examples.
+  // Gives every element this weight. For the mean loss of a batch, pass the number of its examples.
   void update(const at::Tensor& values, double weight = 1.0);
-  // Only elements for which the mask, of the same shape, is true.
+  // Takes only elements for which the mask, of the same shape, is true.
   void update_masked(const at::Tensor& values, const at::Tensor& mask);
   double compute() const;  // NaN, with a warning, without values
   void reset() { *this = MeanMetric(group_); }
@@ -60,8 +61,8 @@ class Accuracy {
  public:
   explicit Accuracy(Group group, std::int64_t top_k = 1) : mean_(std::move(group)), top_k_(top_k) {}
 
-  // Scores [examples, classes], classes [examples]. Throws std::invalid_argument for other shapes, and for a
-  // class without a score if that can be seen without waiting for a GPU.
+  // `scores`: [examples, classes]; `target`: the classes, [examples]. Throws std::invalid_argument for other
+  // shapes, and for a class without a score if that can be seen without waiting for a GPU.
   void update(const at::Tensor& scores, const at::Tensor& target, const at::Tensor& mask = {});
   double compute() const { return mean_.compute(); }  // NaN, with a warning, without examples
   void reset() { mean_.reset(); }
@@ -76,7 +77,7 @@ class MeanSquaredError {
  public:
   explicit MeanSquaredError(Group group) : mean_(std::move(group)) {}
 
-  // Both have the same shape, [examples, ...].
+  // `predictions` and `target` have the same shape, [examples, ...].
   void update(const at::Tensor& predictions, const at::Tensor& target, const at::Tensor& mask = {});
   double compute() const { return mean_.compute(); }
   void reset() { mean_.reset(); }
@@ -90,8 +91,8 @@ class Perplexity {
  public:
   explicit Perplexity(Group group) : mean_(std::move(group)) {}
 
-  // Logits [..., vocabulary], tokens [...]. The mask has the shape of the tokens, such as target != -100, or
-  // one element per example.
+  // `logits`: [..., vocabulary]; `target`: the tokens, [...]. The mask has the shape of the tokens, such as
+  // target != -100, or one element per example.
   void update(const at::Tensor& logits, const at::Tensor& target, const at::Tensor& mask = {});
   double compute() const;
   void reset() { mean_.reset(); }
@@ -123,7 +124,7 @@ class Quantile {
 
   void update(double value);
   void update(const at::Tensor& values, const at::Tensor& mask = {});
-  // For each q in [0, 1], the q-quantile, with linear interpolation, as torch.quantile. Throws
+  // Returns, for each q in [0, 1], the q-quantile, with linear interpolation, as torch.quantile. Throws
   // std::invalid_argument for another q.
   std::vector<double> compute(const std::vector<double>& q) const;
   void reset() { values_.clear(); }

@@ -34,9 +34,9 @@ struct OomSafeStepOptions {
 };
 
 // Runs the forward and backward pass of a batch and reduces its gradients. It processes microbatches one
-// after the other, without DistributedDataParallel. If one does not fit into the memory of any rank, all
-// ranks repeat the step with microbatches of half the size and the same data, buffers and random numbers, and
-// keep that size.
+// after the other, without DistributedDataParallel. If a microbatch does not fit into the memory of some
+// rank, all ranks repeat the step with microbatches of half the size and the same data, buffers and random
+// numbers, and keep that size.
 // All ranks agree that the pass is complete before they reduce gradients; the price is that reduction does
 // not overlap with the backward pass.
 // Gradients are those of the whole batch, except for rounding and BatchNorm, which sees microbatches.
@@ -97,10 +97,11 @@ std::int64_t find_batch_size(torch::nn::Module& module, const Group& group,
                              const FindBatchSizeOptions& options);
 }  // namespace detail
 
-// The largest size at which `trial` fits into the memory of every rank: first doubles, then bisects. `trial`
-// runs a forward and backward pass on made-up data, on this rank alone. The model keeps its parameters and
-// buffers but has no gradients afterwards; random numbers are restored. Leave some memory free: optimizers
-// allocate state in their first step. Throws std::runtime_error if not even `first` fits.
+// Returns the largest size at which
+// `trial` fits into the memory of every rank. First doubles the size, then bisects. `trial` runs a forward
+// and backward pass on made-up data, on this rank alone. The model keeps its parameters and buffers but has
+// no gradients afterwards; random numbers are restored. Leave some memory free: optimizers allocate state in
+// their first step. Throws std::runtime_error if not even `first` fits.
 template <detail::IsModel Model>
 std::int64_t find_batch_size(Model& model, const Group& group, const std::function<void(std::int64_t)>& trial,
                              const FindBatchSizeOptions& options = {}) {

@@ -1,5 +1,5 @@
-// Where the time of a training's steps went, on all ranks: the first thing to look at when a training is
-// slow.
+// Shows where the time of a training's steps went, on all ranks: the first thing to look at when a training
+// is slow.
 //
 //   const auto profile = muster::step_profile(job);  // after the loop
 //   if (job.rank() == 0) std::fputs(profile.table().c_str(), stdout);

@@ -1,6 +1,6 @@
 // Images from JPEG, PNG, BMP, WebP, TIFF, PBM, PGM and PPM files, with torchvision.io's names.
 //
-// The first bytes of a file determine its format, not its name. Pixels equal those of Pillow's
+// The first bytes of a file, not its name, determine its format. Pixels equal those of Pillow's
 // convert("RGB"), bit for bit if both use the same libraries; docs/data.md lists the exceptions. A truncated
 // or damaged image throws instead of returning a partly gray picture; damage that affects no pixel (bytes
 // between the segments of a JPEG) is ignored, as in other decoders. Other formats, such as GIF and AVIF, are

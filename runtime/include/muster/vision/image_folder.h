@@ -29,8 +29,8 @@ struct ImageFolderOptions {
 
 class ImageFolder : public Dataset<> {
  public:
-  // Throws std::runtime_error for a folder that cannot be read, for a link to nothing, without a class,
-  // and for a class without images unless allow_empty.
+  // Throws std::runtime_error for a folder that cannot be read, for a link to nothing, if there is no class,
+  // and for a class without images unless allow_empty is set.
   explicit ImageFolder(std::string root, ImageFolderOptions options = {});
 
   const std::vector<std::string>& classes() const { return classes_; }

@@ -1,4 +1,4 @@
-// MixUp (Zhang et al., 2017) and CutMix (Yun et al., 2019), as in torchvision: mixes each image of a batch
+// MixUp (Zhang et al., 2017) and CutMix (Yun et al., 2019), as in torchvision. Both mix each image of a batch
 // with the previous image, and their labels likewise.
 //
 //   const muster::transforms::MixUp mix({.num_classes = 10});
@@ -11,7 +11,7 @@
 // for MixUp), target int64 [batch] or [batch, classes]. Output: target [batch, classes], floating-point. Any
 // device. They draw from sample_random(): in a collate_fn the same batch gives the same result with any
 // worker and after a restart. In the training loop, where no sample is being read, that holds only without
-// workers. Throw std::invalid_argument, which says what does not fit. Safe from any thread.
+// workers. They throw std::invalid_argument, which says what does not fit. Safe from any thread.
 #pragma once
 
 #include <cstdint>

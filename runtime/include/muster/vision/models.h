@@ -34,7 +34,7 @@ struct ResNetOptions {
 class ResNetImpl : public torch::nn::Module {
  public:
   explicit ResNetImpl(const ResNetOptions& options = {});
-  // Images [batch, 3, height, width] to logits [batch, classes].
+  // Maps images [batch, 3, height, width] to logits [batch, classes].
   at::Tensor forward(const at::Tensor& images);
 
   torch::nn::Linear fc = nullptr;
@@ -49,8 +49,8 @@ ResNet resnet18(std::int64_t classes = 1000);
 ResNet resnet34(std::int64_t classes = 1000);
 ResNet resnet50(std::int64_t classes = 1000);
 
-// The same network as a list for a pipeline: the layers before the blocks, each block, and the layers after
-// them. PipelineLayers(resnet_layers(options), seed) makes stages of it.
+// Returns a ResNet as a list for a pipeline: the layers before the blocks, each block, and the layers after
+// the blocks. PipelineLayers(resnet_layers(options), seed) makes stages of it.
 std::vector<NamedLayer> resnet_layers(const ResNetOptions& options);
 
 struct VGGOptions {
@@ -64,7 +64,7 @@ struct VGGOptions {
 class VGGImpl : public torch::nn::Module {
  public:
   explicit VGGImpl(const VGGOptions& options = {});
-  // Images [batch, 3, height, width], at least 32 pixels in both directions, to logits [batch, classes].
+  // Maps images [batch, 3, height, width], at least 32 pixels in both directions, to logits [batch, classes].
   at::Tensor forward(const at::Tensor& images);
 
   torch::nn::Sequential classifier = nullptr;
@@ -98,7 +98,7 @@ struct VisionTransformerOptions {
 class VisionTransformerImpl : public torch::nn::Module {
  public:
   explicit VisionTransformerImpl(const VisionTransformerOptions& options = {});
-  // Images [batch, 3, image_size, image_size] to logits [batch, classes].
+  // Maps images [batch, 3, image_size, image_size] to logits [batch, classes].
   at::Tensor forward(const at::Tensor& images);
 
   torch::nn::Sequential heads = nullptr;

@@ -7,8 +7,8 @@
 //
 // Function objects that map an image on the CPU, [channels, height, width], uint8 or floating-point, to
 // another; they leave their input unchanged. They draw from sample_random(): the same seed, epoch and place
-// in the order give the same image with any worker. Throw std::invalid_argument, which says what does not
-// fit. Safe from any thread.
+// in the order give the same image with any worker. They throw std::invalid_argument, which says what does
+// not fit. Safe from any thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -23,8 +23,8 @@ class ToDtype {
   bool scale_;
 };
 
-// (value - mean) / std, for each channel of a floating-point image. A single mean and std apply to all
-// channels.
+// Computes `(value - mean) / std` for each channel of a floating-point image. A single mean and std apply to
+// all channels.
 class Normalize {
  public:
   Normalize(std::vector<double> mean, std::vector<double> std);
@@ -34,7 +34,7 @@ class Normalize {
   at::Tensor mean_, std_;
 };
 
-// 0.2989 red + 0.587 green + 0.114 blue, in one channel or copied to three.
+// Computes `0.2989 red + 0.587 green + 0.114 blue`, in one channel or copied to three.
 class Grayscale {
  public:
   explicit Grayscale(std::int64_t num_output_channels = 1);
@@ -51,9 +51,9 @@ struct Jitter {
   double spread = 0;
   std::optional<Range> range;
 };
-// Applies all four in random order. Brightness, contrast and saturation change by a factor from [1 - x, 1 +
-// x] or {low, high}; hue turns by a fraction of the circle from [-x, x] or {low, high}. Changes of size 0 are
-// skipped. Saturation and hue need three channels.
+// Applies all four in random order. Brightness, contrast and saturation change by a factor from
+// `[1 - x, 1 + x]` or {low, high}; hue turns by a fraction of the circle from `[-x, x]` or {low, high}.
+// ColorJitter skips changes of size 0. Saturation and hue need three channels.
 struct ColorJitterOptions {
   Jitter brightness = 0, contrast = 0, saturation = 0, hue = 0;
 };

@@ -120,7 +120,7 @@ class CenterCrop {
 struct ResizeOptions {
   InterpolationMode interpolation = InterpolationMode::kBilinear;
   bool antialias = true;  // for bilinear and bicubic
-  // Limit for the longer side if only the shorter one is given: both then shrink. 0: no limit.
+  // Limit for the longer side if only the shorter one is given: both sides then shrink. 0: no limit.
   std::int64_t max_size = 0;
 };
 // Computes the values of torch.nn.functional.interpolate.
@@ -197,7 +197,7 @@ class RandomAffine {
 };
 
 struct RandomPerspectiveOptions {
-  double distortion_scale = 0.5;  // how far a corner moves at most toward the middle
+  double distortion_scale = 0.5;  // a corner moves at most this fraction of the way to the middle
   double p = 0.5;
   InterpolationMode interpolation = InterpolationMode::kBilinear;
   Fill fill = 0;

@@ -57,10 +57,10 @@ void collect_tensors(Value& value, std::vector<at::Tensor*>& tensors) {
   }
 }
 
-// The tensors, each a single block of memory, that make up this one: the tensor itself, or the parts of a
-// sparse one. Empty for a layout with neither.
+// Returns the tensors, each a single block of memory, that make up `tensor`: the tensor itself, or the parts
+// of a sparse one. Empty for any other layout.
 std::vector<at::Tensor> dense_parts(const at::Tensor& tensor);
-// The bytes of a tensor of any layout; 0 if it is undefined.
+// Returns the bytes of a tensor of any layout; 0 if the tensor is undefined.
 std::int64_t tensor_bytes(const at::Tensor& tensor);
 
 }  // namespace muster::detail

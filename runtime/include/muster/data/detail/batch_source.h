@@ -40,9 +40,11 @@ class BatchSource {
   virtual std::optional<std::int64_t> size() const = 0;
   virtual LoadedBatch load(std::int64_t epoch, std::span<const std::int64_t> indices,
                            BadSample bad_sample) = 0;
-  // An empty batch of the loader's type, for a rank that reads nothing; null if that type has none.
+  // Returns an empty batch of the loader's type, for a rank that reads nothing; null if that type has no
+  // default constructor.
   virtual std::shared_ptr<void> nothing() const { return nullptr; }
-  // The threads that are reading now may hang for ever: the source must not use again what they hold.
+  // Called when the threads that are reading now may hang for ever: the source must not use again what they
+  // hold.
   virtual void abandon_readers() {}
 };
 
@@ -54,7 +56,7 @@ class BatchBuilder {
   BatchBuilder(const CollateFunction& collate, std::size_t count)
       : collate_(collate), collator_(static_cast<std::int64_t>(count)) {}
 
-  // If this throws, the batch goes on without the sample.
+  // If add() throws, the batch goes on without the sample.
   void add(Sample sample) {
     if (!collate_) return add_whole(collator_, std::move(sample), count_);
     samples_.push_back(std::move(sample));
@@ -129,7 +131,7 @@ ShardRange shards_of(const DataLoaderOptions& options, int rank, int world_size)
                                               std::int64_t shards);
 
 // The source for an iterable dataset. One thread at a time reads a shard. It continues with the shard's
-// reader if that is where the batch begins, else it reads the shard from the beginning.
+// reader if the batch begins at the reader's place or later, else it reads the shard from the beginning.
 template <class Sample, class BatchType>
 class StreamSource : public BatchSource {
   using Builder = BatchBuilder<Sample, BatchType>;
@@ -221,14 +223,14 @@ class StreamSource : public BatchSource {
     try {
       reading.ahead = reading.reader->next();
     } catch (...) {
-      return false;  // the caller reports it together with the samples before it
+      return false;  // a sample that cannot be read is not the end
     }
     reading.ended = !reading.ahead;
     if (reading.ended) reading.reader.reset();
     return reading.ended;
   }
 
-  // Reads one sample into the place of this index.
+  // Reads the shard's next sample, which gets this index, and adds it to `to`.
   template <class To>
   Read read(Reading& reading, std::int64_t index, BadSample bad_sample, To& to) {
     if (reading.ended) return Read::kEnd;

@@ -1,10 +1,11 @@
 // The part of DataLoader that does not depend on the types of samples and batches.
 //
-// The engine is at one place, the first batch that the loop has not received (with in_order = false also a
-// set of later batches that it has), and state() describes that place. Workers load batches ahead of it, but
-// no loaded batch counts until next() returns it: stop(), load_state() and every error drop the batches on
-// the way, and the next loop loads them again. So an error neither loses nor repeats a batch. The training
-// thread alone calls the engine; workers use only the source and the queue of batches.
+// The engine is at one place, the first batch that the loop has not received, and state() describes that
+// place. With `in_order = false` the place includes the set of later batches that the loop has received.
+// Workers load batches ahead of that place, but no loaded batch counts until next() returns it: stop(),
+// load_state() and every error drop the batches on the way, and the next loop loads them again. So an error
+// neither loses nor repeats a batch. The training thread alone calls the engine; workers use only the source
+// and the queue of batches.
 //
 // Not for direct use: include muster/data/data_loader.h.
 #pragma once
@@ -30,12 +31,12 @@ class LoaderEngine {
   LoaderEngine(const LoaderEngine&) = delete;
   LoaderEngine& operator=(const LoaderEngine&) = delete;
 
-  // The next batch, of the source's type, before the end of epoch `end` - 1; null if there is none.
-  // Valid until the next call. If it throws, the loader stays at the batch that failed.
+  // Returns the next batch, of the source's type, before the end of epoch `end - 1`; null if there is none.
+  // The batch is valid until the next call. If next() throws, the loader stays at the batch that failed.
   // `loop`: the return value of begin_loop(). Throws std::logic_error if another loop has begun since.
   void* next(std::int64_t end, std::uint64_t loop);
   std::uint64_t begin_loop();
-  // Begins a loop up to the end of epoch `end` - 1. Reports once if the loop has no batch: after load_state()
+  // Begins a loop up to the end of epoch `end - 1`. Reports once if the loop has no batch: after load_state()
   // that means nothing is left to train, else it is wrong use.
   void begin_epochs(std::int64_t end);
   // Begins a loop over one epoch; returns the `end` for next().

@@ -57,8 +57,8 @@ std::vector<at::Tensor> forward_tensors(Module& module, const std::vector<at::Te
   }
 }
 
-// An argument type that only a forward() with arbitrary arguments accepts, such as torch::nn::Sequential's:
-// the first layer alone determines what that one takes.
+// An argument type that only a forward() with arbitrary arguments accepts, such as that of a
+// torch::nn::Sequential, whose first layer alone determines the arguments.
 struct Anything {};
 template <class Module>
 constexpr bool takes_vector() {
