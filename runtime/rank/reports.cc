@@ -35,7 +35,7 @@ constexpr std::chrono::milliseconds kRetryInterval{20};
 constexpr std::chrono::seconds kLastWordsLimit{5};  // shorter than any usable grace period
 constexpr std::size_t kMostKept = 256;         // after this many saves, an agent that does not read is lost
 constexpr std::size_t kReportTextBytes = 512;  // at most 3 KiB when escaped
-constexpr std::chrono::milliseconds kAnswerLimit{1000};  // then the question is sent again
+constexpr std::chrono::milliseconds kAnswerLimit{1000};  // after this the question is sent again
 constexpr int kQuestions = 10;
 constexpr std::size_t kMostSlots = 253;                  // descriptors in one datagram
 constexpr std::chrono::milliseconds kStacksLimit{1000};  // the agent waits for 1.5 s
@@ -47,14 +47,14 @@ UniqueFd connect_to(const std::string& path) {
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return {};
-  // Any own address, so the agent can send orders; without an address it cannot.
+  // Binds to any free address, because the agent can send orders only to an address.
   const sockaddr own{AF_UNIX, {}};
   [[maybe_unused]] const int bound = bind(fd.get(), &own, sizeof own.sa_family);
   if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return {};
   return fd;
 }
 
-// A datagram and its descriptors; empty if none arrived.
+// Receives a datagram and its descriptors; returns "" if none arrived.
 std::string receive_with_fds(int socket, std::vector<UniqueFd>& fds) {
   char bytes[8 << 10];
   iovec part{bytes, sizeof bytes};
@@ -186,15 +186,16 @@ std::string Reports::datagram(std::string_view type, const nlohmann::json& field
   return message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Returns false if the datagram was not sent. Training continues whatever fails here, a full buffer or an
-// agent that is gone.
+// Returns false if the datagram was not sent, because the buffer is full or the agent is gone. Training
+// continues in any case.
 bool Reports::transmit(std::string_view type, const nlohmann::json& fields) {
   if (!socket_) return false;
   const std::string bytes = datagram(type, fields);
   return ::send(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
-// Returns false if a later attempt may succeed. An agent that is gone takes nothing more: true.
+// Returns false if a later attempt may succeed. Returns true also if the agent is gone, because it takes
+// nothing more.
 bool Reports::hand_over(const std::string& bytes) {
   if (::send(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
   return errno != EAGAIN && errno != EINTR && errno != ENOBUFS && errno != ENOMEM;
@@ -232,7 +233,7 @@ void Reports::beat(const std::stop_token& stop) {
   }
 }
 
-// Repeated until it is sent: many ranks that start at once overflow the agent's socket.
+// The heart repeats the hello until it is sent: many ranks that start at once overflow the agent's socket.
 void Reports::say_hello() {
   if (greeted_.exchange(true)) return;
   std::string capabilities = writes_stacks_ ? "stacks" : "";

@@ -39,7 +39,7 @@ struct FlightRecord {
 class Reports {
  public:
   // Never sends anything without a socket that can be reached. The thread calls `flight_records` each time it
-  // writes the stacks; empty: no records.
+  // writes the stacks; null: no records.
   Reports(const std::string& socket_path, int rank, std::uint64_t attempt,
           std::function<std::vector<FlightRecord>()> flight_records = {});
   Reports(const Reports&) = delete;
@@ -52,8 +52,8 @@ class Reports {
   // Sets the next step's loss, and its samples on this rank (0: unknown).
   void describe_step(std::optional<double> loss, std::int64_t samples);
   // Sends a report that decides about the job, or is sent only once. A worker leaves after it has sent
-  // "preempted", or, after a notice, "committed": then this waits for some seconds until the agent has taken
-  // all reports.
+  // "preempted" or, after a notice, "committed". So for these two send() waits up to 5 s until the agent has
+  // taken all reports.
   void send(std::string_view type, std::int64_t step, std::string_view text = {});
   // Sends where the time of the steps so far went; nothing before the first step.
   void send_profile();
@@ -62,8 +62,8 @@ class Reports {
     UniqueFd fd;
   };
   // Asks the agent for memory that outlives this process: two files of slot_bytes for this rank, which
-  // replace files of another size; with 0 the agent creates none. Returns all slots that the agent has for
-  // this node's ranks. kUnavailable: the message says why there are none.
+  // replace files of another size. If slot_bytes is 0, the agent creates none. Returns all slots that the
+  // agent has for this node's ranks. If the agent has none, returns kUnavailable with the reason.
   Expected<std::vector<MemorySlot>> memory_slots(std::uint64_t slot_bytes) const;
   // Declares that the program can save and leave in time when it gets a notice.
   void offer_preemption();
@@ -103,7 +103,7 @@ class Reports {
   std::int64_t samples_ = 0;
   std::mutex kept_mutex_;
   std::deque<std::string> kept_;  // datagrams that the socket had no room for, in order
-  std::jthread heart_;            // last, so that it ends before what it uses
+  std::jthread heart_;            // last, so that the thread ends before the members that it uses
 };
 
 }  // namespace muster

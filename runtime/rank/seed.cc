@@ -13,7 +13,7 @@ void compute_deterministically() {
   context.setDeterministicCuDNN(true);
   context.setBenchmarkCuDNN(false);
   context.setDeterministicMkldnn(true);
-  // cuBLAS reads it at the first use of a GPU; without it torch throws in deterministic mode.
+  // cuBLAS reads this variable at the first use of a GPU; without it torch throws in deterministic mode.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 

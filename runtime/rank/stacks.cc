@@ -125,7 +125,7 @@ std::string describe_frame(void* address) {
   return where + (info.dli_fbase == nameless_program() ? "  (no name: link the program with -rdynamic)" : "");
 }
 
-// "(NAME): STATE" and the kernel function that it waits in.
+// Returns a line with the thread's name, its state, and the kernel function that it waits in.
 std::string describe_thread(const std::string& directory, std::string_view id) {
   const std::string stat = read_line(directory + "/stat");
   const std::size_t state = stat.rfind(") ");

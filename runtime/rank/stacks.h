@@ -1,9 +1,9 @@
 // The stacks of all threads of this running process, even if its main thread is in a deadlock.
 //
 // A signal makes one thread after the other record where it is: only addresses, so the handler needs no lock
-// and no memory. The calling thread, which is not shown, turns them into text. If a thread blocks the signal
-// or does not answer, its state in the kernel is shown instead. One signal and one handler per process; call
-// all functions from one thread.
+// and no memory. The calling thread, which is not shown, turns the addresses into text. If a thread blocks
+// the signal or does not answer, the text has only the thread's state in the kernel. One signal and one
+// handler per process; call all functions from one thread.
 #pragma once
 
 #include <chrono>

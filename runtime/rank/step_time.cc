@@ -14,7 +14,7 @@ constexpr std::string_view kOtherPart = "other sections";
 
 }  // namespace
 
-// If names are new each time, only the first few have parts of their own.
+// If names keep changing, only the first few get parts of their own; all others share kOtherPart.
 void StepTime::add(Parts& parts, std::string_view part, Duration time) {
   part = part.substr(0, kMaxNameBytes);
   auto found = std::ranges::find(parts, part, &Parts::value_type::first);

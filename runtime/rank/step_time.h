@@ -1,5 +1,5 @@
-// Where the time of this rank's steps goes: reading data, waiting for other ranks, checkpoints, the user's
-// sections; the rest is computing.
+// Measures where the time of this rank's steps goes: reading data, waiting for other ranks, checkpoints, the
+// user's sections; the rest is computing.
 //
 // Process-wide, as sections are. The code that reads or waits marks its part; of nested parts only the
 // outermost counts. The first counted step begins where the previous step ended, or where a Checkpointer
@@ -33,26 +33,28 @@ class StepTime {
     std::string part;
     TimePoint since;
   };
-  // Also ends the parts that began inside it. Empty if the step has ended since: the part was around steps.
+  // Ends a part, and the parts that began inside it. Returns empty if the step has ended since the part
+  // began.
   std::optional<Ended> end(Token token, TimePoint now);
   using Parts = std::vector<std::pair<std::string, Duration>>;
   // Reassigns time of an ended part of this step to these other parts, in this order, as far as it lasts.
   void divide(std::string_view part, const Parts& others);
   // Returns how long this rank's own work took: computing and reading data. Empty if no part waited for other
-  // ranks, because then it may contain waiting; or if such a part is still open, because an error ended it.
+  // ranks, because the time may then contain such waiting. Also empty if a waiting part is still open,
+  // because an error has interrupted it.
   std::optional<Duration> step_ended(TimePoint now);
 
   // Records that this step communicates within a group, named by its key; "": the world.
   void meets(std::string_view group);
-  // The group that this rank trains with: the group of the newest step that communicated, or "" if that step
-  // used several groups. Steps without communication do not change it.
+  // Returns the group that this rank trains with: the group of the newest step that communicated, or "" if
+  // that step used several groups. Steps without communication do not change the result.
   std::string group() const;
 
-  // When the last step ended, even if it does not count.
+  // When the last step ended, which began the current one, even if the last step does not count.
   std::optional<TimePoint> step_began() const;
   // When the open part with this name began.
   std::optional<TimePoint> open_since(std::string_view part) const;
-  // Over the completed steps; the rank is 0.
+  // Returns the sums over the completed steps, with rank 0.
   RankSteps total() const;
 
  private:

@@ -1,7 +1,7 @@
 // The trace of this process: what the runtime does on this rank and when, for `launch trace`.
 //
-// Process-wide, as step_time() is. Without a trace, the usual case, all of it costs one check of a pointer.
-// Safe from any thread.
+// Process-wide, as step_time() is. Without a trace, the usual case, each function costs one check of a
+// pointer. Safe from any thread.
 #pragma once
 
 #include <atomic>
@@ -33,13 +33,13 @@ inline std::string trace_argument(std::string_view name, std::int64_t value) {
   return fmt::format("\"{}\":{}", name, value);
 }
 
-// Adds its own lifetime to the trace. The name must outlive it.
+// Adds its own lifetime to the trace. The name must outlive the Traced.
 class Traced {
  public:
   Traced(TraceTrack track, std::string_view name) : file_(trace_file()), track_(track), name_(name) {
     if (file_ != nullptr) begin_ = Clock::now();
   }
-  // With a number that belongs to it, such as its step.
+  // Also records a number, such as the step.
   Traced(TraceTrack track, std::string_view name, std::string_view argument, std::int64_t value)
       : Traced(track, name) {
     if (file_ != nullptr) arguments_ = trace_argument(argument, value);

@@ -1,8 +1,9 @@
 // The DataLoader loop that the calling thread is in, and its current batch.
 //
-// Used by errors in the body of a loop that do not mention data (often the model is the first to see a sample
-// of a wrong shape), and to tell other ranks that this one has reached the end of its data. Called by
-// loaders; each thread has its own loop. Nothing is formatted until a caller asks.
+// Loaders set both; each thread has its own loop. Errors in the body of a loop add the batch if they do not
+// mention data (often the model is the first to see a sample of a wrong shape). DistributedDataParallel
+// listens to the loop's end, to tell other ranks that this one has no more data. Nothing is formatted until a
+// caller asks.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ struct TrainingLoop {
 // A number that is unique in this process.
 std::uint64_t new_loader_number();
 // Sets the current batch, until the loader replaces it; `describe` must be callable until then. `memory`: the
-// addresses of its tensors.
+// addresses of the batch's tensors.
 void take_batch(const TrainingLoop& loop, std::function<std::string()> describe,
                 std::vector<const void*> memory = {});
 void put_batch_back(std::uint64_t loader);
@@ -38,7 +39,7 @@ void end_loop(const TrainingLoop& loop);
 
 // Empty without a current batch.
 std::string batch_in_hand();
-// True if a tensor of that batch is at this address.
+// True if a tensor of the current batch is at this address.
 bool is_in_hand(const void* memory);
 TrainingLoop current_loop();
 // end_loop() calls the listener until its owner stops it; stopping waits for a call in progress.

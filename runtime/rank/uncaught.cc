@@ -35,7 +35,7 @@ std::string& who() {
   return *text;
 }
 
-// The training thread sets them; any thread may read them.
+// The training thread sets these explanations; any thread may read them.
 struct Explanation {
   std::mutex mutex;
   Explain of_model;
@@ -98,7 +98,7 @@ OnAllRanks nature_of_current_exception() {
   }
 }
 
-// The message of a Preempted; empty for any other exception.
+// Returns the message of a Preempted; empty for any other exception.
 std::optional<std::string> preemption() {
   try {
     throw;

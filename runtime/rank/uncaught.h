@@ -1,5 +1,5 @@
-// The treatment of exceptions that main does not catch: printed, written to torchrun's error file, exit code
-// 1, as in Python.
+// Treats exceptions that main does not catch as Python does: prints them, writes them to torchrun's error
+// file, and exits with code 1.
 //
 // One handler per process, installed by init(). It runs on the thread that threw.
 #pragma once
@@ -20,22 +20,24 @@ struct OnAllRanks {
   bool told = false;   // another rank prints it; this one does not
 };
 
-// The content of TORCHELASTIC_ERROR_FILE, in the format of torch.distributed.elastic: "<Type>: <text>" and
-// the time. "final": the launcher need not retry. "told": it should blame the rank that prints the error
-// instead. "cause": it compares this text, not the message, with other failures; omitted if empty.
+// Returns the content of TORCHELASTIC_ERROR_FILE, in the format of torch.distributed.elastic: "<Type>:
+// <text>" and the time. "final": the launcher need not retry. "told": the launcher should blame the rank that
+// prints the error instead. "cause": the launcher compares this text, not the message, with other failures;
+// omitted if empty.
 std::string error_file_content(const std::string& message, std::int64_t unix_seconds,
                                const OnAllRanks& nature = {}, const std::string& cause = {});
 
 // Writes error_file_content() to the file that TORCHELASTIC_ERROR_FILE names, if any.
 void write_error_file(const std::string& message, const OnAllRanks& nature, const std::string& cause = {});
 
-// The text of the exception that is being handled, of any type; without the C++ stack of a torch error.
+// Returns the text of the exception that is being handled, of any type; without the C++ stack of a torch
+// error.
 std::string current_exception_text();
-// "<Type>: <text>" of it, followed by what the explanations below know about the text; if they know nothing,
-// a torch error is followed by the batch that this thread was training on.
+// Returns "<Type>: <text>" of the exception that is being handled, followed by what the explanations below
+// add. If they add nothing to a torch error, the batch that this thread was training on follows.
 std::string describe_current_exception();
-// "<Type>: <text>" of the exception nested innermost in the current one, or of the current one itself.
-// Without the additions of describe_current_exception().
+// Returns "<Type>: <text>" of the exception nested innermost in the current one, or of the current one
+// itself, without the additions of describe_current_exception().
 std::string cause_of_current_exception();
 using Explain = std::function<std::string(const std::string& text)>;
 void explain_exceptions_with(Explain explain);  // about the model; replaces the earlier one
@@ -57,9 +59,9 @@ std::invoke_result_t<Body> without_throwing(Body&& body) {
 [[noreturn]] void end_with_error(const std::string& message, const OnAllRanks& nature = {},
                                  const std::string& cause = {});
 
-// From now on an uncaught exception is printed to stderr as "rank <rank>: <Type>: <text>" (under a launcher,
-// which prefixes the rank, as "<Type>: <text>") and written to the file that TORCHELASTIC_ERROR_FILE names,
-// if any. The process then ends with exit code 1.
+// From now on the process prints an uncaught exception to stderr as "rank <rank>: <Type>: <text>" (under a
+// launcher, which prefixes the rank, as "<Type>: <text>"), writes it to the file that TORCHELASTIC_ERROR_FILE
+// names, if any, and ends with exit code 1.
 // - A std::logic_error or std::invalid_argument less than 30 s after `now`, before the first step and the
 //   first batch, is wrong use, and final.
 // - A Preempted is printed, and the exit code is 75.

@@ -6,8 +6,8 @@
 
 namespace muster {
 
-// All forks of a template have the CPU generator's seed that torch drew before main. This draws another one,
-// unless the program has set a seed.
+// All forks of a template have the CPU generator's seed that torch drew before main. This function draws
+// another one, unless the program has set a seed.
 void draw_seed_unless_chosen();
 
 }  // namespace muster

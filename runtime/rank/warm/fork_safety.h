@@ -19,7 +19,8 @@ struct ForkSafety {
 ForkSafety check_fork_safety(int own_fd);
 
 // Gives a descriptor that was open before the fork an open file description of its own, at the same offset,
-// so other processes' reads do not move it. Returns false, with errno, if the file cannot be opened again.
+// so reads of other processes do not move this one's offset. Returns false, with errno, if the file cannot be
+// opened again.
 bool reopen(int fd);
 
 }  // namespace muster::warm

@@ -2,7 +2,7 @@
 // Muster::warm_start adds it to a program; the agent reads it before it executes the program
 // (agent/core/start/elf_note.h).
 //
-// Written in assembly because compilers give a section of this name different types, and program headers list
+// This is assembly because compilers give a section of this name different types, and program headers list
 // only notes.
 asm(".pushsection .note.muster,\"a\",%note\n"
     ".balign 4\n"

@@ -30,7 +30,7 @@ constexpr std::size_t kNameBytes = 16;  // the kernel's limit for a thread's nam
 struct Template {
   int socket;
   pid_t agent;
-  std::array<char, kNameBytes> name{};  // as when it was executed
+  std::array<char, kNameBytes> name{};  // the thread's name when the process was executed
   std::vector<int> files;
   ForkHooks hooks;
 };
@@ -40,7 +40,7 @@ struct Template {
   _exit(0);
 }
 
-// The process that created the socket's other end. 0: not such a socket.
+// Returns the process that created the socket's other end; 0 if there is no such end.
 pid_t peer_of(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -94,7 +94,7 @@ void become_worker(const Template& self, const ForkOrder& order, const std::vect
   prctl(PR_SET_NAME, self.name.data());
 }
 
-// Returns true in the worker.
+// Forks a worker as the message orders. Returns true in the worker.
 bool fork_one(const Template& self, const TemplateMessage& message) {
   const auto order = decode_fork_order(message.text);
   if (!order || message.fds.size() != std::size_t{3}) _exit(1);
@@ -117,11 +117,11 @@ bool fork_one(const Template& self, const TemplateMessage& message) {
   return false;
 }
 
-// Describes this process, if it is the one that the agent executed.
+// Describes this process. Ends it if it is not the one that the agent executed.
 Template recognise(int socket, const ForkHooks& hooks) {
   const pid_t agent = peer_of(socket);
   if (agent == 0) {
-    // Neither a template nor a rank: a training here would run in addition to the workers.
+    // This process is neither a template nor a rank: a training here would run in addition to the workers.
     std::fprintf(stderr, "muster: %s is set, but no agent uses its socket\n", kTemplateVariable);
     _exit(0);
   }

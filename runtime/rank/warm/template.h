@@ -2,8 +2,8 @@
 // and forks one worker for each; in the worker the call returns.
 //
 // The agent is the parent of every worker from its first instruction (CLONE_PARENT), so pidfd, exit status
-// and parent-death signal work as for an executed worker. Without torch: the launcher's tests and the Python
-// runner use it too. Main thread only.
+// and parent-death signal work as for an executed worker. This code does not use torch, because the
+// launcher's tests and the Python runner use it too. Main thread only.
 #pragma once
 
 namespace muster::warm {
