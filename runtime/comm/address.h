@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// The address of this machine from which it reaches `host` ("127.0.0.1" if `host` is this machine itself).
+// Returns this machine's address towards `host` ("127.0.0.1" if `host` is this machine itself).
 Expected<std::string> address_towards(const std::string& host, std::uint16_t port);
 
 bool is_loopback(const std::string& address);

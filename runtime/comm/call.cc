@@ -24,7 +24,7 @@ struct CallError : std::runtime_error {
 };
 
 // The training thread's current call. If data arrives for a tensor that is too small, Gloo ends the process
-// from one of its own threads; the error message is then completed from here.
+// from one of its own threads; explain_open_call() then completes the error message.
 struct OpenCall {
   std::mutex mutex;
   const Group* group = nullptr;  // null: no call
@@ -81,7 +81,7 @@ bool ends_within(c10d::Work& work, std::chrono::milliseconds limit) {
   return true;
 }
 
-// Ends the work of the group's threads: a rank that leaves the group waits for them.
+// Ends the work of the group's threads: a rank that leaves the group waits for these threads.
 void break_off(const Group& group) {
   if (const auto backend = group.process_group()->getBackend(c10::kCPU); backend->getBackendName() != "gloo")
     return backend->abort();
@@ -141,14 +141,14 @@ Call::InHand::~InHand() {
   open_call().group = nullptr;
 }
 
-// Returns false if nobody serves the store any more; then the other ranks' state is unknown.
+// Returns false if nobody serves the store any more, so that the other ranks' state is unknown.
 bool Call::reach_store() {
   if (store_ != nullptr) return true;
   if (store_is_gone(state_of(group_.job()))) return false;
   try {
     store_ = connect_again(group_.store());
   } catch (const std::exception&) {
-    // It has just gone.
+    // The store has just gone.
   }
   return store_ != nullptr;
 }
@@ -168,7 +168,7 @@ void Call::wait(c10d::Work& work, bool on_gpu) {
   }
   try {
     for (std::uint64_t looks = 1; !ends_within(work, kSilence); ++looks)
-      look(/*for_gone=*/std::has_single_bit(looks));  // check for this less and less often
+      look(/*for_gone=*/std::has_single_bit(looks));  // looks for such ranks less and less often
     tidy_up();
   } catch (const CallError&) {
     throw;
@@ -177,7 +177,7 @@ void Call::wait(c10d::Work& work, bool on_gpu) {
   }
 }
 
-// The entry was for ranks that wait in this call, which has ended.
+// Deletes this rank's entry, which was for ranks that wait in this call: the call has ended.
 void Call::tidy_up() {
   if (!wrote_) return;
   try {

@@ -1,9 +1,9 @@
-// One collective of a group on this rank: waits for it, and finds the reason if it does not complete.
+// Runs one collective of a group on this rank: waits for it, and finds the reason if it does not complete.
 //
 // After a second, a waiting rank writes its operation to the group's store; two ranks that wait in different
 // operations under the same number detect that there. A rank also checks whether the process of another
-// member is gone. The first reason that a rank finds is written to the store, and ends the call on all ranks
-// that wait or fail. This costs nothing while calls complete in time. For one thread.
+// member is gone. The first rank that finds a reason writes it to the store; the reason ends the call on all
+// ranks that wait or fail. These checks cost nothing while calls complete in time. For one thread.
 #pragma once
 
 #include <functional>
@@ -22,12 +22,12 @@ void refuse_if_given_up(const Group& group, const std::function<std::string()>& 
 
 class Call {
  public:
-  // `text` describes what must be equal on all members: "all_reduce of Float [4]". Any thread may call it,
-  // but only if the call takes long, fails or is traced. The group, and everything that `text` uses, must
-  // outlive the call. Throws std::logic_error if this rank is not a member.
+  // `text` describes what must be equal on all members: "all_reduce of Float [4]". Any thread may call
+  // `text`, but only if the call takes long, fails or is traced. The group, and everything that `text` uses,
+  // must outlive the call. Throws std::logic_error if this rank is not a member.
   Call(const Group& group, std::function<std::string()> text);
   // Starts the collective, or the next part of it, and waits for it. For work on a GPU only the current
-  // stream waits, and this returns.
+  // stream waits, and run() returns at once.
   // Throws std::invalid_argument with torch's objection to the arguments, or std::runtime_error with the
   // call, the group and the reason why the call did not complete.
   template <class Start>
@@ -45,8 +45,8 @@ class Call {
   [[noreturn]] void refuse(const std::string& reason) const;
 
  private:
-  // While it exists, this is the training thread's current call. It begins before the collective starts,
-  // because data that another rank has already sent may end the process at once.
+  // While an InHand exists, its Call is the training thread's current one. Create it before the collective
+  // starts, because data that another rank has already sent may end the process at once.
   class InHand {
    public:
     explicit InHand(const Call& call);

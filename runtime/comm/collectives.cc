@@ -46,7 +46,7 @@ struct Header {
     bytes = static_cast<std::int64_t>(c10::elementSize(type));
     for (const std::int64_t size : sizes) bytes *= size;
   }
-  // The tensor whose bytes begin at `offset` of a row.
+  // Returns the tensor whose bytes begin at `offset` of a row.
   at::Tensor tensor_in(const at::Tensor& row, std::int64_t offset) const {
     at::Tensor part = row.narrow(0, offset, bytes);
     if (part.storage_offset() % static_cast<std::int64_t>(c10::elementSize(type)) != 0) part = part.clone();
@@ -78,7 +78,7 @@ class Part {
       return fmt::format("{} {} are given; {} are needed, one for each member", count, what, size());
     });
   }
-  // src and dst are ranks of the job; returns the place.
+  // Returns the place of `src` or `dst`, which are ranks of the job.
   int place_of(int job_rank) const {
     require(std::ranges::binary_search(ranks(), job_rank),
             [&] { return fmt::format("rank {} is not in it", job_rank); });
@@ -93,11 +93,12 @@ class Part {
     });
   }
 
-  // For CPU tensors the calls declare that the caller waits at once. For CUDA tensors the option means
-  // something else.
+  // For CPU tensors these calls set asyncOp to false, which says that the caller waits at once. For CUDA
+  // tensors that option means something else.
   void all_reduce(at::Tensor row, ReduceOp op);
   void reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op);
-  // For inputs of one shape. Gloo adds in another order than in the form with a single tensor, as in Python.
+  // Takes inputs of one shape. As in Python, Gloo adds them in another order than it does for a single
+  // tensor.
   void reduce_scatter(const at::Tensor& output, const std::vector<at::Tensor>& inputs, ReduceOp op);
   void broadcast(at::Tensor bytes, int place);
   void all_gather(at::Tensor output, at::Tensor input);
@@ -107,13 +108,13 @@ class Part {
   void scatter(const at::Tensor& output, const std::vector<at::Tensor>& inputs, int place);
   void barrier();
 
-  // Each member's tensor header. If types differ, all members throw.
+  // Returns each member's tensor header. If types differ, all members throw.
   std::vector<Header> headers_of_all(const at::Tensor& tensor);
 
  private:
   c10d::ReduceOp::RedOpType kind_of(ReduceOp op, const at::Tensor& row) const;
-  // torch's operators would only look up the backend, which takes them longer than a small call over shared
-  // memory.
+  // Bypasses torch's operators, which would only look up the backend, and take longer for that than a small
+  // call over shared memory takes.
   c10d::Backend& backend_for(const at::Tensor& tensor) const {
     return *group_.process_group()->getBackend(tensor.device().type());
   }
@@ -254,7 +255,7 @@ std::vector<Header> Part::headers_of_all(const at::Tensor& tensor) {
   return headers;
 }
 
-// The tensor's bytes, padded to the size of the largest.
+// Returns the tensor's bytes, padded to this size.
 at::Tensor padded(const at::Tensor& tensor, std::int64_t bytes) {
   const Packed packed(tensor);
   if (packed.bytes().numel() == bytes) return packed.bytes();
@@ -428,7 +429,7 @@ std::vector<at::Tensor> all_to_all(const Group& group, const std::vector<at::Ten
 
 namespace {
 
-// The sizes of a tensor's parts along its first dimension, in bytes.
+// Returns the sizes of a tensor's parts along its first dimension, in bytes.
 std::vector<std::int64_t> splits_of(const Part& part, const at::Tensor& tensor,
                                     const std::vector<std::int64_t>& sizes, const char* what) {
   part.require_usable(tensor);

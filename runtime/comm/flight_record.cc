@@ -15,7 +15,7 @@
 namespace muster {
 namespace {
 
-// "all_reduce of Float [4, 2]", with the first input tensor.
+// Returns "all_reduce of Float [4, 2]", with the first input tensor.
 std::string text_of_entry(const nlohmann::json& entry) {
   std::string name = entry.at("profiling_name");
   name.erase(0, name.find(':') + 1);
@@ -26,8 +26,8 @@ std::string text_of_entry(const nlohmann::json& entry) {
   return fmt::format("{} of {} [{}]", name, entry.at("input_dtypes").front().get<std::string>(), sizes);
 }
 
-// The program's name for a group, with its number unless the name is the number: two groups may have the same
-// name.
+// Returns the program's name for a group, and the group's number unless that is its name: two groups may have
+// the same name.
 std::string name_of_group(const nlohmann::json& group) {
   constexpr std::string_view kOurs = "muster/";
   std::string number = group.at(0);
@@ -73,7 +73,7 @@ std::vector<FlightRecord> flight_records() {
     add("gloo", c10d::dump_fr_trace_json(/*includeCollectives=*/true, /*onlyActive=*/false));
     add("nccl", nccl_record());
   } catch (const std::exception&) {
-    // Then there are fewer records, or none.
+    // After an error there are fewer records, or none.
   }
   return records;
 }

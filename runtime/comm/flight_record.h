@@ -1,4 +1,4 @@
-// The collectives of this process in torch's flight recorder: the last 2000, over Gloo and NCCL.
+// Reads torch's flight recorder: the last 2000 collectives of this process, over Gloo and NCCL.
 //
 // Safe from any thread, even while the training thread waits in a collective. torch does not record MPI and
 // shared memory.
@@ -11,9 +11,9 @@
 
 namespace muster {
 
-// The records of the backends that are in use. Never throws.
+// Returns the records of the backends that are in use. Never throws.
 std::vector<FlightRecord> flight_records();
-// One line per group, from torch's JSON.
+// Returns one line per group, from torch's JSON.
 std::vector<std::string> lines_of_record(const std::string& json);
 
 }  // namespace muster

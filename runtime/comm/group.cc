@@ -37,7 +37,7 @@ Group::State::~State() {
   shut_down();
 }
 
-// Waits for an answer: the entry is written before this process is gone.
+// Waits for the store's answer, so that the entry is written before this process is gone.
 void Group::State::leave_word(const Job::State& in) const noexcept {
   if (process_group == nullptr || call_count == 0 || !in.presence.fd) return;
   // Without a store, torch would only print a warning.
@@ -45,7 +45,7 @@ void Group::State::leave_word(const Job::State& in) const noexcept {
   try {
     store->add(leaving_key(ranks[static_cast<std::size_t>(rank)]), call_count);
   } catch (...) {
-    // It has just left.
+    // The store has just gone.
   }
 }
 
@@ -56,7 +56,7 @@ bool store_is_gone(const Job::State& job) {
 
 namespace {
 
-// Access to a member that PrefixStore shows only to derived classes.
+// Gives access to a member that PrefixStore shows only to derived classes.
 struct OpenPrefixStore : c10d::PrefixStore {
   static const std::string& prefix(const c10d::PrefixStore& store) {
     return store.*&OpenPrefixStore::prefix_;
@@ -106,7 +106,7 @@ void Group::State::shut_down() noexcept {
                    ranks[static_cast<std::size_t>(rank)], name, current_exception_text());
     }
   };
-  tried(*leaving);  // and NCCL's collectives with it
+  tried(*leaving);  // also shuts down NCCL's collectives
   for (const auto& each : nccl_backends()) {
     if (each != nullptr && each != nccl) tried(*each);
     note_nccl_failure_of(each);
@@ -327,15 +327,15 @@ std::string refusal_of(const Job& job, const std::vector<int>& sorted, const Gro
   return options.nccl ? refusal_of_nccl(*options.nccl) : "";
 }
 
-// The text that ranks compare: all must have asked for the same.
+// Returns the text that ranks compare: all must have asked for the same.
 std::string text_to_compare(const GroupOptions& options) {
   std::string text = fmt::format("backend '{}', timeout {} ms, name '{}'", options.backend,
                                  options.timeout ? options.timeout->count() : 0, options.name);
   return options.nccl ? fmt::format("{}, nccl {}", text, text_of(*options.nccl)) : text;
 }
 
-// Rank 0 may serve the store. It must not leave before the others have created a group without it, or have
-// failed to.
+// Rank 0 may serve the store. Then it must not leave before the members of a group without rank 0 have
+// created the group, or have failed to.
 void keep_store_for(const Job& job, const std::string& group_key, const std::vector<int>& ranks) {
   if (state_of(job).world.agent_serves || ranks.front() == 0) return;
   c10d::Store& store = *job.store();

@@ -55,8 +55,8 @@ Job::State::State(const World& description, std::optional<std::chrono::milliseco
                 .timeout = timeout});
 }
 
-// main() has returned, so nothing can be thrown any more. NCCL ends unfinished work when the group's timeout
-// is over, so this wait ends.
+// Waits for the work on the GPU. NCCL ends unfinished work when the group's timeout is over, so the wait
+// ends. main() has returned, so nothing can be thrown any more.
 void Job::State::end_gpu_work() noexcept {
   try {
     if (device.is_cuda()) torch::cuda::synchronize(device.index());
@@ -201,15 +201,15 @@ void meet(c10d::Store& store, int world_size) {
   }
 }
 
-// A peer that dies closes its connections, and a write by Gloo then raises SIGPIPE: this rank would die
-// silently, and be blamed. Python programs ignore SIGPIPE too. A handler of the program's own stays.
+// Ignores SIGPIPE, as Python does, unless the program has its own handler. Otherwise a write by Gloo to a
+// peer that has died would end this rank silently, and this rank would be blamed.
 void ignore_broken_pipes() {
   struct sigaction now{};
   if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
 }
 
-// The C library writes to a pipe in blocks of 4 KiB: output would appear late, and be lost if the rank is
-// killed. A program that has chosen an unbuffered stdout keeps it.
+// Makes stdout line-buffered. By default the C library writes to a pipe in blocks of 4 KiB: output would
+// appear late, and be lost if the rank is killed. A program that has chosen an unbuffered stdout keeps it.
 void print_by_lines() {
   if (__fbufsize(stdout) != 1) std::setvbuf(stdout, nullptr, _IOLBF, 0);
 }
@@ -231,7 +231,7 @@ Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, c
   if (world.agent_serves) {
     meet(*job.store(), world.world_size);
   } else {
-    // Rank 0 serves the store: it must not leave before the others have read the last address from it.
+    // Rank 0 serves the store: it must not leave before the others have read the last address from the store.
     job.barrier();
   }
   const std::lock_guard lock(current().mutex);

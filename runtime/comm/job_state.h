@@ -1,5 +1,5 @@
-// The state behind a Job and a Group, and the runtime's own use of Jobs: init() and spawn() create them here,
-// once they know their world; others report to the agent through them.
+// The state behind a Job and a Group, and functions for the runtime's own use of Jobs. init() and spawn()
+// create Jobs here, once they know their world; other code reports to the agent through a Job.
 //
 // Not part of the public headers. A Job's state outlives the states of all its groups.
 #pragma once
@@ -28,22 +28,22 @@ struct Group::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State();
-  // Finishes the work on GPUs; destroying a group without this aborts it. Someone may still hold the process
-  // group, but the store that it needs is destroyed with the job.
+  // Finishes the work on GPUs; destroying a group without this call aborts the work. The program may still
+  // hold the process group, but the store that the process group needs is destroyed with the job.
   void shut_down() noexcept;
-  // Closes Gloo's connections if a receive was abandoned: Gloo's thread would wait for it for ever.
+  // Closes Gloo's connections if a receive was abandoned: Gloo's thread would wait for the message for ever.
   void close_abandoned() noexcept;
-  // Writes to the group's store, before this rank leaves the job, how many of the group's collectives it has
-  // completed its part of.
+  // Before this rank leaves the job, writes to the group's store in how many of the group's collectives it
+  // has done its part.
   void leave_word(const Job::State& in) const noexcept;
-  // Why NCCL has given up this group; empty: it has not, or the group has no NCCL.
+  // Returns why NCCL has given up this group; "" if it has not, or if the group has no NCCL.
   std::string nccl_failure() const;
   // NCCL's backends for collectives, for messages up and for messages down. Null: not created.
   std::array<c10::intrusive_ptr<c10d::Backend>, 3> nccl_backends() const;
 
   std::string name;
-  // The prefix of its keys in the job's store, and its name in step_time() (rank/step_time.h). Empty for the
-  // world.
+  // The prefix of the group's keys in the job's store, and the group's name in step_time()
+  // (rank/step_time.h). Empty for the world.
   std::string key;
   std::vector<int> ranks;
   int rank = -1;
@@ -56,7 +56,7 @@ struct Group::State {
   c10::intrusive_ptr<c10d::Backend> nccl;
   std::optional<NcclMessages> messages;
   std::atomic<std::int64_t> call_count = 0;  // collectives that this rank has entered
-  // The peer's place of a receive into CPU memory that was never completed; -1: none.
+  // The place of the peer of a receive into CPU memory that was never completed; -1: none.
   std::atomic<int> abandoned_peer = -1;
 };
 
@@ -80,7 +80,7 @@ struct Job::State {
   Group::State all;
   std::atomic<int> formation_count = 0;  // of groups and meshes; the same on all ranks
   std::once_flag presence_shown;
-  Listener presence;  // nobody accepts connections; they are refused when this process is gone
+  Listener presence;  // nobody accepts its connections; the kernel refuses them once this process is gone
   std::atomic<TimePoint> presence_cleared_at = TimePoint();
 };
 
@@ -94,7 +94,7 @@ void set_backends(Group::State& state, const World& world, const GroupSetup& set
 
 // The state of the newest Job; null before the first Job, and after it is destroyed.
 std::shared_ptr<Job::State> newest_job_state();
-// Valid while a copy of the job exists.
+// These references are valid while a copy of the job or group exists.
 Reports& reports_of(const Job& job);
 Job::State& state_of(const Job& job);
 Group::State& state_of(const Group& group);

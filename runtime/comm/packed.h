@@ -20,7 +20,7 @@ inline std::string shape_text(const at::Tensor& tensor) {
 // A tensor that a collective reads or fills, as one row of bytes: its own bytes if they are contiguous.
 class Packed {
  public:
-  // Each view that torch creates costs as much as a small collective's whole path through LibTorch.
+  // Creates a view only where needed: each costs as much as a small collective's whole path through LibTorch.
   explicit Packed(const at::Tensor& tensor)
       : original_(tensor.requires_grad() ? tensor.detach() : tensor),
         packed_(original_.contiguous()),

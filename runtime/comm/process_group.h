@@ -24,11 +24,11 @@ namespace muster {
 c10::intrusive_ptr<c10d::Store> open_store(const World& world, std::chrono::milliseconds timeout,
                                            std::optional<int> listen_fd);
 
-// "cuda:<local_rank>" if a GPU is visible and the world's backend is not Gloo. Throws std::invalid_argument
-// if there are fewer GPUs than local ranks, or none for NCCL.
+// Returns "cuda:<local_rank>" if a GPU is visible and the world's backend is neither Gloo nor shm, else the
+// CPU. Throws std::invalid_argument if there are fewer GPUs than local ranks, or none for NCCL.
 c10::Device choose_device(const World& world);
 
-// The address of this machine at which other ranks reach it; empty: the address of its host name.
+// Returns the address at which other ranks reach this machine; "" stands for the address of its host name.
 std::string address_in(const World& world);
 
 // A rank's place in a group.
@@ -52,12 +52,13 @@ struct GroupSetup {
   std::optional<std::chrono::milliseconds> timeout;  // empty: each backend's default
 };
 
-// "mpi": MPI for all tensors. "shm": shared memory, only for CPU tensors. "gloo": Gloo, only for CPU tensors.
-// "nccl" or empty: Gloo for CPU tensors, and NCCL for CUDA tensors if the device is a GPU.
+// Creates a group with the backends that its place names. "mpi": MPI for all tensors. "shm": shared memory,
+// only for CPU tensors. "gloo": Gloo, only for CPU tensors. "nccl" or empty: Gloo for CPU tensors, and NCCL
+// for CUDA tensors if the device is a GPU.
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, const GroupSetup& setup);
 
-// NCCL's backend for messages in such a group, in one direction; `collectives` is the group's NCCL backend
-// for collectives.
+// Creates NCCL's backend for messages in such a group, in one direction; `collectives` is the group's NCCL
+// backend for collectives.
 c10::intrusive_ptr<c10d::Backend> make_nccl_for_messages(
     GroupSetup setup, Direction direction, const c10::intrusive_ptr<c10d::Backend>& collectives);
 

@@ -73,7 +73,8 @@ void tell_parent(int fd, const std::string& text) {
 }
 
 // If the parent has a thread pool from at::set_num_threads(), the first thread of the child that asks for the
-// number of threads creates it anew, and torch aborts if two threads do that at the same time. So do it here.
+// number of threads creates it anew, and torch aborts if two threads do that at the same time. So create the
+// pool here.
 void renew_thread_pool() {
   std::thread([] { at::get_num_threads(); }).join();
 }
@@ -96,10 +97,10 @@ void renew_thread_pool() {
     tell_parent(thrown_fd, describe_current_exception());
     code = 1;
   }
-  // A rank that failed has nothing to finish with the others: it only leaves.
+  // A rank that failed has nothing to finish with the others: it only exits.
   if (code == 0) job.reset();
   std::fflush(nullptr);
-  // Not exit(): functions that the parent registered with atexit are for the parent.
+  // Does not call exit(), because functions that the parent registered with atexit are for the parent.
   _exit(code);
 }
 
@@ -160,16 +161,16 @@ class Children {
     }
   }
 
-  // A killed rank closes its connections, and others fail because of that, before the parent learns of its
-  // end.
+  // Waits for children that are about to end. A killed rank closes its connections, and others fail because
+  // of that, before the parent learns of its end.
   void wait_for_the_dying() {
     const auto deadline = std::chrono::steady_clock::now() + kGrace;
     const auto is_dying = [](const Child& child) { return child.running && is_exiting(child.pid); };
     while (std::ranges::any_of(children_, is_dying) && std::chrono::steady_clock::now() < deadline) wait(10);
   }
 
-  // The failure that caused the others: a child that ended without throwing, or that threw first. A child
-  // that has thrown and still runs counts.
+  // Returns the failure that caused the others: that of a child that ended without throwing, or that threw
+  // first. A child that has thrown and still runs counts too.
   Failure first_failure() {
     for (std::size_t rank = 0; rank < children_.size(); ++rank) {
       Failure failed{.rank = static_cast<int>(rank), .exit_code = 1, .text = {}};
@@ -255,7 +256,7 @@ void spawn(const std::function<void(Job&)>& function, int nprocs) {
   listener->fd.reset();
   while (children.any_running()) {
     if (!children.wait(-1)) continue;
-    // A victim may be reaped before its killer.
+    // A rank that failed because of another rank may be reaped before that rank.
     children.wait_for_all(kSettle);
     children.wait_for_the_dying();
     const Failure first = children.first_failure();

@@ -26,7 +26,8 @@ struct World {
   int world_size = 1;
   int local_rank = 0;
   int local_world_size = 1;
-  // among the node's ranks, which are consecutive: local_rank, unless that is 0 on all
+  // this rank's place among the node's ranks, which are consecutive: local_rank, unless that is 0 on all
+  // ranks
   int place_on_node = 0;
   int first_rank_on_node() const { return rank - place_on_node; }
   int node_rank = 0;
@@ -58,8 +59,8 @@ std::string refusal_of_backend(std::string_view name, std::string_view what);
 // The value of an environment variable, or nullptr.
 using Environment = std::function<const char*(const char* name)>;
 
-// `init_method`, `rank` and `world_size` as in InitOptions. An error names the variable or option, its value
-// and what would be right.
+// `init_method`, `rank` and `world_size` are those of InitOptions. An error names the variable or option, its
+// value and what would be right.
 Expected<World> read_world(const std::string& init_method, int rank, int world_size,
                            const Environment& environment);
 

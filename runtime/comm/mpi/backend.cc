@@ -29,7 +29,7 @@ Waiting waiting_in(const Options& options, const c10d::Backend::Options& otherwi
   return {options.timeout == c10d::kUnsetTimeout ? otherwise.timeout : options.timeout, !options.asyncOp};
 }
 
-// A connection of the engine's own: the program's threads may wait in the other one.
+// A connection of the engine's own: the program's threads may wait on the job's.
 c10::intrusive_ptr<c10d::Store> store_of_engine(const MpiRequest& request) {
   static const c10::intrusive_ptr<c10d::Store> one = request.store->clone();
   return one;
@@ -85,7 +85,8 @@ MpiBackend::MpiBackend(const MpiRequest& request)
 
 MpiBackend::~MpiBackend() = default;
 
-// A group that was not shut down ended in the middle of its work: MPI is then not finalized.
+// Closes the channel. If a group ends without shutdown(), in the middle of its work, the engine does not
+// finalize MPI.
 void MpiBackend::shutdown() {
   if (!closed_.exchange(true)) Engine::of_process().close(channel_);
 }

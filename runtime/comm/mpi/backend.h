@@ -1,7 +1,7 @@
 // c10d's interface on top of the engine: it maps a call's tensors to MPI, and returns a Work.
 //
 // - Every call returns at once. MPI owns the tensors until the Work has ended. The Work and its callbacks end
-//   on the engine's thread.
+//   on the thread that has the turn (engine.h).
 // - Tensors must be contiguous; for reductions and broadcasts any dense order of dimensions will do, the same
 //   on all ranks.
 // - Reductions and broadcasts are cut into pieces of 4 MiB, so messages can progress in between. An

@@ -1,9 +1,9 @@
 // An all-reduce in two steps that replaces MPI's, which adds data along a tree to one rank and sends the sum
 // back along a tree. Each of the `size` ranks owns one part: it receives its part from all other ranks at
 // once, adds these to its own in the order of the ranks after it, and sends the result to all. Each rank
-// sends and receives 2 (size - 1) / size of the data, and all ranks are busy (R. Rabenseifner, "Optimization
-// of Collective Reduction Operations", 2004, with messages from each rank to each). As in MPI, ranks must
-// agree on the size of the data; it is not checked. Without torch.
+// sends and receives `2 (size - 1) / size` of the data, and all ranks are busy (R. Rabenseifner,
+// "Optimization of Collective Reduction Operations", 2004, with messages from each rank to each). As in MPI,
+// ranks must agree on the size of the data; nobody checks the size. This code does not use torch.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ struct DirectGroup {
   int rank = 0;
   int size = 1;
   Rooms rooms{};
-  // So far. All ranks start pieces in the same order, so the count gives each piece its tags.
+  // Pieces so far. All ranks start pieces in the same order, so the count gives each piece its tags.
   std::int64_t piece_count = 0;
 };
 
@@ -65,8 +65,8 @@ class DirectAllReduce {
   DirectAllReduce(std::shared_ptr<DirectGroup> group, DataOf data_of)
       : group_(std::move(group)), data_of_(std::move(data_of)) {}
 
-  // As in Operation. start() returns nothing for a piece that is not direct; go_on() then reports it as
-  // finished.
+  // As Operation's functions. start() returns nothing for a piece that is not direct; go_on() then reports it
+  // as finished.
   std::optional<int> start(std::int64_t piece, MPI_Comm comm, Requests& more);
   int go_on(std::int64_t piece, Requests& more, bool& is_over);
 

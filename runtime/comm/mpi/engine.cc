@@ -22,11 +22,12 @@ constexpr std::chrono::microseconds kPolls{50};  // the engine's thread only yie
 // As kPolls, for a thread that has to wait anyway. The steps inside a transfer are invisible: nothing moves
 // while one piece is in progress.
 constexpr std::chrono::microseconds kHelps{5000};
-// Polls before it does anything else. In each poll MPI may yield the core (set_defaults()).
+// A helper polls this often before it does anything else. In each poll MPI may yield the core
+// (set_defaults()).
 constexpr int kLooksOfHelper = 16;
 constexpr std::chrono::milliseconds kLongestRest{1};
 constexpr std::chrono::milliseconds kBetweenLooks{10};
-constexpr std::chrono::milliseconds kStillness{1000};  // after this time a rank writes where it is
+constexpr std::chrono::milliseconds kStillness{1000};  // a rank that waits this long writes where it waits
 constexpr std::chrono::milliseconds kLastMoment{1000};
 constexpr int kComeLimit = 5;  // seconds
 constexpr const char* kPmix = "libpmix.so.2";
@@ -110,8 +111,8 @@ void Engine::post_and_wait(const std::function<void()>& task, std::chrono::milli
   future.get();
 }
 
-// Does not wait for the thread if it is in a call that may never return. A process that ends with an error
-// does not wait in MPI_Finalize for the other ranks, which may be waiting for it in something else.
+// Does not wait for the thread if the thread is in a call that may never return. A process that ends with an
+// error does not wait in MPI_Finalize for the other ranks, which may be waiting for it in another call.
 void Engine::leave(int status) {
   std::unique_lock lock(mutex_);
   leaving_ = true;
@@ -187,7 +188,7 @@ void Engine::close(const ChannelPtr& channel) {
   });
 }
 
-// While a helper exists, the engine's thread only watches; when the last helper is gone, it takes over the
+// While a helper exists, the engine's thread sleeps; when the last helper is gone, that thread takes over the
 // remaining work.
 class Engine::Helper {
  public:
@@ -270,7 +271,8 @@ bool Engine::look(bool some_posted, int times, Time& now) {
   return some_posted || some_ended;
 }
 
-// If nothing has failed, waits a moment for operations that were started but not waited for.
+// Returns true if the engine's thread should end now. If nothing has failed, gives operations that were
+// started but not waited for a last moment.
 bool Engine::ends_now(Time now) {
   const std::lock_guard lock(mutex_);
   if (!leaving_ || !inbox_.empty()) return false;
@@ -473,7 +475,7 @@ bool Engine::test() {
       MPI_Testsome(static_cast<int>(count), handles_.data(), &ended_count, which_.data(), statuses_.data());
   if (ended_count <= 0) return false;
   // Completing an operation may start others; their requests are appended.
-  // request_ended() does not call test(), so the vector's memory can be reused
+  // This call may use the memory of just_ended_, because request_ended() does not call test().
   auto ended = std::exchange(just_ended_, {});
   for (int each = 0; each < ended_count; ++each) {
     const auto index = static_cast<std::size_t>(which_[static_cast<std::size_t>(each)]);

@@ -1,7 +1,7 @@
 // Makes a process's MPI calls: starts requested operations, and advances those in progress.
 //
-// Threads. The engine's own thread does that, or a thread of the program that waits for its operation, which
-// saves two thread switches. One thread at a time has the turn. So MPI is initialized with
+// Threads. The engine's own thread makes the calls, or a thread of the program does while it waits for its
+// operation, which saves two thread switches. One thread at a time has the turn. So MPI is initialized with
 // MPI_THREAD_SERIALIZED, at first use; a program that has initialized MPI itself must have got
 // MPI_THREAD_MULTIPLE. Any thread may call functions that are not marked as the engine's own.
 //
@@ -11,10 +11,10 @@
 // others compute.
 //
 // Errors. Open MPI cannot cancel an operation with a dead peer. If an operation's deadline passes, the engine
-// gives up its group: every operation in the group ends with the reason, memory that MPI may still write to
-// is kept, and MPI is not finalized at the end of the process.
+// gives up the operation's group: every operation in the group ends with the reason, memory that MPI may
+// still write to is kept, and MPI is not finalized at the end of the process.
 //
-// Without torch.
+// This code does not use torch.
 #pragma once
 
 #include <atomic>
@@ -43,8 +43,8 @@ struct Channel {
   // Called by the thread that has the turn; must return at once. Tells the other ranks that this rank waits
   // in a collective without progress.
   std::function<void(std::int64_t number)> tell;
-  // Passes to `answer`, from any thread, which members have not reported that, in words; empty: none, or
-  // unknown.
+  // Passes to `answer`, from any thread, which members have not told that they wait in this collective, in
+  // words; "" if there are none, or if they are unknown.
   std::function<void(std::int64_t number, std::function<void(std::string)> answer)> missing;
 
   bool has_parts = false;  // whether `parts` exists
@@ -54,7 +54,7 @@ struct Channel {
   MPI_Comm parts = MPI_COMM_NULL;  // for the messages of Muster's own collectives (direct.h)
   std::string broken;              // why the group cannot be used any more
   std::int64_t entered = 0;        // number of collectives
-  std::int64_t told = 0;           // up to this one
+  std::int64_t told = 0;           // the newest number given to `tell`
   // Collectives with pieces to start: all ranks must start them in the same order.
   std::deque<OperationPtr> due;
 };
@@ -62,7 +62,7 @@ using ChannelPtr = std::shared_ptr<Channel>;
 
 using Requests = std::vector<MPI_Request>;
 
-// One call of a group. It may be kept for ever, with the memory that it holds.
+// One call of a group. The engine may keep it for ever, with the memory that it holds.
 struct Operation {
   Operation() = default;
   Operation(const Operation&) = delete;
@@ -79,7 +79,7 @@ struct Operation {
     return MPI_SUCCESS;
   }
   virtual void end(const std::string& error) = 0;
-  // "all_reduce of Float [4]": used only in errors.
+  // Returns "all_reduce of Float [4]", for errors only.
   virtual std::string what() const = 0;
 
   ChannelPtr channel;
@@ -112,19 +112,19 @@ class Engine {
   static Engine& of_process();
 
   // Initializes MPI, which waits for all ranks of its world. Throws std::runtime_error if MPI cannot be used,
-  // if its world is not the job, or if the other ranks do not come in time.
+  // if MPI's world is not the job, or if the other ranks do not come in time.
   void enter(const WorldPlace& place, std::chrono::milliseconds timeout);
-  // Collective over these ranks, ascending, after enter(). Call it when all of them are present: if the
-  // others do not come in time, it throws std::runtime_error, and the engine's thread continues to wait for
-  // them.
+  // Creates the group of these ranks, which are ascending. Collective over them, after enter(). Call it when
+  // all of them are present: if some do not come in time, open() throws std::runtime_error, and the engine's
+  // thread continues to wait for them.
   void open(const ChannelPtr& channel, const std::vector<int>& ranks, std::chrono::milliseconds timeout);
-  // All members must submit collectives in the same order. `awaited`: the caller will wait for it at once,
-  // and call help() meanwhile.
+  // All members must submit collectives in the same order. `awaited`: the caller will wait for the operation
+  // at once, and call help() meanwhile.
   void submit(const OperationPtr& operation, bool awaited = false);
   // For a thread that waits for operations: advances all of them until one has set `done`, until the time
   // `end`, or until nothing has progressed for a while. Does nothing inside Operation::end().
   void help(const std::atomic<bool>& done, std::optional<std::chrono::steady_clock::time_point> end);
-  // Ends all its operations with this reason.
+  // Ends all operations of the channel's group with this reason.
   void give_up(const ChannelPtr& channel, const std::string& reason);
   // Call it when the channel is no longer used.
   void close(const ChannelPtr& channel);
@@ -139,13 +139,13 @@ class Engine {
 
   struct Posted {
     std::function<void()> task;
-    OperationPtr operation;  // else: an operation to begin
+    OperationPtr operation;  // without a task: an operation to begin
   };
 
   Engine();
   void post(std::function<void()> task);
   void wake();
-  // Runs a call that returns only when other ranks have made it too.
+  // Runs a task that returns only when other ranks run it too.
   void form(const std::function<void()>& task, std::chrono::milliseconds timeout, const std::string& late);
   // Rethrows the task's exception; throws std::runtime_error with the text `late` after the timeout.
   void post_and_wait(const std::function<void()>& task, std::chrono::milliseconds timeout,
@@ -192,7 +192,7 @@ class Engine {
   std::atomic<bool> forming_ = false;
   std::jthread thread_;
 
-  std::mutex turn_;  // the thread that holds it may use the following, and call MPI
+  std::mutex turn_;  // the thread that holds it may call MPI, and use the members below
   Time moved_at_;
   bool started_ = false;   // MPI is initialized, by anyone
   bool owns_mpi_ = false;  // the engine initialized it

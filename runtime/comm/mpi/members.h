@@ -16,8 +16,8 @@ void meet(const MpiRequest& request);
 
 // The key under which a member writes which of the group's collectives it waits in.
 std::string waits_key(const std::string& prefix, int place);
-// The members, except the one at `place`, that have not written that they wait in this collective, in words;
-// empty: none.
+// Returns in words which members, except the one at `place`, have not written that they wait in this
+// collective; "" if there are none.
 std::string missing(const c10::intrusive_ptr<c10d::Store>& store, const std::string& prefix,
                     const std::vector<int>& ranks, int place, std::int64_t number);
 

@@ -19,7 +19,7 @@ struct Piece {
   char* data = nullptr;
   int count = 0;
 };
-// Pieces of at most 4 MiB, counted in elements of this size.
+// Cuts the tensors into pieces of at most 4 MiB, counted in elements of this size.
 std::vector<Piece> cut(const Tensors& tensors, std::int64_t element_bytes);
 
 char* bytes_of(const at::Tensor& tensor);
@@ -34,7 +34,7 @@ void require_one_each(const Tensors& tensors, int size, const at::Tensor& like);
 const at::Tensor& only(const Tensors& tensors);
 const Tensors& only(const std::vector<Tensors>& lists);
 
-// True if they share memory.
+// True if the tensors share memory.
 bool overlap(const at::Tensor& one, const at::Tensor& other);
 // True if MPI accepts GPU memory.
 bool sends_from_gpus();
@@ -43,7 +43,7 @@ bool sends_from_gpus();
 std::function<std::string()> said(const char* what, const at::Tensor& tensor);
 std::function<std::string()> said(const char* what, const at::Tensor& tensor, const char* way, int rank);
 
-// joined(): these tensors in a row of bytes, one after the other. room_for(): memory for such a row.
+// joined() returns the bytes of these tensors in a row; room_for() returns memory for that row.
 at::Tensor joined(const Tensors& tensors);
 at::Tensor room_for(const Tensors& tensors);
 
@@ -69,7 +69,7 @@ class Staging {
   at::Tensor change(const at::Tensor& tensor) {
     return fill(tensor).is_same(tensor) ? tensor : back_.back().host.copy_(tensor);
   }
-  // The parts of `row`, one after the other, if it is defined.
+  // Makes finish() copy the bytes of `row`, if it is defined, to these parts, one after the other.
   void spread(const at::Tensor& row, const std::vector<at::Tensor>& parts) {
     row_ = row;
     parts_ = parts;

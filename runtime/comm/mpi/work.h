@@ -44,7 +44,7 @@ class MpiWork : public c10d::Work {
   }
   int sourceRank() const override { return source_; }
   std::vector<at::Tensor> result() override { return outputs_; }
-  // Created at first use.
+  // Creates the future at first use.
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
     const auto [future, is_due] = [&] {
       const std::lock_guard lock(future_mutex_);

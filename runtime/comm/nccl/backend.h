@@ -35,7 +35,7 @@ struct NcclRequest {
 };
 inline constexpr const char* kNcclFunction = "muster_make_nccl";
 using NcclFunction = void(NcclRequest*);
-// libmuster_nccl.so's other function: torch's record of the collectives over NCCL, as JSON.
+// libmuster_nccl.so's other function returns torch's record of the collectives over NCCL, as JSON.
 inline constexpr const char* kNcclRecordFunction = "muster_nccl_record";
 using NcclRecordFunction = void(std::string*);
 
@@ -50,13 +50,14 @@ Module load_nccl(bool visible, const char* name);
 // loaded.
 bool nccl_loaded();
 
-// The record as above; empty if the library is not loaded.
+// Returns torch's record of the collectives over NCCL, as JSON; "" if the library is not loaded.
 std::string nccl_record();
 
-// True if an NCCL group that times out should end itself, not the process: unless the user has chosen
+// True if an NCCL group that times out should end itself, not the process, because the user has not chosen
 // otherwise. `value` is TORCH_NCCL_ASYNC_ERROR_HANDLING, `chosen` is MUSTER_CHOSEN; nullptr: not set.
 bool nccl_ends_groups(const char* value, const char* chosen);
-// Sets torch's variable accordingly. Call it before the first group is created.
+// If nccl_ends_groups(), sets TORCH_NCCL_ASYNC_ERROR_HANDLING so that such a group ends itself. Call it
+// before the first group is created.
 void let_nccl_end_groups();
 
 // Why the options are invalid: "nccl: max_ctas is 0; it must be 1 or more"; empty: they are valid.

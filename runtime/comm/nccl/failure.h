@@ -42,11 +42,12 @@ void watch_messages(const c10::intrusive_ptr<c10d::Backend>& messages,
 // rank when a collective times out.
 void tell_entered();
 
-// "rank 2 has not entered its collective 41", from the number that each place has entered; an empty number:
-// that rank has not answered. Returns an empty text if no rank is missing.
+// Returns "rank 2 has not entered its collective 41", from the number of collectives that each place has
+// entered; an empty number: that rank has not answered. Returns an empty text if no rank is missing.
 std::string describe_absent(const NcclGroup& group, const std::vector<std::optional<std::int64_t>>& entered);
 
-// Empty: nothing is wrong with this backend, which may be null; any_nccl_failure(): with any group's.
+// nccl_failure_of() returns what is wrong with this backend, which may be null; any_nccl_failure() with any
+// group's backend. They return "" if nothing is wrong.
 std::string nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend);
 std::string any_nccl_failure();
 // Remembers why this rank's part of a group was given up, if nccl_failure_of() has not reported it. Call it

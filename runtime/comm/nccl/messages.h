@@ -23,11 +23,12 @@ class NcclMessages {
   // `rank` is this rank's place. The first connect() creates both backends.
   NcclMessages(int rank, c10::Device device, Make make);
 
-  // Returns when the peer has called it for this rank as well; throws c10::Error if it does not. Ranks that
-  // connect with several peers must do so in ascending order of places, or they may wait for each other in a
-  // circle.
+  // Returns when the peer has called connect() for this rank as well; throws c10::Error if the peer does not.
+  // Ranks that connect with several peers must do so in ascending order of places, or they may wait for each
+  // other in a circle.
   void connect(int peer);
-  // The backend for a message between two places; one of them must be this rank's. Connects them first.
+  // Connects two places and returns the backend for messages from one to the other. One place must be this
+  // rank's.
   c10d::Backend& between(int from, int to);
 
   c10::Device device() const { return device_; }

@@ -44,8 +44,8 @@ c10::intrusive_ptr<Options> options_of(const NcclRequest& request) {
   return options;
 }
 
-// All ranks of the job have reached the same point of its collectives, so either all find its communicator
-// there, or none does.
+// All ranks of the job have reached the same point of the job's collectives. So either all of them find the
+// job's communicator, or none does.
 c10::intrusive_ptr<c10d::Backend> split_off(const NcclRequest& request) {
   auto& parent = dynamic_cast<Nccl&>(*request.split_from);
   parent.setBoundDeviceId(request.device);
@@ -53,7 +53,7 @@ c10::intrusive_ptr<c10d::Backend> split_off(const NcclRequest& request) {
   return parent.split(request.store, request.ranks, options_of(request));
 }
 
-// torch calls it on every rank, to write down the rank's state, when a collective of any rank times out.
+// torch calls write() on every rank, to write down the rank's state, when a collective of any rank times out.
 class RecordWriter : public c10d::DebugInfoWriter {
  public:
   RecordWriter(const std::string& file_prefix, int rank, void (*on_timeout)())
@@ -67,7 +67,7 @@ class RecordWriter : public c10d::DebugInfoWriter {
   void (*on_timeout_)();
 };
 
-// The same as torch's.
+// Returns the prefix that torch uses.
 std::string record_prefix() {
   for (const char* name : {"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"})
     if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;

@@ -151,8 +151,7 @@ void check_tensor(const at::Tensor& tensor) {
   TORCH_CHECK(tensor.is_contiguous(), "shm takes contiguous tensors");
 }
 
-// The tensor of a list of one. For calls in place, dimensions may be in any order, as long as there are no
-// gaps.
+// Returns the tensor of a list of one. For calls in place, dimensions may be in any order, but without gaps.
 at::Tensor& only(std::vector<at::Tensor>& tensors, bool in_place) {
   TORCH_CHECK(tensors.size() == 1, "shm takes one tensor per call, not ", tensors.size());
   const bool packed = in_place && tensors[0].defined() && tensors[0].layout() == at::kStrided &&
@@ -171,12 +170,12 @@ std::vector<at::Tensor> joined(const std::vector<at::Tensor>& some, const std::v
   return all;
 }
 
-// The sum of sparse tensors: all ranks exchange their entries, and add them in the order of the ranks.
+// Sums sparse tensors: all ranks exchange their entries, and add them in the order of the ranks.
 class SparseSum {
  public:
   explicit SparseSum(const at::Tensor& tensor) : tensor_(tensor), own_(tensor.coalesce()) {}
   at::Tensor count() const { return at::full({1}, own_._nnz(), at::kLong); }
-  // Padded to the largest number of entries.
+  // indices() and values() are padded to `most`, the largest number of entries of a rank.
   at::Tensor indices(std::int64_t most) const { return padded(own_._indices().t(), most); }
   at::Tensor values(std::int64_t most) const { return padded(own_._values(), most); }
   void add_up(const at::Tensor& counts, const at::Tensor& indices, const at::Tensor& values) const {
@@ -204,7 +203,7 @@ class SparseSum {
   const at::Tensor tensor_, own_;
 };
 
-// Room for all ranks' tensors in one tensor, with an additional dimension.
+// Returns room for all ranks' tensors in one tensor, with an additional dimension.
 at::Tensor for_all(const at::Tensor& tensor, int ranks) {
   std::vector<std::int64_t> sizes = tensor.sizes().vec();
   sizes.insert(sizes.begin(), ranks);
@@ -515,7 +514,7 @@ class ShmBackend : public compat::Backend {
     one->tag = static_cast<std::uint32_t>(tag);
     one->data = data_of(tensor);
     one->bytes = tensor.nbytes();
-    one->hurried = one->sends;  // if it does not fit into the pipe, it progresses by itself
+    one->hurried = one->sends;  // a message that does not fit into the pipe progresses by itself
     return started(std::move(one), type);
   }
   template <class OneRequest>
@@ -541,7 +540,7 @@ Expected<shm::Segment> open_segment(c10d::Store& store, const ShmSettings& setti
   return segment;
 }
 
-// The reason of a rank that cannot share memory; else empty.
+// Returns the reason of a rank that cannot share memory; "" if all ranks can.
 std::string refusal_in(c10d::Store& store) {
   try {
     return store.check({kRefusedKey}) ? store.get_to_str(kRefusedKey) : "";
@@ -576,7 +575,8 @@ c10::intrusive_ptr<c10d::Backend> make_shm(const c10::intrusive_ptr<c10d::Store>
       throw std::invalid_argument(member.error().message());
     throw std::runtime_error(fmt::format("backend 'shm': {}", member.error().message()));
   }
-  // A callback of a future may release the last reference to the group, on the member's own thread.
+  // A callback of a future may release the last reference to the group on the member's own thread, which
+  // cannot destroy the member.
   const auto let_go = [](shm::Member* last) {
     if (last->is_own_thread())
       std::thread([last] { delete last; }).detach();

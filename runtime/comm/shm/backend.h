@@ -2,10 +2,10 @@
 //
 // Sums are computed in the order of the ranks, so their bits depend only on the number of ranks; with two
 // ranks they equal Gloo's. A group's memory is bounded (shm/segment.h), has no name, and disappears with the
-// group's last rank. If a rank has ended, has left or gives up, the group ends: all ranks that wait for it
-// get an error. The same happens if a wait exceeds the timeout; the error names the missing ranks. Tensors
-// must be contiguous. Calls are safe from any thread; the thread that waits for a Work does the remaining
-// work itself.
+// group's last rank. If a rank has ended, has left or gives up, the group ends: all ranks that wait for that
+// rank get an error. The same happens if a wait exceeds the timeout; the error names the missing ranks.
+// Tensors must be contiguous. Calls are safe from any thread; the thread that waits for a Work does the
+// remaining work itself.
 #pragma once
 
 #include <chrono>

@@ -68,7 +68,7 @@ bool gets_result(const CallTag& tag, int rank) {
   return tag.kind != static_cast<std::uint8_t>(Kind::kReduce) || static_cast<int>(tag.root) == rank;
 }
 
-// One piece of a large all-reduce, which begins at `data`.
+// One piece of a large all-reduce. The piece begins at `data`.
 struct PieceOfSum {
   const Board& board;
   const CallTag& tag;
@@ -81,8 +81,8 @@ struct PieceOfSum {
   void lay_down(std::size_t begin, std::size_t end) const { copy(mine(), data, begin, end); }
   void fetch(std::size_t begin, std::size_t end) const { copy(data, mine(), begin, end); }
 
-  // Sums replace the other ranks' inputs, from where each rank fetches them: half as many cache lines move
-  // between processors as with separate buffers for sums.
+  // Writes the sums over the other ranks' inputs, from where those ranks fetch them: half as many cache lines
+  // move between processors as with separate buffers for sums.
   void add_up() const {
     const Range own = share(count, how.element_bytes, board.rank, board.ranks);
     std::vector<const std::byte*> from;
@@ -123,12 +123,13 @@ Steps all_reduce_small(Board& board, CallTag tag, Reducing how, std::byte* data)
   board.finish(piece);
 }
 
-// In turn i this rank fetches the sum of piece i - 2, writes piece i to the same buffer, which is then in a
-// near cache, and adds its share of piece i - 1. Publishing piece i says that this rank has completed the
-// turn. Once all ranks have published piece i - 1, every rank has written piece i - 1, has added its share of
-// piece i - 2, no longer uses this rank's buffer that pieces i - 2 and i share, and has read the tag whose
-// slot piece i takes. A rank that gets no result finishes while others may still use its buffers; sums_free()
-// waits for them.
+// In turn i this rank fetches the sum of piece `i - 2`, writes piece i to the same buffer, which is then in a
+// near cache, and adds its share of piece `i - 1`. By publishing piece i it says that it has completed the
+// turn. Once all ranks have published piece `i - 1`, every rank
+// - has written piece `i - 1`, and has added its share of piece `i - 2`;
+// - no longer uses this rank's buffer that pieces `i - 2` and i share;
+// - has read the tag whose slot piece i takes.
+// A rank that gets no result finishes while others may still use its buffers; sums_free() waits for them.
 Steps all_reduce_large(Board& board, CallTag tag, Reducing how, std::byte* data) {
   static_assert(kSumBuffers == 2);
   const std::size_t each = kSumBytes / how.element_bytes;

@@ -43,13 +43,14 @@ class Board {
   std::byte* mine(std::uint64_t piece) const { return buffer(rank, piece); }
   std::byte* sum_buffer(int of, std::uint64_t piece) const { return segment.sum_buffer(of, piece); }
 
-  // Publishes this rank's progress on a piece. `done`: this rank has finished with all earlier pieces.
+  // lay() publishes that this rank has written a piece, finish() that it is done with the piece. `done`: this
+  // rank is done with all pieces below this number; 0: no news.
   void lay(std::uint64_t piece, const CallTag& tag, std::uint64_t done = 0) const;
   void finish(std::uint64_t piece) const;
-  // Wait for this before writing a piece: then no rank needs the buffer's old content or its tag.
+  // Wait for free() before writing a piece: after that no rank needs the buffer's old content or its tag.
   Until free(std::uint64_t piece) const { return done_by_all(least_done(piece)); }
-  // Wait for this before the first piece of an all-reduce: then no rank needs the old content of the sum
-  // buffers either.
+  // Wait for sums_free() before the first piece of a large all-reduce: after that no rank needs the old
+  // content of the sum buffers or the tag.
   Until sums_free(std::uint64_t first, std::uint64_t pieces) {
     return done_by_all(std::max(least_done(first), std::exchange(sums_end_, first + pieces)));
   }
@@ -73,15 +74,17 @@ struct Reducing {
   Combine* combine;
   std::size_t element_bytes;
 };
-// In place. For kReduce only tag.root gets the result; on other ranks `data` is only read.
+// Reduces in place. For kReduce only tag.root gets the result; on other ranks `data` is only read.
 Steps all_reduce(Board& board, CallTag tag, Reducing how, std::byte* data);
 Steps broadcast(Board& board, CallTag tag, std::byte* data);
-// tag.count bytes from each rank; outputs[r] receives those of rank r. `input` may be outputs[rank].
+// Gathers tag.count bytes from each rank; outputs[r] receives the bytes of rank r. `input` may be
+// outputs[rank].
 Steps all_gather(Board& board, CallTag tag, const std::byte* input, std::vector<std::byte*> outputs);
-// tag.count elements for each rank: inputs[r] are those for rank r.
+// Reduces tag.count elements for each rank: inputs[r] are the elements for rank r.
 Steps reduce_scatter(Board& board, CallTag tag, Reducing how, std::vector<const std::byte*> inputs,
                      std::byte* output);
-// The data for each rank, and the data from each; empty parts are not sent. Also used for gather and scatter.
+// exchange() sends out[r] to rank r and receives in[r] from rank r; it does not send empty parts. Also used
+// for gather and scatter.
 struct Part {
   std::byte* data = nullptr;
   std::size_t bytes = 0;

@@ -34,7 +34,7 @@ struct BFloat16 {
   }
 };
 
-// Without branches, by arithmetic on floats, as in Maratyszcza's FP16 and in torch.
+// Converts without branches, by arithmetic on floats, as in Maratyszcza's FP16 and in torch.
 struct Half {
   using Stored = std::uint16_t;
   using Wide = float;
@@ -59,7 +59,7 @@ struct Half {
   }
 };
 
-// Wraps around.
+// Integers wrap around.
 template <class T, class Do>
 T modular(T a, T b, Do each) {
   if constexpr (std::is_integral_v<T>) {
@@ -122,8 +122,8 @@ template <Use kUse>
 void prefetch(const std::byte* begin, std::size_t bytes) {
   for (std::size_t at = kAheadBytes; at < kAheadBytes + bytes; at += kLineBytes) {
 #if defined(__x86_64__)
-    // If the compiler does not know prefetchw, the builtin prefetches for reading. Processors without it do
-    // nothing.
+    // If the compiler does not know prefetchw, the builtin prefetches for reading. Processors without
+    // prefetchw do nothing.
     if constexpr (kUse == Use::kWrite) {
       asm volatile("prefetchw %0" : : "m"(begin[at]));
       continue;
@@ -133,7 +133,7 @@ void prefetch(const std::byte* begin, std::size_t bytes) {
   }
 }
 
-// `size` is kBlock, except for the last block. `ahead`: that many more elements follow.
+// `size` is kBlock, except for the last block. `ahead`: enough elements follow to prefetch some.
 template <class Each, class Does>
 void combine_block(std::span<std::byte* const> to, std::span<const std::byte* const> from, std::size_t begin,
                    std::size_t size, bool ahead) {
@@ -152,7 +152,7 @@ void combine_block(std::span<std::byte* const> to, std::span<const std::byte* co
     for (std::size_t i = 0; i < size; ++i) block[i] = Does::of(block[i], Each::load(next[i]));
   }
   if constexpr (std::is_same_v<Does, Average>) {
-    // Rounded before and after the division, as a sum that is divided afterwards.
+    // Rounds before and after the division, like a sum that the caller divides afterwards.
     const auto all = static_cast<typename Each::Wide>(from.size());
     for (std::size_t i = 0; i < size; ++i) block[i] = Each::load(Each::store(block[i])) / all;
   }
@@ -164,7 +164,7 @@ void combine_block(std::span<std::byte* const> to, std::span<const std::byte* co
 
 template <class Each, class Does>
 void combine(std::span<std::byte* const> to, std::span<const std::byte* const> from, std::size_t count) {
-  // Memory behind the end belongs to another rank.
+  // Does not prefetch beyond the end: that memory belongs to another rank.
   constexpr std::size_t kAhead = kAheadBytes / sizeof(typename Each::Stored);
   std::size_t begin = 0;
   for (; begin + kBlock <= count; begin += kBlock)

@@ -97,7 +97,7 @@ Status Member::wait_for_all(const std::function<std::string()>& refused) {
         const int error = errno;
         const RankState& state = segment_.state(rank);
         const Presence presence = state.presence;
-        // A rank that has left has done its part; only a rank that needs more of it fails.
+        // A rank that has left has done its part; only a request that needs more of that rank fails.
         if (error == ESRCH && presence == Presence::kLeft) continue;
         if (error != ESRCH)
           unseen = fmt::format("the process of {} cannot be watched: {}", names_of({rank}),
@@ -381,7 +381,7 @@ std::uint64_t Member::mask() const {
 }
 
 // Asks to be woken. Returns true if there was progress or a new request meanwhile, or if the rank that would
-// wake it has arrived but another rank is still missing.
+// wake this thread has arrived but another rank is still missing.
 bool Member::set_alarm(Lock& lock) {
   std::atomic<std::uint64_t>& sleeps_for = segment_.state(settings_.rank).sleeps_for;
   sleeps_for = mask();
@@ -451,8 +451,8 @@ std::string Member::find_wrong(bool at_processes, bool at_times) {
   return {};
 }
 
-// With all_needed false, reports ranks that left or ended only if none can still send. A rank that gave up is
-// always an error.
+// If all_needed is false, reports ranks that left or ended only if none of `ranks` can still send. A rank
+// that gave up is always an error.
 std::string Member::what_is_wrong_with(const std::vector<int>& ranks, bool at_processes,
                                        bool all_needed) const {
   std::string last;

@@ -6,7 +6,7 @@
 // only on hurried requests that no thread waits for, and sleeps otherwise. Waiting threads sleep in the
 // kernel until another rank has made progress; every kLook they check whether that rank is still there. An
 // error ends the group: this rank's requests end with the reason, later ones at once, and the other ranks see
-// it. Calls are safe from any thread.
+// the reason. Calls are safe from any thread.
 #pragma once
 
 #include <condition_variable>
@@ -60,8 +60,8 @@ class Member {
   Board& board() { return board_; }
   const MemberSettings& settings() const { return settings_; }
 
-  // Begins the request. A small one progresses as far as it can before this returns, unless another thread
-  // has the oar: then that thread does it.
+  // Begins the request. A small request progresses as far as it can before start() returns. If another thread
+  // has the oar, that thread works on the request instead.
   void start(std::shared_ptr<Request> request);
   // Returns false if the request has not ended by `until`.
   bool wait(Request& request, TimePoint until = TimePoint::max());

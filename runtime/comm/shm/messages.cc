@@ -9,7 +9,7 @@ namespace {
 
 // In a pipe, heads are aligned to this size, so none is split.
 constexpr std::size_t kGrain = 16;
-// After this much the sender wakes the receiver, which copies it while the sender writes on.
+// After this many bytes the sender wakes the receiver, which copies them while the sender writes on.
 constexpr std::size_t kPortion = std::size_t{64} << 10;
 
 std::size_t padded(std::size_t bytes) {
@@ -148,7 +148,8 @@ bool Messages::push(int to, Ended& ended) {
   return written != before;
 }
 
-// Looks at the next message: whether somebody has asked for it, or for a message after it.
+// If somebody has asked for a message of this rank, begins to read the next one: into the receive that asked
+// for it, or else into `stored`.
 bool Messages::open(int from, Peer& peer) {
   Pipe& pipe = segment_.pipe(from, rank_);
   const std::uint64_t taken = pipe.taken.load(std::memory_order_relaxed);

@@ -1,9 +1,9 @@
 // Messages between this rank and the others of a group on one host, through the pipes of its segment.
 //
 // A message that fits into the free space of its pipe is sent at once, whether or not the receiver has asked
-// for it. A message that nobody has asked for stays in the pipe; if the receiver asks for a later one from
-// the same rank, it moves the earlier one into its own memory to let that one through. Between two ranks,
-// messages with the same tag keep their order. For one thread at a time.
+// for it. A message that nobody has asked for stays in the pipe. If the receiver asks for a later message
+// from the same rank, it moves the earlier message into its own memory to let the later one through. Between
+// two ranks, messages with the same tag keep their order. For one thread at a time.
 #pragma once
 
 #include <deque>
@@ -26,9 +26,9 @@ class Messages {
   void add(std::shared_ptr<Message> message);
   // Moves all data that can be moved; returns true if there was any. Appends finished requests to `ended`.
   bool advance(std::vector<std::shared_ptr<Request>>& ended);
-  // The ranks that it waits for, as bits.
+  // The ranks that this rank waits for, as bits.
   std::uint64_t mask() const;
-  // All unfinished messages, and the ranks that one waits for.
+  // pending(): all unfinished messages. missing(): the ranks that a message waits for.
   std::vector<std::shared_ptr<Message>> pending() const;
   std::vector<int> missing(const Message& message) const;
   void clear();

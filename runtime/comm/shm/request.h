@@ -19,16 +19,16 @@ class Request {
   virtual ~Request() = default;
   // For messages: "all_reduce of 4 elements".
   virtual std::string text() const = 0;
-  // Called once when it has ended, by the thread that ended it, which holds no lock then.
+  // Called once when the request has ended, by the thread that ended it, without a lock.
   virtual void on_end() {}
 
   bool ended() const { return ended_.load(std::memory_order_acquire); }
-  // Call only after it has ended: why it failed, or empty.
+  // Returns why the request failed, or "". Call it only after the request has ended.
   const std::string& error() const { return error_; }
 
   // The longest time without progress; 0: the group's limit.
   std::chrono::milliseconds limit{0};
-  // Whether it must progress although nobody waits for it.
+  // Whether the request must progress although nobody waits for it.
   bool hurried = false;
 
  private:

@@ -1,12 +1,12 @@
 // The memory that the ranks of a group on one host share: each rank's progress, buffers for collectives, and
 // a pipe from each rank to each other rank.
 //
-// It has no name: the first rank creates it, and the others open it through the first rank's descriptor in
-// /proc, so nothing remains whichever rank dies at whatever time. Its size is bounded, and unused pages take
-// no memory: each rank has kBuffers buffers of kBufferBytes and kSumBuffers of kSumBytes; each pair has two
-// pipes of pipe_bytes(). Ranks are places in the group. A rank writes only its own RankState, except for the
-// words that wake other ranks, and only its own buffers, except for sums, which every rank writes into all
-// buffers.
+// The memory has no name: the first rank creates it, and the others open it through the first rank's
+// descriptor in /proc, so nothing remains whichever rank dies at whatever time. Its size is bounded, and
+// unused pages take no memory: each rank has kBuffers buffers of kBufferBytes and kSumBuffers of kSumBytes;
+// each pair has two pipes of pipe_bytes(). Ranks are places in the group. A rank writes only its own
+// RankState, except for the words that wake other ranks, and only its own buffers, except for sums, which
+// every rank writes into all buffers.
 #pragma once
 
 #include <atomic>
@@ -50,7 +50,7 @@ struct alignas(64) RankState {
   // finished with: it no longer reads other ranks' buffers for these.
   alignas(64) std::atomic<std::uint64_t> laid;
   std::atomic<std::uint64_t> done;
-  CallTag tags[kBuffers];  // piece n has its tag at n % kBuffers
+  CallTag tags[kBuffers];  // piece n has its tag at `n % kBuffers`
   // The ranks that a thread of this rank sleeps for, as bits (rank modulo 64), and the word that it sleeps
   // on.
   alignas(64) std::atomic<std::uint64_t> sleeps_for;
@@ -87,7 +87,7 @@ class Segment {
   std::byte* buffer(int rank, std::uint64_t piece) const;
   std::byte* sum_buffer(int rank, std::uint64_t piece) const;
 
-  // Call after `rank` has written data: wakes the rank `to`, or all ranks, that sleep for it.
+  // Call after `rank` has written data: wakes the rank `to`, or all ranks, if they sleep for `rank`.
   void announce(int rank, int to) const;
   void announce(int rank) const;
 
@@ -102,9 +102,9 @@ class Segment {
   std::byte* memory_ = nullptr;
 };
 
-// The address of memory without a name. With it another process can open the memory while this process lives
-// and holds it. open_address() returns kInvalidArgument if that process is on another host, or in a container
-// that does not see it.
+// Returns the address of memory without a name. With the address another process can open the memory while
+// this process lives and holds it. open_address() returns kInvalidArgument if the two processes are on
+// different hosts, or do not see each other in /proc.
 std::string address_of(int fd);
 Expected<UniqueFd> open_address(const std::string& address);
 

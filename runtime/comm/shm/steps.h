@@ -29,12 +29,12 @@ struct Mismatch {
 class Until {
  public:
   using Counter = std::atomic<std::uint64_t> RankState::*;
-  // Ranks from `first` to `end` - 1, without `self`.
+  // Ranks from `first` to `end - 1`, without `self`.
   struct Ranks {
     int first = 0, end = 0, self = -1;
   };
-  // Waits until these ranks' counters are at least `least`. With a tag: each must also have this tag on piece
-  // `least` - 1.
+  // Waits until these ranks' counters are at least `least`. With a tag: each rank must also have this tag on
+  // piece `least - 1`.
   Until(const Segment& segment, Counter counter, std::uint64_t least, Ranks ranks,
         const CallTag* tag = nullptr)
       : segment_(&segment), counter_(counter), least_(least), ranks_(ranks), at_(ranks.first), tag_(tag) {}
@@ -84,9 +84,9 @@ class Steps {
     if (handle_) handle_.destroy();
   }
 
-  // Null: it waits for nothing.
+  // Null: the coroutine waits for nothing.
   Until* waits_for() const { return handle_.promise().until; }
-  // Resumes it. Returns true once it has finished; rethrows its exception.
+  // Resumes the coroutine. Returns true once it has finished; rethrows its exception.
   bool go_on() {
     handle_.promise().until = nullptr;
     handle_.resume();

@@ -57,7 +57,7 @@ class Job {
   int node_rank() const;  // torchrun's GROUP_RANK
   int node_count() const;
 
-  // "cuda:<local_rank>" when a GPU is visible, else "cpu".
+  // "cuda:<local_rank>" when a GPU is visible and the backend uses it, else "cpu".
   c10::Device device() const;
   // The job's backend; by default Gloo for CPU tensors and NCCL for CUDA tensors.
   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const;
