@@ -105,7 +105,8 @@ std::string Attendance::said(c10d::Store& store) const {
   return {bytes.begin(), bytes.end()};
 }
 
-// The rank that has left this rank's loop, or all loops, after fewer reductions than this rank's.
+// Returns the rank that has left this rank's loop, or all loops, after fewer reductions than this rank has
+// begun.
 std::optional<Attendance::Left> Attendance::who_left(const std::string& said) const {
   Left left;
   long count = 0, loader = 0, end = 0;
@@ -137,7 +138,7 @@ std::string Attendance::explain(const std::string& text) const {
       kAboutPeers, [&](std::string_view words) { return text.find(words) != std::string::npos; });
   const auto store = store_.lock();
   if (!about_peers || store == nullptr || count_ == 0) return {};
-  // The other ranks reduce gradients, and their messages arrived in another collective of this rank.
+  // The other ranks reduce gradients, and their messages have arrived in another collective of this rank.
   if (!left_.empty() && text.find(kMismatch) != std::string::npos)
     return fmt::format(" (this rank has come to the end of its data after {} reductions of gradients{})",
                        count_.load(), kAdvice);

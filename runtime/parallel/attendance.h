@@ -2,8 +2,8 @@
 // come to the end of its data, or of its training, earlier?
 //
 // A rank that leaves a loop writes so in the job's store; steps write nothing. The object does not keep the
-// store alive. On the CPU, a thread of its own watches the backward pass: if that waits for other ranks for
-// long, the thread looks in the store, and if a rank has left, it ends the process with an error.
+// store alive. On the CPU, a thread of the object watches the backward pass. If that waits for other ranks
+// for long, the thread looks in the store, and ends the process with an error if a rank has left.
 // For the training thread. Any thread may call explain(), when the process or its function is about to end.
 #pragma once
 
@@ -36,11 +36,11 @@ class Attendance {
   void stop_watching() { watcher_ = {}; }
   void reduces();  // call before each reduction
   void ends();     // call at the end of the training
-  // In a join, ranks may leave their loops at any time.
+  // Begins or ends a join, in which ranks may leave their loops at any time.
   void joins(bool joins) { joins_ = joins; }
   // Explains an exception with this text; "" if it is not about a peer, or nothing is known.
   std::string explain(const std::string& text) const;
-  // The error if another rank has left the loop that this rank is in; else "".
+  // Returns the error if another rank has left the loop that this rank is in; else "".
   std::string deserted() const;
 
  private:

@@ -17,7 +17,7 @@ std::unique_ptr<c10d::CommHookInterface> make_comm_hook(CommHook hook,
 // Divides a bucket by the number of ranks and starts its sum, as the Reducer itself does.
 c10::intrusive_ptr<c10::ivalue::Future> start_mean(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                                    const at::Tensor& gradients);
-// The future of a bucket that is reduced already, or stays as it is.
+// Returns the future of a bucket that is reduced already, or stays as it is.
 c10::intrusive_ptr<c10::ivalue::Future> finished(const at::Tensor& gradients);
 
 }  // namespace muster

@@ -30,8 +30,8 @@ namespace {
 
 constexpr std::size_t kBroadcastBucketBytes = 250 * 1024 * 1024;
 
-// Before each forward pass inside join(), the ranks tell those that have ended what they must shadow: they
-// take the maximum of these four values. Ranks that have ended send kNothing.
+// Before each forward pass inside join(), the ranks that still train tell the ranks that have ended what to
+// shadow: all ranks take the maximum of these four values. Ranks that have ended send kNothing.
 enum Say : std::int64_t { kBuildsGraph, kReduces, kEndedEarly, kHasBuffers, kSayCount };
 constexpr std::int64_t kNothing = -1;
 
@@ -96,8 +96,8 @@ void DataParallelEngine::State::broadcast_buffers(std::int64_t source) {
                               static_cast<int>(source));
 }
 
-// From now on this model's attendance explains exceptions, since this model reduced last; it does so even
-// when this object is gone.
+// From now on this model's attendance explains exceptions, since this model reduced last; the attendance does
+// so even when this State is gone.
 void DataParallelEngine::State::begin_reduction() {
   static std::atomic<const Attendance*> last = nullptr;
   if (last.exchange(attendance.get()) != attendance.get())
@@ -106,8 +106,8 @@ void DataParallelEngine::State::begin_reduction() {
   step_time().meets(state_of(group).key);
 }
 
-// Returns the rank (its place in the group) whose buffers all ranks copy: in join() the highest one that
-// still trains, as in PyTorch.
+// Tells the ranks that have ended what to shadow. Returns the place in the group of the rank whose buffers
+// all ranks copy: the highest one that still trains, as in PyTorch.
 std::int64_t DataParallelEngine::State::tell_joined_ranks() {
   std::vector<torch::Tensor> active{torch::ones({1})};
   auto counted = group.process_group()->allreduce(active);
@@ -155,7 +155,7 @@ void DataParallelEngine::State::broadcast_model_of_last(bool last) {
   broadcast_states(source.item<std::int64_t>());
 }
 
-// Returns the same number of bools, on the CPU: whether the value is set on any rank.
+// Returns for each flag whether it is set on any rank, as bools on the CPU.
 at::Tensor DataParallelEngine::State::on_any_rank(const std::vector<std::uint8_t>& here) const {
   const at::Tensor all = torch::tensor(here).to(group.device());
   if (group.size() > 1) all_reduce(group, all, ReduceOp::kMax);
@@ -266,8 +266,8 @@ void DataParallelEngine::broadcast_buffers() {
 }
 
 // The Reducer takes gradients as they arrive. So this function runs a backward pass that adds zero to each
-// gradient and makes all of them arrive. If no rank has a parameter's gradient, it has none afterwards
-// either.
+// gradient and makes all of them arrive. If no rank has a parameter's gradient, the parameter has none
+// afterwards either.
 void DataParallelEngine::reduce_grads() {
   State& state = *state_;
   if (state.join || state.options.static_graph ||
@@ -312,8 +312,8 @@ void DataParallelEngine::reduce_grads() {
     if (!used[static_cast<std::int64_t>(i)].item<bool>()) state.parameters.tensors[i].mutable_grad().reset();
 }
 
-// The sum of: the buckets, if they will be rebuilt; gradients that only other ranks may have; and a copy of
-// the largest gradient, for an addition.
+// Returns the sum of: the buckets, if they will be rebuilt; gradients that only other ranks may have; and a
+// copy of the largest gradient, for an addition.
 std::int64_t DataParallelEngine::reduction_bytes() const {
   std::size_t all = 0, missing = 0, largest = 0;
   for (const at::Tensor& each : state_->parameters.tensors) {
@@ -328,7 +328,8 @@ void DataParallelEngine::zero_grad(bool set_to_none) {
   const torch::NoGradGuard no_grad;
   for (auto& parameter : state_->module->parameters()) {
     if (!parameter.grad().defined()) continue;
-    // Not detach_(): it throws on a view of a bucket. Not detach(): it takes the gradient out of its bucket.
+    // Calls neither detach_(), which throws on a view of a bucket, nor detach(), which takes the gradient out
+    // of its bucket.
     if (set_to_none)
       parameter.mutable_grad().reset();
     else
@@ -347,7 +348,7 @@ void DataParallelEngine::register_comm_hook(std::unique_ptr<c10d::CommHookInterf
 void DataParallelEngine::join(const std::function<void()>& body, const JoinOptions& options) {
   State& state = *state_;
   if (state.join) throw std::logic_error("join: called inside another join of the same model");
-  // Also after an exception, the next steps are ordinary training of all ranks.
+  // Ends the join, also after an exception: the next steps are ordinary training of all ranks.
   const auto leave = [](State* left) {
     left->join.reset();
     left->attendance->joins(false);

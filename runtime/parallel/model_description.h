@@ -19,8 +19,8 @@ using ModelDescription = std::vector<std::pair<std::string, std::string>>;
 std::string to_text(const ModelDescription& description);
 ModelDescription description_from(std::string_view text);
 
-// Names the first entry in which the first different description differs from descriptions[0]; nothing if all
-// are equal. `ranks`: the rank of each description.
+// Names the first entry in which the first different description differs from descriptions[0]; returns
+// nothing if all are equal. `ranks`: the rank of each description.
 std::optional<std::string> first_difference(const std::vector<ModelDescription>& descriptions,
                                             const std::vector<int>& ranks);
 

@@ -48,8 +48,8 @@ void pass_through_sink(const std::vector<torch::Tensor*>& outputs, std::function
 
 // In a backward pass on the CPU, the Reducer waits for the other ranks at the end: from this rank's last
 // gradient to the end of the callback that the Reducer queues when the last bucket is ready. To measure this
-// wait, the first gradient queues a callback that runs just before the Reducer's, and that queues another one
-// which runs after it. The hook returns nothing, so that it changes no gradient.
+// wait, the first gradient queues a callback that runs just before the Reducer's. That callback queues
+// another one, which runs after the Reducer's. The hook returns nothing, so that it changes no gradient.
 void time_backward(const std::vector<torch::Tensor*>& outputs) {
   const auto begun = std::make_shared<bool>(false);
   for (torch::Tensor* output : outputs) {

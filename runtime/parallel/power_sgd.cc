@@ -100,9 +100,10 @@ class LowRankHook : public c10d::CppCommHookInterface<PowerSGDState*> {
   }
 
  private:
-  // The bucket's gradients in one row. The caller adds the error of the step before to it.
+  // Returns the bucket's gradients in one row. The caller adds the previous step's error to the row.
   virtual at::Tensor row_of(const at::Tensor& gradients) const = 0;
-  // Sends an approximation of the row. Replaces the row and the bucket's gradients by its mean over ranks.
+  // Sends an approximation of the row. Replaces the row and the bucket's gradients by the approximation's
+  // mean over the ranks.
   virtual void reduce(const c10d::GradBucket& bucket, const at::Tensor& row, std::int64_t index) = 0;
 };
 

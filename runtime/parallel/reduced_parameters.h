@@ -19,18 +19,19 @@ struct ReducedParameters {
   std::vector<std::pair<std::string, torch::Tensor>> frozen;  // the others, which are not reduced
 };
 
-// Throws std::invalid_argument if there are none, or if they are on several kinds of devices.
+// Throws std::invalid_argument if no parameter needs a gradient, or if those that do are on several kinds of
+// devices.
 ReducedParameters parameters_to_reduce(const torch::nn::Module& module);
 
-// Throws std::invalid_argument, with the line to write, if they are on another kind of device than the job's:
-// a module that was never moved would train on the CPU while the GPU is idle.
+// Throws std::invalid_argument, with the line to write, if the parameters are on another kind of device than
+// the job's: a module that was never moved would train on the CPU while the GPU is idle.
 void require_on_device_of(const ReducedParameters& parameters, c10::Device job_device);
 
 // Throws std::logic_error, with the line to write, if a parameter that was frozen needs a gradient now: each
 // rank would train it alone.
 void require_frozen(const ReducedParameters& parameters);
 
-// Appends the tensors, detached and with the same storage; each storage once.
+// Appends the tensors, each tensor once, detached but in the same memory.
 void append_detached(const std::vector<torch::Tensor>& tensors, std::vector<torch::Tensor>& all);
 
 }  // namespace muster

@@ -45,7 +45,7 @@ Reduction::Reduction(const ReducedParameters& parameters, const c10::intrusive_p
 }
 
 void Reduction::rebuild_buckets() {
-  // The Reducer always rebuilds its buckets once; afterwards this restores a pinned order.
+  // The Reducer always rebuilds its buckets once; afterwards this function restores a pinned order.
   if (reducer_->rebuild_buckets() && !pinned_.empty() && current_order() != pinned_)
     reducer_->initialize_buckets(pinned_);
 }

@@ -32,8 +32,8 @@ class Reduction {
   void prepare_backward(const std::vector<at::Tensor>& outputs) { reducer_->prepare_for_backward(outputs); }
   // Call at the end of the first backward pass of a static graph.
   void reduce_all() { reducer_->delay_all_reduce(); }
-  // Call before a forward pass. After the first backward pass it rebuilds the buckets in the order in which
-  // gradients arrived, or in the order of pin().
+  // Call rebuild_buckets() before a forward pass. After the first backward pass it rebuilds the buckets in
+  // the order in which gradients arrived, or in the order of pin().
   void rebuild_buckets();
   void pin(const Order& order);
 
@@ -43,7 +43,7 @@ class Reduction {
   // The next backward pass divides by the result of `active`, an all-reduce of one number; if null, by the
   // number of ranks.
   void divide_by(c10::intrusive_ptr<c10d::Work> active);
-  // Makes the collectives of the other ranks' backward pass, with gradients of zero.
+  // Calls the collectives of the other ranks' backward pass, with gradients of zero.
   void shadow_backward();
 
  private:

@@ -12,7 +12,7 @@ namespace {
 namespace optim = torch::optim;
 
 // Gives each parameter an owner, by place in the group. Takes the largest parameters first; the owner is the
-// rank with the least so far.
+// rank with the fewest values so far.
 std::map<const void*, int> owners_of(const std::vector<optim::OptimizerParamGroup>& groups, int members) {
   std::vector<at::Tensor> parameters;
   for (const auto& group : groups)
