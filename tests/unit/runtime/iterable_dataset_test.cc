@@ -24,7 +24,7 @@ class Counting : public IterableDataset<std::int64_t> {
     return std::make_unique<Reading>(*this, shard);
   }
   std::string name() const override { return "numbers"; }
-  void spoil(std::int64_t number) { bad_ = number; }
+  void spoil(std::int64_t number) { bad_.insert(number); }
   void hang(std::int64_t number) { hangs_ = number; }
   void skips() { skips_ = true; }
   std::int64_t reads() const { return reads_; }
@@ -42,7 +42,7 @@ class Counting : public IterableDataset<std::int64_t> {
       const std::int64_t mine = std::exchange(number, number + part.count);
       ++dataset.reads_;
       if (mine == dataset.hangs_) dataset.gate_.wait(false);
-      if (mine == dataset.bad_) throw std::runtime_error("torn line");
+      if (dataset.bad_.contains(mine)) throw std::runtime_error("torn line");
       return mine + 1000 * part.epoch;
     }
     bool skip(std::int64_t count) override {
@@ -54,7 +54,7 @@ class Counting : public IterableDataset<std::int64_t> {
     std::int64_t number;
   };
   std::int64_t size_;
-  std::int64_t bad_ = -1;
+  std::set<std::int64_t> bad_;
   std::int64_t hangs_ = -1;
   bool skips_ = false;
   mutable std::atomic<bool> gate_ = false;
@@ -318,6 +318,22 @@ TEST(IterableDataset, ABadSampleIsNamedOrSkipped) {
   state.of_shards = {8};
   resumed.load_state(state);
   EXPECT_THAT(rest(resumed, 1), ElementsAre(ElementsAre(16, 17), ElementsAre(18, 19)));
+}
+
+// After a batch of bad samples the loader looks whether the shard goes on, and so reads a third bad one.
+TEST(IterableDataset, SamplesKeepTheirNumbersAfterABatchOfBadOnes) {
+  Counting dataset(10);
+  for (const std::int64_t number : {4, 5, 6}) dataset.spoil(number);
+  Loader loader(dataset, {.batch_size = 2, .bad_sample = BadSample::kSkip}, 0, 1);
+  EXPECT_THAT([&] { rest(loader, 1); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("none of its samples can be read")));
+  loader.skip_failed_batch();
+  Batches all;
+  for (auto& batch : loader.epochs(1)) {
+    all.push_back(numbers_in(batch));
+    EXPECT_EQ(loader.info().indices, all.back());
+  }
+  EXPECT_THAT(all, ElementsAre(ElementsAre(7), ElementsAre(8, 9)));
 }
 
 TEST(IterableDataset, ARankWithoutABatchIsAnError) {

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <expected>
 #include <functional>
 #include <memory>
 #include <muster/comm/detail/tensors.h>
@@ -174,12 +176,14 @@ class StreamSource : public BatchSource {
   }
 
  private:
+  // A sample, or why it could not be read.
+  using ReadSample = std::expected<Sample, std::exception_ptr>;
   struct Reading {
     std::int64_t epoch = -1;
     std::int64_t next = 0;  // index of the next sample
     bool ended = false;
     std::unique_ptr<typename IterableDataset<Sample>::Reader> reader;
-    std::optional<Sample> ahead;  // sample number `next`, already read
+    std::optional<ReadSample> ahead;  // sample number `next`, already read
   };
   struct Nowhere {
     void add(const Sample&) {}
@@ -216,15 +220,22 @@ class StreamSource : public BatchSource {
     }
   }
 
+  // Reads the next sample. nullopt: the shard has ended.
+  static std::optional<ReadSample> next_of(typename IterableDataset<Sample>::Reader& reader) {
+    try {
+      std::optional<Sample> sample = reader.next();
+      if (!sample) return std::nullopt;
+      return ReadSample(*std::move(sample));
+    } catch (...) {
+      return std::unexpected(std::current_exception());
+    }
+  }
+
   // True if the shard has no more samples. Keeps the sample that it reads for the next batch.
   bool at_end(Reading& reading) {
     if (reading.ended) return true;
     begin_sample_at(reading.next);
-    try {
-      reading.ahead = reading.reader->next();
-    } catch (...) {
-      return false;  // a sample that cannot be read is not the end
-    }
+    reading.ahead = next_of(*reading.reader);
     reading.ended = !reading.ahead;
     if (reading.ended) reading.reader.reset();
     return reading.ended;
@@ -237,13 +248,15 @@ class StreamSource : public BatchSource {
     begin_sample_at(index);
     reading.next = index + shards_.count;
     try {
-      std::optional<Sample> sample =
-          reading.ahead ? std::exchange(reading.ahead, std::nullopt) : reading.reader->next();
-      reading.ended = !sample.has_value();
+      std::optional<ReadSample> sample =
+          reading.ahead ? std::exchange(reading.ahead, std::nullopt) : next_of(*reading.reader);
+      reading.ended = !sample;
       if (reading.ended)
         reading.reader.reset();
+      else if (*sample)
+        to.add(**std::move(sample));
       else
-        to.add(*std::move(sample));
+        std::rethrow_exception(sample->error());
     } catch (...) {
       if (bad_sample == BadSample::kSkip) {
         if constexpr (!std::is_same_v<To, Nowhere>) warn_of_skipped(dataset_.name(), index);
