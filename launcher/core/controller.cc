@@ -31,7 +31,7 @@ FleetLimits limits_of(const Plan& plan, std::string version) {
 // Longer times are cut to this, so that sums cannot overflow.
 constexpr Duration kLongestStep = std::chrono::days(12);
 
-// The rank of messages that are about one rank.
+// Returns the rank that the message is about, if it is about one rank.
 std::optional<Rank> rank_of(const wire::ToLauncher& message) {
   return std::visit(
       [](const auto& what) -> std::optional<Rank> {
@@ -92,8 +92,8 @@ void Controller::add(Decisions& all, const Event& event, TimePoint now) {
   std::ranges::move(apply(event, now), std::back_inserter(all));
 }
 
-// Whether the message is about the current attempt and one of the agent's own ranks, and its agent is
-// listened to. If so, updates the rank table at once.
+// Returns whether the message counts: its agent is listened to and takes part in the current attempt, and a
+// rank in the message is the agent's own. If the message counts, updates the rank table at once.
 bool Controller::watch(const AgentSaid& said, TimePoint now) {
   const NodePlan* const node = job_.crew().find(said.agent.node);
   if (node == nullptr || said.attempt != job_.attempt() || said.attempt == Attempt() ||

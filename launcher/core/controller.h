@@ -4,8 +4,8 @@
 // The fleet decides about agents, the job about attempts; the rank table stores what users may ask for. The
 // job gets the fleet's news about an event within the same call. Reports of progress are held back for a
 // while (held_reports.h) before fleet and job get them. Requests between MPI servers are only relayed
-// (mpi_exchange.h). Callers may read fleet(), job() and ranks(), but change them only through events. One
-// thread; performs nothing, reads no clock.
+// (mpi_exchange.h). Callers may read fleet(), job() and ranks(), but change them only through events. Use it
+// on one thread. It performs nothing and reads no clock.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ namespace muster::launcher {
 
 class Controller {
  public:
-  // `version`: of this Muster; agents of other versions are refused.
+  // `version`: the version of this Muster; the fleet refuses agents of other versions.
   Controller(const Plan& plan, std::string version);
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
@@ -37,15 +37,14 @@ class Controller {
   using Witness = std::function<void(const Controller& self, const Event& event, TimePoint at,
                                      const Decisions& decisions)>;
   void set_witness(Witness witness) { witness_ = std::move(witness); }
-  // When TimePassed is due; nullopt once the job is over.
+  // Returns when TimePassed is due, or nullopt once the job is over.
   std::optional<TimePoint> next_deadline() const;
 
   const Fleet& fleet() const { return fleet_; }
   const Job& job() const { return job_; }
   const RankTable& ranks() const { return ranks_; }
 
-  // For the journal (journal/state.h): all state that decides. Leaves out the rank table and
-  // held reports.
+  // For the journal (journal/state.h): lists all state that decides, so not the rank table and held reports.
   template <class Archive>
   void fields(Archive& archive) {
     archive(fleet_, job_);

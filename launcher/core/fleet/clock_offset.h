@@ -1,7 +1,7 @@
 // How far an agent's clock is ahead of ours, estimated from its answers to pings.
 //
-// The agent answered at some moment within the round trip; the shorter the round trip, the better the
-// estimate by its middle. Clocks drift apart, by about 20 microseconds a second, so only the best answer of
+// The agent answered at some moment within the round trip; the shorter the round trip, the better its middle
+// estimates that moment. Clocks drift apart, by about 20 microseconds a second, so only the best answer of
 // the last minutes counts. A peer may send any numbers; the results are then wrong, but not undefined. Pure;
 // times are nanoseconds of each machine's monotonic clock.
 #pragma once
@@ -34,7 +34,7 @@ class ClockOffset {
   void on(const wire::Pong& pong, TimePoint now);
   // Converts the agent's time `there` to the launcher's clock; never later than `now`.
   std::int64_t here(std::int64_t there, TimePoint now) const;
-  // Now and then, for traces: the best answer since the last one returned.
+  // Returns for traces the best answer since the last one returned, or nullopt if no answer is due.
   std::optional<Answer> take_answer(TimePoint now);
   // Whether a trace should request more answers at once, because there are still few.
   bool wants_more() const { return answer_count_ < kFirstAnswers; }

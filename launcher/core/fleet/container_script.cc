@@ -82,7 +82,7 @@ std::string pull_script(std::string_view image) {
   return fmt::format("exec docker pull -q \"{}\"", image);
 }
 
-// Finds it by labels: another incarnation may have the name by now.
+// Finds the container by its labels: another incarnation may have the name by now.
 std::string kill_container_script(const Plan& plan, AgentId agent) {
   return fmt::format(
       R"sh(docker ps -q {} --filter "label={}={}" | while read -r i; do docker kill $i; done)sh",

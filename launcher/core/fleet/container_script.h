@@ -1,5 +1,5 @@
-// Scripts for a host's shell if agents run in containers of the host's own Docker engine: as in
-// host_script.h, with `docker`. Pure.
+// Scripts for a host's shell, as in host_script.h, for agents that run in containers of the host's own Docker
+// engine. The scripts call `docker`. Pure.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@
 
 namespace muster::launcher {
 
-// `module_in_container`: the path where the agent looks for its TLS module. Checks the agent's files as
-// start_script() does, and mounts them into the container.
+// The script checks the agent's files as start_script() does, and mounts them into the container.
+// `module_in_container`: the path where the agent looks for its TLS module.
 std::string start_container_script(const Plan& plan, AgentId agent, const AgentPlace& place,
                                    const std::string& module_in_container,
                                    const std::vector<std::string>& arguments);
 std::string pull_script(std::string_view image);
 // Kills the container of this incarnation, if it runs; leaves other incarnations with the same name alone.
 std::string kill_container_script(const Plan& plan, AgentId agent);
-// Prints the same as `agent --sweep`. Only containers of incarnations below `below`'s count as leftovers; all
-// containers if it is 0.
+// The script prints the same as `agent --sweep`. The node's containers of earlier incarnations than
+// `below.incarnation` count as leftovers; if that is 0, all its containers do.
 std::string sweep_container_script(const Plan& plan, AgentId below, bool kill);
 
 }  // namespace muster::launcher

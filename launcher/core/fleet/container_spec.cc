@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// NAME=SOFT[:HARD], which was checked.
+// `text`: NAME=SOFT[:HARD]; the caller has checked it.
 Json ulimit(std::string_view text) {
   const std::size_t equals = text.find('=');
   const auto limits = split(text.substr(std::min(equals + 1, text.size())), ':');
@@ -38,7 +38,7 @@ void set_pair(Json& map, std::string_view text, char separator) {
   map[std::string(text.substr(0, at))] = at == std::string_view::npos ? "" : text.substr(at + 1);
 }
 
-// As `docker run` does it.
+// Puts the argument into the request's body as `docker run` would.
 void add_argument(Json& body, const ContainerArgument& argument) {
   constexpr std::pair<std::string_view, const char*> kLists[] = {{"add-host", "ExtraHosts"},
                                                                  {"cap-add", "CapAdd"},

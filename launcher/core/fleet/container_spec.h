@@ -42,12 +42,13 @@ std::string container_body(const Plan& plan, AgentId agent, const std::vector<st
 // Body of POST /networks/create.
 std::string network_body(const Plan& plan, const std::string& launcher);
 
-// The value of kLauncherLabel: the launcher's identity, so that another launcher can tell whether it still
+// Returns the value of kLauncherLabel. From this value, another launcher can tell whether `launcher` still
 // runs.
 std::string launcher_label(const ProcessIdentity& launcher);
 std::optional<ProcessIdentity> parse_launcher_label(std::string_view label);
 
-// The value of a request's `filters`, percent-encoded: objects with these labels, each NAME or NAME=VALUE.
+// Returns the percent-encoded value of a request's `filters` that selects objects with these labels. Each
+// label is NAME or NAME=VALUE.
 std::string label_filter(const std::vector<std::string>& labels);
 std::string percent_encoded(std::string_view text);
 
@@ -55,7 +56,7 @@ std::string percent_encoded(std::string_view text);
 std::string container_advice(std::string_view message);
 // Whether the engine would refuse a retry, too, unless a person fixes the cause.
 bool is_lasting_refusal(std::string_view message);
-// The message, followed by the advice.
+// Returns the message, followed by the advice if there is any.
 std::string with_container_advice(const std::string& message);
 
 }  // namespace muster::launcher

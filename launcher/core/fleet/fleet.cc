@@ -151,8 +151,8 @@ bool Fleet::is_named(const Leftover& left) const {
          });
 }
 
-// Forgets ended processes, as their pids may be reused. Keeps what living agents have reported: a look may
-// not show it.
+// Forgets ended processes, as their pids may be reused. Keeps the pids that living agents have reported: a
+// look for leftovers may not show them.
 void Fleet::forget_ended(const std::vector<Leftover>& left) {
   for (auto& [id, pids] : named_) {
     if (alive(id)) continue;

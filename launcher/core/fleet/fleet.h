@@ -2,10 +2,11 @@
 // node counts as lost, and the leftovers of lost agents.
 //
 // Nodes are added by number, without a fixed count. An agent has a process and a connection. If only one of
-// the two has ended, the agent is half gone, and the fleet waits for the second end only kHalfGoneLimit. It
-// kills silent agents. It looks for leftovers of lost agents until none is left, kills those that stay, and
-// reports those that survive. The job decides which nodes take part in an attempt (job.h). Each event takes
-// at most the logarithm of the number of nodes. One thread; performs nothing, reads no clock.
+// the two has ended, the agent is half gone, and the fleet waits for the second end for at most
+// kHalfGoneLimit. It kills silent agents. It looks for leftovers of lost agents until none is left, kills
+// those that stay, and reports those that survive. The job decides which nodes take part in an attempt
+// (job.h). The time for an event is at most logarithmic in the number of nodes. Use the fleet on one thread.
+// It performs nothing and reads no clock.
 #pragma once
 
 #include <deque>
@@ -72,12 +73,12 @@ class Fleet {
   // silence before `now` does not count.
   Outcome on_time(TimePoint now, bool noticed_late);
   std::optional<TimePoint> next_deadline() const;
-  // The launcher did not receive for this time; it does not count as silence of agents.
+  // The launcher received nothing for this time, so this time does not count as silence of agents.
   void slept(Duration time) { slept_ += time; }
 
   // Adds a node that the job may use from now on; it has no agent yet.
   void add(NodeId node);
-  // Starts the next incarnation of the agent, on a node that has none.
+  // Starts the next incarnation of the node's agent. The node must be without an agent.
   FleetDecisions hire(NodeId node, TimePoint now, std::string reason);
   // Kills the node's agent, and counts the node as lost at `lost_at`. No NodeLost follows: the caller knows.
   FleetDecisions drop(NodeId node, TimePoint lost_at, const std::string& why, TimePoint now);
@@ -91,7 +92,7 @@ class Fleet {
   Presence presence(NodeId node) const { return at(node).presence; }
   Incarnation incarnation(NodeId node) const { return at(node).incarnation; }  // of its newest agent
   bool alive(NodeId node) const { return presence(node) != Presence::kAbsent; }
-  // Whether messages of this agent count: it is its node's newest incarnation, and the node is not lost.
+  // Whether messages of this agent count: no newer agent of its node was started, and the node is not lost.
   bool listens_to(AgentId agent) const;
   bool heard_since(AgentId agent, TimePoint when) const {
     return listens_to(agent) && at(agent.node).last_heard > when;
@@ -104,9 +105,9 @@ class Fleet {
   std::size_t size() const { return nodes_.size(); }
   std::size_t alive_count() const { return nodes_.size() - absent_.size(); }
   std::size_t there_count() const { return there_count_; }
-  // Whether any rank's output waits, according to the agents' last reports. Takes time for each node.
+  // Whether any rank's output waits, according to the agents' last reports. Asks every node.
   bool output_waits() const;
-  // Whether the node is excluded because it was lost too often; and all nodes that are.
+  // Whether the node is excluded because it was lost too often. Without a node, returns all excluded nodes.
   bool excluded(NodeId node, TimePoint now) const;
   std::vector<NodeId> excluded(TimePoint now) const;
   std::optional<ConnectionId> connection_of(NodeId node) const { return at(node).connection; }
@@ -116,7 +117,7 @@ class Fleet {
   void fields(Archive& archive) {
     archive(nodes_, forgiven_, slept_, half_gone_, leftovers_, named_, left_behind_, releasing_);
   }
-  // Call after reading the fields: derives the others. False if the fields are inconsistent.
+  // Call after reading the fields: derives the other members. Returns false if the fields are inconsistent.
   bool restored();
 
  private:
@@ -134,8 +135,8 @@ class Fleet {
     std::vector<TimePoint> losses{};        // only losses of agents that had joined
     bool output_waits = false;              // of some rank, according to the agent's last report
 
-    // Without the time that the launcher slept: the node with the earliest value reaches the silence limit
-    // first.
+    // Leaves out the time that the launcher slept, so that the node with the earliest value reaches the
+    // silence limit first.
     TimePoint silent_since() const { return last_heard - slept; }
   };
   struct HalfGone {

@@ -25,7 +25,7 @@ struct AgentConnected {
   AgentId agent;
   ConnectionId connection;
 };
-// Not by CloseConnection: the agent or the network closed it, or a frame was unreadable.
+// The agent or the network closed the connection, or a frame was unreadable. Does not follow CloseConnection.
 struct ConnectionClosed {
   AgentId agent;
   ConnectionId connection;
@@ -88,7 +88,7 @@ struct NodeLost {
   NodeId node;
   TimePoint at;                     // the agent's end, or its last sign of life if it fell silent
   std::string how;                  // "its agent was killed by SIGKILL"
-  AgentEnd end = AgentEnd::kOther;  // as of ProcessEnded
+  AgentEnd end = AgentEnd::kOther;  // as in ProcessEnded
   bool had_joined = false;          // its agent had sent Hello
 };
 struct LeftoversGone {};  // no process of a lost or killed agent is left

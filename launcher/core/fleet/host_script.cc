@@ -23,8 +23,9 @@ std::string check_script(const AgentPlace& place) {
                      kAgentFile, place.module, place.digest);
 }
 
-// The same without reading files that passed an earlier check: the check made links to them, and they have
-// not been written since. Uses only shell built-ins: starting a program costs more than the agent.
+// Like check_script(), but does not read files that passed an earlier check: the check made links to them,
+// and they have not been written since. Such files need only shell built-ins: starting a program costs more
+// than the agent.
 std::string quick_check_script(const AgentPlace& place) {
   return fmt::format(
       R"sh({{ test -O "$d" && test -O "$d/{0}" && test -O "$d/{1}" && )sh"
@@ -130,8 +131,8 @@ std::vector<std::string> agent_shell(const RemoteOptions& options, const Host& h
   return words;
 }
 
-// rsync splits the value of -e into words; two quotes within quotes are one quote. It appends the host's
-// name, which the script drops, and the command, where -s keeps the host's shell from changing words.
+// rsync splits the value of -e into words; two quotes within quotes are one quote. rsync appends the host's
+// name, which the script drops, and the remote command. -s keeps the host's shell from changing its words.
 std::vector<std::string> sync_command(const RemoteOptions& options, const Host& host,
                                       const std::string& directory) {
   std::string script = "shift; exec";

@@ -2,8 +2,8 @@
 // leftovers.
 //
 // Each script is one line, without secrets, that sh, csh and fish read alike between single quotes. A
-// delivered agent is in ~/.cache/muster/agent/DIGEST with its TLS module. It is used only if the user owns
-// both files, and they have that digest, or have not changed since it was checked. Pure.
+// delivered agent is in ~/.cache/muster/agent/DIGEST with its TLS module. A script uses it only if the user
+// owns both files, and the files have that digest or have not changed since a check of the digest. Pure.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ namespace muster::launcher {
 
 // The agent's place on a host.
 struct AgentPlace {
-  std::string path;    // --remote-agent; empty for a delivered agent, which has
-  std::string digest;  // SHA-256 of agent and module, concatenated, in hexadecimal
-  std::string module;  // file of the TLS module; within the directory of a delivered agent
+  std::string path;    // --remote-agent; empty for a delivered agent
+  std::string digest;  // of a delivered agent: SHA-256 of agent and module, concatenated, in hexadecimal
+  std::string module;  // file of the TLS module; of a delivered agent: relative to its directory
 };
 
 // Path within the directory of a delivered agent.
@@ -32,7 +32,8 @@ inline constexpr const char* kAgentFile = "bin/agent";
 // Executes the agent, or prints `muster-agent absent MACHINE` and exits with kAgentAbsent.
 inline constexpr int kAgentAbsent = 3;
 std::string start_script(const AgentPlace& place, const std::vector<std::string>& arguments);
-// The same for another command, which ends in an exec; $d is the directory of a delivered agent.
+// Runs the command where start_script() executes the agent. The command must end in an exec; in it, $d is the
+// directory of a delivered agent.
 std::string where_agent_is(const AgentPlace& place, std::string_view command);
 // Reads a tar of the two files from stdin. Exits with 0 once an agent of this digest is there, even if
 // another launch delivered it.
@@ -42,8 +43,8 @@ std::string kill_script(std::int32_t pid, std::int64_t start_ticks);
 
 // The argv that runs the script on the host.
 std::vector<std::string> host_shell(const RemoteOptions& options, const Host& host, std::string_view script);
-// The argv that runs the agent there. Without a shell if --exec and --remote-agent are given, because each
-// executed program costs about a millisecond.
+// Returns the argv that runs the agent on the host. If --exec and --remote-agent are given, it uses no shell,
+// because each executed program costs about a millisecond.
 std::vector<std::string> agent_shell(const RemoteOptions& options, const Host& host, const AgentPlace& place,
                                      const std::vector<std::string>& arguments);
 

@@ -54,8 +54,8 @@ HostStart::Step HostStart::on_failure(const Failure& failure, double random) {
   if (lacks_image && options_.container.pull == Pull::kMissing && !pulled_) return Bring{Missing::kImage};
   const bool busy = failure.exit_code && is_busy(*failure.exit_code, failure.last_line);
   const auto pause = busy ? pause_before_next_try(++busy_count_, random) : std::nullopt;
-  // On this machine's engine the container ended before its agent spoke; on a host many failures are
-  // temporary.
+  // With this machine's engine, an exit code means that the container ended before its agent spoke, which
+  // would happen again. On a host many failures are temporary.
   const bool for_good = options_.bootstrap == BootstrapKind::kDocker ||
                         (needed_ && options_.in_containers() && is_lasting_refusal(failure.last_line)) ||
                         (needed_ && is_lasting_ssh_failure(failure));

@@ -52,7 +52,7 @@ class Sweeps {
   struct Node {
     std::uint64_t ended = 0;              // number of its newest agent's end, in the order of ends
     bool silent = false;                  // its host failed to answer once, and is asked on its own
-    std::optional<TimePoint> again_at{};  // when; nullopt while it is being asked
+    std::optional<TimePoint> again_at{};  // when to ask it next on its own, unless it is being asked
   };
   struct Look {
     bool begun = false;

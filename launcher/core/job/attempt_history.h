@@ -22,8 +22,8 @@ struct Slowness {
   Rank rank;
   NodeId node;
   std::int64_t since_step = 0;  // when it was noticed
-  Duration busy{};              // time of the rank's own work in a step then
-  Duration usual{};             // the same for the other ranks
+  Duration busy{};              // time of the rank's own work in that step
+  Duration usual{};             // time of the other ranks' own work
   std::optional<std::int64_t> until_step{};
 };
 
@@ -37,7 +37,7 @@ struct ToldStall {
 struct AttemptHistory {
   Attempt attempt;
   std::optional<std::int64_t> resumed_step;  // reported by rank 0
-  // Set when the attempt ends: the highest step that a rank reported, and that of the newest checkpoint.
+  // Set when the attempt ends: the highest step that a rank reported, and the step of the newest checkpoint.
   std::optional<std::int64_t> last_step;
   std::optional<std::int64_t> committed_step;
   std::optional<std::int64_t> repeated_steps;
@@ -55,7 +55,7 @@ struct AttemptHistory {
     archive(attempt, resumed_step, last_step, committed_step, repeated_steps, verdict, world_size, node_count,
             stragglers, stalls, offered_step);
   }
-  // Whether these fields, after reading, are consistent.
+  // Whether the fields that were read are consistent.
   bool restored() const {
     return resumed_step.value_or(0) >= 0 && last_step.value_or(0) >= 0 && committed_step.value_or(0) >= 0 &&
            offered_step.value_or(0) >= 0;

@@ -1,7 +1,7 @@
 // The chronicle of a training, attempt by attempt: the ranks' progress, checkpoints, stragglers, and how each
 // attempt ended.
 //
-// The only place for the workers' reports of progress. Decides nothing. Plain values.
+// Keeps what the workers report about progress. Decides nothing. Plain values.
 #pragma once
 
 #include <vector>
@@ -16,17 +16,17 @@ class Chronicle {
  public:
   // A new attempt begins; `attempt` has what is known about it so far.
   void begin(AttemptHistory attempt);
-  // A rank of the newest attempt has reported this. Returns whether that commits a checkpoint.
+  // Notes a report of a rank of the newest attempt. Returns whether the report commits a checkpoint.
   bool note(const wire::WorkerReported& reported);
-  // A rank of this node is slower than the others from now on, or no longer.
+  // Notes that a rank of this node is slower than the others from now on, or that it no longer is.
   void note(const PaceChanged& change, NodeId node);
-  // The user is told that the newest attempt stalls.
+  // Notes that the user was told about a stall of the newest attempt.
   void stalled(std::string what, TimePoint since);
-  // That stall is over. Returns it with its time, or "" if there was none.
+  // Notes that this stall is over. Returns its text with its duration, or "" if there was none.
   std::string moved_on(TimePoint now);
-  // The step that an ended attempt held in memory has become a checkpoint.
+  // Notes that `step`, which an ended attempt held in memory, has become a checkpoint.
   void saved(std::int64_t step);
-  // The newest attempt ends with this verdict; a second one is ignored.
+  // Notes the verdict with which the newest attempt ends. Ignores a second verdict.
   void end(const Verdict& verdict);
 
   const Steps& steps() const { return steps_; }

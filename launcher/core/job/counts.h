@@ -8,7 +8,7 @@
 
 namespace muster::launcher {
 
-// Not negative, and not so large that it may overflow.
+// Returns whether the number is not negative, and so small that further increments cannot overflow.
 template <std::signed_integral Number>
 constexpr bool is_count(Number number) {
   return number >= 0 && number <= std::numeric_limits<Number>::max() / 2;

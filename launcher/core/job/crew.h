@@ -1,7 +1,7 @@
 // The nodes and ranks of one attempt: which nodes are prepared, where workers are, which ranks have ended.
 //
-// Only stores and answers; job.h decides. Plain values. A query about one node takes constant time, one about
-// a rank the logarithm of the number of nodes.
+// Only stores and answers; job.h decides. Plain values. A query about one node takes constant time. A query
+// about a rank takes time logarithmic in the number of nodes.
 #pragma once
 
 #include <set>
@@ -43,7 +43,7 @@ class Crew {
   // Living ranks, on nodes that have workers.
   std::size_t living_count() const { return living_count_; }
   std::vector<Rank> living() const;
-  // Whether every started rank is known to have ended. Ranks on lost nodes are never known to.
+  // Whether every started rank is known to have ended. The end of a rank whose node is lost stays unknown.
   bool all_ended() const { return unended_count_ == 0; }
   // No process of the attempt is left on the node.
   void emptied(NodeId node);
@@ -60,7 +60,7 @@ class Crew {
   void fields(Archive& archive) {
     archive(members_, prepared_, started_, giving_up_, with_workers_, ended_, unended_count_);
   }
-  // Call after reading the fields: derives the others. False if the fields are inconsistent.
+  // Call after reading the fields: derives the other members. Returns false if the fields are inconsistent.
   bool restored();
 
  private:
@@ -72,7 +72,7 @@ class Crew {
   std::unordered_set<NodeId> prepared_, started_, giving_up_;
   std::set<NodeId> with_workers_;
   std::unordered_set<Rank> ended_;
-  // Started ranks whose end is unknown: all of them, and those on nodes that have workers.
+  // How many started ranks have no known end: in the whole attempt, and on nodes that have workers.
   std::size_t unended_count_ = 0;
   std::size_t living_count_ = 0;
 };

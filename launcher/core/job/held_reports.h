@@ -23,8 +23,8 @@ class HeldReports {
 
   // Holds a message of the current attempt if it reports progress; otherwise returns false.
   bool hold(const AgentSaid& said, TimePoint now);
-  // All held reports, each with the time of the rank's newest report, in the order of each rank's first held
-  // report.
+  // Removes and returns all held reports, in the order of each rank's first one. Each has the time of the
+  // rank's newest report.
   std::vector<AgentSaid> take();
   std::optional<TimePoint> next_deadline() const { return due_; }
 

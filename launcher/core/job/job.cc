@@ -197,7 +197,7 @@ void Job::interrupt(const StopWish& wish, TimePoint now) {
   react(Occurrence::kInterrupted, now);
 }
 
-// `wish` without a signal: the time limit.
+// A `wish` without a signal stands for the time limit.
 void Job::notice(const StopWish& wish, TimePoint until, TimePoint now) {
   react(Occurrence::kNoticed, now, [&] {
     preemption_.give(wish, until, chronicle_.steps());
@@ -260,8 +260,9 @@ void Job::advance(TimePoint now) {
   }
 }
 
-// A rank that leaves main() closes its connections first, so a rank that misses it may end before it does. A
-// stop now would hide how the culprit ends. The culprit's end stops the attempt, or else kCulpritPatience.
+// A rank that leaves main() closes its connections first, so a peer that misses it may end before this
+// culprit does. A stop now would hide how the culprit ends. The attempt stops at the culprit's end, or after
+// kCulpritPatience at the latest.
 void Job::await_culprit(TimePoint now) {
   if (!deadline_) deadline_ = {now + kCulpritPatience, Deadline::What::kCulprit};
   advance(now);
@@ -332,7 +333,7 @@ void Job::kill_remaining(TimePoint now) {
 // slow down the workers' start.
 void Job::gather(TimePoint now) {
   phase_ = Phase::kGathering;
-  if (deadline_) return;  // in a back-off: an agent that cannot start would end it
+  if (deadline_) return;  // in a back-off: an agent that cannot start would end the back-off
   advance(now);
   if (phase_ == Phase::kGathering) carry(recruiter_.hire_absent(now));
 }
@@ -549,7 +550,7 @@ void Job::abandon(TimePoint now, const std::string& reason) {
   decide(Finish{}, reason);
 }
 
-// Kills late agents, whose guardians clear up. Processes that survive that cannot be killed.
+// Kills late agents, whose guardians clear up. A process that survives its guardian cannot be killed.
 void Job::give_up_on_late_nodes(TimePoint now) {
   deadline_ = {now + kLastMargin, Deadline::What::kLastWait};
   if (!facts_.unkillable.empty()) return abandon(now, "a worker cannot be killed");

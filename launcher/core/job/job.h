@@ -4,7 +4,7 @@
 // knows the agents; the job asks it which agents are there, hires nodes and drops them. Parts of the job
 // decide on their own: which nodes take part (placement.h), what caused a failure (verdict.h), what follows
 // (recovery.h), which rank hangs (hang.h), whether ranks can leave on notice (preemption.h). The chronicle
-// knows the training's progress (chronicle.h). One thread; performs nothing, reads no clock.
+// knows the training's progress (chronicle.h). For one thread; performs nothing and reads no clock.
 #pragma once
 
 #include <optional>
@@ -57,7 +57,7 @@ class Job {
   const Steps& steps() const { return chronicle_.steps(); }
   const std::vector<AttemptHistory>& history() const { return chronicle_.history(); }
   const Verdict& verdict() const { return verdict_; }  // valid once leaving or done
-  // The hosts as nodes to add now, each with its slots. Errors: why they cannot be added.
+  // Returns the hosts as nodes to add now, each with its slots. An error says why they cannot be added.
   Expected<std::vector<NodesAdded::Node>> addable(const std::vector<Host>& hosts) const;
   std::vector<Rank> living_ranks() const;  // the ranks that StacksWanted is sent to
   std::string waiting_for(
@@ -72,7 +72,7 @@ class Job {
             awaits_leftovers_, leftovers_remain_, kill_from_, interrupt_count_, grows_now_, told_executed_,
             logs_elsewhere_, verdict_, names_);
   }
-  // Whether these fields, after reading, are consistent with each other and with the fleet (job_state.cc).
+  // Whether the fields that were read are consistent with each other and with the fleet (job_state.cc).
   bool restored() const;
 
  private:
@@ -128,7 +128,7 @@ class Job {
   void hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now);
   void hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimePoint now);
   void refuse(NodeId id, const wire::AttemptRefused& refused, TimePoint now);
-  bool seems_cut_off(NodeId host) const;  // `host` is rank 0's: whether no other member reaches it
+  bool seems_cut_off(NodeId host) const;  // whether no other member seems to reach `host`, rank 0's node
   void hear(NodeId id, const wire::WorkersStarted& started, TimePoint now);
   void hear(NodeId id, const wire::WorkerExited& exited, TimePoint now);
   void hear(NodeId id, const wire::WorkersGone& gone, TimePoint now);
@@ -201,7 +201,7 @@ class Job {
   void kill_node(NodeId id, const std::string& how, TimePoint now);
   void lose(AgentLoss loss, TimePoint now);
   bool no_rank_lives() const { return crew_.living_count() == 0; }
-  // Waits for leftovers that remain only while they may be ranks of the attempt to be repeated.
+  // Leftovers that survived a kill are awaited only while they may be ranks of the attempt to be repeated.
   bool awaits_leftovers() const { return awaits_leftovers_ && !(leftovers_remain_ && crew_.all_ended()); }
   bool attempt_ran() const;
   // Whether a refused start leaves too few nodes.
@@ -260,10 +260,10 @@ class Job {
   AttemptFacts facts_;
   Preemption preemption_;
   std::string store_address_;
-  std::vector<std::string> store_peers_;  // addresses that may connect to it; empty: the store decides
-  std::int32_t store_port_ = 0;           // reported by its agent
+  std::vector<std::string> store_peers_;  // addresses that may connect to the store; empty: it decides
+  std::int32_t store_port_ = 0;           // reported by the store's agent
   Neighbours neighbours_;                 // with --memory-tier
-  bool told_stall_ = false;               // told the user that it may hang, and requested stacks
+  bool told_stall_ = false;               // told the user that a worker may hang, and requested stacks
   bool told_still_ = false;               // told the user that no rank moves
   bool awaits_leftovers_ = false;         // until lost nodes have no processes left
   bool leftovers_remain_ = false;         // awaited leftovers were killed, but are still alive

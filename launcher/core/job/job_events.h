@@ -43,7 +43,7 @@ struct PaceChanged {  // a rank of the attempt is slower than the others from no
   Rank rank;
   bool slower = false;
   Duration busy{};        // time of the rank's own work in a step
-  Duration usual{};       // the same for the other ranks
+  Duration usual{};       // time of the other ranks' own work
   std::int64_t step = 0;  // when this was noticed
   std::string part{};     // the rank's part of the model, if reported
 };
@@ -75,8 +75,8 @@ using Event = std::variant<Began, AgentConnected, ConnectionClosed, ProcessEnded
 // ---- Actions ----
 struct BeginAttempt {  // take the next attempt's number in the checkpoint directory
   Question question;
-  Attempt last;            // begun by this job; Attempt(): none
-  bool take_over = false;  // also from a living launch
+  Attempt last;            // the newest that this job has begun; Attempt(): none
+  bool take_over = false;  // take the directory over even from a living launch
 };
 struct LookForCheckpoint {  // the newest that `attempt` has committed
   Question question;

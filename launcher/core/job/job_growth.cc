@@ -8,7 +8,7 @@
 namespace muster::launcher {
 
 // An added node is like one that joined too late for the attempt: its agent starts now, or with the workers,
-// and it takes part in the next attempt.
+// and the node takes part in the next attempt.
 void Job::handle(const NodesAdded& event, TimePoint now) {
   if (!check_addable(event.nodes)) return;
   for (const NodesAdded::Node& each : event.nodes) {

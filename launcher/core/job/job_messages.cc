@@ -12,7 +12,7 @@ namespace {
 
 // How long to wait for an agent that is still writing its ranks' log files.
 constexpr Duration kWriteMargin = std::chrono::seconds(5);
-// An agent answers every second.
+// An agent counts as silent after this time without an answer; agents answer every second.
 constexpr Duration kSilent = std::chrono::milliseconds(2500);
 // How long to wait, after the last piece, for agents that are still sending logs.
 constexpr Duration kLogsLimit = std::chrono::seconds(10);
@@ -28,7 +28,7 @@ void Job::handle(const NodeJoined& event, TimePoint now) {
   react(Occurrence::kJoined, now);
 }
 
-// Equal for nodes of one machine, even if their hosts have different names.
+// Returns the same name for all nodes of one machine, even if their hosts have different names.
 std::string Job::machine_of(NodeId id) const {
   if (plan_.hosts.empty()) return "";
   const auto found = whereabouts_.find(id);
@@ -44,9 +44,9 @@ Neighbours Job::find_neighbours() const {
   return {members, plan_.job.interface};
 }
 
-// A spare, or a node that joined too late, loads the program now to save time later. If GPUs are assigned by
-// number, it counts as the last agent of its machine; it will replace a node of this machine, or, with hosts,
-// of another one.
+// Lets a spare, or a node that joined too late, load the program now to save time later. If GPUs are assigned
+// by number, the node counts as the last agent of its machine. Without hosts, it will replace a member there;
+// with hosts, it will replace a node of another machine, so it comes on top of the members there.
 void Job::stand_by(NodeId id) {
   const bool workers_start = phase_ == Phase::kRunning || phase_ == Phase::kDumping;
   if (plan_.job.warm == wire::Warm::kOff || !workers_start || crew_.find(id) != nullptr ||
@@ -73,8 +73,8 @@ void Job::handle(const NodeLost& event, TimePoint now) {
   lose({event.node, event.at, event.how, event.had_joined, event.end == AgentEnd::kOutOfMemory}, now);
 }
 
-// Drops the messages of every attempt but the current one. It drops such a Pong too, because a Pong says how
-// much output of its attempt is waiting.
+// Drops messages that belong to an attempt other than the current one. Drops Pongs of other attempts, too,
+// because a Pong says how much output of its attempt is waiting.
 void Job::handle(const AgentSaid& event, TimePoint now) {
   const bool of_attempt =
       wire::belongs_to_attempt(event.message) || std::holds_alternative<wire::Pong>(event.message);
@@ -354,7 +354,7 @@ void Job::hear(NodeId id, const wire::LogsElsewhere& logs, TimePoint) {
   logs_elsewhere_ = true;
 }
 
-// For agents that were told to leave.
+// Returns how long to wait for agents that were told to leave.
 Duration Job::leave_limit() const {
   // The agents write the checkpoints in memory to the disk.
   if (plan_.job.limits.memory_tier_bytes > 0) return std::chrono::seconds(60);

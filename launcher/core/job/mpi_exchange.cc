@@ -62,8 +62,8 @@ void MpiExchange::fence(NodeId from, const wire::MpiAsked& asked, const Crew& cr
   fences_.erase(asked.key);
 }
 
-// All nodes that wait at the fence continue without it. For a completed fence the agent has its answer
-// already, and ignores a second one; for a fence that was sent to an earlier launcher the agent needs this
+// Lets all nodes that wait at the fence continue without it. Always answers: an agent whose fence has
+// completed ignores this second answer; an agent whose fence was sent to an earlier launcher needs this
 // answer.
 void MpiExchange::withdraw(NodeId from, const wire::MpiAsked& asked) {
   const auto fence = fences_.find(asked.key);

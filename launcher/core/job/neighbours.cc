@@ -7,7 +7,7 @@
 
 namespace muster::launcher {
 
-// Alternates between the machines.
+// Orders the ring so that it alternates between the machines.
 Neighbours::Neighbours(const std::vector<Member>& members, const std::string& interface) {
   if (members.size() < 2) return;
   std::map<std::string, std::size_t> count_on;

@@ -1,8 +1,9 @@
 // Decides which agents of an attempt keep copies of each other's checkpoints in memory.
 //
-// The agents form a ring; each keeps copies of its predecessor's, on another machine if there is one. An
-// agent that lacks a checkpoint of its ranks, because another node had these ranks before, learns which agent
-// has it. Two agents share one connection. launcher/io/launcher.cc makes the keys. Pure.
+// The agents form a ring. Each keeps copies of the checkpoints of its predecessor, which is on another
+// machine if there is one. An agent that lacks a checkpoint of its ranks, because another node had these
+// ranks before, learns which agent has it. Two agents share one connection. launcher/io/launcher.cc makes the
+// keys. Pure.
 #pragma once
 
 #include <functional>
@@ -37,7 +38,7 @@ class Neighbours {
   void fields(Archive& archive) {
     archive(ring_);
   }
-  // Whether the ring's nodes are among the attempt's.
+  // Whether all nodes of the ring are among `members`.
   bool are_among(const std::vector<NodePlan>& members) const;
 
  private:

@@ -18,9 +18,9 @@ auto preference(const NodeStatus& status, bool patient) {
                     !patient && status.agent != Agent::kThere, !patient && !status.member);
 }
 
-// A set of nodes that can take part together. By Hall's theorem: for each n, at most as many nodes have room
-// for fewer than n workers as there are places for fewer than n. Such sets are a matroid, so taking nodes in
-// the order of preference yields the most preferred set.
+// A set of nodes that can take part together. By Hall's theorem, they can if for each n the nodes with room
+// for fewer than n workers are not more than the places for fewer than n workers. Such sets are a matroid, so
+// taking nodes in the order of preference yields the most preferred set.
 class Seating {
  public:
   explicit Seating(const JobSize& size) : most_(size.places.size()) {
@@ -46,7 +46,7 @@ class Seating {
  private:
   std::size_t most_;
   std::size_t taken_ = 0;
-  std::map<std::int32_t, std::size_t> places_;  // number of places by their workers
+  std::map<std::int32_t, std::size_t> places_;  // number of places, by their count of workers
   std::map<std::int32_t, std::size_t> rooms_;   // number of nodes by the largest place that they fit
 };
 
@@ -116,7 +116,7 @@ Placement place(const JobSize& size, std::vector<NodeStatus> nodes, bool patient
   for (const NodeStatus& each : nodes) {
     if (usable(each)) rooms.push_back(each.room);
   }
-  // All usable nodes, if these are enough; else the fewest that are needed.
+  // Chooses all usable nodes if these are enough, else as few nodes as are needed.
   const auto count = static_cast<std::size_t>(needed_count(size, placeable_count(size, rooms)));
   Seating seating(size);
   std::vector<NodeStatus> chosen;

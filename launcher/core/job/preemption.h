@@ -1,5 +1,5 @@
-// The notice that a job must leave: which ranks can save and leave by themselves, whether they were told, and
-// which have done it.
+// Keeps the notice that a job must leave: which ranks can save and leave by themselves, whether they were
+// told to, and which ranks leave.
 //
 // A notice comes from SIGTERM, SIGUSR1, SIGINT, `launch cancel` or the time limit. The job passes it on only
 // if every rank can act on it: a rank that cannot would keep the others from agreeing on a step. Plain
@@ -28,20 +28,20 @@ class Preemption {
   }
   // Gives the notice: the ranks have time until `until`. Commits that `steps` has now do not count.
   void give(const StopWish& wish, TimePoint until, const Steps& steps);
-  // Another wish for the end came after the notice: replaces it as the reason.
+  // Replaces the reason of the notice by another wish for the end, which came later.
   void want(const StopWish& wish) { wish_ = wish; }
   bool given() const { return given_; }
   const StopWish& wish() const { return wish_; }  // signal 0: the time limit
   TimePoint until() const { return until_; }
   std::string why() const;             // "SIGTERM"
   std::string how_to_end_now() const;  // for a user who waits; "" for a scheduler
-  // The rank leaves after its checkpoint, possibly that of a group, was committed.
+  // Notes that the rank leaves because its checkpoint, possibly that of its group, was committed.
   void leaves(Rank rank) { leaving_.insert(rank); }
   bool some_leave() const { return !leaving_.empty(); }
   // The lineage's answer: the step of the attempt's newest checkpoint; nullopt: there is none.
   void found(std::optional<std::int64_t> step);
   bool has_committed(const Steps& steps) const;  // since the notice
-  // Whether the lineage must be asked if the ranks have saved: their reports may have been lost with them.
+  // Whether only the lineage knows if the ranks have saved: their reports may have been lost with them.
   bool is_unclear(const Steps& steps) const { return given_ && !has_committed(steps) && !looked_; }
 
   // For the journal (journal/state.h).

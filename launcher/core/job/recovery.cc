@@ -14,7 +14,7 @@ bool is_cut_short(Verdict::Kind kind) {
 }  // namespace
 
 Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, TimePoint now) {
-  // Nothing has failed yet: does not count as a restart.
+  // Nothing has failed yet, so the next attempt does not count as a restart.
   if (attempt.another_network && verdict.kind == Verdict::Kind::kRefused && !forbidding(verdict, attempt))
     return {std::move(verdict), RestartDecision{.reason = "trying another network"}};
   if (verdict.kind == Verdict::Kind::kGrown) {
@@ -48,7 +48,7 @@ Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, Ti
 }
 
 // The reason for a refused restart may be temporary. If the first attempt was refused, the user is still
-// there to correct it.
+// there to remove the reason.
 bool Recovery::may_help(const Verdict& verdict, const Circumstances& attempt) const {
   const bool may_start_later = verdict.kind == Verdict::Kind::kRefused && attempt.cannot_start;
   return verdict.restart_may_help() || (may_start_later && repeat_count() > 0);

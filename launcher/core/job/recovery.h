@@ -33,11 +33,11 @@ class Recovery {
   Next after(Verdict verdict, const Circumstances& attempt, TimePoint now);
   // The verdict if the launcher leaves without waiting.
   Verdict abandoned(Verdict verdict) const;
-  // The user asked for the end while a failed attempt is being stopped: allows no restart.
+  // Allows no restart: the user asked for the end while a failed attempt was being stopped.
   void forbid(const StopWish& wish) { forbidden_by_ = forbidden_by_.value_or(wish); }
   bool is_forbidden() const { return forbidden_by_.has_value(); }
 
-  // Attempts after one that failed or could not start.
+  // Number of attempts that followed an attempt that failed or could not start.
   std::int32_t restart_count() const { return restart_count_; }
   // restart_count(), plus the attempts that began because nodes were added.
   std::int32_t repeat_count() const { return restart_count_ + growth_count_; }
@@ -51,7 +51,7 @@ class Recovery {
   void fields(Archive& archive) {
     archive(policy_, restart_count_, growth_count_, commits_before_, repeated_, forbidden_by_);
   }
-  // Whether these fields, after reading, are consistent.
+  // Whether the fields that were read are consistent.
   bool restored() const { return is_count(restart_count_) && is_count(growth_count_); }
 
  private:

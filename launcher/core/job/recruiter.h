@@ -18,8 +18,8 @@ class Recruiter {
   // May use all nodes of the plan. `fleet` must outlive the recruiter.
   Recruiter(const Plan& plan, Fleet& fleet);
 
-  // The nodes that take part after `last`, which is empty at first; none while agents are missing. `patient`:
-  // waits for nodes on their way, even if fewer would be enough.
+  // Chooses the nodes of the attempt after `last`, which is empty before the first attempt. Returns no
+  // members while agents are missing. `patient`: waits for nodes on their way, even if fewer would be enough.
   Placement place(const Crew& last, bool patient, TimePoint now) const;
   // The nodes whose agents place() waits for.
   std::vector<NodeId> missing(const Crew& last, bool patient, TimePoint now) const;
@@ -32,7 +32,7 @@ class Recruiter {
   std::int32_t likely_workers(NodeId spare) const;
   // Hires agents for absent nodes; for excluded nodes only while too few nodes are there for an attempt.
   FleetDecisions hire_absent(TimePoint now);
-  // Whether too few nodes for an attempt have an agent, including agents on their way.
+  // Whether too few nodes for an attempt have an agent. Agents on their way count.
   bool too_few() const { return too_few(Fleet::Presence::kComing); }
 
   // For the journal (journal/state.h).
@@ -40,7 +40,7 @@ class Recruiter {
   void fields(Archive& archive) {
     archive(size_, rooms_);
   }
-  // Call after reading the fields: derives the others. False if the fields are inconsistent.
+  // Call after reading the fields: derives the other members. Returns false if the fields are inconsistent.
   bool restored();
 
  private:

@@ -1,8 +1,8 @@
 // Where the ranks of an attempt meet: the address of the store, on rank 0's node, and the addresses that may
 // connect to it.
 //
-// Chosen from the hosts' addresses that agents reported; each agent tries whether it can reach the store.
-// Pure.
+// The launcher chooses from the addresses that agents reported for their hosts; each agent tries whether it
+// can reach the store. Pure.
 #pragma once
 
 #include <map>
@@ -49,7 +49,7 @@ Expected<Rendezvous> meet(const std::vector<Whereabouts>& members, const std::st
 // Whether the store's address and peers fit into one message.
 bool fit_a_message(const std::string& store_address, const std::vector<std::string>& peers);
 
-// The same for the members of an attempt.
+// Calls the other meet() with the whereabouts of an attempt's members.
 Expected<Rendezvous> meet(const std::vector<NodePlan>& members,
                           const std::map<NodeId, Whereabouts>& whereabouts, const std::string& interface,
                           const std::set<std::string>& unreachable);

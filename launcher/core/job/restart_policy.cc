@@ -30,8 +30,8 @@ const std::string& text_of(const WorkerEnd& end) {
   return end.cause.empty() ? end.exception : end.cause;
 }
 
-// Empty for a rank that only missed a peer, as it may succeed next time, and for one without any text, as the
-// cause is unknown.
+// Returns Failure::at_start. Returns "" also for a rank that only missed a peer, as the rank may succeed next
+// time, and for a rank without any text, as the cause is unknown.
 std::string failure_at_start(const Verdict& verdict, const std::string& what) {
   const bool own = verdict.kind == Verdict::Kind::kExit || verdict.kind == Verdict::Kind::kSignal;
   if (!own || is_from_outside(verdict) || !verdict.at_start || verdict.lived >= RestartPolicy::kLongLife)

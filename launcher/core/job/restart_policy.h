@@ -36,7 +36,7 @@ struct RestartDecision {
   enum class Kind { kRestart, kBudgetIsSpent, kNoProgress } kind = Kind::kRestart;
   Duration delay{};
   std::string reason;
-  bool counted = true;  // false: it belongs to the previous restart
+  bool counted = true;  // false: the failure belongs to the previous restart
 };
 
 // The facts about a failure that the policy uses.
@@ -61,11 +61,11 @@ class RestartPolicy {
   static constexpr Duration kMostDelay = std::chrono::seconds(30);
   // Three attempts in a row that lived for less than this lead to a back-off, whatever ended them.
   static constexpr Duration kShortLife = std::chrono::seconds(2);
-  // An attempt that lived this long did some work: it needs no back-off, and without a text to compare its
-  // failure does not count as identical to another.
+  // An attempt that lived this long did some work: it needs no back-off. If its failure has no text to
+  // compare, the failure does not count as identical to another.
   static constexpr Duration kLongLife = std::chrono::seconds(30);
 
-  // Nodes that go for one reason are lost within this time of each other: a restarting Docker engine kills
+  // Nodes that fail for one reason are lost within this time of each other: a restarting Docker engine kills
   // containers after 10 s, and an agent counts as silent after 10 s. A node that repeatedly joins and is lost
   // uses one restart per kTogether.
   static constexpr Duration kTogether = std::chrono::seconds(10);
@@ -81,7 +81,7 @@ class RestartPolicy {
     archive(rng_, restarts_, newest_step_, last_own_failure_, last_at_start_, same_at_start_, same_failures_,
             fruitless_failures_, short_lives_, failed_starts_);
   }
-  // Whether these fields, after reading, are consistent.
+  // Whether the fields that were read are consistent.
   bool restored() const {
     return is_count(same_failures_) && is_count(fruitless_failures_) && is_count(short_lives_) &&
            is_count(failed_starts_);

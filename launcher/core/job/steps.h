@@ -1,8 +1,8 @@
 // The progress of a training: the newest step of each rank of the current attempt, and the committed
 // checkpoints.
 //
-// The only place for these facts; the history of an ended attempt keeps its last ones (attempt_history.h).
-// Plain values.
+// Only this class keeps these facts. The history of an ended attempt copies the last ones
+// (attempt_history.h). Plain values.
 #pragma once
 
 #include <algorithm>
@@ -59,8 +59,7 @@ class Steps {
   }
   std::optional<std::int64_t> committed() const { return committed_; }  // in the current attempt
   std::optional<std::int64_t> committed_ever() const { return committed_ever_; }
-  // Number of checkpoints that the whole job has committed. Compare two values to see whether there was
-  // another.
+  // Number of checkpoints that the whole job has committed. A new value shows a new checkpoint.
   std::int64_t commit_count() const { return commit_count_; }
 
   // For the journal (journal/state.h).
@@ -68,7 +67,7 @@ class Steps {
   void fields(Archive& archive) {
     archive(newest_, saved_, committed_, committed_ever_, commit_count_);
   }
-  // Whether these fields, after reading, are consistent.
+  // Whether the fields that were read are consistent.
   bool restored() const {
     return is_count(commit_count_) && committed_.value_or(0) >= 0 && committed_ever_.value_or(0) >= 0 &&
            std::ranges::all_of(newest_, [](const auto& each) { return each.second >= 0; }) &&

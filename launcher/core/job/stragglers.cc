@@ -70,7 +70,8 @@ std::vector<Stragglers::Change> Stragglers::stepped(Rank rank, const std::string
   }
   Group& mates = groups_.at(entry.group);
   if (busy <= Duration::zero() || mates.ranks.size() < 2) return {};
-  // A full window waits for the others: ranks do not report all fast steps, and not the same ones.
+  // A full window waits until the other ranks' windows are full: a rank does not report all its fast steps,
+  // and another rank leaves out other steps.
   if (entry.count < kWindowSteps) {
     entry.sum += busy;
     entry.longest = std::max(entry.longest, busy);

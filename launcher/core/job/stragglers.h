@@ -4,9 +4,9 @@
 // waiting for others.
 // - The busy time is averaged over windows of kWindowSteps reported steps of every rank of a group. The
 //   longest step of each rank is left out: one hiccup would hide a rank that is always slow.
-// - A rank becomes a straggler after kWindowCount windows in a row above the median of its group by more
-//   than 3 robust sigmas (median absolute deviation) and by a factor of 1.2; with two ranks, 1.5 times above
-//   the other.
+// - A rank becomes a straggler after kWindowCount windows in a row above the median of its group by more than
+//   3 robust sigmas (median absolute deviation) and by a factor of 1.2; with two ranks, by a factor of 1.5
+//   above the other rank.
 // - It stops being one after kWindowCount windows in a row below that limit.
 // - A rank counts as training in the world until its first step names another group. A window closes only
 //   when every rank of the group has reported all its steps. Pure.
@@ -31,7 +31,7 @@ class Stragglers {
     Rank rank;
     bool slower = false;  // false: no longer
     Duration busy{};      // mean busy time of a step in the newest window
-    Duration usual{};     // the median of the group; with two ranks, that of the other
+    Duration usual{};     // the median of the group; with two ranks, the lower of the two
   };
 
   explicit Stragglers(std::int32_t world_size = 0);
@@ -50,7 +50,7 @@ class Stragglers {
   };
   struct Group {
     std::vector<std::size_t> ranks;
-    std::size_t full_count = 0;  // ranks that have kWindowSteps
+    std::size_t full_count = 0;  // ranks whose window is full
   };
   void move(std::size_t rank, const std::string& group);
   std::vector<Change> close_window(Group& group);

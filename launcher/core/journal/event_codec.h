@@ -1,7 +1,7 @@
 // Encodes events for a journal, and each decision as a line of text, so that two runs of the core can be
 // compared.
 //
-// An agent's message is stored as the frame that carried it. Values of `--env` are in neither. Pure.
+// An agent's message is stored as its frame. Events and decisions contain no values of `--env`. Pure.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@
 namespace muster::launcher {
 
 nlohmann::json to_record(const Event& event);
-// kCorrupt, with the reason, if to_record() cannot have made it.
+// Returns kCorrupt, with the reason, if to_record() cannot have made the record.
 Expected<Event> event_from(const nlohmann::json& record);
 // "AgentSaid"
 std::string_view name_of(const Event& event);

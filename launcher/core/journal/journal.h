@@ -17,8 +17,8 @@ namespace muster::launcher {
 
 // The first bytes of a journal. `version`: of this program.
 std::string journal_head(const Plan& plan, std::string_view version);
-// The next two return "" if the record would exceed kMaxRecordBytes.
-// The state of the core after the events so far, for a file that continues another.
+// The state of the core after the events so far, for a file that continues another. This function and the
+// next return "" if the record would exceed kMaxRecordBytes.
 std::string journal_state(const Controller& controller);
 std::string journal_entry(const Event& event, TimePoint at, const Decisions& decisions);
 

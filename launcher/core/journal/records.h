@@ -22,8 +22,8 @@ constexpr std::size_t kMaxRecordBytes = std::size_t{32} << 20;
 // must be integers; strings may be binary.
 bool append_record(std::string& out, const nlohmann::json& record);
 
-// Converts an encoded frame to its form in a record, and back. Throws std::invalid_argument if it is not
-// exactly one frame.
+// Converts an encoded frame to its form in a record, and back. frame_from() throws std::invalid_argument if
+// the record is not exactly one frame.
 nlohmann::json frame_as_json(std::string_view frame);
 wire::Frame frame_from(const nlohmann::json& record);
 
@@ -32,7 +32,8 @@ class RecordReader {
  public:
   // `bytes` must outlive the reader. kCorrupt if they do not begin with kJournalHead.
   static Expected<RecordReader> open(std::string_view bytes);
-  // The next record; nullopt at the end. kCorrupt, with its first byte, if a record is damaged.
+  // Returns the next record, or nullopt at the end. If a record is damaged, returns kCorrupt, with the
+  // position of the record's first byte.
   Expected<std::optional<nlohmann::json>> next();
   // Whether the last record is torn. Valid once next() has returned nullopt.
   bool torn() const { return torn_; }

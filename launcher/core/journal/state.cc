@@ -60,7 +60,7 @@ class Writer {
       return all;
     } else {
       Writer parts;
-      // fields() serves reading and writing; writing does not change them.
+      // fields() is not const, because reading uses it too; writing does not change the value.
       if constexpr (requires { const_cast<Value&>(value).fields(parts); }) {
         const_cast<Value&>(value).fields(parts);
       } else {
@@ -128,7 +128,7 @@ class Reader {
     if (number < 0 || number >= count) throw std::out_of_range(fmt::format("{} is not a {}", number, name));
     return number;
   }
-  // Elements of maps are read with a key that is not const.
+  // Reads an element of a map with a key that is not const.
   template <class Container>
   static auto read_element(const json& in) {
     using Element = std::ranges::range_value_t<Container>;

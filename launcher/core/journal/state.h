@@ -12,8 +12,8 @@
 namespace muster::launcher {
 
 nlohmann::json state_of(const Controller& controller);
-// Restores an untrusted state into a controller that was made from the same plan. After an error the
-// controller is unusable. kCorrupt if the state has another version, or is impossible.
+// Restores an untrusted state into a controller that was made from the same plan. Returns kCorrupt if the
+// state has another version, or is impossible. After an error the controller is unusable.
 Status restore(Controller& controller, const nlohmann::json& state);
 
 }  // namespace muster::launcher

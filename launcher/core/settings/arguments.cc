@@ -116,8 +116,8 @@ bool may_be_flag(const std::string& word) {
   return word.size() > 1 && word.front() == '-';
 }
 
-// The first of launch's flags among the program's arguments that the user may have meant for launch: not one
-// that many programs have, and not given to launch as well.
+// Returns the first flag among the program's arguments that the user may have meant for launch. Skips flags
+// that many programs have, and flags that launch got as well.
 std::optional<std::string> misplaced_flag(const Arguments& arguments) {
   const Words& program = arguments.program;
   constexpr std::string_view kOfManyPrograms[] = {"config", "device", "help", "json", "quiet", "version"};

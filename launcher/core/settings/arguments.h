@@ -43,7 +43,7 @@ struct CommandArguments {
   // The flag's value as a number of `what`, 0 or more; nullopt if the flag was not given.
   Expected<std::optional<std::size_t>> count(std::string_view name, std::string_view what) const;
 };
-// Errors: as above, and more operands than the command takes.
+// Errors: as for sort_arguments(), and more operands than the command takes.
 Expected<CommandArguments> read_command_arguments(const Command& command,
                                                   const std::vector<std::string>& words);
 

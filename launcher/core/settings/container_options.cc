@@ -69,7 +69,7 @@ void read_mounts(SettingReader& reader, const Surroundings& here, ContainerOptio
   }
 }
 
-// As `docker run --gpus` takes them.
+// Whether the text names GPUs as `docker run --gpus` takes them.
 bool are_gpus(std::string_view text) {
   constexpr std::string_view kDevice = "device=";
   if (text == "all") return true;

@@ -21,7 +21,7 @@ Status check_ranks(const Options& options, std::int32_t world_size);
 // ranks do; of an MPI job always, as under mpirun. Call after settle_mpi().
 void settle_input(Plan& plan, const Options& options, bool has_input);
 
-// In the form in which agents get them.
+// Returns the wrappers in the form in which agents get them.
 std::vector<wire::Wrapper> wrappers_of(const Options& options);
 
 }  // namespace muster::launcher

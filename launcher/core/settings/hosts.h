@@ -86,12 +86,12 @@ struct RemoteOptions {
   bool in_containers() const { return !container.image.empty(); }
 };
 
-// [USER@]HOST[:SLOTS] or [USER@]HOST:PORT:SLOTS, separated by commas; n[0-3,07] is several names, [::1] is an
-// IPv6 address. A host that is listed several times gets the sum of its slots (1 where none are given), as in
-// Open MPI. In the order of first mention; at most 100,000.
+// Parses [USER@]HOST[:SLOTS] or [USER@]HOST:PORT:SLOTS, separated by commas; n[0-3,07] is several names,
+// [::1] is an IPv6 address. A host that is listed several times gets the sum of its slots (1 where none are
+// given), as in Open MPI. Returns the hosts in the order of their first mention, at most 100,000.
 Expected<std::vector<Host>> parse_hosts(std::string_view text, std::string_view source);
-// One such list per line, as Slurm and MPICH write it, or followed by slots=N and max_slots=N, as in Open MPI
-// and DeepSpeed. # begins a comment.
+// Parses one list of such hosts per line, as Slurm and MPICH write it. slots=N and max_slots=N may follow, as
+// in Open MPI and DeepSpeed. # begins a comment.
 Expected<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view source);
 
 // A list of names for --include or --exclude, with ranges.

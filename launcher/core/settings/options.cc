@@ -252,7 +252,7 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
     return flag.name == "env" || flag.name == "help" || flag.name == "version" ||
            flag.name == "print-completion";
   };
-  // Most launches have none; then the lookup for each flag is skipped.
+  // Most launches have no such variable, and need no lookup for each flag.
   const auto has_any = [&](std::string_view prefix) {
     const auto first = environment.lower_bound(std::string(prefix));
     return first != environment.end() && first->first.starts_with(prefix);

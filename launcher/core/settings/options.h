@@ -59,7 +59,7 @@ struct RecoveryOptions {
   Duration node_exclusion = std::chrono::seconds(600);   // zero: nodes are never excluded
   Duration preemption_grace = std::chrono::seconds(30);  // from the notice to TERM
   std::optional<Duration> time_limit;
-  // Once enough nodes have joined, the first attempt waits this long after the latest one for others.
+  // Once enough nodes have joined, the first attempt waits this long after the latest join for more nodes.
   Duration start_timeout = std::chrono::seconds(30);
 };
 
@@ -135,7 +135,7 @@ std::vector<std::pair<std::string, std::string>> files_of(const Settings& settin
 Expected<Options> make_options(const Settings& settings, std::vector<std::string> program,
                                const Surroundings& here);
 
-// In the form of --nodes: "2", or "1:4".
+// Returns the number of nodes in the form of --nodes: "2", or "1:4".
 std::string nodes_text(const Options& options);
 // The absolute directory of the jobs' logs: the only setting that commands for existing jobs need.
 Expected<std::string> log_directory_of(const Settings& settings, const Surroundings& here);

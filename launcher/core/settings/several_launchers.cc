@@ -46,7 +46,7 @@ std::string whole_job(const Options& options) {
 
 Status refuse_several_launchers(const Settings& given, const Options& options, const Surroundings& here) {
   const auto alone = given.find("standalone");
-  // With --standalone torchrun ignores all of these.
+  // With --standalone, torchrun ignores all settings that are checked here.
   const bool standalone = alone != given.end() && alone->second.values.back() == "1";
   const Settings settings = standalone ? Settings() : given;
   if (const auto rank = settings.find("node-rank"); rank != settings.end()) {

@@ -13,7 +13,8 @@
 
 namespace muster::launcher {
 
-// Whether the name has TOKEN, SECRET, PASSWORD, PASSWD or CREDENTIAL in it, or ends in _KEY; in any case.
+// Whether the name has TOKEN, SECRET, PASSWORD, PASSWD or CREDENTIAL in it, or ends in _KEY, in any letter
+// case.
 bool is_secret(std::string_view name);
 // The value as a plan, a report or a log may show it: *** for a secret.
 std::string_view shown_value(std::string_view name, std::string_view value);
@@ -23,7 +24,7 @@ std::string_view shown_value(std::string_view name, std::string_view value);
 // launcher has set for its own worker.
 std::map<std::string, std::string> passed_environment(const Environment& here);
 
-// The same without the paths of programs and libraries: an image has its own.
+// Like passed_environment(), but without the paths of programs and libraries: an image has its own.
 std::map<std::string, std::string> passed_to_containers(const Environment& here);
 
 // Reads lines NAME=VALUE, or NAME to pass on the value set here, if any; a line that begins with # is a

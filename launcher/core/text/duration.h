@@ -12,10 +12,10 @@ namespace muster::launcher {
 
 // "10", "0.5" and "10s" are seconds; also "5m", "1h30m", "2d". nullopt for any other text.
 std::optional<Duration> parse_duration(std::string_view text);
-// nullopt if it is negative, or more than ten years.
+// Returns nullopt if `seconds` is negative, or more than ten years.
 std::optional<Duration> duration_of(double seconds);
 
-// Whether these functions could have returned it.
+// Whether the functions above could have returned this duration.
 bool is_duration(Duration duration);
 
 // "12s", "3m20s", "2h05m", "3d04h"

@@ -9,7 +9,7 @@ namespace muster::launcher {
 
 using Json = nlohmann::json;
 
-// null if the text is not JSON.
+// Returns null if the text is not JSON.
 inline Json parse_json(std::string_view text) {
   Json json = Json::parse(text, nullptr, false);
   return json.is_discarded() ? Json() : json;

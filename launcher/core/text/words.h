@@ -29,7 +29,7 @@ inline std::string size_text(std::uint64_t bytes) {
                           : fmt::format("{:.1f} GiB", mebibytes / 1024);
 }
 
-// The same for small sizes: "576 B", "40 KiB"
+// Like size_text(), with units for small sizes: "576 B", "40 KiB"
 inline std::string small_size_text(std::uint64_t bytes) {
   if (bytes < 1 << 10) return fmt::format("{} B", bytes);
   if (bytes < 10 << 20) return fmt::format("{:.0f} KiB", static_cast<double>(bytes) / (1 << 10));

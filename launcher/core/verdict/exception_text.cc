@@ -30,7 +30,7 @@ struct PythonFrame {
   std::string line;
 };
 
-// `  File "/home/me/train.py", line 6, in main`. A SyntaxError's ends after the number.
+// `  File "/home/me/train.py", line 6, in main`. The line of a SyntaxError ends after the number.
 std::optional<PythonFrame> frame_in(std::string_view line) {
   constexpr std::string_view kFile = "  File \"";
   constexpr std::string_view kLine = "\", line ";
@@ -156,7 +156,7 @@ class ExceptionSearch {
   }
   void raised_in_python(std::string_view line, std::span<const std::string> rest) {
     const std::string_view type = line.substr(0, type_size(line));
-    // Without the heading the program only printed a call stack and went on, or it is a SyntaxError.
+    // Without the heading, the program only printed a call stack and went on, unless it is a SyntaxError.
     if (type.empty() || !(traced_ || is_of_syntax(type)) || std::exchange(ignored_, false)) return;
     if (type.ends_with(kChildFailed)) return child_failed(rest);
     const bool has_text = type.size() < line.size();

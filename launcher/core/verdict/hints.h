@@ -23,7 +23,8 @@ std::string_view hint_for(std::string_view text);
 // Whether the text says that a connection to another rank broke. The rank that wrote it is usually a victim.
 bool shows_lost_peer(std::string_view text);
 
-// The same, or that another rank did not arrive where this rank waited for it.
+// Whether the text says that a connection to another rank broke, or that another rank did not arrive where
+// this rank waited for it.
 bool shows_missed_peer(std::string_view text);
 
 // Whether the text says that a disk is full.

@@ -49,7 +49,7 @@ const WorkerEnd* first_failure(const AttemptFacts& facts) {
 const WorkerEnd* who_left(const AttemptFacts& facts, const WorkerEnd& missing) {
   if (!shows_missed_peer(missing.text())) return nullptr;
   const auto trained_apart = [&](Rank rank) { return facts.groups.apart(rank, missing.rank); };
-  // If all others had already succeeded, no rank left early. With two ranks the two cases look the same.
+  // If all others had already succeeded, no rank left early. With two ranks, an early leave looks the same.
   const auto done = std::ranges::count_if(facts.ends, [&](const WorkerEnd& end) {
     return !end.failed() && !end.after_stop && end.at < missing.at && !trained_apart(end.rank);
   });

@@ -3,7 +3,7 @@
 //
 // The first worker that failed is the culprit, by the time when its agent saw the end, corrected to the
 // launcher's clock. Victims are: a worker that ended after the workers were told to stop; a worker that
-// reports a lost peer while another failed by itself, or left with 0. docs/reference lists classes and exit
+// reports a lost peer while another failed by itself or left with 0. docs/reference lists classes and exit
 // codes.
 #pragma once
 
@@ -148,7 +148,7 @@ struct Verdict {
       false;                // a node was lost after its agent had joined, before any worker was started
   bool never_came = false;  // the agent of the node to blame could not be started
 
-  // True for failures of workers or nodes; false if the user asked for the end, or it would be refused again.
+  // True for failures of workers or nodes; false if the user asked for the end or a restart would be refused.
   bool restart_may_help() const;
   // Whether the culprit exited with 0 although another rank still needed it.
   bool is_early_leave() const;
@@ -171,7 +171,7 @@ Verdict judge(const AttemptFacts& facts, const NodeNames& names = {});
 // The verdict of a job that the user stopped when it would have restarted: `failed`, with the exit code of
 // the user's stop.
 Verdict stopped_after(const Verdict& failed, const StopWish& wish);
-// The same for a job that reached its time limit: `failed`, with exit code 124.
+// The verdict of a job that reached its time limit when it would have restarted: `failed`, with code 124.
 Verdict out_of_time_after(const Verdict& failed, bool committed_on_notice);
 // The verdict of a job whose restart never ran because of `end`: `end`, with the culprit of `failed`. A
 // refusal then counts as the launcher's own failure, because an earlier attempt accepted the user's input.

@@ -20,7 +20,7 @@ namespace {
 constexpr int kOwnExitCodes[] = {kExitNodesMissing, kExitPreempted, kExitTimeOut, kExitInternal,
                                  kExitOutOfMemory};
 
-// The search for an exception reads more lines.
+// How many of its last lines a WorkerEnd keeps. The search for an exception reads more lines.
 constexpr std::size_t kShownLines = 20;
 
 std::string exception_of(const ErrorFile& error, const std::vector<std::string>& last_lines) {

@@ -32,7 +32,7 @@ class StartedRanks {
     NodePlan plan;
     std::string host;  // empty: no host
   };
-  // Reads such an event. Throws json::exception if event_line() cannot have written it.
+  // Reads a "workers_started" event. Throws json::exception if event_line() cannot have written it.
   void add(const nlohmann::json& event);
   // nullptr: unknown.
   const Node* find(std::uint64_t attempt, Rank rank) const;

@@ -11,7 +11,7 @@
 namespace muster::launcher {
 
 std::string line_prefix(NodeId node, Rank rank, bool color, std::string_view mark) {
-  // A rank keeps its colour for the whole job; without black, white and red.
+  // A rank keeps its colour for the whole job. Black, white and red are not used.
   constexpr int kColors[] = {36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
   const std::string who = fmt::format("node{}:{}{}{}:", node, rank, mark.empty() ? "" : " ", mark);
   if (!color) return who + " ";

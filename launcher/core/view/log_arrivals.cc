@@ -30,7 +30,7 @@ std::optional<LogArrivals::Arrival> LogArrivals::on(NodeId node, Attempt attempt
   if (!is_its) return std::nullopt;
   Node& its = nodes_[node];
   its.left_bytes = piece.left_bytes;
-  if (its.was_lost && attempt <= its.lost_in) {  // its next agent sends them
+  if (its.was_lost && attempt <= its.lost_in) {  // its next agent sends the missing bytes
     its.was_lost = false;
     its.unsent_bytes = 0;
   }

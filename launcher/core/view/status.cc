@@ -22,7 +22,7 @@ std::optional<double> number_or_nothing(const nlohmann::json& value) {
   return value.is_null() ? std::nullopt : std::optional(value.get<double>());
 }
 
-// JSON has no NaN, and a loss that is one is worth seeing.
+// JSON has no NaN, but users should see that a loss is NaN.
 ordered_json loss_json(const std::optional<double>& loss) {
   if (!loss || std::isfinite(*loss)) return or_null(loss);
   return "nan";
