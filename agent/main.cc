@@ -96,7 +96,7 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> 
               [&](const Quit& quit) {
                 exit_code = quit.exit_code;
                 if (quit.leaves_processes) guardian.inherit();
-                // Not now: that would cancel the task that is running this.
+                // Posted, because a cancel now would also cancel the task that is running this.
                 asio::post(io, [&tasks, &control] {
                   tasks.cancel();
                   control.finish();
@@ -138,7 +138,7 @@ int print_sweep(const SweepOrder& order) {
   return write_all(STDOUT_FILENO, text + "swept\n", "stdout") ? 0 : 1;
 }
 
-// Workers should inherit none of these descriptors.
+// Makes sure that workers inherit no descriptor above stderr.
 void settle_descriptors() {
   open_standard_streams();
   close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);

@@ -49,7 +49,7 @@ class Agent final : private ProcessListener, private LogsListener, private MpiLi
     MpiHost& mpi;
     std::function<wire::HostChecked(const wire::CheckHost&)> look_at_host{};  // empty: CheckHost never comes
   };
-  // The agent calls `on_quit` inside an event, and no part after that.
+  // The agent calls `on_quit` inside an event. It calls none of its parts after that.
   Agent(Parts parts, std::function<void(const Quit&)> on_quit);
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;

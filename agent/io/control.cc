@@ -30,7 +30,7 @@ Status say(const std::string& line) {
   return write_all(STDOUT_FILENO, line + "\n", "stdout");
 }
 
-// Reads not a byte more, because frames may follow.
+// Reads the key's line and not a byte more, because frames may follow.
 std::optional<net::Key> read_key() {
   constexpr std::size_t kLineBytes = 65;  // 64 digits and the newline
   std::string line;
@@ -67,7 +67,7 @@ awaitable<void> call_all(std::shared_ptr<Call> call, Arguments arguments, net::K
   call->input.close();
 }
 
-// Input before the end is for a later reader.
+// Stops the io_context if stdin ends. Leaves input before the end to a later reader.
 awaitable<void> stop_at_end_of_input(std::shared_ptr<Call> call, asio::io_context& io) {
   const bool came = co_await readable(call->input);
   int waiting = 0;
@@ -101,7 +101,7 @@ Expected<std::shared_ptr<net::Channel>> Control::connect(const Arguments& argume
   if (!key) return failure(ErrorCode::kInvalidArgument, "stdin: expected a key of 64 hexadecimal digits");
   if (calls_first) {
     auto connection = connect_over_tls(io_, arguments, *key);
-    if (connection) (void)say("control tcp");  // without a reader nothing needs it
+    if (connection) (void)say("control tcp");  // without a reader nobody needs this line
     if (connection) return *std::move(connection);
     if (!arguments.stdio) return std::unexpected(connection.error());
     log::info("{}; using stdin and stdout instead", connection.error().message());

@@ -23,7 +23,7 @@ class Control {
   // Runs the io_context until there is a connection or none can be made. `self`: this process.
   Expected<std::shared_ptr<net::Channel>> connect(const Arguments& arguments, const ProcessIdentity& self);
   // For an agent that started with stdin and stdout and is to move to TLS: connects to the launcher a little
-  // later. An error: it could not connect, and must not stay with stdin and stdout.
+  // later. Returns an error if it could not connect, and must not stay with stdin and stdout.
   awaitable<Status> move(const Arguments& arguments);
   // Call when the connection is closed, so that the io_context soon runs out of work.
   void finish();

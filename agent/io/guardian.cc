@@ -47,8 +47,8 @@ void remove_segments_of(const std::map<std::string, std::string>& told) {
 }
 
 [[noreturn]] void guard(int pipe) {
-  // A separate group in the agent's session: the launcher recognizes by it that one of its own agents left
-  // the guardian.
+  // Makes a separate group in the agent's session. From the session, the launcher recognizes that one of its
+  // own agents left the guardian.
   setpgid(0, 0);
   prctl(PR_SET_NAME, "muster-guardian");
   for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_IGN);
@@ -96,7 +96,7 @@ Status Guardian::start() {
 Guardian::~Guardian() {
   if (!pipe_) return;
   if (inherits_) {
-    pipe_.release();  // it ends with this process; the guardian might otherwise kill this process first
+    pipe_.release();  // the pipe ends with this process; the guardian might otherwise kill this process first
     return;
   }
   // Fails if the guardian is already gone, which does no harm.

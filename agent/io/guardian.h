@@ -22,7 +22,8 @@ class Guardian {
   ~Guardian();
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;
-  // Forks; only while this process has one thread. Without a guardian, the calls below do nothing.
+  // Forks the guardian. Call while this process has one thread. Without a guardian, the other calls do
+  // nothing.
   Status start();
   // 0 before start(), and once the guardian has ended, because another process may then have its pid.
   pid_t pid() const { return pid_; }
@@ -31,10 +32,10 @@ class Guardian {
   void guard_job(const std::string& job_id, NodeId node);
   // The guardian spares what agents of the same node and host started, from this incarnation on.
   void keep_from(Incarnation incarnation);
-  // The guardian also removes the memory that MPI ranks share, of this incarnation of the agent.
+  // The guardian also removes the memory that the MPI ranks of this incarnation of the agent share.
   void guard_segments(Incarnation incarnation);
   void guard_run_directory(const std::string& directory);
-  // The agent exits normally but leaves processes: the guardian acts as if it had been killed.
+  // The agent exits normally but leaves processes: the guardian acts as if the agent had been killed.
   void inherit() { inherits_ = true; }
 
  private:

@@ -70,7 +70,7 @@ std::int32_t listen_anywhere(UniqueFd& listener) {
     if (family == AF_INET6) setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both);
     if (bind(listener.get(), name, size) == 0 && listen(listener.get(), kBacklog) == 0 &&
         getsockname(listener.get(), name, &size) == 0)
-      // The port is at the same offset in both.
+      // The port is at the same offset for both families.
       return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
   }
   return 0;
@@ -159,7 +159,7 @@ wire::HostChecked HostLook::look(const wire::CheckHost& question) {
     found.link_ns = try_links(question.addresses);
     return found;
   }
-  // The environment that the workers will have.
+  // Sets the environment that the workers will have.
   for (const auto* variables : {&question.job.inherited, &question.job.environment})
     for (const auto& [name, value] : *variables) setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
   found.link_port = listen_anywhere(listener_);

@@ -32,9 +32,8 @@ class Link {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
   ~Link() { close(); }
-  // From now on calls `on_message` for each message for this node that is neither repeated nor stale. At the
-  // end calls `on_closed` when the launcher is gone or has sent something that cannot be parsed; the link is
-  // then closed.
+  // From now on calls `on_message` for each message for this node that is neither repeated nor stale. Calls
+  // `on_closed` when the launcher is gone or has sent something unreadable; the link is then closed.
   void start(OnMessage on_message, OnClosed on_closed);
   // Queues the message; does nothing once the connection is closed.
   void send(Attempt attempt, const wire::ToLauncher& message);
@@ -50,7 +49,7 @@ class Link {
   // The workers are being stopped: their output does not wait for a slow launcher.
   void set_hurry(bool hurry);
   void taken(const wire::OutputTaken& taken);
-  // Whether to wait for the launcher, which is behind: read no more of this stream now.
+  // Whether the launcher is so far behind that no more of this stream should be read now.
   bool hold(std::int32_t stream);
   // Whether waiting for the launcher did not help: drop lines of this stream.
   bool drops(std::int32_t stream) { return (!hold(stream) && window(stream).flow.dropping()) || crowded(); }

@@ -1,5 +1,5 @@
 // Finds a process's control groups in the file system, from two tables of the kernel, /proc/PID/cgroup and
-// /proc/self/mountinfo, and reads the numbers in their small files.
+// /proc/self/mountinfo, and reads the numbers in the groups' small files.
 //
 // Handles version 1 (one hierarchy per controller), version 2 (one for all) and both at once. Text in, values
 // out.
@@ -19,16 +19,16 @@ struct Cgroup {
   bool operator==(const Cgroup&) const = default;
 };
 
-// The process's group of version 1 for this controller; otherwise its group of version 2, which may lack the
-// controller. Nothing if the group is not mounted where this process can see it.
+// Returns the process's group of version 1 for this controller, or else its group of version 2, which may
+// lack the controller. Returns nothing if the group is not mounted where this process can see it.
 std::optional<Cgroup> find_cgroup(std::string_view process_cgroups, std::string_view mountinfo,
                                   std::string_view controller);
 // The process's group of version 2.
 std::optional<Cgroup> find_unified_cgroup(std::string_view process_cgroups, std::string_view mountinfo);
 
-// How many processes of this group, without its child groups, the kernel has killed because memory ran out.
-// `read` returns a file's text, or "" if it cannot be read. Nothing for the root of version 2, and for a
-// group that is gone.
+// Returns how many processes of this group, without its child groups, the kernel has killed because memory
+// ran out. Returns nothing for the root of version 2, and for a group that is gone. `read` returns a file's
+// text, or "" if the file cannot be read.
 std::optional<std::int64_t> oom_kills_in(const Cgroup& group,
                                          const std::function<std::string(const std::string& path)>& read);
 

@@ -6,8 +6,8 @@ namespace muster::agent {
 
 namespace {
 
-// The memory used by the processes that `counts` selects; `unknown` for each whose use the driver does not
-// report.
+// Returns the memory used by the processes that `counts` selects. Counts `unknown` bytes for a process whose
+// use the driver does not report.
 std::uint64_t used_by(const GpuMemory& memory, std::uint64_t unknown,
                       const std::function<bool(pid_t)>& counts) {
   std::uint64_t sum = 0;

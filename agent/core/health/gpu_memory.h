@@ -1,7 +1,7 @@
 // Whether the driver has freed the GPU memory of killed processes.
 //
-// The driver frees a process's memory some time after the process has ended, seconds later if it is a lot,
-// and until then the next attempt would find too little. Plain functions of the driver's numbers.
+// The driver frees a process's memory some time after the process has ended. A lot of memory takes seconds,
+// in which the next attempt would find too little. Plain functions of the driver's numbers.
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,8 @@
 // arrive at any time.
 // - A stopped or frozen process is reported after kStopLimit, with or without Muster's runtime; a process in
 // uninterruptible sleep after the limit that the user gave.
-// - Heartbeats are expected once a rank has sent one, unless that says that the next may be late; steps after
-// the first steps; the end of a named section from its start.
+// - A heartbeat is expected once a rank has sent one, unless that one says that the next may be late. A step
+//   is expected once a rank has made one, the end of a named section once it has begun.
 // - The usual time of a step or section is learned over all ranks of the node that train in one group.
 // - After the agent itself has overslept, all clocks start again, because it knows nothing about its workers.
 // Decisions only, for one attempt; one thread.
@@ -25,10 +25,11 @@ namespace muster::agent {
 
 enum class ProcessState { kLive, kStopped, kFrozen, kUninterruptible };
 
-// How long something usually takes, and after how long it is too slow. Until it was seen three times: half of
-// the hang limit is worth a remark, and the whole limit is too long. Then too long is 30 times the longest
-// seen, but at least two minutes: on a machine that gives this job 5 % of its time everything takes 20 times
-// as long, and that is not a hang. It is capped at the hang limit, unless that is close to the usual time.
+// Learns how long something usually takes, and says when it takes too long. Until it was seen three times,
+// half of the hang limit is worth a remark, and the whole limit is too long. After that, too long is 30 times
+// the longest time seen, but at least two minutes: on a machine that gives this job 5 % of its time,
+// everything takes 20 times as long without a hang. The hang limit caps that time, unless the hang limit is
+// close to the usual time.
 class UsualTime {
  public:
   void seen(Duration took);
@@ -61,7 +62,7 @@ class HangWatch {
   void add(Rank rank, TimePoint now);
   void remove(Rank rank) { watched_.erase(rank); }  // the worker has ended or was told to
   void on(const Report& report, TimePoint now);
-  // Something other than themselves has held up the workers since the last look: that time does not count.
+  // Something outside the workers has held them up since the last look: the time since then does not count.
   // Call this before look().
   void pause(TimePoint now);
   // The stalls to report: each once as soft and once as hard, until the rank makes progress. Reports that

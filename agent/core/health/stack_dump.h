@@ -1,8 +1,6 @@
-// Collects the stacks of all workers within a time limit: knows which worker has yet to write its own, and
-// which is late, so that the kernel's view must do.
+// Tracks which workers have yet to write their stacks, and which are late, so that the kernel's view must do.
 //
-// Stacks (io/health/stacks.h) asks the workers and reads their files; StackDump only tracks which are late.
-// One thread.
+// Stacks (io/health/stacks.h) asks the workers and reads their files. One thread.
 #pragma once
 
 #include <optional>
@@ -19,11 +17,11 @@ class StackDump {
 
   // These ranks have now been asked, including those that have not yet answered an earlier request.
   void asked(const std::set<Rank>& ranks, TimePoint now);
-  // True if an answer was expected: the caller should read its file. False if the worker wrote its stacks
+  // True if an answer was expected: the caller should read the worker's file. False if it wrote its stacks
   // unasked.
   bool answered(Rank rank) { return waiting_.erase(rank) > 0; }
   void ended(Rank rank) { waiting_.erase(rank); }
-  // The ranks that are late. They are then no longer expected to answer.
+  // Returns the ranks that are late, and no longer expects them to answer.
   std::set<Rank> late(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 

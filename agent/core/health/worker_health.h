@@ -46,7 +46,7 @@ class WorkerHealth {
   void ended(Rank rank, wire::WorkerExited& exited);
 
   // Call when next_deadline() has come, after the waiting reports were handled. `output_waits`: the workers
-  // wait for something that takes their output, which is not a hang.
+  // wait until their output is taken, which is not a hang.
   Messages look(const std::map<Rank, ProcessState>& states, bool output_waits, TimePoint now);
   // The processes whose main threads should be looked at now.
   std::map<Rank, std::int32_t> threads_to_see(TimePoint now) { return still_.due(pids(), now); }

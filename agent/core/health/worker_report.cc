@@ -23,7 +23,7 @@ bool is_for_agent(ReportKind kind) {
          kind == kLastLine;
 }
 
-// Reports that affect the job's exit code or the decisions about it.
+// Whether reports of this kind affect the job's exit code, or decisions about the job.
 bool decides(ReportKind kind) {
   using enum ReportKind;
   return kind == kHello || kind == kSaved || kind == kCommitted || kind == kPreempted || kind == kFenced;
@@ -31,7 +31,7 @@ bool decides(ReportKind kind) {
 
 constexpr std::size_t kMaxWordBytes = 128;
 
-// Terminals will show the text.
+// Replaces unprintable characters, because terminals will show the text.
 std::string printable(std::string text) {
   text.resize(std::min(text.size(), kMaxWordBytes));
   for (char& letter : text) {
@@ -65,7 +65,7 @@ std::int64_t nanoseconds(const nlohmann::json& milliseconds, double highest) {
 // At most 11 days, so that the sum of many still fits.
 constexpr double kMaxBusyMs = 1e9;
 
-// JSON cannot hold a loss that is NaN or infinite: it is sent as null.
+// JSON cannot hold a loss that is NaN or infinite: workers send null for such a loss.
 void read_numbers(const nlohmann::json& parsed, wire::WorkerReported& message) {
   if (const auto loss = parsed.find("loss"); loss != parsed.end())
     message.loss = loss->is_null() ? "nan" : fmt::format("{}", loss->get<double>());

@@ -36,7 +36,7 @@ struct Report {
   std::int32_t pid = 0;                // last_line: of the sender, which may be a child of the rank
 };
 
-// kCorrupt unless it is a report of version 1.
+// Returns kCorrupt unless the datagram is a report of version 1.
 Expected<Report> parse_report(std::string_view datagram);
 
 // Whether the agent passes the report on to the launcher.
@@ -51,7 +51,7 @@ class Reports {
   std::vector<wire::WorkerReported> on(const wire::WorkerReported& report, TimePoint now);
   // Progress that is due.
   std::vector<wire::WorkerReported> due(TimePoint now);
-  // Everything that is held back for this rank, which has ended.
+  // Returns everything that is held back for this rank. Call when the rank has ended.
   std::vector<wire::WorkerReported> take(Rank rank);
   std::optional<TimePoint> next_deadline() const;
   // Whether to send a report that on(), due() or take() returned. When the launcher does not keep up

@@ -47,8 +47,8 @@ class CopyKeeping {
   // it. `room_bytes`: the part of the limit that the slots of own ranks leave free.
   Use use_of(const Copy& offered, bool is_current, std::uint64_t room_bytes) const;
 
-  // The copies to drop before this one is fetched to be kept: since its rank has saved it, all ranks of the
-  // job had the step before.
+  // Returns the copies to drop before `offered` is fetched to be kept. Its rank has saved it, so all ranks of
+  // the job had the step before.
   std::vector<Copy> make_way(const Copy& offered);
   // The copy is complete and here.
   void add_fetched(const Copy& copy);

@@ -28,9 +28,9 @@ inline std::string spawn_remark() {
          "as many as --nodes and --gpus-per-node say";
 }
 
-// "" if nothing is wrong. For a rank that aborted it sets the exit code that the rank asked for, because MPI
-// libraries end such ranks in different ways. A rank that exits without MPI_Finalize makes its peers wait
-// forever, whatever its exit code.
+// Returns the fault, or "" if nothing is wrong. For a rank that aborted, sets the exit code that the rank
+// asked for, because MPI libraries end such ranks in different ways. A rank that exits without MPI_Finalize
+// makes its peers wait forever, whatever its exit code.
 inline std::string mpi_fault(const MpiLife& life, wire::WorkerExited& exited) {
   if (!life.aborted.empty()) {
     exited.signal = 0;

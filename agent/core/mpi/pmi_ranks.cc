@@ -121,8 +121,8 @@ void PmiRanks::enter_barrier() {
   gather_more();
 }
 
-// The parts of all nodes together must fit into one message. A part is a line "1024+", with its number of
-// bytes and whether more follow, and then those bytes.
+// The parts of all nodes together must fit into one message. A part begins with a line such as "1024+", which
+// says how many bytes the part has, and whether the node has more parts. The bytes follow.
 void PmiRanks::gather_more() {
   const std::size_t share = wire::kMostMpiBytes / static_cast<std::size_t>(node_count_);
   const std::size_t bytes = std::min(fresh_.size(), std::max(share, kHeadBytes + 1) - kHeadBytes);
@@ -137,7 +137,7 @@ void PmiRanks::gather_more() {
                             .text = wire::Bytes(std::move(part))});
 }
 
-// The parts of all nodes, always in the same order. False: the text is not in the agents' format.
+// Takes the parts of all nodes, always in the same order. Returns false if the text has another format.
 bool PmiRanks::take_parts(std::string_view text, bool& some_follow) {
   for (std::string& node : gathered_) {
     const std::size_t end = text.find('\n');
@@ -156,7 +156,7 @@ void PmiRanks::go_on_with_barrier(const wire::MpiTold& told) {
   bool some_follow = false;
   if (!told.ok || !take_parts(told.text.view(), some_follow)) {
     effects_.remarks.emplace_back("cannot gather the data that the ranks exchange to start MPI (PMI)");
-    for (std::size_t local = 0; local < states_.size(); ++local)  // they would wait for it
+    for (std::size_t local = 0; local < states_.size(); ++local)  // the ranks would wait for the data
       effects_.ended.emplace_back(static_cast<std::int32_t>(local));
     return;
   }

@@ -80,8 +80,8 @@ class PmiRanks {
   Effects effects_;
 };
 
-// The value of PMI_process_mapping, which says which ranks share a node. "(vector,(0,2,4),(2,1,3))": from
-// node 0 on two nodes of four ranks each, then from node 2 on one of three.
+// The value of PMI_process_mapping, which says which ranks share a node. "(vector,(0,2,4),(2,1,3))" means:
+// two nodes of four ranks each, from node 0 on, then one node of three ranks, node 2.
 std::string process_mapping(const std::vector<std::int32_t>& rank_counts);
 
 }  // namespace muster::agent

@@ -42,8 +42,8 @@ std::optional<TimePoint> Node::next_deadline() const {
   return next;
 }
 
-// When the agent gives up on its launcher: the controller grace after the connection was closed, or after the
-// launcher has been silent for the silence limit.
+// Returns when the agent gives up on its launcher: at the end of the controller grace, which begins when the
+// connection closes, or when the launcher has been silent for the silence limit.
 std::optional<TimePoint> Node::launcher_deadline() const {
   if (leaving_) return logs_first_ || memory_first_ ? std::optional(heard_ + silence_limit()) : std::nullopt;
   if (!job_) return heard_ + kWelcomeLimit;
@@ -355,7 +355,7 @@ void Node::quit_if_left() {
   if (!logs_first_ && is_written) quit();
 }
 
-// No attempt follows. If the last one has failed, the memory of its workers would be lost.
+// Call when no attempt follows. If the last attempt has failed, its workers' memory would otherwise be lost.
 void Node::write_memory_out() {
   const bool holds_memory = job_ && job_->limits.memory_tier_bytes > 0;
   if (holds_memory && has_failed_ && !std::exchange(writes_memory_out_, true))

@@ -14,8 +14,8 @@ struct DiskSpace {
   std::uint64_t total_bytes = 0;
 };
 
-// "the log directory /x has 300 MiB left (2 %)", if less than 1 GiB is left, or less than both 5 % and 50
-// GiB: 5 % of a large disk is plenty.
+// Returns "the log directory /x has 300 MiB left (2 %)" if less than 1 GiB is left, or less than both 5 % and
+// 50 GiB: 5 % of a large disk is plenty.
 std::optional<std::string> low_space(const std::string& what, const std::string& directory, DiskSpace space);
 
 }  // namespace muster::agent

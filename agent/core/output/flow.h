@@ -1,5 +1,5 @@
 // Back-pressure on workers' output: whether workers wait until it is taken, and when output that is taken too
-// slowly is dropped. One rule for every taker: the launcher, for one stream, or a log file.
+// slowly is dropped. One rule for every taker of output: a log file, or the launcher for a stream.
 //
 // While more than the high mark is queued, ranks wait as long as the taker takes anything, and at most
 // `stall` if it takes nothing; after that output is dropped until the queue is down to half of the mark. In a

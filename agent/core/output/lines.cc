@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::size_t kText = Lines::kMaxLineBytes - 1;
 
-// The text that a terminal would show for a line with carriage returns: the text after the last one that
-// other text follows; "" if that is blank. (On a terminal the rest of a longer earlier text stays visible,
-// but not here.)
+// Returns the text that a terminal would show for a line with carriage returns: the text after the last
+// carriage return that other text follows, or "" if that text is blank. (On a terminal the rest of a longer
+// earlier text stays visible, but not here.)
 std::string_view visible(std::string_view line) {
   line = line.substr(0, line.find_last_not_of('\r') + 1);
   const std::size_t begin = line.rfind('\r') + 1;  // npos + 1 is 0
@@ -55,7 +55,7 @@ std::string_view Lines::feed(std::span<char> buffer, TimePoint now) {
   return rewritten_.insert(0, whole);
 }
 
-// Returns the bytes up to the last newline, after the incomplete line from before, and keeps the rest.
+// Returns the incomplete line from before and the bytes up to the last newline, and keeps the bytes after it.
 std::string_view Lines::take_whole(std::span<char> buffer) {
   std::size_t begin = kMaxLineBytes;
   const std::string_view bytes(buffer.data() + begin, buffer.size() - begin);
@@ -90,7 +90,7 @@ void Lines::append_line(std::string_view line) {
   } while (!line.empty());
 }
 
-// The incomplete line is being overwritten, so its earlier states can go.
+// Shows the newest state of the line that is being overwritten, and forgets its earlier states.
 void Lines::show_update(TimePoint now) {
   const std::string_view state = visible(rest_);
   if (!state.empty() && state != shown_ && (!shown_at_ || *shown_at_ + kUpdatePeriod <= now)) {

@@ -24,11 +24,11 @@ class Lines {
   static constexpr std::size_t kMaxLineBytes = std::size_t{64} << 10;  // newline included
   static constexpr Duration kUpdatePeriod = std::chrono::milliseconds(500);
 
-  // Adds bytes, which the caller has read to buffer[kMaxLineBytes]; the room before that is for the earlier
-  // beginning of their first line. Returns all lines that are now complete, each with its newline; valid
-  // until the next call.
+  // Adds the bytes that the caller has read into the buffer from index kMaxLineBytes on. The room before them
+  // is for the earlier beginning of their first line. Returns all lines that are now complete, each with its
+  // newline; they are valid until the next call.
   std::string_view feed(std::span<char> buffer, TimePoint now);
-  // At the end of the stream: the incomplete last line, or an empty string.
+  // Call at the end of the stream. Returns the incomplete last line, or an empty string.
   std::string flush();
 
  private:

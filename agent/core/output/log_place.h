@@ -11,7 +11,7 @@ struct LogPlace {
   bool shared = true;  // the launcher sees the same directory
 };
 
-// The facts that decide it.
+// The facts that decide the place.
 struct LogDirectories {
   std::string of_job;        // as the launcher calls it
   std::string own;           // of this host; empty: none
@@ -20,9 +20,9 @@ struct LogDirectories {
   bool nonce_seen = false;
 };
 
-// The job's directory if it can be used, otherwise this host's own. `usable` makes a directory; it is called
-// only for one that may be chosen. A directory without the launcher's nonce is a different one with the same
-// name.
+// Returns the job's directory if it can be used, otherwise this host's own. `usable` makes a directory, and
+// is called only for a directory that may be chosen. A directory without the launcher's nonce is a different
+// one with the same name.
 LogPlace choose_log_place(const LogDirectories& directories,
                           const std::function<bool(const std::string& directory)>& usable);
 

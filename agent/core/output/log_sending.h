@@ -1,9 +1,9 @@
 // Decides which part of this node's log files to send next, if the launcher's log directory is not the
 // agent's.
 //
-// The amount on its way is adjusted so that the launcher takes it in about kGoal; other messages then wait no
-// longer than that behind a piece of a log. Everything else stays in the files. Pure: sizes and the time are
-// passed in.
+// LogSending adjusts how much log text is on its way, so that the launcher takes it in about kGoal: no other
+// message waits longer than that behind pieces of logs. All other log text stays in the files. Pure: sizes
+// and the time are passed in.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ class LogSending {
   // Bytes from `offset` on have been sent. Returns whether the file has been sent to its end.
   bool sent(File file, std::uint64_t offset, std::size_t bytes, TimePoint now);
   // The file cannot be read, or is not wanted: send no more of it. Returns whether the file was forgotten, as
-  // one is that was never wanted.
+  // a file is that was never wanted.
   bool stop(File file);
   // The launcher has the first `bytes` of the file.
   void taken(File file, std::uint64_t bytes, TimePoint now);

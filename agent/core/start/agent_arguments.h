@@ -33,7 +33,7 @@ struct Arguments {
   std::optional<int> control_fd;           // or one of the next two, or both; stdio is then the second choice
   std::vector<LauncherAddress> addresses;  // all of one launcher
   bool stdio = false;
-  bool stdio_first = false;         // use stdio until one of the addresses is reached, then that
+  bool stdio_first = false;         // use stdio until an address is reached, then that address
   std::string identity;             // required with addresses
   std::string job;                  // from the identity
   std::optional<SweepOrder> sweep;  // if set, the agent does nothing else

@@ -115,8 +115,8 @@ void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire
   set("TORCHELASTIC_MAX_RESTARTS", job.max_restarts);
   set("TORCHELASTIC_RUN_ID", job.run_id.empty() ? job.job_id : job.run_id);
   set("TORCHELASTIC_USE_AGENT_STORE", job.store_on_agent ? "True" : "False");
-  // Without this, Gloo and NCCL choose the interface by the host's name, or take the first one, and other
-  // hosts may not reach that.
+  // Without this, Gloo and NCCL choose the interface by the host's name, or take the first interface, which
+  // other hosts may not reach.
   if (!node.interface.empty()) environment.try_emplace("GLOO_SOCKET_IFNAME", node.interface);
 }
 
@@ -141,7 +141,7 @@ bool sets_flight_record(const NodeContext& node, const wire::JobSpec& job) {
   });
 }
 
-// Settings for MPI libraries, unless the user sets them, and variables that MPI programs read.
+// Sets the variables that MPI programs read, and settings of MPI libraries unless the user has set them.
 void set_mpi(Environment& environment, const wire::PrepareAttempt& plan, const wire::StartWorkers& start,
              const NodeContext& node) {
   if (node.mpi.kind == wire::Mpi::kPmi) {

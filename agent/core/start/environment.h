@@ -41,7 +41,7 @@ std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank)
 // ${XDG_STATE_HOME:-~/.local/state}/muster/JOB; empty if neither variable is set in `own`, the agent's
 // environment.
 std::string fallback_log_directory(const Environment& own, const std::string& job_id);
-// TORCHELASTIC_ERROR_FILE. It is not in the log directory, because a worker may fail before that exists.
+// TORCHELASTIC_ERROR_FILE. Not in the log directory: a worker may fail before that directory exists.
 std::string error_file(const NodeContext& node, const wire::JobSpec& job, Rank rank);
 // MUSTER_TRACE_FILE, for a job with tracing.
 std::string trace_file(const NodeContext& node, const wire::JobSpec& job, Rank rank);
@@ -49,12 +49,12 @@ std::string trace_file(const NodeContext& node, const wire::JobSpec& job, Rank r
 // The variables that are equal for all ranks of the node.
 Environment common_environment(const NodeContext& node, const wire::JobSpec& job,
                                const wire::PrepareAttempt& plan, const wire::StartWorkers& start);
-// The variables with a separate value for each rank; the names are the same for all.
+// The variables with a separate value for each rank. All ranks have the same names.
 Environment rank_environment(const NodeContext& node, const wire::JobSpec& job,
                              const wire::PrepareAttempt& plan, LocalRank local_rank);
 
-// The number of the GPU that a worker with this environment uses, by its LOCAL_RANK. Nothing if
-// CUDA_VISIBLE_DEVICES has no entry at that place, or a UUID.
+// The number of the GPU that a worker with this environment uses, by its LOCAL_RANK. Returns nothing if
+// CUDA_VISIBLE_DEVICES has no entry at that place, or has a UUID there.
 std::optional<std::uint32_t> gpu_of(const Environment& environment, LocalRank local_rank);
 
 // NAME=value, as passed to a program.

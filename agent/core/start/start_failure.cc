@@ -9,7 +9,7 @@ constexpr int kAnythingElse = 125;
 constexpr int kCannotExecute = 126;
 constexpr int kNoSuchProgram = 127;
 
-// Another path would not help against a lack of descriptors, memory or space.
+// Whether another path may work. It would not help against a lack of descriptors, memory or space.
 bool is_about_the_path(ErrorCode code) {
   return code == ErrorCode::kNotFound || code == ErrorCode::kPermission ||
          code == ErrorCode::kInvalidArgument;

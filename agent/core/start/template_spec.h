@@ -43,8 +43,8 @@ struct ProgramFacts {
   std::string python_runner;  // its path; empty: not found
 };
 
-// The template for the node's ranks in this attempt. The error says in one clause why there is none; it is
-// empty if no template was requested.
+// The template for the node's ranks in this attempt. The error says in one clause why there is no template,
+// or is empty if no template was requested.
 std::expected<TemplateSpec, std::string> wanted_template(const ProgramFacts& program, const NodeContext& node,
                                                          const wire::JobSpec& job,
                                                          const wire::PrepareAttempt& plan);
@@ -57,8 +57,8 @@ std::vector<std::string> python_template_command(const std::vector<std::string>&
 // Whether libraries read this variable while they load, so that a change afterwards has no effect.
 bool is_read_while_loading(std::string_view variable);
 
-// The changes that turn the template's environment into this rank's (NAME=value, or NAME to unset it); or, in
-// one clause, why the rank must be executed.
+// The changes that turn the template's environment into this rank's (NAME=value, or NAME to unset it). The
+// error says in one clause why the rank must be executed instead.
 std::expected<std::vector<std::string>, std::string> changes_for(const TemplateSpec& spec,
                                                                  const std::vector<std::string>& arguments,
                                                                  const Environment& environment);

@@ -8,7 +8,7 @@ namespace muster::agent {
 namespace {
 
 constexpr std::size_t kEntryBytes = 192;   // roughly what a key costs, without its own bytes
-constexpr std::size_t kWaitingBytes = 24;  // ... and one client's wait for one key
+constexpr std::size_t kWaitingBytes = 24;  // roughly what one client's wait for one key costs
 
 }  // namespace
 

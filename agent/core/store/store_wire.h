@@ -55,8 +55,8 @@ struct StoreLimits {
 // Finds the end of one command in bytes that arrive in pieces.
 class StoreCommandScanner {
  public:
-  // `bytes` begin with the command: those of the last call, and more. Returns its size, or 0 while it is
-  // incomplete; kCorrupt if it is not a command or exceeds a limit.
+  // `bytes` begin with the command: the bytes of the last call, and more. Returns the command's size, or 0
+  // while it is incomplete. Returns kCorrupt if the bytes are not a command, or exceed a limit.
   Expected<std::size_t> scan(std::string_view bytes, const StoreLimits& limits);
   void reset() { offset_ = 0; }  // the next call begins another command
 

@@ -32,8 +32,8 @@ class GpuMemoryWatch {
   void expect_back_from(KilledOnGpus killed);
   // The first worker starts: memory in use from now on may be the job's own.
   void workers_start();
-  // "" if all memory is free, otherwise what is held: "12.5 GiB of GPU 3". Nothing while the driver has not
-  // answered.
+  // Returns "" if all memory is free, otherwise what is held: "12.5 GiB of GPU 3". Returns nothing while the
+  // driver has not answered.
   std::optional<std::string> held() const;
 
  private:

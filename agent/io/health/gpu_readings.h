@@ -1,7 +1,7 @@
 // The newest reading of this node's GPUs, for `launch top`.
 //
 // The library's calls may never return, so a separate thread makes them ("muster-gputop"). The first call of
-// newest() starts it, it sleeps between calls, and nothing waits for it. newest() is for one thread.
+// newest() starts the thread, which sleeps between calls. Nothing waits for it. newest() is for one thread.
 #pragma once
 
 #include <condition_variable>

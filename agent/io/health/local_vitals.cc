@@ -32,7 +32,7 @@ struct ProcessUsage {
   std::int64_t memory_bytes = 0;  // resident
 };
 
-// Nothing if the process is gone.
+// Returns nothing if the process is gone.
 std::optional<ProcessUsage> usage_of(pid_t pid) {
   const auto stat = read_file(fmt::format("/proc/{}/stat", pid), kMaxUsageBytes);
   if (!stat) return std::nullopt;

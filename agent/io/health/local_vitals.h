@@ -1,6 +1,6 @@
 // The state of this node's workers, from /proc, the memory cgroups and the NVIDIA driver.
 //
-// One thread, in addition to those that call the driver, which nothing waits for.
+// Use it on one thread. Other threads call the driver, and nothing waits for those.
 #pragma once
 
 #include <memory>

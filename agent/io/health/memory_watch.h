@@ -2,9 +2,9 @@
 // earlier values.
 //
 // The counter of the worker's memory cgroup (version 1 or 2) is compared with its value at the attempt's
-// start; it includes kills because the whole machine ran out of memory. /proc/vmstat is compared with the
-// last look; it also counts kills of other processes, so it is used only if the group has no counter. The
-// user of the evidence judges whether a worker's death was one of these kills. One thread.
+// start; it also counts kills that happened because the whole machine ran out of memory. /proc/vmstat is
+// compared with the last look. It also counts kills of other processes, so it is used only if the group has
+// no counter. The user of the evidence judges whether a worker's death was one of these kills. One thread.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ std::string read_words(pid_t pid, const char* file) {
   return read_file(fmt::format("/proc/{}/{}", pid, file), kMaxProcessBytes).value_or("");
 }
 
-// The path with which the process was called: in a virtual environment, the one there.
+// Returns the process's first argument. In a virtual environment, that is the path of the Python there.
 std::string called_as(pid_t pid) {
   const std::string words = read_words(pid, "cmdline");
   return words.substr(0, words.find('\0'));
@@ -44,7 +44,7 @@ std::string target_of(pid_t pid, const char* link) {
   return std::filesystem::read_symlink(fmt::format("/proc/{}/{}", pid, link), error).string();
 }
 
-// Whether a signal has stopped it: eu-stack would have to let it continue.
+// Whether a signal has stopped the process: eu-stack would have to let it continue.
 bool is_stopped(pid_t pid) {
   const std::string stat = read_words(pid, "stat");
   const std::size_t end = stat.rfind(") ");
@@ -100,7 +100,8 @@ Expected<Spy> Spy::start(pid_t pid, int output, Way way) {
   return Spy(name, *std::move(process), std::move(target));
 }
 
-// py-spy and eu-stack stop the process with a SIGSTOP. The kernel delivers that to it if they are killed.
+// py-spy and eu-stack stop the process with a SIGSTOP. If they are killed, the kernel delivers that SIGSTOP
+// to the process.
 Spy::~Spy() {
   if (!process_.pidfd || has_ended()) return;
   syscall(SYS_pidfd_send_signal, process_.pidfd.get(), SIGKILL, nullptr, 0);

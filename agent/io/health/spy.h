@@ -1,5 +1,5 @@
-// The stacks of a process as shown by another program, if that is installed: py-spy for Python, from the
-// environment of its Python or its PATH; eu-stack, from elfutils, in its PATH for other programs.
+// Gets the stacks of a process from another program, if that is installed: for a Python program from py-spy,
+// in the environment of its Python or in its PATH; for others from eu-stack (elfutils), in their PATH.
 //
 // Both read the process from outside: the process need not answer, gets no signal, and is at most stopped for
 // milliseconds. Nothing here waits. The destructor kills a program that still runs, and the process

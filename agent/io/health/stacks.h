@@ -1,8 +1,8 @@
 // Gets the stacks of an attempt's workers written, each to a file next to its logs, and reads them.
 //
-// A worker that has said that it can is asked to write its own stacks. For other programs py-spy or eu-stack
-// is used, if installed. For the rest, and for workers that do not answer in time, the kernel's view of their
-// threads is used. Nothing here waits. One thread.
+// Asks a worker to write its own stacks if the worker has said that it can. For other programs uses py-spy or
+// eu-stack, if installed. Without these, and for workers that do not answer in time, uses the kernel's view
+// of their threads. Nothing here waits. One thread.
 #pragma once
 
 #include <functional>

@@ -38,7 +38,7 @@ const char* describe_state(char state) {
   }
 }
 
-// Only the calls in which threads are often found waiting.
+// Knows only the calls in which threads are often found waiting.
 std::string_view name_of_call(long number) {
   static constexpr std::pair<long, std::string_view> kCalls[] = {
       {SYS_read, "read"},

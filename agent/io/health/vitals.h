@@ -26,8 +26,8 @@ class Vitals {
   virtual std::map<Rank, MainThread> look_at_threads(const std::map<Rank, std::int32_t>& pids) = 0;
   // The faults that the driver has reported since the last call.
   virtual std::vector<GpuFault> take_gpu_faults() = 0;
-  // GPU memory of killed workers that is not yet free: "12.5 GiB of GPU 3"; "" if all is free. Nothing while
-  // the driver has not answered.
+  // GPU memory of killed workers that is not yet free: "12.5 GiB of GPU 3"; "" if all is free. Returns
+  // nothing while the driver has not answered.
   virtual std::optional<std::string> held_gpu_memory() = 0;
   // The resources that these workers use now; for their GPUs, the driver's last answer.
   virtual std::vector<wire::RankUsage> usage(const std::map<Rank, WorkerHealth::Worker>& workers) = 0;

@@ -47,7 +47,7 @@ std::expected<void, StartFailure> LocalMpiHost::open(const wire::JobSpec& job, c
   attempt_ = attempt.attempt;
   plan_ = attempt.plan;
   setting_.guardian.guard_segments(setting_.incarnation);
-  // Without it the libraries use /dev/shm itself, or another transport.
+  // Without the directory the libraries use /dev/shm itself, or another transport.
   if (auto segments = make_segments_directory(owner(), attempt.attempt))
     context_.segments = *std::move(segments);
   else
@@ -100,7 +100,7 @@ void LocalMpiHost::asked(wire::MpiAsked asked, std::optional<std::chrono::second
   });
 }
 
-// The launcher ignores this if it has answered meanwhile.
+// If the launcher's answer to the fence is on its way already, the agent ignores its second answer.
 void LocalMpiHost::withdraw_after(std::chrono::seconds limit, const wire::MpiAsked& fence) {
   asio::steady_timer& timer = limits_.emplace(fence.number, setting_.io).first->second;
   timer.expires_after(limit);

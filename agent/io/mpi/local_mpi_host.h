@@ -1,8 +1,8 @@
 // Serves the MPI ranks of this agent: with the PMIx module, or with sockets for PMI-1, and a directory in
 // /dev/shm.
 //
-// LocalProcesses asks it what to give a rank at its start. One thread, one io_context; calls from PMIx's
-// thread are posted there.
+// LocalProcesses asks this object what to give a rank at its start. One thread, one io_context; calls from
+// PMIx's thread are posted to the io_context.
 #pragma once
 
 #include <chrono>
@@ -48,7 +48,7 @@ class LocalMpiHost final : public MpiHost, private PmixListener {
 
   // For the open attempt.
   const MpiContext& context() const { return context_; }
-  // In addition a rank gets these variables, NAME=value, and an open descriptor (-1: none).
+  // The variables, NAME=value, and the open descriptor (-1: none) that a rank gets in addition.
   Expected<std::vector<std::string>> entries_for(LocalRank rank) const;
   int descriptor_for(LocalRank rank) const { return pmi_ ? pmi_->for_rank(rank) : -1; }
   void rank_runs(LocalRank rank) {

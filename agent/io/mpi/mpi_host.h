@@ -1,8 +1,8 @@
 // The seam to the server that lets a node's MPI ranks find each other: PMIx for Open MPI's programs, PMI-1
 // for MPICH's.
 //
-// Agent uses it in addition to what Node decides, and carries its questions to the launcher. Not called in
-// jobs without MPI. Nothing here waits; one thread.
+// Agent uses the server in addition to what Node decides, and carries the server's questions to the launcher.
+// Jobs without MPI do not use it. Nothing here waits; one thread.
 #pragma once
 
 #include <expected>

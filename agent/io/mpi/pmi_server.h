@@ -32,7 +32,7 @@ class PmiServer : public std::enable_shared_from_this<PmiServer> {
   int for_rank(LocalRank rank) const { return ends_.at(index_of(rank)).get(); }
   void rank_runs(LocalRank rank) { ends_.at(index_of(rank)).reset(); }
   void hear(const wire::MpiTold& told) { carry(ranks_.on_told(told)); }
-  // Handles everything that the rank has sent before it answers.
+  // First handles everything that the rank has sent.
   std::string fault_of(LocalRank rank, wire::WorkerExited& exited);
   void close();
 

@@ -16,16 +16,16 @@
 
 namespace muster::agent {
 
-// Called on PMIx's thread; must not call back, and must not wait.
+// Called on PMIx's thread. The functions must neither call back nor wait.
 class PmixListener {
  public:
   virtual ~PmixListener() = default;
-  // Withdraw a fence that is not answered within the limit, if there is one.
+  // If there is a limit, withdraw a fence that is not answered within it.
   virtual void asked(wire::MpiAsked asked, std::optional<std::chrono::seconds> limit) = 0;
   virtual void remarked(std::string what) = 0;  // a line for the user
 };
 
-// The interface of the module. No exception leaves it.
+// The interface of the module. No exception leaves the module.
 class Pmix {
  public:
   struct Attempt {

@@ -210,7 +210,7 @@ pmix_status_t on_publish(const pmix_proc_t*, const pmix_info_t* infos, std::size
   return PMIX_SUCCESS;
 }
 
-// Open MPI looks up one name at a time.
+// Refuses a request for several names: Open MPI looks up one name at a time.
 pmix_status_t on_lookup(const pmix_proc_t* proc, char** keys, const pmix_info_t* infos, std::size_t count,
                         pmix_lookup_cbfunc_t done, void* context) {
   bool waits = false;
@@ -309,7 +309,7 @@ void PmixServer::ask(wire::MpiAsked asked, Answered answered, std::optional<std:
   answered(false, "");
 }
 
-// All ranks of a group on this node have arrived; now the other nodes of the group are waited for. The same
+// Call when all ranks of a group on this node have arrived: waits for the other nodes of the group. The same
 // group may meet again before all nodes know that the last meeting is over, so meetings are numbered. If a
 // rank of this node does not arrive, the library gives up by itself: other nodes see only fences that all
 // ranks of this node have joined.

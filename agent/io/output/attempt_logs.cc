@@ -19,7 +19,7 @@ constexpr Duration kLogsPause = std::chrono::milliseconds(50);
 constexpr std::int64_t kMaxErrorFileBytes = 16 << 20;
 constexpr std::size_t kMaxReportedBytes = 64 << 10;
 
-// The worker owns the file: even if it is a device or a pipe, it must not block the agent.
+// The worker owns the file. Even a device or a pipe there must not block the agent.
 std::string read_error_file(const std::string& path) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
   struct stat status{};
@@ -30,8 +30,8 @@ std::string read_error_file(const std::string& path) {
   return text;
 }
 
-// Opens the files one at a time, so that other work runs in between, and not while the last workers load
-// their programs. A stream that had output or was closed meanwhile already has its file.
+// Opens the files one at a time, so that other work runs in between. First waits a moment, while the last
+// workers load their programs. A stream that had output or was closed meanwhile already has its file.
 awaitable<void> open_logs(std::vector<std::shared_ptr<Output>> outputs) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   boost::system::error_code cancelled;
@@ -54,7 +54,7 @@ Status AttemptLogs::make_log_directories() const {
   if (Status made = make_directories(first.parent_path().string()); !made)
     return failure_within("cannot keep logs", std::move(made));
   if (!setting_.context.run_directory.empty()) return {};
-  // In this case workers write their error files next to the logs.
+  // Without a run directory, workers write their error files next to the logs.
   for (LocalRank local_rank; local_rank.value() < setting_.plan.local_world_size;
        local_rank = local_rank.next()) {
     if (Status made = make_directories(directory_of(local_rank)); !made)
@@ -107,7 +107,7 @@ Expected<AttemptLogs::Stream> AttemptLogs::open_stream(LocalRank local_rank, int
   auto copy = std::make_shared<TerminalCopy>(
       setting_.link, TerminalCopy::Source{setting_.context.attempt, rank_of(local_rank), local_rank, stream},
       shown);
-  // Once per attempt: all logs are on one file system, which is full for all of them.
+  // Tells the user once per attempt: all logs are on one file system, which is full for all of them.
   const auto tell = [&link = setting_.link, attempt = setting_.context.attempt,
                      told = disk_told_](const std::string& line) {
     if (!std::exchange(*told, true)) link.send(attempt, wire::AgentRemark{line});

@@ -1,9 +1,9 @@
 // Handles the output of one attempt's workers on this node: each rank's pipes, log files and terminal copies,
 // the filtered copies, and the error files.
 //
-// Makes a rank's pipes when it is about to start, while the worker before it loads its program; its files
-// when all workers run, or when they are needed. The destructor closes everything. Does not decide and does
-// not wait. One thread.
+// Makes a rank's pipes just before the rank starts, while the worker before it loads its program. Makes the
+// rank's files when all workers run, or when they are needed. The destructor closes everything. Does not
+// decide and does not wait. One thread.
 #pragma once
 
 #include <array>
@@ -55,13 +55,13 @@ class AttemptLogs {
   Logs::LastWords last_words(LocalRank local_rank);
   // The workers are being stopped: output no longer waits for slow takers.
   void hurry();
-  // Whether a worker had to wait for something that takes its output, at `now` or within the last second.
+  // Whether a worker had to wait until its output was taken, at `now` or within the last second.
   bool output_waits(TimePoint now) const { return now < *waited_at_ + kWaitsLinger; }
   // No process of the attempt is left: reads what is in the pipes, and closes the log files once everything
   // is written.
   void close_outputs();
-  // After that: sends the files that the ranks themselves wrote next to their logs to the launcher, if
-  // needed.
+  // Call after close_outputs(). Sends the launcher, if needed, the files that the ranks themselves wrote next
+  // to their logs.
   void send_traces() const;
   // Call once the log files are closed.
   LogLosses losses() const;
@@ -85,7 +85,7 @@ class AttemptLogs {
   static constexpr Duration kWaitsLinger = std::chrono::seconds(1);
 
   Setting setting_;
-  std::shared_ptr<bool> disk_told_ = std::make_shared<bool>(false);  // outputs may outlive this
+  std::shared_ptr<bool> disk_told_ = std::make_shared<bool>(false);  // outputs may outlive this object
   std::shared_ptr<TimePoint> waited_at_ = std::make_shared<TimePoint>();
   std::array<std::shared_ptr<FilteredCopy>, 2> filtered_;  // stdout, stderr
   std::vector<RankStreams> ranks_;                         // by local rank

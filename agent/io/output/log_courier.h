@@ -30,12 +30,13 @@ class LogCourier : public std::enable_shared_from_this<LogCourier> {
 
   // Sends the file once something has been written to it.
   void add(const Source& source, std::shared_ptr<net::LogWriter::File> file);
-  // The same for a file that an earlier agent of this node has left.
+  // Like add(), for a file that an earlier agent of this node has left.
   void add_left(const Source& source, std::shared_ptr<net::LogWriter::File> file);
   // The attempt's files are complete.
   void attempt_ends(Attempt attempt);
   void taken(Attempt attempt, const wire::LogTaken& taken);
-  // Whether the launcher has everything that was written. If not, `on_done` is called once when it has.
+  // Whether the launcher has everything that was written. If not, the function given to call_when_done() is
+  // called once, when it has.
   bool done();
   void call_when_done(std::function<void()> on_done) { on_done_ = std::move(on_done); }
   // Checks from time to time what has been written, until the connection is closed. Keeps this object alive.

@@ -43,12 +43,12 @@ class Logs {
   virtual void begin(LogsListener& listener) = 0;
   // Where `job` keeps its logs on this host: its log directory, or another one if that cannot be made here
   // and the launcher is on another host. open() finds out whether it can be used. Log files that are not in
-  // the launcher's directory are sent to it.
+  // the launcher's directory are sent to the launcher.
   virtual LogPlace place_for(const wire::JobSpec& job) = 0;
   // Makes the directories of the attempt's logs, before its workers start. Returns remarks for the user, one
   // for each disk that is nearly full. Errors name the directory. close() follows in any case.
   virtual Expected<std::vector<std::string>> open(const wire::JobSpec& job, const OpenAttempt& attempt) = 0;
-  // For a worker that has ended; passes all of its output on first.
+  // Call when the worker has ended. First passes on all of the worker's output.
   virtual LastWords last_words(LocalRank local_rank) = 0;
   // Whether some rank waits for the launcher or a log file, or did a moment ago.
   virtual bool output_waits() const = 0;

@@ -110,7 +110,7 @@ bool Output::read_some(std::size_t limit_bytes) {
   if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
   const auto size = static_cast<std::size_t>(got);
   if (size >= kMuchBytes && !std::exchange(enlarged_, true)) {
-    // Refused beyond a user's share; the usual 64 KiB will do.
+    // The kernel refuses this beyond a user's share; the usual 64 KiB will do.
     fcntl(pipe_.get(), F_SETPIPE_SZ, kPipeBytes);
   }
   write_log({place, size});

@@ -24,10 +24,10 @@
 
 namespace muster::agent {
 
-// Records in which order a rank wrote to its two streams, in order.log next to their files: a line `STREAM
-// BYTES` for each run of bytes that was followed by bytes of the other stream; none for the last run. The two
-// files can then be merged again. A rank that writes to only one stream has no such file. Shared by the
-// rank's two outputs; one thread.
+// Records in order.log, next to the files of a rank's two streams, in which order the rank wrote to the
+// streams, so that the two files can be merged again. Each run of bytes that was followed by bytes of the
+// other stream has a line `STREAM BYTES`; the last run has none. A rank that writes to only one stream has no
+// such file. Shared by the rank's two outputs; one thread.
 class LogOrder {
  public:
   LogOrder(net::LogWriter& writer, const std::string& rank_directory)
@@ -96,8 +96,8 @@ class Output : public std::enable_shared_from_this<Output> {
   int worker_end() const { return worker_end_.get(); }
   void worker_has_its_end() { worker_end_.reset(); }
 
-  // Reads from the executor's next turn until the pipe ends or close(). Keeps this object alive. If the pipe
-  // cannot be watched it is closed, with a remark: the worker's next write then ends the worker.
+  // Reads from the executor's next turn until the pipe ends or close() is called. Keeps this object alive. If
+  // the pipe cannot be watched it is closed, with a remark: the worker's next write then ends the worker.
   awaitable<void> read_all();
   // The worker is being stopped: it waits only for a log file that still makes good progress.
   void hurry() { log_flow_.set_hurry(true); }

@@ -20,7 +20,7 @@ using boost::system::error_code;
 constexpr std::uint32_t kNonce = 0x4d757374;
 constexpr Duration kSilence = std::chrono::seconds(1);
 
-// The first command of a connection, and a second one that the store answers with its argument.
+// The first command of a connection, and a second command, whose argument the store sends back.
 std::array<char, 10> validate_and_ping() {
   std::array<char, 10> bytes{};
   bytes[0] = static_cast<char>(StoreCommand::kValidate);
@@ -36,8 +36,8 @@ std::array<char, 10> validate_and_ping() {
 // can be reached. Handlers keep this object alive.
 class LocalStoreHost::Call : public std::enable_shared_from_this<Call> {
  public:
-  // Not `served`: nothing listens before rank 0 does, and a refusal from the host shows that it can be
-  // reached.
+  // If not `served`, nothing listens before rank 0 does; a refusal from rank 0's host then shows that the
+  // host can be reached.
   Call(asio::io_context& io, bool served, std::function<void(const Status&)> done)
       : socket_(io), served_(served), done_(std::move(done)) {}
 

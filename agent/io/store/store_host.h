@@ -19,9 +19,9 @@ class StoreHost {
   // the port; 0 if the plan has the store on another node. Closes a store that was kept. Errors: the address
   // is not of this machine, or the port is taken.
   virtual Expected<std::int32_t> open(const wire::JobSpec& job, const wire::PrepareAttempt& plan) = 0;
-  // Waits for an answer of the attempt's store, wherever it is. If rank 0 serves it, asks its host instead,
-  // because the store does not run yet. Calls `done` once, later, and not after close(). Errors: the address
-  // is invalid, no answer comes, or the answer is not a store's.
+  // Waits for an answer of the attempt's store, wherever it is. If rank 0 serves the store, asks rank 0's
+  // host instead, because the store does not run yet. Calls `done` once, later, and not after close().
+  // Errors: the address is invalid, no answer comes, or the answer is not a store's.
   virtual void reach(const wire::JobSpec& job, const wire::StartWorkers& start,
                      std::function<void(const Status&)> done) = 0;
   // The attempt is over. `keep`: ranks of other nodes may use its store until the next open() or close().

@@ -39,8 +39,8 @@ std::string own_address_towards(const asio::ip::address& address) {
   return failed ? std::string() : own.address().to_string();
 }
 
-// The interface that has `address`, or from which this host reaches it; sends nothing. Empty if that is
-// loopback, if no route exists, or if `address` is not an IPv4 or IPv6 address.
+// Returns the interface that has `address`, or from which this host reaches it; sends nothing. Returns "" if
+// the interface is loopback, if no route exists, or if `address` is not an IPv4 or IPv6 address.
 std::string interface_to(const std::string& address) {
   boost::system::error_code failed;
   const auto there = asio::ip::make_address(address, failed);
@@ -105,7 +105,7 @@ Status AttemptRun::check_directory() const {
   return {};
 }
 
-// Recognizes it by the attempt's file (docs/checkpoint_layout.md).
+// Recognizes the launcher's directory by the attempt's file (docs/checkpoint_layout.md).
 std::string AttemptRun::other_checkpoints() const {
   const std::string& directory = setting_.job.checkpoint_directory;
   const Attempt attempt = setting_.context.attempt;

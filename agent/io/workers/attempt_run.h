@@ -52,7 +52,7 @@ class AttemptRun {
   std::string other_checkpoints() const;
   // The template for forking this attempt's ranks, or why there is none.
   std::expected<TemplateSpec, std::string> wanted_template() const;
-  // The same for a possible attempt.
+  // The template for forking the ranks of a possible attempt, or why there is none.
   static std::expected<TemplateSpec, std::string> template_for(const wire::JobSpec& job,
                                                                const NodeContext& context,
                                                                const wire::PrepareAttempt& likely);

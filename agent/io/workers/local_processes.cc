@@ -355,7 +355,7 @@ void LocalProcesses::give_memory(const Report& report, const std::string& addres
     log::warning("rank {} did not receive its memory for checkpoints", report.message.rank);
 }
 
-// By now all ranks have restored their state.
+// A rank has saved, so all ranks have restored their state by now.
 void LocalProcesses::pass_to_neighbours(const wire::WorkerReported& held) {
   memory_slots_.forget_others();
   exchange_.saved(held.rank, static_cast<std::uint64_t>(held.step));

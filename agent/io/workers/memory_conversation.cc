@@ -101,8 +101,8 @@ awaitable<void> MemoryConversation::hold(std::shared_ptr<MemoryConversation> sel
   self->setting_.on_fetched(self->setting_.neighbour.node);
 }
 
-// The neighbour closes the connection when its attempt is over, or when it is lost, which the launcher
-// reports.
+// A neighbour closes the connection when its attempt is over. The connection also ends if the neighbour is
+// lost, which the launcher reports.
 void MemoryConversation::ended(const Error& why) {
   if (connection_->closed() || setting_.is_stopped()) return;
   if (why.code() == ErrorCode::kUnavailable)
@@ -226,7 +226,7 @@ void MemoryConversation::drop_pull() {
   pull_next();
 }
 
-// Takes the newest step first, and the lowest rank of that.
+// Takes the newest step first, and within a step the lowest rank.
 void MemoryConversation::pull_next() {
   while (!pull_ && !wanted_.empty()) {
     const auto next = std::ranges::max_element(wanted_, [](const Copy& one, const Copy& other) {

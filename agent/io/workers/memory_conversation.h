@@ -1,7 +1,7 @@
 // The conversation of two agents about slots in memory: which are complete, and their bytes.
 //
 // Both list their slots. An agent that wants a slot asks for it part by part, two at a time, and takes it if
-// all digests are right. It does not ask for a step that a newer one has replaced, and drops one that is
+// all digests are right. It does not ask for a step that a newer step has replaced, and drops a slot that is
 // overwritten meanwhile. MemorySlots decides which slots to ask for. One thread; hold() keeps the object
 // alive.
 #pragma once
@@ -100,7 +100,7 @@ class MemoryConversation : public std::enable_shared_from_this<MemoryConversatio
   std::vector<Copy> wanted_;
   std::optional<SlotPull> pull_;
   std::uint64_t number_ = 0;  // of the next question, while pull_ is empty
-  int overtaken_count_ = 0;   // since the last complete one
+  int overtaken_count_ = 0;   // since the last complete copy
   bool has_told_ = false;     // the neighbour knows which slots this agent has
   Sequence sequence_;
 };

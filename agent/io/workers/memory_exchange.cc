@@ -58,7 +58,7 @@ class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
     }
     if (const auto tls = net::Tls::load(); tls && listener_ && !callers_.empty()) accept(**tls);
     fetched_if_all();
-    // Waits no longer for neighbours that have not connected by then.
+    // After kNeighbourLimit, waits no longer for neighbours that have not connected.
     late_.expires_after(kNeighbourLimit);
     late_.async_wait([this, number = number_](const boost::system::error_code& error) {
       if (error || number != number_) return;

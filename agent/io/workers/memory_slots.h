@@ -3,7 +3,7 @@
 //
 // A slot is a memfd of a fixed size. The runtime owns its content, except the header, which says which step
 // it holds (memory_slot.h). All slots together stay within a limit, where copies give way, and end with this
-// process, however it ends. Without a limit there are none. Safe from any thread.
+// process, however it ends. Without a limit there are no slots. Safe from any thread.
 #pragma once
 
 #include <array>
@@ -33,8 +33,8 @@ class MemorySlots {
   // The answer to a rank whose slots are still being fetched from another agent.
   static Answer later();
   // The answer to a rank that asks for slots of this size; they replace slots of another size, whose bytes
-  // are lost. 0: the rank keeps what it has. Contains all slots of this node's ranks, so that each can read
-  // what the others have saved; or the reason for a refusal, which changes nothing.
+  // are lost. 0: the rank keeps what it has. The answer contains all slots of this node's ranks, so that each
+  // can read what the others have saved; or the reason for a refusal, which changes nothing.
   Answer answer(Rank rank, std::uint64_t slot_bytes);
   // New descriptors for the slots of this node's ranks; the caller owns them.
   std::vector<UniqueFd> own_slots() const;
@@ -50,9 +50,9 @@ class MemorySlots {
   CopyKeeping::Use use_of(const Copy& offered, bool is_current) const;
   // An empty slot to receive this copy.
   Expected<UniqueFd> make_room(const Copy& offered);
-  // The copy is complete in `fd`. False: there is no more room for it.
+  // Takes over the copy, which is complete in `fd`. Returns false if there is no more room for the copy.
   bool take(const Copy& copy, UniqueFd fd);
-  // This node's ranks have saved in the current attempt.
+  // This node's ranks have saved in the current attempt: drops the copies that are not needed any more.
   void forget_others();
 
  private:

@@ -81,7 +81,7 @@ class WriteOut {
     return ids;
   }
 
-  // The id on disk: in the newest attempt, so that the chain leads to it.
+  // The id on disk has the newest attempt, so that the chain of attempts leads to the checkpoint.
   CheckpointId as_written(CheckpointId id) const { return {.step = id.step, .attempt = memory_.attempt}; }
 
   Status write(CheckpointId id) {

@@ -83,7 +83,7 @@ const char* begin_anew(const Child& child) {
   if (setrlimit(RLIMIT_NOFILE, &child.descriptor_limit) < 0) return "set the limit of descriptors";
   close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   if (worker_oom_score()[0] != '\0') {
-    // No privilege is needed to raise it.
+    // No privilege is needed to raise the score.
     const int file = open(kOomScore, O_WRONLY | O_CLOEXEC);
     if (write(file, worker_oom_score().data(), std::strlen(worker_oom_score().data())) < 0)
       return "set its OOM score";

@@ -46,7 +46,7 @@ struct Process {
   UniqueFd pidfd;
 };
 
-// kNotFound or kPermission if it cannot be executed, kInternal if no process could be made.
+// Errors: kNotFound or kPermission if the program cannot be executed, kInternal if no process could be made.
 Expected<Process> spawn(const Command& command);
 
 struct Ending {
@@ -55,9 +55,9 @@ struct Ending {
   bool core_dumped = false;
   std::int64_t peak_memory_bytes = 0;  // resident
 };
-// Reaps a process whose pidfd is readable. Afterwards the kernel may give its pid to another process.
-// A debugger that traces the process is told first: until it lets go this returns nothing, and the caller
-// tries again later. With a pidfd that is not O_NONBLOCK the call waits instead.
+// Reaps a process whose pidfd is readable. Afterwards the kernel may give its pid to another process. A
+// debugger that traces the process is told first: until the debugger lets go, reap() returns nothing, and the
+// caller tries again later. With a pidfd that is not O_NONBLOCK the call waits instead.
 std::optional<Ending> reap(int pidfd);
 
 }  // namespace muster::agent

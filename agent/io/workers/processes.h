@@ -38,7 +38,7 @@ class ProcessListener {
   // A child of the agent has ended, perhaps one from Leftovers::find(); another process may get its pid next.
   // May be called more than once for one end, and inside any call of these interfaces except begin().
   virtual void leftover_ended(std::int32_t pid) = 0;
-  // A process has ended that may have left others behind, or was the last of them.
+  // A process has ended that may have left others behind, or that was the last leftover.
   virtual void leftovers_changed() = 0;
 };
 
@@ -67,10 +67,11 @@ class Processes {
   virtual std::string other_checkpoints() const = 0;
   // The message to the launcher about the memory that outlives the workers.
   virtual MemoryTold memory_told() const = 0;
-  // Called in the order of ranks. kProgram if the file turns out not to be a program.
+  // Called in the order of ranks. Fails with kProgram if the file turns out not to be a program.
   virtual std::expected<Started, StartFailure> start(LocalRank local_rank,
                                                      const wire::StartWorkers& start) = 0;
-  // For the stdin of the worker that gets the job's input (JobSpec::input_rank); dropped if it does not run.
+  // For the stdin of the worker that gets the job's input (JobSpec::input_rank); the input is dropped if that
+  // worker does not run.
   virtual void give_input(const wire::Input& input) = 0;
   // Calls input_taken(), inside this call, if that worker has read more than was reported.
   virtual void look_at_input() = 0;
@@ -89,9 +90,9 @@ class TemplateHost {
   virtual ~TemplateHost() = default;
   // Loads the template for the open attempt. True: it is loading, and template_settled() follows.
   virtual bool load() = 0;
-  // The same for a possible attempt.
+  // Like load(), for a possible attempt.
   virtual bool load_for(const wire::PrepareAttempt& likely) = 0;
-  // The template takes too long: kills it and tries no other for the same program. No answer.
+  // The template takes too long: kills it and tries no other for the same program. No callback follows.
   virtual void give_up(const std::string& reason) = 0;
   // The agent leaves: kills the template, and all processes that its program started.
   virtual void end() = 0;

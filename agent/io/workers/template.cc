@@ -25,10 +25,10 @@ using Kind = TemplateAnswer::Kind;
 constexpr int kForkLimitMs = 2000;
 // Only a process that the kernel cannot kill takes this long.
 constexpr int kEndLimitMs = 2000;
-// The time between the end of its socket and the end of an exiting process.
+// The time between the end of an exiting process's socket and the end of the process.
 constexpr int kLastBreathMs = 200;
 
-// Reads the pid from the descriptor instead of trusting the template, because signals will be sent to it.
+// Reads the pid from the descriptor and does not trust the template: signals will be sent to that pid.
 pid_t pid_of(int pidfd) {
   const auto info = read_file(fmt::format("/proc/self/fdinfo/{}", pidfd), 4096);
   constexpr std::string_view kField = "\nPid:\t";

@@ -1,7 +1,7 @@
 // A template: the user's program, loaded and waiting in muster::init() to be forked.
 //
-// A child of the agent, in its own process group, killed with the agent. The destructor kills it. One thread;
-// only the answer to an order is waited for, for a moment.
+// A child of the agent, in its own process group, killed with the agent. The destructor kills it. Waits only
+// for the answer to an order, and only for a moment. One thread.
 #pragma once
 
 #include <array>
@@ -38,8 +38,8 @@ class Template {
   // Forks a worker with these changes to the template's environment. kInternal: this fork failed, but the
   // next one may succeed. Any other error: the template cannot be used any more.
   Expected<Process> fork(const std::vector<std::string>& changes, const std::array<int, 3>& streams);
-  // Kills it unless it has ended. If it ended by itself, returns how: "was killed by signal 9"; otherwise
-  // empty. After the end of its socket the process takes a moment to end: `wait_ms`.
+  // Kills the template unless it has ended. If it ended by itself, returns how: "was killed by signal 9";
+  // otherwise returns "". First waits `wait_ms`, because a process ends a moment after its socket.
   std::string end(int wait_ms = 0);
 
  private:

@@ -1,8 +1,8 @@
 // The template of this node through the attempts of a job: executed when an attempt is prepared, forked when
 // it starts, kept for the next one, replaced when its command or environment would change.
 //
-// If anything goes wrong, ranks are executed instead, and the reason is kept: it never fails the attempt.
-// Node decides how long to wait for a template that is loading. One thread.
+// If anything goes wrong with the template, ranks are executed instead, and the reason is kept. The attempt
+// never fails because of it. Node decides how long to wait for a template that is loading. One thread.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ class WarmStart {
                                            const Environment& environment, const std::array<int, 3>& streams);
   // Kills a template that takes too long, and tries no other with the same spec.
   void give_up(const std::string& reason);
-  // Kills it, because the agent leaves.
+  // Kills the template, because the agent leaves.
   void end();
   bool has_template() const { return template_ != nullptr; }
   bool owns(pid_t pid) const { return template_ != nullptr && template_->pid() == pid; }
@@ -51,7 +51,7 @@ class WarmStart {
   std::shared_ptr<Template> template_;
   bool ready_ = false;
   std::string why_not_;                  // why template_ is null
-  std::optional<TemplateSpec> refused_;  // no template is tried for this any more
+  std::optional<TemplateSpec> refused_;  // no template is tried for this spec any more
 };
 
 }  // namespace muster::agent

@@ -20,7 +20,7 @@ namespace muster::agent {
 
 class WorkerSocket {
  public:
-  // `sender`: the address for an answer; empty if it has none.
+  // `sender`: the worker's address, for an answer; empty if the worker has none.
   using OnReport = std::function<void(const Report&, const std::string& sender)>;
 
   static Expected<std::unique_ptr<WorkerSocket>> open(const asio::any_io_executor& executor,
