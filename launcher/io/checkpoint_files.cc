@@ -102,7 +102,7 @@ class SequentialFile {
 };
 
 std::map<std::string, std::string> metadata_of(const CheckpointManifest& manifest, bool all) {
-  // Transformers refuses files without it.
+  // Transformers refuses files without this entry.
   std::map<std::string, std::string> metadata{{"format", "pt"}};
   if (!all) return metadata;
   metadata.emplace(kRanksKey, std::to_string(manifest.world_size));

@@ -25,7 +25,7 @@ Expected<OpenCheckpoint> open_checkpoint(const CheckpointDirectory& directory, C
                                          bool verified);
 
 // The checkpoint's tensors by their names in an exported file. With `all`: the whole state, with each rank's
-// own tensors as "rank.0.NAME". Without: only the model's tensors, as PyTorch names them.
+// own tensors as "rank.0.NAME". Without `all`: only the model's tensors, as PyTorch names them.
 std::map<std::string, const SavedTensor*> tensors_of(const CheckpointManifest& manifest, bool all);
 
 struct Written {

@@ -44,7 +44,7 @@ void Launcher::close() {
 
 // ---- What happens ----
 
-// First passes the seconds that the launcher has slept; then events that arrived or became due meanwhile.
+// First passes on the seconds that the launcher has slept, then events that arrived or became due meanwhile.
 void Launcher::post(Event event) {
   if (!performing_) tick_if_due();
   if (!*open_) return;
@@ -102,7 +102,7 @@ void Launcher::hear(ConnectionId connection, Attempt attempt, wire::ToLauncher m
   if (const auto* stacks = std::get_if<wire::WorkerStacks>(&message)) parts_.view.show_stacks(*stacks);
   if (auto* pong = std::get_if<wire::Pong>(&message); pong != nullptr && !pong->usage.empty()) {
     if (attempt == controller_.job().attempt()) parts_.view.show_usage(pong->usage);
-    pong->usage.clear();  // the core decides nothing from it
+    pong->usage.clear();  // the core decides nothing from the usage
   }
   // Without hosts, all nodes are on this machine and share its clock.
   if (plan_.job.trace && !plan_.hosts.empty() && std::holds_alternative<wire::Pong>(message)) {

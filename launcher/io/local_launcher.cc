@@ -17,7 +17,7 @@ namespace {
 // A repeated signal of the same process within this time counts once.
 constexpr Duration kTwinLimit = std::chrono::milliseconds(50);
 
-// Chooses the bootstrap (fleet/bootstrap.h) by the plan. A new one needs a line here.
+// Chooses the bootstrap (fleet/bootstrap.h) by the plan. A new bootstrap needs a line here.
 std::unique_ptr<Bootstrap> make_bootstrap(const Plan& plan, const LocalLauncher::Parts& parts) {
   if (!plan.hosts.empty())
     return std::make_unique<RemoteBootstrap>(parts.context.get_executor(), plan, parts.agent_program);
@@ -77,7 +77,7 @@ void LocalLauncher::run() {
   wait_for_signals();
   launcher_.begin();
   publish();
-  // After the start: earlier, this process would compete with the agents for processors while they start.
+  // Called only after the start: before, this process would compete with the starting agents for processors.
   ask_for_short_slices();
   context_.run();
   enquiries_.close();

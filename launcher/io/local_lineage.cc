@@ -10,7 +10,7 @@ namespace {
 
 using By = AttemptDenied::By;
 
-// `fence` for an error that says that another launch owns the directory; for others, the disk.
+// Returns `fence` for an error that says that another launch owns the directory, kDisk for other errors.
 By denied_by(const Error& error, By fence) {
   return error.code() == ErrorCode::kFenced ? fence : By::kDisk;
 }
@@ -22,7 +22,7 @@ void LocalLineage::begin_attempt(const BeginAttempt& wish, OnBegun begun, OnDeni
     const Status newest = directory_.check_newest(wish.last);
     if (!newest) return denied({denied_by(newest.error(), By::kNewerLaunch), newest.error(), wish.question});
   }
-  // `launch` has checked this at its start, but another launch may have begun since.
+  // `launch` found the directory unused at its start, but another launch may have begun since.
   const auto record = directory_.begin_attempt(job_id_, wish.take_over);
   if (!record) return denied({denied_by(record.error(), By::kLivingLaunch), record.error(), wish.question});
   std::optional<std::uint64_t> step;

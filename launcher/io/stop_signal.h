@@ -21,7 +21,7 @@ struct BeforeJob {
 class StopSignal {
  public:
   // Calls `on_signal` once, with the number of the first INT, TERM, HUP or QUIT that arrives at `signals`, a
-  // signalfd that the caller keeps. With -1 it never calls it, and the signals keep their usual effect.
+  // signalfd that the caller keeps. With -1 it never calls `on_signal`, and signals keep their usual effect.
   StopSignal(asio::io_context& context, int signals, std::function<void(int)> on_signal)
       : signals_(context), on_signal_(std::move(on_signal)) {
     if (signals < 0) return;

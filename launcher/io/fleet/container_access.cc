@@ -24,7 +24,7 @@ constexpr Duration kFinishLimit = std::chrono::seconds(8);
 constexpr Duration kWriteOutLimit = std::chrono::seconds(45);  // agents write checkpoints in memory to disk
 constexpr Duration kRoomLimit = std::chrono::seconds(10);      // to remove an older container
 
-// The module needs the image's libpmix; an image without it ignores the module.
+// The module needs the image's libpmix; in an image without that library, nothing uses the module.
 void add_pmix(const std::string& agent, ContainerSurroundings& here) {
   std::error_code error;
   if (std::filesystem::exists(pmix_beside(agent), error))
@@ -229,13 +229,13 @@ awaitable<std::optional<std::vector<Leftover>>> ContainerAccess::sweep(AgentId b
   co_return left;
 }
 
-// Leaves the rest to the guardian if the engine hangs.
+// If the engine hangs, leaves what it could not remove to the guardian.
 awaitable<void> ContainerAccess::finish() {
   if (!socket_) co_return;
   finishing_ = true;
   const TimePoint deadline = Clock::now() + kFinishLimit;
   while (!makings_.empty() && Clock::now() < deadline) co_await pause_for(executor_, kMakingPause);
-  const bool unsure = !makings_.empty();  // the engine may still create some: the guardian removes them
+  const bool unsure = !makings_.empty();  // the engine may still create objects: the guardian removes them
   makings_.cancel();
   while (!makings_.empty()) co_await pause_for(executor_, kMakingPause);
   const auto removed = co_await remove_labelled(engine_, {job_label()}, deadline);

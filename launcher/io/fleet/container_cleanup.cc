@@ -52,7 +52,7 @@ awaitable<bool> remove_network(DockerEngine& engine, std::string id, TimePoint d
   co_return false;
 }
 
-// Removes ids [from, to), all at the same time. True: all are gone.
+// Removes the objects with the ids in [from, to), all at the same time. Returns true if all are gone.
 awaitable<bool> remove_some(DockerEngine& engine, Remover remove,
                             std::shared_ptr<const std::vector<std::string>> ids, std::size_t from,
                             std::size_t to, TimePoint deadline) {
@@ -111,7 +111,7 @@ awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vect
   co_return left->size() + nets->size();
 }
 
-// An engine that does not answer for a moment may still run some.
+// An engine that does not answer for a moment may still run such containers.
 awaitable<void> wait_until_ended(DockerEngine& engine, std::string label, TimePoint deadline) {
   while (Clock::now() < deadline) {
     const auto running = co_await running_containers(engine, {label}, deadline);

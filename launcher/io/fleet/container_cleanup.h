@@ -8,7 +8,7 @@
 
 namespace muster::launcher {
 
-// Removes a container in any state. True: it is gone. `container`: its id or name.
+// Removes a container in any state. Returns true if the container is gone. `container`: its id or name.
 awaitable<bool> remove_container(DockerEngine& engine, std::string container, TimePoint deadline);
 // Removes all containers and networks that have these labels; returns their number. kUnavailable: some are
 // left, or the engine did not say.

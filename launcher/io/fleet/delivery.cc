@@ -43,7 +43,7 @@ void append_file(std::string& tar, std::string_view name, std::string_view bytes
   tar.append((kBlockBytes - bytes.size() % kBlockBytes) % kBlockBytes, '\0');
 }
 
-// Differs if the file has changed in any way; empty if the file does not exist.
+// Returns a text that differs once the file has changed in any way, or "" if the file does not exist.
 std::string stamp_of(const std::string& file) {
   struct stat status{};
   if (stat(file.c_str(), &status) != 0) return {};
@@ -51,7 +51,8 @@ std::string stamp_of(const std::string& file) {
                      status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
 }
 
-// Caches the last digest with the stamps of its files. Only an optimisation: errors are ignored.
+// The path of the file that caches the last digest with the stamps of its files. The cache is only an
+// optimisation: errors are ignored.
 std::string memory_file() {
   const char* home = std::getenv("HOME");
   return home == nullptr || *home == '\0' ? "" : std::string(home) + "/.cache/muster/agent/digest";

@@ -64,7 +64,7 @@ class DockerEngine {
   // answer is an error, it has its whole body and `on_line` is not called.
   awaitable<Expected<Answer>> read_lines(Request request, std::function<void(std::string_view)> on_line);
   awaitable<Expected<Streams>> attach(std::string id);
-  // Waits for the container's next end after this has returned.
+  // Returns as soon as the engine waits for the container's next end; End::code() waits for that end.
   awaitable<Expected<std::unique_ptr<End>>> next_end(std::string id);
 
   const asio::any_io_executor& executor() const { return executor_; }

@@ -38,12 +38,12 @@ class HostAccess {
   // Kills an agent that has greeted; waits for its end, at most 1 s with a shell, 5 s with an engine. False:
   // the host did not answer.
   virtual awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting) = 0;
-  // The leftovers of the node's agents with an incarnation below this one; of all its agents if it is zero.
-  // `kill`: kills them as well. Nothing: the host did not answer.
+  // The leftovers of the node's agents with an incarnation below that of `below`; of all its agents if that
+  // is zero. `kill`: kills them as well. Nothing: the host did not answer.
   virtual awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill) = 0;
   // A background task: starts after prepare() and is cancelled at the end.
   virtual awaitable<void> watch() = 0;
-  // Removes what the job still has there. The last call: no other one runs at the same time or follows.
+  // Removes what the job still has on the hosts. This is the last call, and no other call runs meanwhile.
   virtual awaitable<void> finish() = 0;
 };
 

@@ -26,10 +26,10 @@ class HostShell {
   HostShell& operator=(const HostShell&) = delete;
   virtual ~HostShell() = default;
 
-  // The next line of stdout, without its newline; reads nothing after it. kTimedOut at `deadline`,
-  // kUnavailable at the end of stdout, kCorrupt when all lines together exceed 64 KiB.
+  // Returns the next line of stdout, without its newline, and reads nothing after it. Errors: kTimedOut at
+  // `deadline`, kUnavailable at the end of stdout, kCorrupt when all lines together exceed 64 KiB.
   awaitable<Expected<std::string>> read_line(TimePoint deadline);
-  // kTimedOut when the command has read nothing for `stall`.
+  // Writes to stdin. Returns kTimedOut when the command has read nothing for `stall`.
   awaitable<Status> write(std::string_view bytes, Duration stall);
   void end_input();
   // stdin and stdout, for frames. Do not call read_line(), write() or end_input() afterwards.
@@ -40,7 +40,7 @@ class HostShell {
   virtual void terminate() = 0;  // sends SIGTERM; to a container SIGKILL
   // The last line that the command has written to stderr since its start.
   virtual std::string last_error_line() const;
-  // The command has ended because the kernel killed it for lack of memory. False if that is unknown here.
+  // Whether the command has ended because the kernel killed it for lack of memory. False if unknown.
   virtual bool out_of_memory() const { return false; }
 
  protected:

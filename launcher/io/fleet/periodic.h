@@ -22,7 +22,7 @@ class Periodic {
       if (!stopped_) start();
     });
   }
-  // No tick follows, not even one that is due. May be called within a tick. Final.
+  // No tick follows, not even one that is due, nor after another start(). May be called within a tick.
   void stop() {
     stopped_ = true;
     timer_.cancel();

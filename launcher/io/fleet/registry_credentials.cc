@@ -55,7 +55,7 @@ std::string header(const std::string& user, const std::string& password, const s
   return base64url((user == "<token>" ? token : login).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-// `docker-credential-NAME get`: the registry on stdin, JSON on stdout.
+// Runs `docker-credential-NAME get`, which reads the registry from stdin and prints JSON on stdout.
 awaitable<Expected<std::string>> ask_helper(std::string helper, std::string registry, std::string errors) {
   const std::string program = "docker-credential-" + helper;
   rlimit descriptors{};

@@ -24,7 +24,7 @@ constexpr int kBySignal = 128;
 constexpr Duration kFirstLook = std::chrono::milliseconds(2);
 constexpr Duration kLongestLook = std::chrono::milliseconds(500);
 
-// As `uname -m` says it.
+// Returns this machine's platform, as `uname -m` prints it.
 std::string own_machine() {
   utsname names{};
   return uname(&names) == 0 ? names.machine : "";

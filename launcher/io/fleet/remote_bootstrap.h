@@ -6,8 +6,8 @@
 //
 // End: an agent has ended when its shell has ended and its connection is closed. A killed agent has ended
 // when a second shell has killed it, or when that shell has timed out (kill_agent()), so that nothing waits
-// for an unreachable host; an agent there notices that it has no launcher and stops its workers itself. One
-// thread.
+// for an unreachable host; an agent on such a host notices that it has no launcher and stops its workers
+// itself. One thread.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ class RemoteBootstrap final : public Bootstrap {
   void add(const Host& host) override { plan_.hosts.push_back(host); }
   void look_for_leftovers(bool kill) override;
   void close() override;
-  // For an agent that has connected: whether through the host shell; if not, over TLS.
+  // Whether an agent that has connected talks through the host shell. If not, it talks over TLS.
   bool is_through_shell(AgentId agent) const {
     const auto found = children_.find(agent);
     return found != children_.end() && found->second.spoken_to == SpokenTo::kThroughShell;

@@ -37,8 +37,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void send_ping(bool output_waits, bool usage = false);
   // Output of the agent has arrived. Call the returned function when it has been written or thrown away.
   Taken received_output(std::int32_t stream, std::size_t bytes);
-  // The reader of this stream consumes output, perhaps only that of other agents: tells an agent that waits
-  // for the reader so, as a sign of life.
+  // Tells an agent that waits for the reader of this stream, as a sign of life, that the reader consumes
+  // output, perhaps only that of other agents.
   void reassure(std::int32_t stream);
   // How far the agent's clock is ahead, if there is a new measurement.
   std::optional<ClockOffset::Answer> take_clock_answer() { return clock_offset_.take_answer(time_.now()); }

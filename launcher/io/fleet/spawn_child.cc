@@ -28,7 +28,7 @@ struct SpawnRequest {
   posix_spawnattr_t attributes;
 };
 
-// A session of its own, and no signal blocked or ignored.
+// Gives the child a session of its own, and no blocked or ignored signal.
 void clean(posix_spawnattr_t& attributes) {
   sigset_t none;
   sigset_t all;

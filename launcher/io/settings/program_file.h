@@ -12,7 +12,7 @@
 
 namespace muster::launcher {
 
-// `search_path` is PATH. kNotFound (exit code 127) or kPermission (126).
+// `search_path` is PATH. Errors: kNotFound (exit code 127) or kPermission (126).
 Status check_program(const std::vector<std::string>& command, const std::string& search_path);
 
 // The MPI that the program is built with; nothing if the file does not exist or cannot be read.

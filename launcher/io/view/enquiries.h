@@ -25,7 +25,7 @@ class Enquiries {
 
   struct Answers {
     std::function<JobStatus()> status;
-    // Lets the job save first, if all ranks can; with `now` it does not.
+    // Stops the job. Lets the job save first if all ranks can, unless `now` is true.
     std::function<void(bool now)> cancel;
     // Asks all agents for the stacks of their workers. Returns the ranks that will answer.
     std::function<std::vector<Rank>()> ask_for_stacks;

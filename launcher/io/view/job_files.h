@@ -13,7 +13,7 @@
 
 namespace muster::launcher {
 
-// The file appears complete or not at all. Does not sync it, which would delay the job's start.
+// Writes job.json, which appears complete or not at all. Does not sync it: that would delay the job's start.
 Status write_job_record(const Plan& plan);
 
 // The job in `directory`. kNotFound: there is none.

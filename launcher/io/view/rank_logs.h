@@ -1,5 +1,5 @@
-// Copies the rank logs of hosts that do not share the log directory, into files with the names that they
-// would have in it.
+// Copies the rank logs of hosts that do not share the log directory, into files with the names that the logs
+// would have in that directory.
 //
 // The writer's thread appends to the files; each agent learns how much has been written. A full disk ends the
 // copies, with one warning; the job goes on. core/view/log_arrivals.h decides which bytes are new. One

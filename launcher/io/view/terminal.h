@@ -35,7 +35,7 @@ class Sink {
   // Queues `prefix` and a whole line, its newline included. Drops and counts the line if the queue is full.
   void add(std::string_view prefix, std::string_view line);
   void add(std::string_view line) { add({}, line); }
-  // The same for many whole lines, each with the prefix; drops all or none.
+  // Like add(), for many whole lines, each with the prefix; drops all or none.
   void add_lines(std::string_view prefix, std::string_view lines);
   void count_dropped(std::uint64_t lines) { dropped_count_ += lines; }
   // Calls `taken` with `bytes` when the reader has taken everything that is queued now; on a terminal at
@@ -112,7 +112,7 @@ class Terminal {
     Duration limit = Duration::max();           // the longest wait for a reader that takes something
     int signals = -1;                           // a signalfd: any signal of the user ends the wait
   };
-  // Waits until everything is written. If it gives up, prints how many lines were not.
+  // Waits until everything is written. If it gives up, prints how many lines were not written.
   void flush(const Patience& patience);
 
  private:
