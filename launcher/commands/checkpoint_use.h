@@ -1,7 +1,7 @@
 // Finds out whether another launch uses a checkpoint directory. That launch would stop if this one took the
 // directory over.
 //
-// Only for a launch on this machine can it tell whether that launch still runs. Writes nothing.
+// Only on this machine can last_use_of() tell whether the other launch still runs. Writes nothing.
 #pragma once
 
 #include <optional>

@@ -227,7 +227,7 @@ int ckpt_verify(const CkptCall& call) {
     Progress progress(all_bytes);
     for (const CheckpointId id : ids) {
       const auto damages = damages_of(found->directory, id, progress);
-      // A training that runs at the same time has removed it.
+      // A training that runs at the same time has removed the checkpoint.
       if (!damages.empty() && access(found->directory.manifest_path(id).c_str(), F_OK) != 0) {
         text += fmt::format("{}: removed meanwhile\n", name_of(id));
         continue;

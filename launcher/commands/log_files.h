@@ -60,8 +60,8 @@ class LogFiles {
     bool is_new = false;   // the new lines were written just now
     bool is_last = false;  // no other reading follows
   };
-  // Calls `on_line` for each new line, attempt by attempt, rank by rank. For a line without a newline, it
-  // waits until its attempt is over or the last reading.
+  // Calls `on_line` for each new line, attempt by attempt, rank by rank. A line without a newline waits until
+  // its attempt is over, or until the last reading.
   Status read(const OnLine& on_line, Reading reading);
   // No wanted file has been found.
   bool empty() const { return ranks_.empty(); }

@@ -20,7 +20,7 @@ Error wrong_use(const std::string& what) {
   return {ErrorCode::kInvalidArgument, what};
 }
 
-// The launcher's only line.
+// Sends the request, and returns the launcher's answer, a single line.
 std::expected<std::string, int> ask(const CommandArguments& arguments, const Invocation& invocation,
                                     const std::string& request) {
   const auto job = find_job(arguments, invocation.here, Preferred::kRunning);
