@@ -27,7 +27,7 @@ struct Found : Beginning {
   std::string record;  // the text of the attempt's file
 };
 
-// How long ago the attempt began. The clock is that of the machine that holds the directory.
+// Returns how long ago the attempt's file was written; 0 if unknown, or in the future by this clock.
 Seconds age_of(const CheckpointDirectory& directory, Attempt attempt) {
   std::error_code error;
   const auto begun = std::filesystem::last_write_time(directory.attempt_path(attempt), error);
@@ -72,7 +72,7 @@ Expected<Found> begin(const Job& job, const CheckpointDirectory& directory) {
   return result;
 }
 
-// Empty if this rank sees the attempt's file that rank 0 has seen; else what is wrong.
+// Returns what is wrong; empty if this rank sees the attempt's file as rank 0 does.
 std::string check_same(const CheckpointDirectory& directory, Attempt attempt, const std::string& record) {
   if (Status usable = directory.check_writable(); !usable) return usable.error().message();
   const auto seen = directory.attempts();

@@ -17,7 +17,7 @@
 
 namespace muster {
 
-// A failure of all ranks. Rank 0 prints it.
+// A failure that all ranks have together. Only one rank prints it.
 struct CheckpointError : std::runtime_error, OnAllRanks {
   CheckpointError(const std::string& text, OnAllRanks nature) : runtime_error(text), OnAllRanks(nature) {}
 };
@@ -29,8 +29,8 @@ struct Beginning {
   Seconds job_age{};                       // since the first of these began; rank 0's alone
 };
 
-// For all ranks together. Throws CheckpointError, which says why the directory cannot be used, or which rank
-// sees another directory under this path.
+// All ranks call it together. Throws CheckpointError, which says why the directory cannot be used, or which
+// rank sees another directory under this path.
 Beginning begin_together(const Job& job, const CheckpointDirectory& directory, Meeting& meeting);
 
 // A Checkpointer holds one while it writes into a directory. The constructor throws std::invalid_argument if

@@ -62,7 +62,7 @@ std::vector<int> ranks_of_this_node(const Group& group) {
 // Invariants:
 // - `policy` decides when to save; the functions here do what it says, and tell it what has happened.
 // - `meeting` is null exactly while a save has it, which is from begin_save() to take_in().
-// - `writing` is null if there is no directory, or the Checkpointer is read_only; it only counts steps then.
+// - `writing` is null if there is no directory, or the Checkpointer is read_only; step() then only counts.
 struct Checkpointer::State {
   // The members that only a Checkpointer that writes has. The training thread alone uses them, apart from the
   // inside of `writer`.
@@ -91,7 +91,7 @@ struct Checkpointer::State {
     CommitPlan plan;
     StopAgreement stop;
     SaveAgreement agreement;
-    std::optional<Meeting> clock;        // by time: in which rank 0 says whether a save is due
+    std::optional<Meeting> clock;        // for saves by time: rank 0 says there whether one is due
     std::unique_ptr<MemoryTier> memory;  // with .memory_every
     FailedSaves failed;                  // a save has it while it is under way
     DiskWriter writer;
@@ -179,7 +179,7 @@ void Checkpointer::State::begin_save(TrainState& state) {
   policy.on(StateCopied{}, Clock::now());
 }
 
-// The state cannot be copied while the staging memory still has the save before.
+// The state cannot be copied while the staging memory still holds the previous save.
 void Checkpointer::State::wait_for_last() {
   const bool is_writing = writing->writer.is_writing();
   const TimePoint due = Clock::now();
@@ -204,8 +204,8 @@ void Checkpointer::State::use_memory(bool saves, TrainState& state) {
     writing->memory->prepare(gather(state), name, step);
 }
 
-// This rank's share of the state, as all ranks have agreed. A failure on this rank alone, such as a lack of
-// memory, is its word in the meeting.
+// Returns this rank's share of the state, as all ranks have agreed. If gather() fails on this rank alone, the
+// rank's word in the meeting says why.
 Expected<RankFile> Checkpointer::State::agree(TrainState& state) {
   const auto waiting = section("checkpoint commit");
   const auto saved = gather(state);
@@ -215,7 +215,7 @@ Expected<RankFile> Checkpointer::State::agree(TrainState& state) {
   return without_throwing([&] { return lay_out_rank_file(*saved, *share, group.rank()); });
 }
 
-// A part may use collectives, so none is skipped because an earlier one has failed.
+// Parts may use collectives, so this rank saves all of them even if one fails.
 Expected<SavedState> Checkpointer::State::gather(TrainState& state) const {
   SavedState saved;
   Status gathered;
@@ -232,16 +232,15 @@ Expected<SavedState> Checkpointer::State::gather(TrainState& state) const {
   return saved;
 }
 
-// Does before the first save what that would otherwise wait for: the agreement about who writes what, and the
-// memory for the copy. A failure here is not reported, because the first save meets it again and reports it.
+// Does ahead of the first save what would delay it: agrees who writes what, and gets the memory for the copy.
+// Reports no failure, because the first save fails in the same way and reports it.
 void Checkpointer::State::prepare(TrainState& state) {
   settle();
   meeting->open(policy.name_of_step("prepare"));
   if (const auto file = agree(state)) writing->writer.reserve(file->layout.size_bytes);
 }
 
-// Gives the outcome of the save that has ended to the policy, and the meeting back to this object; waits for
-// them.
+// Waits until the save under way has ended, takes the meeting back from it, and tells the policy its outcome.
 void Checkpointer::State::take_in() {
   const auto save = writing ? writing->writer.take() : nullptr;
   if (save == nullptr) return;
@@ -249,7 +248,7 @@ void Checkpointer::State::take_in() {
   policy.on(SaveEnded{.outcome = save->outcome, .when = save->ended_at});
 }
 
-// Whether the last save succeeded. A fenced attempt ends here, so all ranks throw at the same step.
+// Returns whether the last save succeeded. If the attempt was fenced, all ranks throw here at the same step.
 bool Checkpointer::State::settle() {
   take_in();
   const Status& outcome = policy.outcome();
@@ -266,7 +265,7 @@ void Checkpointer::State::hear_stop() {
                  job.rank(), *last, policy.steps());
 }
 
-// All ranks call it at the same steps: rank 0 said at the last look when the next one is.
+// All ranks call it at the same steps: at its last look, rank 0 said after which step the next look is.
 void Checkpointer::State::hear_clock() {
   writing->clock->open(policy.name_of_step("due"));
   SaveInterval::Look look;

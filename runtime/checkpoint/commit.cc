@@ -71,7 +71,7 @@ Expected<CheckpointManifest> manifest_of(const CommitPlan& plan, CheckpointId id
 Status check_visible(const CommitPlan& plan, CheckpointId id, const std::vector<ManifestFile>& files) {
   for (std::size_t rank = 0; rank < files.size(); ++rank) {
     const std::string path = plan.directory.path_of(id) + "/" + files[rank].name;
-    // Opened, because NFS may answer a mere stat from its cache.
+    // Open the file, because NFS may answer a mere stat() from its cache.
     const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd && errno != ENOENT) return system_failure("cannot open " + path, errno);
     struct stat status{};
@@ -102,8 +102,8 @@ Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id
   return check_fence(plan);
 }
 
-// The other ranks: what rank 0 has decided. If rank 0, which serves the store, has exited, the manifest tells
-// whether it committed.
+// The other ranks call it to hear what rank 0 has decided. If rank 0, which serves the store, has exited, the
+// manifest tells whether it committed.
 Status hear_decision(const CommitPlan& plan, Meeting& meeting, CheckpointId id) {
   const auto word = meeting.listen(plan.patience + plan.timeout);
   if (word) return status_of(*word);
@@ -150,8 +150,8 @@ std::string word_of(const Status& status) {
 
 Status check_fence(const CommitPlan& plan) {
   Status clear = plan.directory.check_newest(plan.attempt);
-  // kCorrupt means that the state may not be committed. A file that is in the way is another matter: it may
-  // go.
+  // To the callers, kCorrupt would say that the state may not be committed. This error is about a file in the
+  // directory, which may disappear.
   if (!clear && clear.error().code() == ErrorCode::kCorrupt)
     return failure(ErrorCode::kUnavailable, "{}", clear.error().message());
   return clear;

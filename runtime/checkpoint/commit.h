@@ -17,8 +17,8 @@
 
 namespace muster {
 
-// Where and how checkpoints are written. It stays as it is while a checkpoint is written. The retention, the
-// metrics and the topology of rank 0 count.
+// Says where and how checkpoints are written. A plan does not change while a checkpoint is written. Only rank
+// 0's retention, metrics and topology count.
 struct CommitPlan {
   CheckpointDirectory directory;
   std::string job;
@@ -33,8 +33,8 @@ struct CommitPlan {
 // Writes this rank's file into the directory of the checkpoint.
 using WriteRankFile = std::function<Expected<RankContents>(const std::string& directory)>;
 
-// A status as one rank tells it to the others, and back. kFenced and kCorrupt stay what they are; every other
-// error becomes kUnavailable.
+// Translate a status into the word that a rank tells the others, and back. kFenced and kCorrupt stay what
+// they are; every other error becomes kUnavailable.
 std::string word_of(const Status& status);
 Status status_of(const std::string& word);
 
@@ -42,19 +42,19 @@ Status status_of(const std::string& word);
 // kCorrupt.
 Status check_fence(const CommitPlan& plan);
 
-// Every rank calls it, each in the same meeting, which nothing else uses. `write` writes the rank's file or
-// returns why it cannot. Rank 0 decides, and all ranks return the same:
+// Every rank calls it in the same meeting, which nothing else uses meanwhile. `write` writes the rank's file
+// or returns why it cannot. Rank 0 decides, and all ranks return the same:
 // - success: the checkpoint is committed;
 // - kFenced: a newer attempt has taken over; the message says which job on which host;
 // - kUnavailable: the save failed; all ranks may try again in another meeting;
-// - kCorrupt: as kUnavailable, because a rank's share of the state may not be committed.
-// Or kTimedOut: this rank alone has not heard the decision, so it must leave its file as it is. Throws
-// torch's exception if the store is gone before this rank has given its word.
+// - kCorrupt: a rank's share of the state may not be committed; all ranks may try again in another meeting.
+// Only a rank that has not heard the decision returns kTimedOut; that rank must leave its file as it is.
+// Throws torch's exception if the store is gone before this rank has given its word.
 Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,
                          const WriteRankFile& write);
 
-// The checkpoints that retention.h gives up after the commit of step `newest`. A checkpoint that other ranks
-// may be writing by now is newer, so it stays.
+// Returns the checkpoints that retention.h gives up after the commit of step `newest`. A checkpoint that
+// other ranks may be writing by now is newer, and never among them.
 Expected<std::vector<CheckpointId>> old_ones(const CommitPlan& plan, std::uint64_t newest);
 Status remove_all(const CheckpointDirectory& directory, const std::vector<CheckpointId>& ids);
 

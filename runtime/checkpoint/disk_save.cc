@@ -132,7 +132,7 @@ std::unique_ptr<DiskSave> DiskWriter::take() {
 
 void DiskWriter::write(DiskSave& save) {
   const Traced committing(TraceTrack::kWriting, "commit", "step", save.step);
-  // Throws if the store is gone.
+  // commit_checkpoint() throws if the store is gone.
   Status done = without_throwing([&] {
     return commit_checkpoint(save.plan, *save.meeting, static_cast<std::uint64_t>(save.step),
                              [&](const std::string& directory) { return write_file(save, directory); });
@@ -157,8 +157,8 @@ Expected<RankContents> DiskWriter::write_file(DiskSave& save, const std::string&
   return contents;
 }
 
-// Freeing gigabytes takes a disk a tenth of a second and more. That is a task of its own, so that it does not
-// keep anybody waiting who waits for the commit.
+// Freeing gigabytes takes a disk a tenth of a second and more. It runs as a task of its own, because the
+// training thread may be waiting for the task that commits.
 void DiskWriter::remove_old_behind(const DiskSave& save) {
   const auto warn = [](const Error& why) { log::warning("an old checkpoint stays: {}", why.message()); };
   auto old = old_ones(save.plan, static_cast<std::uint64_t>(save.step));

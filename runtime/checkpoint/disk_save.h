@@ -1,8 +1,8 @@
 // One save on its way to the disk, and the threads that write it.
 //
 // The training thread makes a DiskSave and hands it to DiskWriter::begin(), which also copies the state into
-// the staging memory; take() gives the save back when it has ended. In between the writing thread alone has
-// it. The writing thread decides nothing about later saves: SavePolicy does, from the outcome.
+// the staging memory; take() gives the save back when it has ended. In between, only the writing thread uses
+// the save. SavePolicy decides about later saves, from the outcome of this one.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,9 @@ namespace muster {
 // - One thread has a DiskSave: the training thread before begin(), the writing thread until the save has
 //   ended, the training thread again after take().
 // - The fields above `meeting` are fixed when the writing thread gets the save.
-// - A rank takes part in the meeting to its end even if it has nothing to write: `file` then says why, and
-//   the rank tells that to the others, which would wait for it otherwise.
-// - end() is called once, by the thread that has the save; `outcome` is an error before.
+// - Even a rank that cannot write takes part in the meeting to its end, because the others wait for its word.
+//   Its `file` says why it cannot write.
+// - The thread that has the save calls end() once. Before that, `outcome` is an error.
 // The progress of a save is in the DiskWriter's Staging, which counts the bytes that are copied and written.
 struct DiskSave {
   Job job;
@@ -62,8 +62,7 @@ void tell_failed_saves(FailedSaves& failed);
 // Writes one save at a time. All public functions are for the training thread.
 //
 // Invariants: `save_` belongs to the writing thread while `done_` is not ready, and to the training thread
-// else. Both threads use `staging_`, which locks; the writing thread uses `disk_` and `thread_`, which lock
-// too. Nothing else that changes is shared.
+// else. Both threads use `staging_` and `thread_`, which lock. Nothing else that changes is shared.
 class DiskWriter {
  public:
   // Locks the pages of the staging memory for the job's GPU, if it has one.
@@ -79,12 +78,12 @@ class DiskWriter {
 
   bool is_writing() const { return save_ != nullptr && done_.valid(); }  // take() may wait for a disk
   bool has_ended() const;  // take() has a save and does not wait
-  // Waits for what is under way. The save that has ended, once; null if there was none.
+  // Waits for the work under way. Returns each save once it has ended; null if there is none.
   std::unique_ptr<DiskSave> take();
 
  private:
   void copy(RankFileSource& source, std::int64_t step, std::uint64_t file_bytes);
-  // The rest runs on the writing thread.
+  // The functions below run on the writing thread.
   void write(DiskSave& save);
   Expected<RankContents> write_file(DiskSave& save, const std::string& directory);
   void remove_old_behind(const DiskSave& save);

@@ -55,7 +55,7 @@ CheckpointId find_best(const CheckpointDirectory& directory) {
   return *best;
 }
 
-// Handles on all of a module's parameters and buffers, by name.
+// Returns all of a module's parameters and buffers, by name.
 TensorMap state_of(const torch::nn::Module& module) {
   TensorMap all;
   for (const auto& parameter : module.named_parameters()) all.emplace(parameter.key(), parameter.value());
@@ -116,8 +116,8 @@ class ModelLoading {
         options_(options),
         prefix_(options.name.empty() ? "model." : fmt::format("module.{}.", options.name)) {}
 
-  // An error: this checkpoint cannot be used; another one may fit. Throws std::invalid_argument if this one
-  // is whole and does not fit the module.
+  // Returns an error if this checkpoint cannot be used; another one may be usable. Throws
+  // std::invalid_argument if this one can be read but does not fit the module.
   Expected<LoadedModel> load(CheckpointId id) {
     auto manifest = read_contents(directory_, id);
     if (!manifest) return std::unexpected(manifest.error());

@@ -34,8 +34,8 @@ bool is_read_directly(const Request& request) {
          target.scalar_type() == scalar_type_of(request.tensor->dtype);
 }
 
-// A SharedReading that all readers of this node have joined. An error: it could not be made, all readers find
-// that out, and each reads for itself.
+// Returns a SharedReading that all readers of this node have joined. If that fails, all readers get an error,
+// and each reads for itself.
 Expected<std::unique_ptr<SharedReading>> join_readers(Meeting& meeting, const std::vector<int>& readers,
                                                       std::span<const ManifestFile> files,
                                                       std::span<const PartRequest> requests) {

@@ -1,5 +1,5 @@
 // Reads the byte ranges that a rank needs from the files of a checkpoint into tensors. Each chunk is verified
-// before any byte of it is used. The memory that this takes does not grow with the checkpoint.
+// before any byte of it is used. Reading a larger checkpoint takes no more memory.
 //
 // A LoadedState::Source collects the requests of the parts of a state; fill() then reads all of them. For the
 // training thread.
@@ -18,40 +18,40 @@
 
 namespace muster {
 
-// The manifest of a checkpoint. For a checkpoint of the first format, the tensors are taken from its files'
+// Returns the manifest of a checkpoint. For one of the first format, takes the tensors from its files'
 // headers.
 Expected<CheckpointManifest> read_contents(const CheckpointDirectory& directory, CheckpointId id);
 
 struct LoadRules {
   int rank = 0;
-  // The ranks of this node that read the checkpoint, this one included, by rising number; empty: unknown.
+  // The ranks of this node that read the checkpoint, this rank included, in rising order; empty: unknown.
   std::vector<int> readers = {};
   bool in_memory = false;  // the files lie in memory, and no process shortens them
   bool strict = true;      // a name that the checkpoint does not have is an error
   bool convert = false;    // convert elements of another type
-  // The prefix of names in the program, and the one in the checkpoint.
+  // Maps a prefix of names in the program to the prefix in the checkpoint.
   std::map<std::string, std::string> rename = {};
 };
 
-// The name in the checkpoint. If several prefixes match, the longest one wins.
+// Returns a program's name as the checkpoint has it. If several prefixes match, the longest one wins.
 std::string renamed(const std::string& name, const std::map<std::string, std::string>& rename);
 
 // Invariants: each request is for a slice within the shape of a tensor of `manifest`, and its target has the
-// shape of that slice. fill() changes the targets alone. `used` and `missing` have the names that were asked
-// for, in the checkpoint and in the program.
+// shape of that slice. fill() changes only the targets. `used` has the names in the checkpoint that the
+// program asked for; `missing` has what the program asked for and the checkpoint does not have.
 struct LoadedState::Source {
   Source(std::string a_directory, CheckpointManifest a_manifest, LoadRules the_rules);
 
   std::string name_in_checkpoint(const std::string& name) const { return renamed(name, rules.rename); }
-  // By the name in the checkpoint; null: the checkpoint does not have it.
+  // Finds a tensor by its name in the checkpoint; null if the checkpoint does not have that name.
   const SavedTensor* find(const std::string& name) const;
   const SavedTensor* find_own(const std::string& name) const;  // this rank's own
-  // kNotFound: a file that is needed is missing; kCorrupt: it has another size.
+  // kNotFound: a needed file is missing; kCorrupt: a needed file has another size.
   Status check_files() const;
-  // Reads all that was requested. kCorrupt names the file, the bytes and a tensor; tensors that were filled
-  // before stay filled. With a meeting, the readers of the rules read together.
+  // Reads all that was requested. With a meeting, the ranks in `rules.readers` read together. kCorrupt names
+  // the file, the bytes and a tensor; tensors that were filled before stay filled.
   Status fill(Meeting* meeting = nullptr) const;
-  // The tensors that no part has asked for.
+  // Returns the names of the tensors that no part has asked for.
   std::vector<std::string> left_over() const;
 
   struct Request {

@@ -1,7 +1,7 @@
 // How the ranks agree about checkpoints: over the store, so that training's collectives are not touched.
 //
-// A Meeting is a conversation that waits for all ranks; a StopAgreement waits for nobody. Each for one thread
-// at a time.
+// A Meeting is a conversation that waits for all ranks; a StopAgreement waits for nobody. One thread at a
+// time may use either.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace muster {
 
-// Rounds: in each, every rank gives a word to rank 0, and rank 0 gives one word to all.
+// A meeting has rounds. In each, every rank gives a word to rank 0, and rank 0 announces one word to all.
 //
 // Invariants:
 // - The name of the meeting is the same on all ranks and used once, so that no rank takes a word that was
@@ -31,21 +31,21 @@ class Meeting {
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
 
-  // Leaves the previous meeting, in whichever round that was.
+  // Begins the meeting of this name, and leaves the previous one, in whichever round that was.
   void open(const std::string& name);
 
   void give(const std::string& word);  // to rank 0
-  // Rank 0: the words of all ranks, its own included. kTimedOut names the ranks that did not answer;
-  // kUnavailable: the store is gone.
+  // For rank 0: waits for the words of all ranks, its own included. kTimedOut names the ranks that did not
+  // answer; kUnavailable: the store is gone.
   Expected<std::vector<std::string>> collect(std::chrono::milliseconds timeout);
-  // For some ranks among themselves, apart from the words: what each of them says, in the order of `ranks`.
-  // `name` is used once in a round. Errors as in collect().
+  // Lets some ranks talk among themselves, apart from the words to rank 0. Gives `word`, and returns what
+  // each of `ranks` gave, in this order. Each `name` is used once in a round. Errors as in collect().
   Expected<std::vector<std::string>> exchange(const std::string& name, const std::vector<int>& ranks,
                                               const std::string& word, std::chrono::milliseconds timeout);
-  // Rank 0 tells all others, and the round ends. Throws torch's exception if the store is gone, as give()
-  // does.
+  // For rank 0: tells all others the word, and ends the round. Throws torch's exception if the store is gone,
+  // as give() does.
   void announce(const std::string& word);
-  // Other ranks: what rank 0 says; the round ends. Errors as in collect().
+  // For the other ranks: waits for what rank 0 announces, and ends the round. Returns the codes of collect().
   Expected<std::string> listen(std::chrono::milliseconds timeout);
 
  private:
@@ -66,21 +66,21 @@ class Meeting {
   bool has_given_ = false;              // in this round
   bool all_answered_ = false;           // in this round
   std::vector<std::string> announced_;  // keys that another rank may still have to read
-  std::vector<std::string> exchanged_;  // this rank's keys that another one may read until the round ends
+  std::vector<std::string> exchanged_;  // this rank's keys that other ranks may read until the round ends
 };
 
-// How all ranks come to stop after the same step, once they have been given notice.
+// Makes all ranks stop after the same step, once they have been given notice.
 //
 // Each rank posts the step that it has completed; when all have posted, the stop is two steps after the
-// highest. A rank is at most one step ahead of any other, because each step of data-parallel training waits
-// for all, so every rank learns of the stop before it gets there. No rank waits: each asks once a step.
+// highest. Each step of data-parallel training waits for all ranks, so a rank is at most one step ahead of
+// any other, and learns of the stop before it gets there. No rank waits: each asks once a step.
 class StopAgreement {
  public:
   // All ranks construct theirs in the same order.
   StopAgreement(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size);
 
-  // After each step from the notice on: the step after which to stop, once all have agreed. Throws torch's
-  // exception if the store is gone.
+  // Call it after each step from the notice on. Returns the step after which to stop; none until all ranks
+  // have posted. Throws torch's exception if the store is gone.
   std::optional<std::int64_t> ask(std::int64_t steps_done);
 
  private:

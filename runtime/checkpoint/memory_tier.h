@@ -29,14 +29,14 @@ namespace muster {
 // - Each rank has two slots and writes into the older one, so that one slot is complete whenever the rank is
 //   killed.
 // - A slot holds the bytes of the rank's file as they would lie on the disk, then what the manifest would say
-//   of the file, and in its last page which attempt and rank wrote it, and whether it is complete.
+//   of the file. The slot's last page says which attempt and rank wrote the slot, and whether it is complete.
 //   SlotHeader::state becomes kComplete last.
-// - `next_` is the slot that is written next. It changes when a save has completed, not before.
-// - After a save has failed on any rank, the next one sets `is_off_` on all ranks, and nothing more is saved
+// - `next_` is the slot that is written next. It changes only when a save or a restore has completed.
+// - After a save has failed on any rank, the next save sets `is_off_` on all ranks, and no rank saves again
 //   in this attempt.
 // - While `under_way_` is set, the background thread has its Task, and the memory of the slots that the Task
-//   writes or maps. The training thread fills that memory through a Staging, which locks; it uses nothing
-//   else of these before settle() has returned.
+//   writes or maps. The training thread only fills that memory, through a Staging, which locks; for all else
+//   it first calls settle().
 class MemoryTier {
  public:
   struct Setting {
@@ -45,7 +45,7 @@ class MemoryTier {
     bool check_replicas = true;
     std::chrono::milliseconds timeout{};
   };
-  // All ranks construct it at the same place, because it has a Meeting.
+  // All ranks construct their MemoryTier in the same order as other Meetings, because it has one.
   MemoryTier(const Job& job, Setting setting);
   ~MemoryTier();
   MemoryTier(const MemoryTier&) = delete;
@@ -58,12 +58,13 @@ class MemoryTier {
   // the saves of this attempt on all ranks, and rank 0 says why; copies that were complete before stay.
   void save(const Expected<SavedState>& state, const std::string& meeting_name, std::uint64_t step);
 
-  // A list of this rank's complete checkpoints, for rank 0 to choose from; true until the next save.
+  // Returns a list of this rank's complete checkpoints, for rank 0 to choose from. The list is valid until
+  // the next save.
   std::string tell_held();
-  // The checkpoints that all ranks hold, from the lists of all ranks: the newest attempt first, and within it
-  // the newest step first.
+  // Returns the checkpoints that are in all of the ranks' lists: the newest attempt first, and within an
+  // attempt the newest step first.
   static std::vector<CheckpointId> held_by_all(const std::vector<std::string>& told);
-  // A directory in which this node's ranks can read the checkpoint, and the manifest of it.
+  // Returns a directory that has this node's part of the checkpoint, and the manifest of that part.
   Expected<std::pair<std::string, CheckpointManifest>> find(CheckpointId id) const;
   // The checkpoint has been restored: the next save overwrites this rank's other slot.
   void keep(CheckpointId id);

@@ -125,7 +125,7 @@ struct NamedParameter {
   at::Tensor tensor;
 };
 
-// The part that all kinds of optimizers have in common: the kind itself, and the groups of parameters.
+// The common base for all kinds of optimizers. It saves and checks the kind and the groups of parameters.
 class AnyOptimizerPart : public StatePart {
  public:
   AnyOptimizerPart(std::string key, std::vector<NamedParameter> parameters, optim::Optimizer& optimizer)
@@ -272,7 +272,7 @@ class OptimizerPart : public AnyOptimizerPart {
     if constexpr (std::is_same_v<State, optim::LBFGSParamState>) {
       return from.read(name).to(parameter.device());  // for all parameters together
     } else {
-      // With the parameter's strides (preserve_format), as the optimizer makes it.
+      // The optimizer also makes the tensor with the parameter's strides (preserve_format).
       at::Tensor tensor = at::empty_like(parameter, parameter.options().requires_grad(false));
       from.fill(name, tensor);
       return tensor;

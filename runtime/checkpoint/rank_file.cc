@@ -83,7 +83,7 @@ class Stager {
     }
   }
 
-  // Adds the part of these bytes, which belong at `offset` of the file, that lies in the room.
+  // The bytes belong at `offset` of the file. Adds the part of them that belongs into the room.
   void add_bytes(const Staging::Room& room, std::uint64_t offset, const std::byte* bytes,
                  std::uint64_t size) {
     std::uint64_t at = std::max(offset, room.offset);
@@ -114,7 +114,7 @@ class Stager {
         .copy_(from, /*non_blocking=*/true);
   }
 
-  // A stream for the copies, which begins behind all that this device has been given to compute.
+  // Returns a stream for the copies. It begins after all work that this device has been given to compute.
   c10::Stream stream_of(c10::Device device) {
     if (!stream_ || stream_->device() != device) {
       if (stream_) stream_->synchronize();
@@ -129,12 +129,12 @@ class Stager {
 
   const RankFileSource& source_;
   std::size_t next_ = 0;            // the first segment that has not been copied to its end
-  std::optional<at::Tensor> held_;  // a contiguous copy of it, on its own device, if it spans several rooms
+  std::optional<at::Tensor> held_;  // its contiguous copy, on its own device, if it spans several rooms
   std::vector<Piece> pieces_;
   std::optional<c10::Stream> stream_;
 };
 
-// Whether each value has a 0 bit in its exponent.
+// Returns whether each value has a 0 bit in its exponent.
 template <class Bits>
 bool all_finite(const std::byte* bytes, std::size_t size, Bits exponent) {
   const auto* const values = reinterpret_cast<const Bits*>(bytes);
@@ -143,7 +143,7 @@ bool all_finite(const std::byte* bytes, std::size_t size, Bits exponent) {
   return finite;
 }
 
-// True for types that training does not use for parameters.
+// Returns true for types that training does not use for parameters.
 bool is_finite(at::ScalarType type, const std::byte* bytes, std::size_t size) {
   switch (type) {
     case at::kHalf: return all_finite<std::uint16_t>(bytes, size, 0x7C00);

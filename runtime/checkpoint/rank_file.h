@@ -1,6 +1,6 @@
 // A rank's file of a checkpoint before it is written: its header, and the place of each tensor behind it.
 //
-// The file has two halves, because two threads work on it at once: the training thread copies from the
+// A RankFile has two halves, because two threads work on it at once: the training thread copies from the
 // RankFileSource into the staging memory, while the writing thread takes from there what the RankFileLayout
 // describes. The two have no object in common. Plain functions; each says which thread calls it.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace muster {
 
-// Where the bytes of the file come from. The training thread alone has it.
+// Says where the bytes of the file come from. Only the training thread has this half.
 //
 // Invariants: `head` and the segments, in this order, fill the file without holes. A segment holds its tensor
 // until stage_rank_file() has copied the file, which is before the next step.
@@ -54,13 +54,13 @@ struct RankFile {
   RankFileLayout layout;
 };
 
-// Rank `rank`'s share of a state. kInvalidArgument names a tensor of a type that safetensors does not have.
-// For the training thread.
+// Lays out the file for rank `rank`'s share of a state. kInvalidArgument names a tensor of a type that
+// safetensors does not have. For the training thread.
 Expected<RankFile> lay_out_rank_file(const SavedState& state, const SaveAgreement::Share& share, int rank);
 
-// Copies the file into `staging`, in pieces if it is larger, until all of it is there or the taker has given
-// up; then lets go of the tensors. Copies tensors of a GPU on a stream of their own, and waits for that
-// stream. For the training thread.
+// Copies the file into `staging`, in pieces if the file is larger, until the whole file is copied or the
+// taker has given up. Then lets go of the tensors. Copies tensors of a GPU on a stream of their own, and
+// waits for that stream. For the training thread.
 void stage_rank_file(RankFileSource& source, Staging& staging);
 
 // Looks at `bytes`, which begin at `offset` of the file. kCorrupt names the first tensor that may have no NaN

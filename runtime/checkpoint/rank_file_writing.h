@@ -1,6 +1,6 @@
 // Writes one rank's file of a checkpoint, so that it is whole or absent.
 //
-// Blocks; called by the writing thread. Errors name the path.
+// The writing thread calls the function, which blocks. Errors name the path.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// Looks at the bytes of the file, in order, before they are written. If it fails, so does the write.
+// Looks at the bytes of the file, in order, before they are written. If the check fails, the write fails.
 using Inspect = std::function<Status(std::uint64_t offset, std::span<const std::byte> bytes)>;
 
 // Writes DIRECTORY/NAME chunk by chunk as `staging` fills: temporary file, sync, rename, sync of the

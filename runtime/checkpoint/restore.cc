@@ -279,7 +279,7 @@ Expected<std::optional<Restored>> follow(const RestorePlan& plan, Meeting& meeti
   Word tried = Word::kTry;
   if (plan.memory != nullptr) meeting.give(plan.memory->tell_held());
   for (;;) {
-    // Rank 0 reads before it speaks.
+    // Rank 0 may read for the whole patience before it speaks.
     const auto text = meeting.listen(2 * plan.patience);
     if (!text) return std::unexpected(text.error());
     const auto said = nlohmann::json::parse(*text);

@@ -1,9 +1,9 @@
-// All ranks choose and load a checkpoint together: rank 0 verifies and proposes one, and either all ranks
-// load it or all go on to the next.
+// All ranks choose and load a checkpoint together: rank 0 proposes one that it could use, and either all
+// ranks load it or all go on to the next.
 //
 // For the training thread. The state stays as it is until every rank has found in the checkpoint all that it
 // will load; only objects with save() and load() take their values earlier. Bytes are verified while they are
-// read into the state, so after a damaged one another checkpoint must be loaded.
+// read into the state, so after a damaged checkpoint another one must be loaded.
 #pragma once
 
 #include <chrono>
@@ -18,8 +18,8 @@
 
 namespace muster {
 
-// The checkpoints that count, and how one is loaded. Rank 0 chooses by its own plan; `rules` are each rank's
-// own.
+// Says which checkpoints count, and how one is loaded. Rank 0 chooses by its own plan; each rank has its own
+// `rules`.
 struct RestorePlan {
   CheckpointDirectory directory;
   std::optional<Attempt> attempt;  // this one; none: a reader, which begins with the newest attempt
@@ -39,7 +39,7 @@ struct Restored {
 };
 
 // Every rank calls it; rank 0's plan counts. Returns the checkpoint that was loaded, or none if the directory
-// has none that counts. Rank 0 prints which ones it passed over.
+// has none that counts. Rank 0 prints which ones it passed over. Errors:
 // - kFenced: a newer attempt has begun;
 // - kInvalidArgument: there are checkpoints, and none fits the program;
 // - kCorrupt: there are checkpoints, and none can be used for other reasons.

@@ -19,9 +19,13 @@ using nlohmann::json;
 constexpr std::int64_t kComparedBytes = 1 << 20;  // of tensors, at each save
 constexpr std::size_t kDigestDigits = 32;
 
-// The word of a rank about its state: kDigests; kKnows or kAsks, which says whether it knows its share of a
-// state with this structure; the digest of the structure; and the key and the digest of each Alike. The word
-// of a failure begins with a letter.
+// A rank's word about its state has these parts:
+// - kDigests,
+// - kKnows if the rank knows its share of a state with this structure, else kAsks,
+// - the digest of the structure,
+// - the key and the digest of each Alike.
+//
+// The word of a rank that has failed begins with a letter.
 constexpr char kDigests = '=';
 constexpr char kKnows = '+';
 constexpr char kAsks = '-';
@@ -86,7 +90,7 @@ Alike alike_values(const SavedState& state) {
   return alike;
 }
 
-// Some elements of the whole tensors, or of the slices; other elements at each save.
+// Returns some elements of the whole tensors, or of the slices. Each save takes other elements.
 Alike alike_tensors(const SavedState& state, std::uint64_t save_count, bool whole) {
   Alike alike;
   Digest names;
@@ -144,8 +148,9 @@ std::string digests_of(const SavedState& state, std::uint64_t save_count) {
   return digests.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// Computes what `rank` writes. Each tensor or slice, the largest first, goes to the rank that has the least
-// to write so far among those that have it. All ranks compute the same.
+// Computes what `rank` writes. Each shared tensor or slice, the largest first, goes to the rank that has the
+// least to write so far among those that have it. All else goes to the lowest rank that has it. All ranks
+// compute the same.
 SaveAgreement::Share share_of(int rank, const json& said, SaveAgreement::Writers writers) {
   struct Item {
     std::uint64_t size_bytes = 0;

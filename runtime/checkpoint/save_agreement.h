@@ -2,9 +2,9 @@
 // others have.
 //
 // Each rank posts a digest of the names, types and shapes that it has. Names are exchanged only if these
-// digests are not those of the previous save, and then once for all ranks with the same digest. The ranks
-// that have the same names also compare digests of the values that must be equal on them: all values at each
-// save, and a part of the tensors. For the training thread.
+// digests are not those of the previous save, and then once for all ranks with the same digest. At each save,
+// ranks that have the same names also compare digests of what must be equal on them: of all values, and of a
+// part of the tensors. For the training thread.
 #pragma once
 
 #include <chrono>
@@ -20,8 +20,8 @@
 namespace muster {
 
 // Invariants:
-// - `share_` is what this rank writes of the state whose structure it names; none before the first agreement
-//   and after one that failed, so that the next save exchanges names again.
+// - `share_` is what this rank writes of a state with the structure `share_->structure`. It is none before
+//   the first agreement and after a failed one, so that the next save exchanges names again.
 // - `structures_`, on rank 0, are the digests of all ranks at the agreement that `share_` is from.
 // - `save_count_` is the same on all ranks, so that all compare the same elements of the tensors.
 class SaveAgreement {
@@ -41,11 +41,11 @@ class SaveAgreement {
     std::set<std::string> values;
     std::string structure;  // the digest of the names, types and shapes that this share is of
   };
-  // Every rank calls it with its state, or with the reason why it has none, each in the same meeting, which
-  // nothing else uses. All ranks return the same error:
+  // Every rank calls it with its state, or with the reason why it has none, in the same meeting, which
+  // nothing else uses meanwhile. All ranks return the same error:
   // - kUnavailable: all may try again;
   // - kCorrupt: the state may not be committed, because ranks differ in what must be equal.
-  // Or kTimedOut: this rank alone has not heard the others.
+  // Only a rank that has not heard the others returns kTimedOut.
   Expected<Share> agree(Meeting& meeting, const Expected<SavedState>& state);
 
  private:

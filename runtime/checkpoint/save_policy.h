@@ -17,15 +17,15 @@
 
 namespace muster {
 
-// The expected time between two failures of a training that failed `failures` times in `observed`, and that
-// was expected to fail once in `expected`: the mean of a Poisson process, given both.
+// Returns the expected time between two failures of a training that failed `failures` times in `observed`,
+// and was expected to fail once in `expected`: the mean of a Poisson process, given these observations.
 Seconds mean_time_between_failures(Seconds expected, int failures, Seconds observed);
 
-// How long rank 0 waits from one save to the next: a fixed time, or the time that costs the training least.
+// Decides how long rank 0 waits between two saves: a fixed time, or the time that costs the training least.
 //
-// Invariants: `last_save_` is when the newest save began, or the first look if there was none, so the time
-// since then is what the interval is compared with. `held_up_` and `until_committed_` are measured at the
-// newest save that was committed.
+// Invariants: `last_save_` is when the newest save began, or the first look if there was no save. The
+// interval is compared with the time since then. `held_up_` and `until_committed_` are measured at the newest
+// save that was committed.
 class SaveInterval {
  public:
   // `fixed`: the interval. None: Young's formula, for a training that fails once in `between_failures`.
@@ -43,8 +43,8 @@ class SaveInterval {
   void saved(TimePoint when, Seconds held_up, Seconds until_committed);
 
   Seconds interval() const;
-  // The formula with its numbers; none if the interval is within a quarter of the one in the last
-  // explanation.
+  // Returns the formula with its numbers; none if the interval is fixed, or within a quarter of the one in
+  // the last explanation.
   std::optional<std::string> explanation();
 
  private:
@@ -137,20 +137,20 @@ class SavePolicy {
     bool is_missed = false;  // this rank has done more steps than it should have
   };
   StopNews on(const StopHeard& event);
-  // Rank 0: what its clock says after this step. For all ranks, itself included.
+  // Rank 0 asks its clock after this step, and tells all ranks the answer, itself included.
   SaveInterval::Look look(TimePoint now) { return setting_.interval->look(steps_, now); }
   std::optional<std::string> explain_interval() { return setting_.interval->explanation(); }
   void on(const ClockHeard& event);
   SaveDecision after_step();
 
-  // The program asks to save the current step; no save is under way.
+  // Call it when the program asks to save the current step, while no save is under way.
   SaveDecision on_request() const;
 
   // The name of the save that begins.
   std::string on(const SaveBegun& event, TimePoint now);
   void on(const StateCopied& event, TimePoint now);
   void on(const SaveEnded& event);
-  // After the save that was to be the last.
+  // How the save that was to be the last has ended.
   enum class Leaving {
     kLeaves,   // it is committed
     kGoesOn,   // it failed; the next one may succeed
@@ -162,15 +162,16 @@ class SavePolicy {
   std::string on(const RestoreBegun& event);
   void on(const RestoreEnded& event);
 
-  // The checkpoint that saves would come to replace although nobody has loaded it.
+  // The step of a checkpoint that nobody has loaded, and that later saves would replace.
   std::optional<std::uint64_t> unread() const { return setting_.unread; }
-  // A name for what all ranks do together after this step: the same on all ranks, and no other step's.
+  // Returns a name for what all ranks do together after this step. All ranks get the same name, and no other
+  // step has it.
   std::string name_of_step(std::string_view purpose) const;
   std::int64_t steps() const { return steps_; }
   const Status& outcome() const { return outcome_; }
   std::optional<std::int64_t> last_tried() const { return last_tried_; }
   std::optional<std::int64_t> newest_committed() const { return newest_committed_; }
-  bool is_refusing() const { return is_refusing_; }  // the state may not be committed, since a save said so
+  bool is_refusing() const { return is_refusing_; }  // since a save was refused, none has been committed
 
  private:
   SaveSetting setting_;

@@ -55,7 +55,8 @@ struct SharedReading::Board {
   Slot slots[kSlots];
 };
 
-// Goes forward through the chunks that this member needs, and skips none, because the others wait for it.
+// Goes forward through the chunks that this member needs, and skips none, because a slot is freed only when
+// all members that need its chunk have left it.
 class SharedReading::Cursor {
  public:
   explicit Cursor(SharedReading& reading) : reading_(reading) {}

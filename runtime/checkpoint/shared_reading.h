@@ -1,9 +1,9 @@
 // Ranks of one node read the same checkpoint together: one of them reads each chunk, past the page cache, and
 // verifies it; all that need the chunk copy it out of memory that they share.
 //
-// A member that waits for another one for ten seconds, or sees that one has ended, reads by itself what it
-// still lacks. So does a member that needs a chunk that could not be read or verified; it reports the error.
-// For one thread; the threads that read() starts end before it returns.
+// If a member has waited for another one for ten seconds, or sees that one has ended, it reads by itself what
+// it still lacks. If a chunk could not be read or verified, each member that needs it reads it by itself, and
+// reports the error. One thread uses the object; the threads that read() starts end before read() returns.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace muster {
 
 // Invariants:
 // - All members have the same files, and so the same `order_`: the chunks that some member needs, in the
-//   order of the files. The place of a chunk in it is the chunk's turn.
+//   order of the files. A chunk's place in `order_` is its turn.
 // - The chunk of turn T lies in slot T % kSlots, once that slot has been filled T / kSlots + 1 times. It
 //   stays there until all members that need it have copied it, so no member may skip a chunk that it has
 //   announced.
@@ -37,8 +37,8 @@ class SharedReading {
   // The first member calls it. `files` must outlive the object.
   static Expected<std::unique_ptr<SharedReading>> create(std::span<const ManifestFile> files,
                                                          std::size_t members);
-  // The others call it with the address() of the first member, while that exists. kInvalidArgument if they do
-  // not see each other's processes.
+  // The others call it with the address() of the first member, while the first member's object exists.
+  // kInvalidArgument if they do not see each other's processes.
   static Expected<std::unique_ptr<SharedReading>> open(const std::string& address,
                                                        std::span<const ManifestFile> files,
                                                        std::size_t member, std::size_t members);

@@ -1,8 +1,8 @@
 // The memory through which a file goes from the training thread to the writing thread, byte for byte as it
 // will lie on the disk.
 //
-// It is allocated once and used for every save. A larger file goes through it as through a ring buffer: the
-// training thread then waits for the writing thread. One thread fills and one thread takes; both at once.
+// All saves use the same memory. A file that is larger goes through it as through a ring buffer: the training
+// thread then waits for the writing thread. One thread fills while the other takes.
 #pragma once
 
 #include <chrono>
@@ -37,11 +37,11 @@ void lock_pages(StagingMemory& memory);
 
 // Invariants:
 // - released_ <= filled_ <= file_bytes_, and filled_ - released_ <= capacity().
-// - Byte B of the file lies at `B % capacity()` from filled_ > B on until released_ > B.
+// - Byte B of the file lies at `B % capacity()` while `released_ <= B` and `B < filled_`.
 // - The filling thread alone raises filled_ and uses waited_; the taking thread alone raises released_. The
-//   mutex guards both and abandoned_.
+//   mutex guards filled_, released_ and abandoned_.
 // - reserve() and begin() are called while neither thread fills or takes, so nothing guards memory_.
-// - The bytes between released_ and filled_ are not written; those of the current room are not read.
+// - Nobody writes the bytes between released_ and filled_. Nobody reads the bytes of the current room.
 // - After abandon() neither thread waits until the next begin().
 class Staging {
  public:
@@ -52,12 +52,12 @@ class Staging {
   // Uses at least two chunks, even if the limit is lower.
   explicit Staging(std::uint64_t limit_bytes, Allocate allocate = allocate_staging);
 
-  // Allocates memory for a file of this size, or as much as the limit allows, unless it has that much.
+  // Allocates memory for a file of this size, or as much as the limit allows, unless there is enough already.
   Status reserve(std::uint64_t file_bytes);
   std::uint64_t capacity() const { return memory_.bytes.size(); }
 
-  // A file of this size follows; call reserve() before. `ranks` ranks of this machine fill at once: if they
-  // need all of its cores, the taker begins when the file is filled, and not earlier.
+  // Begins a file of this size; call reserve() before. `ranks` ranks of this machine fill at once: if they
+  // need all of its cores, a room may be as large as the file, and the taker begins when that room is filled.
   void begin(std::uint64_t file_bytes, int ranks);
 
   struct Room {
@@ -73,7 +73,7 @@ class Staging {
   std::span<std::byte> wait_for_chunk(std::uint64_t offset);
   void release(std::uint64_t end);  // the bytes before `end` may be overwritten
 
-  // Either thread gives up: the other one does not wait any more.
+  // Either thread calls it to give up. The other one does not wait any more.
   void abandon();
   // How long the filler has waited for room since begin(). For the filler.
   std::chrono::nanoseconds waited() const { return waited_; }

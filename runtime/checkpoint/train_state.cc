@@ -24,8 +24,8 @@ class ModulePart : public StatePart {
   void save(SavedState& to) override {
     for (const auto& parameter : module_.named_parameters())
       to.shared(prefix_ + parameter.key(), parameter.value(), /*finite=*/true);
-    // If buffers are broadcast, the next forward pass begins with rank 0's. If they are not, ranks of a
-    // larger world, which have none of their own in the checkpoint, begin with them as well.
+    // If buffers are broadcast, the next forward pass begins with rank 0's buffers. If not, the new ranks of
+    // a larger world begin with rank 0's, because the checkpoint has none of their own.
     for (const auto& buffer : module_.named_buffers()) {
       to.of_first(prefix_ + buffer.key(), buffer.value());
       if (own_buffers_) to.own(prefix_ + buffer.key(), buffer.value());
@@ -162,7 +162,7 @@ class LoaderPart : public StatePart {
     parsed.epoch = mine.select(1, 0).min().item<std::int64_t>();
     for (std::int64_t i = 0; i < mine.size(0); ++i) {
       const std::int64_t epoch = rows[2 * i], batches = rows[2 * i + 1];
-      // A rank may have finished an epoch in which others still are; it has read nothing of the next one.
+      // A rank may have finished an epoch that others are still in, and has then read nothing of the next.
       if (epoch != parsed.epoch && (epoch != parsed.epoch + 1 || batches != 0))
         throw std::invalid_argument(
             fmt::format("its shards are in the epochs {} and {}", parsed.epoch, epoch));
@@ -175,7 +175,7 @@ class LoaderPart : public StatePart {
   DataLoaderState place_;
 };
 
-// The default generators of the CPU and of every GPU that the process has used. A rank that is not in the
+// The default generators of the CPU and of every GPU that the process sees. A rank that is not in the
 // checkpoint keeps the states that it has.
 class GeneratorPart : public StatePart {
  public:
