@@ -18,7 +18,7 @@ void check_argument(bool usable, std::string_view argument, const Value& value, 
   if (!usable) throw std::invalid_argument(fmt::format("{} = {} must be {}", argument, value, right));
 }
 
-// "train-0.tar and 7 more"; just the name if there is one.
+// Returns "train-0.tar and 7 more", or just the name if there is only one.
 inline std::string first_and_more(const std::vector<std::string>& names) {
   return names.size() == 1 ? names[0] : fmt::format("{} and {} more", names.at(0), names.size() - 1);
 }

@@ -28,8 +28,8 @@ class ByteSource {
   virtual ~ByteSource() = default;
   // Gives at least one byte and at most `size`; none at the end.
   virtual Expected<std::size_t> read(char* to, std::size_t size) = 0;
-  // How many bytes follow, if that is known. Only then seek() may be called: it skips bytes without reading
-  // them.
+  // Returns how many bytes follow, if that is known. Call seek(), which skips bytes without reading them,
+  // only if it is known.
   virtual std::optional<std::uint64_t> left() const { return std::nullopt; }
   virtual Status seek(std::uint64_t) { return {}; }
   virtual bool is_checked() const { return true; }  // by checksums
@@ -41,7 +41,7 @@ constexpr std::size_t kBufferBytes = 256 << 10;
 constexpr std::size_t kFirstFillBytes = 16 << 10;  // after a read that went past the buffer
 constexpr std::size_t kDirectBytes = 64 << 10;     // reads of this size and more go past the buffer
 constexpr std::uint64_t kStepBytes = 1 << 20;
-constexpr std::size_t kLookedBytes = 512;  // which show what kind of file it is
+constexpr std::size_t kLookedBytes = 512;  // that are read to tell the kind of the file
 
 class PlainSource : public ByteSource {
  public:

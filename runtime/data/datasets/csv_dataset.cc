@@ -204,7 +204,7 @@ void Table::take(const Column& column, Numbers& numbers) const {
   }
 }
 
-// The letter itself, or its code if it cannot be printed.
+// Returns the letter itself, or its code if the letter cannot be printed.
 std::string letter_of(char letter) {
   return letter > ' ' && letter < 0x7f ? std::string(1, letter) : std::to_string(static_cast<int>(letter));
 }

@@ -32,8 +32,8 @@ enum class FileKind {
   kHtml,
 };
 
-// The kind that the first bytes show, if it is one of these. `file_size` rules out headers that promise more
-// than the file holds.
+// Returns the kind that the first bytes show; none if it is not one of these. `file_size` rules out headers
+// that promise more than the file holds.
 std::optional<FileKind> file_kind(std::span<const std::byte> beginning, std::uint64_t file_size);
 // "a ZIP archive, as np.savez() and torch.save() write".
 std::string description_of(FileKind kind);
@@ -42,8 +42,8 @@ bool looks_like_text(std::span<const std::byte> beginning);
 
 // kInvalidArgument for a URL or a `pipe:` command.
 Status check_is_path(const std::string& path);
-// Also kCorrupt for a folder, for a file of a known kind that is not among these, and for MDS and litdata. A
-// file that cannot be opened passes: its reader says why.
+// Checks as check_is_path() does. kCorrupt for a folder, for a file of a known kind that is not in `kinds`,
+// and for MDS and litdata. A file that cannot be opened passes: its reader says why.
 Status check_is_file_of(const std::string& path, std::initializer_list<FileKind> kinds);
 
 }  // namespace muster

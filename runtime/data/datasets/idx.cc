@@ -25,7 +25,7 @@ Status read_exactly(CompressedFile& file, std::span<std::uint8_t> to, const std:
 }
 
 Expected<std::uint64_t> byte_count(const IdxArray& array, const std::string& path) {
-  // Callers multiply the extents too. So the product of the others must not overflow even if an extent is 0.
+  // Callers multiply the extents too. So the product of the other extents must not overflow even if one is 0.
   std::uint64_t count = element_bytes(array.type);
   for (const std::uint32_t extent : array.shape) {
     if (extent != 0 && count > kLimitBytes / extent) {

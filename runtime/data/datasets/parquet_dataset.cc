@@ -127,8 +127,7 @@ std::int64_t row_count(const ParquetFiles& files) {
 
 // A row's place is its number in the order of this epoch, over all files.
 struct ParquetStream::State {
-  // A place that waits to be drawn. `row`: once it was read. `error`: why it cannot be read. Neither: not
-  // read yet.
+  // A place that waits to be drawn. Once it was read, it has `row`, or `error` if that failed.
   struct Held {
     std::int64_t place;
     std::optional<ParquetRow> row = {};

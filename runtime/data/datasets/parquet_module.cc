@@ -293,7 +293,7 @@ class ArrowStream : public FileOfGroups {
   bool is_mapped() const override { return true; }
 
  private:
-  // Arrow accepts a file that was cut off between two messages; this warns of it.
+  // Warns of a file that was cut off between two messages, which Arrow accepts.
   void look_at_end(arrow::io::MemoryMappedFile& file) {
     constexpr std::int64_t kMarkBytes = 8;
     constexpr unsigned char kMark[kMarkBytes] = {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0};

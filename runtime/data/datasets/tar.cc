@@ -27,8 +27,7 @@ std::string_view up_to_zero(std::string_view text) {
   return text.substr(0, text.find('\0'));
 }
 
-// Octal digits between spaces and zeros. If the highest bit is set, it is GNU's binary form for large
-// numbers.
+// Reads octal digits between spaces and zeros, or GNU's binary form for large numbers (highest bit set).
 std::optional<std::int64_t> number_in_field(std::string_view text) {
   if (text.empty()) return std::nullopt;
   if (static_cast<unsigned char>(text[0]) == 0x80) {
@@ -223,7 +222,7 @@ Status TarReader::pass_over() {
   return file_.skip(std::exchange(padding_, 0));
 }
 
-// None at the block of zeros that ends the archive, or at the file's end without it.
+// Returns none at the block of zeros that ends the archive, or at the file's end if there is no such block.
 Expected<std::optional<TarReader::Header>> TarReader::header() {
   TarBlock block{};
   const auto got = file_.read(block.data(), block.size());

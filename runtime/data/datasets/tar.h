@@ -42,11 +42,11 @@ class TarReader {
   // passes: open() reports it.
   static Status check_archive(const std::string& path);
 
-  // The next regular file; none at the end. Skips contents that were not read.
+  // Returns the next regular file; none at the end. Skips contents that were not read.
   Expected<std::optional<TarEntry>> next();
-  // Valid at the end: the blocks of zeros that tar writes last are missing, so files may be missing too.
+  // True at the archive's end: the blocks of zeros that tar writes last are missing, so files may be, too.
   bool lacks_end() const { return lacks_end_; }
-  // The contents of the file that next() has returned. Call at most once for each file.
+  // Returns the contents of the file that next() has returned. Call it at most once for each file.
   Expected<std::string> contents();
 
  private:

@@ -13,7 +13,7 @@ namespace muster {
 
 namespace {
 
-// Calls `use` with a null pointer to tokens of this type; false if there are none of it.
+// Calls `use` with a null pointer to tokens of this type; false if no tokens have this type.
 template <class Use>
 bool with_token_type(at::ScalarType type, const Use& use) {
   switch (type) {
@@ -42,9 +42,9 @@ std::int64_t samples_in(std::int64_t tokens, const TokenDatasetOptions& options)
   return tokens <= options.context ? 0 : (tokens - 1 - options.context) / options.stride + 1;
 }
 
-// In a random order, the processor cannot predict where the next sample begins. This fetches its first bytes
-// while the sample before it is copied, which saves a quarter of the time of both. The processor then fetches
-// the rest by itself.
+// In a random order, the processor cannot predict where the next sample begins. This function fetches that
+// sample's first bytes while the previous sample is copied, which saves a quarter of the time. The processor
+// then fetches the rest of the sample by itself.
 void fetch_ahead(const std::byte* tokens, std::size_t size_bytes) {
   constexpr std::size_t kLineBytes = 64, kMostBytes = 4096;
   for (std::size_t at = 0; at < std::min(size_bytes, kMostBytes); at += kLineBytes)

@@ -150,8 +150,8 @@ Status read_index(TokenFile& file, const std::string& path) {
   return {};
 }
 
-// The path of Megatron's .idx if `path` is the .idx, its .bin, or both without .idx and .bin. None if the
-// .idx next to a .bin is another kind of file.
+// Returns the path of Megatron's .idx if `path` names the .idx, its .bin, or the two files without .idx and
+// .bin. None if the .idx next to a .bin is another kind of file.
 std::optional<std::string> index_of(const std::string& path) {
   std::error_code ignored;
   const fs::path given(path);
@@ -170,9 +170,9 @@ std::optional<std::string> index_of(const std::string& path) {
 
 // ---- Raw tokens
 
-// Guesses whether the file's tokens are 2 or 4 times as wide as `token_bytes`, and returns that factor. Then
-// the first word of each group of that many is a token's low part, the second its high part, which is small,
-// and the others are zero. With words of 16 bits, the high part is below 8: no vocabulary has 2^19 tokens.
+// Guesses whether the file's tokens are 2 or 4 times as wide as `token_bytes`, and returns that factor. A
+// token is then a group of words: first its low part, then its high part, then zeros. The high part is 0, or
+// below 8 in words of 16 bits, because no vocabulary has 2^19 tokens.
 std::optional<std::size_t> wider_by(Bytes bytes, std::size_t token_bytes) {
   constexpr std::uint64_t kHighParts = 8;
   const std::size_t count = std::min(bytes.size() / token_bytes, kLookedTokens);

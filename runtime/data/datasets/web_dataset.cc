@@ -72,7 +72,7 @@ std::int64_t number_in_braces(std::string_view text, const std::string& name) {
   return *number;
 }
 
-// The names that "000..146" or "a,b" between braces stands for; none if it is neither.
+// Returns the names that "000..146" or "a,b" between braces stands for; none if `inside` is neither.
 std::vector<std::string> choices_in(std::string_view inside, const std::string& name) {
   if (inside.contains('{')) refuse_archive(name, "without braces in braces");
   const std::size_t dots = inside.find("..");
@@ -94,7 +94,7 @@ std::vector<std::string> choices_in(std::string_view inside, const std::string& 
   return choices;
 }
 
-// The choices for each part of the name, in order. A part outside of braces has one choice.
+// Returns the choices for each part of the name, in order. A part outside of braces has one choice.
 std::vector<std::vector<std::string>> parts_of(const std::string& name) {
   std::vector<std::vector<std::string>> parts;
   for (std::string_view rest = name; !rest.empty();) {

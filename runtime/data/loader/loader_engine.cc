@@ -158,8 +158,8 @@ void LoaderEngine::State::start_workers() {
                          .in_order = options.in_order});
 }
 
-// None if `wait` is false and no batch is ready. For an iterable dataset, a batch with count 0 says that a
-// shard has ended.
+// Returns none if `wait` is false and no batch is ready. For an iterable dataset, a batch with count 0 says
+// that a shard has ended.
 std::optional<Prefetcher::Taken> LoaderEngine::State::take(bool wait) {
   const DataLoaderOptions& options = loading->options;
   if (options.num_workers == 0 || !options.read) {
@@ -181,14 +181,14 @@ std::optional<Prefetcher::Taken> LoaderEngine::State::take(bool wait) {
   return taken;
 }
 
-// How long to wait for a batch of a worker; none: without limit.
+// Returns how long to wait for a batch of a worker; none: without limit.
 std::optional<Seconds> LoaderEngine::State::patience() const {
   const Seconds timeout = loading->options.timeout;
   return timeout.count() > 0 ? std::optional(timeout) : std::nullopt;
 }
 
-// Discards all batches on their way; they will be loaded again. Does not wait for workers, which may hang: an
-// error must leave the loop first.
+// Discards all batches on their way; they will be loaded again. Does not wait for workers, because they may
+// hang, and an error must leave the loop first.
 void LoaderEngine::State::drop() {
   if (prefetcher) prefetcher->halt();
   tickets.reset();
@@ -213,7 +213,7 @@ void LoaderEngine::State::time_out() {
                          : "worker_init_fn has not returned, or the order of the epoch is still being made"));
 }
 
-// None if `wait` is false and no batch is ready, or if the last epoch of an iterable dataset is over.
+// Returns none if `wait` is false and no batch is ready, or if the last epoch of an iterable dataset is over.
 std::optional<Prefetcher::Taken> LoaderEngine::State::load(bool wait) {
   for (;;) {
     auto taken = take(wait);

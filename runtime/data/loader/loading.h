@@ -1,7 +1,7 @@
 // The source and the order of a loader's batches, shared by its workers.
 //
-// Safe from any thread: its state changes only under locks. A worker that hangs keeps it alive after the
-// loader has ended.
+// Safe from any thread: a Loading's state changes only under locks. A worker that hangs keeps the Loading
+// alive after the loader has ended.
 #pragma once
 
 #include <functional>

@@ -31,9 +31,8 @@ struct Ticket {
   std::int64_t batch = 0;   // its number in the epoch; for an iterable dataset, in its shard
   int worker = kAnyWorker;  // the worker that must load it
   std::int64_t shard = 0;   // for an iterable dataset, counted from this rank's first shard
-  // Where batch 0 begins in the epoch's order. Not 0 if the run resumed within an epoch, and the number of
-  // ranks or the batch size has changed: then the saved place may lie within a batch, and batches are cut
-  // from there.
+  // Where batch 0 begins in the epoch's order. Above 0 if the run resumed within an epoch with another number
+  // of ranks or another batch size: batch 0 then begins at the saved place.
   std::int64_t first = 0;
 };
 
@@ -56,7 +55,7 @@ class Prefetcher {
     std::exception_ptr error;  // why there is no batch
   };
 
-  // std::runtime_error if a thread cannot be started.
+  // Throws std::runtime_error if a thread cannot be started.
   Prefetcher(Work work, Limits limits);
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;

@@ -12,11 +12,11 @@ namespace muster {
 // Names a DataLoader's share of the data. Two loaders of one dataset with different shares read different
 // samples.
 std::string text_of_share(int rank, int world_size);
-// Names the share of the loader whose batch the calling thread's loop holds, if `memory` is the storage of
-// one of that batch's tensors; else empty.
+// Returns the share of the loader whose batch the calling thread's loop holds, if `memory` is the storage of
+// one of that batch's tensors; else an empty text.
 std::string share_in_hand(const void* memory);
-// std::invalid_argument if two shares differ; the message says what to write. Empty shares are unknown, and
-// match any other.
+// Throws std::invalid_argument if two shares differ; the message says what to write. Empty shares are
+// unknown, and match any other.
 void require_one_share(std::span<const std::string> shares);
 
 }  // namespace muster

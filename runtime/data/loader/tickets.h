@@ -1,8 +1,8 @@
 // The place of a DataLoader in its data, and the tickets for the batches from a place on.
 //
 // A loader has two places: the one that its loop has reached, and the one of Tickets, which runs ahead of it.
-// A Place is a plain value. Tickets is safe from any thread; a worker that hangs keeps it alive after the
-// loader has ended.
+// A Place is a plain value. A Tickets is safe from any thread; a worker that hangs keeps the Tickets alive
+// after the loader has ended.
 #pragma once
 
 #include <atomic>
@@ -45,7 +45,7 @@ class Tickets {
   LoadedBatch load(const Ticket& ticket);
 
  private:
-  // The ticket gave no batch: its shard has ended.
+  // Notes that the ticket gave no batch, because its shard has ended.
   void end(const Ticket& ticket);
 
   const std::shared_ptr<Loading> loading_;

@@ -27,10 +27,10 @@ class EpochPlans {
   EpochPlans& operator=(const EpochPlans&) = delete;
   ~EpochPlans() = default;  // waits for a plan that is being made
 
-  // Waits for a plan that another thread is making, else makes it. Drops the plans of distant epochs. If
+  // Makes the plan, or waits for it if another thread is making it. Drops the plans of distant epochs. If
   // `make` throws, all waiting callers get the exception; a later call tries again.
   std::shared_ptr<const BatchPlan> get(std::int64_t epoch, std::int64_t first);
-  // Never waits: null if the plan is not made yet, or could not be made.
+  // Never waits: returns null if the plan is not made yet, or could not be made.
   std::shared_ptr<const BatchPlan> made(std::int64_t epoch, std::int64_t first);
   // Begins to make the plan of a whole epoch, unless it exists or another plan is being made ahead.
   void make_ahead(std::int64_t epoch);

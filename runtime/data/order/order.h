@@ -22,7 +22,7 @@ constexpr std::uint64_t seed_of(std::uint64_t seed, std::int64_t epoch) {
   return seed + static_cast<std::uint64_t>(epoch);
 }
 
-// A part of the list's XXH3-128: tells apart two lists of the same size in descriptions.
+// Returns a part of the list's XXH3-128, which tells apart two lists of the same size in descriptions.
 template <class Value>
 std::string digest_of(const std::vector<Value>& values) {
   constexpr std::size_t kDigits = 16;
@@ -30,21 +30,22 @@ std::string digest_of(const std::vector<Value>& values) {
       .substr(0, kDigits);
 }
 
-// sampler.indices(epoch). std::invalid_argument if a user's sampler returns fewer or more entries than its
-// size().
+// Returns `sampler.indices(epoch)`. Throws std::invalid_argument if a user's sampler returns fewer or more
+// entries than its size().
 std::vector<std::int64_t> order_of(const Sampler& sampler, std::int64_t epoch);
 
 // The sampler, if it can compute single entries; else null.
 const ComputedSampler* computed(const Sampler& sampler);
 
-// std::invalid_argument that begins with `type`, if the sampler is one rank's part. It must give the order of
-// all ranks together.
+// Throws std::invalid_argument, with a text that begins with `type`, if the sampler gives one rank's part and
+// not the order of all ranks together.
 void check_of_all_ranks(std::string_view type, const Sampler& sampler);
 
-// 0, step, 2 * step, ...: where `count` parts begin, then where the last one ends, which is `end` at most.
+// Returns where `count` parts begin, which is at 0, step, 2 * step and so on, then where the last part ends.
+// No place is beyond `end`.
 std::vector<std::int64_t> evenly_spaced(std::int64_t count, std::int64_t step, std::int64_t end);
 
-// std::invalid_argument that begins with `type`, unless 0 <= rank < num_replicas.
+// Throws std::invalid_argument, with a text that begins with `type`, unless `0 <= rank < num_replicas`.
 void check_replica(std::string_view type, int num_replicas, int rank);
 
 }  // namespace muster

@@ -24,9 +24,9 @@ void append(std::vector<std::int64_t>& order, const at::Tensor& drawn, std::int6
   order.insert(order.end(), first, first + count);
 }
 
-// Appends the same numbers as randperm(size). Below this size torch shuffles in a plain loop over the
-// generator, as here. torch fills the list beforehand with threads, though, and takes ten times as long where
-// no core is free.
+// Below this size, torch's randperm() shuffles in a plain loop over the generator. append_permutation() has
+// the same loop and appends the same numbers. torch first fills the list in several threads, which takes ten
+// times as long where no core is free.
 constexpr std::int64_t kDrawnOneByOne = std::numeric_limits<std::uint32_t>::max() / 20;
 void append_permutation(std::vector<std::int64_t>& order, std::int64_t size, std::int64_t count,
                         at::Generator& generator) {

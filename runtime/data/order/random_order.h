@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// `count` entries: those of randperm(size), then of the next randperm(size) if `count` is larger.
+// Returns `count` entries: those of randperm(size), then, if `count` is larger, of the next randperm(size).
 std::vector<std::int64_t> permutations(std::int64_t size, std::int64_t count, std::uint64_t seed);
 // `count` entries of randint(size).
 std::vector<std::int64_t> draws(std::int64_t size, std::int64_t count, std::uint64_t seed);
