@@ -34,7 +34,7 @@ Value value_or_refuse(Expected<Value> value) {
   return std::move(*value);
 }
 
-// Throws unless all ranks have the same settings. Comes before anything is computed from them.
+// Throws unless all ranks have the same settings. Call it before you compute anything from the settings.
 void require_agreement(const std::string& name, const std::string& file, int n_microbatches, int num_stages,
                        const PipelineOptions& options, const Group& group) {
   const ModelDescription agreed{

@@ -19,9 +19,8 @@ struct PipelineAgreement {
   std::vector<TiedWeight> tied;  // this rank's
 };
 
-// `stages`: this rank's, at least one.
-// Throws std::invalid_argument, the same on all ranks: it names the first thing on which they do not agree,
-// or that is not possible.
+// `stages`: this rank's, at least one. Throws the same std::invalid_argument on all ranks. It names the first
+// thing that the ranks do not agree on, or that is not possible.
 PipelineAgreement agree_about_pipeline(const std::string& name, const std::vector<PipelineStage>& stages,
                                        int n_microbatches, const PipelineOptions& options);
 

@@ -1,4 +1,4 @@
-// Moves activations and gradients between the ranks of a pipeline, in one step.
+// Moves activations and gradients between the ranks of a pipeline, during one step.
 //
 // Posts receives ahead, so that early messages need not wait. Sends run while this rank computes; their
 // tensors are freed as soon as an answer shows that they have arrived. Stages on the same rank hand tensors
@@ -33,11 +33,12 @@ struct StageKinds {
 
 class Exchange {
  public:
-  // `group`: the pipeline's ranks; a rank's place is its number in the schedule. `plan` and `kinds` must
-  // outlive the object. Over NCCL it connects this rank with the plan's ranks, which must make theirs too.
+  // A rank's place in `group` is its number in the schedule. `plan` and `kinds` must outlive the object. Over
+  // NCCL, connects this rank with the plan's ranks, which must construct their Exchange too.
   Exchange(Group group, const ExchangePlan& plan, const std::map<int, StageKinds>& kinds);
 
-  // Waits for the message and returns its tensors: for kBackward, those of the outputs that need gradients.
+  // Waits for the message, and returns its tensors: for kBackward, the gradients of the outputs that need
+  // one.
   std::vector<at::Tensor> take(const StageMessage& message);
   void give(const StageMessage& message, std::vector<at::Tensor> tensors);
   // Waits until the other ranks have taken all that was given.

@@ -46,7 +46,8 @@ std::vector<StageMessage> messages(const Ranks& ranks, int from, int to) {
   return all;
 }
 
-// For each message that `peer` sends to `rank`: how many of the first messages in `out` it has used before.
+// Returns for each message that `peer` sends to `rank` how many of the first messages in `out` that peer has
+// used before it sends.
 std::vector<int> arrived_before(const Ranks& ranks, int rank, int peer,
                                 const std::vector<StageMessage>& out) {
   std::vector<int> arrived;

@@ -12,8 +12,8 @@
 
 namespace muster {
 
-// A message to a stage. kForward: its inputs, from the stage before. kBackward: the gradients of its outputs,
-// from the stage after it.
+// A message to a stage. kForward: the stage's inputs, from the stage before it. kBackward: the gradients of
+// the stage's outputs, from the stage after it.
 struct StageMessage {
   Op op = Op::kForward;
   int stage = 0;  // the receiver
@@ -25,7 +25,7 @@ struct Channel {
   int peer = 0;  // rank in the schedule
   std::vector<StageMessage> in;
   std::vector<StageMessage> out;
-  // For each of `in`: once it has arrived, at least so many of `out`, counted from the first, have arrived.
+  // For each message of `in`: at least how many of the first messages of `out` have arrived before it.
   std::vector<int> arrived;
 };
 

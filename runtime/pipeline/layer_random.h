@@ -11,7 +11,8 @@
 
 namespace muster {
 
-// While it lives, begin_layer() seeds the generator of this thread. Its end restores the generator's state.
+// While a LayerRandom lives, begin_layer() in this thread seeds the device's generator. The destructor
+// restores the generator's state.
 class LayerRandom {
  public:
   // `seed`: the microbatch's.

@@ -94,7 +94,7 @@ DeviceStage::DeviceStage(ModulePointer module, detail::StageForward forward, con
 }
 
 std::vector<at::Tensor> DeviceStage::bring(std::vector<at::Tensor> tensors) const {
-  // Copies to the host block: the program would read an unfinished copy.
+  // Copies to the host block, or the program would read an unfinished copy.
   for (at::Tensor& tensor : tensors) tensor = tensor.to(device_, /*non_blocking=*/device_.is_cuda());
   return tensors;
 }
@@ -136,9 +136,9 @@ PipelineParallel::PipelineParallel(std::vector<DeviceStage> stages, std::int64_t
 std::vector<at::Tensor> PipelineParallel::forward(const std::vector<at::Tensor>& inputs) {
   std::vector<std::vector<at::Tensor>> parts = cut(inputs, split_size_);
   const std::size_t count = stages().size();
-  // A copy between GPUs waits for all work that both have been given before. So this sends an output on
-  // before its GPU gets the next part. The earlier stage goes first, to be ahead of the later one rather than
-  // in step with it.
+  // A copy between GPUs waits for all work that both have been given before. So each output is sent on before
+  // its GPU gets the next part. The earlier stage goes first, so that it is ahead of the later one, not in
+  // step with it.
   for (std::size_t turn = 0; turn + 1 < parts.size() + count; ++turn) {
     for (std::size_t stage = 0; stage < count && stage <= turn; ++stage) {
       const std::size_t part = turn - stage;

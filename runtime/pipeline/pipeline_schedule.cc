@@ -94,7 +94,7 @@ struct PipelineSchedule::State {
   Microbatches cut(const PipelineBatch& batch, bool needs_target) const;
   void find_kinds(const Microbatches& microbatches, const StageRunner::Pass& pass);
   void require_known_kinds(const Microbatches& microbatches) const;
-  // Runs the plan's instructions. Returns the last stage's outputs of each microbatch, unless it trains.
+  // Runs the plan's instructions. In an evaluation, returns the last stage's outputs of each microbatch.
   std::vector<std::vector<at::Tensor>> run(const ExchangePlan& plan, const Microbatches& microbatches,
                                            const StageRunner::Pass& pass);
   void run_forward(StageRunner& runner, const Instruction& instruction, const Microbatches& microbatches,
@@ -339,8 +339,8 @@ void PipelineSchedule::State::keep_loss() {
   last_loss = options.scale_grads ? all.mean() : all.sum();
 }
 
-// Divides the step's wait for other ranks as in the newest step that all ranks have profiled together: the
-// 8th, the 16th, the 32nd, and so on.
+// Divides the step's wait for other ranks into bubble, imbalance and link, in the same ratio as in the newest
+// step that all ranks have profiled together: the 8th, the 16th, the 32nd, and so on.
 void PipelineSchedule::State::tell_what_it_waited_for(TimePoint began) {
   const Duration waited = times.waited(began, Clock::now());
   if (++steps_here >= kFirstLook && std::has_single_bit(steps_here))

@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// For an even number of values, the greater of the two in the middle; 0 for none.
+// Returns the greater of the two in the middle if the number of values is even, and 0 if there are none.
 double median_of(std::vector<double> values);
 
 class PipelineTimes {

@@ -33,7 +33,7 @@ class SeparableLayer {
   SeparableLayer(const SeparableLayer&) = delete;
   SeparableLayer& operator=(const SeparableLayer&) = delete;
   virtual ~SeparableLayer() = default;
-  // `gradient`: the output's. Not called if the layer's input needs none.
+  // `gradient`: the output's. Called only if the layer's input needs a gradient.
   virtual at::Tensor input_gradient(const at::Tensor& gradient) = 0;
   virtual void add_weight_gradients(at::Tensor&& gradient) = 0;
   // Makes `leaf` the layer's bias: the program adds it to the output afterwards. False if that is impossible.
@@ -68,12 +68,12 @@ extern thread_local const std::shared_ptr<WeightNotes>* deferring_to;
 // is autocast, whose kernel calls the layer again with copies of the right type.
 bool defers(c10::DispatchKeySet keys);
 
-// Where a parameter's gradient goes; an undefined leaf if it needs none.
+// Where a parameter's gradient goes. The leaf is undefined if the parameter needs no gradient.
 struct GradientSource {
   at::Tensor leaf;
   bool transposed = false;  // the parameter is leaf.t()
 };
-// Looks through autocast's copy and linear()'s transpose. None if backward() must compute the gradient.
+// Finds the leaf behind autocast's copy and a transpose. None if backward() must compute the gradient.
 std::optional<GradientSource> source_of(const at::Tensor& parameter);
 // Like source_of(), but also none for a transposed parameter.
 OptionalTensor leaf_of(const OptionalTensor& parameter);
@@ -81,8 +81,8 @@ OptionalTensor leaf_of(const OptionalTensor& parameter);
 struct Leaves {
   at::Tensor weight, bias;
 };
-// Where the gradients of weight and bias go; tells WeightNotes about them. None if the layer does not defer,
-// if backward() must compute one of the two gradients, or if neither needs one.
+// Finds where the gradients of weight and bias go, and tells WeightNotes of these leaves. None if the layer
+// does not defer, if backward() must compute one of the gradients, or if neither weight nor bias needs one.
 std::optional<Leaves> leaves_of(c10::DispatchKeySet keys, const OptionalTensor& weight,
                                 const OptionalTensor& bias);
 

@@ -77,7 +77,7 @@ class Linear : public SeparableLayer {
   at::Tensor bias_;
 };
 
-// Runs a linear layer's operator, and makes its output a deferring layer's, unless it must run as always.
+// Runs a linear layer's operator. Defers the layer's weight gradients if that is possible.
 template <class Operator, class... Arguments>
 at::Tensor linear_by(c10::DispatchKeySet keys, const at::Tensor& input, const at::Tensor& matrix,
                      const OptionalTensor& bias, const Arguments&... arguments) {
@@ -305,7 +305,7 @@ at::Tensor group_norm(c10::DispatchKeySet keys, const at::Tensor& input, std::in
 }
 
 // Intercepts the lowest operators that autograd knows, to catch all their callers, such as conv2d() with
-// padding "same". linear() is an exception: its parts are not only called by layers.
+// padding "same". linear() is an exception, because others than layers call its parts, too.
 void add_kernels(torch::Library& library) {
   using Sizes = c10::SymIntArrayRef;
   library.impl("linear", TORCH_FN(linear));

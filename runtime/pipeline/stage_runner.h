@@ -38,8 +38,8 @@ class StageRunner {
   // The last stage's losses of the microbatches so far, in their order.
   std::vector<at::Tensor> take_losses();
 
-  // `gradients`: for the outputs that need one; empty for the last stage. Returns those of the inputs that
-  // need one.
+  // `gradients`: of the outputs that need one; empty for the last stage. Returns the gradients of the inputs
+  // that need one.
   std::vector<at::Tensor> backward(int microbatch, const std::vector<at::Tensor>& gradients,
                                    const Pass& pass);
   // Call after backward(): computes the weight gradients of separable layers. backward() computed all others.

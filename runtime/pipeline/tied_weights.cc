@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kTiedTag = 0x6d74;
 
-// The tensors of all ranks of the weight, in the ranks' order. `own`: this rank's.
+// Exchanges `own` with the other ranks of the weight. Returns all ranks' tensors, in the ranks' order.
 std::vector<at::Tensor> exchanged(const Group& group, const TiedWeight& tied, const at::Tensor& own) {
   std::vector<at::Tensor> all;
   std::vector<Work> works;

@@ -1,5 +1,5 @@
 // Computes the weight gradients of one microbatch in one stage later than the gradients of its inputs.
-// Zero-bubble schedules fill their bubbles with them.
+// Zero-bubble schedules fill their bubbles with this work.
 //
 // - Separable layers: linear, convolutions (transposed ones too), embedding (not sparse), layer_norm,
 //   batch_norm and group_norm, called by a module or as functions. For batch_norm and group_norm only the
@@ -29,8 +29,8 @@ class WeightGrads {
   // From now on backward() throws if its forward pass deferred to this object.
   ~WeightGrads();
 
-  // While it lives, this thread's forward passes defer: their backward() only notes the weight gradients of
-  // separable layers in `to`, with the activations that they need.
+  // While a Deferring lives, this thread's forward passes defer: their backward() only notes in `to` the
+  // weight gradients of separable layers, with the activations from which they are computed.
   class Deferring {
    public:
     explicit Deferring(WeightGrads& to);
