@@ -1,4 +1,4 @@
-// By what clip_grad_norm_ multiplies gradients, for those that it has not seen.
+// Computes the factor that clip_grad_norm_ applies to gradients, for gradients that it was not given.
 //
 // Pure.
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace muster {
 
-// At most 1; `norm` is a tensor of no dimension, and so is the result.
+// Returns at most 1. `norm` and the result are tensors without dimensions.
 at::Tensor clip_scale(const at::Tensor& norm, double max_norm);
 
 }  // namespace muster

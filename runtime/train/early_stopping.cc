@@ -13,8 +13,8 @@
 namespace muster {
 namespace {
 
-// The mean of all ranks' values. Every rank adds the same numbers in the same order; equal numbers are not
-// added, so that they keep their bits.
+// Returns the mean of all ranks' values. Every rank adds the same numbers in the same order. If all are
+// equal, adds nothing, so that the number keeps its bits.
 double agree(const Group& group, double mine) {
   const at::Tensor all = torch::empty({group.size()}, at::kDouble);
   all_gather_into_tensor(group, all, torch::full({1}, mine, at::kDouble));

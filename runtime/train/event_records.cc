@@ -120,7 +120,7 @@ Message histogram_of(std::span<const double> values) {
     sum += value;
     squares += value * value;
   }
-  // Leaves out the empty buckets at both ends, except one on each side, where the outer bars begin and end.
+  // Leaves out the empty buckets at both ends, except one on the left: the first bar begins at its limit.
   const auto is_used = [](double count) { return count > 0; };
   auto first = std::ranges::find_if(counts, is_used) - counts.begin();
   auto last = std::ssize(counts) - 1;

@@ -24,9 +24,9 @@ struct When {
 using Scalars = std::map<std::string, double>;
 using Settings = std::map<std::string, std::variant<bool, std::int64_t, double, std::string>>;
 
-// Each function returns whole records, to be appended to a file. beginning() is the first one of a file.
+// Each function returns whole records, to be appended to a file. beginning() makes a file's first record.
 std::string beginning(double time);
-// Tells readers to drop what they have read of this step and later ones: a training starts again at it.
+// Tells readers to drop what they have read from this step on, because a training starts again there.
 std::string restart(When when);
 std::string scalars(When when, const Scalars& values);
 // Does not count NaN.

@@ -50,7 +50,7 @@ State& state_of(optim::Optimizer& optimizer, const at::Tensor& parameter) {
   return static_cast<State&>(*state);
 }
 
-// zeros_like(), on a CPU in huge pages: each step goes through all of the state, which is faster there.
+// Does zeros_like(), on a CPU in huge pages, because each step goes through the whole state faster there.
 at::Tensor zeros_in_huge_pages(const at::Tensor& parameter) {
   constexpr std::uintptr_t kHugePage = 2 << 20;
   const at::Tensor state = at::empty_like(parameter);

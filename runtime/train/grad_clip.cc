@@ -13,7 +13,7 @@ namespace {
 
 using Batches = std::vector<std::vector<at::Tensor>>;
 
-// Groups the gradients by device and type, in Python's order: the last bit of the norm depends on it.
+// Groups the gradients by device and type, in Python's order, on which the last bit of the norm depends.
 Batches batches_of(const std::vector<at::Tensor>& gradients) {
   if (gradients.empty()) return {};
   at::native::nested_optional_tensorvec_t one_list(1);

@@ -1,5 +1,5 @@
-// Whether a parameter belongs to a part of a model: its name is the part's name, or begins with that and a
-// dot. All parameters belong to the part "".
+// Says whether a parameter belongs to a part of a model: its name is the part's, or begins with the part's
+// and a dot. All parameters belong to the part "".
 //
 // A plain function of names. The caller checks whether the model has the part.
 #pragma once

@@ -174,7 +174,7 @@ Status RunRecords::find_marked() {
   for (const std::string& name : mine)
     if (Status removed = remove(name); !removed) return removed;
   if (mark_.sizes.empty() || has_marked(directory_)) return {};
-  // Looks at the newest before-N first: if several have files of the same names, it has this training's.
+  // Looks at the newest before-N first: if several have files of these names, the newest has this training's.
   int last = 0;
   while (std::filesystem::exists(place_aside(last + 1))) ++last;
   for (; last > 0; --last) {

@@ -5,8 +5,7 @@
 //   that the steps that a training repeats are logged once.
 // - The first row moves files that this training does not continue to DIRECTORY/before-N. A training that
 //   continues them later moves them back.
-// - Each process has an event file of its own, with the run's name in its name; other event files are left
-//   alone.
+// - Each process has an event file of its own, named after the run, and leaves other event files alone.
 // - An error is logged once. It loses rows, but does not stop the training.
 // For one thread.
 #pragma once
@@ -42,8 +41,8 @@ class RunRecords {
 
   // Returns JSON; changes nothing.
   std::string mark() const;
-  // `mark`: from mark(); kCorrupt if it is not. Takes effect with the next row. Rows that this process has
-  // written before are not part of what it continues, and are removed.
+  // kCorrupt if `mark` is not from mark(). Takes effect with the next row. Removes the rows that this process
+  // has written before, because they do not belong to the run that it continues.
   Status go_on_from(const std::string& mark);
   // Whether rows of metrics.jsonl have a member of this name, which therefore cannot be a tag.
   static bool is_column(std::string_view tag) { return tag == "step" || tag == "time" || tag == "hparams"; }

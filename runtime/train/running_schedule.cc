@@ -25,7 +25,7 @@ struct Place {
   std::int64_t t_i = 0;
 };
 
-// Python converts whole numbers so in a / b and a * b.
+// Converts a whole number as Python does in a / b and a * b.
 double number(std::int64_t count) {
   return static_cast<double>(count);
 }
@@ -289,7 +289,7 @@ RunningSchedule::RunningSchedule(const LRSchedule& schedule, std::vector<Schedul
   }
 }
 
-// Each child's constructor has made its first step; only the first child's counts.
+// Each child's constructor has made the child's first step; only the first child's step counts.
 void RunningSchedule::begin_sequence(std::vector<ScheduledGroup>& groups) {
   for (ScheduledGroup& group : groups) group.lr = group.initial_lr;
   for (RunningSchedule& child : children_) --child.last_epoch_;
@@ -326,7 +326,7 @@ void RunningSchedule::advance(std::vector<ScheduledGroup>& groups, bool initial)
   set_rates(groups, initial);
 }
 
-// A SequentialLR reaches this schedule.
+// Starts this schedule when a SequentialLR reaches it.
 void RunningSchedule::restart(std::vector<ScheduledGroup>& groups) {
   last_epoch_ = 0;
   std::visit(
