@@ -25,7 +25,8 @@ using OutputKinds = std::unordered_map<const torch::nn::Module*, OutputKind>;
 
 OutputKind kind_of(const at::Tensor& tensor);
 
-// While it lives, notes the outputs that this thread's operators give for the torch::nn layers of `module`.
+// While a LayerWatch lives, notes the outputs that this thread's operators give for `module`'s torch::nn
+// layers.
 class LayerWatch {
  public:
   explicit LayerWatch(const torch::nn::Module& module);

@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-// While it lives, the module is in eval mode. Its end restores the modes and this thread's random numbers.
+// An Untouched sets the module to eval mode. Its destructor restores the modes and the CPU's generator.
 class Untouched {
  public:
   explicit Untouched(torch::nn::Module& module) : generator_(at::detail::getDefaultCPUGenerator()) {
@@ -36,7 +36,7 @@ class Untouched {
   std::vector<std::pair<torch::nn::Module*, bool>> modes_;
 };
 
-// "torch::nn::Conv2dImpl" is a Conv2d.
+// Returns "Conv2d" for a "torch::nn::Conv2dImpl".
 std::string type_of(const torch::nn::Module& module) {
   std::string name = module.name();
   const std::size_t arguments = std::min(name.find('<'), name.size());

@@ -1,6 +1,6 @@
 // LibTorch's layers call at::batch_norm, whose kernel for autograd the dispatcher calls first. When the first
-// layer is converted, put_in_kernels() registers a kernel there. It finds a layer's group at the layer's
-// running mean, and calls PyTorch's kernel for layers without a group.
+// layer is converted, put_in_kernels() registers a kernel there. The new kernel finds a layer's group at the
+// layer's running mean, and calls PyTorch's kernel for layers without a group.
 
 #include <ATen/ops/batch_norm_native.h>
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace muster {
 namespace {
 
 // Marks a running mean, as a hook of the tensor. A hook survives Module::to(), which gives the tensor other
-// contents, and ends with the tensor. Nothing calls this one, since a running mean has no gradient.
+// contents, and ends with the tensor. Nothing calls this hook, since a running mean has no gradient.
 struct SyncMark : torch::autograd::FunctionPreHook {
   explicit SyncMark(Group of) : group(std::move(of)) {}
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
@@ -253,7 +253,7 @@ void SyncBatchNormImpl::reset() {
   mark_layer(running_mean, group_);
 }
 
-// As LibTorch's, which refuses a batch with one value for each feature; other ranks may have more.
+// Does what LibTorch's does, but takes a batch with one value for each feature: other ranks may have more.
 at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   _check_input_dim(input);
   double momentum = options.momentum().value_or(0);
