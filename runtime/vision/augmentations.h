@@ -42,7 +42,7 @@ struct Magnitudes {
   bool wide;  // TrivialAugmentWide's
   int bins;
 };
-// Magnitude number `bin` for an image of this size; none if the augmentation has no magnitude.
+// Returns magnitude number `bin` for an image of this size; none if the augmentation has no magnitude.
 std::optional<double> magnitude_of(Augmentation augmentation, const Magnitudes& magnitudes, int bin,
                                    const ImageSize& size);
 // Whether the augmentation works in two directions.

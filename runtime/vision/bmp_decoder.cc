@@ -1,5 +1,5 @@
 // Windows' and OS/2's bitmaps (BITMAPCOREHEADER to BITMAPV5HEADER), read as Pillow's BmpImagePlugin reads
-// them: it deviates from the format's specification in places.
+// them, which deviates from the format's specification in places.
 #include <algorithm>
 #include <array>
 #include <bit>

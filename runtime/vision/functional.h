@@ -1,8 +1,8 @@
 // The functions of torchvision.transforms.v2.functional, by the same names: transforms of an image with given
 // parameters.
 //
-// Plain functions. A transform has checked the image. They draw no random numbers, and compute in the calling
-// thread alone. Safe from any thread.
+// Plain functions, for images that a transform has checked. They draw no random numbers, and compute in the
+// calling thread alone. Safe from any thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,8 +17,8 @@ namespace muster::transforms::functional {
 
 // ---- Geometry
 
-// std::invalid_argument that begins with `who`, if the number of fill values differs from the image's
-// channels, or the image is too small to reflect that many pixels.
+// Throws std::invalid_argument, with a text that begins with `who`, if the number of fill values differs from
+// the image's channels, or the image is too small to reflect that many pixels.
 at::Tensor pad(std::string_view who, const at::Tensor& image, const Padding& padding,
                const PadOptions& options);
 at::Tensor resize(const at::Tensor& image, const ImageSize& size, const ResizeOptions& options);
@@ -26,8 +26,8 @@ at::Tensor resize(const at::Tensor& image, const ImageSize& size, const ResizeOp
 struct Turn {
   std::string_view who;  // begins the error about a fill that does not fit
   InterpolationMode interpolation = InterpolationMode::kNearest;
-  // None: fills with 0, and mixes bilinear pixels at the edge with it once. With a fill of 0, torchvision
-  // mixes them twice.
+  // None: fills with 0, and mixes bilinear pixels at the edge with 0 once. A fill of 0 mixes these pixels
+  // twice, as in torchvision.
   std::optional<Fill> fill = std::nullopt;
   std::optional<Point> center = std::nullopt;
   bool expand = false;
@@ -51,7 +51,7 @@ at::Tensor perspective(const at::Tensor& image, const std::array<Point, 4>& corn
 at::ScalarType floating_type(const at::Tensor& image);
 // 255 for uint8, 1 for floating types.
 double largest_value(const at::Tensor& image);
-// A floating image as uint8; as in torchvision, each of the 256 values covers an equal interval.
+// Returns a floating image as uint8. As in torchvision, each of the 256 values covers an equal interval.
 at::Tensor bytes_of(const at::Tensor& image);
 at::Tensor gray(const at::Tensor& image);  // [1, height, width] of the image's type
 at::Tensor adjust_brightness(const at::Tensor& image, double factor);

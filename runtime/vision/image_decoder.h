@@ -1,8 +1,8 @@
 // Decodes pictures that are in memory: JPEG, PNG, BMP, WebP, TIFF, and PBM, PGM and PPM.
 //
 // open() reads the header, which says how much memory read() needs. The bytes must live until read() has
-// returned. One thread uses a decoder again and again; no state of a picture reaches the next one. Failures
-// that the libraries report by longjmp() and warnings are returned as an Error.
+// returned. One thread uses a decoder again and again; no state of a picture reaches the next one. If a
+// library reports a failure, by longjmp() or by a warning, the function returns an Error.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class ImageDecoder {
   virtual Status read(std::uint8_t* pixels) = 0;
 };
 
-// A decoder whose format is decoded to colors. If gray is wanted, it gives the luminance of the colors.
+// The base of decoders that decode to colors. If gray is wanted, they give the luminance of the colors.
 class RgbDecoder : public ImageDecoder {
  public:
   Expected<ImageShape> open(std::span<const std::uint8_t> bytes, int channels) final;

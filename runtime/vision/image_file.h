@@ -1,7 +1,7 @@
 // An image's file in memory. The constructor reads the file and the image's header, so that the caller can
 // make room for the pixels.
 //
-// A thread may have one at a time. Errors are std::runtime_error with the path.
+// A thread may have one ImageFile at a time. Errors are std::runtime_error with the path.
 #pragma once
 
 #include <cstdint>

@@ -10,16 +10,16 @@
 
 namespace muster::transforms {
 
-// Each row is `share` of itself, and the rest of the row before it. The last row comes before the first.
+// Makes each row `share` of itself and `1 - share` of the row before it. The last row precedes the first.
 at::Tensor mixed(const at::Tensor& rows, double share);
-// Labels are [batch] of int64, which needs `num_classes`, or [batch, classes]. std::invalid_argument begins
-// with `who`.
+// Labels are [batch] of int64, which needs `num_classes`, or [batch, classes]. Throws std::invalid_argument
+// with a text that begins with `who`.
 at::Tensor mixed_labels(std::string_view who, const at::Tensor& labels, std::int64_t num_classes,
                         double share);
 
 struct CutBox {
   std::int64_t left, top, right, bottom;
-  double share;  // of the image that is left of it
+  double share;  // of the image that is outside of the box
 };
 // A box centered at (x, y) with 1 - `share` of the image's area, cut off at the image's edges. CutBox::share
 // is then the share of the image outside of the box.

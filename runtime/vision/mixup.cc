@@ -12,9 +12,9 @@ namespace muster::transforms {
 
 namespace {
 
-// The logarithm of a draw of Gamma(alpha): with a small alpha, draws underflow and beta_draw() would compute
-// 0 / 0. A draw of Gamma(alpha) is a draw of Gamma(alpha + 1) times u to the power of 1 / alpha (Marsaglia,
-// Tsang: A simple method for generating gamma variables, 2000).
+// Returns the logarithm of a draw of Gamma(alpha): with a small alpha the draws themselves underflow, and
+// beta_draw() would compute 0 / 0. A draw of Gamma(alpha) is a draw of Gamma(alpha + 1) times u to the power
+// of 1 / alpha (Marsaglia, Tsang: A simple method for generating gamma variables, 2000).
 double log_gamma_draw(double alpha) {
   SampleRandom& random = sample_random();
   std::gamma_distribution<double> above(alpha + 1);
@@ -51,7 +51,7 @@ at::Tensor one_hot(std::string_view who, const at::Tensor& labels, std::int64_t 
   if (labels.scalar_type() != at::kLong)
     refuse(who, fmt::format("targets [batch] must be int64, and these are {}",
                             c10::toString(labels.scalar_type())));
-  // Looking at labels on a GPU would wait for it; there, the kernel stops at an index that is out of range.
+  // A check of labels on a GPU would wait for the GPU, whose kernel stops at an index that is out of range.
   if (labels.is_cpu()) {
     const auto [least, most] = labels.aminmax();
     const std::int64_t wrong =

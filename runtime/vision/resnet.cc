@@ -7,7 +7,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-// Initial values as He and others give them for a following ReLU, by fan-out.
+// Sets the initial values that He and others propose for a following ReLU, by fan-out.
 nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t size, std::int64_t stride = 1) {
   nn::Conv2d made(nn::Conv2dOptions(in, out, size).stride(stride).padding(size / 2).bias(false));
   nn::init::kaiming_normal_(made->weight, 0, torch::kFanOut, torch::kReLU);

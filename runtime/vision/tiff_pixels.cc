@@ -48,7 +48,7 @@ std::unexpected<Error> not_read(const TiffTags& tags, std::string_view more = {}
       more);
 }
 
-// Whether all samples after the colors are declared as extra samples, which are dropped.
+// Returns whether the file declares all samples after the colors as extra samples, which are dropped.
 bool extra_samples_are(const TiffTags& tags, std::size_t color_count) {
   return tags.samples == color_count + tags.extra_samples.size();
 }

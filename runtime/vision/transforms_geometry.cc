@@ -72,7 +72,7 @@ Box random_box(const at::Tensor& image, const RandomResizedCropOptions& options)
     if (box_width > 0 && box_width <= width && box_height > 0 && box_height <= height)
       return random_place(image, box_height, box_width);
   }
-  // The largest centered box whose ratio is within the limits.
+  // Takes the largest centered box whose ratio is within the limits.
   const double ratio = static_cast<double>(width) / static_cast<double>(height);
   Box box{.top = 0, .left = 0, .height = height, .width = width};
   if (ratio < options.ratio.low) box.height = rounded(static_cast<double>(width) / options.ratio.low);
