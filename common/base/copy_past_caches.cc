@@ -35,7 +35,7 @@ void copy_line(std::byte* to, const std::byte* from) {
   _mm_stream_si128(target + 3, fourth);
 }
 
-// Meanwhile prefetches the bytes `ahead` of these into the cache; that address need not exist.
+// Copies a block, and meanwhile prefetches the bytes that lie `ahead` bytes further on, which need not exist.
 template <class Look>
 void copy_block(std::byte* to, const std::byte* from, Look look, std::size_t ahead) {
   std::size_t line = 0;

@@ -17,8 +17,8 @@ namespace muster {
 
 namespace {
 
-// A random name: a process that was killed may have left a file, and the next one may have the same pid. In a
-// container it always has.
+// Returns a random name: a process that was killed may have left a file, and the next process may have the
+// same pid. In a container it always has.
 std::string temporary_beside(const std::string& path) {
   std::uint64_t number = 0;
   CHECK(getrandom(&number, sizeof number, 0) == sizeof number, "getrandom: {}", std::strerror(errno));
@@ -36,7 +36,7 @@ Status write_new_file(const std::string& path, std::string_view bytes) {
 }
 
 // `expected_bytes` is only a first guess: /proc and pipes have no size. Files in /proc/sys return their
-// content only to the first read, so it must be large enough.
+// content only to the first read, so that read must be large enough.
 Expected<std::string> read_all(int fd, const std::string& path, std::uint64_t limit_bytes,
                                std::uint64_t expected_bytes) {
   std::string bytes;

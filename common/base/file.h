@@ -33,34 +33,34 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// The whole file, or kCorrupt when it is larger than limit_bytes.
+// Reads the whole file. kCorrupt if it is larger than limit_bytes.
 Expected<std::string> read_file(const std::string& path, std::uint64_t limit_bytes);
-// The same, but never waits: kCorrupt if it is not a regular file, for example a pipe without a writer.
+// Does what read_file() does, but never waits: kCorrupt if `path` is not a regular file, for example a pipe.
 Expected<std::string> read_regular_file(const std::string& path, std::uint64_t limit_bytes);
 
 // Writes all bytes to fd, over partial writes and interruptions. `path` is for the message.
 Status write_all(int fd, std::string_view bytes, const std::string& path);
 
 Status sync_directory(const std::string& path);
-// The same for the directory that contains `path`.
+// Syncs the directory that contains `path`.
 Status sync_directory_above(const std::string& path);
 
 // `write` makes a file under a temporary name next to `path`; if it succeeds, that file replaces `path`.
 // After a failure everything is as it was. Syncs nothing.
 Status replace_file(const std::string& path,
                     const std::function<Status(const std::string& temporary)>& write);
-// After a crash at any point the file has the old content or the new, never a mix: writes a temporary file
-// next to it, syncs it, renames it, and syncs the directory.
+// Writes a temporary file next to `path`, syncs that file, renames it to `path`, and syncs the directory.
+// After a crash at any point, the file has the old content or the new, never a mix.
 Status write_file_durably(const std::string& path, std::string_view bytes);
 
-// Creates the file with all of `bytes` and syncs it and its directory. kFenced if it already exists. A reader
-// never sees it half written: it is written under another name and then linked.
+// Creates the file with all of `bytes` and syncs it and its directory. kFenced if the file already exists. No
+// reader sees it half written: it is written under another name and then linked.
 Status create_file_exclusively(const std::string& path, std::string_view bytes);
 
 // Creates the directory and any missing parents.
 Status make_directories(const std::string& path);
-// The same, and syncs: when it returns, the disk has the entries of the created directories, and those of all
-// directories above that this user may read.
+// Does what make_directories() does, and syncs: when it returns, the disk has the entries of the created
+// directories, and those of all directories above that this user may read.
 Status make_directories_durably(const std::string& path);
 
 }  // namespace muster

@@ -31,7 +31,7 @@ struct GpuReading {
   std::vector<Process> processes{};
 };
 
-// Empty without a driver. Call `library.begin()` before.
+// Call it only after `library.begin()` has returned true. Empty if the driver reports no GPU.
 std::vector<GpuReading> read_gpus(const Nvml& library);
 
 }  // namespace muster

@@ -118,7 +118,7 @@ void become_subreaper() {
 void ask_for_short_slices() {
   SchedulingAttributes own;
   if (syscall(SYS_sched_getattr, 0, &own, sizeof own, 0) < 0) return;
-  // Resetting these for the children would take away what the user has asked for.
+  // The user has asked for this policy or nice value, which a reset would take away from the children.
   if (own.policy != SCHED_OTHER || own.nice < 0) return;
   own.flags |= kResetOnFork;
   own.runtime_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(kShortSlice).count());
@@ -142,8 +142,8 @@ pid_t parent_of(pid_t pid) {
 }
 
 Expected<std::vector<pid_t>> list_children() {
-  // Reading every process's entry in /proc costs 20 us each, but not every kernel is built with the lists of
-  // children.
+  // Prefers the lists of children, which not every kernel has: reading every process's entry in /proc costs
+  // 20 us each.
   if (auto children = children_of_threads()) return *std::move(children);
   std::vector<pid_t> children;
   DIR* processes = opendir("/proc");

@@ -15,7 +15,7 @@ namespace muster {
 
 namespace {
 
-// With more than this left, the limit is not the reason for a refusal, although other processes may just have
+// If more than this is left, the limit was not the reason for a refusal, even if other processes have just
 // ended.
 constexpr std::uint64_t kNear = 1000;
 

@@ -24,16 +24,16 @@ struct FoundProgram {
 FoundProgram look_up_program(const std::string& name, const std::string& search_path,
                              const std::string& directory);
 
-// The program `name` in the folder of `neighbour`, if that is a path, otherwise in PATH. Nothing if it cannot
-// be executed.
+// Finds the program `name` in the folder of `neighbour`, if that is a path, or else in PATH. Nothing if
+// neither can be executed.
 std::optional<std::string> look_up_beside(const std::string& neighbour, const std::string& name,
                                           const std::string& search_path, const std::string& directory);
 
-// The path `relative` to the folder of the running program. The file need not exist.
+// Returns the path `relative` to the folder of the running program. The file need not exist.
 Expected<std::string> beside_own_program(const std::string& relative);
 
-// Loads the library at that path, for good, and returns its function `name`. kInternal if it cannot be
-// loaded; the message names `user`, the feature that needs it.
+// Loads the library at that path, for good, and returns its function `name`. kInternal if that fails; the
+// message names `user`, the feature that needs the library.
 Expected<void*> function_beside_own_program(const std::string& relative, const char* name,
                                             std::string_view user);
 

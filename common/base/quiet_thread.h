@@ -10,8 +10,8 @@
 namespace muster {
 
 // Starts a thread with this name (at most 15 bytes) and all signals blocked, so that the program's handlers
-// run in its own threads. std::system_error if it cannot be started. A thread that may hang is detached and
-// owns what it uses.
+// run in its own threads. Throws std::system_error if the thread cannot be started. Detach a thread that may
+// hang; it must own what it uses.
 std::jthread start_quiet_thread(const std::string& name, std::function<void(const std::stop_token&)> body);
 
 }  // namespace muster

@@ -16,7 +16,7 @@
 
 namespace muster {
 
-// In the template's environment: its end of the socket. Workers do not have it.
+// The variable with the template's end of the socket. Workers do not have it.
 inline constexpr const char* kTemplateVariable = "MUSTER_TEMPLATE_FD";
 
 struct TemplateMessage {
@@ -27,8 +27,8 @@ inline constexpr std::size_t kTemplateMessageBytes = 64 << 10;
 
 // kInvalidArgument: the message is too long. kUnavailable: the other side is gone.
 Status send_template_message(int socket, std::string_view text, std::initializer_list<int> fds);
-// Waits for at most timeout_ms; -1: no limit. kUnavailable: the other side is gone or its message cannot be
-// parsed; kTimedOut: no message arrived.
+// Waits for at most timeout_ms; -1: no limit. kUnavailable: the other side is gone or its message was cut
+// short; kTimedOut: no message arrived.
 Expected<TemplateMessage> receive_template_message(int socket, int timeout_ms);
 
 // From agent to template, with the worker's stdin, stdout and stderr attached.

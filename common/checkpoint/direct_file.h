@@ -17,8 +17,8 @@
 
 namespace muster {
 
-// Memory that is freed with this object. Starts at a page boundary, a large one at a huge page: disks write
-// faster into these.
+// Memory that is freed with this object. It starts at a page boundary, a large one at that of a huge page:
+// disks write faster into huge pages.
 class Buffer {
  public:
   // Room for that many bytes; earlier content is lost. Null if memory is short.
@@ -32,7 +32,7 @@ class Buffer {
   std::uint64_t size_ = 0;
 };
 
-// Opens a file and checks that it has the size that the manifest says; with no `size_bytes` any size is
+// Opens a file and checks that it has the size that the manifest says; without `size_bytes`, any size is
 // right.
 Expected<UniqueFd> open_file(const std::string& path, std::optional<std::uint64_t> size_bytes, int flags = 0);
 

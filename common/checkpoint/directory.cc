@@ -50,7 +50,7 @@ Expected<std::vector<std::string>> names_in(const std::string& path) {
   return names;
 }
 
-// Recognizes this error of parse_manifest(). Checkpoints with any other damage may be skipped.
+// Recognizes parse_manifest()'s error for a newer format. Checkpoints with any other damage may be skipped.
 bool is_newer_format(const Error& damage) {
   return damage.code() == ErrorCode::kInvalidArgument;
 }
@@ -150,7 +150,7 @@ Expected<std::vector<Attempt>> CheckpointDirectory::numbers_with(std::string_vie
     const bool numbered = rest.size() >= 6 && take_number(rest, number);
     const std::string_view found = rest.starts_with(".json") ? ".json" : ".claim";
     const bool known = numbered && take_word(rest, found);
-    // Not an attempt: what a crash leaves of create_file_exclusively, or NFS of a removed file.
+    // Skips what a crash leaves of create_file_exclusively(), and what NFS leaves of a removed file.
     if ((known && rest.starts_with(".tmp-")) || name.starts_with('.')) continue;
     if (!known || !rest.empty()) {
       return failure(ErrorCode::kCorrupt, "{}/{} is not a file of Muster: move it away", attempts_path(),
@@ -281,7 +281,7 @@ Expected<std::optional<CheckpointId>> CheckpointDirectory::newest_from(
   if (records.empty()) return std::nullopt;
   const auto ids = step_directories();
   if (!ids) return std::unexpected(ids.error());
-  // Manifests may be large: reads only one if that is good.
+  // Manifests may be large: reads only the newest if that one is good.
   for (const CheckpointId id : on_chain(records, records.back().attempt, *ids)) {
     if (id == known) return id;
     const auto damage = read_entry(id).damage;
@@ -343,7 +343,7 @@ Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& jo
   if (!number && number.error().code() == ErrorCode::kFenced) return std::unexpected(number.error());
   if (!number) return failure_within("cannot begin an attempt", std::move(number));
   auto begun = record_claimed(job, *number, *known);
-  // Otherwise the claim would look like a newer owner, even to this launch.
+  // A claim that stayed would look like a newer owner, even to this launch.
   if (!begun) unlink(claim_path(*number).c_str());
   return begun;
 }

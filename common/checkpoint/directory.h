@@ -69,10 +69,10 @@ class CheckpointDirectory {
   Expected<std::vector<CheckpointId>> unrecorded() const;
 
   // Takes the directory over: claims the next number, which fences all older attempts, then writes the
-  // attempt's file, which says that it resumes from the newest of resumable().
-  // Concurrent callers get different numbers. Without `take_over`: kFenced if the process of the newest
-  // attempt is another one that is alive on this machine, and of several concurrent callers one succeeds.
-  // Calls check_formats() before it claims anything, and returns its error.
+  // attempt's file, which says that it resumes from the newest of resumable(). Concurrent callers get
+  // different numbers. Without `take_over`, only one of them succeeds, and none (kFenced) if another living
+  // process of this machine has the newest attempt. Returns the error of check_formats() before it claims
+  // anything.
   Expected<AttemptRecord> begin_attempt(const std::string& job, bool take_over = true) const;
   // The record of the attempt with the highest number. Nothing if there is none or it cannot be read.
   std::optional<AttemptRecord> newest() const;

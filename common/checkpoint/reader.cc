@@ -33,7 +33,7 @@ class ChunkCopier {
   ChunkCopier(std::string path, const ManifestFile& file, Buffer& buffer, FileMapping mapping)
       : path_(std::move(path)), file_(file), buffer_(buffer), mapping_(std::move(mapping)) {}
 
-  // Fastest if `from` increases: a chunk is not read again if it is needed again right afterwards.
+  // Copies fastest if `from` increases, because a chunk that is needed twice in a row is read only once.
   Status copy(std::uint64_t from, std::byte* to, std::uint64_t count, std::string_view tensor) {
     while (count > 0) {
       const std::uint64_t chunk = from / file_.chunk_bytes;

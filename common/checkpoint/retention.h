@@ -1,7 +1,7 @@
 // Decides which checkpoints of a directory to keep; has no effects.
 //
 // The caller reads the directory before (catalog.h) and removes checkpoints afterwards (directory.h). Keeps
-// any checkpoint that may belong to another training, or that another one may be writing now.
+// any checkpoint that may belong to another training, or that another process may be writing now.
 #pragma once
 
 #include <map>
@@ -40,7 +40,7 @@ struct RetentionDecision {
   std::string reason;  // "one of the last 3"
 };
 
-// Best first; of equal ones the later step first. Leaves out checkpoints without the metric.
+// Returns the usable checkpoints that count and have the metric: best first, equal ones by falling step.
 std::vector<CheckpointId> ranked(const std::vector<KnownCheckpoint>& known, const BestBy& by);
 
 // One decision for each of `known`, in their order. Always kept, whatever the plan says: the newest usable

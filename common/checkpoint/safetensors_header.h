@@ -45,7 +45,7 @@ Expected<FileHead> lay_out(std::vector<HeaderTensor>& tensors,
                            std::uint64_t head_alignment = 8);
 
 inline constexpr std::uint64_t kHeaderLengthBytes = 8;
-// The number of bytes after the first 8. kCorrupt if a file of this size cannot have such a header.
+// Returns the header's length after its first 8 bytes. kCorrupt if a file of this size cannot have it.
 Expected<std::uint64_t> header_bytes(std::string_view first_8, std::uint64_t file_bytes);
 // `text`: the JSON after the first 8 bytes. kCorrupt says what is wrong; kInvalidArgument names an unknown
 // element type.

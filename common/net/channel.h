@@ -19,9 +19,9 @@ class Channel {
   using OnClosed = std::function<void(const Error& why)>;
   virtual ~Channel() = default;
 
-  // From now on calls `on_frame` for each frame, in order of arrival, and at the end `on_closed` once, with
-  // the reason: kUnavailable: the peer closed; kCorrupt: the peer sent bytes that are not a frame. The
-  // channel is closed then.
+  // From now on calls `on_frame` for each frame, in order of arrival. When the channel is closed, calls
+  // `on_closed` once, with the reason. kUnavailable: the peer closed; kCorrupt: the peer sent bytes that are
+  // not a frame.
   virtual void start(OnFrame on_frame, OnClosed on_closed) = 0;
   // Queues encoded frames: `frames`, then `more`. Does nothing once closed.
   virtual void send(std::string_view frames, std::string_view more = {}) = 0;

@@ -24,13 +24,13 @@ struct Race {
       : over(executor, limit), head_start(executor), failures(count), running(count) {}
 
   asio::steady_timer over;  // cancelled when the race is decided
-  // Until then only the first listener that was reached gets a handshake: usually all addresses are those of
-  // one launcher, and a handshake takes longer than anything else that an agent does before it is ready.
+  // Until this timer ends, only the first listener that was reached gets a handshake: usually all addresses
+  // are those of one launcher, and a handshake takes longer than all else that an agent does to get ready.
   asio::steady_timer head_start;
   bool has_first = false;
   std::vector<std::string> failures;  // by listener
   std::size_t running;
-  bool won = false;  // one has begun to prove itself: no other may do so
+  bool won = false;  // one caller has begun to prove itself: no other may do so
   std::shared_ptr<Connection> winner;
   std::vector<std::shared_ptr<tcp::socket>> sockets;
   std::vector<std::weak_ptr<Connection>> connections;
@@ -96,7 +96,7 @@ awaitable<Connected> call_once(Endpoint listener, std::string identity, Key key,
   co_return connection;
 }
 
-// Tries again as long as the listener refuses it.
+// Calls again as long as the listener turns this caller away.
 awaitable<Connected> call(Endpoint listener, std::string identity, Key key, Duration limit,
                           std::shared_ptr<Race> race) {
   const TimePoint deadline = Clock::now() + limit;

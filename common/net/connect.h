@@ -18,14 +18,14 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
-// Connects to a listener and completes the handshake. Tries again if the listener closes the connection
-// before it sends anything: it has too many callers at the moment.
+// Connects to a listener and completes the handshake. Tries again if the listener, which then has too many
+// callers, closes the connection before it sends anything.
 awaitable<Expected<std::shared_ptr<Connection>>> connect(std::string address, std::uint16_t port,
                                                          std::string identity, Key key, Duration limit);
 
-// The same with all of `listeners` at once, which are the addresses of one listener. This side proves its
-// identity to the first that proves to have the key, and closes the other connections. The error has a clause
-// for each address.
+// Does the same with all of `listeners`, the addresses of one listener, at once. Proves this side's identity
+// to the first that proves to have the key, and closes the other connections. The error has a clause for
+// each.
 awaitable<Expected<std::shared_ptr<Connection>>> connect_to_any(std::vector<Endpoint> listeners,
                                                                 std::string identity, Key key,
                                                                 Duration limit);

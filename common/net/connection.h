@@ -1,8 +1,8 @@
 // One stream of frames between launcher and agent: a socketpair between processes of one machine, or TCP with
 // TLS.
 //
-// Keeps itself alive while it is being read or written. One thread. Knows frames, but not the messages in
-// them.
+// A Connection keeps itself alive while it is being read or written. It knows frames, but not the messages in
+// them. One thread.
 #pragma once
 
 #include <deque>
@@ -36,8 +36,8 @@ class Connection final : public Channel, public std::enable_shared_from_this<Con
   // itself, a client calls `may_prove`, if given, before it proves itself; false ends the handshake with
   // kUnavailable.
   awaitable<Status> handshake(Duration limit, std::function<bool()> may_prove = {});
-  // The next frame, for a user that does not call start(). kUnavailable: the peer closed; kCorrupt: the peer
-  // sent bytes that are not a frame. Close the connection after either.
+  // Waits for the next frame, for a user that does not call start(). kUnavailable: the peer closed; kCorrupt:
+  // the peer sent bytes that are not a frame. Close the connection after either.
   awaitable<Expected<wire::Frame>> receive();
   void start(OnFrame on_frame, OnClosed on_closed) override;
   void send(std::string_view frames, std::string_view more = {}) override;

@@ -4,7 +4,8 @@
 // Files that share a budget never use more bytes than it allows. A file is rotated when it holds an eighth of
 // the budget, at the end of a line if there is one. To make room the oldest parts of all files are removed;
 // but the newest part of each file is only emptied, so that readers see that something is missing. Without a
-// budget there is one file without a limit. Parts are never overwritten. Blocks as files do; one thread.
+// budget there is one file without a limit. Parts are never overwritten. Functions block as files do. One
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ struct LogBudget {
 
 class LogParts {
  public:
-  // `reserved`: a descriptor to close when the file is opened, so that one is free for it.
+  // `reserved`: a descriptor to close when the file is opened, so that the file gets one.
   LogParts(std::string path, UniqueFd reserved, std::shared_ptr<LogBudget> budget)
       : path_(std::move(path)), fd_(std::move(reserved)), budget_(std::move(budget)) {}
   // Call these before open(). set_mode(): the mode of a new file. set_aside(): rename an existing file to
@@ -43,7 +44,7 @@ class LogParts {
   void set_mode(unsigned mode) { mode_ = mode; }
   void set_aside() { sets_aside_ = true; }
   void set_new() { is_new_ = true; }
-  // Treats the content of the file as written: by an earlier process, which has ended. Errors name the file.
+  // Counts the content of the file, which an earlier process has written, as written. Errors name the file.
   Status take_over();
   // Opens the file for appending and makes its directory, unless that is done. Errors name the file.
   Status open();

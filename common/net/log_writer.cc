@@ -60,7 +60,7 @@ struct LogWriter::Shared : std::enable_shared_from_this<Shared> {
   bool ended = false;  // the executor is gone, or soon will be
   std::atomic<std::int64_t> alive_ns = 0;
   std::shared_ptr<asio::steady_timer> waiter;  // in written()
-  bool called = false;                         // or will be, after the executor's turn
+  bool called = false;                         // call() will run after the executor's turn
   bool started = false;                        // only for the executor's thread
 };
 
@@ -101,8 +101,8 @@ std::shared_ptr<LogWriter::File> LogWriter::add(std::unique_ptr<LogParts> parts,
   return file;
 }
 
-// Once for all files of a turn: waking or starting a thread takes longer than most writes, and a running
-// thread competes for the lock.
+// Calls the thread once for all files of a turn: waking or starting it takes longer than most writes, and a
+// running thread competes for the lock.
 void LogWriter::Shared::call_later() {
   if (ended || std::exchange(called, true)) return;
   asio::post(executor, [shared = shared_from_this()] { shared->call(); });

@@ -2,7 +2,7 @@
 //
 // One thread serves all files, in the order in which work was queued. put() queues without limit: a caller
 // that must save memory checks backlog_bytes() and alive_at() first. start() or the first put() starts the
-// thread; it starts to write when the executor's handler that called put() has returned. When this object is
+// thread, which writes once the executor's handler that called put() has returned. When this object is
 // destroyed, the thread has a moment to write the rest; then it ends, unless it hangs in the kernel. Any
 // thread may call put(); all else is for the executor's thread, which also runs the callbacks.
 #pragma once

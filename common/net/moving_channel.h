@@ -3,7 +3,7 @@
 //
 // The launcher's side moves and the agent's follows. Each marks its last frame on the first stream, and the
 // peer reads the next stream from then on, so that no frame is lost, repeated or overtaken. The first stream
-// stays open until close(); its end is then ignored. A channel moves once. One thread.
+// stays open until close(); its end is ignored once the peer has left. A channel moves once. One thread.
 #pragma once
 
 #include <memory>
@@ -19,9 +19,9 @@ class MovingChannel final : public Channel, public std::enable_shared_from_this<
   // From now on sends on `next`, from which nothing has been read yet. Call after start(). Closes `next` if
   // the channel already has a second stream.
   void move_to(std::shared_ptr<Channel> next);
-  // The same, but only when the peer has moved.
+  // Takes `next` in the same way, but only moves when the peer has moved.
   void follow_to(std::shared_ptr<Channel> next);
-  // Neither side uses the first stream any more.
+  // True: neither side uses the first stream any more.
   bool moved() const { return has_left_ && peer_has_left_; }
 
   void start(OnFrame on_frame, OnClosed on_closed) override;

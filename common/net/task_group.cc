@@ -37,8 +37,8 @@ void TaskGroup::spawn(awaitable<void> task) {
       }));
 }
 
-// Dispatched, so that it runs within run(): from outside, Asio would keep each signal's address until then,
-// and a task that ends earlier destroys its signal.
+// Dispatches the cancellation, so that it runs within run(). From outside, Asio would keep each signal's
+// address until run() is called, and a task that ends earlier destroys its signal.
 void TaskGroup::cancel() {
   asio::dispatch(executor_, [tasks = cancellations_] {
     // A cancelled task may end inside emit() and erase its place.

@@ -33,7 +33,7 @@ class TlsSession {
 
   // Takes bytes from the peer and appends the decrypted bytes to `plain`. kPermission: the handshake failed.
   virtual Status receive(std::string_view encrypted, std::string& plain) = 0;
-  // Encrypts `plain` for the peer. Only when established().
+  // Encrypts `plain` for the peer. Call it only when established().
   virtual Status send(std::string_view plain) = 0;
   // Returns the bytes to send now, including those of the handshake, and forgets them.
   virtual std::string take_output() = 0;
@@ -48,11 +48,11 @@ class Tls {
  public:
   // Loads the module at the first call; it stays until the program ends. An error names the file.
   static Expected<const Tls*> load();
-  // The path where this program looks for its module, without ".." in it.
+  // Returns the path where `program` looks for the module, without ".." in it.
   static std::string file_beside(const std::string& program);
 
-  // HMAC-SHA256 of the identity, keyed with the job's secret: the key that two agents share (peer_identity()
-  // in common/wire/agent_identity.h). The launcher's key for an agent comes from make_key().
+  // HMAC-SHA256 of a label and the identity, keyed with the job's secret: the key that two agents share
+  // (peer_identity() in common/wire/agent_identity.h). The launcher's key for an agent comes from make_key().
   virtual Key derive_key(const Key& secret, std::string_view identity) const = 0;
   // SHA-256 of the parts, one after the other.
   virtual Key digest(std::initializer_list<std::string_view> parts) const = 0;

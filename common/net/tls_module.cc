@@ -20,8 +20,8 @@ std::string openssl_text() {
   return reason == nullptr ? "protocol error" : reason;
 }
 
-// A TLS 1.3 session that carries the external key, which is how OpenSSL represents a pre-shared key. The
-// caller owns it.
+// Makes a TLS 1.3 session that carries the external key: OpenSSL represents a pre-shared key in this way. The
+// caller owns the session.
 SSL_SESSION* session_for(SSL* ssl, const Key& key) {
   SSL_SESSION* session = SSL_SESSION_new();
   CHECK(session != nullptr);
@@ -203,8 +203,8 @@ class OpenSslTls final : public Tls {
 }  // namespace muster::net
 
 extern "C" const muster::net::Tls* muster_tls() {
-  // Leaves out what these sessions do not need: the machine's configuration, all algorithms by name. That
-  // would take as long as a handshake.
+  // Leaves out what these sessions do not need: the machine's configuration and the names of all algorithms.
+  // Loading these would take as long as a handshake.
   constexpr std::uint64_t kLittle = OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ADD_ALL_CIPHERS |
                                     OPENSSL_INIT_NO_ADD_ALL_DIGESTS | OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS |
                                     OPENSSL_INIT_NO_ATEXIT;

@@ -15,7 +15,7 @@ struct ScheduleLimits {
 // Checks that
 // - each stage is on one rank;
 // - each stage does every microbatch's forward once, after that of the stage before, and its backward once,
-// whole or in its two parts, after the forward and after the next stage's backward;
+//   whole or in its two parts, after the forward and after the next stage's backward;
 // - no rank waits forever;
 // - each receive has its send, in the same order between two ranks;
 // - a reduction follows the stage's last gradient, and a step follows the reduction.

@@ -1,9 +1,9 @@
 // Divides the time of a pipeline's step into computing and the reasons for which ranks waited.
 //
-// Whenever a rank does not compute, it waits. Simulating the schedule shows why: with stages that take equal
-// times it still waits before its first microbatch and after its last (bubble); with the measured times it
-// also waits for slower stages (imbalance); the rest is the transfer of activations and gradients and
-// anything else that held ranks up (link). Pure.
+// Whenever a rank does not compute, it waits. Simulating the schedule shows why. With stages that take equal
+// times, a rank still waits before its first microbatch and after its last (bubble). With the measured times,
+// it also waits for slower stages (imbalance). All other waiting is for transfers of activations and
+// gradients and anything else that held ranks up (link). Pure.
 #pragma once
 
 #include <vector>

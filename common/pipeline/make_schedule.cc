@@ -105,7 +105,7 @@ void looped_breadth_first(const Shape& shape, int rank, RankOrder& order) {
   }
 }
 
-// Rounds of about p microbatches pass through one chunk after the other.
+// Returns the size of a round: about p microbatches, which pass through one chunk after the other.
 int round_of(const Shape& shape) {
   return shape.m / std::max(1, shape.m / shape.p);
 }

@@ -21,11 +21,11 @@ struct ScheduleRequest {
 
 // "GPipe", "1F1B", "Interleaved1F1B", ...
 std::span<const std::string_view> schedule_names();
-// The schedule's full name. Ignores case, blanks, - and _, and a leading "Schedule". Accepts ZBV for
+// Returns the schedule's full name. Ignores case, blanks, - and _, and a leading "Schedule". Accepts ZBV for
 // ZBVZeroBubble.
 std::optional<std::string_view> find_schedule_name(std::string_view name);
 
-// Only the computation. kInvalidArgument: the schedule has no such form; the message says what would be
+// Makes only the computation. kInvalidArgument: the schedule has no such form; the message says what would be
 // right.
 Expected<Schedule> make_schedule(std::string_view name, const ScheduleRequest& request);
 

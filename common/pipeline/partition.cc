@@ -77,7 +77,7 @@ class Sums {
            held *
                (activations_[last] - activations_[first] + static_cast<double>(layers_[first].input_bytes));
   }
-  // An upper bound for any stage from this layer on.
+  // Returns an upper bound for any stage from this layer on.
   double most_memory(std::size_t first, int held) const {
     return copies_ * (parameters_.back() - parameters_[first]) +
            held * (activations_.back() - activations_[first] + most_input_);

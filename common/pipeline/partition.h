@@ -1,8 +1,8 @@
 // Splits a row of layers into the stages of a schedule: where each stage begins.
 //
 // Splits evenly by number, by parameters, or by measured time, so that the slowest stage is as fast as
-// possible; within a limit of memory, where the schedule says how many microbatches' activations a rank holds
-// at once. Pure arithmetic on measured or estimated costs.
+// possible. Keeps to a limit of memory; the schedule says how many microbatches' activations a rank holds at
+// once. Pure arithmetic on measured or estimated costs.
 #pragma once
 
 #include <cstdint>
@@ -44,16 +44,16 @@ using Partition = std::vector<int>;
 // - kUniform: the numbers of layers differ by at most one;
 // - kParameters: the stage with the most parameters has as few as possible;
 // - kProfile: the slowest stage takes as little time as possible.
-// If several splits are equally good, it returns the one with the least sum of squares. The result is exact,
+// If several splits are equally good, returns the one with the least sum of squares. The result is exact,
 // except where a limit of memory couples several stages of a rank: then it is exact for few layers (16 in 4
 // stages), otherwise the best of the most promising candidates. kInvalidArgument: there are fewer layers than
 // stages, or too little memory; the message names the least that would do.
 Expected<Partition> partition_layers(PartitionBy by, std::span<const LayerCost> layers,
                                      const Schedule& schedule, const PartitionLimits& limits = {});
 
-// The split by kProfile, or one with a shorter makespan in the simulator: the makespan also depends on where
-// the slow stages are, and on how long forward and backward take. Starting from the splits by kProfile and by
-// kUniform it moves layers across one boundary or two adjacent ones, as long as that helps and memory
+// Returns the split by kProfile, or one with a shorter makespan in the simulator: the makespan also depends
+// on where the slow stages are, and on how long forward and backward take. Starts from the splits by kProfile
+// and by kUniform, and moves layers across one boundary or two adjacent ones as long as that helps and memory
 // suffices.
 Expected<Partition> shortest_partition(std::span<const LayerCost> layers, const Schedule& schedule,
                                        const PartitionLimits& limits = {});

@@ -34,20 +34,20 @@ struct Instruction {
   Op op = Op::kForward;
   int stage = 0;
   int microbatch = 0;      // kNone for kReduceGrad and kStep
-  bool with_next = false;  // runs together with the following one: one is a forward, the other a backward
+  bool with_next = false;  // a forward that runs together with the backward after it
   static constexpr int kNone = -1;
   bool operator==(const Instruction&) const = default;
 };
 
 bool is_compute(Op op);
 bool is_backward(Op op);  // whole or in part
-// The backward of the weights, alone or as part of a whole one: afterwards the microbatch's activations are
-// not needed any more.
+// True for the backward of the weights, alone or as part of a whole one: the microbatch's activations are not
+// needed after it.
 bool is_last_backward(Op op);
 
-// The instruction of another stage that computes this one's input: the forward in the stage before, or the
-// backward in the next stage, which the schedule may contain as kBackwardInput. Nothing if the model ends
-// there or no other stage is involved.
+// Returns the instruction of another stage that computes the input of `compute`: the forward in the stage
+// before, or the backward in the next stage, which the schedule may contain as kBackwardInput. Nothing if the
+// model ends there or no other stage is involved.
 std::optional<Instruction> input_of(const Instruction& compute, int stages);
 
 struct Schedule {
@@ -60,16 +60,16 @@ struct Schedule {
 
 // "0F3", "1SEND_B0", "2REDUCE_GRAD".
 std::string text_of(const Instruction& instruction);
-// The text of each; two that run together are "(0F3;7B1)OVERLAP_F_B".
+// Returns the text of each; two that run together are "(0F3;7B1)OVERLAP_F_B".
 std::vector<std::string> texts_of(const std::vector<Instruction>& instructions);
 
 // One line per rank, in the file format of torch's pipeline schedules.
 std::string schedule_as_csv(const Schedule& schedule);
-// Reads that format. Empty cells are idle and ignored. The numbers of stages and microbatches are the highest
-// that occur. kInvalidArgument names line and cell.
+// Reads the format of schedule_as_csv(). Empty cells are idle and ignored. The numbers of stages and
+// microbatches are the highest that occur. kInvalidArgument names line and cell.
 Expected<Schedule> parse_schedule(std::string_view csv);
 
-// The rank of each stage, found by its first forward; kNone if it has none.
+// Returns the rank of each stage, found by the stage's first forward; kNone if there is none.
 std::vector<int> ranks_of_stages(const Schedule& schedule);
 
 }  // namespace muster

@@ -1,8 +1,8 @@
 // Computes when each instruction of a schedule runs, and its cost: time, idle time, memory.
 //
 // A rank performs its instructions one after the other. An instruction that needs another stage's result
-// waits for that, and for the link if that stage is on another rank. Two that run together begin when both
-// can. Pure arithmetic on measured or estimated times.
+// waits for the result, and for the link if that stage is on another rank. Two instructions that run together
+// begin when both can. Pure arithmetic on measured or estimated times.
 #pragma once
 
 #include <vector>

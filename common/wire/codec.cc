@@ -202,7 +202,6 @@ static void from_json(const json& in, SlotPart& part) {
   in.at("number").get_to(part.number);
   part.text = bytes_of(in.at("text"));
 }
-// Output and logs are most of the traffic.
 static void to_json(json& out, const Output& output) {
   out = {{"rank", output.rank},
          {"local_rank", output.local_rank},

@@ -11,13 +11,13 @@
 
 namespace muster::wire {
 
-// The frame's bytes, ready to be sent. The message determines `header.type`.
+// Returns the frame's bytes, ready to be sent. The message determines `header.type`.
 std::string encode(FrameHeader header, const ToAgent& message);
 std::string encode(FrameHeader header, const ToLauncher& message);
 std::string encode(FrameHeader header, const ToNeighbour& message);
 
-// The frame of a message up to its text; `text`, which the caller sends after it, is not copied. The
-// message's own text is empty. Output and logs are most of the traffic, so they are not copied.
+// Returns the frame of a message up to its text. The caller sends `text` after it; the message's own text is
+// empty. So the texts of output and logs, which are most of the traffic, are not copied.
 std::string encode_before_text(FrameHeader header, const Output& output, std::string_view text);
 std::string encode_before_text(FrameHeader header, const LogPiece& piece, std::string_view text);
 std::string encode_before_text(FrameHeader header, const SlotPart& part, std::string_view text);

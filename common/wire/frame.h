@@ -58,7 +58,7 @@ Error version_error(std::uint8_t version, std::uint8_t type);
 // body is in use, its buffer is not used again, and the reader takes another one.
 class FrameReader {
  public:
-  // Where to put the next bytes of the stream; never empty, and larger if there is much to read.
+  // Returns where to put the next bytes of the stream: never empty, and larger if there is much to read.
   std::span<char> room();
   // Call with the number of bytes that were put into room(). Appends complete frames to `frames`. After an
   // error (kCorrupt) the stream cannot be used any more.
@@ -85,8 +85,8 @@ struct CborBytes {
   std::size_t begin = 0;  // of the item, including its head
   std::string_view content;
 };
-// The byte string under `key` in a map that has passed check_cbor(). Nothing if there is none, or if the map
-// contains other maps or arrays.
+// Returns the byte string under `key` in a map that has passed check_cbor(). Nothing if there is none, or if
+// a map or array comes before it.
 std::optional<CborBytes> find_cbor_bytes(std::string_view map, std::string_view key);
 
 }  // namespace muster::wire

@@ -15,11 +15,11 @@ namespace muster {
 
 // Whether to accept numbers with fractions, which only job.json and report.json have.
 enum class Fractions { kRefused, kTaken };
-// nlohmann::json::exception if the text is not JSON, is nested more than 8 deep, or has a number that is
-// refused.
+// Throws nlohmann::json::exception if the text is not JSON, is nested more than 8 deep, or has a refused
+// number.
 nlohmann::json parse_shallow_json(std::string_view text, Fractions fractions = Fractions::kRefused);
 
-// nlohmann::json::exception if the value is not a whole number, or does not fit into `Number`.
+// Throws nlohmann::json::exception if the value is not a whole number, or does not fit into `Number`.
 template <std::integral Number>
 Number whole_number(const nlohmann::json& value) {
   if (const auto* positive = value.get_ptr<const nlohmann::json::number_unsigned_t*>();

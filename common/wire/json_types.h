@@ -15,7 +15,7 @@
 
 namespace muster {
 
-// std::out_of_range if this is more than 30 years, either way, so that sums of times cannot overflow.
+// Throws std::out_of_range for more than 30 years, either way, so that sums of times cannot overflow.
 inline std::int64_t check_nanoseconds(std::int64_t count) {
   constexpr std::int64_t kMost = 1'000'000'000'000'000'000;
   if (count < -kMost || count > kMost)

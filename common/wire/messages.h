@@ -127,7 +127,7 @@ struct StandBy {  // the agent is not in the running attempt, but may be in the 
 struct Leave {};  // the job is over: stop what still runs, and exit
 struct Ping {
   std::int64_t sent_ns = 0;
-  bool output_waits = false;  // some rank's output is held up: a rank that waits for that does not hang
+  bool output_waits = false;  // some rank's output is held up: a rank that waits for its output does not hang
   bool usage = false;         // the Pong should report what the ranks use
 };
 // How much of the output on this connection its reader has taken or discarded. Sent after each quarter of the

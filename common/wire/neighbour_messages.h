@@ -23,7 +23,7 @@ struct Neighbour {
   // This agent keeps copies for that many of the neighbour's ranks, from `first_rank` on. 0: none.
   std::int32_t kept_count = 0;
   Rank first_rank;
-  bool has_ours = false;  // it holds checkpoints that this agent's ranks need and that are missing here
+  bool has_ours = false;  // the neighbour holds checkpoints that this agent's ranks need and lack
   std::string key;        // shared by both, in hexadecimal digits; the launcher adds it when it sends this
 };
 

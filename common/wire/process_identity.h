@@ -9,7 +9,7 @@
 namespace muster {
 
 void add_identity(nlohmann::ordered_json& document, const ProcessIdentity& process);
-// nlohmann::json::exception if a field is missing or of another type.
+// Throws nlohmann::json::exception if a field is missing or of another type.
 ProcessIdentity parse_identity(const nlohmann::json& document);
 
 }  // namespace muster
