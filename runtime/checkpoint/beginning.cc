@@ -35,8 +35,8 @@ Seconds age_of(const CheckpointDirectory& directory, Attempt attempt) {
   return std::max(Seconds(std::filesystem::file_time_type::clock::now() - begun), Seconds(0));
 }
 
-// A restart takes over the directory from the previous attempt. A warning is printed if this rank cannot find
-// out whether the previous owner still trains.
+// Begins an attempt. A restart takes over the directory from the previous attempt; any other start warns if
+// this rank cannot find out whether the previous owner still trains.
 Expected<AttemptRecord> begin_attempt(const Job& job, const CheckpointDirectory& directory) {
   const auto last = directory.newest();
   const bool goes_on = job.restart_count() > 0 && last && last->job == job.job_id();

@@ -42,7 +42,7 @@ void warn_of_partial(const Restored& restored) {
   warn("has these names, which the program does not ask for", restored.left_over);
 }
 
-// The members of the group that run on this node, by their places in the group.
+// Returns the members of the group that run on this node, by their places in the group.
 std::vector<int> ranks_of_this_node(const Group& group) {
   const Job job = group.job();
   const int first = state_of(job).world.first_rank_on_node();

@@ -67,7 +67,7 @@ Expected<CheckpointManifest> manifest_of(const CommitPlan& plan, CheckpointId id
   return manifest;
 }
 
-// Whether rank 0 sees the files of all ranks: another rank may have written to a disk of its own.
+// Checks that rank 0 sees the files of all ranks: another rank may have written to a disk of its own.
 Status check_visible(const CommitPlan& plan, CheckpointId id, const std::vector<ManifestFile>& files) {
   for (std::size_t rank = 0; rank < files.size(); ++rank) {
     const std::string path = plan.directory.path_of(id) + "/" + files[rank].name;

@@ -136,7 +136,7 @@ class Leader {
   }
 
  private:
-  // The checkpoints that count, newest first.
+  // Returns the checkpoints that count, newest first.
   Expected<std::vector<CheckpointEntry>> candidates() {
     if (plan_.attempt) {
       if (Status clear = plan_.directory.check_newest(*plan_.attempt); !clear)
@@ -202,7 +202,7 @@ class Leader {
     return std::nullopt;
   }
 
-  // None, if the directory has no checkpoint; else an error that says why none can be used.
+  // Returns none if the directory has no checkpoint; else an error that says why none can be used.
   Expected<std::optional<Restored>> cannot_choose() {
     const auto unrecorded = plan_.only ? std::vector<CheckpointId>() : plan_.directory.unrecorded();
     if (!unrecorded) return std::unexpected(unrecorded.error());

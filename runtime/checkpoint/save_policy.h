@@ -162,7 +162,7 @@ class SavePolicy {
   std::string on(const RestoreBegun& event);
   void on(const RestoreEnded& event);
 
-  // The step of a checkpoint that nobody has loaded, and that later saves would replace.
+  // Returns the step of a checkpoint that nobody has loaded, and that later saves would replace.
   std::optional<std::uint64_t> unread() const { return setting_.unread; }
   // Returns a name for what all ranks do together after this step. All ranks get the same name, and no other
   // step has it.

@@ -199,7 +199,7 @@ bool SharedReading::has_one_ended() const {
   });
 }
 
-// False: the time is up, or a member has ended.
+// Returns false if the time is up or a member has ended.
 bool SharedReading::wait_for(const std::atomic<std::uint32_t>& count, std::size_t wanted) {
   for (const TimePoint end = Clock::now() + kPatience; !has_given_up_;) {
     const std::uint32_t seen = count;

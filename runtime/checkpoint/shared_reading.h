@@ -1,9 +1,9 @@
 // Ranks of one node read the same checkpoint together: one of them reads each chunk, past the page cache, and
 // verifies it; all that need the chunk copy it out of memory that they share.
 //
-// If a member has waited for another one for ten seconds, or sees that one has ended, it reads by itself what
-// it still lacks. If a chunk could not be read or verified, each member that needs it reads it by itself, and
-// reports the error. One thread uses the object; the threads that read() starts end before read() returns.
+// A member reads by itself what it still lacks if another member has kept it waiting for ten seconds, or has
+// ended. It also reads by itself a chunk that could not be read or verified, and reports the error. One
+// thread uses the object; the threads that read() starts end before read() returns.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ namespace muster {
 class SharedReading {
  public:
   static constexpr std::chrono::seconds kPatience{10};
-  // Whether this many members are supported, and the files are large enough to pay for the shared memory.
+  // Returns whether so many members are possible, and the files large enough to pay for the shared memory.
   static bool is_worth_it(std::span<const ManifestFile> files, std::size_t members);
 
   // The first member calls it. `files` must outlive the object.

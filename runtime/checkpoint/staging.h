@@ -75,7 +75,7 @@ class Staging {
 
   // Either thread calls it to give up. The other one does not wait any more.
   void abandon();
-  // How long the filler has waited for room since begin(). For the filler.
+  // Returns how long the filler has waited for room since begin(). For the filler.
   std::chrono::nanoseconds waited() const { return waited_; }
 
  private:
