@@ -26,14 +26,14 @@ class ColumnChunks {
 class ColumnFile {
  public:
   virtual ~ColumnFile() = default;
-  // A struct with a child for each column that is read. The caller releases it.
+  // Writes a struct with a child for each column that is read. The caller releases the struct.
   virtual void export_schema(ArrowSchema* schema) const = 0;
   // The number of rows in each row group (Parquet) or record batch (Arrow).
   virtual const std::vector<std::int64_t>& group_rows() const = 0;
   virtual std::unique_ptr<ColumnChunks> read(std::size_t group) const = 0;
-  // Whether the arrays lie in the mapped file, so that nobody may write to them.
+  // Returns whether the arrays lie in the mapped file, so that nobody may write to them.
   virtual bool is_mapped() const = 0;
-  // A warning for the user about the file; empty if there is none.
+  // Returns a warning for the user about the file; empty if there is none.
   virtual const std::string& warning() const = 0;
 };
 

@@ -84,7 +84,7 @@ class PackedInput {
   PackedInput(PlainSource file, std::unique_ptr<char[]> buffer, std::size_t filled)
       : file_(std::move(file)), buffer_(std::move(buffer)), end_(filled) {}
 
-  // The next `count` bytes or more; fewer at the end of the file.
+  // Returns the next `count` bytes or more; fewer at the end of the file.
   Expected<std::string_view> bytes(std::size_t count) {
     if (end_ - begin_ < count) {
       std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);

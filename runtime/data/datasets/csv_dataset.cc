@@ -65,7 +65,7 @@ class Numbers {
     else
       real_.push_back(static_cast<double>(place));
   }
-  // False if `text` is neither a number of this type nor true or false.
+  // Returns false if `text` is neither a number of this type nor true or false.
   bool add(std::string_view text) {
     const std::string_view plain = plain_number(text, options_, changed_);
     if (type_ == at::kLong) {
@@ -122,7 +122,7 @@ class Table {
   Table(const std::string& path, std::string_view text, const CsvDatasetOptions& options)
       : path_(path), options_(options), reader_(text, options.separator, options.comment, options.skiprows) {}
 
-  // The names of all columns. Without a header, the first line is read again as data.
+  // Returns the names of all columns. Without a header, the first line is read again as data.
   std::vector<std::string> read_names();
   bool next_line();
   Column column(const std::vector<std::string>& names, const std::string& name) const;

@@ -37,7 +37,7 @@ enum class FileKind {
 std::optional<FileKind> file_kind(std::span<const std::byte> beginning, std::uint64_t file_size);
 // "a ZIP archive, as np.savez() and torch.save() write".
 std::string description_of(FileKind kind);
-// Whether the first 4 KiB are printable UTF-8 and white space.
+// Returns whether the first 4 KiB are printable UTF-8 and white space.
 bool looks_like_text(std::span<const std::byte> beginning);
 
 // kInvalidArgument for a URL or a `pipe:` command.

@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFolderVariable = "MUSTER_PYARROW_DIR";
 
-// The pyarrow packages at `place`, which may be the package itself, a site-packages folder, or a virtual
-// environment.
+// Returns the pyarrow packages at `place`, which may be the package itself, a site-packages folder, or a
+// virtual environment.
 std::vector<fs::path> packages_in(const fs::path& place) {
   std::vector<fs::path> found;
   std::error_code ignored;

@@ -50,7 +50,7 @@ Value value_of(arrow::Result<Value> result) {
   return *std::move(result);
 }
 
-// The indices of the columns with these names, in this order; all columns if `names` is empty.
+// Returns the indices of the columns with these names, in this order; all columns if `names` is empty.
 std::vector<int> columns_named(const arrow::Schema& schema, const std::vector<std::string>& names) {
   std::vector<int> indices;
   for (int i = 0; names.empty() && i < schema.num_fields(); ++i) indices.push_back(i);

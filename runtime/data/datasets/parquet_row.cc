@@ -107,7 +107,7 @@ bool is_list(const ArrowColumn& column) {
          column.kind == ArrowKind::kFixedList;
 }
 
-// The value in the dictionary if the column has one; else the cell itself.
+// Returns the value in the dictionary if the column has one; else the cell itself.
 ArrowCell in_dictionary(const ArrowCell& cell) {
   return cell.column->kind == ArrowKind::kDictionary ? cell.value() : cell;
 }
@@ -175,7 +175,7 @@ ListedNumbers numbers_of(const ColumnOfRow& column) {
   return numbers;
 }
 
-// Whether a column of this type can hold `value`. A boolean column holds 0 and 1.
+// Returns whether a column of this type can hold `value`. A boolean column holds 0 and 1.
 bool column_holds(at::ScalarType dtype, std::int64_t value) {
   switch (dtype) {
     case at::ScalarType::Bool: return value == 0 || value == 1;

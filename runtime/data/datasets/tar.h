@@ -38,8 +38,8 @@ struct SparseMap {
 class TarReader {
  public:
   static Expected<TarReader> open(const std::string& path);
-  // An error if `path` is clearly something else: a URL, a folder, a file of another kind. A missing file
-  // passes: open() reports it.
+  // Returns an error if `path` is clearly something else: a URL, a folder, a file of another kind. A missing
+  // file passes: open() reports it.
   static Status check_archive(const std::string& path);
 
   // Returns the next regular file; none at the end. Skips contents that were not read.

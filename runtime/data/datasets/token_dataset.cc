@@ -37,7 +37,7 @@ void check_options(const TokenDatasetOptions& options) {
                    c10::toString(*options.dtype), "Byte, UInt16, UInt32, Int or Long");
 }
 
-// The number of samples in this many consecutive tokens.
+// Returns the number of samples in this many consecutive tokens.
 std::int64_t samples_in(std::int64_t tokens, const TokenDatasetOptions& options) {
   return tokens <= options.context ? 0 : (tokens - 1 - options.context) / options.stride + 1;
 }

@@ -28,8 +28,8 @@ struct TokenFile {
 // it is.
 Expected<TokenFile> open_token_file(const std::string& path, std::optional<at::ScalarType> dtype);
 
-// All files that match `pattern` with a shell's *, ? and [], sorted. Without these letters, or if a file has
-// that name, the result is `pattern` itself. An error if no file matches.
+// Returns all files that match `pattern` with a shell's *, ? and [], sorted. Without these letters, or if a
+// file has that name, the result is `pattern` itself. An error if no file matches.
 Expected<std::vector<std::string>> files_of_pattern(const std::string& pattern);
 
 }  // namespace muster

@@ -48,7 +48,8 @@ const std::string& part_of(const WebSample& sample, const std::string& name) {
   refuse_part(sample, one_line(fmt::format("has a {} in which \"{}\" {}", part, key, what)));
 }
 
-// The value of `key` in a .json part: a member's name or, with a slash at its front, a pointer of RFC 6901.
+// Returns the value of `key` in a .json part. `key` is a member's name or, with a slash at its front, a
+// pointer of RFC 6901.
 nlohmann::json json_value(const WebSample& sample, const std::string& part, const std::string& key) {
   nlohmann::json all = nlohmann::json::parse(part_of(sample, part), nullptr, false);
   if (all.is_discarded()) refuse_unread(sample, part, "it is not JSON");
@@ -307,7 +308,7 @@ bool WebStream::State::open_one() {
   return true;
 }
 
-// The next sample in the archives' order.
+// Returns the next sample in the archives' order.
 std::optional<WebSample> WebStream::State::read() {
   while (open_one()) {
     if (auto sample = archive->next()) return sample;

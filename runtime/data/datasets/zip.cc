@@ -27,7 +27,7 @@ std::unexpected<Error> damaged_zip(std::string_view what) {
   return failure(ErrorCode::kCorrupt, "its ZIP archive is damaged: {}", what);
 }
 
-// The archive from `at` on, if at least `size` bytes follow and begin with the signature.
+// Returns the archive from `at` on, if at least `size` bytes follow and begin with the signature.
 std::optional<std::string_view> zip_record(std::string_view archive, std::uint64_t at, std::size_t size,
                                            std::string_view signature) {
   if (at > archive.size() || archive.size() - at < size) return std::nullopt;
@@ -123,7 +123,7 @@ Expected<ZipEntry> next_zip_entry(std::string_view archive, std::string_view& re
   return entry;
 }
 
-// False unless exactly `size` bytes come out of all of `packed`.
+// Returns whether exactly `size` bytes come out of all of `packed`.
 bool inflate_all(std::string_view packed, std::string& to, std::size_t size) {
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw std::bad_alloc();

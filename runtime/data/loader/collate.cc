@@ -29,8 +29,8 @@ std::vector<std::int64_t> with_first(std::int64_t first, at::IntArrayRef sizes) 
   return result;
 }
 
-// Whether the tensor lies in memory as decode_image() and read_image() return it: uint8 [3, height, width]
-// with the three channels of a pixel side by side.
+// Returns whether the tensor lies in memory as decode_image() and read_image() return it: uint8 [3, height,
+// width] with the three channels of a pixel side by side.
 bool is_image_of_pixels(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kByte && tensor.dim() == 3 && tensor.size(0) == 3 &&
          tensor.stride(0) == 1 && tensor.stride(2) == 3 && tensor.stride(1) == 3 * tensor.size(2);

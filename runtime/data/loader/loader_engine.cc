@@ -41,7 +41,7 @@ namespace {
 
 constexpr int kDefaultPrefetchFactor = 2;
 
-// How a state cuts the data into batches: "3 ranks x 32".
+// Says how a state cuts the data into batches: "3 ranks x 32".
 std::string cut_of(const DataLoaderState& state, std::string_view ranks) {
   if (state.global_batch_size > 0)
     return fmt::format("a global batch of {} on {}{}", state.global_batch_size, state.ranks, ranks);
@@ -49,7 +49,7 @@ std::string cut_of(const DataLoaderState& state, std::string_view ranks) {
   return fmt::format("{}{}", state.ranks, ranks);
 }
 
-// Whether no shard of the stream has given a batch in this epoch, so that any number of shards can resume.
+// Returns whether no shard of the stream has given a batch in this epoch: any number of shards can resume.
 bool is_whole(const DataLoaderState& state) {
   return std::ranges::all_of(state.of_shards, [](std::int64_t batches) { return batches == 0; });
 }
@@ -87,7 +87,7 @@ struct LoaderEngine::State {
     if (loading->streams()) place.turns = turns_from(0, no_batches());
   }
 
-  // A count for each shard of this rank.
+  // Returns a count of 0 for each shard of this rank.
   std::vector<std::int64_t> no_batches() const {
     return std::vector<std::int64_t>(static_cast<std::size_t>(loading->shards.mine), 0);
   }
@@ -438,7 +438,7 @@ DataLoaderState LoaderEngine::state() const {
   return state;
 }
 
-// The parts of a state that do not depend on the place.
+// Returns the parts of a state that do not depend on the place.
 DataLoaderState LoaderEngine::State::here() const {
   const DataLoaderOptions& options = loading->options;
   const bool per_rank = options.global_batch_size == 0 && !options.batch_sampler;

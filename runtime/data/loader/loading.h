@@ -31,7 +31,7 @@ struct Order {
   bool takes_long = true;               // making a plan takes long: its entries are not computed one by one
 };
 
-// The storages of the tensors, in the form that is_in_hand() compares.
+// Returns the storages of the tensors, in the form that is_in_hand() compares.
 std::vector<const void*> memory_of(const std::vector<at::Tensor*>& tensors);
 
 class Loading {
@@ -39,7 +39,7 @@ class Loading {
   // std::invalid_argument names the option that cannot be used.
   Loading(std::unique_ptr<detail::BatchSource> source, DataLoaderOptions options, int rank, int world_size);
 
-  // The plan of the ticket's epoch. Waits for it or makes it.
+  // Returns the plan of the ticket's epoch; makes it, or waits until another thread has made it.
   std::shared_ptr<const BatchPlan> plan(const Ticket& of) { return plans_.get(of.epoch, of.first); }
   void make_plan_ahead(std::int64_t epoch);
   std::int64_t batches(const Ticket& of);

@@ -56,7 +56,7 @@ bool Prefetcher::Shared::has_room() const {
   return slots.empty() || bytes + (loading + 1) * largest_bytes <= limits.bytes;
 }
 
-// A slot that this worker may load, and that no worker has begun.
+// Finds a slot that this worker may load, and that no worker has begun.
 Prefetcher::Shared::Slots::iterator Prefetcher::Shared::slot_for(int worker) {
   return std::ranges::find_if(slots, [worker](const Slot& slot) {
     return !slot.begun && (slot.ticket->worker == kAnyWorker || slot.ticket->worker == worker);

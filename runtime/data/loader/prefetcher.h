@@ -66,7 +66,7 @@ class Prefetcher {
   std::optional<Taken> take(std::optional<Seconds> timeout);
   // Tells the workers that next_ticket() has tickets again.
   void more();
-  // The ticket that take() waits for, if a worker has begun it.
+  // Returns the ticket that take() waits for, if a worker has begun to load it.
   std::optional<Ticket> awaited() const;
   // Keeps the workers from beginning another batch; does not wait for the batches that they are loading.
   // take() and more() must not be called afterwards.

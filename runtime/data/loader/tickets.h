@@ -39,7 +39,7 @@ class Tickets {
 
   // Allows tickets up to the end of epoch `end` - 1. Orders are made ahead up to epoch `end_of_orders` - 1.
   void offer(std::int64_t end, std::int64_t end_of_orders);
-  // None if all allowed tickets have been handed out. May wait until an epoch's order is made.
+  // Returns none if all allowed tickets have been handed out. May wait until an epoch's order is made.
   std::optional<Ticket> next();
   // Loads the ticket's batch. A count of 0 says that the shard of an iterable dataset has ended.
   LoadedBatch load(const Ticket& ticket);

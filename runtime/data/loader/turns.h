@@ -15,11 +15,11 @@ namespace muster {
 
 class Turns {
  public:
-  // `batches` says how many batches each shard has given in this epoch: n, or -1 - n if the shard has ended.
+  // `batches` says how many batches each shard gave in this epoch: `n`, or `-1 - n` if the shard has ended.
   Turns(std::int64_t epoch, const std::vector<std::int64_t>& batches, int workers);
 
   std::int64_t epoch() const { return epoch_; }
-  // The batches of each shard in this epoch, in the constructor's form; then of all shards together.
+  // batches() returns those of each shard in this epoch, in the constructor's form; passed(), their sum.
   std::vector<std::int64_t> batches() const;
   std::int64_t passed() const;
   void begin_epoch(std::int64_t epoch);

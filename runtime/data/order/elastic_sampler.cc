@@ -10,7 +10,7 @@ namespace muster {
 
 namespace {
 
-// The batches of an epoch, checked because the sampler may be a user's class.
+// Returns the batches of an epoch, checked because the sampler may be a user's class.
 IndexBatches checked_batches(const BatchSamplerBase& sampler, std::int64_t epoch) {
   IndexBatches batches = sampler.batches(epoch);
   const auto& offsets = batches.offsets;
