@@ -7,14 +7,14 @@ namespace muster {
 
 namespace {
 
-// The message that the computation needs from another stage, as its receiver names it.
+// Returns the message that the computation needs from another stage, as its receiver names it.
 std::optional<StageMessage> taken_by(const Instruction& compute, int stages) {
   if (!input_of(compute, stages)) return std::nullopt;
   return StageMessage{compute.op == Op::kForward ? Op::kForward : Op::kBackward, compute.stage,
                       compute.microbatch};
 }
 
-// The message that another stage needs from the computation.
+// Returns the message that another stage needs from the computation.
 std::optional<StageMessage> given_by(const Instruction& compute, int stages) {
   if (!is_compute(compute.op) || compute.op == Op::kBackwardWeight) return std::nullopt;
   const bool forward = compute.op == Op::kForward;

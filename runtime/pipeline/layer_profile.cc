@@ -139,7 +139,7 @@ class MeasuredLayer {
     return outputs;
   }
 
-  // The outputs that need a gradient, and their gradients.
+  // Returns the outputs that need a gradient, and their gradients.
   static std::pair<Tensors, Tensors> ends_of(const Tensors& outputs) {
     std::pair<Tensors, Tensors> ends;
     for (const at::Tensor& output : outputs) {

@@ -58,7 +58,7 @@ bool lies_in(std::string_view name, std::string_view folder) {
   return name.size() > folder.size() && name.starts_with(folder) && name[folder.size()] == '.';
 }
 
-// Whether the name has no empty part before, after or between dots.
+// Returns whether the name has no empty part before, after or between dots.
 bool is_a_name(std::string_view name) {
   return name.empty() || (name.front() != '.' && name.back() != '.' && !name.contains(".."));
 }

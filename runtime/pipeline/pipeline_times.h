@@ -21,10 +21,10 @@ class PipelineTimes {
   // was ready.
   void add(const Instruction& instruction, TimePoint begin, TimePoint input_at = {});
   void clear() { computed_.clear(); }
-  // The time between `begin` and `end` in which this rank did not compute.
+  // Returns the time between `begin` and `end` in which this rank did not compute.
   Duration waited(TimePoint begin, TimePoint end) const;
-  // The profile of the newest step over all ranks of the group. A rank's place in the group is its number in
-  // the schedule. Collective.
+  // Returns the profile of the newest step over all ranks of the group. A rank's place in the group is its
+  // number in the schedule. Collective.
   PipelineProfile profile(const Schedule& schedule, const Group& group) const;
 
  private:

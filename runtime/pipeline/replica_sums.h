@@ -14,7 +14,7 @@ namespace muster {
 
 class ReplicaSums {
  public:
-  // Takes those of the parameters that need a gradient.
+  // Uses only the parameters that need a gradient.
   ReplicaSums(const Group& replicas, const std::vector<at::Tensor>& parameters);
 
   // Starts the sums. Call when the stage's last gradient of the step is ready.

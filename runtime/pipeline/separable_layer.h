@@ -64,8 +64,8 @@ class WeightNotes {
 // This thread's forward passes defer to these notes; null if they do not defer.
 extern thread_local const std::shared_ptr<WeightNotes>* deferring_to;
 
-// Whether a kernel that was called with these keys defers. If not, the layer must run as always. An example
-// is autocast, whose kernel calls the layer again with copies of the right type.
+// Returns whether a kernel that was called with these keys defers. If not, the layer must run as always. An
+// example is autocast, whose kernel calls the layer again with copies of the right type.
 bool defers(c10::DispatchKeySet keys);
 
 // Where a parameter's gradient goes. The leaf is undefined if the parameter needs no gradient.
@@ -88,7 +88,7 @@ std::optional<Leaves> leaves_of(c10::DispatchKeySet keys, const OptionalTensor& 
 
 // Makes `output` the layer's output in the graph: backward() visits the layer and goes on to `input`.
 void set_layer(const at::Tensor& output, const at::Tensor& input, std::shared_ptr<SeparableLayer> layer);
-// The layer of this output, if nothing was computed from the output so far; else null.
+// Returns the layer of this output, if nothing was computed from the output so far; else null.
 SeparableLayer* layer_of_unused(const at::Tensor& output);
 
 // Saves the tensor detached, so that a waiting layer does not keep a graph alive, and with its version, so

@@ -142,8 +142,8 @@ struct ConvolutionForm {
   std::int64_t groups;
 };
 
-// A layer with one backward operator for the gradients of input, weight and bias, which takes a mask of those
-// to compute.
+// A layer with one backward operator for the gradients of input, weight and bias. A mask says which of them
+// the operator computes.
 class MaskedLayer : public SeparableLayer {
  public:
   explicit MaskedLayer(Leaves&& leaves) : leaves_(std::move(leaves)) {}

@@ -35,7 +35,7 @@ class StageRunner {
   // Throws std::invalid_argument if their kinds differ from those that find_kinds() found.
   std::vector<at::Tensor> forward(int microbatch, std::vector<at::Tensor> inputs, const at::Tensor& target,
                                   const Pass& pass);
-  // The last stage's losses of the microbatches so far, in their order.
+  // Returns the last stage's losses of the microbatches so far, in their order.
   std::vector<at::Tensor> take_losses();
 
   // `gradients`: of the outputs that need one; empty for the last stage. Returns the gradients of the inputs

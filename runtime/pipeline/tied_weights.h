@@ -19,7 +19,7 @@ struct TiedWeight {
   bool counts_elsewhere = false;  // another rank has the first stage
 };
 
-// The copies that a sum over all parameters must leave out: all but the first stage's.
+// Returns the copies that a sum over all parameters must leave out: all but the first stage's.
 std::vector<at::Tensor> other_copies(const std::vector<TiedWeight>& tied);
 // Copies the first stage's values to all copies.
 void share_values(const Group& group, const std::vector<TiedWeight>& tied);

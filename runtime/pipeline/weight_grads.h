@@ -48,7 +48,7 @@ class WeightGrads {
   // notes. Throws if an activation was changed since the forward pass, as backward() does.
   void compute();
   bool empty() const;
-  // Whether a separable layer has used the parameter while its gradients were being deferred.
+  // Returns whether a separable layer has used the parameter while its gradients were being deferred.
   bool defers(const at::Tensor& parameter) const;
 
  private:
