@@ -51,8 +51,8 @@ at::Tensor averaged(const at::Tensor& matrix, Average average, const Score& scor
   return quotient((weights * of_classes).sum(), weights.sum());
 }
 
-// The area under the curve of one class. It equals the share of pairs, an example of the class and one of
-// another class, in which the first has the higher score; a tie counts half.
+// Returns the area under the curve of one class. Pairs an example of the class with one of another class: the
+// area is the share of pairs in which the first has the higher score; a tie counts half.
 double area_under_curve(const at::Tensor& scores, const at::Tensor& is_class) {
   const auto positives = is_class.sum().item<double>();
   const double negatives = static_cast<double>(scores.numel()) - positives;

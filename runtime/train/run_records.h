@@ -44,7 +44,7 @@ class RunRecords {
   // kCorrupt if `mark` is not from mark(). Takes effect with the next row. Removes the rows that this process
   // has written before, because they do not belong to the run that it continues.
   Status go_on_from(const std::string& mark);
-  // Whether rows of metrics.jsonl have a member of this name, which therefore cannot be a tag.
+  // Returns whether rows of metrics.jsonl have a member of this name, which therefore cannot be a tag.
   static bool is_column(std::string_view tag) { return tag == "step" || tag == "time" || tag == "hparams"; }
 
  private:
