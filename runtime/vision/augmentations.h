@@ -45,7 +45,7 @@ struct Magnitudes {
 // Returns magnitude number `bin` for an image of this size; none if the augmentation has no magnitude.
 std::optional<double> magnitude_of(Augmentation augmentation, const Magnitudes& magnitudes, int bin,
                                    const ImageSize& size);
-// Whether the augmentation works in two directions.
+// Returns whether the augmentation works in two directions.
 bool is_signed(Augmentation augmentation);
 
 at::Tensor augment(const at::Tensor& image, Augmentation augmentation, double magnitude,

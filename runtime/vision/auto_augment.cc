@@ -101,7 +101,7 @@ double linspace(double first, double last, int bin, int bins) {
   return at::linspace(first, last, bins, at::kFloat)[bin].item<float>();
 }
 
-// The number of bits that posterize keeps: 8 at the first bin, 8 - `taken` at the last.
+// Returns the number of bits that posterize keeps: 8 at the first bin, 8 - `taken` at the last.
 double bits(int bin, int bins, double taken) {
   const auto bins_of_a_bit = static_cast<float>((bins - 1) / taken);
   return std::nearbyint(8 - static_cast<float>(bin) / bins_of_a_bit);

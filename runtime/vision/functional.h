@@ -47,7 +47,7 @@ at::Tensor perspective(const at::Tensor& image, const std::array<Point, 4>& corn
 
 // ---- Colors
 
-// The type to compute in: the image's own if it is floating, else float.
+// Returns the type to compute in: the image's own if it is floating, else float.
 at::ScalarType floating_type(const at::Tensor& image);
 // 255 for uint8, 1 for floating types.
 double largest_value(const at::Tensor& image);

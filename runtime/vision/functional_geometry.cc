@@ -27,7 +27,7 @@ at::Tensor column_of_fill(const Fill& fill, at::ScalarType type) {
   return at::tensor(fill.values, at::kDouble).to(type).view({-1, 1, 1});
 }
 
-// For each pixel from -before to size + after, its source in 0 .. size - 1.
+// Returns for each pixel from `-before` to `size + after` its source in `0 .. size - 1`.
 at::Tensor padded_indices(std::int64_t size, std::int64_t before, std::int64_t after, PaddingMode mode) {
   const at::Tensor places = at::arange(-before, size + after, at::kLong);
   if (mode == PaddingMode::kEdge) return places.clamp(0, size - 1);
@@ -80,7 +80,7 @@ at::Tensor places(const ImageSize& size, Point first, Point last, at::ScalarType
   return all;
 }
 
-// For each pixel of the result, its source in units of half the image.
+// Returns for each pixel of the result its source in units of half the image.
 at::Tensor affine_grid(const at::Tensor& image, const Matrix& matrix, const ImageSize& size) {
   const at::ScalarType type = floating_type(image);
   const auto width = static_cast<double>(size.width), height = static_cast<double>(size.height);
@@ -111,7 +111,7 @@ at::Tensor sampled(const at::Tensor& image, const at::Tensor& grid, const Turn& 
   return image.is_floating_point() ? values : values.round_().to(image.scalar_type());
 }
 
-// The smallest size that holds the whole rotated image.
+// Returns the smallest size that holds the whole rotated image.
 ImageSize expanded(const at::Tensor& image, const Matrix& matrix) {
   const float width = 0.5F * static_cast<float>(image.size(2)),
               height = 0.5F * static_cast<float>(image.size(1));
@@ -128,8 +128,8 @@ ImageSize expanded(const at::Tensor& image, const Matrix& matrix) {
   return {static_cast<std::int64_t>(size[1].item<float>()), static_cast<std::int64_t>(size[0].item<float>())};
 }
 
-// The coefficients a to h of the map that takes the places `from` to the image's corners: from (x, y) to
-// ((a x + b y + c) / (g x + h y + 1), (d x + e y + f) / (g x + h y + 1)).
+// Returns the coefficients a to h of the map that takes the places `from` to the image's corners: from (x, y)
+// to ((a x + b y + c) / (g x + h y + 1), (d x + e y + f) / (g x + h y + 1)).
 std::array<double, 8> perspective_coefficients(const at::Tensor& image, const std::array<Point, 4>& from) {
   const auto right = static_cast<double>(image.size(2) - 1), bottom = static_cast<double>(image.size(1) - 1);
   const std::array<Point, 4> to{{{0, 0}, {right, 0}, {right, bottom}, {0, bottom}}};

@@ -55,7 +55,7 @@ bool has_extension(std::string name, const std::vector<std::string>& extensions)
   return std::ranges::any_of(extensions, [&](const std::string& end) { return name.ends_with(end); });
 }
 
-// Files that are not read: the number of each kind, and one of them.
+// Counts the files that are not read, by kind, and keeps the first name of each kind.
 class LeftOut {
  public:
   void add(const std::string& kind, const std::string& path) {

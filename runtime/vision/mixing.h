@@ -21,8 +21,8 @@ struct CutBox {
   std::int64_t left, top, right, bottom;
   double share;  // of the image that is outside of the box
 };
-// A box centered at (x, y) with 1 - `share` of the image's area, cut off at the image's edges. CutBox::share
-// is then the share of the image outside of the box.
+// Returns a box centered at (x, y) with 1 - `share` of the image's area, cut off at the image's edges.
+// CutBox::share is then the share of the image outside of the box.
 CutBox cut_box(const ImageSize& size, double share, std::int64_t x, std::int64_t y);
 at::Tensor cut_and_pasted(const at::Tensor& images, const CutBox& box);
 

@@ -40,7 +40,7 @@ int on_tiff_error(TIFF*, void* user, const char* part, const char* format, va_li
   return 1;  // libtiff shall not print it
 }
 
-// Whether a warning means that pixels are missing or wrong.
+// Returns whether a warning means that pixels are missing or wrong.
 //
 // - While pixels are decoded, a decoder that finds too few bytes for a strip only warns, and leaves the rest
 //   of the strip unchanged. Two of the decoders' warnings are about harmless habits of old programs.
@@ -200,7 +200,7 @@ class TiffDecoder : public RgbDecoder {
     return tags;
   }
 
-  // The tag's value; without the tag, that of the XMP data, as in Pillow.
+  // Returns the tag's value or, without the tag, the value in the XMP data, as Pillow does.
   std::uint16_t orientation() const {
     std::uint16_t value = 0;
     if (tiff_->TIFFGetField(file_, TIFFTAG_ORIENTATION, &value) == 1) return value;
