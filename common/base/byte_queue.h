@@ -20,7 +20,7 @@ class ByteQueue {
   void append(std::string_view bytes);
   // Appends whole lines, each with `prefix` before it.
   void append_lines(std::string_view prefix, std::string_view lines);
-  // The bytes to write next; empty only if the queue is empty.
+  // Returns the bytes to write next; empty only if the queue is empty.
   std::string_view front() const;
   // Removes that many bytes from the beginning of front().
   void consume(std::size_t bytes);
@@ -31,7 +31,7 @@ class ByteQueue {
   std::uint64_t count(char byte) const;
 
  private:
-  // The block to append to, with room for that many bytes.
+  // Returns the block to append to, with room for that many bytes.
   std::string& block(std::size_t bytes);
 
   std::deque<std::string> blocks_;  // none of them empty

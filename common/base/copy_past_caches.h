@@ -12,8 +12,8 @@ namespace muster {
 // the copy has ended.
 void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_bytes);
 
-// The same, and passes all bytes to `look`, in order and a few at a time. The copy waits for the memory
-// anyway, so what `look` computes costs hardly any extra time.
+// Also passes all bytes to `look`, in order and a few at a time. The copy waits for the memory anyway, so
+// what `look` computes costs hardly any extra time.
 void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_bytes,
                       const std::function<void(std::span<const std::byte>)>& look);
 

@@ -15,7 +15,7 @@ constexpr std::size_t kMaxSegments = 512;
 constexpr std::size_t kMaxPathBytes = 4096;
 constexpr std::size_t kMaxDynamicBytes = std::size_t{64} << 10;
 
-// The offset in the file of the byte at this address.
+// Returns the offset in the file of the byte at this address.
 std::optional<std::uint64_t> offset_of(const std::vector<Elf64_Phdr>& segments, std::uint64_t address) {
   for (const Elf64_Phdr& segment : segments) {
     if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&

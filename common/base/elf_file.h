@@ -21,11 +21,11 @@ ReadAt reader_of(const UniqueFd& fd);
 
 std::vector<Elf64_Phdr> elf_segments(const ReadAt& read);
 
-// The libraries that a program or library needs, in the order in which it names them.
+// Returns the libraries that a program or library needs, in the order in which it names them.
 std::vector<std::string> elf_needs(const ReadAt& read);
 
-// The loader that a program names: it can list the libraries that the program would load without starting it.
-// "" if the program names none.
+// Returns the loader that a program names, "" if none. The loader can list the libraries that the program
+// would load without starting the program.
 std::string elf_loader(const ReadAt& read);
 
 }  // namespace muster

@@ -28,7 +28,7 @@ class Error {
   Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
   ErrorCode code() const { return code_; }
   const std::string& message() const { return message_; }
-  // The same failure seen from one level up: "<what>: <message>".
+  // Returns the same failure seen from one level up: "<what>: <message>".
   Error within(std::string_view what) && { return {code_, fmt::format("{}: {}", what, message_)}; }
 
  private:
@@ -46,10 +46,10 @@ template <class... Arguments>
   return std::unexpected(Error(code, fmt::format(format, std::forward<Arguments>(arguments)...)));
 }
 
-// A failed system call: "<what>: <text of the errno>". The errno determines the code.
+// Returns the failure of a system call: "<what>: <text of the errno>". The errno determines the code.
 [[nodiscard]] std::unexpected<Error> system_failure(std::string_view what, int error_number);
 
-// For an Expected that holds an error: the error, one level up.
+// Returns the error that `failed` holds, one level up.
 template <class T>
 [[nodiscard]] std::unexpected<Error> failure_within(std::string_view what, Expected<T>&& failed) {
   return std::unexpected(std::move(failed).error().within(what));

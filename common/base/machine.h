@@ -5,11 +5,11 @@
 
 namespace muster {
 
-// The processors that the calling thread may run on; at least 1.
+// Returns how many processors the calling thread may run on; at least 1.
 int count_cores();
 
-// Whether it is worth searching for NVIDIA's libraries, which takes a hundred system calls: the driver's
-// device exists, or the environment names folders with libraries, which may include another kind of driver.
+// Returns whether to search for NVIDIA's libraries, which takes a hundred system calls: the driver's device
+// exists, or the environment names folders with libraries, perhaps with another kind of driver.
 bool may_have_nvidia_driver();
 
 }  // namespace muster

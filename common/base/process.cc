@@ -64,8 +64,8 @@ std::optional<std::vector<pid_t>> children_of_threads() {
   return children;
 }
 
-// The rest of /proc/PID/stat, "PID (NAME) STATE PPID ...", after the name. NAME may contain anything, so the
-// last bracket counts.
+// Returns the rest of /proc/PID/stat, "PID (NAME) STATE PPID ...", after the name. NAME may contain anything,
+// so the last bracket counts.
 Expected<std::string> stat_behind_name(pid_t pid) {
   auto text = read_file(fmt::format("/proc/{}/stat", pid), 4096);
   if (text) text->erase(0, text->rfind(')') + 1);

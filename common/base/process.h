@@ -43,18 +43,18 @@ void ask_for_short_slices();
 
 // 0 if the process is gone.
 pid_t parent_of(pid_t pid);
-// Whether the process has been killed or is ending. The kernel frees its memory before it tells the parent,
-// which may take long on a busy machine. True also if the process is gone.
+// Returns whether the process has been killed or is ending. The kernel frees its memory before it tells the
+// parent, which may take long on a busy machine. True also if the process is gone.
 bool is_exiting(pid_t pid);
-// The process's name in the kernel, at most 15 bytes of any value; empty if the process is gone.
+// Returns the process's name in the kernel, at most 15 bytes of any value; empty if the process is gone.
 std::string name_of(pid_t pid);
-// All children, including zombies. Fails if /proc cannot be read, for example for lack of a descriptor.
+// Returns all children, including zombies. Fails if /proc cannot be read, say for lack of a descriptor.
 Expected<std::vector<pid_t>> list_children();
 
-// Whether the process was executed with this NAME=value in its environment. False if this process may not
-// read that, because the other belongs to another user or is gone.
+// Returns whether the process was executed with this NAME=value in its environment. False if this process may
+// not read that, because the other belongs to another user or is gone.
 bool was_executed_with(pid_t pid, std::string_view entry);
-// The process's real user, who may kill it; nothing if the process is gone.
+// Returns the process's real user, who may kill it; nothing if the process is gone.
 std::optional<uid_t> user_of(pid_t pid);
 
 // A process that SIGKILL was sent to.

@@ -26,8 +26,8 @@ std::optional<std::uint64_t> number_in(const std::string& path) {
   return parse_number<std::uint64_t>(*text);
 }
 
-// The limits of this process's control group and its parents: version 2, or the pids controller of version 1.
-// "max" means no limit.
+// Adds the limits of this process's control group and its parents, of version 2 or of version 1's pids
+// controller. "max" means no limit.
 void add_cgroup_limits(std::vector<ProcessLimit>& limits) {
   const std::string groups = read_file("/proc/self/cgroup", 1 << 16).value_or("");
   for (const std::string_view line : split(groups, '\n')) {

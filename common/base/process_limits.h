@@ -19,12 +19,12 @@ struct ProcessLimit {
   std::uint64_t left() const { return limit > used ? limit - used : 0; }
 };
 
-// The limits of the user (except for root, which has none), of the control groups, and of the kernel.
+// Returns the limits of the user (except for root, which has none), of the control groups, and of the kernel.
 std::vector<ProcessLimit> process_limits();
 
-// A suffix for the message when a process or thread could not be started: " (RLIMIT_NPROC (ulimit -u) is 14,
-// with 14 processes and threads in use)". Names the limit that is closest to being reached. Empty if none is
-// close, and for any error other than EAGAIN.
+// Returns a suffix for the message when a process or thread could not be started: " (RLIMIT_NPROC (ulimit -u)
+// is 14, with 14 processes and threads in use)". Names the limit that is closest to being reached. Empty if
+// none is close, and for any error other than EAGAIN.
 std::string nearest_process_limit(int error_number);
 
 }  // namespace muster

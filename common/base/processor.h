@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// Whether the processor has AVX2 and the kernel saves its registers. Same answer as
+// Returns whether the processor has AVX2 and the kernel saves AVX2's registers. Gives the same answer as
 // __builtin_cpu_supports("avx2"), which asks the processor at the start of every program that contains a
 // call: 60 us in a virtual machine.
 inline bool has_avx2() {

@@ -55,7 +55,7 @@ inline bool is_utf8(std::string_view text) {
   return true;
 }
 
-// The beginning of the text, at most that many bytes, cut between characters.
+// Returns the beginning of the text, at most that many bytes, cut between characters.
 inline std::string_view beginning_of(std::string_view text, std::size_t most_bytes) {
   if (text.size() <= most_bytes) return text;
   std::size_t size = most_bytes;

@@ -37,7 +37,7 @@ void append_text(std::string& text, std::string_view name) {
   text += '"';
 }
 
-// In microseconds, the format's unit.
+// Appends the time in microseconds, the format's unit.
 void append_time(std::string& text, std::int64_t ns) {
   const std::uint64_t size = ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
   fmt::format_to(std::back_inserter(text), "{}{}.{:03}", ns < 0 ? "-" : "", size / 1000, size % 1000);

@@ -19,7 +19,7 @@ std::string index_path(const CheckpointDirectory& directory) {
   return directory.path() + "/index.json";
 }
 
-// A value that identifies this version of the manifest; nothing without a manifest.
+// Returns a value that identifies this version of the manifest; nothing without a manifest.
 std::optional<nlohmann::json> mark_of(const std::string& manifest_path) {
   struct stat status{};
   if (stat(manifest_path.c_str(), &status) != 0) return std::nullopt;

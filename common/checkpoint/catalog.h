@@ -26,14 +26,15 @@ struct CatalogEntry {
   std::optional<Error> damage = {};  // why it cannot be used, though it was committed
 };
 
-// Every step directory, by step and attempt. Updates the index if it can be written.
+// Returns every step directory, by step and attempt. Updates the index if it can be written.
 Expected<std::vector<CatalogEntry>> read_catalog(const CheckpointDirectory& directory);
 
 // The facts that retention decides by.
 std::vector<KnownCheckpoint> known_of(const std::vector<CatalogEntry>& catalog);
 
-// latest_of: the newest checkpoint that counts and is usable. best_of: the best of those, by `by`, or else by
-// the metric that the newest one names. kNotFound: there is none. kInvalidArgument: no metric is named.
+// latest_of() returns the newest checkpoint that counts and is usable; best_of() the best of these, by `by`,
+// or else by the metric that the newest one names. kNotFound: there is none. kInvalidArgument: no metric is
+// named.
 Expected<CheckpointId> latest_of(const std::vector<CatalogEntry>& catalog);
 Expected<CheckpointId> best_of(const std::vector<CatalogEntry>& catalog, const std::optional<BestBy>& by);
 

@@ -51,7 +51,7 @@ class DirectFile {
   static Expected<DirectFile> open(std::string path, const ManifestFile& file);
   // `to` comes from a Buffer with room for direct_bytes().
   Status read_chunk(std::uint64_t chunk, char* to);
-  // The room that the largest chunk needs, since reads end at page boundaries.
+  // Returns the room that the largest chunk needs, since reads end at page boundaries.
   static std::uint64_t direct_bytes(const ManifestFile& file);
 
  private:

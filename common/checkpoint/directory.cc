@@ -37,7 +37,7 @@ bool take_word(std::string_view& text, std::string_view word) {
   return true;
 }
 
-// The names in a directory; empty if it does not exist.
+// Returns the names in a directory; empty if there is no such directory.
 Expected<std::vector<std::string>> names_in(const std::string& path) {
   std::vector<std::string> names;
   std::error_code error;

@@ -45,21 +45,21 @@ class CheckpointDirectory {
   // is one line that names the directory.
   Status check_writable() const;
 
-  // All attempts, oldest first. kCorrupt names a file in PATH/attempts that is not one of Muster's or cannot
-  // be read.
+  // Returns all attempts, oldest first. kCorrupt names a file in PATH/attempts that is not one of Muster's or
+  // cannot be read.
   Expected<std::vector<AttemptRecord>> attempts() const;
   // kNotFound if the checkpoint is not committed; kCorrupt if its manifest cannot be used or belongs to
   // another checkpoint.
   Expected<CheckpointManifest> read_manifest(CheckpointId id) const;
-  // Every checkpoint with a usable manifest, by step and attempt. Not all of them count: see resumable().
+  // Returns the checkpoints with a usable manifest, by step and attempt. Not all count: see resumable().
   Expected<std::vector<CheckpointId>> committed() const;
-  // Every step directory, committed or not, by step and attempt.
+  // Returns every step directory, committed or not, by step and attempt.
   Expected<std::vector<CheckpointId>> step_directories() const;
 
-  // The checkpoints that the chain of attempt files leads to, newest first. The chain starts at `from` (by
-  // default the newest attempt): the checkpoints that `from` wrote, then those of the attempt that it resumed
-  // from, up to that step, and so on. Includes entries with a damaged manifest, so that the caller can say
-  // what it skips.
+  // Returns the checkpoints that the chain of attempt files leads to, newest first. The chain starts at
+  // `from` (by default the newest attempt): the checkpoints that `from` wrote, then those of the attempt that
+  // it resumed from, up to that step, and so on. Includes entries with a damaged manifest, so that the caller
+  // can say what it skips.
   Expected<std::vector<CheckpointEntry>> candidates(std::optional<Attempt> from = {}) const;
   // Filters `ids` by whether the chain from the newest attempt leads to them. Newest first, committed or not.
   Expected<std::vector<CheckpointId>> counting(const std::vector<CheckpointId>& ids) const;
@@ -74,10 +74,10 @@ class CheckpointDirectory {
   // process of this machine has the newest attempt. Returns the error of check_formats() before it claims
   // anything.
   Expected<AttemptRecord> begin_attempt(const std::string& job, bool take_over = true) const;
-  // The record of the attempt with the highest number. Nothing if there is none or it cannot be read.
+  // Returns the record of the attempt with the highest number. Nothing if there is none or it cannot be read.
   std::optional<AttemptRecord> newest() const;
-  // The fence: kFenced if a newer attempt than `mine` has begun; the message names that attempt, its job and
-  // its host.
+  // Checks the fence: kFenced if a newer attempt than `mine` has begun; the message names that attempt, its
+  // job and its host.
   Status check_newest(Attempt mine) const;
 
   // A pinned checkpoint is kept until it is unpinned; nothing removes it before. The pin is a file next to

@@ -134,7 +134,7 @@ class ChunkCopier {
   std::optional<FileMapping> mapping_;
   std::optional<std::uint64_t> loaded_;
   const std::byte* kept_ = nullptr;  // the loaded chunk
-  // For a mapping, in the loaded chunk.
+  // Only for a mapping, about the loaded chunk:
   std::unique_ptr<Digest> digest_;
   std::uint64_t hashed_until_ = 0;
   std::string_view tensor_;  // the last one copied
@@ -320,7 +320,7 @@ class Places {
   }
 
   const std::vector<Place>& of_file(std::size_t file) const { return of_file_[file]; }
-  // The first tensors in this range, each with the byte of the file where it begins.
+  // Returns the first tensors in this range, each with the byte of the file where it begins.
   std::vector<std::string> in(std::size_t file, std::uint64_t begin, std::uint64_t end) const {
     constexpr std::size_t kMost = 4;
     std::vector<std::string> names;

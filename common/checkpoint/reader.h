@@ -23,7 +23,7 @@ struct PartRequest {
   std::byte* target = nullptr;
 };
 
-// The requests that read one slice of a tensor. `target` has room for all of its bytes. Errors as for
+// Returns the requests that read one slice of a tensor. `target` has room for all of its bytes. Errors as for
 // plan_slice().
 Expected<std::vector<PartRequest>> requests_for(std::string_view name, const SavedTensor& tensor,
                                                 const Slice& slice, std::byte* target);
@@ -45,7 +45,7 @@ Status read_parts(const std::string& directory, std::span<const ManifestFile> fi
 Expected<CheckpointManifest> with_contents(const std::string& directory, CheckpointManifest manifest,
                                            bool verified);
 
-// The header of a file; checks no digests.
+// Reads the header of a file; checks no digests.
 Expected<SafetensorsHeader> read_header(const std::string& path);
 
 // A damaged place in a file.

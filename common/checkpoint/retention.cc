@@ -7,7 +7,7 @@ namespace muster {
 
 namespace {
 
-// The usable checkpoints that count, newest first.
+// Returns the usable checkpoints that count, newest first.
 std::vector<CheckpointId> good_ones(const std::vector<KnownCheckpoint>& known) {
   std::vector<CheckpointId> good;
   for (const KnownCheckpoint& each : known)

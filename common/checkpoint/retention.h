@@ -43,14 +43,14 @@ struct RetentionDecision {
 // Returns the usable checkpoints that count and have the metric: best first, equal ones by falling step.
 std::vector<CheckpointId> ranked(const std::vector<KnownCheckpoint>& known, const BestBy& by);
 
-// One decision for each of `known`, in their order. Always kept, whatever the plan says: the newest usable
-// one that counts, the one that the newest attempt resumed from, pinned ones, and those of attempts that are
-// not in `attempts`.
+// Returns a decision for each of `known`, in their order. Always keeps, whatever the plan says: the newest
+// usable checkpoint that counts, the one that the newest attempt resumed from, pinned ones, and those of
+// attempts that are not in `attempts`.
 std::vector<RetentionDecision> decide_retention(const std::vector<KnownCheckpoint>& known,
                                                 const std::vector<AttemptRecord>& attempts,
                                                 const RetentionPlan& plan);
 
-// The checkpoints that decide_retention() does not keep.
+// Returns the checkpoints that decide_retention() does not keep.
 std::vector<CheckpointId> to_remove(const std::vector<KnownCheckpoint>& known,
                                     const std::vector<AttemptRecord>& attempts, const RetentionPlan& plan);
 

@@ -47,7 +47,7 @@ std::int64_t end_of(const Slice& slice, std::size_t d) {
   return slice.offsets[d] + slice.sizes[d];
 }
 
-// The common part of two slices of one tensor; nothing if it has no elements.
+// Returns the common part of two slices of one tensor; nothing if it has no elements.
 std::optional<Slice> common_of(const Slice& left, const Slice& right) {
   Slice common;
   for (std::size_t d = 0; d < left.sizes.size(); ++d) {
@@ -72,7 +72,7 @@ std::string text_of(const Slice& slice) {
   return text + (slice.sizes.empty() ? "[]" : "]");
 }
 
-// The dimension along which the parts are split: the one with the most different offsets.
+// Returns the dimension along which the parts are split: the one with the most different offsets.
 std::size_t dimension_of_cuts(const SavedTensor& tensor) {
   std::size_t chosen = 0;
   std::size_t most = 0;
@@ -103,7 +103,7 @@ Status check_overlap(const SavedTensor& tensor) {
   return {};
 }
 
-// For each dimension, the distance in bits between neighbours along it.
+// Returns for each dimension the distance in bits between neighbours along that dimension.
 std::vector<std::uint64_t> strides_of(std::uint64_t element_bits, const Extents& sizes) {
   std::vector<std::uint64_t> strides(sizes.size());
   for (std::size_t d = sizes.size(); d-- > 0; element_bits *= static_cast<std::uint64_t>(sizes[d]))

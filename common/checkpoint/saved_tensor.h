@@ -69,8 +69,8 @@ struct SavedTensor {
   bool operator==(const SavedTensor&) const = default;
 };
 
-// The size of a tensor with this shape. Nothing if an extent is negative, the size overflows, or it is not a
-// whole number of bytes.
+// Returns the size of a tensor with this shape. Nothing if an extent is negative, the size overflows, or it
+// is not a whole number of bytes.
 std::optional<std::uint64_t> bytes_of(Dtype dtype, const Extents& shape);
 
 // kCorrupt unless the parts cover the tensor exactly, without gaps or overlap. Only a tensor without elements

@@ -15,8 +15,8 @@ struct HostAddress {
   bool loopback = false;
 };
 
-// Addresses of interfaces that are up, in the kernel's order, without link-local ones, which mean nothing on
-// other hosts.
+// Returns the addresses of interfaces that are up, in the kernel's order. Leaves out link-local ones, which
+// mean nothing on other hosts.
 std::vector<HostAddress> host_addresses();
 
 // "eth0 10.77.0.10/24" for each address that is not loopback: what an agent reports in its Hello.

@@ -42,7 +42,7 @@ class Connection final : public Channel, public std::enable_shared_from_this<Con
   void start(OnFrame on_frame, OnClosed on_closed) override;
   void send(std::string_view frames, std::string_view more = {}) override;
   std::size_t backlog_bytes() const override { return queue_.size(); }
-  // On a TLS server: the identity that the peer has proven.
+  // On a TLS server, returns the identity that the peer has proven.
   const std::string& identity() const;
   bool closed() const override { return !socket_.is_open(); }
   // Ends a pending receive() with kUnavailable.
@@ -62,7 +62,7 @@ class Connection final : public Channel, public std::enable_shared_from_this<Con
   wire::FrameReader reader_;
   std::deque<wire::Frame> frames_;
   Status broken_;  // an error: no frame follows those in frames_
-  // Both functions are kept as long as this object, because one of them may call close().
+  // This object keeps both functions until its end, because one of them may call close().
   OnFrame on_frame_;
   OnClosed on_closed_;
   ByteQueue queue_;  // to be written

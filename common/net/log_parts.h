@@ -46,12 +46,13 @@ class LogParts {
   void set_new() { is_new_ = true; }
   // Counts the content of the file, which an earlier process has written, as written. Errors name the file.
   Status take_over();
-  // Opens the file for appending and makes its directory, unless that is done. Errors name the file.
+  // Opens the file for appending, and makes its directory. Does nothing if the file is open. Errors name the
+  // file.
   Status open();
-  // Removes what it has written from the front of `bytes`. After an error the rest may be tried again.
+  // Removes what it has written from the front of `bytes`. After an error, call it again with what is left.
   Status write(std::string_view& bytes);
   void close() { fd_.reset(); }
-  // The bytes that were written since the file was opened, in all parts.
+  // Returns how many bytes were written since the file was opened, in all parts.
   std::uint64_t written_bytes() const { return cut_bytes_ + size_bytes_; }
   struct Piece {
     std::uint64_t offset = 0;  // in all that was written
@@ -63,7 +64,7 @@ class LogParts {
   const std::string& path() const { return path_; }
 
  private:
-  // How many of these bytes fit into the current file; zero: rotate it first.
+  // Returns how many of these bytes fit into the current file; zero: rotate the file first.
   std::size_t fitting(std::string_view bytes) const;
   Status cut();
   void make_room(std::size_t bytes);

@@ -42,7 +42,7 @@ struct LogWriter::Shared : std::enable_shared_from_this<Shared> {
   void answer(std::unique_lock<std::mutex>& lock);
   void write(File& file, std::string_view bytes);
   void tell(File& file, const Error& error);
-  // Whether the file system still responds; for use while there is something to write.
+  // Returns whether the file system still responds; for use while there is something to write.
   bool lives(TimePoint end) const {
     const TimePoint now = Clock::now();
     return now < end && now < TimePoint(from_ns(alive_ns)) + kLastStall;

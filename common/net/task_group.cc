@@ -9,7 +9,7 @@ namespace muster::net {
 
 namespace {
 
-// The exception that Asio throws in a cancelled task at its next wait.
+// Returns whether this is the exception that Asio throws in a cancelled task at the task's next wait.
 bool was_cancelled(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);

@@ -37,9 +37,9 @@ class TlsSession {
   virtual Status send(std::string_view plain) = 0;
   // Returns the bytes to send now, including those of the handshake, and forgets them.
   virtual std::string take_output() = 0;
-  // The handshake is over and the peer proved to have the key.
+  // Returns whether the handshake is over and the peer has proved to have the key.
   virtual bool established() const = 0;
-  // The client's identity, as the server knows it once established.
+  // Returns the client's identity, which the server knows once established().
   virtual const std::string& identity() const = 0;
 };
 

@@ -58,7 +58,7 @@ class OpenSslSession : public TlsSession {
   std::string identity_;
 };
 
-// The settings that all sessions share. Making them costs as much as a handshake.
+// Makes the settings that all sessions share, which costs as much as a handshake.
 SSL_CTX* make_context(const SSL_METHOD* method) {
   SSL_CTX* const context = SSL_CTX_new(method);
   CHECK(context != nullptr);

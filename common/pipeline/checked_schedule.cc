@@ -239,7 +239,7 @@ class Checker {
     return {};
   }
 
-  // The instruction that this one waits for, if any. Two that run together wait for both.
+  // Returns the instruction that `each` waits for, if any. Two that run together wait for the inputs of both.
   std::optional<Instruction> awaited(const Instruction& each) const {
     switch (each.op) {
       case Op::kReceiveForward:

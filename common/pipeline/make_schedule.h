@@ -29,7 +29,7 @@ std::optional<std::string_view> find_schedule_name(std::string_view name);
 // right.
 Expected<Schedule> make_schedule(std::string_view name, const ScheduleRequest& request);
 
-// Adds sends and receives, reductions of gradients, and steps. Each receive is where its sender has just
+// Adds sends and receives, reductions of gradients, and steps. Places each receive where its sender has just
 // sent, so that two ranks agree on the order between them. kInvalidArgument: the schedule cannot be carried
 // out.
 Expected<Schedule> with_communication(const Schedule& schedule);

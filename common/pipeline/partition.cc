@@ -31,8 +31,8 @@ bool holds_no_more(const Holding& one, const Holding& other) {
                              [&](const auto& each) { return each.second <= other.held.at(each.first); });
 }
 
-// The times at which a rank holds the most: at any other time it holds, for each stage, at most as much as at
-// one of these.
+// Returns the times at which a rank holds the most: at any other time it holds, for each stage, at most as
+// much as at one of these.
 std::vector<Holding> fullest_times(const Schedule& schedule) {
   std::vector<Holding> all;
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
@@ -206,7 +206,7 @@ Partition uniform_partition(std::size_t layers, int stages) {
   return partition;
 }
 
-// With a limit of memory: first searches among the few stages that are not much slower than without a limit.
+// With a limit of memory, first considers only stages that are not much slower than the slowest without it.
 std::optional<Found> find_slowest(const Sums& sums, int stages, const std::vector<Holding>& holdings,
                                   Bounds bounds) {
   const auto any = Search(sums, stages, {}, Goal::kSlowest, {}).run();

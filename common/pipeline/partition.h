@@ -61,7 +61,7 @@ Expected<Partition> shortest_partition(std::span<const LayerCost> layers, const 
 // Checks a split that was made by hand. kInvalidArgument says what is wrong.
 Status check_partition(const Partition& partition, int layers, int stages);
 
-// The times of each stage, and the memory of each rank, with this split.
+// Return the times of each stage, and the memory of each rank, with this split.
 std::vector<StageTimes> times_of_stages(std::span<const LayerCost> layers, const Partition& partition);
 std::vector<double> memory_of_ranks(std::span<const LayerCost> layers, const Partition& partition,
                                     const Schedule& schedule, double parameter_copies);

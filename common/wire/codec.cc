@@ -395,8 +395,8 @@ bool is_one_of(std::size_t index, const std::variant<All...>*) {
   return index < kIsSome.size() && kIsSome.at(index);
 }
 
-// The messages that do not belong to an attempt, by direction. Output and logs of a past attempt are still
-// accepted; the others belong to the connection.
+// Return whether a message belongs to no attempt. Output and logs of a past attempt are still accepted; the
+// other such messages belong to the connection.
 bool is_free_to_agent(std::size_t index) {
   return is_one_of<Welcome, Leave, Ping, OutputTaken, LogTaken>(index, static_cast<ToAgent*>(nullptr));
 }

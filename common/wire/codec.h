@@ -28,8 +28,8 @@ Expected<ToAgent> decode_for_agent(Frame frame);
 Expected<ToLauncher> decode_for_launcher(Frame frame);
 Expected<ToNeighbour> decode_for_neighbour(Frame frame);
 
-// Whether the message is about the attempt whose number its frame carries. False for output, logs, and
-// messages about the connection.
+// Returns whether the message is about the attempt whose number its frame carries. False for output, logs,
+// and messages about the connection.
 bool belongs_to_attempt(const ToLauncher& message);
 
 // Decides which frames of one connection to deliver. Drops a frame if it is for another node, its source is

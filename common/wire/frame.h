@@ -50,8 +50,8 @@ struct Frame {
 void append_header(std::string& out, const FrameHeader& header, std::size_t body_bytes);
 void append_frame(std::string& out, const FrameHeader& header, std::string_view body);
 
-// The error for a frame of another version: one line that says which side is older, and what to do. `type` is
-// the frame's type, which is at the same place in every version.
+// Returns the error for a frame of another version: one line that says which side is older, and what to do.
+// `type` is the frame's type, which is at the same place in every version.
 Error version_error(std::uint8_t version, std::uint8_t type);
 
 // Splits a stream of bytes into frames. Their bodies stay in the buffer that they were read into. While a

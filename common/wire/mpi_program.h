@@ -1,6 +1,6 @@
 // Finds out which MPI a program was built with, from the names of the libraries that it needs.
 //
-// Looks at the program's direct dependencies only, not at libraries of those. Pure.
+// Looks only at the libraries that the program itself needs, not at those that these need. Pure.
 #pragma once
 
 #include <string_view>
