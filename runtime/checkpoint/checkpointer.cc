@@ -31,7 +31,7 @@ struct ForgottenRestore : std::logic_error, OnAllRanks {
 
 // The least time for all ranks to arrive at a save, however short .commit_timeout is.
 constexpr auto kLeastPatience = std::chrono::seconds(1);
-constexpr auto kToldWait = std::chrono::seconds(1);  // a wait of training for the disk that a warning reports
+constexpr auto kToldWait = std::chrono::seconds(1);  // a warning reports a wait for the disk from here on
 
 void warn_of_partial(const Restored& restored) {
   const auto warn = [&](std::string_view what, const std::vector<std::string>& names) {

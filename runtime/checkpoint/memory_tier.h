@@ -80,7 +80,7 @@ class MemoryTier {
   };
   // A task for the background thread. Only that thread writes `outcome`. Others read it once `done` is ready.
   struct Task {
-    const bool is_save;  // false: it maps the memory
+    const bool is_save;  // false: the task maps the memory
     Status outcome = {};
     std::future<void> done = {};
   };

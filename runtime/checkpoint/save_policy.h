@@ -152,8 +152,8 @@ class SavePolicy {
   void on(const SaveEnded& event);
   // How the save that was to be the last has ended.
   enum class Leaving {
-    kLeaves,   // it is committed
-    kGoesOn,   // it failed; the next one may succeed
+    kLeaves,   // the save is committed
+    kGoesOn,   // the save failed; the next save may succeed
     kRefused,  // the state may not be committed, so no other save would succeed
   };
   Leaving leaving() const;

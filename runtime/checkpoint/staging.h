@@ -20,7 +20,7 @@ namespace muster {
 
 struct StagingMemory {
   std::span<std::byte> bytes;   // begins at a page
-  std::shared_ptr<void> owner;  // frees it
+  std::shared_ptr<void> owner;  // frees the memory
 };
 
 // Allocates memory and all of its pages, so that no thread waits when it first touches one. kUnavailable:
