@@ -23,7 +23,7 @@ void split_pixels(const std::uint8_t* pixels, std::int64_t count, std::uint8_t* 
 template <class Token>
 void widen_tokens(const Token* tokens, std::int64_t count, std::int64_t* out);
 
-// The first i for which tokens[i] is not in 0 .. limit - 1, or -1.
+// Returns the first `i` for which `tokens[i]` is not in `0 .. limit - 1`, or -1.
 template <class Token>
 std::int64_t first_outside(const Token* tokens, std::int64_t count, std::int64_t limit);
 

@@ -162,7 +162,7 @@ struct ParquetStream::State {
 ParquetStream::State::State(std::shared_ptr<const ParquetFiles> all, const Shard& shard)
     : files(std::move(all)),
       order(order_of_parts(files->groups.size(), files->options.shuffle_row_groups, shard)),
-      // Not files->rows * shard.index / shard.count: the product may overflow.
+      // Divides before it multiplies, because `files->rows * shard.index` may overflow.
       next_place(files->rows / shard.count * shard.index +
                  files->rows % shard.count * shard.index / shard.count),
       end_place(files->rows / shard.count * (shard.index + 1) +
