@@ -70,7 +70,7 @@ void ReplicaSums::finish() {
       begin += each.numel();
       if (each.grad().defined())
         each.grad().copy_(mean);
-      else if (mean.any().item<bool>())  // another replica used it
+      else if (mean.any().item<bool>())  // another replica used the parameter
         each.mutable_grad() = mean.clone();
     }
     row.sum = at::Tensor();

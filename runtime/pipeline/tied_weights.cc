@@ -71,7 +71,7 @@ void sum_gradients(const Group& group, const std::vector<TiedWeight>& tied) {
     for (const at::Tensor& copy : each.here) {
       if (copy.grad().defined())
         copy.grad().copy_(sum);
-      else if (copy.requires_grad() && sum.any().item<bool>())  // another stage used it
+      else if (copy.requires_grad() && sum.any().item<bool>())  // another stage used the weight
         copy.mutable_grad() = sum.clone();
     }
   }
