@@ -31,7 +31,7 @@ at::Tensor predicted_classes(const at::Tensor& predictions, std::int64_t num_cla
                   num_classes == 2 ? ", probabilities [examples]" : "", num_classes));
 }
 
-// One quotient for each class. Counts are whole numbers, exact in double up to 2^53. 0 / 0 gives 0.
+// Returns one quotient for each class. Counts are whole numbers, exact in double up to 2^53. 0 / 0 gives 0.
 at::Tensor quotient(const at::Tensor& part, const at::Tensor& whole) {
   return torch::where(whole != 0, part / whole, 0.0);
 }

@@ -78,7 +78,7 @@ class RunRecords {
   Formats formats_;
   bool begun_ = false;
   bool failed_ = false;
-  Mark mark_;                             // until begin(): the mark from which it continues
+  Mark mark_;                             // until begin(): the mark that the records continue from
   std::vector<std::string> made_before_;  // files that this process made before go_on_from()
   File events_{};
   File jsonl_{.name = "metrics.jsonl"};
