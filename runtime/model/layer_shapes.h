@@ -43,7 +43,7 @@ class LayerWatch {
 
   std::unordered_map<const c10::TensorImpl*, const torch::nn::Module*> layer_of_;  // by parameter
   OutputKinds outputs_;
-  bool inside_ = false;  // the operator that computes a layer; operators that it calls do not count
+  bool inside_ = false;  // within the operator that computes a layer, whose own calls do not count
   at::CallbackHandle handle_ = 0;
 };
 
