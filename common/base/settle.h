@@ -16,8 +16,8 @@ struct Place {
   std::array<int, 3> streams = {};  // become stdin, stdout, stderr; none of them below 3
 };
 
-// Makes the calling process a worker: a process group of its own, killed together with its agent, with its
-// streams. Returns null, or the name of the call that failed, with errno.
+// Makes the calling process a worker: gives it a process group of its own and its streams, and has it killed
+// when its agent ends. Returns null, or the name of the call that failed, with errno.
 const char* settle(const Place& place) noexcept;
 
 }  // namespace muster

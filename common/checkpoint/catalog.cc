@@ -64,7 +64,8 @@ nlohmann::json to_json(const CatalogEntry& entry, const nlohmann::json& mark) {
   return document;
 }
 
-// False, with the entry unchanged, unless the document is what to_json returned for this mark.
+// Takes the entry from what to_json() returned for this mark. Returns false, and changes nothing, for any
+// other document.
 bool take_json(const nlohmann::json& document, const nlohmann::json& mark, CatalogEntry& known) {
   try {
     if (document.at("manifest") != mark) return false;

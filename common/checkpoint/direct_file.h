@@ -21,7 +21,7 @@ namespace muster {
 // disks write faster into huge pages.
 class Buffer {
  public:
-  // Room for that many bytes; earlier content is lost. Null if memory is short.
+  // Returns room for that many bytes; earlier content is lost. Null if memory is short.
   char* with_room(std::uint64_t bytes);
 
  private:

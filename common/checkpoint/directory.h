@@ -23,7 +23,7 @@ struct CheckpointEntry {
 };
 
 // kInvalidArgument, with advice, if only a newer version of Muster can read the newest whole checkpoint:
-// skipping it would lose the training since the one before.
+// skipping it would lose the training since the checkpoint before.
 Status check_formats(const std::vector<CheckpointEntry>& entries);
 
 std::string directory_name(CheckpointId id);  // "step-300.attempt-2"

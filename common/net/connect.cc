@@ -86,7 +86,7 @@ awaitable<Connected> call_once(Endpoint listener, std::string identity, Key key,
   if (race) race->connections.push_back(connection);
   turn->away = true;
   std::function<bool()> may_prove = [alone = race == nullptr, weak = std::weak_ptr(race), turn] {
-    turn->away = false;  // it has answered
+    turn->away = false;  // the listener has answered
     const auto shared = weak.lock();
     return alone || (shared && !std::exchange(shared->won, true));
   };

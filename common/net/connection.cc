@@ -40,7 +40,7 @@ Connection::Connection(Socket socket, std::unique_ptr<TlsSession> tls)
 awaitable<Status> Connection::handshake(Duration limit, std::function<bool()> may_prove) {
   if (tls_ == nullptr) co_return Status{};
   may_prove_ = std::move(may_prove);
-  auto self = shared_from_this();  // the caller may drop its pointer while this waits
+  auto self = shared_from_this();  // the caller may drop its pointer while this coroutine waits
   // Shared, because the timer's handler may run after this coroutine is gone.
   struct Progress {
     bool expired = false;

@@ -74,7 +74,7 @@ LogWriter::LogWriter(asio::any_io_executor executor)
 LogWriter::~LogWriter() {
   const TimePoint end = Clock::now() + kLastLimit;
   std::unique_lock lock(shared_->mutex);
-  if (shared_->called) {  // the executor has not run it yet
+  if (shared_->called) {  // the executor has not run call() yet
     shared_->alive_ns = to_ns(Clock::now());
     lock.unlock();
     shared_->call();

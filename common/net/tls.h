@@ -51,8 +51,9 @@ class Tls {
   // Returns the path where `program` looks for the module, without ".." in it.
   static std::string file_beside(const std::string& program);
 
-  // HMAC-SHA256 of a label and the identity, keyed with the job's secret: the key that two agents share
-  // (peer_identity() in common/wire/agent_identity.h). The launcher's key for an agent comes from make_key().
+  // Returns the key that two agents share: HMAC-SHA256 of a label and the identity (peer_identity() in
+  // common/wire/agent_identity.h), keyed with the job's secret. make_key() makes the launcher's key for an
+  // agent.
   virtual Key derive_key(const Key& secret, std::string_view identity) const = 0;
   // SHA-256 of the parts, one after the other.
   virtual Key digest(std::initializer_list<std::string_view> parts) const = 0;

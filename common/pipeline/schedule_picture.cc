@@ -62,7 +62,7 @@ class Picture {
     for (const TimedInstruction& each : ranks_[rank]) {
       const std::size_t begin = place_of(each.begin);
       const std::size_t end = place_of(each.end);
-      if (end <= at) continue;  // it gets no room
+      if (end <= at) continue;  // the instruction gets no room
       text += std::string(std::max(begin, at) - at, ' ');
       std::string label = name_of(each.instruction);
       label.resize(std::max(end - std::max(begin, at), std::size_t{1}),

@@ -175,8 +175,8 @@ struct AttemptPrepared {
   // How this node's checkpoint directory differs from the launcher's, such as "is not there". Empty: it does
   // not differ, or was not checked.
   std::string other_checkpoints{};
-  std::int32_t neighbour_port = 0;  // where it listens for neighbours; 0: it does not
-  std::vector<Rank> held_ranks{};   // the ranks that it holds checkpoints of in memory
+  std::int32_t neighbour_port = 0;  // where the agent listens for neighbours; 0: nowhere
+  std::vector<Rank> held_ranks{};   // the ranks whose checkpoints the agent holds in memory
 };
 struct AttemptRefused {  // the attempt cannot start on this node, and neither could the next one
   // 126 cannot execute, 127 not found, 2 a directory cannot be used, 125 any other reason.
@@ -217,7 +217,7 @@ struct WorkerStalled {
   bool hard = false;
   std::string what;           // one clause: "is stopped (SIGSTOP) for 3 s"
   std::string section;        // the innermost one, or empty
-  std::int64_t step = -1;     // the newest that it reported
+  std::int64_t step = -1;     // the newest that the worker reported
   std::int64_t since_ns = 0;  // the last progress, by the agent's clock
   std::string frame{};        // it reports no steps, and its main thread stays in this frame; otherwise empty
   bool over = false;          // a rank that stayed in a frame has moved on
@@ -257,7 +257,7 @@ struct WorkerReported {  // a worker's report over MUSTER_SOCKET
   std::string text;
   std::int64_t busy_ns = 0;  // of the step, without waiting for other ranks; 0: not reported
   std::map<std::string, std::int64_t> parts_ns{};  // profile: the time of each part, over all these steps
-  std::string group{};                             // step: the group that made it; empty: the world
+  std::string group{};                             // step: the group that made the step; empty: the world
   std::string loss{};                              // of the step, as text; empty: not reported
   std::int64_t samples = 0;                        // of the step, on this rank; 0: not reported
 };

@@ -24,7 +24,7 @@ struct Neighbour {
   std::int32_t kept_count = 0;
   Rank first_rank;
   bool has_ours = false;  // the neighbour holds checkpoints that this agent's ranks need and lack
-  std::string key;        // shared by both, in hexadecimal digits; the launcher adds it when it sends this
+  std::string key;        // the pair's key, in hexadecimal digits; the launcher adds it to the message
 };
 
 // Between two agents, over their own connection. Either side may ask.
