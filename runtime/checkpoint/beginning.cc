@@ -15,7 +15,7 @@ namespace muster {
 
 namespace {
 
-// For rank 0 to take over a directory.
+// How long rank 0 waits for the other ranks. They wait twice as long for rank 0.
 constexpr auto kBeginTimeout = std::chrono::minutes(5);
 
 bool same_directory(const std::string& left, const std::string& right) {

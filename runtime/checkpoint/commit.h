@@ -1,8 +1,8 @@
 // All ranks write one checkpoint together: the commit protocol of docs/checkpoint_layout.md. Also removes old
 // checkpoints.
 //
-// For the writing thread of a DiskWriter. A failed save leaves nothing behind; if it failed after the rename
-// of the manifest, it leaves a complete checkpoint that nobody reports.
+// Call these functions on the writing thread of a DiskWriter. A failed save leaves nothing behind; if it
+// failed after the rename of the manifest, it leaves a complete checkpoint that nobody reports.
 #pragma once
 
 #include <chrono>

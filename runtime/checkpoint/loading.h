@@ -1,8 +1,8 @@
 // Reads the byte ranges that a rank needs from the files of a checkpoint into tensors. Each chunk is verified
 // before any byte of it is used. Reading a larger checkpoint takes no more memory.
 //
-// A LoadedState::Source collects the requests of the parts of a state; fill() then reads all of them. For the
-// training thread.
+// A LoadedState::Source collects the requests of the parts of a state; fill() then reads all of them. Call
+// both on the training thread.
 #pragma once
 
 #include <map>
@@ -75,7 +75,7 @@ struct LoadedState::Source {
   Status fill_in_blocks(const Request& request) const;
 };
 
-// The checkpoint does not have a tensor or value.
+// Thrown for a tensor or value that the checkpoint does not have.
 struct NotInCheckpoint : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };

@@ -1,8 +1,8 @@
 // Checkpoints in the memory of this node's agent, which outlives the workers: a rank saves there, and the
 // ranks of the next attempt restore from there.
 //
-// For the training thread. A background thread hashes what was copied. The ranks of a node share out among
-// themselves all tensors that they have, whatever other nodes hold.
+// Use a MemoryTier on the training thread. A background thread hashes what was copied. The ranks of a node
+// share out among themselves all tensors that they have, whatever other nodes hold.
 #pragma once
 
 #include <array>

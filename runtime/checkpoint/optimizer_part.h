@@ -1,7 +1,7 @@
 // Saves and loads an optimizer's state by the names of its parameters.
 //
 // torch keeps that state by the parameters' addresses, so torch's own files can match the parameters of
-// another process only by their order. For the training thread.
+// another process only by their order. Use the parts on the training thread.
 #pragma once
 
 #include <memory>

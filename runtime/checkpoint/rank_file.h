@@ -55,16 +55,16 @@ struct RankFile {
 };
 
 // Lays out the file for rank `rank`'s share of a state. kInvalidArgument names a tensor of a type that
-// safetensors does not have. For the training thread.
+// safetensors does not have. Call this function on the training thread.
 Expected<RankFile> lay_out_rank_file(const SavedState& state, const SaveAgreement::Share& share, int rank);
 
 // Copies the file into `staging`, in pieces if the file is larger, until the whole file is copied or the
 // taker has given up. Then lets go of the tensors. Copies tensors of a GPU on a stream of their own, and
-// waits for that stream. For the training thread.
+// waits for that stream. Call this function on the training thread.
 void stage_rank_file(RankFileSource& source, Staging& staging);
 
 // Looks at `bytes`, which begin at `offset` of the file. kCorrupt names the first tensor that may have no NaN
-// and no infinity, and has one there. For the writing thread.
+// and no infinity, and has one there. Call this function on the writing thread.
 Status check_all_finite(const RankFileLayout& layout, std::uint64_t offset, std::span<const std::byte> bytes);
 
 }  // namespace muster

@@ -1,9 +1,9 @@
 // All ranks choose and load a checkpoint together: rank 0 proposes one that it could use, and either all
 // ranks load it or all go on to the next.
 //
-// For the training thread. The state stays as it is until every rank has found in the checkpoint all that it
-// will load; only objects with save() and load() take their values earlier. Bytes are verified while they are
-// read into the state, so after a damaged checkpoint another one must be loaded.
+// Call restore_newest() on the training thread. The state stays as it is until every rank has found in the
+// checkpoint all that it will load; only objects with save() and load() take their values earlier. Bytes are
+// verified while they are read into the state, so after a damaged checkpoint another one must be loaded.
 #pragma once
 
 #include <chrono>

@@ -4,7 +4,7 @@
 // Each rank posts a digest of the names, types and shapes that it has. Names are exchanged only if these
 // digests are not those of the previous save, and then once for all ranks with the same digest. At each save,
 // ranks that have the same names also compare digests of what must be equal on them: of all values, and of a
-// part of the tensors. For the training thread.
+// part of the tensors. Use SaveAgreement on the training thread.
 #pragma once
 
 #include <chrono>

@@ -120,7 +120,7 @@ struct RestoreEnded {
 //   At most one save is between SaveBegun and SaveEnded.
 // - `newest_committed_` is the newest step that is on the disk for sure.
 // - `next_look_` is the same on all ranks, and greater than the step of the last look.
-// - A training tries to leave once. If that fails, it goes on until the launcher stops it.
+// - A training tries once to save and leave. After a failure it goes on until the launcher stops it.
 class SavePolicy {
  public:
   explicit SavePolicy(SaveSetting setting = {}) : setting_(std::move(setting)) {}
