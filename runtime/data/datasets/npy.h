@@ -21,7 +21,7 @@ struct NpyHeader {
   std::size_t data_at = 0;  // bytes before the elements
 };
 
-// kCorrupt if the header is damaged. The message does not name the file.
+// Returns kCorrupt if the header is damaged. The message does not name the file.
 Expected<NpyHeader> read_npy_header(std::span<const std::byte> bytes);
 // Returns a copy. Also kCorrupt if torch does not have the type, or there are too many or too few elements.
 Expected<at::Tensor> tensor_of_npy(std::span<const std::byte> bytes);

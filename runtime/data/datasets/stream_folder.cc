@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kLargestStreamIndex = 256 << 20;
 constexpr const char* kStreamIndex = "index.json";
 
-// Null if `object` has no such member.
+// Returns the member `name`, or null if `object` does not have it.
 const json& member(const json& object, const char* name) {
   static const json none;
   if (!object.is_object()) return none;

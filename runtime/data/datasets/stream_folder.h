@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// kCorrupt for such a folder, for its index, and for a file that the index next to it names.
+// Returns kCorrupt if `path` is such a folder, its index, or a file that an index in the same folder names.
 Status check_is_no_stream(const std::string& path);
 
 }  // namespace muster
