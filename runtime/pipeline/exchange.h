@@ -2,7 +2,7 @@
 //
 // Posts receives ahead, so that early messages need not wait. Sends run while this rank computes; their
 // tensors are freed as soon as an answer shows that they have arrived. Stages on the same rank hand tensors
-// over directly. For the training thread.
+// over directly. Use an Exchange on the training thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>

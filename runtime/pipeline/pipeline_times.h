@@ -1,6 +1,6 @@
 // Records what a rank of a pipeline computed in a step, and when; makes a profile of all ranks' records.
 //
-// For the training thread.
+// Use PipelineTimes on the training thread.
 #pragma once
 
 #include <muster/comm/group.h>

@@ -1,7 +1,7 @@
 // Averages the gradients of one stage over its replicas: sums them while other stages' microbatches are still
 // computed, and stores the mean at the end of the step.
 //
-// For the training thread.
+// Use ReplicaSums on the training thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>

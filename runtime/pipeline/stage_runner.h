@@ -1,6 +1,7 @@
 // Runs forward and backward of one stage, a microbatch at a time, and keeps the tensors between the two.
 //
-// Knows nothing about other stages: it takes and returns tensors. For the training thread.
+// A StageRunner knows nothing about other stages: it takes and returns tensors. Use it on the training
+// thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
