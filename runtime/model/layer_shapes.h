@@ -4,7 +4,7 @@
 // - Watch the operators with their inputs: the first one that gets a parameter of a torch::nn layer computes
 //   that layer.
 // - Run the layers of a Sequential, one after the other.
-// For the thread of the forward pass.
+// Use both on the thread of the forward pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
