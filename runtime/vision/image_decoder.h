@@ -54,7 +54,7 @@ std::unique_ptr<ImageDecoder> make_jpeg_decoder();
 std::unique_ptr<ImageDecoder> make_png_decoder();
 std::unique_ptr<ImageDecoder> make_bmp_decoder();
 std::unique_ptr<ImageDecoder> make_pnm_decoder();
-// nullptr if Muster was built without the library.
+// These return nullptr if Muster was built without the library.
 std::unique_ptr<ImageDecoder> make_webp_decoder();
 std::unique_ptr<ImageDecoder> make_tiff_decoder();
 
