@@ -18,8 +18,8 @@ enum class Level { kDebug, kInfo, kWarning, kError };
 // `name` is put before each line ("launch", "agent node1"). Lines below `level` are dropped. No colours on a
 // pipe or with NO_COLOR.
 void set_up(std::string name, Level level);
-// From now on each line, with its newline, goes to `writer` instead of stderr, on the thread that logs it. An
-// empty `writer`: to stderr again.
+// From now on the thread that logs a line gives it, with its newline, to `writer` instead of stderr. An empty
+// `writer` restores stderr.
 void divert(std::function<void(std::string_view line)> writer);
 bool enabled(Level level);
 void write(Level level, std::string_view message);

@@ -41,7 +41,7 @@ struct Nvml {
   static constexpr int kGpuIsLost = 15;
   static constexpr unsigned long long kNotAvailable = ~0ULL;
 
-  // Null if the library does not have the function.
+  // A pointer is null if the library does not have the function.
   int (*initialize)() = nullptr;
   int (*count)(unsigned*) = nullptr;
   int (*handle)(unsigned, Device*) = nullptr;

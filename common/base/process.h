@@ -30,7 +30,7 @@ struct ProcessIdentity {
   bool operator==(const ProcessIdentity&) const = default;
 };
 ProcessIdentity own_identity();
-// Nothing if this process cannot know, because the other runs on another machine or in another container.
+// Returns nothing if this process cannot know: `process` is on another machine or in another container.
 std::optional<bool> is_alive(const ProcessIdentity& process);
 
 // From now on orphaned descendants of this process become its children.
@@ -43,8 +43,8 @@ void ask_for_short_slices();
 
 // 0 if the process is gone.
 pid_t parent_of(pid_t pid);
-// Returns whether the process has been killed or is ending. The kernel frees its memory before it tells the
-// parent, which may take long on a busy machine. True also if the process is gone.
+// Returns whether the process has been killed or is ending. True also if the process is gone. The kernel
+// tells the parent only after it has freed the process's memory, which may take long on a busy machine.
 bool is_exiting(pid_t pid);
 // Returns the process's name in the kernel, at most 15 bytes of any value; empty if the process is gone.
 std::string name_of(pid_t pid);

@@ -17,7 +17,7 @@ extern const char* const kAskForTorch;
 // Parses what kAskForTorch printed: the version; "" without torch; nothing if the output is not an answer.
 std::optional<std::string> torch_in(std::string_view printed);
 
-// Returns whether train.py imports torch, for a command such as `python3 -u train.py --lr 1`.
+// Returns whether the script of a command imports torch: train.py in `python3 -u train.py --lr 1`.
 bool script_imports_torch(const std::vector<std::string>& command, const std::string& working_directory);
 
 }  // namespace muster

@@ -36,7 +36,8 @@ struct ForkOrder {
   std::vector<std::string> environment;  // NAME=value to set, NAME to unset
 };
 std::string encode(const ForkOrder& order);
-// kCorrupt if the text is not an order; decode_template_answer() does the same for answers.
+// Returns kCorrupt if the text is not an order. decode_template_answer() does so unless the text is an
+// answer.
 Expected<ForkOrder> decode_fork_order(std::string_view text);
 
 // From template to agent. kForked has a pidfd attached.

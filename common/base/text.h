@@ -63,7 +63,7 @@ inline std::string_view beginning_of(std::string_view text, std::size_t most_byt
   return text.substr(0, size);
 }
 
-// Nothing unless the whole text is a number that fits.
+// Returns nothing unless the whole text is a number that fits.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number number{};

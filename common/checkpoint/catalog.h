@@ -2,8 +2,8 @@
 // pinned, their sizes and metrics.
 //
 // DIR/index.json caches what the manifests say, each with its size and modification time. An entry that does
-// not match the manifest on disk is ignored, so the file is only a hint and may be missing, old or wrong.
-// Blocking; several processes may use one directory.
+// not match the manifest on disk is ignored, so the file is only a hint and may be missing, old or wrong. The
+// functions block; several processes may use one directory.
 #pragma once
 
 #include <string>

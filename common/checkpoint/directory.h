@@ -3,7 +3,7 @@
 // docs/checkpoint_layout.md describes the layout.
 //
 // The launcher uses it to begin attempts, the runtime to write, choose and remove checkpoints; several
-// processes use one directory at once. Holds only the path: each call reads the disk again. Blocking. Does
+// processes use one directory at once. Holds only the path: each call blocks and reads the disk again. Does
 // not read or write tensors.
 #pragma once
 
@@ -27,7 +27,7 @@ struct CheckpointEntry {
 Status check_formats(const std::vector<CheckpointEntry>& entries);
 
 std::string directory_name(CheckpointId id);  // "step-300.attempt-2"
-// Nothing unless the name is spelled exactly so.
+// Returns nothing unless the name is spelled exactly so.
 std::optional<CheckpointId> parse_directory_name(std::string_view name);
 
 std::string rank_file_name(std::int32_t rank);  // "rank-00003.safetensors"

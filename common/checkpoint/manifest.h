@@ -79,7 +79,7 @@ struct RankContents {
   Contents own = {};
 };
 std::string encode_rank_contents(const RankContents& contents);
-// kCorrupt if the text is not from encode_rank_contents.
+// Returns kCorrupt if the text is not from encode_rank_contents.
 Expected<RankContents> parse_rank_contents(std::string_view text);
 
 // Adds what `rank` has written. kInvalidArgument names a tensor that has another type or shape on another

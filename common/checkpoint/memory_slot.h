@@ -44,9 +44,9 @@ struct SlotHeader {
 std::uint64_t slot_bytes(int fd);
 // kUnavailable: the slot has fewer bytes.
 Status read_slot(int fd, std::uint64_t offset, char* to, std::uint64_t count);
-// Nothing unless the slot is complete.
+// Returns nothing unless the slot is complete.
 std::optional<SlotHeader> read_slot_header(int fd);
-// kCorrupt if the bytes are not what was written.
+// Returns kCorrupt if the bytes are not what was written.
 Expected<RankContents> read_slot_contents(int fd, const SlotHeader& header);
 // Reads a whole chunk of the rank's file. kCorrupt if it is not what was written. `digests`: of the chunks.
 Status read_slot_chunk(int fd, const SlotHeader& header, const std::vector<Digest128>& digests,

@@ -140,8 +140,8 @@ class ChunkCopier {
   std::string_view tensor_;  // the last one copied
 };
 
-// Calls work(i, buffer) for each i below `count`, in that many threads including this one; each has its own
-// buffer.
+// Calls work(i, buffer) for each i below `count`, in that many threads including this one. Each thread has
+// its own buffer.
 template <class Work>
 void in_threads(int threads, std::size_t count, Work work) {
   std::atomic<std::size_t> next = 0;

@@ -1,8 +1,8 @@
 // Reads parts of a checkpoint's files and returns only bytes that match the manifest: for each range it reads
 // the chunks that contain it and compares their digests.
 //
-// Blocking; its threads end before a call returns. Safe from several threads. saved_tensor.h says where the
-// ranges lie. Keeps nothing between calls.
+// The functions block, keep nothing between calls, and end their threads before they return. Safe from
+// several threads. saved_tensor.h says where the ranges lie.
 #pragma once
 
 #include <cstddef>

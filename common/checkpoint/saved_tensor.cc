@@ -138,7 +138,7 @@ BitCopy plan_part(const Slice& part, const Slice& wanted, const Slice& common, s
   return copy;
 }
 
-// Nothing if the copy would split a byte.
+// Returns nothing if the copy would split a byte.
 std::optional<PartCopy> in_bytes(const BitCopy& bits, const StoredPart& part) {
   std::uint64_t odd = bits.part_begin | bits.target_begin | bits.run;
   PartCopy copy{.file = part.file,

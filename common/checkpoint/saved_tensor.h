@@ -73,8 +73,8 @@ struct SavedTensor {
 // is not a whole number of bytes.
 std::optional<std::uint64_t> bytes_of(Dtype dtype, const Extents& shape);
 
-// kCorrupt unless the parts cover the tensor exactly, without gaps or overlap. Only a tensor without elements
-// may have parts without elements.
+// Returns kCorrupt unless the parts cover the tensor exactly, without gaps or overlap. Only a tensor without
+// elements may have parts without elements.
 Status check_parts(const SavedTensor& tensor);
 
 // "model.weight", or "model.weight[0:50,0:128]" for a slice: the name of a part in its file.

@@ -86,7 +86,7 @@ class Checker {
     return {};
   }
 
-  // Why the instruction may not follow these, or "".
+  // Returns why the instruction may not follow those in `done`, or "" if it may.
   std::string why_not(const Done& done, const Instruction& each) const {
     const auto has = [&](Op op) { return done.contains({op, each.stage, each.microbatch}); };
     const bool has_gradient = has(Op::kBackward) || has(Op::kBackwardInput);

@@ -23,7 +23,7 @@ struct AgentIdentity {
 };
 
 std::string as_text(const AgentIdentity& identity);  // "JOB/ROLE/NODE/INCARNATION"
-// Nothing if as_text() would not write it in this way.
+// Returns nothing unless `text` is exactly what as_text() writes.
 std::optional<AgentIdentity> parse_agent_identity(std::string_view text);
 
 // "JOB/peer/A-B/I-J": the nodes, the lower first, and their incarnations. The same for both agents.

@@ -22,8 +22,8 @@ std::string encode_before_text(FrameHeader header, const Output& output, std::st
 std::string encode_before_text(FrameHeader header, const LogPiece& piece, std::string_view text);
 std::string encode_before_text(FrameHeader header, const SlotPart& part, std::string_view text);
 
-// kCorrupt if the type is unknown, a required field is missing, a field has another type, or the message
-// could not be encoded again. Other missing fields get their defaults; unknown fields are ignored.
+// Return kCorrupt if the type is unknown, a required field is missing, a field has another type, or the
+// message could not be encoded again. Other missing fields get their defaults; unknown fields are ignored.
 Expected<ToAgent> decode_for_agent(Frame frame);
 Expected<ToLauncher> decode_for_launcher(Frame frame);
 Expected<ToNeighbour> decode_for_neighbour(Frame frame);

@@ -35,7 +35,7 @@ class Digest {
 std::string xxh3_digest(std::string_view bytes);
 Digest128 digest_of(std::string_view bytes);
 std::string text_of(Digest128 digest);
-// Nothing unless the text is 32 hexadecimal digits in lower case.
+// Returns nothing unless the text is 32 hexadecimal digits in lower case.
 std::optional<Digest128> parse_digest(std::string_view text);
 
 }  // namespace muster

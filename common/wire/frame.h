@@ -77,7 +77,7 @@ class FrameReader {
   bool full_ = false;  // the last read filled all the room
 };
 
-// kCorrupt unless `bytes` are exactly one CBOR item of definite lengths, without tags, nested at most
+// Returns kCorrupt unless `bytes` are exactly one CBOR item of definite lengths, without tags, nested at most
 // kMaxDepth deep.
 Status check_cbor(std::string_view bytes);
 
