@@ -301,7 +301,7 @@ class OptimizerPart : public AnyOptimizerPart {
   std::map<void*, std::unique_ptr<optim::OptimizerParamState>> loaded_states_;  // null: no state
 };
 
-// For an optimizer that shows its own state.
+// The part of an optimizer that shows its own state.
 class SavedOptimizerPart : public AnyOptimizerPart {
  public:
   SavedOptimizerPart(SavedOptimizer& saved, std::string key, std::vector<NamedParameter> parameters,
@@ -358,7 +358,7 @@ class SavedOptimizerPart : public AnyOptimizerPart {
   std::vector<std::pair<at::Tensor, SavedOptimizer::State>> loaded_states_;
 };
 
-// For a wrapped optimizer, which is saved as if it had no wrapper.
+// The part of a wrapped optimizer, which is saved as if it had no wrapper.
 class WrappedPart : public StatePart {
  public:
   WrappedPart(WrappedOptimizer& optimizer, std::unique_ptr<StatePart> local)

@@ -59,7 +59,7 @@ class DirectFile {
   }
 
   Status finish() {
-    // The last page was written whole.
+    // Cuts the file to its size, because the last page was written whole.
     if (ftruncate(fd_.get(), static_cast<off_t>(size_bytes_)) != 0)
       return system_failure("cannot write " + path_, errno);
     if (fsync(fd_.get()) != 0) return system_failure("cannot sync " + path_, errno);

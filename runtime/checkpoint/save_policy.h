@@ -3,8 +3,8 @@
 //
 // Pure: no torch, no clock, no threads, no I/O. The Checkpointer tells the policy what has happened; the
 // answers say what to do and why. Times are passed in. The policies of all ranks hear the same events at the
-// same steps, so they decide alike without talking; rank 0's clock reaches the others as an event. For the
-// training thread.
+// same steps, so they decide alike without talking; rank 0's clock reaches the others as an event. Use a
+// policy on the training thread.
 #pragma once
 
 #include <cstdint>
