@@ -1,6 +1,7 @@
 // Reads a file from front to end, whether it is plain or compressed by gzip or zstd, in one piece or several.
 //
-// The file's first bytes say what it is compressed by; its name does not count. For one thread at a time.
+// The file's first bytes say what it is compressed by; its name does not count. One thread at a time may
+// read.
 #pragma once
 
 #include <cstddef>

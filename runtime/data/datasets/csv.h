@@ -2,7 +2,7 @@
 //
 // Fields in quotes may contain separators, quotes (doubled) and line ends. Lines end with \n or \r\n. In
 // addition to the RFC, any separator is allowed, and empty lines and a byte order mark at the start are
-// skipped. For one thread at a time. The text must outlive the reader.
+// skipped. One thread at a time may use a reader. The text must outlive the reader.
 #pragma once
 
 #include <cstdint>

@@ -34,7 +34,7 @@ std::optional<std::string_view> behind_key(std::string_view header, std::string_
   return header;
 }
 
-// "(2, 3)", "(5,)" or "()".
+// Reads a shape such as "(2, 3)", "(5,)" or "()".
 std::optional<std::vector<std::int64_t>> shape_in(std::string_view text) {
   if (!text.starts_with('(') || !text.contains(')')) return std::nullopt;
   std::vector<std::int64_t> shape;
