@@ -24,7 +24,7 @@ class PipelineTimes {
   // Returns the time between `begin` and `end` in which this rank did not compute.
   Duration waited(TimePoint begin, TimePoint end) const;
   // Returns the profile of the newest step over all ranks of the group. A rank's place in the group is its
-  // number in the schedule. Collective.
+  // number in the schedule. All ranks of the group call it.
   PipelineProfile profile(const Schedule& schedule, const Group& group) const;
 
  private:

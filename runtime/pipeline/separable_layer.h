@@ -36,11 +36,13 @@ class SeparableLayer {
   // `gradient`: the output's. Called only if the layer's input needs a gradient.
   virtual at::Tensor input_gradient(const at::Tensor& gradient) = 0;
   virtual void add_weight_gradients(at::Tensor&& gradient) = 0;
-  // Makes `leaf` the layer's bias: the program adds it to the output afterwards. False if that is impossible.
+  // Makes `leaf` the layer's bias, which the program adds to the output afterwards. Returns false if it
+  // cannot.
   virtual bool take_bias(const at::Tensor& /*leaf*/) { return false; }
 };
 
-// The notes of backward(), for a WeightGrads and the nodes of all graphs that defer to it. For any thread.
+// The notes of backward(), for a WeightGrads and the nodes of all graphs that defer to it. Safe from any
+// thread.
 class WeightNotes {
  public:
   struct Note {
