@@ -1,7 +1,7 @@
 // The line that shows how far a training is: when it is due, and its text.
 //
 // On a terminal the line is redrawn in place, with a bar. Elsewhere a new line is due every few seconds and
-// at the end. Pure: the time is passed in. For one thread.
+// at the end. Pure: the time is passed in. One thread uses a line.
 #pragma once
 
 #include <chrono>

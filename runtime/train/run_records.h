@@ -7,7 +7,7 @@
 //   continues them later moves them back.
 // - Each process has an event file of its own, named after the run, and leaves other event files alone.
 // - An error is logged once. It loses rows, but does not stop the training.
-// For one thread.
+// Only one thread uses the records.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ class RunRecords {
 
   // Returns JSON; changes nothing.
   std::string mark() const;
-  // kCorrupt if `mark` is not from mark(). Takes effect with the next row. Removes the rows that this process
-  // has written before, because they do not belong to the run that it continues.
+  // Returns kCorrupt if `mark` is not from mark(). Takes effect with the next row. Removes the rows that this
+  // process has written before, because they do not belong to the run that goes on.
   Status go_on_from(const std::string& mark);
   // Returns whether rows of metrics.jsonl have a member of this name, which therefore cannot be a tag.
   static bool is_column(std::string_view tag) { return tag == "step" || tag == "time" || tag == "hparams"; }
