@@ -1,5 +1,5 @@
-// A copy that bypasses the processor's caches, which training needs, and does not read the bytes that it
-// overwrites. For a state larger than the caches it takes half as long as memcpy().
+// A copy that leaves the processor's caches to the training, and does not read the bytes that it overwrites.
+// For a state larger than the caches it takes half as long as memcpy().
 #pragma once
 
 #include <cstddef>

@@ -63,7 +63,7 @@ struct CheckpointManifest {
   bool operator==(const CheckpointManifest&) const = default;
 };
 
-// Checks nothing (check_manifest does). nlohmann::json::exception if a name or value is not UTF-8.
+// Checks nothing (check_manifest does). Throws nlohmann::json::exception if a name or value is not UTF-8.
 std::string encode_manifest(const CheckpointManifest& manifest);
 
 // kCorrupt, with the reason, if these are not exactly the bytes that encode_manifest returned, if a part lies

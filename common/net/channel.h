@@ -2,7 +2,7 @@
 //
 // The seam below the conversation: Connection (a socket) is one channel, the simulator's network another.
 // Sending never waits; a sender with much to send checks how much is queued, and holds back. A channel
-// reports when it is closed; its user decides how long it may be silent. One thread.
+// reports when it is closed; its user decides how long it may be silent. Use a channel on one thread.
 #pragma once
 
 #include <functional>

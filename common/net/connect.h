@@ -1,6 +1,6 @@
 // Connects to listeners over TLS: to one, or to the first of several that proves that it has the key.
 //
-// Addresses are numeric, so that nothing waits for a name server. One thread.
+// Addresses are numeric, so that nothing waits for a name server. Call the functions on one thread.
 #pragma once
 
 #include <cstdint>

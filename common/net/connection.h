@@ -2,7 +2,7 @@
 // TLS.
 //
 // A Connection keeps itself alive while it is being read or written. It knows frames, but not the messages in
-// them. One thread.
+// them. Use it on one thread.
 #pragma once
 
 #include <deque>

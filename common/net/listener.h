@@ -1,8 +1,8 @@
 // Accepts TLS connections and passes on those whose peer proved to have a key.
 //
 // Strangers cost little and cannot block others: a handshake has a deadline; if too many are under way, the
-// Listener drops the oldest, and if too many come from one address, the newest of that address. One thread.
-// To end it: stop(), then wait until the owner's TaskGroup is empty.
+// Listener drops the oldest, and if too many come from one address, the newest of that address. Use a
+// Listener on one thread. To end it: stop(), then wait until the owner's TaskGroup is empty.
 #pragma once
 
 #include <cstdint>

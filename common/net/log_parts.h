@@ -5,7 +5,7 @@
 // the budget, at the end of a line if there is one. To make room the oldest parts of all files are removed;
 // but the newest part of each file is only emptied, so that readers see that something is missing. Without a
 // budget there is one file without a limit. Parts are never overwritten. Functions block as files do. One
-// thread.
+// thread at a time may call them.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 //
 // The group must outlive its tasks: cancel(), then wait until empty() (the io_context runs their last steps),
 // then destroy it. A task that ends with an exception, other than that of its cancellation, is a bug and
-// stops the program. One thread.
+// stops the program. Use a group on one thread.
 #pragma once
 
 #include <list>

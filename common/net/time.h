@@ -1,6 +1,6 @@
 // The seam between Muster and time: the current time, and a call at a later time.
 //
-// A program makes one SystemTime. One thread.
+// A program makes one SystemTime, and uses it on one thread.
 #pragma once
 
 #include <functional>
