@@ -1,7 +1,7 @@
 // Reads a file from front to end, whether it is plain or compressed by gzip or zstd, in one piece or several.
 //
-// The file's first bytes say what it is compressed by; its name does not count. One thread at a time may
-// read.
+// The file's first bytes say what it is compressed by; its name does not count. Only one thread at a time may
+// read the file.
 #pragma once
 
 #include <cstddef>
