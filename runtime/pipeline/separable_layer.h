@@ -36,13 +36,13 @@ class SeparableLayer {
   // `gradient`: the output's. Called only if the layer's input needs a gradient.
   virtual at::Tensor input_gradient(const at::Tensor& gradient) = 0;
   virtual void add_weight_gradients(at::Tensor&& gradient) = 0;
-  // Makes `leaf` the layer's bias, which the program adds to the output afterwards. Returns false if it
-  // cannot.
+  // Makes `leaf`, which the program adds to the output afterwards, the layer's bias. Returns false if a bias
+  // is impossible.
   virtual bool take_bias(const at::Tensor& /*leaf*/) { return false; }
 };
 
-// The notes of backward(), for a WeightGrads and the nodes of all graphs that defer to it. Safe from any
-// thread.
+// The notes of backward(), for a WeightGrads and the nodes of all graphs that defer to it. Any thread may use
+// the notes.
 class WeightNotes {
  public:
   struct Note {

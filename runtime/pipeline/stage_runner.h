@@ -1,7 +1,6 @@
 // Runs forward and backward of one stage, a microbatch at a time, and keeps the tensors between the two.
 //
-// A StageRunner knows nothing about other stages: it takes and returns tensors. Use it on the training
-// thread.
+// Takes and returns tensors, and knows nothing about other stages. Use a StageRunner on the training thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,8 +1,8 @@
 // Parameters of one name in several stages, such as an embedding whose weights are the output layer's too.
 // The copies start equal, and each gets the sum of all copies' gradients.
 //
-// All ranks add in the order of the stages' ranks, so that they get the same bits. Call the functions on the
-// training thread.
+// All ranks add in the order of the stages' ranks, so that they get the same bits. The functions are for the
+// training thread alone.
 #pragma once
 
 #include <ATen/core/Tensor.h>
