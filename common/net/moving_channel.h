@@ -3,7 +3,7 @@
 //
 // The launcher's side moves and the agent's follows. Each marks its last frame on the first stream, and the
 // peer reads the next stream from then on, so that no frame is lost, repeated or overtaken. The first stream
-// stays open until close(); its end is ignored once the peer has left. A channel moves once, and is used on
+// stays open until close(); its end is ignored once the peer has left. A channel moves once. Use a channel on
 // one thread.
 #pragma once
 
