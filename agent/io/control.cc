@@ -47,7 +47,7 @@ std::optional<net::Key> read_key() {
   return net::key_from_hex(line);
 }
 
-// Shared by the two tasks that connect to the launcher.
+// Shared by two tasks: one connects to the launcher, one watches for the end of stdin.
 struct Call {
   explicit Call(const asio::any_io_executor& executor) : input(executor) {}
   asio::posix::stream_descriptor input;

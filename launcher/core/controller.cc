@@ -92,8 +92,9 @@ void Controller::add(Decisions& all, const Event& event, TimePoint now) {
   std::ranges::move(apply(event, now), std::back_inserter(all));
 }
 
-// Returns whether the message counts: its agent is listened to and takes part in the current attempt, and a
-// rank in the message is the agent's own. If the message counts, updates the rank table at once.
+// Returns whether the message counts: the fleet listens to its agent, the agent takes part in the current
+// attempt, and if the message names a rank, it is one of this agent's. If the message counts, updates the
+// rank table at once.
 bool Controller::watch(const AgentSaid& said, TimePoint now) {
   const NodePlan* const node = job_.crew().find(said.agent.node);
   if (node == nullptr || said.attempt != job_.attempt() || said.attempt == Attempt() ||

@@ -46,8 +46,8 @@ std::vector<StageMessage> messages(const Ranks& ranks, int from, int to) {
   return all;
 }
 
-// Returns for each message that `peer` sends to `rank` how many of the first messages in `out` that peer has
-// used before it sends.
+// Returns a number for each message from `peer` to `rank`, in the order of sending: how many messages at the
+// front of `out` the peer has used by then.
 std::vector<int> arrived_before(const Ranks& ranks, int rank, int peer,
                                 const std::vector<StageMessage>& out) {
   std::vector<int> arrived;

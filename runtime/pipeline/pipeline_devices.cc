@@ -94,7 +94,7 @@ DeviceStage::DeviceStage(ModulePointer module, detail::StageForward forward, con
 }
 
 std::vector<at::Tensor> DeviceStage::bring(std::vector<at::Tensor> tensors) const {
-  // Copies to the host block, or the program would read an unfinished copy.
+  // A copy to the host must be blocking: otherwise the program would read it before it is complete.
   for (at::Tensor& tensor : tensors) tensor = tensor.to(device_, /*non_blocking=*/device_.is_cuda());
   return tensors;
 }

@@ -83,8 +83,9 @@ OptionalTensor leaf_of(const OptionalTensor& parameter);
 struct Leaves {
   at::Tensor weight, bias;
 };
-// Finds where the gradients of weight and bias go, and tells WeightNotes of these leaves. None if the layer
-// does not defer, if backward() must compute one of the gradients, or if neither weight nor bias needs one.
+// Finds the leaves that receive the gradients of weight and bias, and calls WeightNotes::meet() for each.
+// Returns nullopt if the layer does not defer, if backward() must compute one of the gradients, or if neither
+// weight nor bias needs one.
 std::optional<Leaves> leaves_of(c10::DispatchKeySet keys, const OptionalTensor& weight,
                                 const OptionalTensor& bias);
 

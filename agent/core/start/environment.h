@@ -49,7 +49,7 @@ std::string trace_file(const NodeContext& node, const wire::JobSpec& job, Rank r
 // The variables that are equal for all ranks of the node.
 Environment common_environment(const NodeContext& node, const wire::JobSpec& job,
                                const wire::PrepareAttempt& plan, const wire::StartWorkers& start);
-// The variables with a separate value for each rank. All ranks have the same names.
+// The variables whose values differ between ranks. Every rank has variables of the same names.
 Environment rank_environment(const NodeContext& node, const wire::JobSpec& job,
                              const wire::PrepareAttempt& plan, LocalRank local_rank);
 

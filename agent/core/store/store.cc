@@ -134,8 +134,8 @@ Status Store::compare_set(StoreFields fields) {
   const std::string_view desired = fields.blob();
   Node* node = find(key);
   const bool set_already = node != nullptr && node->second.value;
-  // torch's rule: an empty expected value also matches a key that is not set, and the reply for such a key is
-  // the expected value.
+  // torch's rule for a key that is not set: only an empty expected value matches; otherwise the reply is the
+  // expected value.
   const bool matches = set_already ? *node->second.value == expected : expected.empty();
   if (matches) {
     if (Status done = set(key, desired); !done) return done;

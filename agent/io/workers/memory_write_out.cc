@@ -66,7 +66,7 @@ class WriteOut {
              memory_.local_world_size;
     });
     if (ids.empty()) return ids;
-    // reported as lost if the directory cannot be used
+    // Set before the directory is checked: if a check fails, write_out() reports this step as lost.
     step_ = std::ranges::min_element(ids, is_newer)->step;
     if (Status mine = directory_.check_newest(memory_.attempt); !mine) return std::unexpected(mine.error());
     const auto entries = directory_.candidates(memory_.attempt);

@@ -63,7 +63,8 @@ class Processes {
   virtual void set_job(const wire::JobSpec& job) = 0;
   // Checks whether the attempt's workers could start; starts nothing yet. close() follows in any case.
   virtual std::expected<void, StartFailure> open(const OpenAttempt& attempt) = 0;
-  // Whether the open attempt's checkpoint directory is the launcher's (wire::AttemptPrepared).
+  // How this node's checkpoint directory differs from the launcher's, such as "is not there"; empty if it
+  // does not (wire::AttemptPrepared).
   virtual std::string other_checkpoints() const = 0;
   // The message to the launcher about the memory that outlives the workers.
   virtual MemoryTold memory_told() const = 0;

@@ -40,7 +40,7 @@ class Bootstrap {
   virtual void start(AgentId agent) = 0;
   // Kills the agent by SIGKILL. Nothing happens if it has ended.
   virtual void kill(AgentId agent) = 0;
-  // Appends a host to the job's host list: the node with the next number is there.
+  // Appends a host to the job's host list. The node with the next number will run on this host.
   virtual void add(const Host&) {}
   // Answers with leftovers_seen(). `kill`: kills each leftover as well.
   virtual void look_for_leftovers(bool kill) = 0;

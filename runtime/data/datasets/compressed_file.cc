@@ -277,8 +277,8 @@ std::size_t CompressedFile::take(char* to, std::size_t size) {
   return taken;
 }
 
-// Fills the buffer in growing steps: after large or skipped contents, little more than the next header is
-// needed.
+// The first fill after a skip is small, and each later one is twice as large: the reader of an archive skips
+// a member, and then needs only the header of the next one.
 Expected<std::size_t> CompressedFile::fill() {
   begin_ = end_ = 0;
   const auto got = source_->read(buffer_.get(), next_fill_bytes_);
