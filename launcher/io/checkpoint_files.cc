@@ -341,7 +341,7 @@ void compare_numbers(Dtype dtype, const Slice& piece, const std::string& left, c
   }
 }
 
-// An empty text if they are the same.
+// Returns how the two tensors differ; an empty text if they are equal.
 Expected<TensorDifference> difference_of(const OpenCheckpoint& left, const OpenCheckpoint& right,
                                          const std::string& name, const SavedTensor& in_left,
                                          const SavedTensor& in_right) {
