@@ -48,7 +48,7 @@ class Layout {
     std::vector<std::vector<std::string>> cells;
     std::size_t height = 1;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      cells.push_back(columns_[i].narrow == Narrow::kWrap ? wrapped(row[i], widths_[i])
+      cells.push_back(columns_[i].narrow == Narrow::kWrap ? lines_of_cell(row[i], widths_[i])
                                                           : std::vector{cut(row[i], widths_[i])});
       height = std::max(height, cells.back().size());
     }
@@ -118,7 +118,7 @@ bool fits(const std::string& text, std::size_t width) {
                              [width](auto line) { return width_of(std::string(line)) <= width; });
 }
 
-std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
+std::vector<std::string> lines_of_cell(const std::string& text, std::size_t width) {
   std::vector<std::string> lines;
   std::string rest = text;
   while (width > 0 && width_of(rest) > width) {
