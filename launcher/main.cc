@@ -43,14 +43,6 @@ int main(std::vector<std::string> words) {
   } else {
     command = find_command("run");
   }
-  if (implied && !words.empty() && is_future_command(words.front())) {
-    return refuse(
-        Error(
-            ErrorCode::kInvalidArgument,
-            fmt::format("there is no `{0}` command; to run a program named {0}: `launch -- {0}`, or its path",
-                        words.front())),
-        kExitUsage);
-  }
   for (const auto& [name, execute] : kExecutes) {
     if (name == command->name) return execute({*command, std::move(words), look_around(), implied});
   }

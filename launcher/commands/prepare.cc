@@ -68,6 +68,10 @@ std::expected<Prepared, int> prepare(const Invocation& invocation) {
   if (!asked) return std::unexpected(refuse(asked.error(), kExitUsage));
   if (const auto* answer = std::get_if<Answer>(&*asked)) return std::unexpected(print(answer->text));
   Request& request = std::get<Request>(*asked);
+  if (auto refusal = invocation.implied && request.may_be_command
+                         ? refusal_of_word(request.options.program.front())
+                         : std::nullopt)
+    return std::unexpected(refuse(Error(ErrorCode::kInvalidArgument, *std::move(refusal)), kExitUsage));
   Machine machine = look_at_machine(request.options, invocation.here);
   auto plan = make_plan(request.options, machine, invocation.here, make_job_id(request.options.job_name));
   if (!plan) return std::unexpected(refuse(plan.error(), kExitUsage));

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "common/base/text.h"
+#include "launcher/core/settings/other_tools.h"
 #include "launcher/core/text/nearest.h"
 
 namespace muster::launcher {
@@ -41,6 +42,8 @@ std::string help_with(const FlagSet& set) {
 }
 
 std::string hint(const FlagSet& set, std::string_view name) {
+  if (const auto purpose = purpose_of_flag(set.owner, name))
+    return fmt::format("not a flag of {}: {}", set.owner, *purpose);
   std::vector<std::string_view> names;
   for (const Flag* flag : flags_where(set, [](const Flag&) { return true; })) names.push_back(flag->name);
   const auto near = nearest(name, names);
@@ -77,8 +80,9 @@ Expected<GivenFlag> read_long(const FlagSet& set, const std::string& word) {
 Expected<GivenFlag> read_short(const FlagSet& set, const std::string& word) {
   const auto found = flags_where(set, [&](const Flag& flag) { return flag.letter == word[1]; });
   if (found.empty()) {
-    return failure(ErrorCode::kInvalidArgument, "{}: not a flag of {}: `{}` lists them", word, set.owner,
-                   help_with(set));
+    const std::string_view name = std::string_view(word).substr(1, word.find('=') - 1);  // "np" of "-np=4"
+    const std::string_view known = purpose_of_flag(set.owner, name) ? name : name.substr(0, 1);
+    return failure(ErrorCode::kInvalidArgument, "{}: {}", word, hint(set, known));
   }
   std::optional<std::string> value;
   if (word.size() > 2) value = word.substr(word[2] == '=' ? 3 : 2);
@@ -150,10 +154,9 @@ Expected<Arguments> sort_arguments(const Words& words) {
   const FlagSet set = flags_of_run();
   Arguments result;
   auto next = words.begin();
-  bool is_meant = false;  // the user said with `--` that all words after it are the program's
   for (; next != words.end() && may_be_flag(*next); ++next) {
     if (*next == "--") {
-      is_meant = true;
+      result.after_dashes = true;
       ++next;
       break;
     }
@@ -166,7 +169,7 @@ Expected<Arguments> sort_arguments(const Words& words) {
     result.flags.push_back(std::move(*given));
   }
   result.program.assign(next, words.end());
-  if (auto misplaced = is_meant ? std::nullopt : misplaced_flag(result))
+  if (auto misplaced = result.after_dashes ? std::nullopt : misplaced_flag(result))
     result.notices.push_back(std::move(*misplaced));
   return result;
 }

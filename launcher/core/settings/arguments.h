@@ -28,6 +28,7 @@ struct GivenFlag {
 struct Arguments {
   std::vector<GivenFlag> flags;
   std::vector<std::string> program;
+  bool after_dashes = false;  // `--` stands before the program
   std::vector<std::string> notices;
 };
 // Splits the words after the command's name. Never reads the program's arguments as flags.

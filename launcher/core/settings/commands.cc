@@ -1,6 +1,9 @@
 #include "launcher/core/settings/commands.h"
 
 #include <algorithm>
+#include <fmt/core.h>
+
+#include "launcher/core/settings/other_tools.h"
 
 namespace muster::launcher {
 
@@ -385,8 +388,12 @@ std::span<const std::string_view> future_commands() {
   return kFutureCommands;
 }
 
-bool is_future_command(std::string_view name) {
-  return std::ranges::find(kFutureCommands, name) != std::end(kFutureCommands);
+std::optional<std::string> refusal_of_word(std::string_view word) {
+  const bool is_future = std::ranges::find(kFutureCommands, word) != std::end(kFutureCommands);
+  const auto purpose = purpose_of_word(word);
+  if (!is_future && !purpose) return std::nullopt;
+  return fmt::format("there is no `{0}` command; {1}to run a program named {0}: `launch -- {0}`, or its path",
+                     word, purpose ? fmt::format("{}; ", *purpose) : "");
 }
 
 FlagTables flags_of(const Command& command) {

@@ -4,7 +4,9 @@
 // of flags.h. Constants only.
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -43,7 +45,9 @@ std::span<const Command> commands();
 const Command* find_command(std::string_view name);
 // Names reserved for commands to come. A program of such a name is started with `launch run` or `launch --`.
 std::span<const std::string_view> future_commands();
-bool is_future_command(std::string_view name);
+// The message about a first word that looks like a command and is none: a name reserved for the future, or a
+// word with which other tools manage jobs. nullopt: the word may be a program.
+std::optional<std::string> refusal_of_word(std::string_view word);
 
 // The first word after `launch ckpt`.
 inline constexpr std::string_view kCheckpointWords = "ls show verify diff prune pin unpin export import";

@@ -106,7 +106,7 @@ std::string commands_text() {
   return text + "\n" +
          wrapped(
              fmt::format(
-                 "`launch COMMAND --help` tells more about each. {} The same holds for names that are reserved for future commands: {}.",
+                 "`launch COMMAND --help` tells more about each. {} The same holds for names that are reserved for future commands ({}), and for words with which other tools manage jobs, such as kill, ls and rm.",
                  kNamedLikeACommand, fmt::join(future_commands(), ", ")),
              0, 0);
 }

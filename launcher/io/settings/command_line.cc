@@ -56,6 +56,7 @@ Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std:
   if (!variables) return std::unexpected(variables.error());
   settings->merge(*variables);
   std::vector<std::string> program = std::move(arguments->program);
+  const bool is_bare = !program.empty() && !arguments->after_dashes;
   if (const auto path = settings->find("config"); path != settings->end()) {
     auto file = read_config_file(
         (std::filesystem::path(here.working_directory) / path->second.values.back()).string(),
@@ -71,9 +72,10 @@ Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std:
   if (const Status read = read_files(*settings, with_files); !read) return std::unexpected(read.error());
   auto options = make_options(*settings, std::move(program), with_files);
   if (!options) return std::unexpected(options.error());
+  const bool may_be_command = is_bare && !options->module && !options->no_python && !options->run_path;
   const auto display = make_display_options(*settings);
   if (!display) return std::unexpected(display.error());
-  return Request{std::move(*options), *display, std::move(arguments->notices), has_program};
+  return Request{std::move(*options), *display, std::move(arguments->notices), has_program, may_be_command};
 }
 
 }  // namespace muster::launcher

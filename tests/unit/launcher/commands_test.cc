@@ -115,12 +115,32 @@ TEST(Help, AnswersATopicThatDoesNotExist) {
 
 TEST(Commands, ReserveTheNamesOfFutureCommands) {
   for (const char* word : {"attach", "key", "agent", "k8s", "slurm", "simulate", "sweep", "ui"}) {
-    EXPECT_TRUE(is_future_command(word)) << word;
+    EXPECT_EQ(
+        refusal_of_word(word).value_or(""),
+        fmt::format("there is no `{0}` command; to run a program named {0}: `launch -- {0}`, or its path",
+                    word));
     EXPECT_EQ(find_command(word), nullptr) << word;
     EXPECT_THAT(*help_on("commands"), HasSubstr(word));
     EXPECT_THAT(text_in(FLAGS_DOCUMENT), HasSubstr(fmt::format("`{}`", word)));
   }
-  EXPECT_FALSE(is_future_command("train"));
+  EXPECT_EQ(refusal_of_word("train"), std::nullopt);
+}
+
+TEST(Commands, AnswerWordsOfOtherToolsWithTheCommandOfTheSamePurpose) {
+  const std::string document = text_in(FLAGS_DOCUMENT);
+  for (const auto& [word, command] :
+       {std::pair("kill", "cancel"), std::pair("stop", "cancel"), std::pair("delete", "cancel"),
+        std::pair("ls", "ps"), std::pair("rm", "clean"), std::pair("describe", "status"),
+        std::pair("inspect", "status"), std::pair("get", "report"), std::pair("wait", "logs"),
+        std::pair("exec", "dump")}) {
+    const std::string refusal = refusal_of_word(word).value_or("");
+    EXPECT_THAT(refusal, HasSubstr(fmt::format(": `launch {}", command)));
+    EXPECT_THAT(refusal, HasSubstr(fmt::format("`launch -- {}`", word)));
+    EXPECT_EQ(find_command(word), nullptr) << word;
+    EXPECT_THAT(document, HasSubstr(fmt::format("`{}`", word)));
+  }
+  for (const char* program : {"env", "sh", "tail", "timeout", "hostname", "true"})
+    EXPECT_EQ(refusal_of_word(program), std::nullopt) << program;
 }
 
 TEST(Commands, TakeHelpAndJson) {

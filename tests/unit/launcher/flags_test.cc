@@ -126,6 +126,38 @@ TEST(Arguments, AnswerAnUnknownFlagWithTheNearest) {
   EXPECT_THAT(flag_error_of({"-x"}), HasSubstr("-x: not a flag of launch"));
 }
 
+TEST(Arguments, AnswerAFlagOfAnotherToolWithTheOneOfTheSamePurpose) {
+  for (const auto& [given, meant] : {std::pair("-n", "--gpus-per-node"),
+                                     std::pair("-np", "--gpus-per-node"),
+                                     std::pair("-n4", "--gpus-per-node"),
+                                     std::pair("-N", "--nodes"),
+                                     std::pair("--ntasks", "--gpus-per-node"),
+                                     std::pair("--ntasks-per-node=2", "--gpus-per-node"),
+                                     std::pair("--num_nodes", "--nodes"),
+                                     std::pair("--num-gpus", "--gpus-per-node"),
+                                     std::pair("--devices", "--gpus-per-node"),
+                                     std::pair("--min-nodes", "MIN:MAX"),
+                                     std::pair("--step-timeout", "--hang-limit"),
+                                     std::pair("--hang_timeout", "--hang-limit"),
+                                     std::pair("--timeout", "--time-limit"),
+                                     std::pair("--retries", "--max-restarts"),
+                                     std::pair("--restarts", "--max-restarts"),
+                                     std::pair("--port", "--master-port"),
+                                     std::pair("--rank", "--hosts"),
+                                     std::pair("-H", "--hosts"),
+                                     std::pair("-x", "--env"),
+                                     std::pair("--ckpt-dir", "--checkpoint-dir"),
+                                     std::pair("-J", "--rdzv-id")}) {
+    EXPECT_THAT(flag_error_of({given, "4", "x"}),
+                testing::AllOf(HasSubstr(": not a flag of launch: "), HasSubstr(meant)))
+        << given;
+  }
+  EXPECT_EQ(flag_error_of({"-np", "4", "x"}),
+            "-np: not a flag of launch: for the number of workers give --gpus-per-node, "
+            "and --nodes if there are several nodes");
+  EXPECT_THAT(read({"--nproc", "4", "x"}), ElementsAre("gpus-per-node=4")) << "as torchrun reads it";
+}
+
 TEST(Arguments, ReportAMissingValue) {
   EXPECT_EQ(flag_error_of({"--nodes"}), "--nodes: the value is missing: give --nodes N");
   EXPECT_EQ(flag_error_of({"--nodes", "--json", "x"}), "--nodes: the value is missing: give --nodes N");

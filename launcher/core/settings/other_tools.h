@@ -1,0 +1,17 @@
+// Words and flags of other tools (kubectl, docker, Slurm, mpirun, DeepSpeed), and what serves their purpose
+// here: for messages about a word or a flag that launch does not have. Pure.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace muster::launcher {
+
+// For a word with which other tools manage jobs: "to stop a job: `launch cancel`". nullopt for any other
+// word. A program of such a name needs `--` or its path.
+std::optional<std::string_view> purpose_of_word(std::string_view word);
+
+// The same for a flag, without its dashes, of the command `owner` ("launch", "launch logs").
+std::optional<std::string_view> purpose_of_flag(std::string_view owner, std::string_view flag);
+
+}  // namespace muster::launcher
