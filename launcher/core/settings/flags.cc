@@ -102,6 +102,7 @@ constexpr Flag kOwnFlags[] = {
      "Workers on each node: a number, or auto, gpu or cpu: the machine's GPUs or cores, "
      "divided among its nodes (default 1, or the host's slots).",
      "workers"},
+    {"workers-per-node", 0, "M", kAlias, "gpus-per-node", "workers"},
     {"device", 0, "auto|cuda|cpu", kOption,
      "cuda: fail unless each worker can have a GPU; cpu: hide GPUs from workers (default auto).", "workers"},
     {"backend", 0, "gloo|nccl|mpi|shm", kOption,

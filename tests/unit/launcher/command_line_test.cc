@@ -46,6 +46,18 @@ TEST_F(CommandLine, PrefersFlagsToVariablesToTheFile) {
   EXPECT_THAT(read->program, ElementsAre("train", "--lr", "0.1"));
 }
 
+TEST_F(CommandLine, TakesWorkersPerNodeWhereverGpusPerNodeIsTaken) {
+  EXPECT_EQ(options({"--workers-per-node", "2", "train"})->workers_per_node.number, 2);
+  write("workers-per-node: 3\nprogram: [train]\n");
+  EXPECT_EQ(options({"--config", "job.yaml"})->workers_per_node.number, 3);
+  here.environment["MUSTER_WORKERS_PER_NODE"] = "4";
+  EXPECT_EQ(options({"train"})->workers_per_node.number, 4);
+  EXPECT_EQ(error({"--workers-per-node", "2", "--gpus-per-node", "2", "train"}),
+            "--gpus-per-node: means the same as --workers-per-node: give only one of them");
+  EXPECT_THAT(error({"--workers_per_node", "none", "train"}),
+              HasSubstr("--workers_per_node: none is not a number of workers"));
+}
+
 TEST_F(CommandLine, TakesTheProgramOfTheCommandLineFirst) {
   write("program: [train]\nenv: {A: 1, B: two}\njson: true\n");
   const auto read = options({"--config", "job.yaml", "other", "x"});

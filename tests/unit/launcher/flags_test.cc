@@ -155,6 +155,7 @@ TEST(Arguments, AnswerAFlagOfAnotherToolWithTheOneOfTheSamePurpose) {
   EXPECT_EQ(flag_error_of({"-np", "4", "x"}),
             "-np: not a flag of launch: for the number of workers give --gpus-per-node, "
             "and --nodes if there are several nodes");
+  EXPECT_THAT(read({"--workers", "4", "x"}), ElementsAre("gpus-per-node=4"));
   EXPECT_THAT(read({"--nproc", "4", "x"}), ElementsAre("gpus-per-node=4")) << "as torchrun reads it";
 }
 
