@@ -156,7 +156,8 @@ constexpr Flag kOwnFlags[] = {
     {"config", 0, "FILE", kOption,
      "Read flags from a YAML file: `nodes: 2`, ..., and `program: [./train, --lr, 0.1]`. "
      "`~` and `$NAME` are replaced as in a shell here; "
-     "paths are relative to the current directory, not to the file.",
+     "paths are relative to the current directory, not to the file. "
+     "`-- --epochs 3` adds arguments to the file's program.",
      "general"},
     {"grace", 0, "DURATION", kOption,
      "Time that workers have between the first signal and KILL (default 10).", "recovery"},

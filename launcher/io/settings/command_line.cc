@@ -63,7 +63,10 @@ Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std:
         here.environment);
     if (!file) return failure_within(path->second.source, Expected<Request>(std::unexpected(file.error())));
     settings->merge(file->settings);
-    if (program.empty()) program = std::move(file->program);
+    // `-- --epochs 3`: no program begins with a dash, so these are more arguments of the file's program.
+    const bool adds = arguments->after_dashes && !program.empty() && program.front().starts_with('-');
+    if (program.empty() || (adds && !file->program.empty()))
+      program.insert(program.begin(), file->program.begin(), file->program.end());
   }
   const bool has_program = !program.empty();
   // `launch check` needs no program; `true` stands in for it.

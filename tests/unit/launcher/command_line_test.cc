@@ -67,6 +67,18 @@ TEST_F(CommandLine, TakesTheProgramOfTheCommandLineFirst) {
   EXPECT_TRUE(read->json);
 }
 
+TEST_F(CommandLine, AddsArgumentsAfterTwoDashesToTheFilesProgram) {
+  write("program: [train, --lr, 0.1]\n");
+  const auto program = [&](const std::vector<std::string>& words) { return options(words)->program; };
+  EXPECT_THAT(program({"--config", "job.yaml", "--", "--epochs", "3"}),
+              ElementsAre("train", "--lr", "0.1", "--epochs", "3"));
+  EXPECT_THAT(program({"--config", "job.yaml", "--", "-q"}), ElementsAre("train", "--lr", "0.1", "-q"));
+  EXPECT_THAT(program({"--config", "job.yaml", "--", "other", "-q"}), ElementsAre("other", "-q"));
+  EXPECT_THAT(program({"--config", "job.yaml", "--"}), ElementsAre("train", "--lr", "0.1"));
+  write("nodes: 2\n");
+  EXPECT_THAT(program({"--config", "job.yaml", "--", "--odd-program"}), ElementsAre("--odd-program"));
+}
+
 TEST_F(CommandLine, ReportsAnyErrorInTheFileInOneLine) {
   for (const char* text : {"\"no\\ndes\": 2\n", "nodes: \"2\\n3\"\n", "role: \"\\\x01\"\n"}) {
     write(text);
