@@ -102,6 +102,8 @@ int run(int argc, char** argv) {
                                  "0",
                                  "--memory-tier",
                                  "1T",
+                                 "--checkpoint-dir",
+                                 directory + "/left",
                                  "--log-dir",
                                  directory + "/logs",
                                  here / "checkpoint_run",

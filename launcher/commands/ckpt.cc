@@ -63,6 +63,11 @@ Expected<const Word*> word_of(const CommandArguments& arguments) {
     if (flag != "json" && std::ranges::find(word->flags, flag) == word->flags.end())
       return failure(ErrorCode::kInvalidArgument, "{}: not a flag of `launch ckpt {}`", value.spelling, name);
   }
+  const bool asks_for_best =
+      arguments.has("best") || arguments.value("step") == "best" || arguments.value("other-step") == "best";
+  if (arguments.has("metric") && !asks_for_best)
+    return failure(ErrorCode::kInvalidArgument, "--metric: decides which checkpoint is best: give {} too",
+                   name == "prune" ? "--best N" : "--step best");
   return &*word;
 }
 

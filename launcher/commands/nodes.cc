@@ -80,6 +80,8 @@ int nodes(const Invocation& invocation) {
   const bool adds = !words.empty() && words.front() == "add";
   if (adds && words.size() < 2)
     return refuse(wrong_use("nodes add: no host given: `launch nodes add HOST[,HOST...] [JOB]`"), kExitUsage);
+  if (!adds && arguments->has("grow"))
+    return refuse(wrong_use("--grow: needs hosts: `launch nodes add HOST[,HOST...] --grow now`"), kExitUsage);
   const std::string hosts = adds ? words[1] : "";
   if (adds) words.erase(words.begin(), words.begin() + 2);
   if (words.size() > 1)

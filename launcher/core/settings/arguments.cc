@@ -7,6 +7,7 @@
 #include "common/base/text.h"
 #include "launcher/core/settings/other_tools.h"
 #include "launcher/core/text/nearest.h"
+#include "launcher/core/text/words.h"
 
 namespace muster::launcher {
 
@@ -203,6 +204,10 @@ Expected<CommandArguments> read_command_arguments(const Command& command, const 
       auto given = take_flag(set, next, words.end());
       if (!given) return std::unexpected(given.error());
       std::string name(given->flag->name);
+      const auto before = result.flags.find(name);
+      if (before != result.flags.end() && before->second.value != given->value)
+        return failure(ErrorCode::kInvalidArgument, "{}: given as {} and as {}: give it once",
+                       given->spelling, given_text(*before->second.value), given_text(*given->value));
       result.flags.insert_or_assign(std::move(name), std::move(*given));
     }
   }

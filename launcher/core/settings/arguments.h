@@ -36,7 +36,7 @@ Expected<Arguments> sort_arguments(const std::vector<std::string>& words);
 
 // The words of any other command: flags and operands in any order.
 struct CommandArguments {
-  std::map<std::string, GivenFlag, std::less<>> flags;  // by name; the last one wins
+  std::map<std::string, GivenFlag, std::less<>> flags;  // by name
   std::vector<std::string> operands;
   bool has(std::string_view name) const { return flags.contains(name); }
   // The flag's value, or "".
@@ -44,7 +44,7 @@ struct CommandArguments {
   // The flag's value as a number of `what`, 0 or more; nullopt if the flag was not given.
   Expected<std::optional<std::size_t>> count(std::string_view name, std::string_view what) const;
 };
-// Errors: as for sort_arguments(), and more operands than the command takes.
+// Errors: as for sort_arguments(), a flag with two values, and more operands than the command takes.
 Expected<CommandArguments> read_command_arguments(const Command& command,
                                                   const std::vector<std::string>& words);
 

@@ -257,6 +257,12 @@ const Flag* find_flag(std::string_view name) {
   return nullptr;
 }
 
+bool may_be_repeated(const Flag& flag) {
+  constexpr std::string_view kLists[] = {"env",    "env-file", "hosts", "include", "exclude",
+                                         "listen", "wrap",     "sync",  "mount",   "container-arg"};
+  return std::ranges::find(kLists, flag.name) != std::end(kLists);
+}
+
 std::string_view option_name(const Flag& flag) {
   return flag.treatment == kAlias ? flag.text : flag.name;
 }

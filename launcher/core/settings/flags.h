@@ -31,6 +31,8 @@ std::span<const Flag> torchrun_flags();
 
 // The flag with this exact name (dashes, not underscores), or nullptr.
 const Flag* find_flag(std::string_view name);
+// Whether all values of a repeated flag count, and not only the last.
+bool may_be_repeated(const Flag& flag);
 // The name under which Settings keeps the value: the flag's own, or for an alias that of its option.
 std::string_view option_name(const Flag& flag);
 

@@ -1,6 +1,7 @@
 #include "launcher/core/settings/options.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 
 #include "common/base/text.h"
@@ -200,6 +201,38 @@ void read_directories(SettingReader& reader, const Surroundings& here, Options& 
   }
 }
 
+bool is_variable(const Setting& setting) {
+  return std::isupper(static_cast<unsigned char>(setting.source.front())) != 0;
+}
+
+// Refuses flags that need another one. A variable is not refused: it may be set for all launches.
+Status check_needs(const Settings& settings) {
+  struct Needed {
+    std::string_view flag;
+    std::vector<std::string_view> one_of;
+    std::string_view why;
+  };
+  constexpr std::string_view kHere = "; without it all agents start on this machine";
+  const std::vector<Needed> needed = {{"memory-tier",
+                                       {"checkpoint-dir"},
+                                       ", where the nodes leave what they hold in memory when the job ends"},
+                                      {"take-over", {"checkpoint-dir"}, ", the directory that it takes over"},
+                                      {"ssh-parallel", {"hosts", "hostfile"}, kHere},
+                                      {"remote-agent", {"hosts", "hostfile"}, kHere},
+                                      {"connect-timeout", {"hosts", "hostfile", "image"}, kHere}};
+  for (const auto& [flag, one_of, why] : needed) {
+    const auto given = settings.find(flag);
+    const bool has_one =
+        std::ranges::any_of(one_of, [&](std::string_view name) { return settings.contains(name); });
+    if (given == settings.end() || has_one || given->second.values.back() == "0" ||
+        is_variable(given->second))
+      continue;
+    return failure(ErrorCode::kInvalidArgument, "{}: needs --{}{}", given->second.source, one_of.front(),
+                   why);
+  }
+  return {};
+}
+
 }  // namespace
 
 Expected<std::string> log_directory_of(const Settings& settings, const Surroundings& here) {
@@ -343,6 +376,7 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
     return failure(ErrorCode::kInvalidArgument,
                    "no program given: `launch --nodes 2 --gpus-per-node 4 PROGRAM ARGUMENTS...`");
   }
+  if (Status complete = check_needs(settings); !complete) return std::unexpected(complete.error());
   options.program = std::move(program);
   if (const Status alone = refuse_several_launchers(settings, options, here); !alone)
     return std::unexpected(alone.error());

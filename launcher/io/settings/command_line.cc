@@ -1,22 +1,34 @@
 #include "launcher/io/settings/command_line.h"
 
 #include <filesystem>
+#include <map>
+#include <utility>
 
 #include "common/base/file.h"
 #include "common/base/text.h"
 #include "launcher/core/settings/arguments.h"
 #include "launcher/core/settings/completion.h"
 #include "launcher/core/settings/help.h"
+#include "launcher/core/text/words.h"
 #include "launcher/io/settings/config_file.h"
 
 namespace muster::launcher {
 
 namespace {
 
-// The last value of a flag counts. --env may repeat: add_setting() keeps all its values in order.
-Expected<Settings> settings_of(const Arguments& arguments) {
+// The last value of a repeated flag counts, as for torchrun, because scripts add flags to a list that they
+// have. A notice names the value that does not count. add_setting() keeps all values of --env and the like.
+Expected<Settings> settings_of(Arguments& arguments) {
   Settings settings;
+  std::map<const Flag*, const GivenFlag*> before;
   for (const GivenFlag& given : arguments.flags) {
+    const GivenFlag* earlier = std::exchange(before[given.flag], &given);
+    if (earlier != nullptr && !may_be_repeated(*given.flag) && earlier->value != given.value)
+      arguments.notices.push_back(fmt::format("{}: given as {} and as {}: the last one counts",
+                                              given.spelling, given_text(*earlier->value),
+                                              given_text(*given.value)));
+    // --max_restarts and --max-restarts are one flag.
+    if (earlier != nullptr) settings[std::string(option_name(*given.flag))].source = given.spelling;
     if (Status added = add_setting(settings, *given.flag, given.spelling, given.value.value_or("1")); !added)
       return std::unexpected(added.error());
   }

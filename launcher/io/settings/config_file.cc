@@ -140,8 +140,7 @@ Status add(Reading& reading, std::string name, const YAML::Node& value, int line
     return failure(ErrorCode::kInvalidArgument, "{}: not supported: {}", name, flag->text);
   auto words = words_of(value, name, reading.environment);
   if (!words) return failure_within(name, std::move(words));
-  constexpr std::string_view kLists[] = {"env", "env-file", "hosts", "include", "exclude", "listen", "wrap"};
-  if (words->size() != 1 && std::ranges::find(kLists, flag->name) == std::end(kLists))
+  if (words->size() != 1 && !may_be_repeated(*flag))
     return failure(ErrorCode::kInvalidArgument, "{}: takes one value", name);
   const std::string source = fmt::format("{} in {}", name, reading.path);
   for (std::string& word : *words) {

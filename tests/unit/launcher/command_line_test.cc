@@ -181,6 +181,29 @@ TEST_F(CommandLine, TakesTheLastOfARepeatedFlagAndAllOfEnv) {
   EXPECT_TRUE(read->json);
 }
 
+TEST_F(CommandLine, NamesTheValueOfARepeatedFlagThatDoesNotCount) {
+  const auto told = [&](const std::vector<std::string>& words) {
+    return std::get<Request>(*read_command_line(words, here)).notices;
+  };
+  EXPECT_THAT(told({"--nodes", "1", "--nodes=2", "train"}),
+              ElementsAre("--nodes: given as 1 and as 2: the last one counts"));
+  EXPECT_THAT(told({"--max_restarts", "1", "--max-restarts", "0", "train"}),
+              ElementsAre("--max-restarts: given as 1 and as 0: the last one counts"));
+  EXPECT_THAT(told({"--role=", "--role", "x", "train"}),
+              ElementsAre("--role: given as (empty) and as x: the last one counts"));
+  EXPECT_THAT(
+      told({"--nodes", "2", "--nodes", "2", "--json", "--json", "--env", "A=1", "--env", "A=2", "train"}),
+      ElementsAre());
+}
+
+TEST_F(CommandLine, TakesAListOfEveryFlagThatMayBeRepeated) {
+  write("image: debian\nmount: [/a:/a, /b:/b]\ncontainer-arg: {ipc: host, dns: 10.0.0.1}\n");
+  const auto read = options({"--config", "job.yaml", "train"});
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->remote.container.mounts.size(), 2U);
+  EXPECT_EQ(read->remote.container.arguments.size(), 2U);
+}
+
 TEST_F(CommandLine, KeepsOddValuesUnchanged) {
   const auto read = options({"--env", "A=[1,2]", "--env=B=", "--env", "C=--x", "train"});
   ASSERT_TRUE(read) << read.error().message();

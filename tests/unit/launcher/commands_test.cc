@@ -245,6 +245,9 @@ TEST(CommandArguments, AreAnsweredInOneLineWhenWrong) {
   EXPECT_EQ(command_error_of("ps", {"--jsno"}), "--jsno: not a flag of launch ps: did you mean --json?");
   EXPECT_EQ(command_error_of("ps", {"--log-dir"}), "--log-dir: the value is missing: give --log-dir DIR");
   EXPECT_EQ(command_error_of("ps", {"-z"}), "-z: not a flag of launch ps: `launch ps --help` lists them");
+  EXPECT_EQ(command_error_of("logs", {"--rank", "0", "--rank=1"}),
+            "--rank: given as 0 and as 1: give it once");
+  EXPECT_EQ(command_error_of("logs", {"--rank", "0", "-f", "--rank=0", "--follow"}), "(no error)");
   EXPECT_EQ(command_error_of("ps", {"job"}),
             "job: too many arguments: `launch ps` takes none; see `launch ps --help`");
   EXPECT_EQ(command_error_of("report", {"a", "b"}),

@@ -198,6 +198,21 @@ TEST(Options, TakeTextsWithDoubledCommas) {
   EXPECT_THAT(options->stderr_filters, ElementsAre(","));
 }
 
+TEST(Options, RefuseFlagsThatNeedAnotherOne) {
+  EXPECT_EQ(
+      error_of({{"memory-tier", "1G"}}),
+      "--memory-tier: needs --checkpoint-dir, where the nodes leave what they hold in memory when the job ends");
+  EXPECT_EQ(error_of({{"take-over", "1"}}),
+            "--take-over: needs --checkpoint-dir, the directory that it takes over");
+  EXPECT_EQ(error_of({{"take-over", "0"}}), "(no error)") << "in a file: `take-over: false`";
+  for (const char* flag : {"ssh-parallel", "connect-timeout"})
+    EXPECT_THAT(error_of({{flag, "3"}}),
+                HasSubstr("needs --hosts; without it all agents start on this machine"));
+  const auto for_all =
+      settings_from_environment({{"MUSTER_MEMORY_TIER", "1G"}, {"MUSTER_SSH_PARALLEL", "3"}});
+  EXPECT_TRUE(make_options(*for_all, {"train"}, kSurroundings)) << "variables may be set for all launches";
+}
+
 TEST(Options, SayHowToRecover) {
   const RecoveryOptions defaults = options_of({})->recovery;
   EXPECT_EQ(defaults.restart_window, 3600s);
@@ -229,7 +244,8 @@ TEST(Options, TakeEveryLimitFromTheFlagOfItsName) {
   }
   for (const auto& [name, field, least_bytes] : wire::kSizeLimits) {
     ASSERT_NE(find_flag(name), nullptr) << name;
-    EXPECT_EQ(options_of({{std::string(name), "3M"}})->limits.*field, 3 << 20) << name;
+    EXPECT_EQ(options_of({{std::string(name), "3M"}, {"checkpoint-dir", "c"}})->limits.*field, 3 << 20)
+        << name;
     EXPECT_FALSE(options_of({{std::string(name), std::to_string(least_bytes - 1)}})) << name;
   }
 }
@@ -240,7 +256,8 @@ TEST(Options, TakeANumberOfBytesWithItsUnit) {
   EXPECT_EQ(options_of({{"log-limit", "512M"}})->limits.log_limit_bytes, std::int64_t{512} << 20);
   EXPECT_EQ(options_of({{"log-limit", "2G"}})->limits.log_limit_bytes, std::int64_t{2} << 30);
   EXPECT_EQ(options_of({})->limits.memory_tier_bytes, 0);
-  EXPECT_EQ(options_of({{"memory-tier", "16G"}})->limits.memory_tier_bytes, std::int64_t{16} << 30);
+  EXPECT_EQ(options_of({{"memory-tier", "16G"}, {"checkpoint-dir", "c"}})->limits.memory_tier_bytes,
+            std::int64_t{16} << 30);
 }
 
 TEST(Options, TakeATimeInSecondsOrAsOnAClock) {
