@@ -24,10 +24,11 @@ namespace {
 constexpr Duration kFlushLimit = std::chrono::seconds(5);
 
 // Blocks the signals and reads them as data, so that none is lost. Signals that the caller ignores (nohup)
-// stay ignored.
+// stay ignored, except INT and QUIT: a script's shell ignores these for every program that it starts with
+// `&`, and whoever sends one to this launch means to stop it. torchrun takes them as well.
 UniqueFd take_signals() {
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGCHLD, SIG_DFL);
+  for (const int number : {SIGCHLD, SIGINT, SIGQUIT}) signal(number, SIG_DFL);
   sigset_t taken;
   sigemptyset(&taken);
   sigaddset(&taken, SIGCHLD);

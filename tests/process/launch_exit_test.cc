@@ -220,6 +220,22 @@ TEST_P(Launch, HearsTheLastWordsOfAnAgentThatIsKilled) {
   expect_nothing_left(run);
 }
 
+// A shell without job control ignores SIGINT and SIGQUIT for what it starts with `&`.
+TEST(LaunchInTheBackground, IsStoppedBySignalsThatAScriptIgnoresForIt) {
+  for (const auto& [name, code] : {std::pair("INT", 130), std::pair("QUIT", 131)}) {
+    const ScratchDirectory scratch;
+    LaunchRun script({"-c",
+                      "cd $2; \"$0\" sh -c 'grep SigIgn /proc/$$/status; touch ready; exec sleep 1000' &"
+                      " until test -e ready; do sleep 0.05; done; kill -$1 $!; wait $!",
+                      LAUNCH_PROGRAM, name, scratch.path()},
+                     {}, "/bin/sh");
+    EXPECT_EQ(script.exit_code(), code) << script.err();
+    EXPECT_THAT(script.err(), HasSubstr(fmt::format("by SIG{}", name)));
+    EXPECT_THAT(script.out(), HasSubstr("SigIgn:\t0000000000000000")) << "nor do workers ignore them";
+    expect_nothing_left(script);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Control, Launch, testing::Values("socket", "tcp"),
                          [](const auto& info) { return std::string(info.param); });
 
