@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -147,10 +148,14 @@ void LogWriter::Shared::serve(std::unique_lock<std::mutex>& lock) {
   std::string bytes = std::exchange(file->queue_, {});
   file->writing_bytes_ = bytes.size();
   const bool closing = file->closing_;
+  const std::string replaced = std::exchange(file->replaced_, {});
   busy = true;
   lock.unlock();
   write(*file, bytes);
-  if (closing) file->parts_->close();
+  if (closing) {
+    file->parts_->close();
+    if (!replaced.empty() && file->lost_bytes_ == 0) unlink(replaced.c_str());
+  }
   lock.lock();
   busy = false;
   file->writing_bytes_ = 0;
@@ -248,8 +253,9 @@ void LogWriter::File::put(std::string_view bytes) {
   list();
 }
 
-void LogWriter::File::close() {
+void LogWriter::File::close(std::string replaced) {
   const std::scoped_lock lock(shared_->mutex);
+  if (!closing_) replaced_ = std::move(replaced);
   if (!std::exchange(closing_, true)) list();
 }
 

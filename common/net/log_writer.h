@@ -58,8 +58,9 @@ class LogWriter::File : public std::enable_shared_from_this<File> {
   void put(std::string_view bytes);
   // Opens the file although there is nothing to write yet.
   void prepare() { put({}); }
-  // Closes the file once everything is written, and creates it if nothing was. No put() after this call.
-  void close();
+  // Closes the file once everything is written, and creates it if nothing was. Then removes the file
+  // `replaced`, unless bytes were lost. No put() after this call.
+  void close(std::string replaced = {});
   std::size_t backlog_bytes() const;
   struct Progress {
     std::uint64_t written_bytes = 0;
@@ -100,6 +101,7 @@ class LogWriter::File : public std::enable_shared_from_this<File> {
   std::size_t writing_bytes_ = 0;  // taken from the queue by the thread
   bool listed_ = false;            // in the thread's list of files to serve
   bool closing_ = false;
+  std::string replaced_;
   Question question_;
 };
 

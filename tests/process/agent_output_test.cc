@@ -366,13 +366,17 @@ TEST_F(AgentProcess, ReportsTheEndOfAWorkerWhosePipeIsHeldOpenByAnother) {
 
 TEST_F(AgentProcess, PassesOnTheErrorFile) {
   TestLauncher launcher({});
-  launcher.welcome(job("printf '{\"message\":1}' > $TORCHELASTIC_ERROR_FILE; exit 1"));
+  launcher.welcome(
+      job("printf '{\"message\":1}' > $TORCHELASTIC_ERROR_FILE; echo $TORCHELASTIC_ERROR_FILE; exit 1"));
   ASSERT_EQ(launcher.start(1).size(), 1U);
   const auto exited = launcher.wait_for<wire::WorkerExited>();
   ASSERT_TRUE(exited);
   EXPECT_EQ(exited->error_file, "{\"message\":1}");
   ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
   EXPECT_EQ(log("rank_0/error.json"), "{\"message\":1}");
+  const std::string place = scratch_ / "logs/attempt_1/error_0.json";
+  EXPECT_EQ(launcher.output(0, 1), place + "\n");
+  EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(place); })) << "moved, not copied";
 }
 
 TEST_F(AgentProcess, PassesOnWhatWorkersSayAndIgnoresGarbage) {

@@ -205,7 +205,7 @@ TEST_F(AgentProcess, GivesWorkersTorchrunsEnvironmentAndNothingOfItsOwn) {
         "MUSTER_ATTEMPT=1", "MUSTER_NODE_ID=0"}) {
     EXPECT_THAT("\n" + text, HasSubstr("\n" + line + "\n"));
   }
-  EXPECT_THAT(text, ContainsRegex("TORCHELASTIC_ERROR_FILE=/[^\n]*/muster-[^\n]*/error_1_1.json\n"));
+  EXPECT_THAT(text, ContainsRegex("TORCHELASTIC_ERROR_FILE=/[^\n]*/attempt_1/error_1.json\n"));
   EXPECT_THAT(text, Not(HasSubstr("MUSTER_RESUME_STEP")));
   EXPECT_THAT(text, Not(HasSubstr("MUSTER_CHECKPOINT_DIR")));
   EXPECT_THAT(text, HasSubstr("fds 0 1 2 3\n"));  // fd 3 is the directory that ls reads

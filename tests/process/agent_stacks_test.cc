@@ -179,8 +179,8 @@ TEST_F(AgentStacks, AreThoseThatPySpyShowsOfAScript) {
 TEST_F(AgentStacks, AreNotWrittenThroughALink) {
   TestLauncher launcher({});
   start(launcher, {"sh", "-c",
-                   "ln -s " + (scratch_ / "elsewhere") +
-                       " $(dirname $TORCHELASTIC_ERROR_FILE)/stacks.txt; echo made; sleep 1000"});
+                   "own=$(dirname $TORCHELASTIC_ERROR_FILE)/rank_$RANK; mkdir -p $own; ln -s " +
+                       (scratch_ / "elsewhere") + " $own/stacks.txt; echo made; sleep 1000"});
   ASSERT_TRUE(eventually(
       [&] { return log("rank_0/stdout.log") == "made\n" && log("rank_1/stdout.log") == "made\n"; }));
   dump(launcher);

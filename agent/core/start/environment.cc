@@ -188,9 +188,8 @@ std::string fallback_log_directory(const Environment& own, const std::string& jo
   return home.starts_with('/') ? fmt::format("{}/.local/state/muster/{}", home, job_id) : "";
 }
 
-std::string error_file(const NodeContext& node, const wire::JobSpec& job, Rank rank) {
-  if (node.run_directory.empty()) return rank_directory(job, node.attempt, rank) + "/error.json";
-  return fmt::format("{}/error_{}_{}.json", node.run_directory, node.attempt, rank);
+std::string error_file(const wire::JobSpec& job, Attempt attempt, Rank rank) {
+  return fmt::format("{}/attempt_{}/error_{}.json", job.log_directory, attempt, rank);
 }
 
 std::string trace_file(const NodeContext& node, const wire::JobSpec& job, Rank rank) {
@@ -235,7 +234,7 @@ Environment rank_environment(const NodeContext& node, const wire::JobSpec& job,
   Environment environment = {{"LOCAL_RANK", fmt::format("{}", local_rank)},
                              {"RANK", fmt::format("{}", rank)},
                              {"ROLE_RANK", fmt::format("{}", rank)},
-                             {"TORCHELASTIC_ERROR_FILE", error_file(node, job, rank)}};
+                             {"TORCHELASTIC_ERROR_FILE", error_file(job, node.attempt, rank)}};
   if (node.mpi.kind == wire::Mpi::kPmix) {
     environment["OMPI_COMM_WORLD_RANK"] = fmt::format("{}", rank);
     environment["OMPI_COMM_WORLD_LOCAL_RANK"] = fmt::format("{}", local_rank);

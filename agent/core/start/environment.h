@@ -30,7 +30,6 @@ struct NodeContext {
   NodeId node;
   Attempt attempt;
   std::string socket_path;      // MUSTER_SOCKET
-  std::string run_directory;    // on a local disk, exists before any worker; empty if there is none
   std::string python_module{};  // file to append to PYTHONPATH; empty: none
   MpiContext mpi{};
   std::string interface{};  // on which the node reaches the store; empty: unknown, or loopback
@@ -41,8 +40,8 @@ std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank)
 // ${XDG_STATE_HOME:-~/.local/state}/muster/JOB; empty if neither variable is set in `own`, the agent's
 // environment.
 std::string fallback_log_directory(const Environment& own, const std::string& job_id);
-// TORCHELASTIC_ERROR_FILE. Not in the log directory: a worker may fail before that directory exists.
-std::string error_file(const NodeContext& node, const wire::JobSpec& job, Rank rank);
+// TORCHELASTIC_ERROR_FILE. It is not in the rank's directory, because a worker may fail before that exists.
+std::string error_file(const wire::JobSpec& job, Attempt attempt, Rank rank);
 // MUSTER_TRACE_FILE, for a job with tracing.
 std::string trace_file(const NodeContext& node, const wire::JobSpec& job, Rank rank);
 

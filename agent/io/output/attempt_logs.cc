@@ -53,13 +53,6 @@ Status AttemptLogs::make_log_directories() const {
   const std::filesystem::path first = directory_of(LocalRank(0));
   if (Status made = make_directories(first.parent_path().string()); !made)
     return failure_within("cannot keep logs", std::move(made));
-  if (!setting_.context.run_directory.empty()) return {};
-  // Without a run directory, workers write their error files next to the logs.
-  for (LocalRank local_rank; local_rank.value() < setting_.plan.local_world_size;
-       local_rank = local_rank.next()) {
-    if (Status made = make_directories(directory_of(local_rank)); !made)
-      return failure_within("cannot keep logs", std::move(made));
-  }
   return {};
 }
 
@@ -176,19 +169,16 @@ Logs::LastWords AttemptLogs::last_words(LocalRank local_rank) {
 }
 
 std::string AttemptLogs::keep_error_file(Rank rank) const {
-  const std::string left = error_file(setting_.context, setting_.job, rank);
+  const std::string left = error_file(setting_.job, setting_.context.attempt, rank);
   std::string text = read_error_file(left);
   if (text.empty()) return text;
   const std::string directory = rank_directory(setting_.job, setting_.context.attempt, rank);
-  if (!left.starts_with(directory)) {
-    const auto file =
-        setting_.writer.add(std::make_unique<net::LogParts>(directory + "/error.json", UniqueFd(), nullptr),
-                            [](const std::string& what) { log::warning("{}", what); });
-    file->put(text);
-    file->close();
-    send_as(wire::LogFile::kError, rank, file);
-    unlink(left.c_str());
-  }
+  const auto file =
+      setting_.writer.add(std::make_unique<net::LogParts>(directory + "/error.json", UniqueFd(), nullptr),
+                          [](const std::string& what) { log::warning("{}", what); });
+  file->put(text);
+  file->close(left);
+  send_as(wire::LogFile::kError, rank, file);
   text.resize(std::min(text.size(), kMaxReportedBytes));
   return text;
 }

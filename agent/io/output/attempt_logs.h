@@ -32,7 +32,7 @@ class AttemptLogs {
     net::LogWriter& writer;
     wire::JobSpec job;
     wire::PrepareAttempt plan;
-    NodeContext context;            // only the node, the attempt and the run directory are used
+    NodeContext context;            // only the node and the attempt are used
     LogCourier* courier = nullptr;  // sends the rank's log files to the launcher; null: not needed
   };
 

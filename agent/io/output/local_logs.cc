@@ -83,7 +83,6 @@ Expected<std::vector<std::string>> LocalLogs::open(const wire::JobSpec& job, con
   NodeContext context;
   context.node = setting_.node;
   context.attempt = attempt.attempt;
-  context.run_directory = run_directory_;
   attempt_ = std::make_shared<AttemptLogs>(AttemptLogs::Setting{setting_.executor, setting_.tasks,
                                                                 setting_.link, writer_, job, attempt.plan,
                                                                 std::move(context), courier_.get()});

@@ -42,8 +42,6 @@ class LocalLogs final : public Logs {
   // If stderr is a regular file, the writer's thread writes the agent's own messages to it, so that a slow
   // disk cannot block the agent. Starts that thread.
   void divert_own_log();
-  // Sets where workers write their error files; empty: next to their logs. Call before open().
-  void set_run_directory(std::string directory) { run_directory_ = std::move(directory); }
   // For LocalProcesses: open_streams() when the worker is about to start, worker_runs() once it runs.
   Expected<std::array<int, 2>> open_streams(LocalRank local_rank) {
     return attempt_->open_streams(local_rank);
@@ -57,7 +55,6 @@ class LocalLogs final : public Logs {
   Setting setting_;
   net::LogWriter writer_;
   LogsListener* listener_ = nullptr;
-  std::string run_directory_;
   std::shared_ptr<AttemptLogs>
       attempt_;  // the one that is open; shared with the task that waits for its files
   std::shared_ptr<LogCourier> courier_;  // if the log directory is not the launcher's

@@ -92,7 +92,6 @@ void LocalProcesses::open_worker_socket() {
   if (!socket) return log::error("{}", socket.error().message());
   socket_ = *std::move(socket);
   setting_.guardian.guard_run_directory(socket_->directory());
-  setting_.logs.set_run_directory(socket_->directory());
   setting_.mpi.set_run_directory(socket_->directory());
   setting_.tasks.spawn(socket_->receive_all());
   auto module = write_python_module(socket_->directory());
@@ -147,7 +146,6 @@ NodeContext LocalProcesses::context(Attempt attempt) const {
           setting_.node,
           attempt,
           socket_ != nullptr ? socket_->path() : "",
-          socket_ != nullptr ? socket_->directory() : "",
           python_module_,
           setting_.mpi.context()};
 }

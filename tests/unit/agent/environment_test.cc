@@ -11,8 +11,7 @@ using testing::Not;
 using testing::Pair;
 
 struct Given {
-  NodeContext node{
-      {{"PATH", "/bin"}, {"HOME", "/home/a"}}, 16, NodeId(1), Attempt(5), "/run/agent.sock", "/run"};
+  NodeContext node{{{"PATH", "/bin"}, {"HOME", "/home/a"}}, 16, NodeId(1), Attempt(5), "/run/agent.sock"};
   wire::JobSpec job{};
   wire::PrepareAttempt plan{2, 2, 4, Rank(2), 2, false, ""};
   wire::StartWorkers start{"10.0.0.1", 29400, std::nullopt};
@@ -38,12 +37,6 @@ TEST(EnvironmentOfAWorker, PrefersTheLaunchersToTheAgentsAndTheUsersToBoth) {
   EXPECT_EQ(environment.at("A"), "agent");
   EXPECT_EQ(environment.at("B"), "launcher");
   EXPECT_EQ(environment.at("C"), "user");
-}
-
-TEST(ErrorFile, IsInTheLogDirectoryIfTheAgentHasNoRunDirectory) {
-  Given given;
-  given.node.run_directory = "";
-  EXPECT_EQ(error_file(given.node, given.job, Rank(3)), "/logs/attempt_5/rank_3/error.json");
 }
 
 TEST(FallbackLogDirectory, IsWhereTheLaunchersDefaultWouldBe) {
@@ -122,7 +115,7 @@ TEST(EnvironmentOfAWorker, IsTorchrunsAndMustersAndNothingElse) {
                                 {"TORCHELASTIC_RUN_ID", "j1"},
                                 {"TORCHELASTIC_USE_AGENT_STORE", "True"},
                                 {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
-                                {"TORCHELASTIC_ERROR_FILE", "/run/error_5_3.json"},
+                                {"TORCHELASTIC_ERROR_FILE", "/logs/attempt_5/error_3.json"},
                                 {"OMP_NUM_THREADS", "8"},
                                 {"MUSTER_JOB_ID", "j1"},
                                 {"MUSTER_ATTEMPT", "5"},
