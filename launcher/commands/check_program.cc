@@ -35,7 +35,10 @@ std::vector<std::string> environment_of(const Prepared& prepared, const Surround
 Finding check_python_torch(const std::string& python, bool needed, const Prepared& prepared,
                            const Surroundings& here) {
   const FoundProgram found = look_up_program(python, path_variable(prepared, here), "");
-  const std::string advice = "activate the environment that has torch, or name its python in PYTHON_EXEC";
+  const bool chosen = prepared.plan.chose_python || !prepared.request.has_program;
+  const std::string advice =
+      fmt::format("activate the environment that has torch, or {}",
+                  chosen ? "name its python in PYTHON_EXEC" : "give the path of its python in the command");
   if (found.error != 0)
     return {needed ? kFail : kWarn, "torch", fmt::format("{} not found in PATH", python), advice};
   const auto asked =

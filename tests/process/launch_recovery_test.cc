@@ -77,6 +77,12 @@ TEST(LaunchRecovery, AMistakeInTheScriptIsNotTriedAgainUnlessItComesLater) {
   EXPECT_THAT(run.err(),
               HasSubstr("0 of 9 restarts used; not retried: ModuleNotFoundError in the first attempt, "
                         "within 300 s and before a step, means a mistake in the script"));
+  EXPECT_THAT(std::string(run.report()["hint"]), HasSubstr("The command names its own Python"));
+  const ScratchDirectory scratch;
+  std::ofstream(scratch / "train.py") << "import no_such_module";
+  LaunchRun script({scratch / "train.py"});
+  EXPECT_EQ(script.exit_code(), 1);
+  EXPECT_THAT(std::string(script.report()["hint"]), HasSubstr("PYTHON_EXEC chooses the interpreter"));
   LaunchRun later({"--max-restarts", "9", "--", "python3", "-c",
                    "import os, sys\nattempt = os.environ['MUSTER_ATTEMPT']\n"
                    "if attempt == '1': sys.exit(3)\nif attempt == '2': None.step()"});

@@ -380,6 +380,7 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
   store_port_ = 0;
   facts_ = {};
   facts_.world_size = crew_.world_size();
+  facts_.chose_python = plan_.chose_python;
   facts_.shrunk = facts_.world_size < recruiter_.world_size();
   preemption_ = {};
   told_stall_ = told_still_ = false;

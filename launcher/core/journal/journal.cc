@@ -43,6 +43,7 @@ json record_of(const Plan& plan) {
           {"take_over", plan.take_over},
           {"hosts", hosts_of(plan)},
           {"image", plan.remote.container.image},
+          {"chose_python", plan.chose_python},
           {"program_is_here", plan.program_is_here}};
 }
 
@@ -58,6 +59,7 @@ Plan plan_from(const json& record) {
   record.at("recovery").get_to(plan.recovery);
   record.at("take_over").get_to(plan.take_over);
   plan.remote.container.image = record.value("image", "");
+  plan.chose_python = record.value("chose_python", false);
   plan.program_is_here = record.value("program_is_here", true);
   const json& hosts = record.at("hosts");
   if (hosts.size() > std::size_t{2 * kMostWorkers})

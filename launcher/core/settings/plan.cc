@@ -396,6 +396,7 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.job_id = std::move(job_id);
   job.log_directory = options.log_directory + "/" + job.job_id;
   job.command = command_of(options, here.environment);
+  plan.chose_python = job.command != options.program;
   job.environment = options.added;
   if (options.device == Device::kCpu) job.environment["CUDA_VISIBLE_DEVICES"] = "";
   if (const Status seen = settle_containers(plan, options, machine, here); !seen)

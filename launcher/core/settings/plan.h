@@ -48,7 +48,8 @@ struct Plan {
   RemoteOptions remote;
   // NCCL variables that agents add because nobody has set them here.
   std::map<std::string, std::string> chosen;
-  bool program_is_here = true;      // on this machine too, from where --sync copies it
+  bool chose_python = false;        // launch has put its Python before the script or module
+  bool program_is_here = true;      // also on this machine, from where --sync copies it
   std::int32_t world_size() const;  // at full size
   // Workers that the node has room for. A spare may have room for more than the node that it replaces has.
   std::int32_t room_of(NodeId node) const;

@@ -10,6 +10,12 @@ constexpr std::string_view kGpuMemoryIsFull =
     "the GPU's memory is full: use a smaller batch or activation checkpointing, "
     "or --env PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation";
 
+constexpr std::string_view kPythonOfLaunch =
+    "Python does not find the module: is this the right environment? PYTHON_EXEC chooses the interpreter";
+constexpr std::string_view kPythonOfCommand =
+    "Python does not find the module: is this the right environment? The command names its own Python, "
+    "whatever PYTHON_EXEC is: activate the environment, or give the path of its python";
+
 // More specific patterns come first.
 const Hint kHints[] = {
     {{"CUDNN_STATUS_NOT_INITIALIZED"},
@@ -59,8 +65,7 @@ const Hint kHints[] = {
      "usually shared memory is full (give the container more, --shm-size), or a mapped file was truncated"},
     {{"insufficient shared memory"},
      "shared memory is full: give the container more (--shm-size), or use fewer DataLoader workers"},
-    {{"ModuleNotFoundError"},
-     "Python does not find the module: is this the right environment? PYTHON_EXEC chooses the interpreter"},
+    {{"ModuleNotFoundError"}, kPythonOfLaunch},
     {{"EOFError: EOF when reading a line"},
      "the rank has no standard input, or has read all of it: "
      "--stdin 0 gives launch's to rank 0 where that is a terminal, too"},
@@ -101,11 +106,12 @@ std::span<const Hint> hints() {
   return kHints;
 }
 
-std::string_view hint_for(std::string_view text) {
+std::string_view hint_for(std::string_view text, bool chose_python) {
   const auto found = std::ranges::find_if(kHints, [text](const Hint& hint) {
     return std::ranges::all_of(hint.patterns, [text](std::string_view each) { return occurs(text, each); });
   });
-  return found == std::end(kHints) ? std::string_view() : found->text;
+  if (found == std::end(kHints)) return {};
+  return found->text == kPythonOfLaunch && !chose_python ? kPythonOfCommand : found->text;
 }
 
 bool shows_lost_peer(std::string_view text) {

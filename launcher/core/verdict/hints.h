@@ -17,8 +17,9 @@ struct Hint {
 };
 std::span<const Hint> hints();
 
-// The hint of the first row whose patterns occur in the text, or "".
-std::string_view hint_for(std::string_view text);
+// The hint of the first row whose patterns occur in the text, or "". `chose_python`: launch chose the Python
+// of the program, and not the user in the command.
+std::string_view hint_for(std::string_view text, bool chose_python);
 
 // Whether the text says that a connection to another rank broke. The rank that wrote it is usually a victim.
 bool shows_lost_peer(std::string_view text);

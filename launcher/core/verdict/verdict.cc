@@ -133,7 +133,7 @@ Kind kind_of(const WorkerEnd& end) {
   return end.signal != 0 ? Kind::kSignal : Kind::kExit;
 }
 
-Verdict failed(const WorkerEnd& end, const NodeNames& names) {
+Verdict failed(const WorkerEnd& end, const AttemptFacts& facts, const NodeNames& names) {
   const bool out_of_memory = end.out_of_memory();
   Verdict verdict = make(kind_of(end), out_of_memory ? kExitOutOfMemory : exit_code_for(end),
                          out_of_memory ? "launcher" : "worker",
@@ -144,7 +144,10 @@ Verdict failed(const WorkerEnd& end, const NodeNames& names) {
   verdict.at = end.at;
   verdict.evidence = evidence_of(end);
   const bool by_itself = end.signal != SIGKILL && end.signal != SIGTERM;
-  verdict.hint = end.died_at_exit() && by_itself ? kExitHint : hint_for(end.text() + "\n" + end_text(end));
+  verdict.hint = end.died_at_exit() && by_itself
+                     ? kExitHint
+                     : hint_for(end.text() + "
+" + end_text(end), facts.chose_python);
   return verdict;
 }
 
@@ -338,7 +341,7 @@ Verdict failure_of(AttemptFacts facts, const NodeNames& names) {
     verdict.never_came = before_start && !loss->had_joined;
   } else if (failure != nullptr) {
     const WorkerEnd* left = who_left(facts, *failure);
-    verdict = left != nullptr ? left_early(*left, *failure, facts, names) : failed(*failure, names);
+    verdict = left != nullptr ? left_early(*left, *failure, facts, names) : failed(*failure, facts, names);
   } else if (facts.grows) {
     return make(Kind::kGrown, kExitInternal, "user", "nodes were added");
   } else if (facts.notice_given) {  // the ranks left without saving

@@ -80,6 +80,7 @@ struct StillRank {
 
 struct AttemptFacts {
   std::int32_t world_size = 0;
+  bool chose_python = false;  // launch chose the Python of the program
   std::optional<TimePoint>
       started;  // when the workers were started: the command to the agents, then their newest answer
   bool refused_by_node = false;  // a node refused the attempt, and therefore counts as lost

@@ -18,7 +18,7 @@ void PrintTo(const Case& one, std::ostream* out) {
 class Hints : public testing::TestWithParam<Case> {};
 
 TEST_P(Hints, SayWhatToDo) {
-  EXPECT_THAT(std::string(hint_for(GetParam().text)), HasSubstr(GetParam().hint));
+  EXPECT_THAT(std::string(hint_for(GetParam().text, true)), HasSubstr(GetParam().hint));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -54,6 +54,12 @@ INSTANTIATE_TEST_SUITE_P(
              "--shm-size"},
         Case{"was killed by SIGBUS", "shm-size"}));
 
+TEST(HintTable, KnowsWhoChoseThePython) {
+  constexpr const char* kText = "ModuleNotFoundError: No module named 'torch'";
+  EXPECT_THAT(std::string(hint_for(kText, true)), HasSubstr("PYTHON_EXEC chooses"));
+  EXPECT_THAT(std::string(hint_for(kText, false)), HasSubstr("The command names its own Python"));
+}
+
 TEST(HintTable, HasAHintForEachPatternAndNoneForTheRest) {
   for (const Hint& hint : hints()) {
     EXPECT_FALSE(hint.patterns.empty());
@@ -61,10 +67,10 @@ TEST(HintTable, HasAHintForEachPatternAndNoneForTheRest) {
     EXPECT_EQ(hint.text.find('\n'), std::string_view::npos) << hint.text;
     std::string text;
     for (const std::string_view pattern : hint.patterns) text += std::string(pattern) + " ";
-    EXPECT_FALSE(hint_for(text).empty()) << text;
+    EXPECT_FALSE(hint_for(text, false).empty()) << text;
   }
-  EXPECT_EQ(hint_for("ValueError: no"), "");
-  EXPECT_EQ(hint_for("using CUDA:0\nthe loader ran out of memory: out of memory"), "");
+  EXPECT_EQ(hint_for("ValueError: no", true), "");
+  EXPECT_EQ(hint_for("using CUDA:0\nthe loader ran out of memory: out of memory", true), "");
 }
 
 TEST(HintTable, TellsALostPeerFromTheRanksOwnFault) {
