@@ -6,6 +6,7 @@
 
 #include "common/base/color.h"
 #include "common/base/file.h"
+#include "common/base/home_directory.h"
 #include "common/base/process.h"
 #include "common/base/text.h"
 #include "launcher/core/settings/help.h"
@@ -18,6 +19,7 @@ namespace muster::launcher {
 Surroundings look_around() {
   Surroundings here;
   here.environment = own_environment();
+  if (std::string home = home_directory(); !home.empty()) here.environment["HOME"] = std::move(home);
   char buffer[4096] = "/";
   if (getcwd(buffer, sizeof buffer) != nullptr) here.working_directory = buffer;
   if (gethostname(buffer, sizeof buffer) == 0) here.hostname = buffer;

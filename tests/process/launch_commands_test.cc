@@ -4,6 +4,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pwd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -462,6 +463,10 @@ TEST_F(LaunchCommands, PrintAPlanAndTouchNothing) {
   EXPECT_EQ(plan.exit_code, 0) << plan.err;
   EXPECT_THAT(plan.out, HasSubstr("node1"));
   EXPECT_THAT(plan.out, Not(HasSubstr("started\n")));
+  LaunchRun bare({"-i", "PATH=/usr/bin:/bin", LAUNCH_PROGRAM, "plan", "true"}, {}, "/usr/bin/env");
+  EXPECT_EQ(bare.exit_code(), 0) << bare.err();
+  EXPECT_THAT(bare.out(), HasSubstr(std::string(getpwuid(geteuid())->pw_dir) + "/.local/state/muster/"))
+      << "without HOME";
   EXPECT_FALSE(std::filesystem::exists(logs));
 }
 

@@ -7,6 +7,7 @@
 
 #include "agent/io/shared_directory.h"
 #include "common/base/file.h"
+#include "common/base/home_directory.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
 #include "common/base/text.h"
@@ -49,8 +50,10 @@ LogPlace LocalLogs::place_for(const wire::JobSpec& job) {
   const auto usable = [](const std::string& directory) {
     return make_directories(directory) && access(directory.c_str(), W_OK | X_OK) == 0;
   };
+  Environment own = own_environment();
+  own["HOME"] = home_directory();
   LogPlace place = choose_log_place({.of_job = job.log_directory,
-                                     .own = fallback_log_directory(own_environment(), job.job_id),
+                                     .own = fallback_log_directory(own, job.job_id),
                                      .remote = setting_.remote,
                                      .nonce_given = !job.log_nonce.empty(),
                                      .nonce_seen = setting_.remote && sees_nonce(job)},

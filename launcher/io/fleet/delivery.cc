@@ -1,12 +1,12 @@
 #include "launcher/io/fleet/delivery.h"
 
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <sys/stat.h>
 
 #include "common/base/file.h"
+#include "common/base/home_directory.h"
 #include "common/net/tls.h"
 
 namespace muster::launcher {
@@ -54,8 +54,8 @@ std::string stamp_of(const std::string& file) {
 // The path of the file that caches the last digest with the stamps of its files. The cache is only an
 // optimisation: errors are ignored.
 std::string memory_file() {
-  const char* home = std::getenv("HOME");
-  return home == nullptr || *home == '\0' ? "" : std::string(home) + "/.cache/muster/agent/digest";
+  const std::string home = home_directory();
+  return home.empty() ? "" : home + "/.cache/muster/agent/digest";
 }
 
 std::string remembered_digest(const std::string& stamp) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "common/base/file.h"
+#include "common/base/home_directory.h"
 #include "common/base/text.h"
 #include "launcher/core/text/foreign_json.h"
 #include "launcher/io/fleet/host_shell.h"
@@ -91,8 +92,8 @@ std::string key_of(const std::string& registry) {
 std::string docker_config_directory() {
   if (const char* directory = std::getenv("DOCKER_CONFIG"); directory != nullptr && *directory != '\0')
     return directory;
-  const char* home = std::getenv("HOME");
-  return home == nullptr || *home == '\0' ? "" : std::string(home) + "/.docker";
+  const std::string home = home_directory();
+  return home.empty() ? "" : home + "/.docker";
 }
 
 awaitable<Expected<std::string>> registry_auth(std::string directory, std::string registry,

@@ -1,0 +1,12 @@
+// The user's home directory, also where the environment does not say it: `env -i`, cron jobs, containers.
+#pragma once
+
+#include <string>
+
+namespace muster {
+
+// $HOME if that is an absolute path, else what the user database says; empty if neither is known. May ask a
+// server of the network for a user of the network.
+std::string home_directory();
+
+}  // namespace muster
