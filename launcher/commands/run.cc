@@ -61,14 +61,19 @@ Status check_port(const Options& options) {
                  options.master_port_source, options.master_port, error.message());
 }
 
+Status refuse_place(const char* flag, const Error& error) {
+  return failure(ErrorCode::kInvalidArgument, "{}: {}: give a directory that you can write to", flag,
+                 error.message());
+}
+
 // Creates the job's directories: all of them, or none.
 Status make_places(const Plan& plan) {
   if (Status made = make_job_directory(plan.job.log_directory); !made)
-    return std::unexpected(std::move(made).error().within("--log-dir"));
+    return refuse_place("--log-dir", made.error());
   if (plan.job.checkpoint_directory.empty()) return {};
   if (Status usable = CheckpointDirectory(plan.job.checkpoint_directory).check_writable(); !usable) {
     rmdir(plan.job.log_directory.c_str());
-    return std::unexpected(std::move(usable).error().within("--checkpoint-dir"));
+    return refuse_place("--checkpoint-dir", usable.error());
   }
   return {};
 }

@@ -82,6 +82,8 @@ constexpr std::string_view kNameForm =
     "a name has letters, digits and ._- and does not begin with a dash; "
     "an IPv6 address needs brackets: [fe80::1%eth0]:2";
 
+constexpr std::string_view kSlotsForm = "HOST:SLOTS or HOST:PORT:SLOTS, at least 1 and at most 4096 slots";
+
 // Every name that matches a pattern such as r[0-1]n[00-15].
 Expected<std::vector<std::string>> names_of_pattern(std::string_view pattern, std::string_view source) {
   std::vector<std::string> names(1);
@@ -134,6 +136,7 @@ bool take_numbers(std::string_view text, Host& host) {
 }
 
 Expected<Item> parse_item(std::string_view text, std::string_view source) {
+  if (text.empty()) return expected(source, text, "the name of a host, as in h0,h1");
   Item item;
   std::string_view rest = text;
   if (const std::size_t at = rest.find('@'); at != rest.npos) {
@@ -156,7 +159,7 @@ Expected<Item> parse_item(std::string_view text, std::string_view source) {
     item.names = *std::move(names);
     rest.remove_prefix(colon);
   }
-  if (!take_numbers(rest, item.rest)) return expected(source, text, kNameForm);
+  if (!take_numbers(rest, item.rest)) return expected(source, text, kSlotsForm);
   return item;
 }
 

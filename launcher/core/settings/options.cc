@@ -357,7 +357,7 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
   read_output(reader, options);
   read_torchrun(reader, options);
   reader.text("role", options.role);
-  if (options.role.empty()) reader.refuse(*reader.find("role"), "is not a name");
+  if (options.role.empty()) reader.refuse(*reader.find("role"), "is not a name: give one, such as trainer");
   reader.flag("module", options.module);
   reader.flag("no-python", options.no_python);
   reader.choice("store", {{"agent", true}, {"worker", false}}, options.store_on_agent);

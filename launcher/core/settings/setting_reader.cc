@@ -43,8 +43,9 @@ const Setting* SettingReader::find(std::string_view name) const {
 }
 
 void SettingReader::refuse(const Setting& setting, std::string_view what) {
-  fail(Error(ErrorCode::kInvalidArgument,
-             one_line(fmt::format("{}: {} {}", setting.source, given_text(setting.values.back()), what))));
+  std::string value = given_text(setting.values.back());
+  if (value.starts_with(' ') || value.ends_with(' ')) value = fmt::format("'{}'", value);
+  fail(Error(ErrorCode::kInvalidArgument, one_line(fmt::format("{}: {} {}", setting.source, value, what))));
 }
 
 void SettingReader::fail(Error error) {
@@ -73,7 +74,9 @@ void SettingReader::seconds(std::string_view name, bool may_be_zero, Duration& v
   const Setting* setting = find(name);
   if (setting == nullptr) return;
   const auto duration = parse_duration(setting->values.back());
-  if (!duration || (*duration == Duration::zero() && !may_be_zero))
+  if (duration == Duration::zero() && !may_be_zero)
+    return refuse(*setting, "is too short: give more than 0 seconds");
+  if (!duration)
     return refuse(*setting, "is not a duration: give seconds, 10 or 0.5, or one such as 10s, 5m, 1h30m");
   value = *duration;
 }
@@ -82,9 +85,13 @@ void SettingReader::bytes(std::string_view name, std::int64_t low, std::int64_t&
   const Setting* setting = find(name);
   if (setting == nullptr) return;
   const auto bytes = bytes_of(setting->values.back());
-  if (!bytes || *bytes < low)
+  constexpr std::int64_t kMebibyte = 1 << 20;
+  const std::string least =
+      low >= kMebibyte ? fmt::format("{}M", low / kMebibyte) : fmt::format("{}K", low >> 10);
+  if (!bytes)
     return refuse(*setting,
-                  fmt::format("is not a number of bytes: give {}K or more, such as 512M or 2G", low >> 10));
+                  fmt::format("is not a number of bytes: give {} or more, such as 512M or 2G", least));
+  if (*bytes < low) return refuse(*setting, fmt::format("is too little: give {} or more", least));
   value = *bytes;
 }
 

@@ -52,7 +52,9 @@ Expected<std::string> expanded(std::string_view text, const Environment& environ
     const auto [name, size] = name_in(text.substr(1));
     const bool is_name = !name.empty() && std::isdigit(static_cast<unsigned char>(name.front())) == 0;
     const auto value = is_name ? value_of(name) : std::nullopt;
-    if (is_name && !value && !may_stay) return failure(ErrorCode::kInvalidArgument, "${} is not set", name);
+    if (is_name && !value && !may_stay)
+      return failure(ErrorCode::kInvalidArgument, "${} is not set: set it, or write $$ for a dollar sign",
+                     name);
     result += value ? *value : text.substr(0, 1 + size);
     text.remove_prefix(1 + size);
   }
@@ -141,7 +143,7 @@ Status add(Reading& reading, std::string name, const YAML::Node& value, int line
   auto words = words_of(value, name, reading.environment);
   if (!words) return failure_within(name, std::move(words));
   if (words->size() != 1 && !may_be_repeated(*flag))
-    return failure(ErrorCode::kInvalidArgument, "{}: takes one value", name);
+    return failure(ErrorCode::kInvalidArgument, "{}: takes one value, but got {}", name, words->size());
   const std::string source = fmt::format("{} in {}", name, reading.path);
   for (std::string& word : *words) {
     if (flag->value.empty()) {

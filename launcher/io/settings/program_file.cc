@@ -51,6 +51,7 @@ Status check_script(const std::string& path) {
 std::string hint_about(const std::string& name) {
   if (name.find_first_of(" ;|&<>") != std::string::npos)
     return fmt::format(": a shell command line needs `sh -c {}`", as_shell_word(name));
+  if (name.starts_with('-')) return ": give the program first, then its arguments";
   if (name.contains('/')) return near_file(name, "", X_OK);
   switch (look_up_program("./" + name, "", "").error) {
     case 0: return fmt::format(": did you mean ./{}?", name);
