@@ -29,7 +29,7 @@ using Row = std::vector<std::string>;
 std::string table_text(const std::vector<Column>& columns, std::vector<Row> rows, std::size_t width);
 
 // The lines of a text cut at `width` characters, if that is not 0, between words where possible.
-std::vector<std::string> wrapped(const std::string& text, std::size_t width);
+std::vector<std::string> lines_of_cell(const std::string& text, std::size_t width);
 
 // Number of characters.
 std::size_t width_of(const std::string& text);

@@ -146,8 +146,7 @@ Verdict failed(const WorkerEnd& end, const AttemptFacts& facts, const NodeNames&
   const bool by_itself = end.signal != SIGKILL && end.signal != SIGTERM;
   verdict.hint = end.died_at_exit() && by_itself
                      ? kExitHint
-                     : hint_for(end.text() + "
-" + end_text(end), facts.chose_python);
+                     : hint_for(end.text() + "\n" + end_text(end), facts.chose_python);
   return verdict;
 }
 
