@@ -25,7 +25,7 @@ const json::json_pointer kPlaces("/1/0/0/1");
 const json::json_pointer kPhase("/1/5");
 const json::json_pointer kDeadline("/1/6");
 const json::json_pointer kMembers("/1/11/0");
-const json::json_pointer kHangs("/1/12/11");
+const json::json_pointer kHangs("/1/12/12");
 const json::json_pointer kInterruptCount("/1/25");
 
 class ForgedJournal : public JobTest {

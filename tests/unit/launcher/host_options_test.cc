@@ -134,7 +134,7 @@ TEST(HostOptions, RefuseContradictionsInOneLine) {
       {{{"bootstrap", "pdsh"}, {"hosts", "a"}}, "--bootstrap: pdsh is none of local, ssh, exec"},
       {{{"exec", "env"}}, "--exec: needs hosts to run a command on: give --hosts or --hostfile"},
       {{{"exec", "a 'b"}, {"hosts", "a"}}, "--exec: a 'b is not a command: give one that runs"},
-      {{{"exec", " "}, {"hosts", "a"}}, "--exec:   is not a command"},
+      {{{"exec", " "}, {"hosts", "a"}}, "--exec: ' ' is not a command"},
       {{{"exec", "lxc exec node0 --"}, {"hosts", "a,b"}},
        "--exec: lxc exec node0 -- is the same command for all 2 hosts: put {host} where the host's name"},
       {{{"control", "socket"}, {"hosts", "a"}}, "--control: socket works only for agents on this machine"},
