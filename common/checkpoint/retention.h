@@ -38,6 +38,8 @@ struct RetentionDecision {
   CheckpointId id;
   bool stays = true;
   std::string reason;  // "one of the last 3"
+
+  bool operator==(const RetentionDecision&) const = default;
 };
 
 // Returns the usable checkpoints that count and have the metric: best first, equal ones by falling step.

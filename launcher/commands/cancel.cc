@@ -33,6 +33,13 @@ Status tell(const JobEntry& job, bool now) {
   return line ? Status() : std::unexpected(line.error());
 }
 
+// Whether the job has ended since it was listed: then its launcher cannot hear any more.
+bool has_ended(const JobEntry& listed) {
+  if (listed.state != JobEntry::State::kRunning) return false;
+  const auto job = read_job(listed.record.directory);
+  return job && !job->may_run() && job->state != JobEntry::State::kLost;
+}
+
 // With --all: the jobs that run on this machine, if the user agrees; else the exit code.
 std::expected<std::vector<JobEntry>, int> all_running(const CommandArguments& arguments,
                                                       const Surroundings& here) {
@@ -73,8 +80,9 @@ int cancel(const Invocation& invocation) {
   // All hear it before the wait for the first one: each may need its grace to save and leave.
   std::erase_if(jobs, [&](const JobEntry& job) {
     const Status told = tell(job, arguments->has("now"));
-    if (!told) errors.push_back(told.error());
-    return !told;
+    if (told || has_ended(job)) return false;
+    errors.push_back(told.error());
+    return true;
   });
   std::vector<JobEntry> ended;
   for (const JobEntry& job : jobs) {

@@ -315,7 +315,7 @@ Status remove_old(const CheckpointDirectory& directory, const std::vector<Retent
   return {};
 }
 
-Expected<RetentionPlan> plan_of(const CommandArguments& arguments, const Found& found) {
+Expected<std::vector<RetentionDecision>> decisions_of(const CommandArguments& arguments, const Found& found) {
   const auto keep = arguments.count("keep", "checkpoints");
   const auto every = arguments.count("every", "steps");
   const auto best = arguments.count("best", "checkpoints");
@@ -328,6 +328,8 @@ Expected<RetentionPlan> plan_of(const CommandArguments& arguments, const Found& 
                    "ckpt prune: say what to keep: --keep N, --every N, --best N");
   if (*keep && **keep == 0)
     return failure(ErrorCode::kInvalidArgument, "--keep: 0 is too few: the newest checkpoint always stays");
+  const auto attempts = found.directory.attempts();
+  if (!attempts) return std::unexpected(attempts.error());
   RetentionPlan plan{
       .last = keep->value_or(1), .every = every->value_or(0), .best = best->value_or(0), .best_by = *by};
   if (*best && !plan.best_by) {
@@ -337,7 +339,7 @@ Expected<RetentionPlan> plan_of(const CommandArguments& arguments, const Found& 
       return failure(ErrorCode::kInvalidArgument,
                      "--best: the checkpoints do not name their metric: give --metric NAME --mode min|max");
   }
-  return plan;
+  return decide_retention(known_of(found.catalog), *attempts, plan);
 }
 
 }  // namespace
@@ -357,33 +359,39 @@ int ckpt_prune(const CkptCall& call) {
     return refuse(
         Error(ErrorCode::kInvalidArgument, "ckpt prune: name the whole directory, not one checkpoint in it"),
         kExitUsage);
-  const auto plan = plan_of(call.arguments, *found);
-  if (!plan) return refuse(plan.error(), kExitUsage);
-  const auto attempts = found->directory.attempts();
-  if (!attempts) return refuse(attempts.error(), kExitUsage);
+  const auto decisions = decisions_of(call.arguments, *found);
+  if (!decisions) return refuse(decisions.error(), kExitUsage);
   const bool dry_run = call.arguments.has("dry-run");
   const std::string user = user_of(found->directory, call.arguments.has("force"));
   if (!dry_run && !user.empty())
     return refuse(Error(ErrorCode::kFenced, fmt::format("{} {}", found->directory.path(), user)), kExitUsage);
-  const auto decisions = decide_retention(known_of(found->catalog), *attempts, *plan);
-  const auto [count, bytes] = size_of_old(*found, decisions);
+  const auto [count, bytes] = size_of_old(*found, *decisions);
   const std::string sum = fmt::format("{} of {}, {}", count, count_of(found->catalog.size(), "checkpoint"),
                                       small_size_text(bytes));
   const bool asks = !dry_run && count > 0 && !call.arguments.has("yes");
   if (asks) {
-    if (const auto refused = ask_before("remove " + sum, list_of(decisions, "would go"), call.arguments))
+    if (const auto refused = ask_before("remove " + sum, list_of(*decisions, "would go"), call.arguments))
       return *refused;
     // A training may have begun while the user thought.
     if (const std::string now = user_of(found->directory, call.arguments.has("force")); !now.empty())
       return refuse(Error(ErrorCode::kFenced, fmt::format("{} {}", found->directory.path(), now)),
                     kExitUsage);
+    // Another user may have pinned a checkpoint that was to go.
+    const auto present = find_checkpoints(call.operand(0));
+    const auto again = present ? decisions_of(call.arguments, *present) : std::unexpected(present.error());
+    if (!again) return refuse(again.error(), kExitUsage);
+    if (*again != *decisions)
+      return refuse(Error(ErrorCode::kFenced,
+                          fmt::format("{} has changed since the question: nothing was removed: start again",
+                                      found->directory.path())),
+                    1);
   }
-  if (const Status removed = dry_run ? Status() : remove_old(found->directory, decisions); !removed)
+  if (const Status removed = dry_run ? Status() : remove_old(found->directory, *decisions); !removed)
     return refuse(removed.error(), 1);
-  if (call.json) return print_json(as_json(decisions, !dry_run));
+  if (call.json) return print_json(as_json(*decisions, !dry_run));
   if (asks) return print(sum + " were removed\n");
-  if (!dry_run) return print(fmt::format("{}{} were removed\n", list_of(decisions, "removed"), sum));
-  return print(fmt::format("{}{} would go{}\n", list_of(decisions, "would go"), sum,
+  if (!dry_run) return print(fmt::format("{}{} were removed\n", list_of(*decisions, "removed"), sum));
+  return print(fmt::format("{}{} would go{}\n", list_of(*decisions, "would go"), sum,
                            user.empty() ? "" : fmt::format("; but the directory {}", user)));
 }
 

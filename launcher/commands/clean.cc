@@ -91,6 +91,14 @@ int clean(const Invocation& invocation) {
   if (asks) {
     if (const auto refused = ask_before("remove " + count_of(jobs.size(), "job"), list_of(jobs), *arguments))
       return *refused;
+    // A job that began meanwhile may save into one of them.
+    auto now = chosen(*arguments, invocation.here);
+    if (!now) return refuse(now.error(), kExitUsage);
+    std::erase_if(now->removable, [&jobs](const JobEntry& job) {
+      return std::ranges::none_of(
+          jobs, [&job](const JobEntry& listed) { return listed.record.directory == job.record.directory; });
+    });
+    *choice = *std::move(now);
   }
   int exit_code = 0;
   for (const Error& kept : choice->kept) exit_code = refuse(kept, 1);

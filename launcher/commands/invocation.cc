@@ -1,6 +1,7 @@
 #include "launcher/commands/invocation.h"
 
 #include <algorithm>
+#include <cctype>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -62,7 +63,8 @@ std::optional<int> ask_before(const std::string& what, const std::string& list,
   (void)write_text(STDERR_FILENO, fmt::format("launch: {}? [y/N] ", what));
   char answer[16];
   const ssize_t size = read(STDIN_FILENO, answer, sizeof answer);  // a terminal gives one line
-  const std::string_view line(answer, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  std::string line(answer, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  std::ranges::transform(line, line.begin(), [](unsigned char c) { return std::tolower(c); });
   if (line == "y\n" || line == "yes\n") return std::nullopt;
   say("nothing was changed");
   return 1;

@@ -243,6 +243,19 @@ TEST_F(LaunchCkpt, PrunesWhatIsNotKeptAndOnlyWhenAsked) {
   EXPECT_THAT(steps(), testing::ElementsAre(300));
 }
 
+TEST_F(LaunchCkpt, PrunesNothingThatWasPinnedDuringTheQuestion) {
+  const std::string line = fmt::format("ckpt prune {} --keep 1 --force", dir);
+  const AnsweredRun changed = answered_on_terminal(
+      line, "y", {}, [this] { ASSERT_TRUE(directory.pin({.step = 100, .attempt = Attempt(1)})); });
+  EXPECT_EQ(changed.exit_code, 1);
+  EXPECT_THAT(changed.out, HasSubstr(fmt::format("launch: {} has changed since the question: "
+                                                 "nothing was removed: start again\r\n",
+                                                 dir)));
+  EXPECT_THAT(steps(), testing::ElementsAre(100, 200, 300));
+  EXPECT_EQ(answered_on_terminal(line, "y").exit_code, 0);
+  EXPECT_THAT(steps(), testing::ElementsAre(100, 300));
+}
+
 TEST_F(LaunchCkpt, RemovesNothingWhereATrainingRuns) {
   std::filesystem::remove_all(dir + "/attempts");
   directory.begin_attempt("job").value();  // by this process

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "tests/process/launch_run.h"
@@ -32,16 +33,15 @@ class LaunchClean : public testing::Test {
     all.insert(all.end(), words.begin(), words.end());
     return all;
   }
-  CleanSaid command(const CleanWords& words, const char* program = LAUNCH_PROGRAM) const {
-    LaunchRun run(words, {{"MUSTER_LOG_DIR", logs}}, program);
+  CleanSaid command(const CleanWords& words) const {
+    LaunchRun run(words, {{"MUSTER_LOG_DIR", logs}});
     const int exit_code = run.exit_code();
     return {exit_code, run.out(), run.err()};
   }
-  // On a terminal whose user types the answer.
-  CleanSaid answered(const char* answer, const char* line) const {
-    return command(
-        {"-c", fmt::format("echo {} | script -qec '" LAUNCH_PROGRAM " {}' /dev/null", answer, line)},
-        "/bin/sh");
+  // On a terminal whose user types the answer after `meanwhile`.
+  AnsweredRun answered(const char* answer, const char* line,
+                       const std::function<void()>& meanwhile = {}) const {
+    return answered_on_terminal(line, answer, {{"MUSTER_LOG_DIR", logs}}, meanwhile);
   }
   nlohmann::json jobs() const { return nlohmann::json::parse(command({"ps", "--json"}).out); }
   std::string only_job() const { return jobs().at(0).at("job_id"); }
@@ -97,26 +97,49 @@ TEST_F(LaunchClean, CleanUpAfterJobsThatHaveEnded) {
   }
 }
 
-TEST_F(LaunchClean, AskBeforeTheyDestroy) {
+TEST_F(LaunchClean, RefuseWithoutATerminalToAskOn) {
   LaunchRun ended(started({"true"}));
   ASSERT_EQ(ended.exit_code(), 0);
-  const std::string id = only_job();
   const CleanSaid unasked = command({"clean"});
   EXPECT_EQ(unasked.exit_code, 2);
   EXPECT_EQ(unasked.out, "");
   EXPECT_EQ(unasked.err, "launch: --yes is missing: there is no terminal to ask whether to remove 1 job\n");
   EXPECT_EQ(jobs().size(), 1U);
-  if (!std::filesystem::exists("/usr/bin/script"))
-    GTEST_SKIP() << "/usr/bin/script is missing, which makes a terminal";
-  const CleanSaid refused = answered("n", "clean");
+}
+
+TEST_F(LaunchClean, AskBeforeTheyDestroy) {
+  LaunchRun ended(started({"true"}));
+  ASSERT_EQ(ended.exit_code(), 0);
+  const std::string id = only_job();
+  const AnsweredRun refused = answered("n", "clean");
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_THAT(refused.out, HasSubstr(id + " (succeeded)\r\nlaunch: remove 1 job? [y/N] "));
   EXPECT_THAT(refused.out, HasSubstr("launch: nothing was changed\r\n"));
   EXPECT_EQ(jobs().size(), 1U);
-  const CleanSaid allowed = answered("y", "clean");
+  const AnsweredRun allowed = answered("Y", "clean");
   EXPECT_EQ(allowed.exit_code, 0);
   EXPECT_THAT(allowed.out, HasSubstr("1 job removed"));
   EXPECT_EQ(jobs().size(), 0U);
+}
+
+TEST_F(LaunchClean, LookAgainAfterTheAnswer) {
+  LaunchRun first(started({"true"}));
+  ASSERT_EQ(first.exit_code(), 0);
+  const std::string directory = jobs().at(0)["log_directory"];
+  LaunchRun second(started({"true"}));
+  ASSERT_EQ(second.exit_code(), 0);
+  const std::string removable = jobs().at(0)["log_directory"];
+  std::unique_ptr<LaunchRun> saving;
+  const AnsweredRun answer = answered("yes", "clean", [&] {
+    saving = std::make_unique<LaunchRun>(
+        started({"--checkpoint-dir", directory + "/checkpoints", "sh", "-c", kStoppable}));
+    ASSERT_TRUE(saving->printed("ready"));
+  });
+  EXPECT_EQ(answer.exit_code, 1);
+  EXPECT_THAT(answer.out, HasSubstr("launch: kept " + directory + ": it contains the checkpoints of job "));
+  EXPECT_THAT(answer.out, HasSubstr("1 job removed"));
+  EXPECT_TRUE(std::filesystem::exists(directory + "/checkpoints"));
+  EXPECT_FALSE(std::filesystem::exists(removable));
 }
 
 TEST_F(LaunchClean, CancelAllJobsThatRun) {
@@ -134,6 +157,21 @@ TEST_F(LaunchClean, CancelAllJobsThatRun) {
   for (const auto& job : ended) EXPECT_EQ(job["state"], "cancelled");
   EXPECT_EQ(first.exit_code(), 130);
   EXPECT_EQ(second.exit_code(), 130);
+}
+
+TEST_F(LaunchClean, CancelAllEvenIfOneEndsDuringTheQuestion) {
+  LaunchRun stays(started({"sh", "-c", kStoppable}));
+  ASSERT_TRUE(stays.printed("ready"));
+  LaunchRun ends(started({"sh", "-c", kStoppable}));
+  ASSERT_TRUE(ends.printed("ready"));
+  const AnsweredRun answer = answered("y", "cancel --all", [&] {
+    ends.signal(SIGINT);
+    EXPECT_EQ(ends.exit_code(), 130);
+  });
+  EXPECT_EQ(answer.exit_code, 0) << answer.out;
+  EXPECT_THAT(answer.out, HasSubstr(" stopped with exit code 130: "));
+  EXPECT_THAT(answer.out, HasSubstr(" was cancelled with exit code 130: "));
+  EXPECT_EQ(stays.exit_code(), 130);
 }
 
 TEST_F(LaunchClean, CleanUpNoCheckpoints) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -138,6 +139,23 @@ pid_t LaunchRun::agent_of(int node) const {
     if (words.find(std::string("--node\0", 7) + std::to_string(node) + '\0') != std::string::npos) return pid;
   }
   return 0;
+}
+
+AnsweredRun answered_on_terminal(const std::string& words, const std::string& answer,
+                                 const std::map<std::string, std::string>& environment,
+                                 const std::function<void()>& meanwhile) {
+  const ScratchDirectory scratch;
+  const std::string keys = scratch / "keys";
+  EXPECT_EQ(mkfifo(keys.c_str(), 0600), 0);
+  const UniqueFd keyboard(open(keys.c_str(), O_RDWR | O_CLOEXEC));
+  const std::string line =
+      fmt::format("exec script -qec '" LAUNCH_PROGRAM " {}' /dev/null < {}", words, keys);
+  LaunchRun run({"-c", line}, environment, "/bin/sh");
+  EXPECT_TRUE(run.printed("[y/N] ")) << run.out() << run.err();
+  if (meanwhile) meanwhile();
+  EXPECT_TRUE(write_all(keyboard.get(), answer + "\n", keys));
+  const int exit_code = run.exit_code();
+  return {exit_code, run.out()};
 }
 
 void expect_nothing_left(const LaunchRun& run, std::chrono::seconds limit) {

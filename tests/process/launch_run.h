@@ -54,6 +54,17 @@ class LaunchRun {
   std::optional<int> exit_code_;
 };
 
+// How launch ended on a terminal; `out`: all that the terminal showed.
+struct AnsweredRun {
+  int exit_code;
+  std::string out;
+};
+// Runs launch on a terminal of its own. Waits for its question, calls `meanwhile`, and types the answer.
+// `words`: for a shell, without single quotes.
+AnsweredRun answered_on_terminal(const std::string& words, const std::string& answer,
+                                 const std::map<std::string, std::string>& environment = {},
+                                 const std::function<void()>& meanwhile = {});
+
 // Fails the test if a process of the run lives longer than this.
 void expect_nothing_left(const LaunchRun& run, std::chrono::seconds limit = std::chrono::seconds(5));
 
