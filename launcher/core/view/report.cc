@@ -169,14 +169,28 @@ std::string success_line(const Outcome& outcome) {
                      outcome.plan.job.log_directory);
 }
 
-// A line of a call stack, before the error at its end; without torch's "[rank0]: ".
-bool is_of_stack(std::string_view line, std::string_view torch_prefix) {
-  if (line.starts_with(torch_prefix)) line.remove_prefix(torch_prefix.size());
-  return line.starts_with(' ') || line.starts_with("Traceback (most recent call last)");
+// The number of lines of the call stack at the end of `lines`: its heading and the indented lines below it,
+// or all lines if they begin within the stack; 0 if there is none. `torch_prefix`: "[rank0]: ", which torch
+// may write before each line of a stack.
+std::size_t stack_size(const std::vector<std::string>& lines, std::string_view torch_prefix) {
+  bool has_frame = false;
+  for (std::size_t size = 1; size <= lines.size(); ++size) {
+    std::string_view line = lines[lines.size() - size];
+    if (line.starts_with(torch_prefix)) line.remove_prefix(torch_prefix.size());
+    if (line.starts_with("Traceback (most recent call last)")) return size;
+    if (!line.starts_with(' ')) return 0;
+    has_frame = has_frame || line.starts_with("  File \"");
+  }
+  return has_frame ? lines.size() : 0;
+}
+
+// Whether some rank's stderr is kept off the terminal.
+bool hides_errors(const wire::JobSpec& job) {
+  return std::ranges::any_of(job.redirects, [](std::int32_t streams) { return (streams & 2) != 0; });
 }
 
 // The last lines without the error itself, which the cause or the error line shows. The call stack before it
-// (indented lines) goes with it, as the console has just shown both, or stays whole `with_stacks`.
+// goes with it, or both stay `with_stacks`.
 std::vector<std::string> other_lines(const WorkerEnd& end, bool with_stacks) {
   const std::string own = fmt::format("rank {}: ", end.rank);
   const std::string torch = fmt::format("[rank{}]: ", end.rank);
@@ -188,11 +202,15 @@ std::vector<std::string> other_lines(const WorkerEnd& end, bool with_stacks) {
   };
   std::vector<std::string> lines;
   for (const std::string& line : end.last_lines) {
-    const bool ends_stack = !lines.empty() && is_of_stack(lines.back(), torch);
-    if (!is_error(line) || (ends_stack && with_stacks)) {
+    if (!is_error(line)) {
+      lines.push_back(line);
+      continue;
+    }
+    const std::size_t stack = stack_size(lines, torch);
+    if (with_stacks && stack > 0) {
       lines.push_back(line);
     } else {
-      while (!lines.empty() && is_of_stack(lines.back(), torch)) lines.pop_back();
+      lines.resize(lines.size() - stack);
     }
   }
   return lines;
@@ -322,7 +340,9 @@ std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   std::string text = fmt::format("launch: {} after {:.1f} s: {}\n", outcome_word(verdict.kind),
                                  in_seconds(outcome.duration), cause_of_end(verdict.cause));
   const std::size_t further = (verdict.hint.empty() ? 0U : 1U) + (verdict.collateral_count > 0 ? 1U : 0U);
-  add_evidence(text, verdict, most_lines - kFixedLines - further, most_lines == kAllLines);
+  // Usually the console has just shown the stack.
+  const bool with_stacks = most_lines == kAllLines || hides_errors(outcome.plan.job);
+  add_evidence(text, verdict, most_lines - kFixedLines - further, with_stacks);
   if (!verdict.hint.empty()) text += fmt::format("  hint        {}\n", verdict.hint);
   if (verdict.collateral_count > 0) {
     text +=

@@ -179,6 +179,27 @@ TEST_F(Report, ShowsACallStackOnlyInTheFullTextAndThereToItsLastLineWhichIsTheEr
       "loss 0.5", "[rank2]: Traceback (most recent call last):", "[rank2]:     raise RuntimeError(sample)",
       "[rank2]: RuntimeError: bad sample 17", "leaving"};
   EXPECT_THAT(summary(outcome(failed)), HasSubstr("last lines  | loss 0.5\n              | leaving\n"));
+  failed.culprit->last_lines = {"weights:", "  layer 1: nan", "RuntimeError: bad sample 17"};
+  EXPECT_THAT(summary(outcome(failed)), HasSubstr("last lines  | weights:\n              |   layer 1: nan\n"))
+      << "the program has indented these lines itself";
+  failed.culprit->last_lines = {"    main()", "  File \"train.py\", line 6, in main", "    raise error",
+                                "RuntimeError: bad sample 17"};
+  EXPECT_THAT(summary(outcome(failed)), Not(HasSubstr("last lines"))) << "the stack's heading is cut off";
+}
+
+TEST_F(Report, ShowsACallStackInTheSummaryIfTheConsoleMayNotHaveShownIt) {
+  failed.culprit->message.clear();
+  failed.culprit->exception = "RuntimeError: bad sample 17 (train.py:6)";
+  failed.culprit->last_lines = {"Traceback (most recent call last):", "  File \"train.py\", line 6, in main",
+                                "    raise RuntimeError(sample)", "RuntimeError: bad sample 17"};
+  const std::string stack =
+      "last lines  | Traceback (most recent call last):\n"
+      "              |   File \"train.py\", line 6, in main\n"
+      "              |     raise RuntimeError(sample)\n              | RuntimeError: bad sample 17\n";
+  plan.job.redirects = {1, 0};
+  EXPECT_THAT(summary(outcome(failed)), Not(HasSubstr("Traceback"))) << "only stdout is redirected";
+  plan.job.redirects = {3, 3};
+  EXPECT_THAT(summary(outcome(failed)), HasSubstr(stack));
 }
 
 TEST_F(Report, IsValidJsonWhateverTheWorkersWrote) {
