@@ -124,7 +124,8 @@ std::vector<std::string> lines_of_cell(const std::string& text, std::size_t widt
   while (width > 0 && width_of(rest) > width) {
     const std::size_t most = bytes_of_first(rest, width);
     const std::size_t space = rest.rfind(' ', most);
-    const bool between_words = space != std::string::npos && space > 0;
+    // A break within the indentation would leave an empty line.
+    const bool between_words = space != std::string::npos && space > rest.find_first_not_of(' ');
     lines.push_back(rest.substr(0, between_words ? space : most));
     rest.erase(0, between_words ? space + 1 : most);
   }

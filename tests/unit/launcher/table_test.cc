@@ -28,6 +28,7 @@ TEST(Table, CutsBetweenCharacters) {
   EXPECT_EQ(table_text({{"", false, Narrow::kCut, 4}}, {{"äöüßäöü"}}, 5), "äö...\n");
   EXPECT_THAT(lines_of_cell("ab cdefghij", 4), ElementsAre("ab", "cdef", "ghij"));
   EXPECT_THAT(lines_of_cell("", 4), ElementsAre(""));
+  EXPECT_THAT(lines_of_cell("  abcdefgh", 6), ElementsAre("  abcd", "efgh")) << "with its indentation";
 }
 
 }  // namespace
