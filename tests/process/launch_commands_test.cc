@@ -138,8 +138,10 @@ TEST_F(LaunchCommands, ListJobsThatRunEndedAndWereLost) {
   ASSERT_EQ(failed.size(), 1U);
   EXPECT_EQ(failed[0], list[2]);
   EXPECT_EQ(command({"ps", "--state", "stopped"}).out, fmt::format("no stopped jobs in {}\n", logs));
-  EXPECT_THAT(command({"ps", "--state", "dead"}).err,
-              HasSubstr("--state: dead is not one of running, succeeded, failed, stopped, cancelled, lost"));
+  EXPECT_THAT(
+      command({"ps", "--state", "dead"}).err,
+      HasSubstr(
+          "--state: dead is not one of running, succeeded, failed, stopped, cancelled, lost, elsewhere\n"));
   EXPECT_EQ(command({"ps", "-n", "few"}).err, "launch: -n: few is not a number of jobs: give 0 or more\n");
   const Printed report = command({"report", list[1]["job_id"]});
   EXPECT_EQ(report.exit_code, 1);

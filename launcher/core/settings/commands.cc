@@ -17,8 +17,7 @@ constexpr Flag kHelp = {"help", 'h', "", kOption, "Print this help."};
 
 constexpr Flag kPsFlags[] = {
     {"newest", 'n', "N", kOption, "List only the N newest jobs."},
-    {"state", 0, "running|succeeded|failed|stopped|cancelled|lost|elsewhere", kOption,
-     "List only the jobs in this state."},
+    {"state", 0, kJobStates, kOption, "List only the jobs in this state."},
     kLogDirectory,
     {"json", 0, "", kOption, "Print a JSON array with one object for each job."},
     kHelp,

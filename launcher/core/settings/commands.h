@@ -49,6 +49,8 @@ std::span<const std::string_view> future_commands();
 // word with which other tools manage jobs. nullopt: the word may be a program.
 std::optional<std::string> refusal_of_word(std::string_view word);
 
+// The names of JobEntry::State, in its order.
+inline constexpr std::string_view kJobStates = "running|succeeded|failed|stopped|cancelled|lost|elsewhere";
 // The first word after `launch ckpt`.
 inline constexpr std::string_view kCheckpointWords = "ls show verify diff prune pin unpin export import";
 

@@ -8,7 +8,9 @@
 #include <iterator>
 
 #include "common/base/python_torch.h"
+#include "common/base/text.h"
 #include "common/wire/process_identity.h"
+#include "launcher/core/settings/commands.h"
 #include "launcher/core/settings/job_json.h"
 #include "launcher/core/text/duration.h"
 #include "launcher/core/text/nearest.h"
@@ -23,6 +25,7 @@ using nlohmann::ordered_json;
 using enum JobEntry::State;
 
 constexpr std::size_t kNamedAtMost = 5;
+static_assert(std::ranges::count(kJobStates, '|') == static_cast<int>(kElsewhere), "one name for each state");
 
 std::string utc_text(double unix_seconds) {
   const auto time = std::chrono::sys_seconds(std::chrono::seconds(static_cast<std::int64_t>(unix_seconds)));
@@ -163,26 +166,13 @@ Expected<JobRecord> parse_job_record(std::string_view text) {
 }
 
 std::string_view name_of(JobEntry::State state) {
-  switch (state) {
-    case kRunning: return "running";
-    case kSucceeded: return "succeeded";
-    case kFailed: return "failed";
-    case kStopped: return "stopped";
-    case kCancelled: return "cancelled";
-    case kLost: return "lost";
-    case kElsewhere: return "elsewhere";
-  }
-  return "";
+  return split(kJobStates, '|')[static_cast<std::size_t>(state)];
 }
 
 Expected<JobEntry::State> parse_state(std::string_view name) {
-  constexpr JobEntry::State kStates[] = {kRunning,   kSucceeded, kFailed,   kStopped,
-                                         kCancelled, kLost,      kElsewhere};
-  std::vector<std::string_view> names;
-  for (const JobEntry::State state : kStates) {
-    if (name_of(state) == name) return state;
-    names.push_back(name_of(state));
-  }
+  const auto names = split(kJobStates, '|');
+  const auto found = std::ranges::find(names, name);
+  if (found != names.end()) return static_cast<JobEntry::State>(found - names.begin());
   return failure(ErrorCode::kInvalidArgument, "--state: {} is not one of {}", name, fmt::join(names, ", "));
 }
 

@@ -36,7 +36,7 @@ std::string job_record_as_json(const JobRecord& record);
 Expected<JobRecord> parse_job_record(std::string_view json);
 
 struct JobEntry {
-  enum class State {
+  enum class State {  // kJobStates has their names
     kRunning,
     kSucceeded,
     kFailed,
