@@ -1,4 +1,6 @@
 // `launch dump`: the stacks of every rank of a running job, or of some.
+#include <set>
+
 #include "common/wire/json.h"
 #include "launcher/commands/conversation.h"
 #include "launcher/commands/invocation.h"
@@ -19,23 +21,28 @@ std::string text_of(const JobEntry& job, Rank rank, const std::string& stacks) {
   return fmt::format("---- rank {}{} ----\n{}{}", rank, where, stacks, stacks.ends_with('\n') ? "" : "\n");
 }
 
-// Prints one line of the answer if it is about one of `ranks`. Returns the exit code after the last line,
-// nothing before.
-std::optional<int> show(const JobEntry& job, const std::string& line, const NumberRanges& ranks, bool json) {
+struct Wanted {
+  NumberRanges ranks;
+  std::set<std::int32_t> left;  // those that --rank names and that have not answered
+};
+
+// Prints one line of the answer if it is about a wanted rank. Returns the exit code after the last wanted
+// rank or the last line; nothing before.
+std::optional<int> show(const JobEntry& job, const std::string& line, Wanted& wanted, bool json) {
   const nlohmann::json answer = parse_shallow_json(line);
   if (answer.contains("error")) {
     return refuse(Error(ErrorCode::kUnavailable, answer["error"].get<std::string>()), 1);
   }
   if (answer.contains("rank")) {
     const Rank rank(whole_number<std::int32_t>(answer["rank"]));
-    if (!ranks.contains(rank.value())) return std::nullopt;
+    if (!wanted.ranks.contains(rank.value())) return std::nullopt;
     print(json ? line + "\n" : text_of(job, rank, answer.at("text").get<std::string>()));
-    return std::nullopt;
+    return wanted.left.erase(rank.value()) > 0 && wanted.left.empty() ? std::optional(0) : std::nullopt;
   }
   std::string missing;
   for (const nlohmann::json& rank : answer.at("missing")) {
     const auto number = whole_number<std::int32_t>(rank);
-    if (ranks.contains(number)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", number);
+    if (wanted.ranks.contains(number)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", number);
   }
   if (missing.empty()) return 0;
   return refuse(Error(ErrorCode::kTimedOut, fmt::format("no answer within 3 s from rank {}", missing)), 1);
@@ -57,6 +64,9 @@ int dump(const Invocation& invocation) {
                   kExitUsage);
   auto conversation = Conversation::ask(*job, R"({"command": "dump"})");
   if (!conversation) return refuse(conversation.error(), 1);
+  Wanted wanted{*ranks, {}};
+  for (const auto& [first, last] : ranks->ranges())
+    for (std::int32_t rank = first; rank <= last; ++rank) wanted.left.insert(rank);
   for (;;) {
     const auto line = conversation->next(kDumpLimit);
     if (!line) return refuse(line.error(), 1);
@@ -64,7 +74,7 @@ int dump(const Invocation& invocation) {
       return refuse(Error(ErrorCode::kUnavailable, "the launcher closed the connection: the job has ended"),
                     1);
     try {
-      if (const auto exit_code = show(*job, **line, *ranks, arguments->has("json"))) return *exit_code;
+      if (const auto exit_code = show(*job, **line, wanted, arguments->has("json"))) return *exit_code;
     } catch (const nlohmann::json::exception& error) {
       return refuse(Error(ErrorCode::kCorrupt, error.what()), 1);
     }

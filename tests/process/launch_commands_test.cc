@@ -313,6 +313,13 @@ TEST_F(LaunchCommands, DumpWhereEveryRankIs) {
   EXPECT_EQ(some.exit_code, 0) << some.err;
   for (const char* head : {"---- rank 1 ", "---- rank 3 "}) EXPECT_THAT(some.out, HasSubstr(head));
   for (const char* head : {"---- rank 0 ", "---- rank 2 "}) EXPECT_THAT(some.out, Not(HasSubstr(head)));
+  const pid_t agent = job.agent_of(1);
+  ASSERT_GT(agent, 0);
+  kill(agent, SIGSTOP);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(command({"dump", "--rank", "0-1"}).exit_code, 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3)) << "the others are not needed";
+  kill(agent, SIGCONT);
   EXPECT_THAT(command({"dump", "--rank", "4"}).err, HasSubstr(" has ranks 0 to 3, and not 4\n"));
 }
 
