@@ -172,10 +172,16 @@ ordered_json as_json(CheckpointId id, const std::vector<Damage>& damages) {
 
 // The file to export to: -o FILE, or the second operand.
 Expected<std::string> output_of(const CkptCall& call) {
-  const std::string flag = call.arguments.value("output");
-  if (call.arguments.has("output") && call.has_operand(1))
-    return failure(ErrorCode::kInvalidArgument, "--output {} and {}: give one file", flag, call.operand(1));
-  if (!flag.empty() && flag != "-") return flag;
+  if (call.arguments.has("output")) {
+    const std::string file = call.arguments.value("output");
+    if (call.has_operand(1))
+      return failure(ErrorCode::kInvalidArgument, "--output {} and {}: give one file", file, call.operand(1));
+    if (file.empty() || file == "-")
+      return failure(ErrorCode::kInvalidArgument,
+                     "--output: {} is not a file: give one, such as model.safetensors",
+                     file.empty() ? "(empty)" : file);
+    return file;
+  }
   if (call.has_operand(1)) return call.operand(1);
   return failure(ErrorCode::kInvalidArgument,
                  "ckpt export: the file is missing: `launch ckpt export DIR -o FILE`");

@@ -100,6 +100,15 @@ Expected<std::string> log_directory_of(const CommandArguments& arguments, const 
   return log_directory_of(settings, here);
 }
 
+Expected<std::optional<std::uint64_t>> attempt_of(const CommandArguments& arguments) {
+  if (!arguments.has("attempt")) return std::nullopt;
+  const auto attempt = parse_number<std::uint64_t>(arguments.value("attempt"));
+  if (!attempt || *attempt == 0)
+    return failure(ErrorCode::kInvalidArgument, "--attempt: {} is not an attempt: give a number from 1",
+                   arguments.value("attempt"));
+  return *attempt;
+}
+
 Expected<JobEntry> find_job(const CommandArguments& arguments, const Surroundings& here,
                             Preferred preferred) {
   const auto directory = log_directory_of(arguments, here);

@@ -62,6 +62,8 @@ std::size_t terminal_columns();
 // error, or the help for --help.
 std::expected<CommandArguments, int> read_arguments(const Invocation& invocation);
 Expected<std::string> log_directory_of(const CommandArguments& arguments, const Surroundings& here);
+// The number that --attempt gives, if it is given.
+Expected<std::optional<std::uint64_t>> attempt_of(const CommandArguments& arguments);
 // The job that the operand names; without an operand, or if several names match, `preferred` decides.
 Expected<JobEntry> find_job(const CommandArguments& arguments, const Surroundings& here, Preferred preferred);
 // Prints the job's name on stderr, unless the user gave the whole name.

@@ -135,7 +135,7 @@ class Printer {
 // Sets the attempt that --attempt or --previous names.
 Status choose_attempt(const CommandArguments& arguments, const JobRecord& job, Wishes& wishes) {
   if (!arguments.has("attempt") && !arguments.has("previous")) return {};
-  const auto given = arguments.count("attempt", "attempts");
+  const auto given = attempt_of(arguments);
   if (!given) return std::unexpected(given.error());
   if (*given && arguments.has("previous"))
     return failure(ErrorCode::kInvalidArgument, "--previous and --attempt {}: give one of them", **given);

@@ -53,9 +53,9 @@ Expected<TraceWishes> trace_wishes_of(const CommandArguments& arguments) {
     return failure(kWrong, "--output is missing: say where to write the trace, as in -o trace.json, or -o -");
   if (wishes.file == "-" && wishes.json)
     return failure(kWrong, "--output - and --json both go to stdout: give one of them");
-  const auto attempt = arguments.count("attempt", "attempts");
+  const auto attempt = attempt_of(arguments);
   if (!attempt) return std::unexpected(attempt.error());
-  if (*attempt) wishes.attempt = **attempt;
+  wishes.attempt = *attempt;
   return wishes;
 }
 

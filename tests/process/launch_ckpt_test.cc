@@ -393,6 +393,8 @@ TEST_F(LaunchCkpt, AnswersWrongUseInOneLine) {
       {{"ls"}, "ckpt ls: the checkpoint directory is missing: `launch ckpt ls DIR`"},
       {{"export", dir}, "ckpt export: the file is missing: `launch ckpt export DIR -o FILE`"},
       {{"export", dir, "a", "-o", "b"}, "--output b and a: give one file"},
+      {{"export", dir, "-o", "-"}, "--output: - is not a file: give one, such as model.safetensors"},
+      {{"export", dir, "-o", ""}, "--output: (empty) is not a file: give one, such as model.safetensors"},
       {{"ls", dir, dir}, "is one argument too many"},
       {{"ls", dir, "--yes"}, "--yes: not a flag of `launch ckpt ls`"},
       {{"ls", dir + "x"}, dir + "x: No such file or directory"},

@@ -304,6 +304,7 @@ TEST_F(LaunchLogs, AnswerWrongUseInOneLine) {
       {{"--attempt", "7"},
        fmt::format("launch: --attempt 7: {} has logs of attempts 1\n",
                    std::filesystem::directory_iterator(logs)->path().filename().string())},
+      {{"--attempt", "0"}, "launch: --attempt: 0 is not an attempt: give a number from 1\n"},
       {{"--folow"}, "launch: --folow: not a flag of launch logs: did you mean --follow?\n"}};
   for (const auto& [flags, message] : wrong) {
     Words words{"logs"};

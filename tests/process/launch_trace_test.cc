@@ -55,7 +55,7 @@ TEST_F(LaunchTrace, AnswersWrongUseInOneLine) {
   const std::pair<std::vector<std::string>, std::string> wrong[] = {
       {{}, "--output is missing: say where to write the trace, as in -o trace.json, or -o -"},
       {{"-o", "-", "--json"}, "--output - and --json both go to stdout: give one of them"},
-      {{"-o", file_, "--attempt", "x"}, "--attempt: x is not a number of attempts: give 0 or more"},
+      {{"-o", file_, "--attempt", "x"}, "--attempt: x is not an attempt: give a number from 1"},
       {{"-o", file_, "--attempt", "2"}, "has no trace of that attempt"},
       {{"-o", file_, "nobody"}, "nobody"},
       {{"-o", scratch_ / "no/such/file"}, "cannot write " + (scratch_ / "no/such/file") + ": No such file"}};

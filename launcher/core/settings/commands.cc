@@ -62,7 +62,7 @@ constexpr Flag kCancelFlags[] = {
     {"all", 0, "", kOption, "Stop all jobs that run on this machine."},
     {"yes", 0, "", kOption, "With --all: do not ask."},
     kLogDirectory,
-    {"json", 0, "", kOption, "Print how the job ended, as one JSON object."},
+    {"json", 0, "", kOption, "Print a JSON array with one object for each job: how it ended."},
     kHelp,
 };
 constexpr Flag kDumpFlags[] = {
@@ -341,13 +341,14 @@ constexpr Command kCommands[] = {
      "prune keeps what --keep, --every and --best name, and deletes the rest after it has asked; "
      "it never deletes a pinned checkpoint, the newest one, or the one that the last attempt started from. "
      "pin protects a checkpoint from prune, unpin ends that. "
-     "export writes the model to the safetensors file FILE (or -o FILE), with PyTorch's names; "
+     "export -o FILE writes the model to a safetensors file, with PyTorch's names; "
+     "FILE may also follow DIR. "
      "import makes a checkpoint from such a file in a directory that has none.",
      kCkptFlags, kCkptExamples},
     {"clean", Operand::kNone, "Delete the logs and reports of jobs that have ended.",
      "Deletes the log directories of finished jobs, without flags of all finished jobs, "
-     "after it has listed them and asked; never deletes checkpoints. Keeps jobs that are running, run on another machine, "
-     "or have left processes behind.",
+     "after it has listed them and asked; never deletes checkpoints. "
+     "Keeps jobs that are running, run on another machine, or have left processes behind.",
      kCleanFlags, kCleanExamples},
     {"completion", Operand::kShell, "Print the completion script for bash, zsh or fish.", "", kTextFlags,
      kCompletionExamples},
