@@ -172,17 +172,17 @@ ordered_json as_json(CheckpointId id, const std::vector<Damage>& damages) {
 
 // The file to export to: -o FILE, or the second operand.
 Expected<std::string> output_of(const CkptCall& call) {
-  if (call.arguments.has("output")) {
-    const std::string file = call.arguments.value("output");
-    if (call.has_operand(1))
-      return failure(ErrorCode::kInvalidArgument, "--output {} and {}: give one file", file, call.operand(1));
-    if (file.empty() || file == "-")
-      return failure(ErrorCode::kInvalidArgument,
-                     "--output: {} is not a file: give one, such as model.safetensors",
-                     file.empty() ? "(empty)" : file);
-    return file;
+  const bool has_flag = call.arguments.has("output");
+  if (has_flag && call.has_operand(1))
+    return failure(ErrorCode::kInvalidArgument, "--output {} and {}: give one file",
+                   call.arguments.value("output"), call.operand(1));
+  if (has_flag || call.has_operand(1)) {
+    const std::string file = has_flag ? call.arguments.value("output") : call.operand(1);
+    if (!file.empty() && file != "-") return file;
+    return failure(ErrorCode::kInvalidArgument,
+                   "--output: {} is not a file: give one, such as model.safetensors",
+                   file.empty() ? "(empty)" : file);
   }
-  if (call.has_operand(1)) return call.operand(1);
   return failure(ErrorCode::kInvalidArgument,
                  "ckpt export: the file is missing: `launch ckpt export DIR -o FILE`");
 }

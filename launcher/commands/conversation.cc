@@ -35,8 +35,9 @@ std::string survivors_of(const JobEntry& job) {
   const auto counts = processes_by_job();
   const auto found = counts.find(job.record.job_id);
   if (found == counts.end()) return "none of its processes runs on this machine";
-  return fmt::format("{} of its processes still run{} on this machine, until the controller grace has passed",
-                     found->second, found->second == 1 ? "s" : "");
+  return fmt::format(
+      "{} of its processes still run{} on this machine, until --controller-grace (30 s) has passed",
+      found->second, found->second == 1 ? "s" : "");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "common/base/machine.h"
 #include "launcher/core/settings/debug_options.h"
 #include "launcher/core/settings/mpi_options.h"
+#include "launcher/core/settings/other_tools.h"
 #include "launcher/core/text/nearest.h"
 #include "launcher/core/verdict/verdict.h"
 #include "launcher/io/settings/gpus.h"
@@ -94,7 +95,16 @@ int refuse_program(const Prepared& prepared, const Invocation& invocation) {
       check_program(prepared.plan.job.command, search_path_of(prepared.plan, invocation.here));
   if (found) return 0;
   if (found.error().code() != ErrorCode::kNotFound) return refuse(found.error(), 126);
-  const auto command = command_meant(prepared.request.options.program.front(), invocation);
+  const std::string& word = prepared.request.options.program.front();
+  if (is_launcher(word)) {
+    return refuse(Error(ErrorCode::kNotFound,
+                        fmt::format("{}; launch takes its place: `launch PROGRAM`", found.error().message())),
+                  127);
+  }
+  if (const auto python = invocation.here.environment.find("PYTHON_EXEC");
+      prepared.plan.chose_python && python != invocation.here.environment.end() && !python->second.empty())
+    return refuse(Error(ErrorCode::kNotFound, "PYTHON_EXEC: " + found.error().message()), 127);
+  const auto command = command_meant(word, invocation);
   if (!command) return refuse(found.error(), 127);
   return refuse(Error(ErrorCode::kInvalidArgument, fmt::format("{}; did you mean the command `launch {}`?",
                                                                found.error().message(), *command)),

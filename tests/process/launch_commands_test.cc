@@ -165,7 +165,7 @@ TEST_F(LaunchCommands, TellWhatOfAJobStillRunsWhoseLauncherIsGone) {
   const Printed unnamed = command({"status"});
   EXPECT_EQ(unnamed.exit_code, 2);
   EXPECT_THAT(unnamed.err, HasSubstr(fmt::format("; {} is lost: see `launch status {}`\n", name, name)));
-  const std::string running = "; 2 of its processes still run on this machine, until the controller grace";
+  const std::string running = "; 2 of its processes still run on this machine, until --controller-grace";
   EXPECT_THAT(command({"status", name}).out, HasSubstr(running));
   EXPECT_THAT(command({"cancel", name}).err, HasSubstr(running));
   EXPECT_THAT(command({"report"}).err, HasSubstr(running));
@@ -407,7 +407,7 @@ TEST_F(LaunchCommands, AnswerWrongUseInOneLine) {
       {{"ui"}, "launch: there is no `ui` command; to run a program named ui: `launch -- ui`, or its path\n"},
       {{"top"}, fmt::format("launch: no job is running in {}: `launch ps` lists the jobs\n", logs)},
       {{"attach", "job"},
-       "launch: there is no `attach` command; to run a program named attach: `launch -- attach`, or its path\n"},
+       "launch: there is no `attach` command; to see what a running job prints: `launch logs -f`; to run a program named attach: `launch -- attach`, or its path\n"},
       {{"help", "recovry"}, "launch: recovry: not a help topic: did you mean recovery?\n"},
       {{"statsu", "x"}, "launch: statsu: not found in PATH; did you mean the command `launch status`?\n"},
       {{"ps", "--log-dir", "/etc/passwd"}, "launch: cannot read /etc/passwd: Not a directory\n"},
@@ -421,6 +421,13 @@ TEST_F(LaunchCommands, AnswerWrongUseInOneLine) {
   EXPECT_EQ(command({"run", "statsu"}).exit_code, 127) << "it is said to be a program";
 }
 
+TEST_F(LaunchCommands, NameTheVariableOfAPythonThatIsMissing) {
+  std::ofstream(scratch / "train.py") << "";
+  LaunchRun run({scratch / "train.py"}, {{"MUSTER_LOG_DIR", logs}, {"PYTHON_EXEC", "/no/such/python"}});
+  EXPECT_EQ(run.exit_code(), 127);
+  EXPECT_EQ(run.err(), "launch: PYTHON_EXEC: /no/such/python: not found\n");
+}
+
 TEST_F(LaunchCommands, TakeNoFlagAndNoFileForAMistypedCommand) {
   std::ofstream(scratch / "repot") << "#!/bin/sh\n";
   std::filesystem::permissions(scratch / "repot", std::filesystem::perms(0755));
@@ -428,6 +435,7 @@ TEST_F(LaunchCommands, TakeNoFlagAndNoFileForAMistypedCommand) {
   const std::pair<Words, std::string> wrong[] = {
       {{"--nodes", "2", "./nothere"}, "launch: ./nothere: not found\n"},
       {{"--nodes", "2", "nothere"}, "launch: nothere: not found in PATH\n"},
+      {{"qsub", "x"}, "launch: qsub: not found in PATH; launch takes its place: `launch PROGRAM`\n"},
       {{"./statsu"}, "launch: ./statsu: not found\n"},
       {{"status.py"}, "launch: status.py: not found\n"},
       {{"--nodes", "2", "repot"}, "launch: repot: not found in PATH: did you mean ./repot?\n"},

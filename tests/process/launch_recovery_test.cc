@@ -15,6 +15,7 @@ namespace muster {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kSayAndWaitAtFirst =
     "echo attempt $MUSTER_ATTEMPT rank $RANK of $WORLD_SIZE group $GROUP_RANK; "
@@ -64,10 +65,10 @@ TEST(LaunchRecovery, WhatFailsBeforeItsFirstStepWithTheSameTextIsTriedOnceMore) 
                                    "the same failure twice within 30 s and before a step was reported"));
   EXPECT_EQ(run.report()["gave_up"], "no_progress");
   EXPECT_EQ(run.report()["restarts"], 1);
-  EXPECT_THAT(
-      std::string(run.report()["summary"]),
-      HasSubstr("              |   File \"<string>\", line 1, in <module>\n"
-                "              | FileNotFoundError: [Errno 2] No such file or directory: '/no/such/file'\n"));
+  const char* const stack = "File \"<string>\", line 1, in <module>";
+  EXPECT_THAT(run.err(), HasSubstr(stack));
+  EXPECT_THAT(std::string(run.report()["summary"]), Not(HasSubstr(stack)))
+      << "the terminal has just shown it";
 }
 
 // The second attempt fails with another mistake, which is retried.

@@ -74,7 +74,11 @@ std::string advice(const Host& host, std::string_view line) {
   if (has_any(line, {"Permission denied"}))
     return fmt::format("`ssh {} true` must work without a password", address);
   if (has_any(line, {"Could not resolve hostname"})) return "check the name";
-  if (has_any(line, {"Connection refused"})) return "check that sshd runs there, and its port";
+  if (has_any(line, {"Connection refused"})) {
+    if (host.name == "localhost" || host.name.starts_with("127."))
+      return "no sshd runs here; for workers on this machine leave out --hosts, and give --gpus-per-node";
+    return "check that sshd runs there, and its port";
+  }
   if (has_any(line, {"No route to host", "timed out", "Network is unreachable"}))
     return "check that the host is up and can be reached from here";
   if (line.contains("GLIBC_")) return "its C library is older than Muster needs: build Muster there";

@@ -121,11 +121,12 @@ bool may_be_flag(const std::string& word) {
   return word.size() > 1 && word.front() == '-';
 }
 
-// Returns the first flag among the program's arguments that the user may have meant for launch. Skips flags
-// that many programs have, and flags that launch got as well.
-std::optional<std::string> misplaced_flag(const Arguments& arguments) {
+// Returns a notice about flags among the program's arguments that the user may have meant for launch. Skips
+// flags that many programs have, and flags that launch got as well.
+std::optional<std::string> misplaced_flags(const Arguments& arguments) {
   const Words& program = arguments.program;
   constexpr std::string_view kOfManyPrograms[] = {"config", "device", "help", "json", "quiet", "version"};
+  Words names, meant;
   for (std::size_t i = 1; i < program.size() && program[i] != "--"; ++i) {
     if (!program[i].starts_with("--")) continue;
     const std::size_t equals = program[i].find('=');
@@ -138,15 +139,18 @@ std::optional<std::string> misplaced_flag(const Arguments& arguments) {
           return option_name(*given.flag) == option_name(*flag);
         }))
       continue;
-    std::string meant = program[i];
+    names.push_back(program[i].substr(0, equals));
+    meant.push_back(program[i]);
     if (!flag->value.empty() && equals == std::string::npos && i + 1 < program.size())
-      meant += " " + program[i + 1];
-    return fmt::format(
-        "{} comes after the program and is passed to it. "
-        "To give it to launch: `launch {} {} ...` (to silence this: `launch -- {} ...`)",
-        program[i].substr(0, equals), meant, program.front(), program.front());
+      meant.back() += " " + program[i + 1];
   }
-  return std::nullopt;
+  if (names.empty()) return std::nullopt;
+  const bool one = names.size() == 1;
+  return fmt::format(
+      "{} {} after the program and {} passed to it. "
+      "To give {} to launch: `launch {} {} ...` (to silence this: `launch -- {} ...`)",
+      fmt::join(names, " and "), one ? "comes" : "come", one ? "is" : "are", one ? "it" : "them",
+      fmt::join(meant, " "), program.front(), program.front());
 }
 
 }  // namespace
@@ -170,7 +174,7 @@ Expected<Arguments> sort_arguments(const Words& words) {
     result.flags.push_back(std::move(*given));
   }
   result.program.assign(next, words.end());
-  if (auto misplaced = result.after_dashes ? std::nullopt : misplaced_flag(result))
+  if (auto misplaced = result.after_dashes ? std::nullopt : misplaced_flags(result))
     result.notices.push_back(std::move(*misplaced));
   return result;
 }

@@ -22,6 +22,7 @@ constexpr Purpose kWords[] = {
     {"to see a running job: `launch status`; to see how a job ended: `launch report`",
      "describe inspect get show info"},
     {"to watch a running job: `launch top`", "watch stats"},
+    {"to see what a running job prints: `launch logs -f`", "attach"},
     {"to wait for a job's end: `launch logs -f`", "wait"},
     {"to see what each rank is doing: `launch dump`; "
      "to put a command before a rank's program: `launch --wrap RANKS:COMMAND PROGRAM`",
@@ -48,7 +49,8 @@ constexpr Purpose kFlagsOfRun[] = {
     {"for the number of restarts give --max-restarts",
      "retries max-retries restarts retry backoff-limit max-failures"},
     {"for the port of the workers' store give --master-port", "port main-process-port"},
-    {"for other machines give --hosts", "H nodelist nodefile host-list"},
+    {"for other machines give --hosts; for workers on this machine only --gpus-per-node",
+     "H nodelist nodefile host-list"},
     {"for a file with the hosts give --hostfile", "machinefile machine-file host-file"},
     {"one launch starts the workers of all machines, and gives each its rank: name the machines with --hosts",
      "rank machine-rank"},
@@ -71,7 +73,15 @@ std::optional<std::string_view> purpose_in(std::span<const Purpose> table, std::
   return std::nullopt;
 }
 
+constexpr std::string_view kLaunchers =
+    "torchrun srun mpirun mpiexec deepspeed accelerate horovodrun sbatch salloc qsub bsub";
+
 }  // namespace
+
+bool is_launcher(std::string_view word) {
+  const auto names = split(kLaunchers, ' ');
+  return std::ranges::find(names, word) != names.end();
+}
 
 std::optional<std::string_view> purpose_of_word(std::string_view word) {
   return purpose_in(kWords, word);

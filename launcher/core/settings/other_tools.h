@@ -11,7 +11,11 @@ namespace muster::launcher {
 // word. A program of such a name needs `--` or its path.
 std::optional<std::string_view> purpose_of_word(std::string_view word);
 
-// The same for a flag, without its dashes, of the command `owner` ("launch", "launch logs").
+// Whether this is a program of another project that starts jobs: torchrun, srun, mpirun.
+bool is_launcher(std::string_view word);
+
+// The same as purpose_of_word() for a flag, without its dashes, of the command `owner` ("launch", "launch
+// logs").
 std::optional<std::string_view> purpose_of_flag(std::string_view owner, std::string_view flag);
 
 }  // namespace muster::launcher

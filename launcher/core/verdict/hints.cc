@@ -16,6 +16,9 @@ constexpr std::string_view kPythonOfCommand =
     "Python does not find the module: is this the right environment? The command names its own Python, "
     "whatever PYTHON_EXEC is: activate the environment, or give the path of its python";
 
+constexpr std::string_view kNoGpuForNccl =
+    "NCCL needs a GPU for each rank, and this rank sees none: choose the backend gloo, or a node with GPUs";
+
 // More specific patterns come first.
 const Hint kHints[] = {
     {{"CUDNN_STATUS_NOT_INITIALIZED"},
@@ -38,6 +41,8 @@ const Hint kHints[] = {
     {{"collective operation timeout"},
      "a rank did not enter this collective: look for the rank that is missing or behind, "
      "not the one that reports the error"},
+    {{"nccl", "requires at least one CUDA device"}, kNoGpuForNccl},  // torch 2.15
+    {{"ProcessGroupNCCL is only supported with GPUs"}, kNoGpuForNccl},
     {{"ncclRemoteError"}, "another rank's process or network broke; look for the first failure there"},
     {{"remote process exited or there was a network error"},
      "another rank's process or network broke; look for the first failure there"},

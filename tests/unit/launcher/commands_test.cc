@@ -114,7 +114,7 @@ TEST(Help, AnswersATopicThatDoesNotExist) {
 }
 
 TEST(Commands, ReserveTheNamesOfFutureCommands) {
-  for (const char* word : {"attach", "key", "agent", "k8s", "slurm", "simulate", "sweep", "ui"}) {
+  for (const char* word : {"key", "agent", "k8s", "slurm", "simulate", "sweep", "ui"}) {
     EXPECT_EQ(
         refusal_of_word(word).value_or(""),
         fmt::format("there is no `{0}` command; to run a program named {0}: `launch -- {0}`, or its path",
@@ -132,7 +132,7 @@ TEST(Commands, AnswerWordsOfOtherToolsWithTheCommandOfTheSamePurpose) {
        {std::pair("kill", "cancel"), std::pair("stop", "cancel"), std::pair("delete", "cancel"),
         std::pair("ls", "ps"), std::pair("rm", "clean"), std::pair("describe", "status"),
         std::pair("inspect", "status"), std::pair("get", "report"), std::pair("wait", "logs"),
-        std::pair("exec", "dump")}) {
+        std::pair("exec", "dump"), std::pair("attach", "logs")}) {
     const std::string refusal = refusal_of_word(word).value_or("");
     EXPECT_THAT(refusal, HasSubstr(fmt::format(": `launch {}", command)));
     EXPECT_THAT(refusal, HasSubstr(fmt::format("`launch -- {}`", word)));

@@ -33,6 +33,8 @@ INSTANTIATE_TEST_SUITE_P(
              "expandable_segments"},
         Case{"[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)",
              "missing or behind"},
+        Case{"RuntimeError: nccl2 requires at least one CUDA device", "gloo"},
+        Case{"ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!", "gloo"},
         Case{"torch.distributed.DistBackendError: NCCL error ... ncclRemoteError: A call failed",
              "first failure"},
         Case{
