@@ -306,8 +306,8 @@ void Job::stop_workers(TimePoint now) {
   phase_ = Phase::kStopping;
   kill_from_ = now + plan_.job.limits.grace;
   deadline_ = {kill_from_ + kStopMargin, Deadline::What::kEnd};
-  const bool stopped = facts_.hangs && facts_.hang.suspects(facts_.groups).front().stopped;
-  if (stopped) send_to_workers(wire::SignalWorkers{SIGCONT}, "a stopped worker acts on TERM only then");
+  if (facts_.hangs && facts_.hang.suspects(facts_.groups).front().stopped)
+    send_to_workers(wire::SignalWorkers{SIGCONT}, "a stopped worker must continue to act on the signal");
   // A program may save at the user's own signal (KeyboardInterrupt). After a notice it has had its time.
   const auto by = preemption_.given() ? std::nullopt : facts_.interrupted_by;
   send_to_workers(wire::StopWorkers{by ? by->signal : SIGTERM, to_ns(plan_.job.limits.grace)},
@@ -363,8 +363,7 @@ void Job::begin_attempt(Placement placed, TimePoint now) {
 }
 
 Question Job::ask() {
-  question_ = question_.next();
-  open_question_ = question_;
+  open_question_ = question_ = question_.next();
   return question_;
 }
 
@@ -437,8 +436,7 @@ void Job::start_workers(TimePoint now) {
 
 // ---- The end of an attempt, and the next step ----
 
-// Every rank has ended, and agents kill the leftovers, which takes milliseconds: an agent that is not done by
-// the deadline counts as lost.
+// Every rank has ended. Agents kill leftovers in milliseconds: one that misses the deadline counts as lost.
 void Job::clear_up(TimePoint now) {
   phase_ = Phase::kStopping;
   kill_from_ = now;
@@ -473,10 +471,9 @@ void Job::conclude(TimePoint now) {
   }
   if (leftovers_remain_) leave_leftovers_behind();
   judge_attempt();
-  const bool cannot_start = facts_.refusal && facts_.refusal->kind == Refusal::Kind::kCannotStart;
   const Recovery::Circumstances attempt{
       .ran = attempt_ran(),
-      .cannot_start = cannot_start,
+      .cannot_start = facts_.refusal && facts_.refusal->kind == Refusal::Kind::kCannotStart,
       .another_network = facts_.refusal && facts_.refusal->kind == Refusal::Kind::kUnreachable,
       .commit_count = chronicle_.steps().commit_count(),
       .notice = preemption_.given() ? std::optional(preemption_.wish()) : std::nullopt,
