@@ -128,6 +128,20 @@ TEST_P(Launch, CtrlCIsAKeyboardInterruptForEachRank) {
   EXPECT_THAT(run.out(), testing::AllOf(HasSubstr("node0:0: saved"), HasSubstr("node0:1: saved")));
 }
 
+TEST_P(Launch, ARankThatSavesForMoreThanFourFifthsOfTheGraceGetsTermAfterTheInterrupt) {
+  LaunchRun run({"--control", GetParam(), "--grace", "1", "--", "python3", "-c",
+                 "import os, signal, time\n"
+                 "def save(*_):\n  print('saving', flush=True)\n  time.sleep(1000)\n"
+                 "def cut_off(*_):\n  print('cut off', flush=True)\n  os._exit(0)\n"
+                 "signal.signal(signal.SIGINT, save)\n"
+                 "signal.signal(signal.SIGTERM, cut_off)\n"
+                 "print('ready', flush=True)\ntime.sleep(1000)"});
+  ASSERT_TRUE(run.printed("ready")) << run.err();
+  run.signal(SIGINT);
+  EXPECT_EQ(run.exit_code(), 130);
+  EXPECT_THAT(run.out(), testing::ContainsRegex("saving\n(.|\n)*cut off"));
+}
+
 TEST_P(Launch, KillsAtOnceWhenTheUserInterruptsTwice) {
   LaunchRun run(shell("trap '' TERM; echo ready; while :; do sleep 0.02; done",
                       {"--gpus-per-node", "2", "--grace", "1000"}));
