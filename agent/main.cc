@@ -85,7 +85,8 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> 
       {io.get_executor(), tasks, link, own.node, !arguments.control_fd, own.incarnation > Incarnation(1)});
   LocalVitals vitals;
   const auto remark = [&link](const std::string& what) { link.send(Attempt(), wire::AgentRemark{what}); };
-  LocalStoreHost store(io, remark);
+  // A local agent is its launcher's child, and so are the other agents of the job.
+  LocalStoreHost store(io, remark, arguments.control_fd ? getppid() : 0);
   LocalMpiHost mpi({io, guardian, own.node, own.incarnation, remark});
   LocalProcesses processes({io, tasks, time, guardian, logs, vitals, mpi, own.node, own.incarnation, remark});
   block_signals(kSignalsToLeave);

@@ -13,7 +13,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/io/job_users.h"
 #include "agent/io/mpi/segments.h"
 #include "common/base/file.h"
 #include "common/base/text.h"

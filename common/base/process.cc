@@ -141,6 +141,14 @@ pid_t parent_of(pid_t pid) {
   return parent;
 }
 
+bool is_below(pid_t pid, const std::set<pid_t>& ancestors) {
+  pid_t next = pid;
+  while ((next = parent_of(next)) > 0) {
+    if (ancestors.contains(next)) return true;
+  }
+  return false;
+}
+
 Expected<std::vector<pid_t>> list_children() {
   // Prefers the lists of children, which not every kernel has: reading every process's entry in /proc costs
   // 20 us each.

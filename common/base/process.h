@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <sys/resource.h>
@@ -43,6 +44,8 @@ void ask_for_short_slices();
 
 // 0 if the process is gone.
 pid_t parent_of(pid_t pid);
+// Returns whether the process descends from one of these processes. In a container pid 1 may be one.
+bool is_below(pid_t pid, const std::set<pid_t>& ancestors);
 // Returns whether the process has been killed or is ending. True also if the process is gone. The kernel
 // tells the parent only after it has freed the process's memory, which may take long on a busy machine.
 bool is_exiting(pid_t pid);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
-#include <filesystem>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <utility>
 
 #include "agent/io/mpi/segments.h"
@@ -71,9 +71,8 @@ Status LocalMpiHost::serve_pmix(const wire::JobSpec& job, const OpenAttempt& att
   pmix_ = *loaded;
   if (run_directory_.empty()) return failure(ErrorCode::kInternal, "PMIx has no directory for its files");
   const std::string directory = run_directory_ + "/pmix";
-  std::error_code error;
-  std::filesystem::create_directory(directory, error);
-  if (error) return system_failure("cannot make the directory " + directory, error.value());
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
+    return system_failure("cannot make the directory " + directory, errno);
   return pmix_->open({.name = fmt::format("muster-{}-{}", job.job_id, attempt.attempt),
                       .directory = directory,
                       .rank_counts = plan_.rank_counts,

@@ -87,8 +87,9 @@ class LocalStoreHost::Call : public std::enable_shared_from_this<Call> {
   std::uint32_t answer_ = 0;
 };
 
-LocalStoreHost::LocalStoreHost(asio::io_context& io, std::function<void(const std::string&)> remark)
-    : io_(io), remark_(std::move(remark)) {}
+LocalStoreHost::LocalStoreHost(asio::io_context& io, std::function<void(const std::string&)> remark,
+                               pid_t launcher)
+    : io_(io), remark_(std::move(remark)), launcher_(launcher) {}
 
 LocalStoreHost::~LocalStoreHost() {
   close(false);
@@ -108,7 +109,7 @@ Expected<std::int32_t> LocalStoreHost::open(const wire::JobSpec& job, const wire
     worker_port_ = *std::move(reserved);
     return worker_port_.number;
   }
-  StoreServerOptions options{.address = address, .port = port};
+  StoreServerOptions options{.address = address, .port = port, .launcher = launcher_};
   for (const std::string& peer : plan.peers) {
     options.peers.push_back(asio::ip::make_address(peer, error));
     if (error) return failure(ErrorCode::kInvalidArgument, "peer '{}': not an IP address", peer);

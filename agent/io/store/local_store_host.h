@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <sys/types.h>
 
 #include "agent/io/store/store_host.h"
 #include "agent/io/store/store_port.h"
@@ -17,8 +18,10 @@ namespace muster::agent {
 
 class LocalStoreHost final : public StoreHost {
  public:
-  // Calls `remark` with the first connection that the store refuses because it is not the job's.
-  explicit LocalStoreHost(asio::io_context& io, std::function<void(const std::string&)> remark = {});
+  // Calls `remark` with the first connection that the store refuses because it is not the job's. `launcher`: see
+  // StoreServerOptions.
+  explicit LocalStoreHost(asio::io_context& io, std::function<void(const std::string&)> remark = {},
+                          pid_t launcher = 0);
   ~LocalStoreHost() override;
   Expected<std::int32_t> open(const wire::JobSpec& job, const wire::PrepareAttempt& plan) override;
   void reach(const wire::JobSpec& job, const wire::StartWorkers& start,
@@ -30,9 +33,10 @@ class LocalStoreHost final : public StoreHost {
 
   asio::io_context& io_;
   std::function<void(const std::string&)> remark_;  // until it was called
-  std::optional<StoreServer> store_;                // of this attempt or, if it was kept, of the last one
-  std::shared_ptr<Call> call_;                      // to the attempt's store
-  StorePort worker_port_;                           // for rank 0, if it serves the store and is on this node
+  pid_t launcher_;
+  std::optional<StoreServer> store_;  // of this attempt or, if it was kept, of the last one
+  std::shared_ptr<Call> call_;        // to the attempt's store
+  StorePort worker_port_;             // for rank 0, if it serves the store and is on this node
 };
 
 }  // namespace muster::agent

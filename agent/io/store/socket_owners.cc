@@ -1,11 +1,18 @@
 #include "agent/io/store/socket_owners.h"
 
 #include <array>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
+#include <string>
+
+#include "common/base/process.h"
+#include "common/base/text.h"
 
 namespace muster::agent {
 
@@ -39,6 +46,21 @@ sockaddr_storage address_by(NameOf name_of, int fd) {
   return address;
 }
 
+// Returns false if this process may not see what the other has open.
+bool add_sockets_of(pid_t pid, std::set<std::uint32_t>& inodes) {
+  bool sees = true;
+  std::error_code error;
+  for (std::filesystem::directory_iterator fd(fmt::format("/proc/{}/fd", pid), error), end;
+       !error && fd != end; fd.increment(error)) {
+    std::error_code hidden;
+    const std::string file = std::filesystem::read_symlink(fd->path(), hidden).native();
+    unsigned inode = 0;
+    if (std::sscanf(file.c_str(), "socket:[%u]", &inode) == 1) inodes.insert(inode);
+    sees = sees && hidden != std::errc::permission_denied;
+  }
+  return sees && error != std::errc::permission_denied;
+}
+
 }  // namespace
 
 SocketOwners::SocketOwners(int listener)
@@ -49,10 +71,9 @@ SocketOwners::SocketOwners(int listener)
   can_tell_ = netlink_ && ask(own, nobody).has_value();
 }
 
-std::optional<uid_t> SocketOwners::of_other_end(int connection) const {
+std::optional<SocketOwners::Owner> SocketOwners::of_other_end(int connection) const {
   const auto owner = ask(address_by(getpeername, connection), address_by(getsockname, connection));
-  if (!owner || owner->inode == 0) return std::nullopt;
-  return owner->user;
+  return owner && owner->inode != 0 ? owner : std::nullopt;
 }
 
 std::optional<SocketOwners::Owner> SocketOwners::ask(const sockaddr_storage& own,
@@ -78,6 +99,22 @@ std::optional<SocketOwners::Owner> SocketOwners::ask(const sockaddr_storage& own
   if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;  // an error: no such socket
   std::memcpy(&found, answer.data() + NLMSG_HDRLEN, sizeof found);
   return Owner{found.idiag_uid, found.idiag_inode};
+}
+
+JobSockets JobSockets::below(const std::set<pid_t>& ancestors) {
+  JobSockets sockets;
+  std::error_code error;
+  for (std::filesystem::directory_iterator each("/proc", error), end; !error && each != end;
+       each.increment(error)) {
+    const auto pid = parse_number<pid_t>(each->path().filename().native());
+    if (!pid || !is_below(*pid, ancestors) || add_sockets_of(*pid, sockets.inodes_)) continue;
+    if (const auto user = user_of(*pid)) sockets.hidden_users_.insert(*user);
+  }
+  return sockets;
+}
+
+bool JobSockets::has(const SocketOwners::Owner& owner) const {
+  return inodes_.contains(owner.inode) || hidden_users_.contains(owner.user);
 }
 
 }  // namespace muster::agent

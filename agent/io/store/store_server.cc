@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -15,7 +16,6 @@
 #include <utility>
 
 #include "agent/core/store/store.h"
-#include "agent/io/job_users.h"
 #include "agent/io/store/socket_owners.h"
 #include "agent/io/store/store_port.h"
 #include "common/base/file.h"
@@ -59,6 +59,7 @@ class StoreServer::Server : public std::enable_shared_from_this<Server> {
   Server(boost::asio::io_context& io, StoreServerOptions options)
       : options_(std::move(options)),
         store_(options_.store),
+        look_timer_(io),
         epoll_(io),
         handshake_timer_(io),
         accept_timer_(io) {}
@@ -77,7 +78,9 @@ class StoreServer::Server : public std::enable_shared_from_this<Server> {
   void accept_later();
   void accepted(UniqueFd socket);
   static boost::asio::ip::address peer_of(int socket);
-  bool may_enter(int socket);
+  void look_soon();
+  void look();
+  void refuse(StoreClientId id, const std::string& who);
   void arm_handshake_timer();
   void drop_late_strangers();
   void read(StoreClientId id, int fd);
@@ -92,7 +95,9 @@ class StoreServer::Server : public std::enable_shared_from_this<Server> {
   StoreOutput output_;
   UniqueFd listener_;
   std::optional<SocketOwners> owners_;  // while it listens on loopback, and the kernel answers
-  JobUsers users_;
+  std::map<StoreClientId, SocketOwners::Owner> unknown_;  // connections of other users; nothing is read
+  boost::asio::steady_timer look_timer_;                  // armed while some are unknown
+  TimePoint next_look_;
   stream_descriptor epoll_;
   boost::asio::steady_timer handshake_timer_;  // armed while there are strangers
   bool handshake_timer_armed_ = false;
@@ -137,7 +142,9 @@ void StoreServer::Server::stop() {
   epoll_.close(ignored);
   handshake_timer_.cancel();
   accept_timer_.cancel();
+  look_timer_.cancel();
   listener_.reset();
+  unknown_.clear();
   connections_.clear();
   strangers_.clear();
 }
@@ -205,8 +212,19 @@ void StoreServer::Server::accepted(UniqueFd socket) {
     return warn(next_id_, "the store has as many clients as it allows");
   const int fd = socket.get();
   const StoreClientId id = std::exchange(next_id_, next_id_.next());
-  if (!may_enter(fd)) return warn(id, "it is another user's or another host's, or was closed at once");
-  if (!watch(EPOLL_CTL_ADD, fd, id, EPOLLIN)) return warn(id, "it cannot be watched");
+  const auto peer = peer_of(fd);
+  if (!options_.peers.empty() && std::ranges::find(options_.peers, peer) == options_.peers.end())
+    return refuse(id, fmt::format("from {}: not an address of this job's hosts", peer.to_string()));
+  // A client that has already closed its connection does not wait for an answer.
+  const uid_t own = ::geteuid();
+  const auto owner = owners_ ? owners_->of_other_end(fd) : SocketOwners::Owner{.user = own};
+  if (!owner) return warn(id, "it was closed at once");
+  if (owner->user == own || owner->user == 0) {  // root may do anything anyway
+    if (!watch(EPOLL_CTL_ADD, fd, id, EPOLLIN)) return warn(id, "it cannot be watched");
+  } else {
+    unknown_.emplace(id, *owner);
+    look_soon();
+  }
   store_.connected(id);
   connections_.emplace(id, Connection{std::move(socket), {}});
   strangers_.emplace(id, Clock::now() + options_.handshake);
@@ -223,21 +241,35 @@ boost::asio::ip::address StoreServer::Server::peer_of(int socket) {
   return peer.address();
 }
 
-// Root may do anything anyway. The owner of a connection that was already closed cannot be found, but that
-// connection does not wait for an answer.
-bool StoreServer::Server::may_enter(int socket) {
-  std::string refused;
-  if (const auto peer = peer_of(socket);
-      !options_.peers.empty() && std::ranges::find(options_.peers, peer) == options_.peers.end()) {
-    refused = fmt::format("from {}: not an address of this job's hosts", peer.to_string());
-  } else if (owners_) {
-    const auto user = owners_->of_other_end(socket);
-    if (!user) return false;
-    if (*user == ::geteuid() || *user == 0 || users_.has(*user)) return true;
-    refused = fmt::format("of uid {}: no process of this job has this user", *user);
+void StoreServer::Server::look_soon() {
+  if (unknown_.size() > 1) return;  // the timer is armed
+  look_timer_.expires_at(next_look_);
+  look_timer_.async_wait([self = shared_from_this()](error_code error) {
+    if (!error && self->listener_) self->look();
+  });
+}
+
+// Decides about all unknown connections.
+void StoreServer::Server::look() {
+  const TimePoint began = Clock::now();
+  std::set<pid_t> ancestors{::getpid()};
+  if (options_.launcher != 0 && options_.launcher == ::getppid()) ancestors.insert(options_.launcher);
+  const JobSockets sockets = JobSockets::below(ancestors);
+  for (const auto& [id, owner] : std::exchange(unknown_, {})) {
+    if (!sockets.has(owner)) {
+      refuse(id, fmt::format("of uid {}: no process of this job has made it", owner.user));
+    } else if (!watch(EPOLL_CTL_ADD, connections_.at(id).socket.get(), id, EPOLLIN)) {
+      drop(id, "it cannot be watched");
+    }
   }
-  if (!refused.empty() && options_.on_refused) options_.on_refused(refused);
-  return refused.empty();
+  const TimePoint now = Clock::now();
+  next_look_ = now + 9 * (now - began);
+}
+
+void StoreServer::Server::refuse(StoreClientId id, const std::string& who) {
+  if (options_.on_refused) options_.on_refused(who);
+  warn(id, "it is another user's or another host's");
+  drop(id, {});
 }
 
 void StoreServer::Server::arm_handshake_timer() {
@@ -309,6 +341,7 @@ void StoreServer::Server::drop(StoreClientId id, std::string_view reason) {
   store_.disconnected(id);
   unsent_bytes_ -= found->second.unsent.size();
   strangers_.erase(id);
+  unknown_.erase(id);
   connections_.erase(found);
 }
 

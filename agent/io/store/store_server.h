@@ -5,9 +5,10 @@
 // `handshake`, and the number of strangers to `stranger_count`; above that, or when descriptors run out, the
 // oldest stranger is dropped, but never a client.
 // - A client that breaks the protocol or a limit loses its connection, and the reason is logged.
-// - On loopback only this process's user, root and users of the job (job_users.h) may connect, otherwise any
-// process on a host with one of the peers' addresses: bind to the narrowest interface that reaches the
-// workers.
+// - On loopback only processes of this process's user and of root, and descendants of this agent and its
+// launcher, may connect, otherwise any process on a host with one of the peers' addresses: bind to the
+// narrowest interface that reaches the workers. A connection of another user may wait for a moment until the
+// server looks whose it is: looking takes at most a tenth of this thread's time.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -17,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "agent/core/store/store_wire.h"
@@ -29,6 +31,7 @@ struct StoreServerOptions {
   boost::asio::ip::address address = boost::asio::ip::address_v4::loopback();  // to listen on
   std::uint16_t port = 0;                                                      // 0: any free one
   std::vector<boost::asio::ip::address> peers = {};  // addresses that may connect; empty: any
+  pid_t launcher = 0;  // whose descendants may connect while it is this process's parent; 0: none
   Duration handshake = std::chrono::seconds(10);
   std::size_t stranger_count = 256;
   std::size_t client_count = 64 << 10;

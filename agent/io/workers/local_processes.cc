@@ -207,6 +207,7 @@ awaitable<void> LocalProcesses::watch(LocalRank local_rank, Rank rank, Process p
   const bool ended = co_await readable(pidfd);
   if (!ended) co_return;
   const TimePoint now = setting_.time.now();
+  receive_waiting();
   std::optional<Ending> reaped = reap(pidfd.native_handle());
   for (asio::steady_timer pause(setting_.io); !reaped; reaped = reap(pidfd.native_handle())) {
     pause.expires_after(kDebuggerPause);

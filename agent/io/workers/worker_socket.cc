@@ -6,43 +6,58 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fmt/format.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/file.h"
-#include "common/base/log.h"
+#include "common/base/process.h"
 
 namespace muster::agent {
 
 namespace {
 
-constexpr const char* kSocketName = "/agent.sock";
-constexpr int kDatagramsAtOnce = 256;  // then other work has its turn
+constexpr std::string_view kSocketName = "agent.sock";
+constexpr std::size_t kMostNameBytes = 1 + 16 + 1 + kSocketName.size();  // with the secret, see hide()
+constexpr int kDatagramsAtOnce = 256;                                    // then other work has its turn
+constexpr std::size_t kMostKnown = 4096;
 
 Expected<std::string> make_run_directory() {
   const char* chosen = std::getenv("TMPDIR");
   std::string pattern =
       std::string(chosen != nullptr && *chosen != '\0' ? chosen : "/tmp") + "/muster-XXXXXX";
   // A socket's path may have 107 bytes.
-  if (pattern.size() + std::strlen(kSocketName) >= sizeof(sockaddr_un::sun_path))
-    pattern = "/tmp/muster-XXXXXX";
+  if (pattern.size() + kMostNameBytes >= sizeof(sockaddr_un::sun_path)) pattern = "/tmp/muster-XXXXXX";
   if (mkdtemp(pattern.data()) == nullptr)
     return system_failure("cannot make the directory " + pattern, errno);
-  // A rank of root may have changed its user, and must find the socket and the Python module.
-  if (geteuid() == 0) chmod(pattern.c_str(), 0711);
   return pattern;
 }
 
+// Lets the other users of this machine use the socket if they know its path, and returns the new path: a rank
+// may have changed its user. /proc/net/unix shows everybody the name that a socket had at bind().
+Expected<std::string> hide(const std::string& directory, const std::string& path) {
+  std::uint64_t secret = 0;
+  CHECK(getrandom(&secret, sizeof secret, 0) == sizeof secret, "getrandom: {}", std::strerror(errno));
+  std::string hidden = fmt::format("{}/{:016x}-{}", directory, secret, kSocketName);
+  if (rename(path.c_str(), hidden.c_str()) != 0 || chmod(hidden.c_str(), 0666) != 0 ||
+      chmod(directory.c_str(), 0711) != 0)
+    return system_failure("cannot open " + hidden, errno);
+  return hidden;
+}
+
 struct Datagram {
-  std::string_view text;  // empty if it is too large or from a user outside the job
-  std::string sender;     // an abstract name begins with a NUL
+  std::string_view text;  // empty if it is too large
+  std::string address;    // of the sender; an abstract name begins with a NUL
+  ucred sender{};
 };
 
-// The next datagram of the job's users. kUnavailable: none is waiting.
-Expected<Datagram> receive_one(int socket, JobUsers& users, std::array<char, kMaxReportBytes>& buffer) {
+// The next datagram. kUnavailable: none is waiting.
+Expected<Datagram> receive_one(int socket, std::array<char, kMaxReportBytes>& buffer) {
   iovec part{buffer.data(), buffer.size()};
   sockaddr_un address{};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
@@ -60,10 +75,9 @@ Expected<Datagram> receive_one(int socket, JobUsers& users, std::array<char, kMa
     return Datagram();
   ucred sender{};
   std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
-  if (sender.uid != geteuid() && !users.has(sender.uid)) return Datagram();
   constexpr std::size_t kBeforePath = offsetof(sockaddr_un, sun_path);
   const std::size_t path_bytes = message.msg_namelen > kBeforePath ? message.msg_namelen - kBeforePath : 0;
-  return Datagram{{buffer.data(), static_cast<std::size_t>(size)}, {address.sun_path, path_bytes}};
+  return Datagram{{buffer.data(), static_cast<std::size_t>(size)}, {address.sun_path, path_bytes}, sender};
 }
 
 }  // namespace
@@ -76,7 +90,7 @@ Expected<std::unique_ptr<WorkerSocket>> WorkerSocket::open(const asio::any_io_ex
   const int on = 1;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const std::string path = *directory + kSocketName;
+  const std::string path = fmt::format("{}/{}", *directory, kSocketName);
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   const bool ready = fd && setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0 &&
                      bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
@@ -85,17 +99,18 @@ Expected<std::unique_ptr<WorkerSocket>> WorkerSocket::open(const asio::any_io_ex
     remove_run_directory(*directory);
     return system_failure("cannot open " + path, error);
   }
-  if (geteuid() == 0) chmod(path.c_str(), 0666);
-  return std::unique_ptr<WorkerSocket>(new WorkerSocket(
-      std::move(*directory), asio::posix::stream_descriptor(executor, fd.release()), std::move(on_report)));
+  auto final_path = geteuid() == 0 ? hide(*directory, path) : path;
+  if (!final_path) {
+    remove_run_directory(*directory);
+    return std::unexpected(final_path.error());
+  }
+  return std::unique_ptr<WorkerSocket>(
+      new WorkerSocket(*std::move(directory), *std::move(final_path),
+                       asio::posix::stream_descriptor(executor, fd.release()), std::move(on_report)));
 }
 
 WorkerSocket::~WorkerSocket() {
   remove_run_directory(directory_);
-}
-
-std::string WorkerSocket::path() const {
-  return directory_ + kSocketName;
 }
 
 awaitable<void> WorkerSocket::receive_all() {
@@ -111,11 +126,23 @@ awaitable<void> WorkerSocket::receive_all() {
 void WorkerSocket::receive_waiting() {
   std::array<char, kMaxReportBytes> buffer;
   for (int i = 0; i < kDatagramsAtOnce; ++i) {
-    const auto datagram = receive_one(socket_.native_handle(), users_, buffer);
+    const auto datagram = receive_one(socket_.native_handle(), buffer);
     if (!datagram) break;
-    if (datagram->text.empty()) continue;
-    if (const auto report = parse_report(datagram->text)) on_report_(*report, datagram->sender);
+    if (datagram->text.empty() || !is_of_job(datagram->sender)) continue;
+    if (const auto report = parse_report(datagram->text)) on_report_(*report, datagram->address);
   }
+}
+
+bool WorkerSocket::is_of_job(const ucred& sender) {
+  if (sender.uid == geteuid()) return true;
+  const std::pair process(sender.pid, sender.uid);
+  if (is_below(sender.pid, {getpid()})) {
+    if (known_.size() == kMostKnown) known_.clear();
+    known_.insert(process);
+    return true;
+  }
+  // `sudo` may have reaped the rank since it sent its last datagrams.
+  return parent_of(sender.pid) == 0 && known_.contains(process);
 }
 
 bool WorkerSocket::send(const std::string& receiver, const std::string& datagram, std::span<const int> fds) {

@@ -1,18 +1,23 @@
 // MUSTER_SOCKET: the datagram socket on which workers report to their agent, and receive its commands if they
 // have an address.
 //
-// In its own directory under TMPDIR, which only an agent of root opens to other users: a rank may have
-// changed its user. Ignores datagrams of users outside the job, too large ones and garbage, so that nobody
-// can harm the agent. Does not know attempts or ranks. One thread.
+// Its directory is new, under TMPDIR, and only for this user. But a rank of root may change its user, so
+// root's agent lets others enter the directory, which they cannot list, and gives the socket a name that they
+// cannot guess. Takes datagrams of this agent's user, and of other users only from processes that descend
+// from this agent, as its workers do. Ignores too large datagrams and garbage. A stranger who learns the path
+// can fill the socket's queue, and heartbeats and steps are lost; nothing else. Does not know attempts or
+// ranks. One thread.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
+#include <sys/socket.h>
+#include <utility>
 
 #include "agent/core/health/worker_report.h"
-#include "agent/io/job_users.h"
 #include "common/base/error.h"
 #include "common/net/asio.h"
 
@@ -28,24 +33,32 @@ class WorkerSocket {
   WorkerSocket(const WorkerSocket&) = delete;
   WorkerSocket& operator=(const WorkerSocket&) = delete;
   ~WorkerSocket();
+  // Other users can open a file in it if they know the file's name and the file's mode lets them.
   const std::string& directory() const { return directory_; }
-  std::string path() const;
+  const std::string& path() const { return path_; }
 
   // Receives datagrams until the task is cancelled, which must happen before this object is destroyed.
   awaitable<void> receive_all();
-  // Receives the datagrams that have arrived; call before reporting a worker's end.
+  // Receives the datagrams that have arrived. Call it before a worker is reaped, because the kernel then no
+  // longer knows whose child it was, and before reporting a worker's end.
   void receive_waiting();
   // Sends without waiting, with these descriptors; false if the receiver cannot take the datagram.
   bool send(const std::string& receiver, const std::string& datagram, std::span<const int> fds = {});
 
  private:
-  WorkerSocket(std::string directory, asio::posix::stream_descriptor socket, OnReport on_report)
-      : directory_(std::move(directory)), socket_(std::move(socket)), on_report_(std::move(on_report)) {}
+  WorkerSocket(std::string directory, std::string path, asio::posix::stream_descriptor socket,
+               OnReport on_report)
+      : directory_(std::move(directory)),
+        path_(std::move(path)),
+        socket_(std::move(socket)),
+        on_report_(std::move(on_report)) {}
+  bool is_of_job(const ucred& sender);
 
   std::string directory_;
+  std::string path_;
   asio::posix::stream_descriptor socket_;
   OnReport on_report_;
-  JobUsers users_;
+  std::set<std::pair<pid_t, uid_t>> known_;  // other users' processes that sent something and were of the job
 };
 
 // Removes the directory and all files in it.

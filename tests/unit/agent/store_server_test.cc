@@ -9,6 +9,7 @@
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -16,6 +17,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -271,12 +273,52 @@ TEST_F(StoreUsersTest, OnLoopbackOnlyTheAgentsOwnUserIsAccepted) {
   open({.on_refused = [&](const std::string& who) { refused.push_back(who); }});
   EXPECT_EQ(answer_to(65534), "end");
   EXPECT_EQ(answer_to(0), "answer");
-  EXPECT_EQ(refused, std::vector<std::string>{"of uid 65534: no process of this job has this user"});
+  EXPECT_EQ(refused, std::vector<std::string>{"of uid 65534: no process of this job has made it"});
 }
 
 TEST_F(StoreUsersTest, ARankThatHasChangedItsUserIsAccepted) {
   open();
   EXPECT_EQ(answer_to(65534, /*below=*/true), "answer");
+}
+
+TEST_F(StoreUsersTest, AnotherProcessOfTheUserOfARankIsNotAccepted) {
+  open();
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const pid_t rank = fork();
+  if (rank == 0) {
+    char byte = setresuid(65534, 65534, 65534) == 0 ? 'x' : '-';
+    (void)!::write(ends[1], &byte, 1);
+    for (;;) pause();
+  }
+  char byte = 0;
+  EXPECT_EQ(::read(ends[0], &byte, 1), 1);
+  EXPECT_EQ(answer_to(65534, /*below=*/true), "answer");
+  EXPECT_EQ(answer_to(65534), "end");
+  kill(rank, SIGKILL);
+  waitpid(rank, nullptr, 0);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+// As root has it in a container.
+TEST_F(StoreUsersTest, WithoutCapSysPtraceTheUserOfARankDecides) {
+  const pid_t inside = fork();
+  if (inside == 0) {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    std::array<__user_cap_data_struct, 2> data{};
+    if (syscall(SYS_capget, &header, data.data()) != 0) _exit(77);
+    data[0].effective &= ~(1U << CAP_SYS_PTRACE);
+    data[0].permitted &= ~(1U << CAP_SYS_PTRACE);
+    if (syscall(SYS_capset, &header, data.data()) != 0) _exit(77);
+    open();
+    _exit(answer_to(65534) == "end" && answer_to(65534, /*below=*/true) == "answer" ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(inside, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "cannot give up the capability here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 // Each namespace has its own loopback, and answers for itself.
