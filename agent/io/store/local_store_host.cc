@@ -19,6 +19,7 @@ using boost::system::error_code;
 
 constexpr std::uint32_t kNonce = 0x4d757374;
 constexpr Duration kSilence = std::chrono::seconds(1);
+constexpr std::size_t kMostRefused = 16;
 
 // The first command of a connection, and a second command, whose argument the store sends back.
 std::array<char, 10> validate_and_ping() {
@@ -115,8 +116,8 @@ Expected<std::int32_t> LocalStoreHost::open(const wire::JobSpec& job, const wire
     if (error) return failure(ErrorCode::kInvalidArgument, "peer '{}': not an IP address", peer);
   }
   options.on_refused = [this](const std::string& who) {
-    if (const auto remark = std::exchange(remark_, nullptr))
-      remark(fmt::format("the c10d store refuses a connection {}", who));
+    if (remark_ && refused_.size() < kMostRefused && refused_.insert(who).second)
+      remark_(fmt::format("the c10d store refuses a connection {}", who));
   };
   auto store = StoreServer::open(io_, options);
   if (!store) return std::unexpected(store.error());

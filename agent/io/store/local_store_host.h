@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <sys/types.h>
 
@@ -18,8 +19,8 @@ namespace muster::agent {
 
 class LocalStoreHost final : public StoreHost {
  public:
-  // Calls `remark` with the first connection that the store refuses because it is not the job's. `launcher`: see
-  // StoreServerOptions.
+  // Calls `remark` once for each user or host whose connections the store refuses because they are not the
+  // job's; for sixteen at most. `launcher`: see StoreServerOptions.
   explicit LocalStoreHost(asio::io_context& io, std::function<void(const std::string&)> remark = {},
                           pid_t launcher = 0);
   ~LocalStoreHost() override;
@@ -32,8 +33,9 @@ class LocalStoreHost final : public StoreHost {
   class Call;
 
   asio::io_context& io_;
-  std::function<void(const std::string&)> remark_;  // until it was called
+  std::function<void(const std::string&)> remark_;
   pid_t launcher_;
+  std::set<std::string> refused_;     // those that `remark` was called for
   std::optional<StoreServer> store_;  // of this attempt or, if it was kept, of the last one
   std::shared_ptr<Call> call_;        // to the attempt's store
   StorePort worker_port_;             // for rank 0, if it serves the store and is on this node

@@ -1,17 +1,23 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <optional>
+#include <string>
 #include <sys/socket.h>
+#include <vector>
 
 #include "agent/io/store/local_store_host.h"
 
 namespace muster::agent {
 namespace {
 
-bool takes_calls(std::int32_t port) {
+// Calls from an address of this host: 127.0.0.`last`.
+bool takes_calls(std::int32_t port, std::uint32_t last = 1) {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl((127U << 24) + last);
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return false;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
@@ -80,6 +86,24 @@ TEST_F(StoreHostTest, AStoreThatRefusesThisHostIsNotReached) {
   const auto port = host_.open({}, others);
   ASSERT_TRUE(port);
   EXPECT_EQ(reach(*port), "it closes connections from this host");
+}
+
+TEST_F(StoreHostTest, EachHostThatIsRefusedIsNamedOnce) {
+  std::vector<std::string> remarks;
+  LocalStoreHost host(io_, [&](const std::string& what) { remarks.push_back(what); });
+  wire::PrepareAttempt others = plan(true);
+  others.peers = {"10.77.0.11"};
+  const auto port = host.open({}, others);
+  ASSERT_TRUE(port);
+  for (const std::uint32_t caller : {2, 2, 3, 2, 4}) EXPECT_TRUE(takes_calls(*port, caller));
+  const TimePoint deadline = Clock::now() + std::chrono::seconds(20);
+  for (io_.restart(); remarks.size() < 3 && Clock::now() < deadline;)
+    io_.run_one_for(std::chrono::milliseconds(100));
+  const auto refuses = [](int caller) {
+    return fmt::format(
+        "the c10d store refuses a connection from 127.0.0.{}: not an address of this job's hosts", caller);
+  };
+  EXPECT_EQ(remarks, (std::vector<std::string>{refuses(2), refuses(3), refuses(4)}));
 }
 
 TEST_F(StoreHostTest, ItsHostIsReachedIfRankZeroServesTheStore) {
