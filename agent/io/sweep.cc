@@ -27,8 +27,6 @@ constexpr Duration kInAll = std::chrono::milliseconds(700);
 // it.
 constexpr int kFirstPauseMs = 1;
 constexpr int kMostPauseMs = 10;
-// While a process is being executed, its command line is empty for a moment; pauses of 1 ms.
-constexpr int kExecPauses = 20;
 constexpr const char* kGuardianName = "muster-guardian";  // it has its agent's command line
 
 struct Found {
@@ -98,12 +96,10 @@ void repeat_until_clean(Duration limit, const std::function<bool()>& finds_any) 
 
 }  // namespace
 
-bool is_resource_tracker(pid_t pid) {
-  const auto line = [pid] { return read_file(fmt::format("/proc/{}/cmdline", pid), 64 << 10).value_or(""); };
-  std::string found = line();
-  for (int i = 0; i < kExecPauses && found.empty() && !is_exiting(pid); ++i, found = line())
-    poll(nullptr, 0, 1);
-  return found.contains("resource_tracker import main");
+std::optional<bool> is_resource_tracker(pid_t pid) {
+  const std::string line = read_file(fmt::format("/proc/{}/cmdline", pid), 64 << 10).value_or("");
+  if (line.empty() && !is_exiting(pid)) return std::nullopt;
+  return line.contains("resource_tracker import main");
 }
 
 void kill_all(const SweepOrder& order, Duration limit) {
@@ -112,7 +108,7 @@ void kill_all(const SweepOrder& order, Duration limit) {
     const std::vector<Found> found = scan(order);
     const bool waits = Clock::now() - start < kTrackerLimit;
     for (const Found& each : found) {
-      if (!waits || !is_resource_tracker(each.pid)) kill_found(each);
+      if (!waits || is_resource_tracker(each.pid) == false) kill_found(each);
     }
     return !found.empty();
   });

@@ -6,6 +6,7 @@
 // read.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "agent/core/start/agent_arguments.h"
@@ -18,8 +19,9 @@ namespace muster::agent {
 constexpr Duration kTrackerLimit = std::chrono::seconds(1);
 
 // Whether this is a resource tracker of Python's multiprocessing. It removes shared memory and semaphores
-// that a killed process has left, and ends, once the last process that uses it is gone.
-bool is_resource_tracker(pid_t pid);
+// that a killed process has left, and ends, once the last process that uses it is gone. Nothing while the
+// process is being executed: its command line is empty for a moment, so ask again at the next look.
+std::optional<bool> is_resource_tracker(pid_t pid);
 
 // Kills until nothing is found, or until the limit has passed; resource trackers after their limit.
 void kill_all(const SweepOrder& order, Duration limit);

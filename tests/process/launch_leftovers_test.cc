@@ -79,7 +79,8 @@ TEST(LaunchLeftovers, KillsWhatAnAgentAndItsGuardianLeave) {
   EXPECT_FALSE(is_running(left));
 }
 
-// An ordinary user's rank leaves a process of root, as `sudo -b` does.
+// An ordinary user's rank leaves two processes of root, as `sudo -b` does. The one that looks like a resource
+// tracker is named too when its second is over.
 TEST(LaunchLeftovers, ARankThatLeavesAnotherUsersProcessEndsWithZeroAndItIsNamed) {
   ScratchDirectory scratch;
   const std::string helper = scratch / "as_root";
@@ -99,8 +100,9 @@ TEST(LaunchLeftovers, ARankThatLeavesAnotherUsersProcessEndsWithZeroAndItIsNamed
   LaunchRun run(
       as_user(
           {LAUNCH_PROGRAM, "--log-dir", scratch / "logs", "--grace", "1", "--max-restarts", "0", "sh", "-c",
-           helper +
-               " --reuid 0 sleep 1000 </dev/null >/dev/null 2>&1 & until grep -q sleep /proc/$!/comm; do :; done; echo left $!"}),
+           "leave() { " + helper +
+               " --reuid 0 $1 $2 $3 \"$4\" </dev/null >/dev/null 2>&1 & until grep -q $1 /proc/$!/comm; do :; done; }; "
+               "leave tail -f /dev/null 'resource_tracker import main'; leave sleep 1000 0 0 0; echo left $!"}),
       {}, "/usr/bin/setpriv");
   ASSERT_TRUE(run.printed("left "));
   const TimePoint ended = Clock::now();
@@ -108,6 +110,7 @@ TEST(LaunchLeftovers, ARankThatLeavesAnotherUsersProcessEndsWithZeroAndItIsNamed
   EXPECT_LT(Clock::now() - ended, 1s + 5s + 20s) << "the grace, five seconds, and what a slow machine takes";
   EXPECT_THAT(run.err(), ContainsRegex("process [0-9]+ \\(sleep, uid 0\\) cannot be killed: "
                                        "Operation not permitted \\(errno 1\\); left behind"));
+  EXPECT_THAT(run.err(), ContainsRegex("process [0-9]+ \\(tail, uid 0\\) cannot be killed"));
 }
 
 // The tracker is still starting when its rank is killed.
@@ -127,6 +130,19 @@ TEST(LaunchLeftovers, PythonsResourceTrackerRemovesTheSharedMemoryOfAKilledRank)
     const std::string file = "/dev/shm/" + name + attempt;
     EXPECT_FALSE(std::filesystem::remove(file)) << file << " was left";
   }
+  expect_nothing_left(run, 0s);
+}
+
+TEST(LaunchLeftovers, AResourceTrackerThatDoesNotEndIsKilledInTheNextAttempt) {
+  ScratchDirectory scratch;
+  const std::string script =
+      "if [ $MUSTER_ATTEMPT = 1 ]; then tail -f /dev/null 'resource_tracker import main' >/dev/null 2>&1 & echo $! >pid; exit 3; fi; "
+      "read pid <pid; kill -0 $pid && echo spared; "
+      "for i in $(seq 1000); do kill -0 $pid 2>/dev/null || exit 0; sleep 0.02; done; exit 4";
+  LaunchRun run({"--max-restarts", "1", "--restart-delay", "0", "--", "sh", "-c",
+                 "cd " + scratch.path().string() + "; " + script});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("spared"));
   expect_nothing_left(run, 0s);
 }
 

@@ -34,6 +34,8 @@ namespace {
 // How often to try again to reap a worker that a debugger has not let go yet.
 constexpr std::chrono::milliseconds kDebuggerPause{20};
 
+constexpr std::chrono::milliseconds kExecPause{5};  // until a process's command line is looked at again
+
 constexpr int kTrackerPauseMs = 2;  // a tracker usually ends within 20 ms
 
 // Writes the Python module `muster` (python/), which the agent contains, into the directory: workers can
@@ -294,20 +296,22 @@ std::optional<std::vector<std::int32_t>> LocalProcesses::find() {
 }
 
 bool LocalProcesses::spares(pid_t pid) {
-  if (trackers_.contains(pid)) return true;
-  if (!is_resource_tracker(pid)) return false;
-  trackers_[pid] = setting_.time.now() + kTrackerLimit;
-  kill_late_trackers();
-  return true;
+  if (is_resource_tracker(pid) == false) return false;
+  const TimePoint now = setting_.time.now();
+  const auto [tracker, is_new] = trackers_.try_emplace(pid, now + kTrackerLimit);
+  if (is_new) kill_late_trackers();
+  return now < tracker->second;
 }
 
 void LocalProcesses::kill_late_trackers() {
+  const TimePoint now = setting_.time.now();
   std::optional<TimePoint> next;
   for (const auto& [pid, until] : trackers_) {
-    if (until <= setting_.time.now()) {
+    const std::optional<bool> is_tracker = is_resource_tracker(pid);
+    if (until <= now || is_tracker == false) {
       kill(pid);
     } else {
-      take_earlier(next, until);
+      take_earlier(next, is_tracker ? until : now + kExecPause);
     }
   }
   trackers_alarm_->set(next);

@@ -92,7 +92,8 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   void look_at_stacks();
   // Reaps leftovers that have ended; watch() reaps workers.
   void reap_leftovers();
-  // Whether nobody waits for this leftover, or kills it yet: it is a resource tracker.
+  // Whether nobody waits for this leftover, or kills it yet: it is a resource tracker within its time, or may
+  // become one.
   bool spares(pid_t pid);
   void kill_late_trackers();
   void wait_for_trackers();
@@ -119,7 +120,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   Attempt attempt_;
   std::string unguarded_;                // why the guardian does not run; without it no worker is started
   std::set<pid_t> workers_;              // the workers that have not been reaped
-  std::map<pid_t, TimePoint> trackers_;  // left by workers, with the end of their time
+  std::map<pid_t, TimePoint> trackers_;  // of leftovers that are or may be trackers, the end of their time
   std::unique_ptr<net::Alarm> stacks_alarm_;
   std::unique_ptr<net::Alarm> trackers_alarm_;
 };
