@@ -107,8 +107,10 @@ struct WeightedRandomSamplerOptions {
 
 // Draws num_samples indices from 0 to `weights.size() - 1`, each with a probability in proportion to its
 // weight. Weights need not sum to 1. The order is Python's for up to 2^24 weights. Python refuses more; this
-// class then draws from their cumulative sums, as numpy.random.choice does. Without replacement Python draws
-// indices of weight 0 after it has drawn all others; this class refuses such a num_samples.
+// class then draws from their cumulative sums with replacement, as numpy.random.choice does, and without
+// replacement takes the indices with the shortest of random times, exponential with the weights as rates.
+// Without replacement Python draws indices of weight 0 after it has drawn all others; this class refuses such
+// a num_samples.
 class WeightedRandomSampler : public Sampler {
  public:
   WeightedRandomSampler(std::vector<double> weights, std::int64_t num_samples,
