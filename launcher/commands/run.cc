@@ -191,7 +191,7 @@ int run(const Invocation& invocation) {
                     kExitUsage);
     notices.push_back(std::move(use->text));
   }
-  if (auto notice = thread_notice(prepared->plan, prepared->machine, invocation.here.environment))
+  if (auto notice = core_notice(prepared->plan, prepared->machine, invocation.here.environment))
     notices.push_back(std::move(*notice));
   if (options.quiet) notices.clear();
   return carry_out(*prepared, invocation.here, notices, signals.get());

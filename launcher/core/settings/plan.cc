@@ -504,9 +504,8 @@ Status check_plan(const Plan& plan) {
   return check_limits(plan);
 }
 
-// If there are far too many workers for the cores, says that instead.
-std::optional<std::string> thread_notice(const Plan& plan, const Machine& machine,
-                                         const Environment& inherited) {
+std::optional<std::string> core_notice(const Plan& plan, const Machine& machine,
+                                       const Environment& inherited) {
   const std::int32_t cores = std::max(1, machine.core_count);
   if (!plan.hosts.empty() || plan.world_size() < 2) return std::nullopt;
   if (plan.world_size() > 4 * cores)

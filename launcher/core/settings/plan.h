@@ -71,9 +71,10 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
 // could not have made it.
 Status check_plan(const Plan& plan);
 
-// The notice that launch set OMP_NUM_THREADS because workers share the cores; nullopt if it did not.
-std::optional<std::string> thread_notice(const Plan& plan, const Machine& machine,
-                                         const Environment& inherited);
+// The notice about workers that share this machine's cores: there are far too many of them, or launch has set
+// OMP_NUM_THREADS; nullopt if neither is so.
+std::optional<std::string> core_notice(const Plan& plan, const Machine& machine,
+                                       const Environment& inherited);
 
 std::string plan_as_text(const Plan& plan);
 std::string plan_as_json(const Plan& plan);

@@ -150,7 +150,7 @@ TEST(ThreadNotice, WarnsOfFarMoreWorkersThanCores) {
   const auto notice = [](std::int32_t workers) {
     const auto plan =
         make_plan(options(2, {WorkerCount::Kind::kNumber, workers / 2}), kNoGpus, kPlanHere, "job");
-    return thread_notice(*plan, kNoGpus, {{"OMP_NUM_THREADS", "1"}});
+    return core_notice(*plan, kNoGpus, {{"OMP_NUM_THREADS", "1"}});
   };
   EXPECT_EQ(notice(32), std::nullopt);
   EXPECT_EQ(notice(34), "34 workers share 8 cores: start and steps will be slow");
@@ -158,10 +158,10 @@ TEST(ThreadNotice, WarnsOfFarMoreWorkersThanCores) {
 
 TEST(ThreadNotice, IsGivenOnlyIfNobodySetTheVariable) {
   const auto plan = make_plan(options(2, {WorkerCount::Kind::kNumber, 2}), kNoGpus, kPlanHere, "job");
-  EXPECT_THAT(thread_notice(*plan, kNoGpus, {}).value_or(""),
+  EXPECT_THAT(core_notice(*plan, kNoGpus, {}).value_or(""),
               HasSubstr("OMP_NUM_THREADS is 2 for each worker (8 cores, 4 workers)"));
-  EXPECT_EQ(thread_notice(*plan, kNoGpus, {{"OMP_NUM_THREADS", "1"}}), std::nullopt);
-  EXPECT_EQ(thread_notice(*make_plan(options(1, {}), kNoGpus, kPlanHere, "job"), kNoGpus, {}), std::nullopt);
+  EXPECT_EQ(core_notice(*plan, kNoGpus, {{"OMP_NUM_THREADS", "1"}}), std::nullopt);
+  EXPECT_EQ(core_notice(*make_plan(options(1, {}), kNoGpus, kPlanHere, "job"), kNoGpus, {}), std::nullopt);
 }
 
 TEST(PlanText, NamesCommandRanksAndPlaces) {
