@@ -15,9 +15,12 @@ namespace {
 
 using Kind = Verdict::Kind;
 
-constexpr const char* kExitHint =
+constexpr const char* kTorchExitHint =
     "if the script uses torch.distributed, its last line should be torch.distributed.destroy_process_group(): "
     "otherwise torch's threads may abort while Python ends";
+constexpr const char* kExitHint =
+    "a library crashed while Python ended: close what the script uses, and join its threads, before the last "
+    "line";
 constexpr const char* kStacksHint = "the stacks of all ranks are in attempt_*/rank_*/stacks.txt";
 
 bool earlier(const WorkerEnd& left, const WorkerEnd& right) {
@@ -144,8 +147,9 @@ Verdict failed(const WorkerEnd& end, const AttemptFacts& facts, const NodeNames&
   verdict.at = end.at;
   verdict.evidence = evidence_of(end);
   const bool by_itself = end.signal != SIGKILL && end.signal != SIGTERM;
+  const bool of_torch = end.signal == SIGABRT || end.text().contains("torch");
   verdict.hint = end.died_at_exit() && by_itself
-                     ? kExitHint
+                     ? of_torch ? kTorchExitHint : kExitHint
                      : hint_for(end.text() + "\n" + end_text(end), facts.chose_python);
   return verdict;
 }

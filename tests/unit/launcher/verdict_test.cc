@@ -375,7 +375,12 @@ TEST(Verdict, ARankThatWasKilledAfterItsLastLineIsNotRetriedIfAllHadRunTheirs) {
   EXPECT_EQ(verdict.final_because, "all ranks had run their last line");
   EXPECT_EQ(verdict.exit_code, 128 + SIGSEGV);
   EXPECT_EQ(verdict.cause, "rank 2 (node1) had run its last line when it was killed by SIGSEGV");
-  EXPECT_THAT(verdict.hint, testing::HasSubstr("torch.distributed.destroy_process_group()"));
+  EXPECT_THAT(verdict.hint, testing::HasSubstr("a library crashed while Python ended"));
+  const auto hint_of = [](WorkerEnd killed) { return judge(facts({std::move(killed)})).hint; };
+  EXPECT_THAT(hint_of(at_exit(0, SIGABRT)), testing::HasSubstr("torch.distributed.destroy_process_group()"));
+  WorkerEnd of_torch = at_exit(0, SIGSEGV);
+  of_torch.last_lines = {"  File \"/site-packages/torch/cuda/__init__.py\", line 7"};
+  EXPECT_THAT(hint_of(of_torch), testing::HasSubstr("torch.distributed.destroy_process_group()"));
   EXPECT_TRUE(judge(facts({end(0, 0), at_exit(1, SIGABRT), at_exit(2, SIGSEGV)})).restart_may_help());
   EXPECT_TRUE(judge(facts({end(0, 0), end(1, 0, SIGABRT), end(2, 0), end(3, 0)})).restart_may_help());
   const Verdict other = judge(facts({at_exit(0, SIGABRT), end(1, 3, 0, 1s), end(2, 0), end(3, 0)}));
