@@ -312,10 +312,10 @@ void add_hope(Verdict& verdict, const AttemptFacts& facts) {
   const bool wrong_use = facts.started && verdict.culprit->exit_code == kExitUsage && facts.steps.empty() &&
                          verdict.lived < kAtOnce;
   const bool final = verdict.culprit->final && !facts.shrunk;
-  const std::string_view mistake =
-      facts.first && facts.steps.empty() && verdict.lived < kEarly && verdict.culprit->exit_code == 1
-          ? mistake_in_script(verdict.culprit->exception)
-          : "";
+  const std::string_view mistake = facts.first && !facts.shrunk && facts.steps.empty() &&
+                                           verdict.lived < kEarly && verdict.culprit->exit_code == 1
+                                       ? mistake_in_script(verdict.culprit->exception)
+                                       : "";
   verdict.cannot_heal = wrong_use || final || !mistake.empty();
   if (final) {
     verdict.final_because = "the program reported a permanent error";

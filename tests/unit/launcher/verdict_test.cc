@@ -414,6 +414,9 @@ TEST(Verdict, AMistakeInTheScriptIsNotRetriedInTheFirstAttempt) {
   AttemptFacts later = raises("TypeError: no");
   later.first = false;
   EXPECT_TRUE(judge(later).restart_may_help());
+  AttemptFacts shrunk = raises("TypeError: no");
+  shrunk.shrunk = true;
+  EXPECT_TRUE(judge(shrunk).restart_may_help()) << "more ranks may join";
   AttemptFacts trained = raises("TypeError: no");
   trained.steps[Rank(0)] = 0;
   EXPECT_TRUE(judge(trained).restart_may_help());
