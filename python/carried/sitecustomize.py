@@ -11,14 +11,23 @@ import threading
 
 _here = os.path.dirname(__file__)
 _sys_exit = sys.exit
-_failed = False  # the program has chosen to fail, with sys.exit
+_failed = False  # the program has chosen to fail, with sys.exit, exit or quit
 _told = False
 
 
 def _exit(status=None):
+    _note(status)
+    _sys_exit(status)
+
+
+def _quit_noting(self, code=None):
+    _note(code)
+    _quit(self, code)
+
+
+def _note(status):
     global _failed
     _failed = status is not None and status != 0
-    _sys_exit(status)
 
 
 def _tell():
@@ -63,6 +72,10 @@ def _run_next():
 
 if sys.version_info >= (3, 8):
     sys.exit = _exit
+    import _sitebuiltins
+
+    _quit = _sitebuiltins.Quitter.__call__
+    _sitebuiltins.Quitter.__call__ = _quit_noting  # exit and quit are objects of this class
     atexit.register(_tell)
 if hasattr(threading, "_register_atexit"):  # Python 3.9
     threading._register_atexit(_threads_end)

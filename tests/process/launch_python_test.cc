@@ -414,17 +414,19 @@ attempt = int(os.environ["MUSTER_ATTEMPT"])
 subprocess.run([sys.executable, "-c", "pass"], check=True)  # a child has a last line, too
 if attempt == 1:
     os.abort()
-if attempt < 4:
+if attempt < 5:
     atexit.register(os.abort)
 if attempt == 2:
     sys.exit(3)
 if attempt == 3:
     raise ValueError("no")
+if attempt == 4:
+    exit("no")
 )";
   LaunchRun run({"--max-restarts", "9", "--restart-delay", "0.05", "--no-progress-limit", "0", "--",
                  "python3", "-c", kScript});
   EXPECT_EQ(run.exit_code(), 0) << run.err();
-  EXPECT_EQ(run.report()["restarts"], 3);
+  EXPECT_EQ(run.report()["restarts"], 4);
 }
 
 TEST_F(LaunchPython, TheUsersSitecustomizeRunsAsWithoutLaunch) {
