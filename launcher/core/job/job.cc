@@ -60,6 +60,7 @@ std::optional<TimePoint> Job::next_deadline() const {
   std::optional<TimePoint> next = phase_ == Phase::kLeaving ? std::nullopt : time_limit_.next();
   if (phase_ == Phase::kGathering) take_earlier(next, start_wait_.next());
   if (deadline_) take_earlier(next, deadline_->at);
+  take_earlier(next, next_still());
   return next;
 }
 
@@ -128,6 +129,7 @@ void Job::handle(const StacksWanted&, TimePoint) {
 void Job::handle(const TimePassed&, TimePoint now) {
   check_time_limit(now);
   check_start(now);
+  if (next_still().value_or(TimePoint::max()) <= now) check_still(now);
   if (deadline_ && deadline_->at <= now) check_deadline(now);
 }
 

@@ -135,6 +135,11 @@ class Job {
   void hear(NodeId id, const wire::WorkerReported& reported, TimePoint now);
   void hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now);
   void hear_still(StillRank rank, TimePoint now);
+  // Ranks that report no steps, all that live: told once as a stall, and ended as a hang.
+  void check_still(TimePoint now);
+  std::optional<TimePoint> next_still() const;
+  bool all_stand_still() const;
+  bool all_stand_at_their_limit() const;
   void hear_moved(Rank rank, TimePoint now);
   void stall_is_over(TimePoint now);
   void hear(NodeId id, const wire::WorkerStacks& stacks, TimePoint now);

@@ -274,10 +274,31 @@ void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {
 // training may hang.
 void Job::hear_still(StillRank rank, TimePoint now) {
   facts_.still[rank.stall.rank] = std::move(rank);
-  if (facts_.still.size() < static_cast<std::size_t>(crew_.living_count())) return;
-  const bool hard =
-      std::ranges::all_of(facts_.still, [](const auto& each) { return each.second.stall.hard; });
-  if (!hard && told_still_) return;
+  check_still(now);
+}
+
+bool Job::all_stand_still() const {
+  return !facts_.still.empty() && facts_.still.size() >= crew_.living_count();
+}
+
+bool Job::all_stand_at_their_limit() const {
+  return std::ranges::all_of(facts_.still, [](const auto& each) { return each.second.stall.hard; });
+}
+
+// The end of a rank counts as a move: the others may have waited for it, and go on soon.
+std::optional<TimePoint> Job::next_still() const {
+  if (phase_ != Phase::kRunning || facts_.ends.empty() || !all_stand_still()) return std::nullopt;
+  if (!told_still_) return facts_.ends.back().at + plan_.job.limits.hang_limit / 2;
+  if (!all_stand_at_their_limit()) return std::nullopt;
+  return facts_.ends.back().at + plan_.job.limits.hang_limit;
+}
+
+void Job::check_still(TimePoint now) {
+  if (!all_stand_still()) return;
+  const TimePoint last_end = facts_.ends.empty() ? TimePoint::min() : facts_.ends.back().at;
+  const Duration limit = plan_.job.limits.hang_limit;
+  const bool hard = all_stand_at_their_limit() && now >= last_end + limit;
+  if (!hard && (told_still_ || now < last_end + limit / 2)) return;
   react(hard ? Occurrence::kStalled : Occurrence::kMayHang, now, [&] {
     for (const auto& [id, each] : facts_.still) {
       if (hard) facts_.hang.add(each.stall);
@@ -285,7 +306,7 @@ void Job::hear_still(StillRank rank, TimePoint now) {
     }
     if (hard) return;
     told_still_ = true;
-    TimePoint since = facts_.still.begin()->second.stall.since;
+    TimePoint since = last_end;
     for (const auto& [id, each] : facts_.still) since = std::max(since, each.stall.since);
     chronicle_.stalled(still_text(now - since), since);
     decide(Tell{chronicle_.history().back().stalls.back().what}, "the training may hang");

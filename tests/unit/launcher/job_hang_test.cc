@@ -76,9 +76,21 @@ TEST_F(HangTest, IfNoRankWithoutStepsMovesTheUserIsToldOnceWhichOneIsElsewhere) 
   EXPECT_THAT(text_of(job.history().back().stalls.front()), HasSubstr("; it went on after 70 s"));
   for (const int rank : {0, 1, 3}) stands(rank, "all_reduce (dist.py:7)", true);
   EXPECT_EQ(told(), "");
-  worker_exits(2, 0);
-  stands(1, "all_reduce (dist.py:7)", true);
-  EXPECT_EQ(job.phase(), Phase::kDumping) << "the only ranks that live";
+}
+
+TEST_F(HangTest, RanksThatStandStillForTheLimitAfterAnotherHasEndedHang) {
+  run();
+  for (const int rank : {1, 2, 3}) stands(rank, "barrier (dist.py:7)", true);
+  worker_exits(0, 0);
+  EXPECT_EQ(told(), "");
+  pass(299s);
+  EXPECT_EQ(told(), "") << "they may have waited for rank 0, and go on soon";
+  pass(2s);
+  EXPECT_THAT(told(), HasSubstr("no rank has moved for 300 s: all 3 ranks are in barrier (dist.py:7)"));
+  pass(298s);
+  EXPECT_EQ(job.phase(), Phase::kRunning);
+  pass(2s);
+  EXPECT_EQ(job.phase(), Phase::kDumping);
 }
 
 TEST_F(HangTest, RanksWithoutStepsThatReachTheUsersLimitHang) {
