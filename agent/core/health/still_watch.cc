@@ -29,6 +29,18 @@ std::string innermost_frame(std::string_view py_spy) {
   return {};
 }
 
+// Other errors pass: the process changed its stack meanwhile, or it is not yet in the script.
+std::string why_not_seen(std::string_view py_spy) {
+  if (!py_spy.contains("ermission") || !innermost_frame(py_spy).empty()) return {};
+  return fmt::format("py-spy says: {}", py_spy.substr(0, py_spy.find('\n')));
+}
+
+// Linux writes `0 0 0` if it does not count, and other kernels may have no such file.
+std::optional<Duration> processor_time(std::string_view schedstat) {
+  const auto time = parse_number<std::int64_t>(schedstat.substr(0, schedstat.find(' ')));
+  return time && *time > 0 ? std::optional(from_ns(*time)) : std::nullopt;
+}
+
 Duration StillWatch::pause_between() const {
   return std::clamp(limits_.hang / 10, kLeastPause, kMostPause);
 }

@@ -28,6 +28,10 @@ struct MainThread {
 
 // The innermost frame of the main thread in the output of `py-spy dump`; empty if it has none.
 std::string innermost_frame(std::string_view py_spy);
+// Why the output of `py-spy dump` will never have a frame; empty if it has one, or may have one later.
+std::string why_not_seen(std::string_view py_spy);
+// The processor time in a thread's /proc file `schedstat`; nullopt if the kernel does not count it.
+std::optional<Duration> processor_time(std::string_view schedstat);
 
 class StillWatch {
  public:

@@ -24,10 +24,9 @@ std::string output_of(const UniqueFd& file) {
   return text;
 }
 
-// The time that the main thread has run, from the scheduler; zero if the kernel does not count it.
-Duration cpu_of(pid_t pid) {
-  const std::string counts = read_file(fmt::format("/proc/{0}/task/{0}/schedstat", pid), 256).value_or("");
-  return from_ns(parse_number<std::int64_t>(counts.substr(0, counts.find(' '))).value_or(0));
+// The processor time of the main thread.
+std::optional<Duration> cpu_of(pid_t pid) {
+  return processor_time(read_file(fmt::format("/proc/{0}/task/{0}/schedstat", pid), 256).value_or(""));
 }
 
 }  // namespace
@@ -43,14 +42,18 @@ std::map<Rank, MainThread> MainThreads::look(const std::map<Rank, std::int32_t>&
     }
     const std::string output = output_of(look.output);
     MainThread& thread = seen[rank];
-    thread.frame = ended ? innermost_frame(output) : "";
-    thread.cpu = cpu_of(look.pid);
-    // Other errors pass: the process changed its stack meanwhile, or it is not yet in the script.
-    if (output.contains("ermission")) thread.why_not = "py-spy says: " + output.substr(0, output.find('\n'));
+    const auto cpu = cpu_of(look.pid);
+    thread.frame = ended && cpu ? innermost_frame(output) : "";
+    thread.cpu = cpu.value_or(Duration::zero());
+    thread.why_not = why_not_seen(output);
     next = looks_.erase(next);
   }
   for (const auto& [rank, pid] : pids) {
     if (looks_.contains(rank) || !Spy::runs_python(pid)) continue;
+    if (!cpu_of(pid)) {
+      seen[rank].why_not = "the kernel does not count the processor time of threads";
+      continue;
+    }
     UniqueFd output(memfd_create("py-spy", MFD_CLOEXEC));
     auto spy = output ? Spy::start(pid, output.get(), Spy::Way::kInPassing)
                       : Expected<Spy>(system_failure("cannot make a file in memory", errno));

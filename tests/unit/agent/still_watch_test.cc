@@ -19,6 +19,17 @@ TEST(StillWatch, FindsTheInnermostFrameOfTheMainThread) {
   EXPECT_EQ(innermost_frame(""), "");
 }
 
+TEST(StillWatch, KnowsWhyAMainThreadCanNeverBeSeen) {
+  EXPECT_EQ(why_not_seen("Error: Permission denied (os error 13)\nTry root\n"),
+            "py-spy says: Error: Permission denied (os error 13)");
+  EXPECT_EQ(why_not_seen("Error: Failed to find a python interpreter\n"), "") << "it may be starting";
+  EXPECT_EQ(
+      why_not_seen("Python v3.11.7\n\nThread 7 (idle): \"MainThread\"\n    check_permission (a.py:7)\n"), "");
+  EXPECT_EQ(processor_time("26421000 75381 12\n"), 26421us);
+  EXPECT_EQ(processor_time("0 0 0\n"), std::nullopt);
+  EXPECT_EQ(processor_time(""), std::nullopt);
+}
+
 // Looks at rank 0 whenever one is due.
 class StillWatchTest : public testing::Test {
  protected:
