@@ -1,10 +1,10 @@
 // Notices Python ranks that stand still although they report no steps: the main thread is at one line of the
 // script, or in one function of a library, in several looks, and hardly runs between them.
 //
-// A rank that has reported a step, or that none follows, is not looked at any more: HangWatch knows its pace.
-// The launcher decides what follows: it takes the job for hanging only if no rank gets on. Time that the
-// ranks spend waiting for their output, or in which the agent did not look, does not count. Decisions only,
-// for one attempt; one thread.
+// Once a rank has reported a step, or that it is idle or finished, nobody looks at it any more: HangWatch
+// knows its pace. The launcher decides what follows: it takes the job for hanging only if no rank gets on.
+// Time that the ranks spend waiting for their output, or in which the agent did not look, does not count.
+// Decisions only, for one attempt; one thread.
 #pragma once
 
 #include <cstdint>

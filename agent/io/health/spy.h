@@ -1,9 +1,8 @@
 // Gets the stacks of a process from another program, if that is installed: for a Python program from py-spy,
 // in the environment of its Python or in its PATH; for others from eu-stack (elfutils), in their PATH.
 //
-// Both read the process from outside: the process need not answer, gets no signal, and is at most stopped for
-// milliseconds. Nothing here waits. The destructor kills a program that still runs, and the process
-// continues.
+// Both read the process from outside: the process need not answer. Nothing here waits. The destructor kills a
+// program that still runs, and the process continues.
 #pragma once
 
 #include <string>
@@ -20,8 +19,8 @@ class Spy {
   ~Spy();
 
   enum class Way {
-    kPausing,    // the process is stopped meanwhile
-    kInPassing,  // the process runs on, and its stack may be a mixture; only for Python
+    kPausing,    // the process is stopped for milliseconds, and continued
+    kInPassing,  // the process runs on and gets no signal; its stack may be a mixture; only for Python
   };
   // Writes to the descriptor `output`. An error says why the process's stacks cannot be read.
   static Expected<Spy> start(pid_t pid, int output, Way way);
