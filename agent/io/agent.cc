@@ -315,7 +315,7 @@ void Agent::perform(const OpenAttempt& action) {
   if (!store_port) return on(AttemptNotOpened{refusal(store_port.error(), job_)});
   hurried_ = false;
   parts_.link.set_hurry(false);
-  health_.emplace(job_);
+  health_.emplace(job_, told_blindness_);
   const bool gpus_may_be_full = parts_.vitals.held_gpu_memory() != "";
   Processes::MemoryTold memory = parts_.processes.memory_told();
   on(AttemptOpened{*store_port, parts_.templates.load(), gpus_may_be_full,
@@ -403,6 +403,7 @@ void Agent::perform(const CloseAttempt& action) {
   if (job_.mpi != wire::Mpi::kNone) parts_.mpi.close();
   clearing_ = false;
   finishing_logs_ = false;
+  if (health_) told_blindness_ = health_->told_blindness();
   health_.reset();
   if (reports_.dropped_count() > 0)
     log::warning("{} reports of workers were dropped: the launcher did not keep up",

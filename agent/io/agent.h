@@ -126,6 +126,7 @@ class Agent final : private ProcessListener, private LogsListener, private MpiLi
   Reports reports_;
   wire::JobSpec job_;
   std::optional<WorkerHealth> health_;  // of the open attempt
+  bool told_blindness_ = false;         // WorkerHealth::told_blindness() of the attempts before
   bool clearing_ = false;               // leftovers are being killed
   bool finishing_logs_ = false;         // no leftover is alive, and the log files are being finished
   bool hurried_ = false;                // the attempt's workers were told to end

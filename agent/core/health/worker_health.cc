@@ -17,12 +17,13 @@ bool lists(const std::string& capabilities, std::string_view word) {
 
 }  // namespace
 
-WorkerHealth::WorkerHealth(const wire::JobSpec& job)
+WorkerHealth::WorkerHealth(const wire::JobSpec& job, bool told_blindness)
     : hang_({.heartbeat = job.limits.heartbeat_limit,
              .hang = job.limits.hang_limit,
              .uninterruptible = job.limits.uninterruptible_limit}),
       still_({.hang = job.limits.hang_limit, .ends = job.hang_limit_given}),
-      tells_blindness_(job.hang_limit_given) {}
+      limit_given_(job.hang_limit_given),
+      told_blindness_(told_blindness) {}
 
 void WorkerHealth::started(Rank rank, std::int32_t pid, std::optional<std::uint32_t> gpu, TimePoint now) {
   hang_.add(rank, now);
@@ -79,7 +80,8 @@ WorkerHealth::Messages WorkerHealth::on(const std::map<Rank, MainThread>& thread
   Messages messages;
   for (const auto& [rank, thread] : threads) {
     if (auto stalled = still_.seen(rank, thread, now)) messages.emplace_back(*std::move(stalled));
-    if (rank != Rank(0) || thread.why_not.empty() || !std::exchange(tells_blindness_, false)) continue;
+    if (rank != Rank(0) || !limit_given_ || thread.why_not.empty() || std::exchange(told_blindness_, true))
+      continue;
     messages.emplace_back(wire::AgentRemark{fmt::format(
         "--hang-limit has no effect until the script reports its steps (import muster; muster.step()), "
         "because its stacks cannot be seen: {}",

@@ -30,7 +30,8 @@ class WorkerHealth {
     std::string gpu_fault{};     // the first fault of the GPU itself, not of the program
   };
 
-  explicit WorkerHealth(const wire::JobSpec& job);
+  // `told_blindness`: of the attempt before.
+  explicit WorkerHealth(const wire::JobSpec& job, bool told_blindness = false);
 
   void started(Rank rank, std::int32_t pid, std::optional<std::uint32_t> gpu, TimePoint now);
   // The worker is no longer expected to make progress.
@@ -52,6 +53,7 @@ class WorkerHealth {
   std::map<Rank, std::int32_t> threads_to_see(TimePoint now) { return still_.due(pids(), now); }
   // Returns stalls and, once, a remark if the hang limit that the user gave cannot work.
   Messages on(const std::map<Rank, MainThread>& threads, TimePoint now);
+  bool told_blindness() const { return told_blindness_; }
   // HangWatch::stopped(), to be sent before the stacks of workers that hang.
   Messages stopped(TimePoint now) const;
   std::optional<TimePoint> next_deadline() const { return hang_.next_deadline(); }
@@ -63,7 +65,8 @@ class WorkerHealth {
  private:
   HangWatch hang_;
   StillWatch still_;
-  bool tells_blindness_ = false;
+  bool limit_given_;
+  bool told_blindness_;
   std::map<Rank, Worker> workers_;
 };
 

@@ -95,6 +95,16 @@ class MpiAgentTest : public AgentPerformerTest {
   }
 };
 
+class HangLimitAgentTest : public AgentPerformerTest {
+ protected:
+  void SetUp() override {
+    agent_.start({kNode, 1, "host", "1.0", 4});
+    wire::JobSpec job;
+    job.hang_limit_given = true;
+    say(Attempt(), wire::Welcome{kNode, job});
+  }
+};
+
 TEST_F(MpiAgentTest, ServesAnAttemptAndCarriesQuestionsAndAnswers) {
   prepare(kFirst);
   EXPECT_THAT(asked_, ElementsAre("open MPI", "open 1", "open logs"));
@@ -481,6 +491,21 @@ TEST_F(AgentPerformerTest, AStoppedWorkerIsReportedOnce) {
   ASSERT_EQ(sent<wire::WorkerStalled>().size(), 1U);
   EXPECT_EQ(sent<wire::WorkerStalled>()[0].rank, Rank(5));
   EXPECT_TRUE(sent<wire::WorkerStalled>()[0].hard);
+}
+
+TEST_F(HangLimitAgentTest, ALimitThatCannotWorkIsMentionedOnceInTheJob) {
+  for (const Attempt attempt : {Attempt(1), Attempt(2)}) {
+    wire::PrepareAttempt plan;
+    plan.local_world_size = 1;
+    say(attempt, plan);
+    say(attempt, wire::StartWorkers{});
+    vitals_.threads = {{Rank(0), {"", {}, "py-spy is not installed"}}};
+    time_.advance(1s);
+    EXPECT_THAT(vitals_.threads, IsEmpty()) << "the agent has looked";
+    EXPECT_EQ(sent<wire::AgentRemark>().size(), 1U);
+    end_worker(LocalRank(0));
+    logs_.listener->logs_finished({});
+  }
 }
 
 TEST_F(AgentPerformerTest, ALostGpuIsReportedAndRememberedForTheWorkersEnd) {
