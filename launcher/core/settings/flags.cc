@@ -171,7 +171,8 @@ constexpr Flag kOwnFlags[] = {
      "hangs"},
     {"hang-limit", 0, "DURATION", kOption,
      "A worker hangs if a step or section takes longer than this; "
-     "applies until the usual time is known (default 600; 0: not watched).",
+     "applies until the usual time is known (default 600; 0: not watched). "
+     "If given, Python ranks without steps hang if they all stand still for this long (needs py-spy).",
      "hangs"},
     {"uninterruptible-limit", 0, "DURATION", kOption,
      "A worker hangs if it is in uninterruptible sleep (state D) for this long; "
