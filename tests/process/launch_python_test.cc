@@ -10,6 +10,7 @@
 #include "common/base/file.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
+#include "tests/process/py_spy.h"
 #include "tests/scratch_directory.h"
 
 namespace muster {
@@ -317,19 +318,15 @@ load() if os.environ["RANK"] == "1" else meet()
 )";
 
 TEST_F(LaunchPython, ARankThatHangsWithoutReportingStepsIsNamed) {
-  const std::string folder = directory_ / "py-spy";
-  if (std::system(
-          ("python3 -m pip install -q --no-deps --target " + folder + " py-spy >/dev/null 2>&1").c_str()) !=
-      0)
-    GTEST_SKIP() << "pip cannot install py-spy here";
-  const std::map<std::string, std::string> environment{{"PATH", folder + "/bin:" + std::getenv("PATH")}};
+  const auto path = path_with_py_spy();
+  if (!path) GTEST_SKIP() << "py-spy is not installed, or may not look here";
+  const std::map<std::string, std::string> environment{{"PATH", *path}};
   const std::string script = directory_ / "silent.py";
   std::ofstream(script) << kSilent;
   LaunchRun hangs({"--gpus-per-node", "3", "--max-restarts", "0", "--hang-limit", "4", "--", "python3",
                    script, directory_.path(), "1000"},
                   environment);
   EXPECT_EQ(hangs.exit_code(), 124) << hangs.err();
-  if (hangs.err().contains("cannot be seen")) GTEST_SKIP() << "py-spy may not look here: " << hangs.err();
   EXPECT_THAT(hangs.err(), HasSubstr("no rank has moved for"));
   EXPECT_THAT(hangs.err(), HasSubstr("rank 1 (node0) is in load (silent.py:7); "
                                      "2 ranks, such as 0, are in meet (silent.py:5)"));
