@@ -350,8 +350,7 @@ void Job::begin_attempt(Placement placed, TimePoint now) {
   auto rendezvous = meet(crew_.members(), whereabouts_, plan_.job.interface, unreachable_);
   if (!rendezvous) {
     facts_ = {};
-    facts_.refusal =
-        Refusal{Refusal::Kind::kCannotStart, std::nullopt, kExitUsage, rendezvous.error().message()};
+    facts_.refusal = {Refusal::Kind::kCannotStart, std::nullopt, kExitUsage, rendezvous.error().message()};
     return stop_workers(now);
   }
   store_address_ = std::move(rendezvous->store_address);

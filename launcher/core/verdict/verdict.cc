@@ -19,8 +19,8 @@ constexpr const char* kTorchExitHint =
     "if the script uses torch.distributed, its last line should be torch.distributed.destroy_process_group(): "
     "otherwise torch's threads may abort while Python ends";
 constexpr const char* kExitHint =
-    "a library crashed while Python ended: close what the script uses, and join its threads, before the last "
-    "line";
+    "a library crashed while Python ended: "
+    "before its last line, the script should close what it uses and join its threads";
 constexpr const char* kStacksHint = "the stacks of all ranks are in attempt_*/rank_*/stacks.txt";
 
 bool earlier(const WorkerEnd& left, const WorkerEnd& right) {
