@@ -348,7 +348,7 @@ TEST_F(LaunchPython, AHangLimitThatCannotWorkIsMentioned) {
   ASSERT_GT(fread(python, 1, sizeof python - 1, asked), 0U);
   pclose(asked);
   std::filesystem::create_symlink(std::filesystem::canonical(python), directory_ / "python3");
-  LaunchRun run({"--hang-limit", "60", "--", directory_ / "python3", "-c", "import time; time.sleep(3)"},
+  LaunchRun run({"--hang-limit", "4", "--", directory_ / "python3", "-c", "import time; time.sleep(5)"},
                 {{"PATH", directory_.path()}});
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_THAT(run.err(), HasSubstr("--hang-limit has no effect until the script reports its steps "

@@ -15,6 +15,9 @@ bool lists(const std::string& capabilities, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
+// A script that imports torch may need this long until it can report a step.
+constexpr Duration kMostStart = std::chrono::seconds(30);
+
 }  // namespace
 
 WorkerHealth::WorkerHealth(const wire::JobSpec& job, bool told_blindness)
@@ -22,13 +25,13 @@ WorkerHealth::WorkerHealth(const wire::JobSpec& job, bool told_blindness)
              .hang = job.limits.hang_limit,
              .uninterruptible = job.limits.uninterruptible_limit}),
       still_({.hang = job.limits.hang_limit, .ends = job.hang_limit_given}),
-      limit_given_(job.hang_limit_given),
+      blind_for_(job.hang_limit_given ? std::min(job.limits.hang_limit / 2, kMostStart) : Duration::zero()),
       told_blindness_(told_blindness) {}
 
 void WorkerHealth::started(Rank rank, std::int32_t pid, std::optional<std::uint32_t> gpu, TimePoint now) {
   hang_.add(rank, now);
   still_.add(rank);
-  workers_[rank] = {.pid = pid, .gpu = gpu};
+  workers_[rank] = {.pid = pid, .gpu = gpu, .started_at = now};
 }
 
 void WorkerHealth::on(const Report& report, const std::string& address, TimePoint now) {
@@ -80,8 +83,10 @@ WorkerHealth::Messages WorkerHealth::on(const std::map<Rank, MainThread>& thread
   Messages messages;
   for (const auto& [rank, thread] : threads) {
     if (auto stalled = still_.seen(rank, thread, now)) messages.emplace_back(*std::move(stalled));
-    if (rank != Rank(0) || !limit_given_ || thread.why_not.empty() || std::exchange(told_blindness_, true))
-      continue;
+    if (rank != Rank(0) || blind_for_ == Duration::zero() || thread.why_not.empty()) continue;
+    const auto worker = workers_.find(rank);
+    if (worker == workers_.end() || now - worker->second.started_at < blind_for_) continue;
+    if (std::exchange(told_blindness_, true)) continue;
     messages.emplace_back(wire::AgentRemark{fmt::format(
         "--hang-limit has no effect until the script reports its steps (import muster; muster.step()), "
         "because its stacks cannot be seen: {}",

@@ -28,6 +28,7 @@ class WorkerHealth {
     bool can_be_preempted = false;
     bool ran_last_line = false;  // as in wire::WorkerExited
     std::string gpu_fault{};     // the first fault of the GPU itself, not of the program
+    TimePoint started_at{};
   };
 
   // `told_blindness`: of the attempt before.
@@ -65,7 +66,7 @@ class WorkerHealth {
  private:
   HangWatch hang_;
   StillWatch still_;
-  bool limit_given_;
+  Duration blind_for_;  // how long a rank may run unseen before a remark; zero: the user gave no limit
   bool told_blindness_;
   std::map<Rank, Worker> workers_;
 };

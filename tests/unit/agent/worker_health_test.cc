@@ -71,6 +71,9 @@ TEST_F(WorkerHealthTest, TellsOnceThatAHangLimitOfTheUsersCannotWork) {
   EXPECT_THAT(told(health_.on(blind, now_)), IsEmpty());
   job_.hang_limit_given = true;
   health_ = WorkerHealth(job_);
+  health_.started(Rank(0), 100, 6, now_);
+  EXPECT_THAT(told(health_.on(blind, now_)), IsEmpty()) << "the script may report a step soon";
+  now_ += 30s;
   EXPECT_THAT(
       told(health_.on(blind, now_)),
       ElementsAre(testing::HasSubstr("--hang-limit has no effect until the script reports its steps")));
