@@ -322,7 +322,7 @@ Expected<std::vector<std::string>> AgentHost::open(const wire::JobSpec&, const a
   return std::vector<std::string>{};
 }
 
-AgentHost::LastWords AgentHost::last_words(LocalRank local_rank) {
+AgentHost::LastWords AgentHost::last_words(LocalRank local_rank, bool) {
   LastWords words;
   if (const auto found = last_lines_.find(local_rank); found != last_lines_.end())
     words.last_lines.push_back(found->second);

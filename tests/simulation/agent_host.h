@@ -84,7 +84,7 @@ class AgentHost final : public agent::Processes,
   }
   Expected<std::vector<std::string>> open(const wire::JobSpec& job,
                                           const agent::OpenAttempt& attempt) override;
-  LastWords last_words(LocalRank local_rank) override;
+  LastWords last_words(LocalRank local_rank, bool failed) override;
   bool output_waits() const override;
   void hurry() override;
   void finish() override;

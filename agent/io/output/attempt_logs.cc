@@ -155,14 +155,14 @@ void AttemptLogs::worker_runs(LocalRank local_rank) {
   if (last) setting_.tasks.spawn(open_logs(outputs()));
 }
 
-Logs::LastWords AttemptLogs::last_words(LocalRank local_rank) {
+Logs::LastWords AttemptLogs::last_words(LocalRank local_rank, bool failed) {
   RankStreams& streams = ranks_.at(static_cast<std::size_t>(local_rank.value()));
   for (Stream& stream : streams) {
     stream.output->finish();
     stream.copy->end();
   }
   Logs::LastWords words;
-  words.error_file = keep_error_file(rank_of(local_rank));
+  if (failed) words.error_file = keep_error_file(rank_of(local_rank));
   const LastLines& errors = streams[1].output->last_lines();
   words.last_lines = errors.empty() ? streams[0].output->last_lines().lines() : errors.lines();
   return words;

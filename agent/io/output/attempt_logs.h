@@ -52,7 +52,7 @@ class AttemptLogs {
   // The worker now has its ends of the pipes.
   void worker_runs(LocalRank local_rank);
   // Call once the worker has ended. Passes all of its output on before it returns.
-  Logs::LastWords last_words(LocalRank local_rank);
+  Logs::LastWords last_words(LocalRank local_rank, bool failed);
   // The workers are being stopped: output no longer waits for slow takers.
   void hurry();
   // Whether a worker had to wait until its output was taken, at `now` or within the last second.

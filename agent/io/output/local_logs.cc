@@ -95,8 +95,8 @@ Expected<std::vector<std::string>> LocalLogs::open(const wire::JobSpec& job, con
   return attempt_->low_disks();
 }
 
-Logs::LastWords LocalLogs::last_words(LocalRank local_rank) {
-  return attempt_->last_words(local_rank);
+Logs::LastWords LocalLogs::last_words(LocalRank local_rank, bool failed) {
+  return attempt_->last_words(local_rank, failed);
 }
 
 bool LocalLogs::output_waits() const {

@@ -31,7 +31,7 @@ class LocalLogs final : public Logs {
   void begin(LogsListener& listener) override { listener_ = &listener; }
   LogPlace place_for(const wire::JobSpec& job) override;
   Expected<std::vector<std::string>> open(const wire::JobSpec& job, const OpenAttempt& attempt) override;
-  LastWords last_words(LocalRank local_rank) override;
+  LastWords last_words(LocalRank local_rank, bool failed) override;
   bool output_waits() const override;
   void hurry() override;
   void finish() override;

@@ -48,8 +48,9 @@ class Logs {
   // Makes the directories of the attempt's logs, before its workers start. Returns remarks for the user, one
   // for each disk that is nearly full. Errors name the directory. close() follows in any case.
   virtual Expected<std::vector<std::string>> open(const wire::JobSpec& job, const OpenAttempt& attempt) = 0;
-  // Call when the worker has ended. First passes on all of the worker's output.
-  virtual LastWords last_words(LocalRank local_rank) = 0;
+  // Call when the worker has ended. First passes on all of the worker's output. Reads its error file only if
+  // the worker failed, because the log disk may hang.
+  virtual LastWords last_words(LocalRank local_rank, bool failed) = 0;
   // Whether some rank waits for the launcher or a log file, or did a moment ago.
   virtual bool output_waits() const = 0;
   // The workers are being stopped, or the launcher is gone: wait only a moment for files, now and in

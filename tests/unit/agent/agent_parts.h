@@ -168,7 +168,7 @@ struct HandLogs final : Logs {
     asked.emplace_back("open logs");
     return opened;
   }
-  LastWords last_words(LocalRank) override { return {"{}", {"the last line"}}; }
+  LastWords last_words(LocalRank, bool) override { return {"{}", {"the last line"}}; }
   bool output_waits() const override { return waits; }
   void hurry() override { asked.emplace_back("hurry"); }
   void finish() override { asked.emplace_back("finish logs"); }
