@@ -101,6 +101,7 @@ class HangLimitAgentTest : public AgentPerformerTest {
     agent_.start({kNode, 1, "host", "1.0", 4});
     wire::JobSpec job;
     job.hang_limit_given = true;
+    job.limits.hang_limit = 2s;
     say(Attempt(), wire::Welcome{kNode, job});
   }
 };
