@@ -74,8 +74,11 @@ endfunction()
 
 _muster_find_torch(MUSTER_TORCH_ROOT)
 if(NOT MUSTER_TORCH_ROOT)
-  message(FATAL_ERROR "LibTorch not found. `./dev build` fetches it, -DMUSTER_TORCH_DIR=FOLDER names one, "
-    "and -DMUSTER_RUNTIME=OFF builds the launcher and the agent without it.")
+  if(PROJECT_NAME STREQUAL "Muster")
+    message(FATAL_ERROR "LibTorch not found. `./dev build` fetches it, -DMUSTER_TORCH_DIR=FOLDER names one, "
+      "and -DMUSTER_RUNTIME=OFF builds the launcher and the agent without it.")
+  endif()
+  message(FATAL_ERROR "LibTorch not found. -DMUSTER_TORCH_DIR=FOLDER names one: an unpacked LibTorch, or the folder torch of a Python environment.")
 endif()
 _muster_torch_version("${MUSTER_TORCH_ROOT}" MUSTER_TORCH_VERSION)
 if(NOT MUSTER_TORCH_VERSION OR MUSTER_TORCH_VERSION VERSION_LESS 2.9)

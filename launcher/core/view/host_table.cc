@@ -67,7 +67,9 @@ std::vector<std::string> obstacles(const std::vector<HostReport>& reports, const
       add(each.unreachable.starts_with(prefix) ? each.unreachable.substr(prefix.size()) : each.unreachable);
       continue;
     }
-    if (!each.found.directory_error.empty()) add("the working directory " + each.found.directory_error);
+    if (!each.found.directory_error.empty())
+      add(fmt::format("the working directory {} (--sync DIR copies a directory to all hosts)",
+                      each.found.directory_error));
     if (demand.program && !each.found.program_error.empty()) add(each.found.program_error);
     if (reports.size() > 1 && !each.found.checkpoint_error.empty())
       add(fmt::format("--checkpoint-dir: {} {}", demand.checkpoint_directory, each.found.checkpoint_error));

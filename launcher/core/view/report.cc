@@ -189,8 +189,8 @@ bool hides_errors(const wire::JobSpec& job) {
   return std::ranges::any_of(job.redirects, [](std::int32_t streams) { return (streams & 2) != 0; });
 }
 
-// The last lines without the error itself, which the cause or the error line shows. The call stack before it
-// goes with it, or both stay `with_stacks`.
+// The last lines without blank ones and without the error itself, which the cause or the error line shows.
+// The call stack before it goes with it, or both stay `with_stacks`.
 std::vector<std::string> other_lines(const WorkerEnd& end, bool with_stacks) {
   const std::string own = fmt::format("rank {}: ", end.rank);
   const std::string torch = fmt::format("[rank{}]: ", end.rank);
@@ -202,6 +202,7 @@ std::vector<std::string> other_lines(const WorkerEnd& end, bool with_stacks) {
   };
   std::vector<std::string> lines;
   for (const std::string& line : end.last_lines) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     if (!is_error(line)) {
       lines.push_back(line);
       continue;

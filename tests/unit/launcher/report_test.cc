@@ -161,7 +161,7 @@ TEST_F(Report, DoesNotRepeatTheErrorAsALastLine) {
   }
   failed.culprit->message = "c10::Error: " + std::string(300, 'x');
   failed.culprit->exception = "c10::Error: xxx...";
-  failed.culprit->last_lines = {"rank 2: " + failed.culprit->message};
+  failed.culprit->last_lines = {"rank 2: " + failed.culprit->message, "", "  "};
   EXPECT_THAT(summary(outcome(failed)), HasSubstr("  error       c10::Error: xxxx"));
   EXPECT_THAT(summary(outcome(failed)), Not(HasSubstr("last lines")));
 }
