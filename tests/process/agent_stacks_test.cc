@@ -139,13 +139,9 @@ wait_for_ever()
 
 // A Python in a folder of its own, and a PATH with only that folder.
 TEST_F(AgentStacks, SayThatPySpyWouldShowThoseOfAScript) {
-  FILE* const asked = popen("python3 -c 'import sys; print(sys.executable, end=str())'", "r");
-  char python[4096] = "";
-  ASSERT_GT(fread(python, 1, sizeof python - 1, asked), 0U);
-  pclose(asked);
-  std::filesystem::create_symlink(std::filesystem::canonical(python), scratch_ / "python3");
+  const std::string python = link_to_python(scratch_.path());
   TestLauncher launcher({});
-  start(launcher, {scratch_ / "python3", "-c", kWaitingScript}, {{"PATH", scratch_.path()}});
+  start(launcher, {python, "-c", kWaitingScript}, {{"PATH", scratch_.path()}});
   for (const char* rank : {"rank_0", "rank_1"})
     ASSERT_TRUE(eventually([&] { return log(fmt::format("{}/stdout.log", rank)) == "waiting\n"; }));
   for (const auto& [rank, text] : dump(launcher))

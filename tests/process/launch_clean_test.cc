@@ -6,7 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "tests/process/launch_run.h"
+#include "tests/process/job_commands.h"
 
 namespace muster {
 namespace {
@@ -15,39 +15,15 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 
-using CleanWords = std::vector<std::string>;
-
 constexpr const char* kStoppable = "echo ready; trap 'exit 0' TERM; while :; do sleep 0.02; done";
 
-struct CleanSaid {
-  int exit_code;
-  std::string out;
-  std::string err;
-};
-
-// Runs a command about the jobs in this test's own log directory.
-class LaunchClean : public testing::Test {
+class LaunchClean : public JobCommands {
  protected:
-  CleanWords started(const CleanWords& words) const {
-    CleanWords all{"--log-dir", logs};
-    all.insert(all.end(), words.begin(), words.end());
-    return all;
-  }
-  CleanSaid command(const CleanWords& words) const {
-    LaunchRun run(words, {{"MUSTER_LOG_DIR", logs}});
-    const int exit_code = run.exit_code();
-    return {exit_code, run.out(), run.err()};
-  }
   // On a terminal whose user types the answer after `meanwhile`.
   AnsweredRun answered(const char* answer, const char* line,
                        const std::function<void()>& meanwhile = {}) const {
-    return answered_on_terminal(line, answer, {{"MUSTER_LOG_DIR", logs}}, meanwhile);
+    return answered_on_terminal(line, answer, environment(), meanwhile);
   }
-  nlohmann::json jobs() const { return nlohmann::json::parse(command({"ps", "--json"}).out); }
-  std::string only_job() const { return jobs().at(0).at("job_id"); }
-
-  ScratchDirectory scratch;
-  const std::string logs = scratch / "logs";
 };
 
 TEST_F(LaunchClean, CleanUpAfterJobsThatHaveEnded) {
@@ -91,8 +67,7 @@ TEST_F(LaunchClean, CleanUpAfterJobsThatHaveEnded) {
     EXPECT_EQ(command({"clean"}).out, "0 jobs removed\n") << "a process of it lives";
   }
   EXPECT_EQ(command({"clean", "--yes"}).out, id + " (succeeded)\n1 job removed\n");
-  for (const CleanWords& wrong :
-       {CleanWords{"clean", "--older-than", "soon"}, CleanWords{"clean", "--keep", "-1"}}) {
+  for (const Words& wrong : {Words{"clean", "--older-than", "soon"}, Words{"clean", "--keep", "-1"}}) {
     EXPECT_EQ(command(wrong).exit_code, 2);
   }
 }
@@ -100,7 +75,7 @@ TEST_F(LaunchClean, CleanUpAfterJobsThatHaveEnded) {
 TEST_F(LaunchClean, RefuseWithoutATerminalToAskOn) {
   LaunchRun ended(started({"true"}));
   ASSERT_EQ(ended.exit_code(), 0);
-  const CleanSaid unasked = command({"clean"});
+  const Printed unasked = command({"clean"});
   EXPECT_EQ(unasked.exit_code, 2);
   EXPECT_EQ(unasked.out, "");
   EXPECT_EQ(unasked.err, "launch: --yes is missing: there is no terminal to ask whether to remove 1 job\n");
@@ -148,7 +123,7 @@ TEST_F(LaunchClean, CancelAllJobsThatRun) {
   LaunchRun second(started({"sh", "-c", kStoppable}));
   ASSERT_TRUE(first.printed("ready") && second.printed("ready"));
   EXPECT_THAT(command({"cancel", "--all", only_job()}).err, HasSubstr("give --all or the job"));
-  const CleanSaid unasked = command({"cancel", "--all"});
+  const Printed unasked = command({"cancel", "--all"});
   EXPECT_EQ(unasked.exit_code, 2);
   EXPECT_EQ(unasked.err, "launch: --yes is missing: there is no terminal to ask whether to cancel 2 jobs\n");
   EXPECT_EQ(jobs()[0]["state"], "running");
@@ -180,7 +155,7 @@ TEST_F(LaunchClean, CleanUpNoCheckpoints) {
   const std::string directory = jobs().at(0)["log_directory"];
   LaunchRun second(started({"--checkpoint-dir", directory + "/checkpoints", "true"}));
   ASSERT_EQ(second.exit_code(), 0);
-  const CleanSaid kept = command({"clean", "--yes"});
+  const Printed kept = command({"clean", "--yes"});
   EXPECT_EQ(kept.exit_code, 1);
   EXPECT_THAT(kept.err, MatchesRegex("launch: kept .*: it contains the checkpoints of job [^ ]+\n"));
   EXPECT_TRUE(std::filesystem::exists(directory + "/checkpoints"));

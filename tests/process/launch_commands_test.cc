@@ -11,7 +11,7 @@
 
 #include "common/base/file.h"
 #include "tests/process/agent_test_launcher.h"
-#include "tests/process/launch_run.h"
+#include "tests/process/job_commands.h"
 
 namespace muster {
 namespace {
@@ -21,37 +21,16 @@ using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::Not;
 
-using Words = std::vector<std::string>;
-
 const std::string kLaunchFolder = std::filesystem::path(LAUNCH_PROGRAM).parent_path();
 
-struct Printed {
-  int exit_code;
-  std::string out;
-  std::string err;
-};
-
-// Runs a command about the jobs in this test's own log directory.
-class LaunchCommands : public testing::Test {
+class LaunchCommands : public JobCommands {
  protected:
-  Words started(const Words& words) const {
-    Words all{"--log-dir", logs};
-    all.insert(all.end(), words.begin(), words.end());
-    return all;
-  }
-  Printed command(const Words& words) const {
-    LaunchRun run(words, {{"MUSTER_LOG_DIR", logs}});
-    const int exit_code = run.exit_code();
-    return {exit_code, run.out(), run.err()};
-  }
   // The output on a terminal that runs this command line.
   std::string in_terminal(const std::string& line) const {
-    LaunchRun run({"-qec", line, "/dev/null"}, {{"MUSTER_LOG_DIR", logs}}, "/usr/bin/script");
+    LaunchRun run({"-qec", line, "/dev/null"}, environment(), "/usr/bin/script");
     run.exit_code();
     return run.out();
   }
-  nlohmann::json jobs() const { return nlohmann::json::parse(command({"ps", "--json"}).out); }
-  std::string only_job() const { return jobs().at(0).at("job_id"); }
   // Connects to the launcher of the only job.
   UniqueFd connected() const {
     const std::string path = logs + "/" + only_job() + "/control.sock";
@@ -61,9 +40,6 @@ class LaunchCommands : public testing::Test {
     EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&name), sizeof name), 0) << path;
     return fd;
   }
-
-  ScratchDirectory scratch;
-  const std::string logs = scratch / "logs";
 };
 
 TEST_F(LaunchCommands, LetOnlyTextAndColoursOfAWorkerReachATerminal) {
@@ -87,7 +63,7 @@ TEST_F(LaunchCommands, TopIsDrawnInPlace) {
   ASSERT_TRUE(job.printed("ready")) << job.err();
   const std::string pid_file = scratch / "pid";
   LaunchRun top({"-qec", fmt::format("echo $$ >{}; exec " LAUNCH_PROGRAM " top", pid_file), "/dev/null"},
-                {{"MUSTER_LOG_DIR", logs}}, "/usr/bin/script");
+                environment(), "/usr/bin/script");
   EXPECT_TRUE(eventually([&] { return top.out().contains("\033[J\033[H"); }))
       << "drawn a second time: " << top.out();
   EXPECT_EQ(kill(std::atoi(read_file(pid_file, 64).value_or("").c_str()), SIGINT), 0);
@@ -508,7 +484,7 @@ ask launch whil
 ask launch '[['
 ask launch on
 )SH";
-  LaunchRun bash({script}, {{"MUSTER_LOG_DIR", logs}}, "/bin/bash");
+  LaunchRun bash({script}, environment(), "/bin/bash");
   EXPECT_EQ(bash.exit_code(), 0) << bash.err();
   EXPECT_THAT(bash.out(), MatchesRegex("([^ \n]+ )*iffy( [^ \n]+)*\niffy\nreporter\n\n\none\n"));
   for (const char* other : {"ifalias", "iffunction", "ifnot", "iffy iffy"})
@@ -531,7 +507,7 @@ ask launch dump ''
 ask launch logs -f ''
 ask launch logs ''
 )SH";
-  LaunchRun bash({script}, {{"MUSTER_LOG_DIR", logs}}, "/bin/bash");
+  LaunchRun bash({script}, environment(), "/bin/bash");
   EXPECT_EQ(bash.exit_code(), 0) << bash.err();
   EXPECT_THAT(bash.out(), MatchesRegex(fmt::format("({0}\n){{4}}{0} [^\n]+\n", name)));
 }
@@ -550,7 +526,7 @@ ask launch report ''
 ask launch completion ''
 ask launch help reco
 )SH";
-  LaunchRun bash({script}, {{"MUSTER_LOG_DIR", logs}}, "/bin/bash");
+  LaunchRun bash({script}, environment(), "/bin/bash");
   EXPECT_EQ(bash.exit_code(), 0) << bash.err();
   EXPECT_THAT(bash.out(), MatchesRegex(fmt::format(
                               "report[^\n]*\n--json\ncuda\n{}\nbash zsh fish\nrecovery\n", only_job())));

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "tests/process/agent_test_launcher.h"
-#include "tests/process/launch_run.h"
+#include "tests/process/job_commands.h"
 
 namespace muster {
 namespace {
@@ -15,16 +15,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-using Words = std::vector<std::string>;
-
-class LaunchLogs : public testing::Test {
+class LaunchLogs : public JobCommands {
  protected:
-  Words started(const Words& words) const {
-    Words all{"--log-dir", logs};
-    all.insert(all.end(), words.begin(), words.end());
-    return all;
-  }
-  std::map<std::string, std::string> environment() const { return {{"MUSTER_LOG_DIR", logs}}; }
   std::string shown(const Words& flags) const {
     Words words{"logs"};
     words.insert(words.end(), flags.begin(), flags.end());
@@ -39,9 +31,6 @@ class LaunchLogs : public testing::Test {
     EXPECT_EQ(job.exit_code(), 0) << job.err();
   }
   void touch(const std::string& name) const { std::ofstream(scratch / name) << ""; }
-
-  ScratchDirectory scratch;
-  const std::string logs = scratch / "logs";
 };
 
 TEST_F(LaunchLogs, PrintWhatEveryRankWroteWithNodeAndRank) {

@@ -343,12 +343,8 @@ TEST_F(LaunchPython, ARankThatHangsWithoutReportingStepsIsNamed) {
 }
 
 TEST_F(LaunchPython, AHangLimitThatCannotWorkIsMentioned) {
-  FILE* const asked = popen("python3 -c 'import sys; print(sys.executable, end=str())'", "r");
-  char python[4096] = "";
-  ASSERT_GT(fread(python, 1, sizeof python - 1, asked), 0U);
-  pclose(asked);
-  std::filesystem::create_symlink(std::filesystem::canonical(python), directory_ / "python3");
-  LaunchRun run({"--hang-limit", "4", "--", directory_ / "python3", "-c", "import time; time.sleep(5)"},
+  const std::string python = link_to_python(directory_.path());
+  LaunchRun run({"--hang-limit", "4", "--", python, "-c", "import time; time.sleep(5)"},
                 {{"PATH", directory_.path()}});
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_THAT(run.err(), HasSubstr("--hang-limit has no effect until the script reports its steps "

@@ -1,8 +1,9 @@
 #include "tests/process/py_spy.h"
 
+#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 namespace muster {
 
@@ -16,6 +17,16 @@ sys.exit("MainThread" not in look.stdout)
       fmt::format("{}:{}", std::filesystem::path(TORCH_PYTHON).parent_path().string(), std::getenv("PATH"));
   const int status = std::system(fmt::format("PATH='{}' python3 -c '{}' 2>/dev/null", path, kLook).c_str());
   return status == 0 ? std::optional(path) : std::nullopt;
+}
+
+std::string link_to_python(const std::filesystem::path& folder) {
+  FILE* const asked = popen("python3 -c 'import sys; print(sys.executable, end=str())'", "r");
+  char python[4096] = "";
+  EXPECT_GT(fread(python, 1, sizeof python - 1, asked), 0U);
+  pclose(asked);
+  const std::filesystem::path link = folder / "python3";
+  std::filesystem::create_symlink(std::filesystem::canonical(python), link);
+  return link;
 }
 
 }  // namespace muster

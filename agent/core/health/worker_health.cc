@@ -43,8 +43,8 @@ void WorkerHealth::on(const Report& report, const std::string& address, TimePoin
   if (found == workers_.end()) return;
   Worker& worker = found->second;
   if (!address.empty()) worker.address = address;
-  if (report.message.kind == wire::ReportKind::kLastLine) worker.ran_last_line |= report.pid == worker.pid;
-  if (report.message.kind != wire::ReportKind::kHello) return;
+  if (kind == kLastLine) worker.ran_last_line |= report.pid == worker.pid;
+  if (kind != kHello) return;
   worker.writes_stacks = lists(report.message.text, "stacks");
   worker.can_be_preempted = lists(report.message.text, "preemption");
 }
@@ -98,8 +98,10 @@ WorkerHealth::Messages WorkerHealth::on(const std::map<Rank, MainThread>& thread
 WorkerHealth::Messages WorkerHealth::look(const std::map<Rank, ProcessState>& states, bool output_waits,
                                           TimePoint now) {
   Messages messages;
-  if (output_waits) hang_.pause(now);
-  if (output_waits) still_.pause();
+  if (output_waits) {
+    hang_.pause(now);
+    still_.pause();
+  }
   for (wire::WorkerStalled& stalled : hang_.look(states, now)) messages.emplace_back(std::move(stalled));
   return messages;
 }

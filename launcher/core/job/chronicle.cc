@@ -59,11 +59,12 @@ void Chronicle::note(const PaceChanged& change, NodeId node) {
   }
 }
 
-void Chronicle::stalled(std::string what, TimePoint since) {
+std::string Chronicle::stalled(std::string what, TimePoint since) {
   constexpr std::size_t kMostStalls = 100;
   std::vector<ToldStall>& stalls = history_.back().stalls;
   if (stalls.size() == kMostStalls) stalls.erase(stalls.begin());
   stalls.push_back({std::move(what), since});
+  return stalls.back().what;
 }
 
 std::string Chronicle::moved_on(TimePoint now) {

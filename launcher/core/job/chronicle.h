@@ -20,8 +20,8 @@ class Chronicle {
   bool note(const wire::WorkerReported& reported);
   // Notes that a rank of this node is slower than the others from now on, or that it no longer is.
   void note(const PaceChanged& change, NodeId node);
-  // Notes that the user was told about a stall of the newest attempt.
-  void stalled(std::string what, TimePoint since);
+  // Notes a stall of the newest attempt. Returns its text, for the user.
+  std::string stalled(std::string what, TimePoint since);
   // Notes that this stall is over. Returns its text with its duration, or "" if there was none.
   std::string moved_on(TimePoint now);
   // Notes that `step`, which an ended attempt held in memory, has become a checkpoint.

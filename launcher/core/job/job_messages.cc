@@ -263,8 +263,8 @@ void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {
     if (stalled.hard || told_stall_) return;  // one line is enough: usually the others wait for this rank
     // A rank that waits for a silent node is not to blame: that node will soon answer or be lost.
     if (!fleet_.all_heard_since(now - kSilent)) return;
-    chronicle_.stalled(fmt::format("{} {}", names_.of(stalled.rank, id), stalled.what), stall.since);
-    decide(Tell{chronicle_.history().back().stalls.back().what}, "it may hang");
+    const std::string text = fmt::format("{} {}", names_.of(stalled.rank, id), stalled.what);
+    decide(Tell{chronicle_.stalled(text, stall.since)}, "it may hang");
     ask_for_stacks("a worker may hang");
   };
   react(stalled.hard ? Occurrence::kStalled : Occurrence::kMayHang, now, note);
@@ -308,8 +308,7 @@ void Job::check_still(TimePoint now) {
     told_still_ = true;
     TimePoint since = last_end;
     for (const auto& [id, each] : facts_.still) since = std::max(since, each.stall.since);
-    chronicle_.stalled(still_text(now - since), since);
-    decide(Tell{chronicle_.history().back().stalls.back().what}, "the training may hang");
+    decide(Tell{chronicle_.stalled(still_text(now - since), since)}, "the training may hang");
   });
 }
 

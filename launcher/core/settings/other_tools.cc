@@ -65,10 +65,15 @@ constexpr Purpose kFlagsOfLogs[] = {{"for the last lines give --tail", "n lines"
 constexpr Purpose kFlagsOfCancel[] = {{"to kill the workers at once give --now", "9 f force kill"}};
 constexpr Purpose kFlagsOfStatus[] = {{"to watch a job use `launch top`", "w watch f follow n interval"}};
 
+// `names` are separated by spaces.
+bool has(std::string_view names, std::string_view name) {
+  const auto all = split(names, ' ');
+  return std::ranges::find(all, name) != all.end();
+}
+
 std::optional<std::string_view> purpose_in(std::span<const Purpose> table, std::string_view name) {
   for (const Purpose& purpose : table) {
-    const auto names = split(purpose.names, ' ');
-    if (std::ranges::find(names, name) != names.end()) return purpose.text;
+    if (has(purpose.names, name)) return purpose.text;
   }
   return std::nullopt;
 }
@@ -79,8 +84,7 @@ constexpr std::string_view kLaunchers =
 }  // namespace
 
 bool is_launcher(std::string_view word) {
-  const auto names = split(kLaunchers, ' ');
-  return std::ranges::find(names, word) != names.end();
+  return has(kLaunchers, word);
 }
 
 std::optional<std::string_view> purpose_of_word(std::string_view word) {
