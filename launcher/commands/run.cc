@@ -124,6 +124,7 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   }
 
   const TimePoint started = Clock::now();
+  const double started_unix = unix_now();
   const DisplayOptions& display = prepared.request.display;
   std::optional<PrefixTemplate> prefix;
   if (!display.line_prefix.empty()) prefix = {display.line_prefix, options.role, here.hostname};
@@ -141,7 +142,8 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
     terminal.flush({.stall = options.limits.output_stall, .limit = kFlushLimit, .signals = signals});
     return failed;
   }
-  LocalLauncher launcher(plan, {context, terminal, files, *agent_program, signals, options.quiet});
+  LocalLauncher launcher(plan,
+                         {context, terminal, files, *agent_program, signals, options.quiet, started_unix});
   for (const std::string& notice : notices) terminal.say(notice);
   launcher.run();
   write_last_lines(context, files, options.limits.output_stall);

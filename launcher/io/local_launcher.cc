@@ -45,6 +45,7 @@ LocalLauncher::LocalLauncher(const Plan& plan, const Parts& parts)
     : plan_(plan),
       context_(parts.context),
       terminal_(parts.terminal),
+      started_unix_(parts.started_unix),
       time_(context_.get_executor()),
       signals_(context_.get_executor(), parts.signals),
       enquiries_(context_, time_,
@@ -93,7 +94,8 @@ void LocalLauncher::run() {
 
 // Runs while the agents start, so that it does not delay the start. The job goes on if either file fails.
 void LocalLauncher::publish() {
-  if (const Status written = write_job_record(plan_); !written) terminal_.say(written.error().message());
+  if (const Status written = write_job_record(plan_, started_unix_); !written)
+    terminal_.say(written.error().message());
   const Status open = enquiries_.open(plan_.job.log_directory);
   if (!open) log::warning("{}: `launch status`, `dump` and `cancel` will not work", open.error().message());
 }

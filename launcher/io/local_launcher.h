@@ -23,6 +23,7 @@ class LocalLauncher {
     std::string agent_program;
     int signals;  // a signalfd of INT, TERM, HUP, QUIT, USR1, USR2 and CHLD, all blocked
     bool quiet = false;
+    double started_unix = 0;  // for job.json: when report.json begins to count the job's duration
   };
   LocalLauncher(const Plan& plan, const Parts& parts);
   LocalLauncher(const LocalLauncher&) = delete;
@@ -44,6 +45,7 @@ class LocalLauncher {
   const Plan& plan_;
   asio::io_context& context_;
   Terminal& terminal_;
+  const double started_unix_;
   net::SystemTime time_;
   asio::posix::stream_descriptor signals_;
   Enquiries enquiries_;

@@ -123,7 +123,7 @@ Expected<JobEntry> the_named(const std::vector<const JobEntry*>& jobs, const std
 
 }  // namespace
 
-JobRecord make_job_record(const Plan& plan, ProcessIdentity launcher, double now_unix) {
+JobRecord make_job_record(const Plan& plan, ProcessIdentity launcher, double started_unix) {
   return {.job_id = plan.job.job_id,
           .launcher = std::move(launcher),
           .command = plan.job.command,
@@ -132,8 +132,8 @@ JobRecord make_job_record(const Plan& plan, ProcessIdentity launcher, double now
           .world_size = plan.world_size(),
           .directory = plan.job.log_directory,
           .checkpoint_directory = plan.job.checkpoint_directory,
-          .started_at = utc_text(now_unix),
-          .started_unix = now_unix};
+          .started_at = utc_text(started_unix),
+          .started_unix = started_unix};
 }
 
 std::string job_record_as_json(const JobRecord& record) {
@@ -241,7 +241,8 @@ std::vector<JobEntry> ended_jobs(const std::vector<JobEntry>& jobs, Duration age
     }
     // For a lost job the end of the launcher is unknown.
     const double end = job->record.started_unix + job->duration_seconds.value_or(0);
-    if (now_unix - end >= in_seconds(age)) ended.push_back(*job);
+    // The clock may have been set back meanwhile: the job has ended nevertheless.
+    if (std::max(0.0, now_unix - end) >= in_seconds(age)) ended.push_back(*job);
   }
   return ended;
 }

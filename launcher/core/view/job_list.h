@@ -31,7 +31,7 @@ struct JobRecord {
   std::string started_at;  // UTC, for people
   double started_unix = 0;
 };
-JobRecord make_job_record(const Plan& plan, ProcessIdentity launcher, double now_unix);
+JobRecord make_job_record(const Plan& plan, ProcessIdentity launcher, double started_unix);
 std::string job_record_as_json(const JobRecord& record);
 Expected<JobRecord> parse_job_record(std::string_view json);
 

@@ -33,12 +33,12 @@ void add_report(JobEntry& job, const std::string& text) {
 
 }  // namespace
 
-Status write_job_record(const Plan& plan) {
+Status write_job_record(const Plan& plan, double started_unix) {
   const std::string path = plan.job.log_directory + "/job.json";
   const std::string temporary = path + ".tmp";
   UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!fd) return system_failure("cannot create " + temporary, errno);
-  const JobRecord record = make_job_record(plan, own_identity(), unix_now());
+  const JobRecord record = make_job_record(plan, own_identity(), started_unix);
   if (Status written = write_all(fd.get(), job_record_as_json(record), temporary); !written) return written;
   if (rename(temporary.c_str(), path.c_str()) != 0) return system_failure("cannot create " + path, errno);
   return {};

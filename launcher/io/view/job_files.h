@@ -14,7 +14,8 @@
 namespace muster::launcher {
 
 // Writes job.json, which appears complete or not at all. Does not sync it: that would delay the job's start.
-Status write_job_record(const Plan& plan);
+// started_unix: the moment from which report.json counts the job's duration, in seconds since 1970.
+Status write_job_record(const Plan& plan, double started_unix);
 
 // The job in `directory`. kNotFound: there is none.
 Expected<JobEntry> read_job(const std::string& directory);

@@ -208,6 +208,8 @@ TEST(EndedJobs, AreOldEnoughAndNotAmongTheNewest) {
   EXPECT_THAT(ended({}, 2), ElementsAre("c", "a"));
   EXPECT_THAT(ended(std::chrono::seconds(20), 2), ElementsAre("c"));
   EXPECT_THAT(ended({}, 9), ElementsAre());
+  EXPECT_THAT(names_of(ended_jobs(jobs, {}, 0, 1)), ElementsAre("f", "d", "c", "a"))
+      << "the clock was set back";
 }
 
 TEST(ParseDuration, TakesSecondsAndUnits) {
