@@ -23,6 +23,12 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
   }
 }
 
+// Whether `word` is one of the words in `words`, which are separated by single spaces.
+inline bool has_word(std::string_view words, std::string_view word) {
+  const auto all = split(words, ' ');
+  return std::ranges::find(all, word) != all.end();
+}
+
 // Replaces every control character by a question mark: text from elsewhere stays on one line and cannot
 // control the terminal.
 inline std::string one_line(std::string text) {

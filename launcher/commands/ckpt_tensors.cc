@@ -178,10 +178,15 @@ Expected<std::string> output_of(const CkptCall& call) {
                    call.arguments.value("output"), call.operand(1));
   if (has_flag || call.has_operand(1)) {
     const std::string file = has_flag ? call.arguments.value("output") : call.operand(1);
-    if (!file.empty() && file != "-") return file;
+    if (file.empty() || file == "-")
+      return failure(ErrorCode::kInvalidArgument,
+                     "--output: {} is not a file: give one, such as model.safetensors",
+                     file.empty() ? "(empty)" : file);
+    const std::string directory = std::filesystem::path(file).parent_path();
+    std::error_code error;
+    if (directory.empty() || std::filesystem::is_directory(directory, error)) return file;
     return failure(ErrorCode::kInvalidArgument,
-                   "--output: {} is not a file: give one, such as model.safetensors",
-                   file.empty() ? "(empty)" : file);
+                   "--output {}: {} is not a directory: create it, or give another file", file, directory);
   }
   return failure(ErrorCode::kInvalidArgument,
                  "ckpt export: the file is missing: `launch ckpt export DIR -o FILE`");

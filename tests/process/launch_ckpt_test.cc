@@ -395,6 +395,8 @@ TEST_F(LaunchCkpt, AnswersWrongUseInOneLine) {
       {{"export", dir, "a", "-o", "b"}, "--output b and a: give one file"},
       {{"export", dir, "-o", "-"}, "--output: - is not a file: give one, such as model.safetensors"},
       {{"export", dir, "-o", ""}, "--output: (empty) is not a file: give one, such as model.safetensors"},
+      {{"export", dir, "-o", dir + "/none/model.safetensors"},
+       dir + "/none is not a directory: create it, or give another file"},
       {{"ls", dir, dir}, "is one argument too many"},
       {{"ls", dir, "--yes"}, "--yes: not a flag of `launch ckpt ls`"},
       {{"ls", dir + "x"}, dir + "x: No such file or directory"},

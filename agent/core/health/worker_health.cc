@@ -10,11 +10,6 @@ namespace muster::agent {
 
 namespace {
 
-bool lists(const std::string& capabilities, std::string_view word) {
-  const auto words = split(capabilities, ' ');
-  return std::ranges::find(words, word) != words.end();
-}
-
 // A script that imports torch may need this long until it can report a step.
 constexpr Duration kMostStart = std::chrono::seconds(30);
 
@@ -45,8 +40,8 @@ void WorkerHealth::on(const Report& report, const std::string& address, TimePoin
   if (!address.empty()) worker.address = address;
   if (kind == kLastLine) worker.ran_last_line |= report.pid == worker.pid;
   if (kind != kHello) return;
-  worker.writes_stacks = lists(report.message.text, "stacks");
-  worker.can_be_preempted = lists(report.message.text, "preemption");
+  worker.writes_stacks = has_word(report.message.text, "stacks");
+  worker.can_be_preempted = has_word(report.message.text, "preemption");
 }
 
 WorkerHealth::Messages WorkerHealth::on(const std::vector<GpuFault>& faults, TimePoint now) {

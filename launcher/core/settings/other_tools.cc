@@ -38,7 +38,8 @@ constexpr Purpose kFlagsOfRun[] = {
     {"for the number of workers give --gpus-per-node, and --nodes if there are several nodes",
      "n np ntasks num-procs num-processes nprocs num-workers world-size"},
     {"for the number of workers on each node give --gpus-per-node",
-     "ntasks-per-node tasks-per-node ppn npernode procs-per-node processes-per-node ranks-per-node num-gpus num-gpus-per-node devices nproc-per-machine"},
+     "ntasks-per-node tasks-per-node ppn npernode procs-per-node processes-per-node ranks-per-node "
+     "num-gpus num-gpus-per-node devices nproc-per-machine"},
     {"for the number of nodes give --nodes", "N num-nodes num-machines node-count num-hosts"},
     {"for a number of nodes that may change give --nodes MIN:MAX",
      "min-nodes max-nodes min-np max-np elastic"},
@@ -65,15 +66,9 @@ constexpr Purpose kFlagsOfLogs[] = {{"for the last lines give --tail", "n lines"
 constexpr Purpose kFlagsOfCancel[] = {{"to kill the workers at once give --now", "9 f force kill"}};
 constexpr Purpose kFlagsOfStatus[] = {{"to watch a job use `launch top`", "w watch f follow n interval"}};
 
-// `names` are separated by spaces.
-bool has(std::string_view names, std::string_view name) {
-  const auto all = split(names, ' ');
-  return std::ranges::find(all, name) != all.end();
-}
-
 std::optional<std::string_view> purpose_in(std::span<const Purpose> table, std::string_view name) {
   for (const Purpose& purpose : table) {
-    if (has(purpose.names, name)) return purpose.text;
+    if (has_word(purpose.names, name)) return purpose.text;
   }
   return std::nullopt;
 }
@@ -84,7 +79,7 @@ constexpr std::string_view kLaunchers =
 }  // namespace
 
 bool is_launcher(std::string_view word) {
-  return has(kLaunchers, word);
+  return has_word(kLaunchers, word);
 }
 
 std::optional<std::string_view> purpose_of_word(std::string_view word) {

@@ -67,11 +67,17 @@ void RankTable::hear(const NodePlan&, const wire::WorkerReported& reported, Time
     entry.said.clear();
   }
   if (reported.kind == kResumed) entry.resumed_step = reported.step;
-  if (reported.kind == kFinished || reported.kind == kPreempted) entry.said = name_of(reported.kind);
+  if (reported.kind == kFinished || reported.kind == kPreempted) {
+    entry.said = name_of(reported.kind);
+    entry.stalls = false;
+  }
 }
 
-void RankTable::hear(const NodePlan&, const wire::WorkerStalled& stalled, TimePoint) {
-  entries_[stalled.rank].said = stalled.what;
+void RankTable::hear(const NodePlan&, const wire::WorkerStalled& stalled, TimePoint now) {
+  Entry& entry = entries_[stalled.rank];
+  entry.said = stalled.what;
+  entry.said_at = now;
+  entry.stalls = !stalled.over;
 }
 
 void RankTable::hear(const NodePlan& node, const wire::WorkerExited& exited, TimePoint) {

@@ -21,6 +21,8 @@ class RankTable {
     std::optional<std::int64_t> resumed_step;
     std::string section;  // the innermost one in the last heartbeat
     std::string said;     // that it stalls, has finished or has left
+    TimePoint said_at;
+    bool stalls = false;  // `said` is about a stall
     std::string end;      // how its process ended
     std::optional<TimePoint> last_report;
     std::optional<double> loss;  // of the newest step that reported one

@@ -116,6 +116,14 @@ std::string ranks_text(const JobStatus& status, std::size_t columns) {
                     std::move(rows), columns);
 }
 
+std::string rank_state(const RankTable::Entry& known, TimePoint now) {
+  if (!known.end.empty()) return known.end;
+  if (known.said.empty()) return "running";
+  const Duration ago = now - known.said_at;
+  if (!known.stalls || ago < std::chrono::seconds(1)) return known.said;
+  return fmt::format("{}, {:.0f} s ago", known.said, in_seconds(ago));  // the agent reports a stall once
+}
+
 }  // namespace
 
 std::string_view name_of(Phase phase) {
@@ -150,7 +158,7 @@ std::vector<RankStatus> statuses_of(const RankTable& table, const Steps& steps,
           status.samples_per_second = *status.steps_per_second * static_cast<double>(known->samples);
         if (known->last_report) status.last_sign_seconds = in_seconds(now - *known->last_report);
         status.section = known->section;
-        status.state = !known->end.empty() ? known->end : !known->said.empty() ? known->said : "running";
+        status.state = rank_state(*known, now);
       }
       ranks.push_back(std::move(status));
     }

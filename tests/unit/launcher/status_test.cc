@@ -74,6 +74,8 @@ TEST_F(RankTableTest, ShowsTheSectionAndRemarks) {
   stalled.what = "is stopped (SIGSTOP) for 3 s";
   say(stalled);
   EXPECT_EQ(rank(3).state, "is stopped (SIGSTOP) for 3 s");
+  now += 20s;
+  EXPECT_EQ(rank(3).state, "is stopped (SIGSTOP) for 3 s, 20 s ago");
   report("step", 4);
   EXPECT_EQ(rank(3).state, "running") << "it goes on";
   report("heartbeat", 4);
