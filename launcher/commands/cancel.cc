@@ -1,4 +1,4 @@
-// `launch cancel`: stops a running job, or all, which save first if they can, and waits for the end.
+// `launch cancel`: stops a running job, or all, and waits for the end. Jobs that can save do so first.
 #include <thread>
 #include <vector>
 
@@ -24,7 +24,7 @@ Expected<JobEntry> wait_for_end(const JobEntry& running) {
   }
 }
 
-// Returns when the launcher has heard it.
+// Returns when the launcher has heard the request.
 Status tell(const JobEntry& job, bool now) {
   auto conversation =
       Conversation::ask(job, now ? R"({"command": "cancel", "now": true})" : R"({"command": "cancel"})");
@@ -40,7 +40,7 @@ bool has_ended(const JobEntry& listed) {
   return job && !job->may_run() && job->state != JobEntry::State::kLost;
 }
 
-// With --all: the jobs that run on this machine, if the user agrees; else the exit code.
+// Call with --all. Returns the jobs that run on this machine if the user agrees, else the exit code.
 std::expected<std::vector<JobEntry>, int> all_running(const CommandArguments& arguments,
                                                       const Surroundings& here) {
   if (!arguments.operands.empty())
@@ -77,7 +77,7 @@ int cancel(const Invocation& invocation) {
   }
   const std::size_t count = jobs.size();
   std::vector<Error> errors;
-  // All hear it before the wait for the first one: each may need its grace to save and leave.
+  // Tells all jobs before it waits for the first: each job may need its grace to save and leave.
   std::erase_if(jobs, [&](const JobEntry& job) {
     const Status told = tell(job, arguments->has("now"));
     if (told || has_ended(job)) return false;

@@ -1,5 +1,5 @@
-// Checks that the checkpoint directory is the same directory on all nodes: one process for each node writes a
-// file there, and all processes read all files.
+// Checks that the nodes share the checkpoint directory: one process for each node writes a file there, then
+// another process for each node reads the files of the others.
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ std::string content_of(std::uint64_t nonce, std::int32_t node) {
   return fmt::format("{:016x} node{}\n", nonce, node);
 }
 
-// In a process of the node's own: writes and syncs the node's mark. Returns 0 or an errno, for the exit code.
+// Runs in a process for the node: writes and syncs the node's file, its mark. Returns 0 or an errno.
 int leave_mark(const std::string& directory, std::uint64_t nonce, std::int32_t node) {
   const std::string path = nonce_path(directory, nonce, node);
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
@@ -38,7 +38,7 @@ int leave_mark(const std::string& directory, std::uint64_t nonce, std::int32_t n
   return fsync(fd.get()) == 0 ? 0 : errno;
 }
 
-// In another process of the node: reads the marks of all nodes, or of the kMostRead nodes that follow it.
+// Runs in another process for the node: reads the marks of all nodes, or of kMostRead nodes from this one on.
 int read_marks(const std::string& directory, std::uint64_t nonce, std::int32_t reader, std::int32_t nodes) {
   constexpr std::int32_t kMostRead = 256;
   for (std::int32_t i = 0; i < std::min(nodes, kMostRead); ++i) {
@@ -74,7 +74,7 @@ int in_a_process_each(std::int32_t nodes, Work work) {
   return 0;
 }
 
-// The directories that the check creates and removes again: this one first, then its parents.
+// Returns the directories that the check has to create, and removes again: `path` first, then its parents.
 std::vector<std::string> missing_parts_of(std::filesystem::path path) {
   std::vector<std::string> missing;
   std::error_code error;

@@ -1,7 +1,8 @@
 // Finds out whether another launch uses a checkpoint directory. That launch would stop if this one took the
 // directory over.
 //
-// Only on this machine can last_use_of() tell whether the other launch still runs. Writes nothing.
+// If the other launch is on another machine, or in another container, last_use_of() may be unable to tell
+// whether that launch still runs. Writes nothing.
 #pragma once
 
 #include <optional>
@@ -14,14 +15,14 @@ namespace muster::launcher {
 
 struct CheckpointUse {
   enum class Kind {
-    kOver,     // the user of the directory has ended
-    kUnknown,  // the user may run on another machine, or in another container
-    kTaken,    // the user runs, and --take-over is given: it will stop
-    kRefused,  // the user runs
+    kOver,     // the other launch has ended
+    kUnknown,  // the other launch may still run, on another machine or in another container
+    kTaken,    // the other launch runs, but --take-over is given: it will stop
+    kRefused,  // the other launch runs
   } kind = Kind::kOver;
   std::string text;
 };
-// The last use of the directory in `options`; nothing if there was none.
+// Returns the last use of the checkpoint directory; nothing if there was none.
 std::optional<CheckpointUse> last_use_of(const Options& options);
 
 inline constexpr std::string_view kUseAdvice =

@@ -29,14 +29,14 @@ Finding check_gpus(const Prepared& prepared);
 // For a Python program: whether py-spy, which shows its stacks, is installed.
 std::optional<Finding> check_py_spy(const Prepared& prepared, const Surroundings& here);
 
-// check_checkpoints.cc: whether every node reads the files that any node writes there; and whether this
-// machine's clock agrees with the file system's.
+// check_checkpoints.cc. Checks whether each node can read what the others write to the checkpoint directory,
+// and whether this machine's clock agrees with the file system's.
 std::vector<Finding> check_checkpoints(const Plan& plan);
-// Whether another launch uses the directory; nothing if none ever has.
+// Tells whether another launch uses the checkpoint directory; nothing if no launch ever has.
 std::optional<Finding> check_checkpoint_use(const Options& options);
 
-// check_hosts.cc: the whole command if the plan has hosts. Returns the exit code: 1 if something would stop a
-// job.
+// check_hosts.cc. Does all of `launch check` if the plan has hosts. Returns the exit code: 1 if something
+// would stop a job.
 int check_hosts(const Prepared& prepared, const Surroundings& here);
 
 }  // namespace muster::launcher

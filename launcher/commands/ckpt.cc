@@ -198,7 +198,7 @@ int ckpt_ls(const CkptCall& call) {
   const auto best = best_of(found->catalog, {});
   const auto attempts = found->directory.attempts();
   if (!attempts) return refuse(attempts.error(), kExitUsage);
-  // These stay whatever a training or prune is told to keep.
+  // By the default plan, finds the checkpoints that stay whatever a training or `prune` is told to keep.
   const auto decisions = decide_retention(known_of(found->catalog), *attempts, {});
   nlohmann::ordered_json array = nlohmann::ordered_json::array();
   std::vector<Row> rows;
@@ -303,7 +303,7 @@ nlohmann::ordered_json as_json(const std::vector<RetentionDecision>& decisions, 
 }
 
 Status remove_old(const CheckpointDirectory& directory, const std::vector<RetentionDecision>& decisions) {
-  // A rank may have been killed after it committed a checkpoint that stays, and before the disk had it.
+  // Syncs what stays first: a rank may have been killed after a commit, before the disk had the checkpoint.
   for (const RetentionDecision& decision : decisions) {
     if (!decision.stays) continue;
     if (Status synced = directory.sync(decision.id); !synced) return synced;

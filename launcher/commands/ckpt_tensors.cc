@@ -349,7 +349,7 @@ int ckpt_import(const CkptCall& call) {
         kExitUsage);
   const CheckpointDirectory directory(call.operand(0));
   const auto there = directory.step_directories();
-  // An import that was killed leaves a step directory without a checkpoint.
+  // Does not count a step directory without a checkpoint, which a killed import may have left.
   const auto is_checkpoint = [&](CheckpointId id) {
     return access(directory.manifest_path(id).c_str(), F_OK) == 0;
   };

@@ -91,7 +91,7 @@ int clean(const Invocation& invocation) {
   if (asks) {
     if (const auto refused = ask_before("remove " + count_of(jobs.size(), "job"), list_of(jobs), *arguments))
       return *refused;
-    // A job that began meanwhile may save into one of them.
+    // Chooses again: a job that began meanwhile may save into one of these directories.
     auto now = chosen(*arguments, invocation.here);
     if (!now) return refuse(now.error(), kExitUsage);
     std::erase_if(now->removable, [&jobs](const JobEntry& job) {

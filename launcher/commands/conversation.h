@@ -18,7 +18,7 @@ class Conversation {
   // Sends a request to the job's launcher. `request`: a line of JSON, without its newline. Errors: the job is
   // not running, or this process cannot reach its launcher.
   static Expected<Conversation> ask(const JobEntry& job, std::string_view request);
-  // The next line, without its newline; nothing after the last one. kTimedOut: no line within `limit`.
+  // Returns the next line, without its newline; nothing after the last line. kTimedOut: none within `limit`.
   Expected<std::optional<std::string>> next(Duration limit);
 
  private:

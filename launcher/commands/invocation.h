@@ -22,7 +22,7 @@ struct Invocation {
   bool implied = false;  // the user did not name the command
 };
 
-// Each is in `commands/NAME.cc`; in the order of the table of commands.
+// Each function is in `commands/NAME.cc`. They have the order of the table in core/settings/commands.cc.
 int run(const Invocation& invocation);
 int plan(const Invocation& invocation);
 int check(const Invocation& invocation);
@@ -50,12 +50,12 @@ Surroundings look_around();
 int print(std::string_view text, int exit_code = 0);
 void say(const std::string& text);
 int refuse(const Error& error, int exit_code);
-// For commands that destroy: nothing if they may begin, otherwise the exit code. --yes permits it; else a
-// user on a terminal is shown `list` and asked; without a terminal this refuses. `what`: such as "remove 3
-// jobs".
+// Call before a command removes something. Returns nothing if the command can go on, else its exit code. With
+// --yes the command goes on. Without --yes, shows `list` and asks the user; refuses if there is no terminal.
+// `what`: such as "remove 3 jobs".
 std::optional<int> ask_before(const std::string& what, const std::string& list,
                               const CommandArguments& arguments);
-// The width of the terminal that stdout goes to; 0: it goes elsewhere, and tables have any width.
+// The width of the terminal that stdout goes to. 0: stdout goes elsewhere, and tables can have any width.
 std::size_t terminal_columns();
 
 // The flags and operands of a command that starts no program. Returns an exit code after it has printed an

@@ -35,7 +35,7 @@ Status LogFiles::read(const OnLine& on_line, Reading reading) {
   return {};
 }
 
-// Attempts run one after the other: only the newest one may still get files.
+// Attempts run one after the other, so only the newest attempt can still get files.
 Status LogFiles::look_for_files() {
   const std::uint64_t known = newest_attempt_;
   const auto look = [&](std::uint64_t attempt, const fs::path& directory) {
@@ -87,8 +87,8 @@ NodeId LogFiles::node_of(std::uint64_t attempt, Rank rank) const {
 }
 
 // Takes the bytes in the order of order.log. Then takes the bytes that order.log does not list: the newest,
-// or all bytes if order.log does not exist. Each of its lines counts bytes of one stream; due_bytes adds them
-// up, so bytes that are early or missing do not shift the order of later ones.
+// or all bytes if order.log does not exist. Each line of order.log counts bytes of one stream; due_bytes adds
+// them up, so bytes that are early or missing do not shift the order of later bytes.
 void LogFiles::read_rank(RankLogs& logs, const OnLine& on_line, bool is_new) {
   (void)logs.order.read([&](std::string_view bytes, double) { logs.order_rest += bytes; });
   std::size_t at = 0;

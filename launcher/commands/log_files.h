@@ -52,7 +52,7 @@ class LogFiles {
   // A line without its newline, and its time.
   using OnLine = std::function<void(const LogSource& source, std::string_view line, double time)>;
 
-  // Lines are missing; `what` says why, in one clause. `wanted`: because of a flag of the user (--log-limit).
+  // Called when lines are missing. `what` says why, in one clause; `wanted`: because of the flag --log-limit.
   using OnProblem = std::function<void(const std::string& what, bool wanted)>;
 
   LogFiles(JobRecord job, LocalTime local, Wanted wanted, OnProblem on_problem);
@@ -63,7 +63,7 @@ class LogFiles {
   // Calls `on_line` for each new line, attempt by attempt, rank by rank. A line without a newline waits until
   // its attempt is over, or until the last reading.
   Status read(const OnLine& on_line, Reading reading);
-  // No wanted file has been found.
+  // True if no wanted file has been found.
   bool empty() const { return ranks_.empty(); }
   std::uint64_t newest_attempt() const { return newest_attempt_; }
 
@@ -71,7 +71,7 @@ class LogFiles {
   struct File {
     LogSource source;
     LogStream stream;
-    std::string unread{};       // bytes read from the file; their turn may not have come
+    std::string unread{};       // bytes read from the file; order.log says when it is their turn
     std::size_t unread_at = 0;  // the bytes of `unread` before this have been taken
     std::uint64_t taken_bytes = 0;
     std::uint64_t due_bytes = 0;  // bytes that order.log has listed so far

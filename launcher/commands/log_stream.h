@@ -27,7 +27,7 @@ class LogStream {
   bool exists() const;
   // Reads at most `limit_bytes` of new bytes. Errors name the file; the next call tries it again.
   Status read(const OnBytes& on_bytes, std::uint64_t limit_bytes = UINT64_MAX);
-  // The agent removed parts before this had read them.
+  // Whether the agent removed parts before this object had read them.
   bool has_gap() const { return has_gap_; }
 
  private:

@@ -201,7 +201,7 @@ int logs(const Invocation& invocation) {
     printer.add(source, line, time, files.newest_attempt());
   };
   for (bool is_new = false;; is_new = true) {
-    // Before the read: the files of a job that has ended by now are complete.
+    // Asks before the read whether the job has ended: only then does this read find complete files.
     const bool last = !wishes->follow || !job->may_run();
     if (const Status read = files.read(show, {is_new, last}); !read) return refuse(read.error(), 1);
     printer.show_kept(files.newest_attempt());

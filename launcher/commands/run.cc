@@ -43,8 +43,8 @@ UniqueFd take_signals() {
   return fd;
 }
 
-// An agent will listen on this port in each attempt; this checks it before anything is created. With hosts,
-// the launcher does not know yet on which host that agent will be.
+// Checks, before anything is created, the port on which an agent will listen in each attempt. With hosts,
+// checks nothing: the launcher does not know yet on which host that agent will be.
 Status check_port(const Options& options) {
   if (options.master_port == 0 || !options.hosts.empty()) return {};
   asio::io_context context(1);
@@ -153,7 +153,7 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
 
   const Job& job = launcher.job();
   const TimePoint now = Clock::now();
-  // Only the text about a failure uses this.
+  // Only the text about a failure uses this, so a success need not look at the log files.
   const bool has_printed =
       job.verdict().kind == Verdict::Kind::kSucceeded || has_output(plan.job.log_directory);
   const Outcome outcome{plan,          job.verdict(), job.history(), job.restart_count(),

@@ -22,7 +22,8 @@ namespace {
 
 constexpr Duration kTableLimit = std::chrono::seconds(10);
 constexpr auto kRedraw = std::chrono::milliseconds(1000);
-// With --once: agents report usage once a second, and the share of processor time needs two reports.
+// With --once: the pause between requests, and the limit for all. Agents report usage once a second, and the
+// share of processor time needs two reports.
 constexpr auto kPause = std::chrono::milliseconds(200);
 constexpr Duration kUsageLimit = std::chrono::seconds(4);
 
@@ -78,7 +79,7 @@ Screen screen() {
   return {.columns = terminal_columns(), .rows = rows, .bold = colors_wanted()};
 }
 
-// The job does not answer: prints how it ended, or the error if it has not ended.
+// Call when the job does not answer: prints how the job ended, or the error if it has not ended.
 int say_why_it_is_silent(const JobEntry& job, const CommandArguments& arguments, const Invocation& invocation,
                          const Error& error) {
   const auto now = find_job(arguments, invocation.here, Preferred::kRunning);

@@ -15,10 +15,10 @@ namespace {
 // meanwhile.
 constexpr Duration kOverslept = std::chrono::seconds(1);
 
-// A worker may print without a pause: output of an agent that was heard this recently is ignored.
+// Output of an agent that was heard this recently is ignored here: a worker can print without a pause.
 constexpr Duration kHeardJustNow = std::chrono::milliseconds(100);
 
-// Logs may arrive without a pause. The job only needs to know that some arrive.
+// Logs can arrive without a pause, but the job only needs to know that some arrive.
 constexpr Duration kLogPeriod = std::chrono::seconds(1);
 
 FleetLimits limits_of(const Plan& plan, std::string version) {
@@ -176,8 +176,8 @@ void Controller::handle(const TimePassed& event, TimePoint now) {
   tell_job(event, now);
 }
 
-// A short stop of the launcher does not delay a deadline by kOverslept. But a deadline just after the stop
-// would count the stop as silence.
+// Takes a stop of the launcher off the agents' silence. Otherwise a deadline just after a stop that was
+// shorter than kOverslept would count the stop as silence.
 void Controller::handle(const SecondPassed& event, TimePoint now) {
   fleet_.slept(now - event.due);
 }

@@ -44,7 +44,8 @@ class Controller {
   const Job& job() const { return job_; }
   const RankTable& ranks() const { return ranks_; }
 
-  // For the journal (journal/state.h): lists all state that decides, so not the rank table and held reports.
+  // For the journal (journal/state.h): the state on which decisions depend, without the rank table and
+  // without the reports that are still held.
   template <class Archive>
   void fields(Archive& archive) {
     archive(fleet_, job_);

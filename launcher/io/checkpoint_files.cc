@@ -287,7 +287,7 @@ Number number_at(const char* bytes) {
   return number;
 }
 
-// Large integers need more digits than a double has. Nothing for types without plain numbers.
+// Returns nothing for types without plain numbers. Large integers need more digits than a double has.
 std::optional<long double> value_at(Dtype dtype, const char* bytes) {
   switch (dtype) {
     case Dtype::kBool:

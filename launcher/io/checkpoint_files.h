@@ -47,15 +47,15 @@ Expected<Imported> import_tensors(const std::string& path, const CheckpointDirec
 
 struct TensorDifference {
   std::string name;
-  // "only in the first", "F32 [3] and F32 [4]", "12 of 64 bytes differ, the first is 7; at most 0.5 at [0,
-  // 3]"
+  // "only in the first", "F32 [3] and F32 [4]", or
+  // "12 of 64 bytes differ, the first is 7; at most 0.5 at [0, 3]"
   std::string text;
   // The largest difference of two elements, and its index. Infinite if only one of them is a number or
   // finite. Nothing if one checkpoint lacks the tensor, or if its type has no numbers.
   std::optional<double> largest = {};
   Extents at = {};
 };
-// "0.5 at [0, 3]"; only if there is one.
+// "0.5 at [0, 3]". `largest` must be set.
 std::string largest_text(const TensorDifference& difference);
 Expected<std::vector<TensorDifference>> compare(const OpenCheckpoint& left, const OpenCheckpoint& right);
 

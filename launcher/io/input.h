@@ -15,8 +15,8 @@ class Input {
   using OnRead = std::function<void(std::string text)>;
   virtual ~Input() = default;
 
-  // Calls `done` once, after the return, with 1 to `most` bytes as soon as there are some. One read at a
-  // time.
+  // Calls `done` once, as soon as there is input, with 1 to `most` bytes. Never calls `done` before read()
+  // returns. Only one read at a time.
   virtual void read(std::size_t most, OnRead done) = 0;
 };
 

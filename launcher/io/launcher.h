@@ -58,7 +58,7 @@ class Launcher final : private Bootstrap::Listener {
   // Asks all workers for their stacks. Returns the ranks that will answer.
   std::vector<Rank> ask_for_stacks();
   JobStatus status() const;
-  // How many bytes of the job's input were read here, although no rank has read them.
+  // How many bytes of the job's input the launcher has read, but no rank has.
   std::size_t unread_input() const { return feed_.unread(); }
   NodeList nodes() const { return list_nodes(plan_, controller_.fleet(), controller_.job()); }
   const Controller& controller() const { return controller_; }
@@ -76,7 +76,7 @@ class Launcher final : private Bootstrap::Listener {
   void hear(ConnectionId connection, Attempt attempt, wire::ToLauncher message);
   void closed(ConnectionId connection, const Error& why);
 
-  // Updates the input feed by a message of the agent with the rank that gets the input.
+  // Updates the input feed if the message is from the agent whose rank gets the input.
   void follow_input(AgentId agent, Attempt attempt, const wire::ToLauncher& message);
   void begin_input(Attempt attempt);
   void pass_input_on();

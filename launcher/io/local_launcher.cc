@@ -122,7 +122,7 @@ void LocalLauncher::read_signals() {
   if (children) bootstrap_->reap();
 }
 
-// timeout(1) and others signal their child and then its whole group.
+// Whether this is the same signal once more: timeout(1) and others signal their child, then its whole group.
 bool LocalLauncher::is_twin(int signal, std::int64_t sender) {
   const TimePoint now = time_.now();
   const bool twin = sender != 0 && signal == last_signal_.signal && sender == last_signal_.sender &&

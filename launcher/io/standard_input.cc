@@ -20,8 +20,8 @@ namespace {
 constexpr Duration kForegroundPause = std::chrono::milliseconds(500);
 
 // Opens a pipe or a terminal once more, so that it is non-blocking here and blocks for others as before.
-// Copies the descriptor of a file, which would be read from its beginning if it were opened again, and of a
-// socket or another user's pipe, which cannot be opened again.
+// Copies the descriptor of anything else: a file that is opened again would be read from its beginning; a
+// socket or another user's pipe cannot be opened again.
 int open_input() {
   struct stat status{};
   const bool known = fstat(STDIN_FILENO, &status) == 0;

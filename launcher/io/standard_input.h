@@ -21,8 +21,8 @@ class StandardInput final : public Input {
   StandardInput& operator=(const StandardInput&) = delete;
 
   void read(std::size_t most, OnRead done) override;
-  // The last `unread` bytes were read for nothing: the next reader of a file finds them, such as the loop of
-  // a shell from whose file launch was started.
+  // `unread`: how many of the bytes read last no rank has got. If stdin is a file, seeks back by so many, so
+  // that the next reader of stdin finds them, such as a shell's loop over the lines of that file.
   void close(std::size_t unread);
 
  private:

@@ -34,9 +34,9 @@ class ClockOffset {
   void on(const wire::Pong& pong, TimePoint now);
   // Converts the agent's time `there` to the launcher's clock; never later than `now`.
   std::int64_t here(std::int64_t there, TimePoint now) const;
-  // Returns for traces the best answer since the last one returned, or nullopt if no answer is due.
+  // For traces: returns the best answer since the last one returned; nullopt if no answer is due.
   std::optional<Answer> take_answer(TimePoint now);
-  // Whether a trace should request more answers at once, because there are still few.
+  // Whether the launcher should ping again at once for a trace, because it has only few answers so far.
   bool wants_more() const { return answer_count_ < kFirstAnswers; }
 
  private:

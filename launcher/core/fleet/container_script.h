@@ -19,8 +19,8 @@ std::string start_container_script(const Plan& plan, AgentId agent, const AgentP
 std::string pull_script(std::string_view image);
 // Kills the container of this incarnation, if it runs; leaves other incarnations with the same name alone.
 std::string kill_container_script(const Plan& plan, AgentId agent);
-// The script prints the same as `agent --sweep`. The node's containers of earlier incarnations than
-// `below.incarnation` count as leftovers; if that is 0, all its containers do.
+// The script prints the same as `agent --sweep`. It counts a container of the node as a leftover if the
+// container's incarnation is below `below.incarnation`, or if `below.incarnation` is 0.
 std::string sweep_container_script(const Plan& plan, AgentId below, bool kill);
 
 }  // namespace muster::launcher

@@ -54,7 +54,7 @@ std::string percent_encoded(std::string_view text);
 
 // Advice for a message of the engine, or "".
 std::string container_advice(std::string_view message);
-// Whether the engine would refuse a retry, too, unless a person fixes the cause.
+// Whether the message means that the engine will refuse retries until a person fixes the cause.
 bool is_lasting_refusal(std::string_view message);
 // Returns the message, followed by the advice if there is any.
 std::string with_container_advice(const std::string& message);

@@ -75,9 +75,9 @@ void Fleet::handle(const AgentConnected& event, TimePoint now) {
   decide(AcceptConnection{event.agent, event.connection}, "its agent was started and is expected");
 }
 
-// The end of the agent's process says more than the end of its connection, and usually follows at once: the
-// kernel closes a process's connections a moment before it reports the end. If the process has ended already,
-// all that it sent has now been read.
+// Waits a moment for the end of the agent's process, which says more than the end of its connection, and
+// usually follows at once: the kernel closes a process's connections before it reports the end. If the
+// process has ended already, all that it sent has now been read.
 void Fleet::handle(const ConnectionClosed& event, TimePoint now) {
   Node* const node = find(event.agent);
   if (node == nullptr || node->connection != event.connection) return;
@@ -97,7 +97,7 @@ void Fleet::handle(const ProcessEnded& event, TimePoint now) {
   node->process = false;
   --process_count_;
   if (!node->ends_since) node->ends_since = now;
-  // An agent that ran out of memory had ended before the launcher could kill it.
+  // Lack of memory stays the cause: such an agent had ended before the launcher could kill it.
   const bool by_itself = node->killed_for.empty() || event.end == AgentEnd::kOutOfMemory;
   node->how = by_itself ? event.how : "its agent " + node->killed_for;
   node->end = by_itself ? event.end : AgentEnd::kOther;
@@ -151,8 +151,8 @@ bool Fleet::is_named(const Leftover& left) const {
          });
 }
 
-// Forgets ended processes, as their pids may be reused. Keeps the pids that living agents have reported: a
-// look for leftovers may not show them.
+// Forgets ended processes, since other processes may get their pids. Keeps all pids that living agents have
+// reported: a look for leftovers does not show each of these.
 void Fleet::forget_ended(const std::vector<Leftover>& left) {
   for (auto& [id, pids] : named_) {
     if (alive(id)) continue;
@@ -196,8 +196,7 @@ void Fleet::check_silence(TimePoint now) {
     const std::string how = fmt::format("its agent {} for {:g} s",
                                         node.presence == Presence::kComing ? "did not appear" : "was silent",
                                         in_seconds(limits_.silence));
-    // Failures elsewhere after the agent's last sign of life may result from its loss, so the loss is dated
-    // then.
+    // The loss gets the time of the agent's last sign of life: it may be the cause of failures after that.
     const TimePoint last_heard = std::max(node.last_heard, forgiven_);
     const bool had_joined = node.presence == Presence::kThere;
     FleetDecisions decisions = drop(id, last_heard, how, now);
@@ -231,7 +230,7 @@ void Fleet::kill_for(AgentId agent, Node& node, std::string why) {
 
 void Fleet::lose(NodeId id, TimePoint now) {
   const Node& node = at(id);
-  // The first end is the time of the loss: failures elsewhere between the two ends came after it.
+  // The loss gets the time of the first end: failures elsewhere between the two ends came after the loss.
   const TimePoint lost_at = node.ends_since.value_or(now);
   NodeLost lost{id, lost_at, node.how, node.end, node.presence == Presence::kThere};
   forget(id, lost_at);

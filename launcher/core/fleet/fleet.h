@@ -25,7 +25,7 @@ namespace muster::launcher {
 // A node that was lost twice within a window is not used for a while.
 struct ExclusionLimits {
   Duration window{};     // longest time between two losses that lead to an exclusion
-  Duration exclusion{};  // its length, from the last loss on
+  Duration exclusion{};  // length of the exclusion, from the last loss on
 };
 
 // `losses`: oldest first; the last two count.
@@ -37,8 +37,8 @@ inline bool is_excluded(const std::vector<TimePoint>& losses, const ExclusionLim
 
 struct FleetLimits {
   Duration silence{};  // an agent that sends nothing for this long is lost
-  // True: silence counts from the agent's connection, because the bootstrap, which may take long, reports a
-  // failed start. False: silence counts from the start.
+  // True: the bootstrap reports a failed start itself, but a start can take long, so silence counts only from
+  // the agent's connection. False: silence counts from the start.
   bool starts_are_watched = false;
   std::string version{};  // of Muster; agents of another version are refused
   ExclusionLimits exclusion{};
@@ -48,8 +48,8 @@ class Fleet {
  public:
   // How long the fleet waits for the second end of a half-gone agent: of its process or of its connection.
   static constexpr Duration kHalfGoneLimit = std::chrono::seconds(1);
-  // The guardian of an ended agent clears up within milliseconds. Leftovers that outlive the agent by this
-  // time have lost their guardian, too; the fleet kills them.
+  // When an agent ends, its guardian process kills what the agent left, within milliseconds. Leftovers that
+  // outlive the agent by this time have lost their guardian, too; the fleet kills them.
   static constexpr Duration kLeftoverLimit = std::chrono::seconds(2);
   // Leftovers that are alive this long after the first kill count as unkillable; the fleet looks for them
   // less often.
@@ -73,7 +73,7 @@ class Fleet {
   // silence before `now` does not count.
   Outcome on_time(TimePoint now, bool noticed_late);
   std::optional<TimePoint> next_deadline() const;
-  // The launcher received nothing for this time, so this time does not count as silence of agents.
+  // Call when the launcher has received nothing for this time, which then is not counted as agents' silence.
   void slept(Duration time) { slept_ += time; }
 
   // Adds a node that the job may use from now on; it has no agent yet.
@@ -82,9 +82,9 @@ class Fleet {
   FleetDecisions hire(NodeId node, TimePoint now, std::string reason);
   // Kills the node's agent, and counts the node as lost at `lost_at`. No NodeLost follows: the caller knows.
   FleetDecisions drop(NodeId node, TimePoint lost_at, const std::string& why, TimePoint now);
-  // Stops waiting for the leftovers of LeftoversRemain, now and after later losses.
+  // From now on, does not wait for the leftovers that LeftoversRemain has reported.
   void leave_leftovers_behind();
-  // The job is over: the end of an agent no longer counts towards exclusion.
+  // Call when the job is over: the end of an agent no longer counts towards exclusion.
   void release() { releasing_ = true; }
 
   // kAbsent: the node has no agent. kComing: an agent was started. kThere: the agent has sent Hello.
@@ -105,7 +105,7 @@ class Fleet {
   std::size_t size() const { return nodes_.size(); }
   std::size_t alive_count() const { return nodes_.size() - absent_.size(); }
   std::size_t there_count() const { return there_count_; }
-  // Whether any rank's output waits, according to the agents' last reports. Asks every node.
+  // Whether, by the agents' last reports, output of any rank waits for its reader. Looks at every node.
   bool output_waits() const;
   // Whether the node is excluded because it was lost too often. Without a node, returns all excluded nodes.
   bool excluded(NodeId node, TimePoint now) const;
@@ -149,7 +149,7 @@ class Fleet {
     TimePoint since;  // the newest loss
     std::optional<TimePoint> look_at;
     bool told = false;            // LeftoversRemain was sent
-    std::set<Process> told_of{};  // including those before the newest loss
+    std::set<Process> told_of{};  // leftovers that LeftoversRemain has reported, also before the newest loss
   };
 
   void handle(const AgentConnected& event, TimePoint now);

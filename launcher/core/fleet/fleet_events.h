@@ -25,7 +25,7 @@ struct AgentConnected {
   AgentId agent;
   ConnectionId connection;
 };
-// The agent or the network closed the connection, or a frame was unreadable. Does not follow CloseConnection.
+// The agent or the network closed the connection, or a frame was unreadable. Not sent after CloseConnection.
 struct ConnectionClosed {
   AgentId agent;
   ConnectionId connection;

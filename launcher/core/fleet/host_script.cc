@@ -23,9 +23,9 @@ std::string check_script(const AgentPlace& place) {
                      kAgentFile, place.module, place.digest);
 }
 
-// Like check_script(), but does not read files that passed an earlier check: the check made links to them,
-// and they have not been written since. Such files need only shell built-ins: starting a program costs more
-// than the agent.
+// Like check_script(), but does not read files that passed an earlier check: that check made links to the
+// files, and they have not been written since. For such files, shell built-ins are enough, which saves time:
+// the start of another program takes longer than that of the agent.
 std::string quick_check_script(const AgentPlace& place) {
   return fmt::format(
       R"sh({{ test -O "$d" && test -O "$d/{0}" && test -O "$d/{1}" && )sh"
@@ -169,7 +169,7 @@ SyncFailure sync_failure(const Host& host, const std::string& directory, int exi
   const std::string& said = last_of_shell.empty() ? last : last_of_shell;
   SyncFailure failure{.text = fmt::format("{}: {} cannot be copied there", host.name, directory),
                       .is_busy = is_busy(kSshFailed, said)};
-  // rsync may see the connection close before it sees how the host's shell ended.
+  // Reads the text, too: rsync may see the connection close before it sees how the host's shell ended.
   const bool lacks_rsync =
       exit_code == kNoSuchProgram || has_any(said, {"rsync: not found", "rsync: command not found",
                                                     "rsync: Command not found", "Unknown command: rsync"});

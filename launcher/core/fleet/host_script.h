@@ -2,8 +2,9 @@
 // leftovers.
 //
 // Each script is one line, without secrets, that sh, csh and fish read alike between single quotes. A
-// delivered agent is in ~/.cache/muster/agent/DIGEST with its TLS module. A script uses it only if the user
-// owns both files, and the files have that digest or have not changed since a check of the digest. Pure.
+// delivered agent is in ~/.cache/muster/agent/DIGEST with its TLS module. A script uses the two files only if
+// the user owns them and they have that digest. It computes the digest only if they have changed since the
+// last check. Pure.
 #pragma once
 
 #include <cstdint>
@@ -29,16 +30,17 @@ struct AgentPlace {
 // Path within the directory of a delivered agent.
 inline constexpr const char* kAgentFile = "bin/agent";
 
-// Executes the agent, or prints `muster-agent absent MACHINE` and exits with kAgentAbsent.
+// The script executes the agent. If the host lacks the agent, the script prints `muster-agent absent MACHINE`
+// and exits with kAgentAbsent.
 inline constexpr int kAgentAbsent = 3;
 std::string start_script(const AgentPlace& place, const std::vector<std::string>& arguments);
-// Runs the command where start_script() executes the agent. The command must end in an exec; in it, $d is the
-// directory of a delivered agent.
+// Like start_script(), but the script runs `command` in place of the agent. `command` must end in an exec; in
+// it, $d is the directory of a delivered agent.
 std::string where_agent_is(const AgentPlace& place, std::string_view command);
-// Reads a tar of the two files from stdin. Exits with 0 once an agent of this digest is there, even if
-// another launch delivered it.
+// The script reads a tar of agent and module from stdin. It exits with 0 once an agent of this digest is on
+// the host, even if another launch delivered it.
 std::string delivery_script(const AgentPlace& place);
-// Kills a process, unless another process has its pid by now.
+// The script kills a process, unless another process has its pid by now.
 std::string kill_script(std::int32_t pid, std::int64_t start_ticks);
 
 // The argv that runs the script on the host.
@@ -53,7 +55,7 @@ std::vector<std::string> sync_command(const RemoteOptions& options, const Host& 
                                       const std::string& directory);
 struct SyncFailure {
   std::string text;      // one line, with advice
-  bool is_busy = false;  // is_busy() for the host's shell
+  bool is_busy = false;  // is_busy() is true for the host's shell: a retry may soon succeed
 };
 // `errors`: what rsync and the host shell wrote to stderr.
 SyncFailure sync_failure(const Host& host, const std::string& directory, int exit_code,

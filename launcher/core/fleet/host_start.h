@@ -46,7 +46,7 @@ class HostStart {
     std::string last_line{};         // the last line of its stderr
     bool refused = false;            // as in GiveUp
   };
-  // The start or the delivery has failed. `random`: as for pause_before_next_try().
+  // Call when the start or the delivery has failed. `random`: as for pause_before_next_try().
   Step on_failure(const Failure& failure, double random);
   Step on_brought(Missing what);
 

@@ -1,9 +1,9 @@
 // Decides which hosts to ask for the leftovers of ended agents, and when. A node's host is asked until it
 // answers that nothing is left.
 //
-// One look at all hosts runs at a time. It ends when each host has answered or failed to: a host that does
-// not answer counts as empty, delays no look, and is asked again on its own. Pure: the caller asks the hosts,
-// and calls on_time() at next_deadline().
+// One look at all hosts runs at a time. It ends when each host has answered or has failed to answer. A host
+// that fails counts as empty for this look, and is also asked again on its own. Pure: the caller asks the
+// hosts, and calls on_time() at next_deadline().
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ class Sweeps {
   struct Ask {  // ask the node's host for leftovers; the caller answers with answered()
     NodeId node;
     bool kill = false;
-    bool again = false;        // outside of a look
-    std::uint64_t number = 0;  // number of the node's newest end
+    bool again = false;        // the host is asked on its own, outside of a look
+    std::uint64_t number = 0;  // Node::ended when the host is asked
   };
   struct Seen {  // answers look()
     std::vector<Leftover> left;
@@ -37,7 +37,7 @@ class Sweeps {
   using Action = std::variant<Ask, Seen>;
   using Actions = std::vector<Action>;
 
-  // The node's agent has ended, or is being killed.
+  // Call when the node's agent has ended, or is being killed.
   void expect(NodeId node) { nodes_[node].ended = ++newest_; }
   // Starts a look for leftovers; with `kill`, kills them as well.
   Actions look(bool kill, TimePoint now);

@@ -35,7 +35,7 @@ class Crew {
   bool has_prepared(NodeId node) const { return prepared_.contains(node); }
   // From now on every rank without an end counts as living.
   void start_workers();
-  // The agent has reported that it started the workers.
+  // Notes that the node's agent has started its workers.
   void started(NodeId node) { started_.insert(node); }
   bool has_started(NodeId node) const { return started_.contains(node); }
   bool ended(Rank rank) const { return ended_.contains(rank); }
@@ -45,14 +45,14 @@ class Crew {
   std::vector<Rank> living() const;
   // Whether every started rank is known to have ended. The end of a rank whose node is lost stays unknown.
   bool all_ended() const { return unended_count_ == 0; }
-  // No process of the attempt is left on the node.
+  // Notes that no process of the attempt is left on the node.
   void emptied(NodeId node);
-  // The agent stops its workers on its own.
+  // Notes that the node's agent stops its workers on its own.
   void gives_up(NodeId node) { giving_up_.insert(node); }
   bool is_giving_up(NodeId node) const { return giving_up_.contains(node); }
   void lose(NodeId node);
   const std::set<NodeId>& with_workers() const { return with_workers_; }
-  // The attempt is over: no rank counts as living.
+  // Call when the attempt is over: no rank counts as living any more.
   void disband() { living_count_ = unended_count_ = 0; }
 
   // For the journal (journal/state.h).

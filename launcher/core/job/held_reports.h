@@ -3,9 +3,9 @@
 // - all held reports before any other message, except output, pongs and logs.
 //
 // So the job always decides with the newest steps, but neither the job nor its journal is busy with steps
-// that decide nothing. The agent's Reports (agent/core/health/worker_report.h) also keep the newest of each
-// rank, for a tenth of a second: they save frames, and people see progress before the job does. Plain values;
-// the time is passed in.
+// that decide nothing. Agents hold back reports for only a tenth of a second, to save frames
+// (agent/core/health/worker_report.h), so people see progress before the job does. Plain values; the time is
+// passed in.
 #pragma once
 
 #include <cstddef>

@@ -19,9 +19,9 @@ class InputFeed {
   static constexpr std::size_t kPieceBytes = std::size_t{16} << 10;
   static constexpr std::size_t kMostKeptBytes = 2 * wire::kInputWindowBytes;
 
-  // The rank runs in this attempt; nothing was sent to it yet.
+  // Call when the rank has started in this attempt, before anything is sent to the rank.
   void begin(Attempt attempt);
-  // The rank has ended: sends and reads nothing until begin().
+  // Call when the rank has ended: sends and reads nothing until begin().
   void stop() { open_ = false; }
   void on(const wire::InputTaken& taken);
   // How many bytes the caller may read from stdin now; 0: wait for another event.

@@ -193,7 +193,7 @@ void Job::interrupt(const StopWish& wish, TimePoint now) {
   }
   if (stops_for_another_reason && !recovery_.is_forbidden()) {
     recovery_.forbid(wish);
-    // Without living workers the job waits for log files; only the next interrupt ends that.
+    // Without living workers nobody needs the grace: treats this interrupt like a second one.
     if (!no_rank_lives()) return tell_wait(now);
   }
   react(Occurrence::kInterrupted, now);
@@ -293,7 +293,7 @@ void Job::dump(TimePoint now) {
 }
 
 void Job::preempt(TimePoint now) {
-  // A rank has failed, and the others cannot agree on a step any more: all will be stopped in a moment.
+  // A deadline means that a rank has failed: the others cannot agree on a step, and are stopped in a moment.
   if (deadline_) return;
   phase_ = Phase::kPreempting;
   deadline_ = {preemption_.until(), Deadline::What::kNotice};
@@ -331,8 +331,7 @@ void Job::kill_remaining(TimePoint now) {
 
 // ---- From gathering agents to starting workers ----
 
-// Agents that the attempt does not wait for are hired only after the workers were started: hiring them would
-// slow down the workers' start.
+// Hires agents that the attempt does not wait for only after the workers' start, so as not to slow it down.
 void Job::gather(TimePoint now) {
   phase_ = Phase::kGathering;
   if (deadline_) return;  // in a back-off: an agent that cannot start would end the back-off
@@ -437,7 +436,7 @@ void Job::start_workers(TimePoint now) {
 
 // ---- The end of an attempt, and the next step ----
 
-// Every rank has ended. Agents kill leftovers in milliseconds: one that misses the deadline counts as lost.
+// Call when every rank has ended. An agent that has not killed the leftovers by the deadline counts as lost.
 void Job::clear_up(TimePoint now) {
   phase_ = Phase::kStopping;
   kill_from_ = now;
@@ -549,7 +548,8 @@ void Job::abandon(TimePoint now, const std::string& reason) {
   decide(Finish{}, reason);
 }
 
-// Kills late agents, whose guardians clear up. A process that survives its guardian cannot be killed.
+// Kills late agents, whose guardians clear up. If a worker is known to survive SIGKILL, no guardian can kill
+// it either: leaves at once.
 void Job::give_up_on_late_nodes(TimePoint now) {
   deadline_ = {now + kLastMargin, Deadline::What::kLastWait};
   if (!facts_.unkillable.empty()) return abandon(now, "a worker cannot be killed");

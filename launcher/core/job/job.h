@@ -46,7 +46,7 @@ class Job {
 
   Phase phase() const { return phase_; }
   Attempt attempt() const { return attempt_; }
-  std::int32_t restart_count() const { return recovery_.restart_count(); }  // without attempts that only grew
+  std::int32_t restart_count() const { return recovery_.restart_count(); }  // without those for added nodes
   std::int32_t repeat_count() const { return recovery_.repeat_count(); }
   // Whether the job is in a back-off; missing nodes do not matter then.
   bool backs_off() const { return deadline_ && deadline_->what == Deadline::What::kBackOff; }
@@ -135,7 +135,7 @@ class Job {
   void hear(NodeId id, const wire::WorkerReported& reported, TimePoint now);
   void hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now);
   void hear_still(StillRank rank, TimePoint now);
-  // Ranks that report no steps, all that live: told once as a stall, and ended as a hang.
+  // If all living ranks report no steps and stand still: tells the user once, later stops them as a hang.
   void check_still(TimePoint now);
   std::optional<TimePoint> next_still() const;
   bool all_stand_still() const;
@@ -206,7 +206,7 @@ class Job {
   void kill_node(NodeId id, const std::string& how, TimePoint now);
   void lose(AgentLoss loss, TimePoint now);
   bool no_rank_lives() const { return crew_.living_count() == 0; }
-  // Leftovers that survived a kill are awaited only while they may be ranks of the attempt to be repeated.
+  // Whether the job waits for leftovers. If they survived a kill, it waits only until all ranks have ended.
   bool awaits_leftovers() const { return awaits_leftovers_ && !(leftovers_remain_ && crew_.all_ended()); }
   bool attempt_ran() const;
   // Whether a refused start leaves too few nodes.
@@ -265,7 +265,7 @@ class Job {
   AttemptFacts facts_;
   Preemption preemption_;
   std::string store_address_;
-  std::vector<std::string> store_peers_;  // addresses that may connect to the store; empty: it decides
+  std::vector<std::string> store_peers_;  // addresses that may connect to the store; empty on loopback
   std::int32_t store_port_ = 0;           // reported by the store's agent
   Neighbours neighbours_;                 // with --memory-tier
   bool told_stall_ = false;               // told the user that a worker may hang, and requested stacks

@@ -44,9 +44,9 @@ Neighbours Job::find_neighbours() const {
   return {members, plan_.job.interface};
 }
 
-// Lets a spare, or a node that joined too late, load the program now to save time later. If GPUs are assigned
-// by number, the node counts as the last agent of its machine. Without hosts, it will replace a member there;
-// with hosts, it will replace a node of another machine, so it comes on top of the members there.
+// Lets a spare, or a node that joined too late, load the program now to save time later. Among the agents of
+// its machine, whose numbers can decide about GPUs, the node comes last. Without hosts, it will replace one
+// of them; with hosts, it will replace a member on another machine, so it is one more here.
 void Job::stand_by(NodeId id) {
   const bool workers_start = phase_ == Phase::kRunning || phase_ == Phase::kDumping;
   if (plan_.job.warm == wire::Warm::kOff || !workers_start || crew_.find(id) != nullptr ||
@@ -59,7 +59,8 @@ void Job::stand_by(NodeId id) {
          "it may be needed next");
 }
 
-// A refused first start would be refused again. A later refusal means that something is wrong with the node.
+// A refused start before the first attempt would be refused again, so it counts against the job. A later
+// refusal means that something is wrong with the node, which counts only as lost.
 void Job::handle(const NodeLost& event, TimePoint now) {
   using Kind = Refusal::Kind;
   const bool starts = phase_ == Phase::kGathering || phase_ == Phase::kStopping;
@@ -122,7 +123,8 @@ void Job::hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimeP
   });
 }
 
-// A node that reaches the store starts its workers at once, long before another node's request times out.
+// A node that reaches the store starts its workers at once, long before another node's request times out. So
+// if no other node has started any by now, probably none reaches the store.
 bool Job::seems_cut_off(NodeId host) const {
   return crew_.members().size() > 2 && std::ranges::none_of(crew_.members(), [&](const NodePlan& each) {
            return each.node != host && crew_.has_started(each.node);
@@ -189,8 +191,8 @@ void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {
   });
 }
 
-// An agent that does not hear its launcher stops its workers and leaves. Its loss follows, and tells the
-// reason.
+// Ignores an agent that stops its workers and leaves because it does not hear its launcher. Its loss follows,
+// and tells the reason.
 void Job::hear(NodeId id, const wire::WorkersGone&, TimePoint now) {
   if (crew_.is_giving_up(id)) return;
   react(Occurrence::kNodeEmptied, now, [&] { crew_.emptied(id); });
@@ -261,7 +263,7 @@ void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {
     facts_.hang.add(stall);
     record(stalled.hard ? "worker_hangs" : "worker_stalls", stalled.what, id, stalled.rank);
     if (stalled.hard || told_stall_) return;  // one line is enough: usually the others wait for this rank
-    // A rank that waits for a silent node is not to blame: that node will soon answer or be lost.
+    // Tells nothing while a node is silent: the rank may wait for that node, which soon answers or is lost.
     if (!fleet_.all_heard_since(now - kSilent)) return;
     const std::string text = fmt::format("{} {}", names_.of(stalled.rank, id), stalled.what);
     decide(Tell{chronicle_.stalled(text, stall.since)}, "it may hang");
@@ -270,8 +272,8 @@ void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {
   react(stalled.hard ? Occurrence::kStalled : Occurrence::kMayHang, now, note);
 }
 
-// A rank may stay in one frame for long while it works, or wait for one that does. Only if no rank moves, the
-// training may hang.
+// A rank can stay in one frame for long because it works there, or waits for another rank that works. The
+// training may hang only if no rank moves.
 void Job::hear_still(StillRank rank, TimePoint now) {
   facts_.still[rank.stall.rank] = std::move(rank);
   check_still(now);
@@ -285,7 +287,7 @@ bool Job::all_stand_at_their_limit() const {
   return std::ranges::all_of(facts_.still, [](const auto& each) { return each.second.stall.hard; });
 }
 
-// The end of a rank counts as a move: the others may have waited for it, and go on soon.
+// The end of a rank counts as a move: the others may have waited for that end, and go on soon.
 std::optional<TimePoint> Job::next_still() const {
   if (phase_ != Phase::kRunning || facts_.ends.empty() || !all_stand_still()) return std::nullopt;
   if (!told_still_) return facts_.ends.back().at + plan_.job.limits.hang_limit / 2;
@@ -387,8 +389,7 @@ void Job::hear(NodeId, const wire::LogPiece&, TimePoint now) {
     deadline_->at = std::max(deadline_->at, now + kLogsLimit);
 }
 
-// An agent may take long to finish its ranks' log files if they accept output slowly. Its Pongs say so while
-// it waits.
+// If log files accept output slowly, an agent takes long to finish them. The job waits while Pongs say so.
 void Job::hear(NodeId id, const wire::Pong& pong, TimePoint now) {
   if (phase_ != Phase::kStopping || deadline_->what != Deadline::What::kEnd || !no_rank_lives()) return;
   if (pong.output_waits && crew_.with_workers().contains(id))

@@ -56,7 +56,7 @@ std::string Job::restart_text(bool on_disk, TimePoint now) const {
   return text;
 }
 
-// The fewest ranks come first: if one rank is elsewhere than the others, they may wait for it.
+// The place with the fewest ranks comes first: if one rank is elsewhere, the others may wait for it.
 std::string Job::still_text(Duration still) const {
   constexpr std::size_t kMostShown = 4;
   std::map<std::string, std::vector<Rank>> places;

@@ -1,4 +1,5 @@
-// Relays between the MPI servers of one attempt's agents: fences, one rank's data, and published names.
+// Relays messages between the MPI servers of one attempt's agents: fences (barriers at which the nodes
+// exchange data), one rank's data, and published names.
 //
 // Decides nothing about the job, and is not part of its journal: an exchange lives as long as its attempt.
 // Refuses requests that would exceed kMostBytes. Pure; one thread.

@@ -11,8 +11,8 @@ namespace {
 
 using Agent = NodeStatus::Agent;
 
-// At the beginning all nodes are on their way, and the order of arrival must not decide the ranks. A node
-// without an agent was lost during that wait: it comes last.
+// If `patient`, all nodes are on their way, and the order of their arrival must not decide the ranks. A node
+// without an agent was lost during that wait, and comes last.
 auto preference(const NodeStatus& status, bool patient) {
   return std::tuple(status.agent == Agent::kAbsent, status.excluded,
                     !patient && status.agent != Agent::kThere, !patient && !status.member);
@@ -30,7 +30,7 @@ class Seating {
     if (taken_ == most_) return false;
     std::size_t smaller_places = 0;
     std::size_t smaller_rooms = 0;
-    // A node with room for exactly `workers` counts for each larger place.
+    // For each size of places: the smaller places must be enough for the nodes that fit only those.
     for (const auto& [workers, count] : places_) {
       if (workers > room && smaller_rooms + 1 > smaller_places) return false;
       smaller_places += count;
@@ -54,8 +54,8 @@ bool has_own_place(const JobSize& size, const NodeStatus& status) {
   return status.node.value() < size.max_nodes();
 }
 
-// A node gets its own place. Spares get the remaining places, the smallest spare first, so that each gets
-// one.
+// Each node gets its own place, if it has one. Spares get the remaining places; the smallest spare chooses
+// first, so that each gets a place.
 std::map<NodeId, std::int32_t> workers_of(const JobSize& size, std::vector<NodeStatus> chosen) {
   std::map<NodeId, std::int32_t> workers;
   std::multiset<std::int32_t> free(size.places.begin(), size.places.end());

@@ -40,7 +40,8 @@ Placement place(const JobSize& size, std::vector<NodeStatus> nodes, bool patient
 // How many nodes must be there before place() can find members. `usable_count`: nodes that are there (or
 // coming, if patient) and not excluded.
 std::int32_t needed_count(const JobSize& size, std::int32_t usable_count);
-// How many of the nodes with these rooms can take part together, each in its own place.
+// `rooms`: for how many workers each node has room. Returns how many of the nodes can take part together,
+// each in a place of its own.
 std::int32_t placeable_count(const JobSize& size, const std::vector<std::int32_t>& rooms);
 // The most workers that a spare with this room may have to run.
 std::int32_t likely_workers(const JobSize& size, std::int32_t room);

@@ -28,14 +28,14 @@ class Preemption {
   }
   // Gives the notice: the ranks have time until `until`. Commits that `steps` has now do not count.
   void give(const StopWish& wish, TimePoint until, const Steps& steps);
-  // Replaces the reason of the notice by another wish for the end, which came later.
+  // Replaces the reason of the notice: the user has asked for the end in another way since.
   void want(const StopWish& wish) { wish_ = wish; }
   bool given() const { return given_; }
   const StopWish& wish() const { return wish_; }  // signal 0: the time limit
   TimePoint until() const { return until_; }
   std::string why() const;             // "SIGTERM"
   std::string how_to_end_now() const;  // for a user who waits; "" for a scheduler
-  // Notes that the rank leaves because its checkpoint, possibly that of its group, was committed.
+  // Notes that the rank leaves, because its checkpoint (its own or that of its group) was committed.
   void leaves(Rank rank) { leaving_.insert(rank); }
   bool some_leave() const { return !leaving_.empty(); }
   // The lineage's answer: the step of the attempt's newest checkpoint; nullopt: there is none.

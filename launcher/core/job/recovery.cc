@@ -47,8 +47,8 @@ Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, Ti
   return {std::move(verdict)};
 }
 
-// The reason for a refused restart may be temporary. If the first attempt was refused, the user is still
-// there to remove the reason.
+// A refused restart may succeed later, because its reason may be temporary. After a refused first attempt,
+// the user is still there to remove the reason.
 bool Recovery::may_help(const Verdict& verdict, const Circumstances& attempt) const {
   const bool may_start_later = verdict.kind == Verdict::Kind::kRefused && attempt.cannot_start;
   return verdict.restart_may_help() || (may_start_later && repeat_count() > 0);

@@ -66,7 +66,7 @@ std::vector<NodeId> Recruiter::missing(const Crew& last, bool patient, TimePoint
   return missing;
 }
 
-// A spare without room for any free place does not help.
+// Does not count a spare that has no room for any free place.
 bool Recruiter::too_few(Presence least) const {
   const auto needed = static_cast<std::size_t>(size_.min_nodes);
   const std::size_t count = least == Presence::kThere ? fleet_.there_count() : fleet_.alive_count();

@@ -23,7 +23,7 @@ class Recruiter {
   Placement place(const Crew& last, bool patient, TimePoint now) const;
   // The nodes whose agents place() waits for.
   std::vector<NodeId> missing(const Crew& last, bool patient, TimePoint now) const;
-  // Adds a node without an agent, with its own place. Only for jobs without spare nodes.
+  // Adds a node, which has no agent yet, and a place for the node. Only for jobs without spare nodes.
   NodeId add(std::int32_t slots);
   std::int32_t node_count() const { return static_cast<std::int32_t>(rooms_.size()); }
   std::int32_t place_count() const { return size_.max_nodes(); }

@@ -33,10 +33,10 @@ struct Rendezvous {
 };
 
 // Chooses the address of the store on the first member's host.
-// - All members on one host, or unknown addresses: loopback.
-// - Otherwise an address in a network that all members share, IPv4 before IPv6, in the host's order;
-//   without a shared network, the first address, which routers may know. Avoids addresses that two hosts have
-//   (docker0).
+// - If all members are on one host, or a member's addresses are unknown: loopback.
+// - Otherwise an address in a network that all members share, IPv4 before IPv6, in the host's order.
+// - Without a shared network: the first address, which routers may know.
+// - Avoids addresses that two hosts have, such as docker0's.
 // - `members`: by rank, rank 0's first.
 // - `interface`: if not empty, only addresses on this interface of the first host, or in this network
 //   (10.77.0.0/16).

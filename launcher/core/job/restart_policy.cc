@@ -43,7 +43,7 @@ std::string failure_at_start(const Verdict& verdict, const std::string& what) {
 
 }  // namespace
 
-// Ignores the rank: if all ranks fail alike, which one is first is chance.
+// Ignores the rank: if all ranks fail alike, it is chance which rank fails first.
 Failure as_failure(const Verdict& verdict, bool committed) {
   Failure failure{.from_outside = is_from_outside(verdict),
                   .what = std::string(name_of(verdict.kind)),

@@ -1,9 +1,10 @@
 // Decides whether and when a failed attempt is repeated: a budget per time window, a limit for identical
 // failures in a row, and a back-off between restarts without progress.
 //
-// - A failure from outside, such as a kill, never counts as identical; its attempt is repeated at once.
+// - A failure from outside, such as a kill, never counts as identical. Its attempt is repeated at once; after
+//   three short attempts in a row (kShortLife), after a back-off.
 // - An attempt that could not start (full disk, host refuses connections) is repeated after a back-off;
-//   if only one node refused, from the second refusal in a row on.
+//   if only one node refused, the back-off begins with the second refusal in a row.
 // - Progress is a checkpoint or a step beyond all earlier ones. Most programs report neither, so
 //   missing progress alone proves nothing.
 // - A failure at least one window after the last restart counts as the first.
@@ -59,10 +60,10 @@ Failure as_failure(const Verdict& verdict, bool committed);
 class RestartPolicy {
  public:
   static constexpr Duration kMostDelay = std::chrono::seconds(30);
-  // Three attempts in a row that lived for less than this lead to a back-off, whatever ended them.
+  // A failure from outside leads to a back-off if the last three attempts all lived for less than this.
   static constexpr Duration kShortLife = std::chrono::seconds(2);
-  // An attempt that lived this long did some work: it needs no back-off. If its failure has no text to
-  // compare, the failure does not count as identical to another.
+  // An attempt that lived this long did some work, so it needs no back-off. Its failure does not count as
+  // identical to another one if it has no text to compare.
   static constexpr Duration kLongLife = std::chrono::seconds(30);
 
   // Nodes that fail for one reason are lost within this time of each other: a restarting Docker engine kills

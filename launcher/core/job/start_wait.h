@@ -1,7 +1,7 @@
 // How long a job waits for missing nodes before its first attempt.
 //
-// It waits for all nodes until `timeout` after the latest node joined; then it starts with those that are
-// there, if they are enough. Enough nodes must join within kLimit. Pure; the time is passed in.
+// The job waits for all nodes until `timeout` after the latest node joined. Then it starts with the nodes
+// that are there, if they are enough. Enough nodes must join within kLimit. Pure; the time is passed in.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +17,12 @@ class StartWait {
 
   explicit StartWait(Duration timeout) : timeout_(timeout) {}
   void begin(TimePoint now) { limit_ = now + kLimit; }
-  // A node joined; others may follow soon.
+  // Call when a node has joined; others may follow soon.
   void arrived(TimePoint now) {
     until_ = now + timeout_;
     over_ = false;
   }
-  // The first attempt has its nodes.
+  // Call when the first attempt has its nodes.
   void end() {
     until_.reset();
     limit_.reset();
@@ -32,9 +32,9 @@ class StartWait {
     over_ = true;
     until_.reset();
   }
-  // The wait is over: the job starts if enough nodes are there.
+  // True when the wait is over: the job starts if enough nodes are there.
   bool is_over() const { return over_; }
-  // Nodes that have not joined by now count as missing for good.
+  // True when nodes that have not joined count as missing for good.
   bool is_hopeless(TimePoint now) const { return limit_ && *limit_ <= now; }
   std::optional<TimePoint> next() const {
     if (!until_ || !limit_) return until_ ? until_ : limit_;

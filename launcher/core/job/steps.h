@@ -27,8 +27,8 @@ class Steps {
     std::int64_t& newest = newest_.try_emplace(rank, step).first->second;
     newest = std::max(newest, step);
   }
-  // The rank has saved its part of the checkpoint of this step. Returns whether all ranks have, which commits
-  // the checkpoint.
+  // Notes that the rank has saved its part of the checkpoint of this step. Returns whether all ranks have now
+  // done so, which commits the checkpoint.
   bool saved(Rank rank, std::int64_t step, std::int32_t world_size) {
     std::set<Rank>& ranks = saved_[step];
     ranks.insert(rank);

@@ -35,13 +35,13 @@ class Stragglers {
   };
 
   explicit Stragglers(std::int32_t world_size = 0);
-  // A rank of this attempt has made a step in this group ("": the world). Returns new changes, each once.
+  // Call when a rank has made a step in this group ("": the world). Returns each new change once.
   std::vector<Change> stepped(Rank rank, const std::string& group, Duration busy);
 
  private:
   struct Entry {
     std::string group;
-    int steps_away = 0;  // steps in the world in a row: ranks of a group sometimes meet all others
+    int steps_away = 0;  // steps in the world in a row; kWindowSteps of them move the rank there
     int count = 0;       // steps in this window
     Duration sum{};
     Duration longest{};

@@ -118,7 +118,7 @@ Event event_named(std::string_view name, const json& fields) {
   }
 }
 
-// Checks what the performer guarantees to the core about events.
+// Checks what io/launcher.h guarantees to the core about events.
 void check_event(const Event& event) {
   if (const auto* begun = std::get_if<AttemptBegun>(&event);
       begun != nullptr && begun->resume_step > std::numeric_limits<std::int64_t>::max())

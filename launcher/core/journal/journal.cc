@@ -125,7 +125,7 @@ class Replayer {
   }
 
  private:
-  // Checks what the performer guarantees to the core about the order and times of events.
+  // Checks what io/launcher.h guarantees to the core about the order and times of events.
   Status check(const Event& event, TimePoint at) {
     if (std::holds_alternative<Began>(event) == std::exchange(begun_, true))
       return failure(ErrorCode::kCorrupt, "{}",

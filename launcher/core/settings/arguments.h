@@ -23,8 +23,8 @@ struct GivenFlag {
   std::optional<std::string> value;
 };
 
-// The words of a command that starts a program: flags up to the first word that is not a flag, then the
-// program.
+// The words of a command that starts a program: flags, then the program. The first word that is not a flag
+// begins the program.
 struct Arguments {
   std::vector<GivenFlag> flags;
   std::vector<std::string> program;

@@ -45,8 +45,8 @@ std::span<const Command> commands();
 const Command* find_command(std::string_view name);
 // Names reserved for commands to come. A program of such a name is started with `launch run` or `launch --`.
 std::span<const std::string_view> future_commands();
-// The message about a first word that looks like a command and is none: a name reserved for the future, or a
-// word with which other tools manage jobs. nullopt: the word may be a program.
+// Returns a message if the first word looks like a command but is none: a name reserved for the future, or a
+// word with which other tools manage jobs. Returns nullopt for any other word: it can be a program.
 std::optional<std::string> refusal_of_word(std::string_view word);
 
 // The names of JobEntry::State, in its order.

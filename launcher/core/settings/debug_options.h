@@ -17,8 +17,8 @@ void read_debug(SettingReader& reader, Options& options);
 // Errors: a rank of --stdin or --wrap that is not below `world_size`.
 Status check_ranks(const Options& options, std::int32_t world_size);
 
-// Without --stdin, rank 0 gets the launcher's stdin if that is a pipe or a file (`has_input`), as torchrun's
-// ranks do; of an MPI job always, as under mpirun. Call after settle_mpi().
+// Without --stdin, rank 0 gets the launcher's stdin in two cases: stdin is a pipe or a file (`has_input`), as
+// under torchrun; or the ranks meet over MPI, as under mpirun. Call after settle_mpi().
 void settle_input(Plan& plan, const Options& options, bool has_input);
 
 // Returns the wrappers in the form in which agents get them.

@@ -79,7 +79,7 @@ struct RemoteOptions {
   Duration connect_timeout =
       std::chrono::seconds(10);                 // from the start of a host shell to the agent's first message
   std::vector<std::string> sync{};              // directories to copy to all hosts; absolute
-  std::vector<std::string> listen{};            // addresses that agents connect to; empty: all in use
+  std::vector<std::string> listen{};            // addresses that agents connect to; empty: this machine's
   std::string interface{};                      // NAME or CIDR between nodes; empty: detect
   std::map<std::string, std::string> passed{};  // variables of this launcher for remote workers
   ContainerOptions container{};                 // that agents run in
@@ -99,8 +99,8 @@ struct HostNames {
   std::string source;  // for messages
   std::string list;
 };
-// The hosts of `all`, in their order, that `include` lists (without it: all) and `exclude` does not. Errors:
-// an unknown name; no host is left.
+// Returns the hosts of `all`, in their order, that `include` lists and `exclude` does not. Without `include`,
+// all hosts count as listed. Errors: an unknown name; no host is left.
 Expected<std::vector<Host>> choose_hosts(std::vector<Host> all, const std::optional<HostNames>& include,
                                          const std::optional<HostNames>& exclude);
 

@@ -11,8 +11,8 @@ void read_mpi(SettingReader& reader, Options& options);
 // Replaces kAuto according to --backend mpi, or to what the program needs if it is on this machine.
 void settle_mpi(Plan& plan, std::optional<wire::Mpi> of_program);
 
-// A warning if the program needs another MPI library than --mpi or --backend asks for. (It may still work:
-// some libraries are built for both protocols.) Call after settle_mpi().
+// Returns a warning if the program needs another MPI library than --mpi or --backend asks for. (The program
+// may still work: some libraries are built for both protocols.) Call after settle_mpi().
 std::optional<std::string> mpi_notice(const Plan& plan, wire::Mpi asked, wire::Mpi of_program);
 
 // The plan's line about MPI; "" for none.

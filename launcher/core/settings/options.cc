@@ -205,7 +205,7 @@ bool is_variable(const Setting& setting) {
   return std::isupper(static_cast<unsigned char>(setting.source.front())) != 0;
 }
 
-// Refuses flags that need another one. A variable is not refused: it may be set for all launches.
+// Refuses a flag without another flag that it needs; but no variable, since it may be set for all launches.
 Status check_needs(const Settings& settings) {
   struct Needed {
     std::string_view flag;

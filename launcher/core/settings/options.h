@@ -40,8 +40,8 @@ Status add_setting(Settings& settings, const Flag& flag, std::string source, std
 Expected<Settings> settings_from_environment(const Environment& environment);
 
 enum class Device { kAuto, kCuda, kCpu };
-// How the launcher talks to agents. kAuto: inherited sockets on this machine; elsewhere TCP if agents can
-// connect, else the host shell.
+// How the launcher talks to agents. kAuto: over an inherited socket to an agent on this machine. To an agent
+// elsewhere, over TCP if the agent can connect, else through the host shell.
 enum class Control { kAuto, kSocket, kTcp, kStdio };
 
 struct WorkerCount {
@@ -128,8 +128,8 @@ struct Surroundings {
   std::map<std::string, std::string> files = {};  // contents of files_of(), by path as given
 };
 
-// (setting name for messages, path) of each file that the caller must read before make_options(): hosts and
-// variables.
+// The files of hosts and variables that the caller must read before make_options(): for each, the setting's
+// name (for messages) and the path.
 std::vector<std::pair<std::string, std::string>> files_of(const Settings& settings);
 
 Expected<Options> make_options(const Settings& settings, std::vector<std::string> program,

@@ -7,8 +7,8 @@
 
 namespace muster::launcher {
 
-// For a word with which other tools manage jobs: "to stop a job: `launch cancel`". nullopt for any other
-// word. A program of such a name needs `--` or its path.
+// Returns the advice for a word with which other tools manage jobs: "to stop a job: `launch cancel`". Returns
+// nullopt for any other word. To start a program of such a name, a user gives `--` or its path.
 std::optional<std::string_view> purpose_of_word(std::string_view word);
 
 // Whether this is a program of another project that starts jobs: torchrun, srun, mpirun.

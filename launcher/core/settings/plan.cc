@@ -26,7 +26,7 @@ constexpr std::int64_t kAllWindowsBytes = std::int64_t{64} << 20;
 constexpr std::int64_t kMostWindowBytes = std::int64_t{4} << 20;
 constexpr std::int64_t kLeastWindowBytes = std::int64_t{256} << 10;
 
-// On other machines the launcher does not know the number of GPUs and cores.
+// Accepts only a number: the launcher does not know how many GPUs and cores other machines have.
 Expected<std::int32_t> workers_on_hosts(const Options& options) {
   if (options.workers_per_node.kind == WorkerCount::Kind::kNumber) return options.workers_per_node.number;
   return failure(ErrorCode::kInvalidArgument,
@@ -127,7 +127,7 @@ std::vector<Host> containers_of(const Options& options, std::string_view job_id,
   return containers;
 }
 
-// Containers of one engine share its cores, but each would count all of them as its own.
+// Threads for each worker. Containers of one engine share its cores, but each would count all as its own.
 std::int32_t threads_in_container(const Options& options, const Machine& machine, std::int32_t per_node) {
   const double cpus = options.remote.container.cpus;
   const std::int32_t cores = cpus > 0 ? static_cast<std::int32_t>(cpus) : machine.core_count / options.nodes;
@@ -214,7 +214,7 @@ std::string place_text(const Host& host) {
                      host.port == 0 ? "" : fmt::format(" port {}", host.port));
 }
 
-// The agents get the command in one frame, where each word takes five bytes more than its length.
+// Checks that the command fits into one frame, where each word takes five bytes more than its length.
 Status check_command_size(const Plan& plan) {
   const wire::JobSpec& job = plan.job;
   constexpr std::size_t kRoomForTheRest = 256 << 10;

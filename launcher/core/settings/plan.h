@@ -49,7 +49,7 @@ struct Plan {
   // NCCL variables that agents add because nobody has set them here.
   std::map<std::string, std::string> chosen;
   bool chose_python = false;        // launch has put its Python before the script or module
-  bool program_is_here = true;      // also on this machine, from where --sync copies it
+  bool program_is_here = true;      // the program is also on this machine, so --sync could copy it
   std::int32_t world_size() const;  // at full size
   // Workers that the node has room for. A spare may have room for more than the node that it replaces has.
   std::int32_t room_of(NodeId node) const;
@@ -67,12 +67,11 @@ struct Plan {
 Expected<Plan> make_plan(const Options& options, const Machine& machine, const Surroundings& here,
                          std::string job_id);
 
-// Checks a plan that was read from a file. kInvalidArgument, with the field and its value, if make_plan()
-// could not have made it.
+// Checks a plan that was read from a file. If make_plan() could not have made the plan, returns
+// kInvalidArgument with the field and its value.
 Status check_plan(const Plan& plan);
 
-// The notice about workers that share this machine's cores: there are far too many of them, or launch has set
-// OMP_NUM_THREADS; nullopt if neither is so.
+// Returns a notice if far too many workers share this machine's cores, or if launch has set OMP_NUM_THREADS.
 std::optional<std::string> core_notice(const Plan& plan, const Machine& machine,
                                        const Environment& inherited);
 

@@ -15,9 +15,9 @@ class SettingReader {
   explicit SettingReader(const Settings& settings) : settings_(settings) {}
 
   const Setting* find(std::string_view name) const;
-  // Keeps the error "--grace: soon `what`", unless there was one before.
+  // Keeps the error "--grace: soon", followed by `what`, unless there was an error before.
   void refuse(const Setting& setting, std::string_view what);
-  // Keeps the error, unless there was one before.
+  // Keeps the error, unless there was an error before.
   void fail(Error error);
   void text(std::string_view name, std::string& value);
   void flag(std::string_view name, bool& value);

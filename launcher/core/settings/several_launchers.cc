@@ -61,7 +61,7 @@ Status refuse_several_launchers(const Settings& given, const Options& options, c
     const auto place = settings.find(name);
     if (!options.hosts.empty())
       break;  // the launcher itself detects on which addresses the nodes reach each other
-    // Applies to one node, too: a script started on each of several machines would train alone on each.
+    // Checks a job of one node, too: a script that was started on several machines would train alone on each.
     if (place == settings.end() || is_this_machine(place->second.values.back(), here)) continue;
     return failure(ErrorCode::kInvalidArgument, "{}: {} is another machine, but {}", place->second.source,
                    place->second.values.back(), whole_job(options));

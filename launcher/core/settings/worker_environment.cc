@@ -11,7 +11,7 @@ namespace muster::launcher {
 
 namespace {
 
-// docs/reference/environment.md lists both. A star matches any further letters.
+// docs/reference/environment.md lists kPassed and kPlaces. A star matches any further letters.
 constexpr std::string_view kPassed[] = {
     "CUDA_*",        "NVIDIA_*",     "NCCL_*",   "GLOO_*", "TORCH_*", "TORCHINDUCTOR_*",
     "TORCHDYNAMO_*", "PYTORCH_*",    "TRITON_*", "OMP_*",  "GOMP_*",  "KMP_*",

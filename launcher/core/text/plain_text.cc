@@ -16,8 +16,11 @@ bool is_between(char c, char low, char high) {
   return low <= c && c <= high;
 }
 
-// The size of the escape sequence at the start of `text` (ECMA-48): ESC [ parameters, final; ESC ] P X ^ _ up
-// to BEL or ESC \; else ESC, intermediates, final. An unfinished sequence extends to the end of the line.
+// The size of the escape sequence at the start of `text` (ECMA-48):
+// - ESC [, parameters, a final letter;
+// - ESC and one of ] P X ^ _, then text up to BEL, or up to `ESC \` and with it;
+// - any other: ESC, intermediate letters, a final letter.
+// An unfinished sequence extends to the end of the line.
 std::size_t sequence_size(std::string_view text) {
   std::size_t at = 1;
   const auto skip = [&](char low, char high) {

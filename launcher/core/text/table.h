@@ -33,7 +33,7 @@ std::vector<std::string> lines_of_cell(const std::string& text, std::size_t widt
 
 // Number of characters.
 std::size_t width_of(const std::string& text);
-// Whether no line is wider than that.
+// Whether no line is wider than `width`.
 bool fits(const std::string& text, std::size_t width);
 
 }  // namespace muster::launcher

@@ -20,7 +20,7 @@ using TextLines = std::vector<std::string>;
 
 constexpr std::string_view kThrown = "terminate called after throwing an instance of '";
 constexpr std::string_view kWhat = "  what():  ";
-// How launchers say that a rank of theirs has failed: this rank is one of them.
+// How a launcher says that one of its ranks has failed, in case the program itself is a launcher.
 constexpr std::string_view kLaunchFailed = "launch: failed after ";
 constexpr std::string_view kChildFailed = "ChildFailedError";
 constexpr std::size_t kDeepestGroup = 10;
@@ -130,7 +130,7 @@ class ExceptionSearch {
       if (!frames_.empty()) raised_in_python(line, rest);
       frames_.clear();
       traced_ = line.ends_with("Traceback (most recent call last):");
-      // The program continues after the traceback that follows this line.
+      // The traceback that follows this line does not end the program.
       if (line.starts_with("Exception ignored ")) ignored_ = true;
     }
   }
@@ -164,7 +164,7 @@ class ExceptionSearch {
     place_ = place_of(frames_);
   }
 
-  // The failed rank has usually printed its exception before.
+  // Without a recorded cause, keeps what was found before: the failed rank has usually printed its exception.
   void child_failed(std::span<const std::string> rest) {
     if (std::string cause = cause_of_child(rest); !cause.empty()) {
       found_ = std::move(cause);

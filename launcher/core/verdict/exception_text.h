@@ -1,6 +1,6 @@
-// Finds the exception that ended a program in what it printed: Python tracebacks in all their forms, the
-// message of C++'s std::terminate(), and the cause that torchrun or another launch names, if the program is
-// one.
+// Finds the exception that ended a program in what the program printed. Reads Python tracebacks in all their
+// forms, and the message of C++'s std::terminate(). If the program is torchrun or another launch, reads the
+// cause that the program names.
 //
 // Reads the last lines of the program's stderr; the first lines may be missing. Ignores terminal sequences
 // and torch's prefix "[rank0]: ". Pure.

@@ -88,7 +88,7 @@ std::vector<Stall> Hang::suspects(const TrainingGroups& groups) const {
   }
   std::ranges::sort(all, {}, [](const Stall& each) { return std::pair(each.since, each.rank); });
   if (hanging.size() == 1) return all;
-  // A rank that waits may wait for another group.
+  // Prefers ranks that do not wait: a rank that waits may wait for another group.
   std::vector<Stall> busy;
   std::ranges::copy_if(all, std::back_inserter(busy),
                        [this](const Stall& each) { return !is_known_to_wait(each.rank); });
@@ -115,7 +115,7 @@ std::vector<Stall> Hang::suspects_of_one_training() const {
   }
   if (pool.size() > 1)
     keep(pool, [&](const Stall& each) { return std::ranges::find(elsewhere, each.rank) != elsewhere.end(); });
-  // A rank whose stack did not arrive in time may be anywhere.
+  // Prefers ranks that do not wait, but only if all stacks are here: a rank without a stack may be anywhere.
   if (std::ranges::all_of(pool, [&](const Stall* each) { return stacks_.contains(each->rank); }))
     keep(pool, [&](const Stall& each) { return !waits_for_others(stacks_.at(each.rank)); });
   std::vector<Stall> found;
@@ -123,7 +123,7 @@ std::vector<Stall> Hang::suspects_of_one_training() const {
   return found;
 }
 
-// If all stalled ranks wait for others: the ranks that do not wait.
+// If all stalled ranks wait for others, returns the ranks that do not wait; else none.
 std::vector<Rank> Hang::awaited() const {
   std::vector<Rank> ranks;
   if (!std::ranges::all_of(stalls_, [this](const Stall& each) { return is_known_to_wait(each.rank); }))
@@ -134,8 +134,8 @@ std::vector<Rank> Hang::awaited() const {
   return ranks;
 }
 
-// Ranks without a stall (they may be in a section that is allowed to take long) hold up the others if all
-// others stall.
+// If no rank of `elsewhere` stalls, and all other ranks do, those of `elsewhere` hold up the others; returns
+// them. They may be in a section that is allowed to take long, and therefore do not count as stalled.
 std::vector<Stall> Hang::absent_where_others_wait(const std::vector<Rank>& elsewhere) const {
   std::vector<Stall> found;
   for (const Rank rank : elsewhere) {

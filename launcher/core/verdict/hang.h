@@ -36,7 +36,7 @@ struct Stall {
 
 class Hang {
  public:
-  // The newest stall of a rank replaces older ones. After a hard stall only one with `stopped` does.
+  // A new stall of a rank replaces the rank's older one. A hard stall is replaced only by a `stopped` one.
   void add(Stall stall);
   // The rank has reached `step`: forgets its stalls of earlier steps.
   void moved(Rank rank, std::int64_t step);
@@ -57,7 +57,7 @@ class Hang {
   std::vector<std::string> evidence(const TrainingGroups& groups = {}) const;
   // Whether the rank's stack shows that it waits for other ranks.
   bool is_known_to_wait(Rank rank) const;
-  // The innermost line of all these ranks, if they share it; else "".
+  // The innermost line of these ranks' stacks, if it is the same for all; else "".
   std::string place_of(const std::vector<Stall>& ranks) const;
 
   // For the journal (journal/state.h).

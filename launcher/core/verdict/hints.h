@@ -17,8 +17,8 @@ struct Hint {
 };
 std::span<const Hint> hints();
 
-// The hint of the first row whose patterns occur in the text, or "". `chose_python`: launch chose the Python
-// of the program, and not the user in the command.
+// The hint of the first row whose patterns all occur in the text, or "". `chose_python`: launch, and not the
+// user, chose the Python that runs the program.
 std::string_view hint_for(std::string_view text, bool chose_python);
 
 // Whether the text says that a connection to another rank broke. The rank that wrote it is usually a victim.

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::string_view kCollective = "newest collective in group '";
 
-// Reads the rest of the line: world': #41 all_reduce of Float [4], finished up to #40. The group's name may
-// contain anything.
+// Reads the rest of the line, such as `world': #41 all_reduce of Float [4], finished up to #40`. The group's
+// name can contain anything.
 void read_collective(std::string_view line, std::map<std::string, MainStack::Collective>& into) {
   constexpr std::string_view kNumber = "': #";
   const std::string_view described = line.substr(0, line.rfind(", finished up to #"));
@@ -88,12 +88,12 @@ bool is_of_system(std::string_view frame) {
       [&](std::string_view library) { return place.starts_with(library); });
 }
 
-// The program made this call; deeper frames only show how the library waits.
+// Whether the frame is the program's own call of MPI. Deeper frames only show how the library waits.
 bool is_call_of_mpi(std::string_view frame) {
   return frame.starts_with("MPI_") || frame.starts_with("PMPI_");
 }
 
-// The frame of more than half of the ranks, if any. "": their stacks end above this depth.
+// The frame that frame_of() gives for more than half of the ranks, if any. "": no frame is at this depth.
 std::optional<std::string> majority(const std::map<Rank, MainStack>& stacks, const std::vector<Rank>& ranks,
                                     const auto& frame_of) {
   std::map<std::string, std::size_t> counts;

@@ -30,8 +30,9 @@ struct MainStack {
 
 MainStack main_stack_of(std::string_view dump);
 
-// The activity, if known, and at most `count` frames without offsets, from the program's call of MPI or of
-// the system's libraries on. Without frames of the program: the state.
+// Returns the activity, if known, then at most `count` frames without offsets. They begin with the program's
+// call of MPI, or else with the innermost frame outside of the system's libraries, and end with main(). If
+// the stack has no frames, or only the kernel's, returns the state in place of frames.
 std::vector<std::string> shown_lines(const MainStack& stack, std::size_t count);
 
 // A line for each group whose ranks have entered different numbers of collectives: "rank 1 has not entered
@@ -41,8 +42,10 @@ std::vector<std::string> missing_in_collectives(const std::map<Rank, MainStack>&
 // Whether the rank is in a collective or in a request to the store: it may wait there for another rank.
 bool waits_for_others(const MainStack& stack);
 
-// The ranks whose stacks, seen from main(), are the first to differ from most others. Empty if all ranks are
-// at one place, without a majority, or if a rank reports its activity: pipeline stages differ by nature.
+// Compares the stacks frame by frame, from main() inwards. At the first depth where they differ, returns the
+// ranks whose frame is not that of more than half of the ranks. Returns none if
+// - the stacks do not differ, or no frame has such a majority;
+// - a rank reports its activity: pipeline stages differ by nature.
 std::vector<Rank> unlike_most(const std::map<Rank, MainStack>& stacks);
 
 }  // namespace muster::launcher

@@ -47,12 +47,13 @@ const WorkerEnd* first_failure(const AttemptFacts& facts) {
   return cause != nullptr ? cause : first;
 }
 
-// The rank that left `missing` alone: of the ranks that may train with it and exited with 0, the last before
-// `missing` failed, else the first after it (a process closes its connections before it ends).
+// Returns the rank that left `missing` alone: one that may train with `missing` and exited with 0. Takes the
+// last such rank before `missing` failed. If there is none, takes the first within kPeerWindow after that: a
+// process closes its connections before it ends.
 const WorkerEnd* who_left(const AttemptFacts& facts, const WorkerEnd& missing) {
   if (!shows_missed_peer(missing.text())) return nullptr;
   const auto trained_apart = [&](Rank rank) { return facts.groups.apart(rank, missing.rank); };
-  // If all others had already succeeded, no rank left early. With two ranks, an early leave looks the same.
+  // If all others had already succeeded, no rank left early. But one of two ranks may have left early.
   const auto done = std::ranges::count_if(facts.ends, [&](const WorkerEnd& end) {
     return !end.failed() && !end.after_stop && end.at < missing.at && !trained_apart(end.rank);
   });
@@ -79,9 +80,9 @@ const AgentLoss* first_loss(const AttemptFacts& facts) {
   return first == facts.losses.end() ? nullptr : &*first;
 }
 
-// The peers of a dying node notice the loss through their own connections, as fast as the launcher: a failure
-// elsewhere just before the loss is its victim. A failure on the node itself, reported by the agent while it
-// still lived, came first.
+// The peers of a dying node notice the loss through their own connections, as fast as the launcher does. So a
+// failure elsewhere just before the loss is a victim of the loss. A failure on the node itself came first:
+// the agent reported it while the agent still lived.
 bool precedes(const AgentLoss& loss, const WorkerEnd& failure) {
   constexpr Duration kNoticed = std::chrono::milliseconds(100);
   if (loss.node == failure.node) return loss.at <= failure.at;
@@ -251,7 +252,7 @@ bool all_saved(const AttemptFacts& facts) {
          (facts.told_preempted || std::ranges::any_of(facts.ends, on_notice));
 }
 
-// A scheduler may restart a job that it preempted, but not a job that the user stopped.
+// By the exit code, a scheduler restarts a job that it preempted, but not a job that the user stopped.
 Verdict left_with_checkpoint(const StopWish& notice) {
   if (notice.signal == SIGINT) return interrupted(notice);
   return make(Kind::kPreempted, kExitPreempted, "launcher",
@@ -266,7 +267,8 @@ Verdict incomplete(const AttemptFacts& facts) {
                   facts.world_size));
 }
 
-// The steps of other ranks differ each time: they may have continued for a while, or be behind.
+// Takes the step of the rank to blame, if known, else the highest. The steps of other ranks differ each time:
+// they may have continued for a while, or be behind.
 void add_step(Verdict& verdict, const AttemptFacts& facts) {
   const auto own = verdict.rank ? facts.steps.find(*verdict.rank) : facts.steps.end();
   if (own != facts.steps.end()) {

@@ -49,7 +49,7 @@ struct AgentLoss {
   bool out_of_memory = false;  // the kernel killed the agent because memory ran out
 };
 
-// The attempt, or the job, cannot go on for a reason that restarting would not change.
+// Why the attempt, or the job, cannot go on. recovery.h decides whether a later attempt may succeed.
 struct Refusal {
   enum class Kind {
     kCannotStart,
@@ -80,10 +80,9 @@ struct StillRank {
 
 struct AttemptFacts {
   std::int32_t world_size = 0;
-  bool chose_python = false;  // launch chose the Python of the program
-  std::optional<TimePoint>
-      started;  // when the workers were started: the command to the agents, then their newest answer
-  bool refused_by_node = false;  // a node refused the attempt, and therefore counts as lost
+  bool chose_python = false;         // launch chose the Python of the program
+  std::optional<TimePoint> started;  // time of the command to start, later of the newest answer to it
+  bool refused_by_node = false;      // a node refused the attempt, and therefore counts as lost
   std::vector<WorkerEnd> ends;
   std::map<Rank, std::int64_t> steps;  // the newest step of each rank
   bool stepped = false;                // a rank made a step in this attempt

@@ -97,7 +97,7 @@ std::string end_text(const WorkerEnd& end) {
           ? fmt::format("{}was killed by {}", end.ran_last_line ? "had run its last line when it " : "",
                         signal_name(end.signal))
           : fmt::format("exited with code {}", end.exit_code);
-  // An exception may end Python and C++ programs with these two signals; other signals have other causes.
+  // An exception can end Python and C++ programs with these two signals; other signals have other causes.
   const bool of_exception =
       end.signal == SIGABRT || end.signal == SIGINT || (end.signal == 0 && end.failed());
   return of_exception && !end.exception.empty() ? fmt::format("{} after {}", text, end.exception) : text;

@@ -33,7 +33,7 @@ struct WorkerEnd {
   std::int64_t memory_limit_bytes = 0;
   std::int64_t peak_memory_bytes = 0;
   bool core_dumped = false;
-  bool ran_last_line = false;  // of its Python script
+  bool ran_last_line = false;  // it had run the last line of its Python script
   std::string gpu_fault;
   std::string mpi_fault{};  // "called MPI_Abort with 3"
 

@@ -29,7 +29,7 @@ class Fold {
     std::map<Rank, NodeId> from;
     int stream = 1;
     std::string text;
-    TimePoint at;  // arrival of the first of them
+    TimePoint at;  // when the first of these lines arrived
   };
 
   void add(NodeId node, Rank rank, int stream, std::string_view text, TimePoint now);

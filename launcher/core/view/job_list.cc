@@ -144,7 +144,7 @@ Expected<JobRecord> parse_job_record(std::string_view text) {
   try {
     const nlohmann::json json = parse_shallow_json(text, Fractions::kTaken);
     const std::string job_id = json.at("job_id");
-    // Shells complete job names.
+    // Other characters are refused, because shells complete job names.
     if (job_id.empty() || job_id.find_first_not_of(kJobIdLetters) != std::string::npos)
       return failure(ErrorCode::kCorrupt, "'{}' is not a name of a job", job_id);
     JobRecord record{.job_id = job_id,
@@ -239,7 +239,7 @@ std::vector<JobEntry> ended_jobs(const std::vector<JobEntry>& jobs, Duration age
       --keep;
       continue;
     }
-    // For a lost job the end of the launcher is unknown.
+    // The end of a lost job is unknown: takes its start.
     const double end = job->record.started_unix + job->duration_seconds.value_or(0);
     // The clock may have been set back meanwhile: the job has ended nevertheless.
     if (std::max(0.0, now_unix - end) >= in_seconds(age)) ended.push_back(*job);

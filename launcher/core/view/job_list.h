@@ -49,7 +49,7 @@ struct JobEntry {
   std::optional<int> exit_code{};
   std::string cause{};
   std::optional<double> duration_seconds{};
-  // As far as this machine can tell.
+  // Whether the job may be running, as far as this machine can tell.
   bool may_run() const { return state == State::kRunning || state == State::kElsewhere; }
 };
 std::string_view name_of(JobEntry::State state);
@@ -60,8 +60,8 @@ JobEntry::State state_at_end(std::string_view kind, std::string_view origin, int
 // Whether the job was stopped on purpose.
 bool was_stopped(const Verdict& verdict);
 
-// Both list the newest job first. `columns`: the terminal's width; 0: nothing is cut. If the commands do not
-// fit, they begin with the script, without its directory and its interpreter.
+// Both functions list the newest job first. `columns`: the terminal's width; 0: nothing is cut. If the table
+// is too wide, shows each command without its interpreter and without the script's directory.
 std::string jobs_as_table(const std::vector<JobEntry>& jobs, double now_unix, std::size_t columns = 0);
 std::string jobs_as_json(const std::vector<JobEntry>& jobs);
 

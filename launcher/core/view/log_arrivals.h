@@ -28,18 +28,18 @@ class LogArrivals {
     std::size_t known_bytes = 0;       // bytes at the start of the piece that are already known
   };
 
-  // The node has these ranks in the attempt.
+  // Notes that the node has these ranks in the attempt.
   void belong(NodeId node, Attempt attempt, Rank first_rank, std::int32_t count);
-  // The node on `host` keeps its logs in `directory` there.
+  // Notes that the node, which is on `host`, keeps its logs in `directory` there.
   void kept_elsewhere(NodeId node, const std::string& host, const std::string& directory);
   // nullopt if the file does not belong to the node.
   std::optional<Arrival> on(NodeId node, Attempt attempt, const wire::LogPiece& piece);
   // Bytes of the file that have arrived, from its beginning.
   std::uint64_t arrived_bytes(const Key& key) const;
-  // `bytes` have arrived, but could not be written.
+  // Notes that `bytes` have arrived, but could not be written.
   void lost(NodeId node, std::uint64_t bytes) { nodes_[node].missing_bytes += bytes; }
   void told_to_leave(NodeId node) { nodes_[node].leaves = true; }
-  // The connection to the node's agent has closed. Its next agent may send the rest later.
+  // Call when the connection to the node's agent has closed. The node's next agent may send the rest later.
   void agent_closed(NodeId node);
 
   // "123 MiB of the logs of node1, node3 are still to come"; empty if nothing is missing.
@@ -55,7 +55,7 @@ class LogArrivals {
     bool leaves = false;
     std::uint64_t left_bytes = 0;     // still to be sent, according to its last piece
     std::uint64_t missing_bytes = 0;  // arrived, but could not be written
-    std::uint64_t unsent_bytes = 0;   // of agents that have gone
+    std::uint64_t unsent_bytes = 0;   // not sent by agents that have gone
     bool was_lost = false;            // its ranks may have written more than is known
     Attempt lost_in;                  // the newest attempt that it took part in
   };

@@ -28,8 +28,8 @@ class Pattern {
   std::shared_ptr<regex_t> compiled_;
 };
 
-// "90s", "10m", "1h30m", "2d" before now, or "2026-05-01", "2026-05-01T12:30:05" (with "Z" or "+02:00", else
-// local time). Seconds since 1970.
+// parse_since() reads "90s", "10m", "1h30m" or "2d" before now, or "2026-05-01" or "2026-05-01T12:30:05",
+// which are local times unless "Z" or "+02:00" follows. It returns seconds since 1970.
 struct LocalTime {
   double now = 0;
   double offset = 0;  // of local time from UTC, in seconds
@@ -45,7 +45,7 @@ class LineTimes {
   // `beginning`: the start of the file, as much as the caller has. `written`: time of the last write to it.
   LineTimes(std::string_view beginning, double written, const LocalTime& local);
   double of(std::string_view line, const LocalTime& local);
-  // The next lines were written just now.
+  // Call when the next lines were written just now.
   void now_is(double now) { current_ = now; }
 
  private:

@@ -16,7 +16,7 @@ namespace muster::launcher {
 struct NodeLine {
   NodeId node;
   std::string host;          // as given; empty: the launcher's machine
-  std::int32_t workers = 0;  // in the attempt; otherwise its room
+  std::int32_t workers = 0;  // its workers in the attempt; if it takes no part, its room
   std::string state;         // "takes part", "waits", "is coming" or "absent"
 };
 struct NodeList {

@@ -42,7 +42,7 @@ class RankTable {
     std::optional<Sample> newest_;
   };
 
-  // A message from the agent of a node that takes part in `attempt`.
+  // Handles a message from the agent of a node that takes part in `attempt`.
   void on(const NodePlan& node, Attempt attempt, const wire::ToLauncher& message, TimePoint now);
   // nullptr: unknown.
   const Entry* find(Rank rank) const;

@@ -21,7 +21,7 @@ constexpr std::size_t kSummaryLines = 10;
 constexpr std::size_t kAllLines = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t kFixedLines = 5;  // what happened, attempts, logs, exit code, next
 
-// Rounds to microseconds: more digits are noise, and people also read report.json.
+// Rounds to three decimals (milliseconds to microseconds): more are noise, and people also read report.json.
 double rounded(double value) {
   return std::round(value * 1000) / 1000;
 }
@@ -169,9 +169,9 @@ std::string success_line(const Outcome& outcome) {
                      outcome.plan.job.log_directory);
 }
 
-// The number of lines of the call stack at the end of `lines`: its heading and the indented lines below it,
-// or all lines if they begin within the stack; 0 if there is none. `torch_prefix`: "[rank0]: ", which torch
-// may write before each line of a stack.
+// The number of lines of the call stack at the end of `lines`; 0 if there is none. Counts the heading and the
+// indented lines below it. If the heading is missing because `lines` begin within the stack, counts them all.
+// `torch_prefix`: "[rank0]: ", which torch may write before each line of a stack.
 std::size_t stack_size(const std::vector<std::string>& lines, std::string_view torch_prefix) {
   bool has_frame = false;
   for (std::size_t size = 1; size <= lines.size(); ++size) {
@@ -189,8 +189,8 @@ bool hides_errors(const wire::JobSpec& job) {
   return std::ranges::any_of(job.redirects, [](std::int32_t streams) { return (streams & 2) != 0; });
 }
 
-// The last lines without blank ones and without the error itself, which the cause or the error line shows.
-// The call stack before it goes with it, or both stay `with_stacks`.
+// Returns the last lines without blank ones and without the error itself, which the cause or the error line
+// shows. Drops the call stack before the error, too. `with_stacks`: keeps such a stack and its error.
 std::vector<std::string> other_lines(const WorkerEnd& end, bool with_stacks) {
   const std::string own = fmt::format("rank {}: ", end.rank);
   const std::string torch = fmt::format("[rank{}]: ", end.rank);
@@ -217,8 +217,8 @@ std::vector<std::string> other_lines(const WorkerEnd& end, bool with_stacks) {
   return lines;
 }
 
-// Fills `room` lines, at least three. Always keeps room for the worker's last lines, even if there is much
-// evidence.
+// Adds at most `room` lines; `room` must be at least 3. Always keeps room for the worker's last lines, even
+// if there is much evidence.
 void add_evidence(std::string& text, const Verdict& verdict, std::size_t room, bool with_stacks) {
   const bool by_itself = verdict.culprit && verdict.kind != Verdict::Kind::kHang;
   WorkerEnd end = by_itself ? *verdict.culprit : WorkerEnd{};
@@ -296,8 +296,8 @@ std::string stalls_text(const Outcome& outcome, std::size_t most_lines) {
   return text;
 }
 
-// How the steps' time was spent, in the newest attempt with a profile: the whole table, or one line after a
-// success.
+// How the time of the steps was spent in the newest attempt with a profile. The full text has a whole table;
+// a summary has one line after a success, none after a failure.
 std::string profile_text(const Outcome& outcome, std::size_t most_lines) {
   for (const AttemptHistory& attempt : outcome.attempts | std::views::reverse) {
     const StepShares all = mean_profile(attempt);
@@ -308,8 +308,8 @@ std::string profile_text(const Outcome& outcome, std::size_t most_lines) {
   return {};
 }
 
-// The command to type next: for the culprit's output, or for the report; after the report, for all output.
-// Empty if there is nothing more.
+// The command to type next: for the culprit's output, if there is some; else for the report. In the report
+// itself (the full text): for all output; empty if there is none.
 std::string next_command(const Outcome& outcome, std::size_t most_lines) {
   const std::string job = outcome.plan.job.job_id + outcome.log_directory_flag;
   // Without any attempt, only the host shell's output exists.
@@ -332,7 +332,7 @@ std::string_view outcome_word(Verdict::Kind kind) {
   }
 }
 
-// At most `most_lines` for a failure: with ten, each kind of line has room.
+// For a failure, returns at most `most_lines`; ten lines are enough for each kind of line.
 std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   const Verdict& verdict = outcome.verdict;
   const std::string profile = profile_text(outcome, most_lines);

@@ -29,7 +29,7 @@ struct Outcome {
 
 // docs/reference/formats.md describes the fields.
 std::string report_as_json(const Outcome& outcome);
-// On success one line, and one more if ranks reported their steps' times. Ends with a newline.
+// After a success, one line, and one more if ranks reported their steps' times. The text ends with a newline.
 std::string summary(const Outcome& outcome);
 
 }  // namespace muster::launcher

@@ -20,7 +20,7 @@ double between(std::int64_t one, std::int64_t other) {
   return std::abs(static_cast<double>(one) - static_cast<double>(other));
 }
 
-// Keeps the answers that are at least as precise as the aged answers before them.
+// Keeps each answer that is at least as precise as the best one before it, whose error grows by kDrift.
 template <class Answers>
 void sift(Answers& answers) {
   Answers good;

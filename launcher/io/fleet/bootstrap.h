@@ -45,8 +45,8 @@ class Bootstrap {
   // Answers with leftovers_seen(). `kill`: kills each leftover as well.
   virtual void look_for_leftovers(bool kill) = 0;
 
-  // The wiring (local_launcher.h) calls the functions below, for bootstraps with child processes or tasks of
-  // their own. reap(): children of this process have ended (SIGCHLD).
+  // local_launcher.h calls the functions below, for bootstraps with child processes or tasks of their own. It
+  // calls reap() when children of this process have ended (SIGCHLD).
   virtual void reap() {}
   // Ends the bootstrap's tasks. They may end later; idle() is true when all have.
   virtual void close() {}

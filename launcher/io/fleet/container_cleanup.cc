@@ -111,7 +111,7 @@ awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vect
   co_return left->size() + nets->size();
 }
 
-// An engine that does not answer for a moment may still run such containers.
+// Only an answer ends the wait: an engine that is silent for a moment may still run such containers.
 awaitable<void> wait_until_ended(DockerEngine& engine, std::string label, TimePoint deadline) {
   while (Clock::now() < deadline) {
     const auto running = co_await running_containers(engine, {label}, deadline);

@@ -19,7 +19,7 @@ class ContainerGuardian {
   ContainerGuardian() = default;
   ContainerGuardian(const ContainerGuardian&) = delete;
   ContainerGuardian& operator=(const ContainerGuardian&) = delete;
-  // The guardian starts its work, unless it was dismissed.
+  // The end of this object starts the guardian's work, unless dismiss() was called.
   ~ContainerGuardian() = default;
 
   // `socket`: the engine's. `label`: NAME=VALUE, which every object to remove has. `patience`: how long

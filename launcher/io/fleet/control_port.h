@@ -24,8 +24,8 @@ class ControlPort {
  public:
   // Called for a connection whose peer has proven to be this agent.
   using OnAgent = std::function<void(AgentId agent, std::shared_ptr<net::Connection> connection)>;
-  // Listens on a free port of each address. Skips an address that cannot be used, unless --listen names it or
-  // no other is left.
+  // Listens on a free port of each address. Skips an address that cannot be used. It is an error if --listen
+  // names such an address, or if no address is left.
   static Expected<std::unique_ptr<ControlPort>> open(const asio::any_io_executor& executor,
                                                      net::TaskGroup& tasks, const Plan& plan,
                                                      const std::vector<std::string>& addresses,
@@ -35,8 +35,7 @@ class ControlPort {
 
   // The addresses that an agent may use: "10.0.0.1:4711,[fd00::1]:4712", in the order of open().
   std::string addresses() const;
-  // The identity that this agent has to prove. Characters of the role that a shell might interpret become
-  // '_'.
+  // The identity that this agent has to prove. `_` replaces letters of the role that shells might interpret.
   static std::string identity_of(const Plan& plan, AgentId agent);
   // Lets this agent connect from now on, and locks out earlier incarnations of its node. Returns the agent's
   // key, 64 hexadecimal digits; the same one for each call.

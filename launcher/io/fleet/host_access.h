@@ -38,8 +38,8 @@ class HostAccess {
   // Kills an agent that has greeted; waits for its end, at most 1 s with a shell, 5 s with an engine. False:
   // the host did not answer.
   virtual awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting) = 0;
-  // The leftovers of the node's agents with an incarnation below that of `below`; of all its agents if that
-  // is zero. `kill`: kills them as well. Nothing: the host did not answer.
+  // Returns the leftovers of the node's agents whose incarnation is below `below.incarnation`; if that is 0,
+  // of all its agents. Returns nothing if the host did not answer. `kill`: kills the leftovers as well.
   virtual awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill) = 0;
   // A background task: starts after prepare() and is cancelled at the end.
   virtual awaitable<void> watch() = 0;

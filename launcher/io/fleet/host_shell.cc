@@ -138,7 +138,7 @@ awaitable<Expected<int>> ChildShell::ended(TimePoint deadline) {
 }
 
 // The child leads a process group of its own. The kernel does not reuse the group's number before the child
-// is reaped.
+// is reaped, so the signal reaches no other process.
 void ChildShell::signal(int number) {
   if (!ended_) ::kill(-pid_, number);
 }

@@ -33,7 +33,7 @@ class HostSurvey final : private Bootstrap::Listener {
     std::shared_ptr<Session> session{};
     Whereabouts place{};
     TimePoint asked_at{};       // of the latest question; zero: none yet
-    std::int64_t asked_ns = 0;  // the same by the wall clock
+    std::int64_t asked_ns = 0;  // asked_at, by the wall clock
     Duration round_trip{};
     bool settled = false;  // it has answered, or timed out
     std::vector<std::size_t> targets{};

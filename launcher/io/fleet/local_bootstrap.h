@@ -50,8 +50,7 @@ class LocalBootstrap final : public Bootstrap {
   struct Started {
     pid_t pid = 0;
     UniqueFd socket{};  // the launcher's end; empty with TCP, where the agent will connect
-    UniqueFd
-        input{};  // the agent's stdin, with TCP: the agent exits if it ends before the agent has connected
+    UniqueFd input{};   // with TCP, the agent's stdin; if it ends, an agent without a connection exits
   };
   Expected<Started> start_with_socket(AgentId agent) const;
   Expected<Started> start_with_tcp(AgentId agent);

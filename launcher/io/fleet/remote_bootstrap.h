@@ -6,7 +6,7 @@
 //
 // End: an agent has ended when its shell has ended and its connection is closed. A killed agent has ended
 // when a second shell has killed it, or when that shell has timed out (kill_agent()), so that nothing waits
-// for an unreachable host; an agent on such a host notices that it has no launcher and stops its workers
+// for an unreachable host. An agent on such a host notices that it has no launcher, and stops its workers
 // itself. One thread.
 #pragma once
 

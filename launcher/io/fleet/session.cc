@@ -42,7 +42,7 @@ Taken Session::received_output(std::int32_t stream, std::size_t bytes) {
           if (!self) return;
           Received& ours = self->received(stream);
           ours.taken += taken_bytes;
-          // One message for each quarter of the window: most agents never send that much.
+          // Sends one message for each quarter of the window: most agents never send so much, and get none.
           if (self->window_bytes_ > 0 && ours.taken - ours.told >= self->window_bytes_ / kToldPerWindow)
             self->tell_taken(stream);
         });

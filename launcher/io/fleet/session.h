@@ -37,15 +37,15 @@ class Session : public std::enable_shared_from_this<Session> {
   void send_ping(bool output_waits, bool usage = false);
   // Output of the agent has arrived. Call the returned function when it has been written or thrown away.
   Taken received_output(std::int32_t stream, std::size_t bytes);
-  // Tells an agent that waits for the reader of this stream, as a sign of life, that the reader consumes
-  // output, perhaps only that of other agents.
+  // Call while the reader of this stream consumes output, perhaps only that of other agents. Sends the agent
+  // a sign of life if the agent waits for this reader.
   void reassure(std::int32_t stream);
   // How far the agent's clock is ahead, if there is a new measurement.
   std::optional<ClockOffset::Answer> take_clock_answer() { return clock_offset_.take_answer(time_.now()); }
   bool wants_clock_answers() const { return clock_offset_.wants_more(); }
   // Drops frames of earlier attempts from now on.
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
-  // The functions given to start() are not called again.
+  // Closes the channel. The functions given to start() are not called again.
   void close() { channel_->close(); }
 
  private:

@@ -35,7 +35,7 @@ Expected<Settings> settings_of(Arguments& arguments) {
   return settings;
 }
 
-// A hostfile may be a pipe: `--hostfile <(scontrol show hostnames)`.
+// A hostfile can be a pipe: `--hostfile <(scontrol show hostnames)`.
 Status read_files(const Settings& settings, Surroundings& here) {
   constexpr std::uint64_t kLimitBytes = 16 << 20;
   for (const auto& [source, path] : files_of(settings)) {

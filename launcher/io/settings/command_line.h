@@ -18,7 +18,7 @@ struct Request {
   DisplayOptions display;
   std::vector<std::string> notices;  // one line each, for stderr
   bool has_program = true;           // false only for `check`
-  bool may_be_command = false;       // nothing but its name says that the first word is a program
+  bool may_be_command = false;       // no flag or `--` says that the first word is a program
 };
 struct Answer {  // to --help or --version: print it and end
   std::string text;

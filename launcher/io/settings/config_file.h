@@ -1,8 +1,8 @@
 // The configuration file of --config: YAML with the long flag names as keys, and `program`, a list of words.
 //
 // Expands `~`, `$NAME` and `${NAME}` from the environment. An unset name is an error, but stays as it is in
-// `program`, since the worker's environment may have it. The only file that uses yaml-cpp. options.h checks
-// the values later, with those of flags and variables.
+// `program`, since the worker's environment may have it. Only this file uses yaml-cpp. options.h checks the
+// values later, together with those of flags and variables.
 #pragma once
 
 #include <string>

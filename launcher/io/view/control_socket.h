@@ -2,8 +2,8 @@
 //
 // A caller sends one line of JSON and gets lines of JSON; the launcher closes the connection after the last
 // line. Only processes of the same user or of root may ask. Never blocks: disconnects callers that are slow,
-// silent or flood it, and serves at most kCallerLimit at once. The path may be longer than a socket's name
-// may be. Must live as long as the task group that it was opened with. One thread.
+// silent or flood it, and serves at most kCallerLimit at once. The path can be longer than the kernel allows
+// for a socket's name. Must live as long as the task group that it was opened with. One thread.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ class Caller : public std::enable_shared_from_this<Caller> {
  public:
   // `line` includes its newline. Does nothing once the caller has left.
   void send(std::string_view line);
-  // The last line has been sent: closes when everything is written.
+  // Call after the last line: closes the connection when everything is written.
   void finish();
 
  private:

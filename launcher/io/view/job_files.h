@@ -22,9 +22,8 @@ Expected<JobEntry> read_job(const std::string& directory);
 // The jobs in the directories below `log_directory`; none if it does not exist.
 Expected<std::vector<JobEntry>> list_jobs(const std::string& log_directory);
 
-// The number of processes on this machine, by job: workers, until the controller grace has passed, and
-// processes that could not be killed. Finds them by MUSTER_JOB_ID in their environments, as far as this user
-// may read these.
+// The number of processes on this machine, by job. Counts processes with MUSTER_JOB_ID in their environment,
+// as far as this user may read that. Workers of a dead launcher run until the controller grace has passed.
 std::map<std::string, std::size_t> processes_by_job();
 
 double unix_now();

@@ -6,7 +6,7 @@ namespace muster::launcher {
 
 void RankLogs::keep(NodeId node, Attempt attempt, const wire::LogPiece& piece, View::LogAnswer answer) {
   const auto arrival = arrivals_.on(node, attempt, piece);
-  // Another node on the same host already sends this file; this agent does not know that.
+  // Tells the agent to send no more of this file: another node on the same host already sends it.
   if (!arrival) return answer({piece.rank, piece.file, piece.offset + piece.text.view().size(), true});
   const Key key{attempt, piece.rank, piece.file};
   auto found = copies_.find(key);

@@ -27,7 +27,7 @@ namespace muster::launcher {
 // One of the two standard streams.
 class Sink {
  public:
-  // A pipe's queue is large: when ranks end, agents send more than their windows.
+  // A pipe's queue is larger: when ranks end, agents send more than their windows allow.
   static constexpr std::size_t kTerminalLimitBytes = std::size_t{32} << 20;
   static constexpr std::size_t kPipeLimitBytes = std::size_t{256} << 20;
 
@@ -104,8 +104,8 @@ class Terminal {
   // Prints a progress line of the launcher, which the next line overwrites. Without a terminal or without
   // colours it is an ordinary line. Empty text only removes the last progress line.
   void show_progress(std::string_view text);
-  // Prints the launcher's own text on stdout or stderr. It may contain workers' text: a terminal gets only
-  // text and colours of it.
+  // Prints the launcher's own text on stdout or stderr. The text can contain workers' lines; a terminal gets
+  // only letters and colours of these.
   void print(int stream, std::string_view text);
   struct Patience {
     Duration stall = std::chrono::seconds(30);  // the longest wait for a reader that takes nothing

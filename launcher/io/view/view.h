@@ -21,8 +21,8 @@ class View {
  public:
   virtual ~View() = default;
 
-  // Called for every decision, `age` after the launch. A Tell is a line for the user, a Record is a line of
-  // events.jsonl; of other actions the view logs those of interest, with their reasons.
+  // Called for every decision, `age` after the launch. A Tell is a line for the user, a Record a line of
+  // events.jsonl. The view logs other actions only if they are of interest, with their reasons.
   virtual void show(const Decision& decision, Duration age) = 0;
   // Replaces the last progress line; empty text only removes it.
   virtual void show_progress(std::string_view text) = 0;
@@ -44,7 +44,7 @@ class View {
   // Calls `answer` with the number of the file's bytes that have been kept, each time that it grows.
   using LogAnswer = std::function<void(const wire::LogTaken& taken)>;
   virtual void keep_log(NodeId node, Attempt attempt, const wire::LogPiece& piece, LogAnswer answer) = 0;
-  // The connection to the node's agent is closed: it will send no more pieces.
+  // Called when the connection to the node's agent has closed: the agent sends no more pieces.
   virtual void agent_closed(NodeId node) = 0;
   // A text about logs that are still to arrive, for a user who waits for the end; empty if there are none.
   virtual std::string logs_to_come() const = 0;
