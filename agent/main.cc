@@ -59,8 +59,8 @@ awaitable<void> move(Control& control, const Arguments& arguments, Link& link, A
   agent.leave("it cannot connect to its launcher");
 }
 
-// An exception from a library (no thread or no memory) ends the agent as a signal would: the guardian gets no
-// goodbye, and ends what the agent leaves.
+// An exception from a library (which got no thread or no memory) ends the agent as a signal would: the
+// guardian gets no goodbye, and ends what the agent leaves.
 void run_all(asio::io_context& io) {
   try {
     io.run();

@@ -240,7 +240,7 @@ void Agent::look_after_workers() {
   send_health(health_->on(parts_.vitals.look_at_threads(health_->threads_to_see(now)), now));
 }
 
-// `ended`: the rank whose end is about to be reported, which says more than a stall.
+// `ended`: the rank whose end is about to be reported. Its stalls are not sent, because the end says more.
 void Agent::send_health(const WorkerHealth::Messages& messages, std::optional<Rank> ended) {
   for (const wire::ToLauncher& message : messages) {
     if (const auto* stalled = std::get_if<wire::WorkerStalled>(&message)) {

@@ -1,14 +1,15 @@
 // The agent: performs Node's actions, and passes events to it.
 //
 // Everything outside is behind interfaces, so this class touches no process, file, socket or clock, and the
-// simulator runs the same class. Events are handled one after the other, including those that an action
-// causes at once. One thread, one alarm.
+// simulator runs the same class. The agent handles one event after the other; an event that an action causes
+// waits for its turn. One thread, one alarm.
 //
 // Node decides about attempts and workers. The agent itself does what takes several calls of its parts:
-// - it kills leftovers until none is left, except those that were named, then has the log files finished, and
-// only then sends LeftoversGone to Node;
-// - it hurries output once per attempt;
-// - it remembers for a while that the launcher reported waiting output.
+// - It kills leftovers (processes that workers left behind) until only those are left that NameLeftovers has
+// named. Then it has the log files finished, and only then sends LeftoversGone to Node.
+// - When the workers have been told to end, or the launcher is gone, it has Link and Logs hurry, once per
+// attempt.
+// - It remembers for a while that the launcher has reported waiting output of other agents.
 #pragma once
 
 #include <deque>
@@ -49,7 +50,7 @@ class Agent final : private ProcessListener, private LogsListener, private MpiLi
     MpiHost& mpi;
     std::function<wire::HostChecked(const wire::CheckHost&)> look_at_host{};  // empty: CheckHost never comes
   };
-  // The agent calls `on_quit` inside an event. It calls none of its parts after that.
+  // The agent calls `on_quit` while it handles an event. After that it calls none of its parts.
   Agent(Parts parts, std::function<void(const Quit&)> on_quit);
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
@@ -97,7 +98,7 @@ class Agent final : private ProcessListener, private LogsListener, private MpiLi
   void send_health(const WorkerHealth::Messages& messages, std::optional<Rank> ended = {});
   void send_reports(const std::vector<wire::WorkerReported>& reports);
   std::expected<std::int32_t, StartFailure> open(const OpenAttempt& attempt);
-  // Leftovers that have not been named yet; nothing if they cannot be listed.
+  // Returns the leftovers that NameLeftovers has not named yet; nothing if they cannot be listed.
   std::optional<std::vector<std::int32_t>> unnamed_leftovers();
   // `left`: unnamed_leftovers().
   void clear_leftovers(const std::optional<std::vector<std::int32_t>>& left);
@@ -129,7 +130,7 @@ class Agent final : private ProcessListener, private LogsListener, private MpiLi
   bool told_blindness_ = false;         // WorkerHealth::told_blindness() of the attempts before
   bool clearing_ = false;               // leftovers are being killed
   bool finishing_logs_ = false;         // no leftover is alive, and the log files are being finished
-  bool hurried_ = false;                // the attempt's workers were told to end
+  bool hurried_ = false;                // hurry() was called in this attempt
   TimePoint others_wait_until_;         // until then, other agents' workers may wait for their output
   // how long others_wait_until_ is reliable; nothing until the launcher has first reported it
   std::optional<TimePoint> known_until_;

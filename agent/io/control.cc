@@ -94,7 +94,7 @@ Expected<std::shared_ptr<net::Channel>> Control::connect(const Arguments& argume
     return net::Connection::make(net::adopt_socket(io_.get_executor(), *arguments.control_fd), nullptr);
   const bool calls_first = !arguments.addresses.empty() && !arguments.stdio_first;
   std::string greeting = fmt::format("muster-agent 1 {} {} {}", self.pid, self.start_ticks, MUSTER_VERSION);
-  // Written together: each write would wake ssh and sshd once more.
+  // Both lines are written together: each write would wake ssh and sshd once more.
   if (!calls_first) greeting += fmt::format("\n{}", kControlByStdio);
   if (Status said = say(greeting); !said) return std::unexpected(said.error());
   const auto key = read_key();

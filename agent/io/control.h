@@ -1,10 +1,10 @@
 // Makes the connection of an agent to its launcher: an inherited socket, TLS, or the agent's own stdin and
 // stdout.
 //
-// An agent that starts with stdin and stdout may move to TLS later: its workers start first, and nothing
-// waits for a handshake. An agent without an inherited socket writes a preamble to stdout and reads its key
-// from stdin: docs/protocol.md. Until the first message arrives, the end of stdin means that the launcher is
-// gone. One thread.
+// An agent that starts with stdin and stdout can be told to move to TLS later, so that the start of its
+// workers does not wait for a handshake. An agent without an inherited socket writes a preamble to stdout and
+// reads its key from stdin: docs/protocol.md. Until the first message arrives, the end of stdin means that
+// the launcher is gone. One thread.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,8 @@ class Control {
   // Runs the io_context until there is a connection or none can be made. `self`: this process.
   Expected<std::shared_ptr<net::Channel>> connect(const Arguments& arguments, const ProcessIdentity& self);
   // For an agent that started with stdin and stdout and is to move to TLS: connects to the launcher a little
-  // later. Returns an error if it could not connect, and must not stay with stdin and stdout.
+  // later. If it cannot connect, the agent stays with stdin and stdout; if `arguments` do not allow that,
+  // returns an error.
   awaitable<Status> move(const Arguments& arguments);
   // Call when the connection is closed, so that the io_context soon runs out of work.
   void finish();

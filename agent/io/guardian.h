@@ -1,8 +1,8 @@
 // The process that ends a job's processes on this node when the agent cannot.
 //
 // The guardian waits on a pipe that only the agent holds open. If the pipe ends without a goodbye, the agent
-// was killed, or could not kill everything it leaves. Then the guardian kills every process with the job's
-// and the node's id in its environment, whatever its session, removes the run directory, and exits. The
+// was killed, or it left processes that it could not kill. Then the guardian kills every process with the
+// job's and the node's id in its environment, whatever its session, removes the run directory, and exits. The
 // guardian has its own process group in the agent's session, ignores every signal, and holds no descriptor
 // except the pipe and stderr.
 #pragma once
@@ -25,12 +25,13 @@ class Guardian {
   // Forks the guardian. Call while this process has one thread. Without a guardian, the other calls do
   // nothing.
   Status start();
-  // 0 before start(), and once the guardian has ended, because another process may then have its pid.
+  // 0 before start(), and once the guardian has ended, because another process can have its pid then.
   pid_t pid() const { return pid_; }
   void ended() { pid_ = 0; }
 
   void guard_job(const std::string& job_id, NodeId node);
-  // The guardian spares what agents of the same node and host started, from this incarnation on.
+  // The guardian spares agents of the same node and host that have this incarnation or a later one, and the
+  // processes that they started.
   void keep_from(Incarnation incarnation);
   // The guardian also removes the memory that the MPI ranks of this incarnation of the agent share.
   void guard_segments(Incarnation incarnation);

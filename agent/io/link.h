@@ -1,8 +1,8 @@
 // The agent's end of the conversation with its launcher: messages over a channel.
 //
-// Numbers the frames that it sends, sends with the highest term that it has received, and passes on only
-// frames that are not stale. Output has a window, which limits how much of each stream may be on its way
-// until the launcher confirms it; everything else is sent at once. One thread.
+// Numbers the frames that it sends, gives them the highest term that it has received (frame.h), and passes on
+// only frames that are not stale (codec.h). Output has a window, which limits how much of each stream may be
+// on its way until the launcher confirms it; everything else is sent at once. One thread.
 #pragma once
 
 #include <array>
@@ -46,14 +46,14 @@ class Link {
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
   // Sets how much output may be on its way, and how long to wait for the launcher, as Welcome says.
   void set_output_limits(const wire::JobSpec& job);
-  // The workers are being stopped: their output does not wait for a slow launcher.
+  // Set while the workers are being stopped: their output then does not wait for a slow launcher.
   void set_hurry(bool hurry);
   void taken(const wire::OutputTaken& taken);
   // Whether the launcher is so far behind that no more of this stream should be read now.
   bool hold(std::int32_t stream);
-  // Whether waiting for the launcher did not help: drop lines of this stream.
+  // Whether to drop lines of this stream, because waiting for the launcher did not help.
   bool drops(std::int32_t stream) { return (!hold(stream) && window(stream).flow.dropping()) || crowded(); }
-  // Whether the launcher cannot keep up at all: send only messages that affect decisions about the job.
+  // True if the launcher cannot keep up at all: then send only messages that affect decisions about the job.
   bool crowded() const { return channel_->backlog_bytes() > kMaxBacklogBytes; }
   void close() { channel_->close(); }
   bool closed() const { return channel_->closed(); }
@@ -67,7 +67,7 @@ class Link {
     Flow flow{0, Duration::zero()};
     std::uint64_t sent_bytes = 0;
     std::uint64_t taken_bytes = 0;
-    TimePoint alive_at{};  // when the launcher last took something, or could have been sent more
+    TimePoint alive_at{};  // when the launcher last took something, or the window last had room for more
   };
   Window& window(std::int32_t stream) { return windows_[stream == 2 ? 1 : 0]; }
 

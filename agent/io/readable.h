@@ -1,7 +1,7 @@
 // Waits until a descriptor can be read or, for a pidfd, until its process has ended.
 //
-// Asio may complete a wait with an event of another descriptor that was closed while the event was on its
-// way, because it reuses the closed descriptor's record at once. So readable() asks the kernel once more.
+// Asio reuses the record of a closed descriptor at once. Thus it can complete a wait with an event of a
+// descriptor that was closed while the event was on its way. So readable() asks the kernel again.
 #pragma once
 
 #include "common/net/asio.h"

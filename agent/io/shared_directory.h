@@ -1,5 +1,5 @@
-// Whether a directory of this host is the launcher's directory of the same name, which contains a file from
-// the launcher.
+// Finds out whether a directory of this host is the launcher's directory of the same name, by a file that the
+// launcher has put into its directory.
 #pragma once
 
 #include <functional>

@@ -12,7 +12,7 @@ namespace muster::agent {
 
 // From now on the signals wait for hear_signals(). Call while this process has one thread.
 void block_signals(const std::vector<int>& signals);
-// Calls `heard` for each signal, until the task is cancelled. Several of one kind may be merged.
+// Calls `heard` for each signal, until the task is cancelled. Several of one kind can cause only one call.
 awaitable<void> hear_signals(std::vector<int> signals, std::function<void(int signal)> heard);
 
 }  // namespace muster::agent

@@ -42,7 +42,7 @@ std::optional<Incarnation> as_agent(pid_t pid, const SweepOrder& order) {
   std::vector<std::string> words;
   for (const std::string_view word : split(line, '\0')) words.emplace_back(word);
   if (words.size() < 2) return std::nullopt;
-  words.pop_back();  // after the last zero
+  words.pop_back();  // the empty word after the last zero
   words.erase(words.begin());
   const auto arguments = parse_arguments(words);
   if (!arguments || arguments->job != order.job || arguments->agent.node != order.node) return std::nullopt;

@@ -23,7 +23,8 @@ constexpr Duration kTrackerLimit = std::chrono::seconds(1);
 // process is being executed: its command line is empty for a moment, so ask again at the next look.
 std::optional<bool> is_resource_tracker(pid_t pid);
 
-// Kills until nothing is found, or until the limit has passed; resource trackers after their limit.
+// Kills until nothing is found, or until the limit has passed. Spares resource trackers until kTrackerLimit
+// has passed.
 void kill_all(const SweepOrder& order, Duration limit);
 
 // Returns the processes that it finds or, if `order` says to kill, those that survive. Kills agents first: an

@@ -23,7 +23,7 @@ struct GpuMemory {
   std::vector<Process> processes;
 };
 
-// Memory in use may vary by this much without any process: the driver's own use.
+// The driver's own use of memory can vary by this much without any process.
 constexpr std::uint64_t kGpuMemorySlack = std::uint64_t{64} << 20;
 
 // How much of the GPU's memory is in use beyond `before` (measured when the job had no worker yet) and beyond

@@ -13,7 +13,7 @@ constexpr Duration kSoftAtLeast = 5s;
 constexpr Duration kHardAtLeast = 120s;
 constexpr int kSoftTimes = 5;
 constexpr int kHardTimes = 30;
-// the user cannot have meant a hang limit below this many usual times
+// a hang limit below this many times the longest time seen is raised: the user cannot have meant it
 constexpr int kTimesBeyondHangLimit = 3;
 constexpr std::size_t kMaxSections = 64;  // open at once
 constexpr std::size_t kMaxNames = 1024;
@@ -91,7 +91,7 @@ UsualTime HangWatch::usual(const UsualTimes& times, const Watched& rank, const s
 void HangWatch::step(Watched& rank, const wire::WorkerReported& report, TimePoint now) {
   if (report.kind == wire::ReportKind::kStep) rank.group = report.group;
   const TimePoint until = rank.sections.empty() ? now : rank.step_paused;
-  // A step that began in the section where it ends took no time of its own, so there is nothing to learn.
+  // A step that began and ends within one section took no time of its own, so there is nothing to learn.
   if (rank.step && until > rank.step->since) seen(step_times_, rank, "", until - rank.step->since);
   rank.step = Wait{until};
   rank.newest_step = report.step;
@@ -103,7 +103,7 @@ void HangWatch::enter(Watched& rank, const std::string& name, TimePoint since) {
   rank.sections.push_back({name, Wait{since}});
 }
 
-// Leaves the newest section of that name: sections of several threads may overlap.
+// Leaves the newest section of that name: sections of several threads can overlap.
 void HangWatch::leave(Watched& rank, const std::string& name, TimePoint now) {
   const auto last = std::find_if(rank.sections.rbegin(), rank.sections.rend(),
                                  [&](const Section& section) { return section.name == name; });
@@ -177,7 +177,7 @@ std::vector<wire::WorkerStalled> HangWatch::stopped(TimePoint now) const {
 
 wire::WorkerStalled HangWatch::told(Rank id, const Watched& rank, const Stall& stall) {
   const bool stopped = is_stopped(rank.state);
-  // A stopped rank may have come farther than its last report.
+  // A stopped rank can have come farther than its last report says.
   const std::string where =
       rank.activity.empty() ? "" : fmt::format(", {}{}", stopped ? "heard last " : "", "at " + rank.activity);
   return {.rank = id,

@@ -4,8 +4,8 @@
 // arrive at any time.
 // - A stopped or frozen process is reported after kStopLimit, with or without Muster's runtime; a process in
 // uninterruptible sleep after the limit that the user gave.
-// - A heartbeat is expected once a rank has sent one, unless that one says that the next may be late. A step
-//   is expected once a rank has made one, the end of a named section once it has begun.
+// - After a heartbeat the next one is expected, unless the rank has sent only heartbeats that say that the
+//   next can be late. After a step the next one is expected, and after the begin of a named section its end.
 // - The usual time of a step or section is learned over all ranks of the node that train in one group.
 // - After the agent itself has overslept, all clocks start again, because it knows nothing about its workers.
 // Decisions only, for one attempt; one thread.
@@ -25,11 +25,11 @@ namespace muster::agent {
 
 enum class ProcessState { kLive, kStopped, kFrozen, kUninterruptible };
 
-// Learns how long something usually takes, and says when it takes too long. Until it was seen three times,
-// half of the hang limit is worth a remark, and the whole limit is too long. After that, too long is 30 times
-// the longest time seen, but at least two minutes: on a machine that gives this job 5 % of its time,
-// everything takes 20 times as long without a hang. The hang limit caps that time, unless the hang limit is
-// close to the usual time.
+// Learns how long something usually takes, and says when it takes too long. soft() is the time that is worth
+// a remark, hard() the time that is too long. Before three durations were seen, hard() is the hang limit, and
+// soft() half of that. After that, hard() is 30 times the longest time seen, but at least two minutes: on a
+// machine that gives this job 5 % of its time, everything takes 20 times as long without a hang. The hang
+// limit caps hard(), unless the hang limit is close to the usual time.
 class UsualTime {
  public:
   void seen(Duration took);
@@ -62,14 +62,14 @@ class HangWatch {
   void add(Rank rank, TimePoint now);
   void remove(Rank rank) { watched_.erase(rank); }  // the worker has ended or was told to
   void on(const Report& report, TimePoint now);
-  // Something outside the workers has held them up since the last look: the time since then does not count.
-  // Call this before look().
+  // Call before look() if something outside the workers has held them up since the last look. The time since
+  // then does not count.
   void pause(TimePoint now);
-  // The stalls to report: each once as soft and once as hard, until the rank makes progress. Reports that
-  // wait in the socket must have been passed to on() before.
+  // Returns the stalls to report: each once as soft and once as hard, until the rank makes progress. Reports
+  // that wait in the socket must have been passed to on() before.
   std::vector<wire::WorkerStalled> look(const std::map<Rank, ProcessState>& states, TimePoint now);
-  // Soft stalls for all ranks that were stopped or frozen at the last look, however recently. Report them
-  // when other ranks hang, because a stopped rank may be the reason.
+  // Returns soft stalls for all ranks that were stopped or frozen at the last look, even if only for a
+  // moment. Report them when other ranks hang, because a stopped rank may be the reason.
   std::vector<wire::WorkerStalled> stopped(TimePoint now) const;
   // The time of the next look; nothing while no worker is watched.
   std::optional<TimePoint> next_deadline() const;
@@ -90,7 +90,7 @@ class HangWatch {
     ProcessState state = ProcessState::kLive;
     Wait stop;                      // how long it has been in `state`; valid unless that is kLive
     std::optional<Wait> heartbeat;  // for the next heartbeat; set by the first one
-    std::optional<Wait> step;       // for the next step; until the rank says that no more will follow
+    std::optional<Wait> step;       // for the next step; empty: none is expected
     TimePoint step_paused;  // when the first of `sections` began: their time does not count for the step
     std::vector<Section> sections;  // the innermost last
     bool given_up = false;          // a hard stall was reported

@@ -1,4 +1,5 @@
-// Tracks which workers have yet to write their stacks, and which are late, so that the kernel's view must do.
+// Tracks which workers have yet to write their stacks, and which of them are late. For those the caller uses
+// the kernel's view.
 //
 // Stacks (io/health/stacks.h) asks the workers and reads their files. One thread.
 #pragma once

@@ -11,12 +11,12 @@ namespace muster::agent {
 namespace {
 
 constexpr int kLooks = 3;
-// A thread that uses less than a hundredth of a processor waits, or asks for something again and again.
+// A thread that uses less than a hundredth of a processor waits or polls.
 constexpr int kBusyShare = 100;
 
 }  // namespace
 
-// `Thread 17 (idle): "MainThread"`, then a line for each frame, the innermost first.
+// py-spy writes `Thread 17 (idle): "MainThread"`, then a line for each frame, the innermost first.
 std::string innermost_frame(std::string_view py_spy) {
   bool in_main = false;
   for (std::string_view line : split(py_spy, '\n')) {
@@ -29,7 +29,8 @@ std::string innermost_frame(std::string_view py_spy) {
   return {};
 }
 
-// Other errors pass: the process changed its stack meanwhile, or it is not yet in the script.
+// Errors other than a lack of permission are temporary: the process changed its stack meanwhile, or it is not
+// yet in the script.
 std::string why_not_seen(std::string_view py_spy) {
   if (!py_spy.contains("ermission") || !innermost_frame(py_spy).empty()) return {};
   return fmt::format("py-spy says: {}", py_spy.substr(0, py_spy.find('\n')));

@@ -1,10 +1,10 @@
-// Notices Python ranks that stand still although they report no steps: the main thread is at one line of the
-// script, or in one function of a library, in several looks, and hardly runs between them.
+// Notices that a Python rank which reports no steps stands still: in several looks its main thread is at one
+// line of the script, or in one function of a library, and it hardly runs between the looks.
 //
-// Once a rank has reported a step, or that it is idle or finished, nobody looks at it any more: HangWatch
-// knows its pace. The launcher decides what follows: it takes the job for hanging only if no rank gets on.
-// Time that the ranks spend waiting for their output, or in which the agent did not look, does not count.
-// Decisions only, for one attempt; one thread.
+// Once a rank has reported a step, or that it is idle or finished, StillWatch no longer looks at it:
+// HangWatch knows its pace. The launcher decides what follows: it takes the job for hanging only if no rank
+// gets on. Time that the ranks spend waiting for their output, or in which the agent did not look, does not
+// count. Decisions only, for one attempt; one thread.
 #pragma once
 
 #include <cstdint>
@@ -43,15 +43,15 @@ class StillWatch {
 
   void add(Rank rank) { watched_[rank] = {}; }
   void remove(Rank rank) { watched_.erase(rank); }
-  // The ranks waited for their output since the last look.
+  // Call if the ranks have waited for their output since the last look: that time does not count.
   void pause();
-  // The ranks to look at now; each answers with seen(), or cannot be seen.
+  // Returns the ranks to look at now. Pass the result of each look to seen().
   std::map<Rank, std::int32_t> due(const std::map<Rank, std::int32_t>& pids, TimePoint now);
-  // A stall to report, once as soft and once as hard; or that the rank has moved on after one.
+  // Returns a stall to report, once as soft and once as hard, or the report that the rank has moved on after
+  // a stall.
   std::optional<wire::WorkerStalled> seen(Rank rank, const MainThread& thread, TimePoint now);
 
-  // Looks are a tenth of the limit apart, within these bounds. A look takes a hundredth of a second of a
-  // core.
+  // Looks are a tenth of the limit apart, within these bounds. A look takes 10 ms of processor time.
   static constexpr Duration kLeastPause = std::chrono::seconds(1);
   static constexpr Duration kMostPause = std::chrono::seconds(60);
 

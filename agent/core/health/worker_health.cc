@@ -73,7 +73,7 @@ void WorkerHealth::ended(Rank rank, wire::WorkerExited& exited) {
   workers_.erase(rank);
 }
 
-// Rank 0 speaks for all nodes: usually they have the same Python.
+// Only rank 0 causes the remark that ranks cannot be seen: usually all nodes have the same Python.
 WorkerHealth::Messages WorkerHealth::on(const std::map<Rank, MainThread>& threads, TimePoint now) {
   Messages messages;
   for (const auto& [rank, thread] : threads) {

@@ -31,7 +31,7 @@ class WorkerHealth {
     TimePoint started_at{};
   };
 
-  // `told_blindness`: of the attempt before.
+  // `told_blindness`: an earlier attempt has told the user that the hang limit cannot work.
   explicit WorkerHealth(const wire::JobSpec& job, bool told_blindness = false);
 
   void started(Rank rank, std::int32_t pid, std::optional<std::uint32_t> gpu, TimePoint now);

@@ -3,9 +3,9 @@
 //
 // A datagram is {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":".."}, see docs/protocol.md.
 // Rare reports (hello, profile, resumed, saved, committed, saving, preempted, fenced, finished) are passed on
-// at once; progress (step, heartbeat) at most every kInterval per rank, only the newest. Sections, answers to
-// commands, reports about memory (memory_slots, held) and last_line stay with the agent. No sockets, no
-// clock.
+// at once; progress (step, heartbeat) at most every kInterval per rank, only the newest. Sections, idle,
+// answers to commands (stacks), reports about memory (memory_slots, held) and last_line stay with the agent.
+// No sockets, no clock.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Report {
   wire::WorkerReported message;
   std::optional<std::string> section;  // section: its name; heartbeat: the innermost one, "" for none
   Duration section_time{};             // heartbeat: time spent in it so far
-  bool entered = false;                // section
+  bool entered = false;                // section: it was entered, not left
   std::string activity;                // heartbeat: the part of the step that it is in; may be empty
   bool may_be_late = false;            // heartbeat: the next one may come late
   std::uint64_t slot_bytes = 0;        // memory_slots
@@ -47,9 +47,9 @@ class Reports {
   static constexpr Duration kInterval = std::chrono::milliseconds(100);
   static constexpr std::int32_t kMostInSpite = 100;
 
-  // The reports to pass on now. Progress that was held back comes first, so that the order is kept.
+  // Returns the reports to pass on now. Progress that was held back comes first, so that the order is kept.
   std::vector<wire::WorkerReported> on(const wire::WorkerReported& report, TimePoint now);
-  // Progress that is due.
+  // Returns the progress that was held back and is due.
   std::vector<wire::WorkerReported> due(TimePoint now);
   // Returns everything that is held back for this rank. Call when the rank has ended.
   std::vector<wire::WorkerReported> take(Rank rank);

@@ -30,8 +30,8 @@ bool CopyKeeping::is_whole(CheckpointId id) const {
                             });
 }
 
-// When a copy of step `to` arrives, its rank has restored its state, and so have all ranks: copies of ranks
-// that are not kept here are no longer needed.
+// When a copy of step `to` arrives, its rank has saved. So all ranks have restored their state, and copies of
+// ranks outside `kept_` are no longer needed.
 bool CopyKeeping::gives_way(const Copy& copy, CheckpointId to) const {
   return !kept_.has(copy.rank) || (copy.id != to && copy.id != whole_);
 }

@@ -1,8 +1,9 @@
 // Decides which copies of other nodes' checkpoints in memory an agent fetches, and which it drops.
 //
-// - For the preceding node in the ring it keeps the last step that it has from all of that node's ranks, and
-// the step before: until the next save, no agent knows whether all ranks of the job have the last step.
-// - For its own ranks without a checkpoint here it fetches a neighbour's copy.
+// - The nodes form a ring. For the preceding node the agent keeps the last step that it has from all of that
+// node's ranks, and the step before: until the next save, no agent knows whether all ranks of the job have
+// the last step.
+// - For its own ranks without a checkpoint here the agent fetches a neighbour's copy.
 // - The slots of its own ranks have priority over copies.
 // Sizes and numbers only: memory_slots.h has the memory. Plain values; one thread at a time.
 #pragma once
@@ -47,18 +48,18 @@ class CopyKeeping {
   // it. `room_bytes`: the part of the limit that the slots of own ranks leave free.
   Use use_of(const Copy& offered, bool is_current, std::uint64_t room_bytes) const;
 
-  // Returns the copies to drop before `offered` is fetched to be kept. Its rank has saved it, so all ranks of
-  // the job had the step before.
+  // Returns the copies to drop before `offered` is fetched to be kept. Its rank has saved this step, so all
+  // ranks of the job have had the step before, and older ones can go.
   std::vector<Copy> make_way(const Copy& offered);
-  // The copy is complete and here.
+  // Call once the copy is complete and here.
   void add_fetched(const Copy& copy);
   // The slot of a rank that is no longer on this node is now a copy.
   void add_former_slot(const Copy& copy) { copies_.insert(copy); }
   void remove(const Copy& copy) { copies_.erase(copy); }
   // Limits the copies to this room, and returns those to drop.
   std::vector<Copy> shrink(std::uint64_t room_bytes);
-  // Ranks of the current attempt have saved, so that only copies of the ranks in `kept` are still needed.
-  // Returns the other copies, to be dropped.
+  // Call once ranks of the current attempt have saved: after that only copies of the ranks in `kept` are
+  // needed. Returns the other copies, to be dropped.
   std::vector<Copy> forget_others();
   const std::set<Copy>& copies() const { return copies_; }
 

@@ -41,7 +41,7 @@ PmiRanks::PmiRanks(const wire::PrepareAttempt& plan)
   values_["PMI_process_mapping"] = process_mapping(plan.rank_counts);
 }
 
-// A value may contain blanks and equals signs; it is the last word of its line.
+// A value can contain blanks and equals signs, because it is the last word of its line.
 PmiRanks::Effects PmiRanks::on_line(LocalRank rank, std::string_view line) {
   Words words;
   for (std::string_view rest = line; !rest.empty();) {

@@ -42,8 +42,8 @@ std::optional<TimePoint> Node::next_deadline() const {
   return next;
 }
 
-// Returns when the agent gives up on its launcher: at the end of the controller grace, which begins when the
-// connection closes, or when the launcher has been silent for the silence limit.
+// Returns when the agent gives up on its launcher: at the end of the controller grace. This grace begins when
+// the connection closes, or when the launcher has been silent for the silence limit.
 std::optional<TimePoint> Node::launcher_deadline() const {
   if (leaving_) return logs_first_ || memory_first_ ? std::optional(heard_ + silence_limit()) : std::nullopt;
   if (!job_) return heard_ + kWelcomeLimit;
@@ -144,7 +144,7 @@ void Node::start_if_ready() {
   if (phase_ == Phase::kWarming && !give_up_at_ && !gpus_until_ && !reach_until_) start_workers();
 }
 
-// Without this check workers would wait minutes for the store and then report a time-out.
+// If the store did not answer, refuses the attempt: workers would wait minutes for the store.
 void Node::handle(const StoreAnswered& event, TimePoint) {
   if (!reach_until_) return;
   reach_until_.reset();
@@ -287,7 +287,7 @@ void Node::handle(const LauncherClosed&, TimePoint now) {
   closed_ = true;
   heard_ = now;
   logs_first_ = memory_first_ = false;
-  // The controller grace exists only for workers.
+  // Only running workers get the controller grace.
   if (!workers_live()) leave("the launcher is gone", kExitLauncherGone, now);
 }
 
@@ -375,7 +375,7 @@ void Node::stop_workers(std::int32_t signal, Duration grace, TimePoint now) {
     if (workers_[i].on(WorkerEvent::kStopRequested) == WorkerEffect::kNone) continue;
     actions_.emplace_back(SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), signal});
   }
-  // A second stop may shorten the grace, but never lengthen it.
+  // A second stop can shorten the grace, but not lengthen it.
   if (!kill_at_ && signal != SIGTERM) terminate_at_ = now + grace - grace / kTermPart;
   kill_at_ = kill_at_ ? std::min(*kill_at_, now + grace) : now + grace;
 }
@@ -420,8 +420,8 @@ void Node::clear_if_all_ended(TimePoint now) {
   clear(now);
 }
 
-// Looks for leftovers again when a child has ended, and after a pause, because some are reaped by another
-// process, and some never end.
+// Kills the leftovers. Called again when a child has ended, and after a pause, because another process reaps
+// some leftovers, and some never end.
 void Node::clear(TimePoint now) {
   clear_again_at_.reset();
   if (!unkillable_at_) {

@@ -7,9 +7,9 @@
 //
 // If a worker cannot be executed although the program was found (wrong format), the attempt is refused: Node
 // kills the ranks that have already started, and WorkersGone follows. A restart would not help, so this is
-// not a worker's exit. Node names a worker that survives SIGKILL to the launcher, and the node is not empty
-// until it ends. It also names any other process that survives SIGKILL, but does not wait for it, because it
-// may be another user's.
+// not a worker's exit. If a worker survives SIGKILL, Node reports the worker to the launcher, and the node is
+// not empty until that worker ends. Node also reports any other process that survives SIGKILL, but does not
+// wait for the process, which can be another user's.
 #pragma once
 
 #include <optional>
@@ -49,7 +49,7 @@ struct SignalRequested {  // for the workers, which keep running
 };
 struct LeaveRequested {
   std::string reason;
-  bool launcher_waits = false;  // leave only after LogsSent and when the memory of workers is written to disk
+  bool launcher_waits = false;  // leave only after LogsSent, and once the workers' memory is on disk
 };
 struct LogsSent {};        // the launcher has all log files of past attempts
 struct LauncherHeard {};   // received any frame
@@ -165,18 +165,19 @@ class Node {
   static constexpr Duration kWelcomeLimit = std::chrono::seconds(30);
   // A killed process ends within milliseconds, unless the kernel holds it (state D) or its cgroup is frozen.
   static constexpr Duration kUnkillableLimit = std::chrono::seconds(3);
-  // Time between two searches for leftovers, in addition to those after a child has ended.
+  // Node searches for leftovers again after this pause, and also whenever a child has ended.
   static constexpr Duration kClearPause = std::chrono::milliseconds(500);
-  // How long a template may take from its start until it is ready. A program that calls init() is ready
-  // earlier: executed ranks do the same work and would take as long.
+  // How long a template may take from its start until it is ready. If the program calls init() in that time,
+  // waiting costs nothing, because executed ranks would do the same work.
   static constexpr Duration kTemplateLimit = std::chrono::seconds(60);
   // How long a start waits for GPU memory of killed workers. The driver takes a few seconds to free a lot.
   static constexpr Duration kGpuMemoryLimit = std::chrono::seconds(50);
   static constexpr Duration kGpuMemoryPause = std::chrono::milliseconds(20);
   // How long the store on another host may take to answer.
   static constexpr Duration kReachLimit = std::chrono::seconds(5);
-  // A stop by another signal than TERM, which a worker may ignore, leaves a worker this part of the grace to
-  // end after TERM. A program of Python that saves after Ctrl-C does not survive TERM: it needs most of it.
+  // If a stop begins with a signal other than TERM, a worker can ignore that signal. So the worker gets TERM
+  // when this part of the grace (a fifth) is left. A Python program that saves after Ctrl-C does not survive
+  // TERM, so it needs most of the grace before TERM.
   static constexpr int kTermPart = 5;
 
  private:
@@ -237,7 +238,7 @@ class Node {
   wire::StartWorkers start_;
   std::vector<Worker> workers_;              // by local rank
   wire::WorkersStarted started_;             // for the workers started so far
-  std::optional<TimePoint> terminate_at_;    // then workers that another signal has not ended get TERM
+  std::optional<TimePoint> terminate_at_;    // when workers that another signal has not ended get TERM
   std::optional<TimePoint> kill_at_;         // the end of the grace
   std::optional<TimePoint> unkillable_at_;   // a killed worker that is alive then counts as unkillable
   std::optional<TimePoint> clear_again_at_;  // while killing leftovers

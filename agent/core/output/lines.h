@@ -52,7 +52,7 @@ class LastLines {
   static constexpr std::size_t kMaxLines = 60;
   static constexpr std::size_t kMaxBytes = 4096;  // of each line; the rest is left out
 
-  // Whole lines.
+  // Adds whole lines.
   void add(std::string_view lines);
   std::vector<std::string> lines() const;
   bool empty() const { return count_ == 0; }

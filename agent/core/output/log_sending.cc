@@ -83,7 +83,7 @@ bool LogSending::forget(File file) {
   const bool waits =
       std::ranges::any_of(on_its_way_, [file](const OnItsWay& each) { return each.file == file; });
   if (waits || !(its.end_sent || (its.stopped && its.all_written))) return false;
-  // The part that was not sent stays missing, and left_bytes() still counts it.
+  // Keeps a file if a part was not sent, so that left_bytes() still counts that part.
   if (its.sent < its.written) return false;
   files_.erase(file);
   return true;

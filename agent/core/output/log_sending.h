@@ -39,8 +39,8 @@ class LogSending {
   std::optional<Next> next() const;
   // Bytes from `offset` on have been sent. Returns whether the file has been sent to its end.
   bool sent(File file, std::uint64_t offset, std::size_t bytes, TimePoint now);
-  // The file cannot be read, or is not wanted: send no more of it. Returns whether the file was forgotten, as
-  // a file is that was never wanted.
+  // The file cannot be read, or is not wanted: send no more of it. Forgets a file that the launcher never
+  // wanted, and returns true for it.
   bool stop(File file);
   // The launcher has the first `bytes` of the file.
   void taken(File file, std::uint64_t bytes, TimePoint now);

@@ -83,7 +83,7 @@ std::optional<std::string> visible_gpus(const NodeContext& node, const wire::Job
   return fmt::format("{}", fmt::join(first, first + static_cast<std::ptrdiff_t>(share), ","));
 }
 
-// The GPU of a worker that sees only one.
+// Returns the CUDA_VISIBLE_DEVICES of a worker that sees only one GPU.
 std::string only_gpu(const std::optional<std::string>& list, LocalRank local_rank) {
   if (!list) return fmt::format("{}", local_rank);
   const auto devices = split(*list, ',');
@@ -156,8 +156,9 @@ void set_mpi(Environment& environment, const wire::PrepareAttempt& plan, const w
   // Open MPI 4 runs as a single process unless it finds the variables of a launcher that it knows; this
   // variable stands for "any PMIx server".
   environment["JSM_JSRUN_PORT"] = "1";
-  // JAX recognises Open MPI by the address of mpirun. It has rank 0 listen there, on a port that follows from
-  // the number before the dot, a multiple of 4096. Open MPI's ranks do not use this address themselves.
+  // JAX recognises Open MPI by OMPI_MCA_orte_hnp_uri, the address of mpirun. It makes rank 0 listen at that
+  // address. The port follows from the number before the dot, a multiple of 4096. Open MPI's ranks do not use
+  // the address themselves.
   const std::string host = start.master_address.contains(':')
                                ? fmt::format("tcp6://[{}]", start.master_address)
                                : "tcp://" + start.master_address;

@@ -9,7 +9,8 @@ constexpr int kAnythingElse = 125;
 constexpr int kCannotExecute = 126;
 constexpr int kNoSuchProgram = 127;
 
-// Whether another path may work. It would not help against a lack of descriptors, memory or space.
+// Whether the path caused the error, rather than a lack of descriptors, memory or space. Then another path
+// can work.
 bool is_about_the_path(ErrorCode code) {
   return code == ErrorCode::kNotFound || code == ErrorCode::kPermission ||
          code == ErrorCode::kInvalidArgument;

@@ -1,6 +1,6 @@
 // The failures of an attempt before its workers run, and the launcher's exit code for each.
 //
-// The local files and processes share these rules with their other implementations. Plain values.
+// The local files and processes share these rules with the simulator's. Plain values.
 #pragma once
 
 #include <string>

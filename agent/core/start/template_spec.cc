@@ -15,8 +15,8 @@ constexpr std::array<std::string_view, 9> kNotCommon = {
     "ROLE_WORLD_SIZE", "MASTER_ADDR",      "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT",
     "MUSTER_ATTEMPT"};
 
-// Found by watching getenv() while LibTorch 2.11 and 2.15 and their CUDA libraries load. The loader reads
-// LD_, the C library GLIBC_ and MALLOC_, and the interpreter PYTHON.
+// These prefixes were found by watching getenv() while LibTorch 2.11 and 2.15 and their CUDA libraries load.
+// The loader reads LD_, the C library GLIBC_ and MALLOC_, and the interpreter PYTHON.
 constexpr std::array<std::string_view, 20> kReadWhileLoading = {"OMP_",
                                                                 "GOMP_",
                                                                 "KMP_",

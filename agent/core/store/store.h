@@ -5,7 +5,8 @@
 // (io/store/store_server.h) owns the sockets. It answers as torch's libuv server does (2.9 to 2.15), with
 // these differences, which no correct program depends on: a COMPARE_SET that sets nothing releases no client;
 // WAIT does not count a key whose queue has entries as missing; a QUEUE_PUSH releases a waiting client once.
-// A client that breaks the protocol or a limit fails; the store never does. No clock, no threads, no I/O.
+// If a client breaks the protocol or a limit, feed() fails for that client; the store goes on. No clock, no
+// threads, no I/O.
 #pragma once
 
 #include <cstdint>

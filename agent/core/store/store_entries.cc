@@ -98,8 +98,8 @@ Status Store::wait(Client& client, StoreFields fields) {
   return {};
 }
 
-// The key counts the clients that have arrived, including those that have left since. The last one releases
-// all that wait for the key; until then a client waits although the key has a value.
+// The key counts the clients that have arrived, including those that have left since. The last client to
+// arrive releases all that wait for the key; until then a client waits although the key has a value.
 Status Store::barrier(Client& client, StoreFields fields) {
   end_wait(client);
   const std::string_view key = fields.blob();

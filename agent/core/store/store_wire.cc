@@ -8,8 +8,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the protocol is little-endian and read in place");
 
-// The fields of each command: 4 a u32, 8 an i64, k a key, v a value; * a u64 count of how often the fields
-// after it are repeated.
+// The fields of each command, one letter each: 4 is a u32, 8 an i64, k a key, v a value, and * a u64 count of
+// how often the fields after it are repeated.
 constexpr std::array<std::string_view, 19> kFields = {
     "4", "kv", "kvv", "k", "k8", "*k", "*k", "", "k", "kv", "*k", "*kv", "", "4", "kv", "k", "k", "", "k8"};
 constexpr std::size_t kCountBytes = sizeof(std::uint64_t);

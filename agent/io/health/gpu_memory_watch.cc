@@ -30,7 +30,7 @@ std::optional<GpuMemory> look_at_gpu(const Nvml& library, unsigned gpu) {
   GpuMemory seen{.used_bytes = memory.used, .processes = {}};
   std::vector<Nvml::Process> processes(kMostGpuProcesses);
   unsigned count = kMostGpuProcesses;
-  // Some drivers report only the sum.
+  // Some drivers report only the sum over all processes.
   if (library.processes == nullptr || library.processes(device, &count, processes.data()) != Nvml::kSuccess)
     count = 0;
   processes.resize(count);

@@ -30,7 +30,8 @@ class GpuMemoryWatch {
 
   // From now on held() is about the memory of these processes.
   void expect_back_from(KilledOnGpus killed);
-  // The first worker starts: memory in use from now on may be the job's own.
+  // Call when the first worker starts. If the driver has not answered the constructor yet, its answer is not
+  // used, because it can include the worker's memory.
   void workers_start();
   // Returns "" if all memory is free, otherwise what is held: "12.5 GiB of GPU 3". Returns nothing while the
   // driver has not answered.

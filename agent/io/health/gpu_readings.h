@@ -20,7 +20,7 @@ class GpuReadings {
   GpuReadings& operator=(const GpuReadings&) = delete;
   ~GpuReadings();
 
-  // The reading that the previous call asked for; empty at first.
+  // Returns the reading that the previous call asked for (at first nothing), and asks for the next one.
   std::vector<GpuReading> newest();
 
  private:

@@ -1,6 +1,6 @@
 // GPU faults that the NVIDIA driver reports: XID errors and uncorrectable memory errors, through NVML.
 //
-// Loads the library when the first watch begins. Its calls may take seconds, or never return if a GPU is
+// The first GpuWatch loads the library. The library's calls can take seconds, or never return if a GPU is
 // lost, so a separate thread ("muster-gpu") makes them. Nothing waits for that thread. Without the library or
 // its event functions no fault is seen, and the log says so. take() is for one thread.
 #pragma once

@@ -15,7 +15,7 @@ namespace muster::agent {
 namespace {
 
 constexpr std::size_t kMaxOutputBytes = 64 << 10;
-constexpr int kMostCalls = 5;  // at one a second
+constexpr int kMostCalls = 5;  // of look(), one a second; then a look is given up
 
 std::string output_of(const UniqueFd& file) {
   std::string text(kMaxOutputBytes, '\0');

@@ -1,10 +1,11 @@
 // Evidence that the kernel killed a worker because memory ran out: compares the kernel's counters with their
 // earlier values.
 //
-// The counter of the worker's memory cgroup (version 1 or 2) is compared with its value at the attempt's
-// start; it also counts kills that happened because the whole machine ran out of memory. /proc/vmstat is
-// compared with the last look. It also counts kills of other processes, so it is used only if the group has
-// no counter. The user of the evidence judges whether a worker's death was one of these kills. One thread.
+// MemoryWatch compares the counter of the worker's memory cgroup (version 1 or 2) with its value at the
+// attempt's start. This counter includes kills that happened because the whole machine ran out of memory. If
+// the group has no counter, MemoryWatch compares the counter in /proc/vmstat with its value at the last look;
+// that one includes kills of other processes. The caller judges whether a worker's death was one of these
+// kills. One thread.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ class MemoryWatch {
   // Records the counters of this process's group, where workers start. `mountinfo`: of /proc/self; must
   // outlive this object.
   explicit MemoryWatch(std::string_view mountinfo);
-  // Call once a second, because a worker may have been moved to another group.
+  // Call once a second, because a worker can be moved to another group.
   void look(const std::map<Rank, pid_t>& pids);
   // Adds the evidence about a worker that has just been killed.
   void add_evidence(pid_t pid, wire::WorkerExited& exited) const;

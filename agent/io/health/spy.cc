@@ -101,7 +101,7 @@ Expected<Spy> Spy::start(pid_t pid, int output, Way way) {
 }
 
 // py-spy and eu-stack stop the process with a SIGSTOP. If they are killed, the kernel delivers that SIGSTOP
-// to the process.
+// to the process, so the destructor continues the process.
 Spy::~Spy() {
   if (!process_.pidfd || has_ended()) return;
   syscall(SYS_pidfd_send_signal, process_.pidfd.get(), SIGKILL, nullptr, 0);

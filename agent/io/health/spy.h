@@ -36,7 +36,7 @@ class Spy {
 
   std::string name_;
   Process process_;
-  UniqueFd target_;  // empty: the process was stopped before, or is not stopped
+  UniqueFd target_;  // the process to continue; empty: it was stopped before, or is not stopped
 };
 
 }  // namespace muster::agent

@@ -1,8 +1,9 @@
-// Gets the stacks of an attempt's workers written, each to a file next to its logs, and reads them.
+// Gets the stacks of an attempt's workers: has each worker's stacks written to a file next to the worker's
+// logs, and reads the file.
 //
-// Asks a worker to write its own stacks if the worker has said that it can. For other programs uses py-spy or
-// eu-stack, if installed. Without these, and for workers that do not answer in time, uses the kernel's view
-// of their threads. Nothing here waits. One thread.
+// Asks a worker to write its own stacks if the worker has said that it can. For other workers uses py-spy or
+// eu-stack. If that is not installed, or if a worker does not answer in time, uses the kernel's view of its
+// threads. Nothing here waits. One thread.
 #pragma once
 
 #include <functional>

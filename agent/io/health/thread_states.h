@@ -9,7 +9,8 @@
 
 namespace muster::agent {
 
-// At least one line per thread: "thread 17 (python3): sleeps, system call 202 (futex), in futex_do_wait".
+// Returns at least one line for each thread: "thread 17 (python3): sleeps, system call 202 (futex), in
+// futex_do_wait".
 std::string describe_threads(pid_t pid);
 
 }  // namespace muster::agent

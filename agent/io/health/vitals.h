@@ -21,8 +21,8 @@ class Vitals {
   virtual ~Vitals() = default;
   // The state of each of these processes, which are the attempt's workers.
   virtual std::map<Rank, ProcessState> look(const std::map<Rank, std::int32_t>& pids) = 0;
-  // Begins to look at the main threads of these processes, if they run Python. Returns what became of the
-  // looks that were begun before and have ended; one that takes too long is given up.
+  // Begins to look at the main threads of these processes, if they run Python. Returns the results of earlier
+  // looks that have ended by now. Gives up a look that takes too long.
   virtual std::map<Rank, MainThread> look_at_threads(const std::map<Rank, std::int32_t>& pids) = 0;
   // The faults that the driver has reported since the last call.
   virtual std::vector<GpuFault> take_gpu_faults() = 0;

@@ -25,7 +25,7 @@ wire::Mpi mpi_of_job(const wire::JobSpec& job) {
   return wire::mpi_of_program(reader_of(file));
 }
 
-// The place of the node that begins with this rank.
+// Returns the place, among the attempt's nodes, of the node whose first rank is `first_rank`.
 std::size_t place_of(Rank first_rank, const std::vector<std::int32_t>& rank_counts) {
   std::size_t place = 0;
   for (std::int32_t before = 0; place < rank_counts.size() && before < first_rank.value(); ++place)
@@ -99,7 +99,7 @@ void LocalMpiHost::asked(wire::MpiAsked asked, std::optional<std::chrono::second
   });
 }
 
-// If the launcher's answer to the fence is on its way already, the agent ignores its second answer.
+// If the launcher's answer to the fence is already on its way, the agent ignores the second answer.
 void LocalMpiHost::withdraw_after(std::chrono::seconds limit, const wire::MpiAsked& fence) {
   asio::steady_timer& timer = limits_.emplace(fence.number, setting_.io).first->second;
   timer.expires_after(limit);

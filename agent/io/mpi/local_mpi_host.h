@@ -1,5 +1,5 @@
-// Serves the MPI ranks of this agent: with the PMIx module, or with sockets for PMI-1, and a directory in
-// /dev/shm.
+// Serves the MPI ranks of this agent with the PMIx module or with sockets for PMI-1, and makes a directory in
+// /dev/shm for them.
 //
 // LocalProcesses asks this object what to give a rank at its start. One thread, one io_context; calls from
 // PMIx's thread are posted to the io_context.
@@ -73,7 +73,7 @@ class LocalMpiHost final : public MpiHost, private PmixListener {
   MpiContext context_;
   Pmix* pmix_ = nullptr;  // once it was loaded
   std::shared_ptr<PmiServer> pmi_;
-  std::map<std::uint64_t, asio::steady_timer> limits_;  // of questions, by number
+  std::map<std::uint64_t, asio::steady_timer> limits_;  // the time limits of questions, by number
 };
 
 }  // namespace muster::agent

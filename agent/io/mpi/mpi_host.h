@@ -1,8 +1,8 @@
 // The seam to the server that lets a node's MPI ranks find each other: PMIx for Open MPI's programs, PMI-1
 // for MPICH's.
 //
-// Agent uses the server in addition to what Node decides, and carries the server's questions to the launcher.
-// Jobs without MPI do not use it. Nothing here waits; one thread.
+// Agent passes the server's questions to the launcher, and the answers back; Node has no part in this. Jobs
+// without MPI do not use it. Nothing here waits; one thread.
 #pragma once
 
 #include <expected>

@@ -20,7 +20,8 @@ namespace muster::agent {
 class PmixListener {
  public:
   virtual ~PmixListener() = default;
-  // If there is a limit, withdraw a fence that is not answered within it.
+  // Passes on a question for the launcher. With a `limit`, the listener withdraws a fence (a barrier of
+  // ranks) that is not answered within the limit.
   virtual void asked(wire::MpiAsked asked, std::optional<std::chrono::seconds> limit) = 0;
   virtual void remarked(std::string what) = 0;  // a line for the user
 };

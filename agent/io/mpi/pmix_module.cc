@@ -180,7 +180,8 @@ bool is_directive(const pmix_info_t& info) {
   return std::strncmp(info.key, "pmix.", 5) == 0;
 }
 
-// If an upcall returns an error, its client keeps waiting; so errors are sent as answers.
+// If a function that the library calls returns an error, the rank that asked keeps waiting. So errors are
+// sent as answers.
 pmix_status_t on_publish(const pmix_proc_t*, const pmix_info_t* infos, std::size_t count,
                          pmix_op_cbfunc_t done, void* context) {
   bool once = false;

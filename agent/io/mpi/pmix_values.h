@@ -85,7 +85,7 @@ inline bool unpack(const std::string& bytes, pmix_value_t& value) {
   return ok;
 }
 
-// The time limit that the ranks gave for meeting, if any.
+// The time limit that the ranks gave for a fence or another meeting, if any.
 inline std::optional<std::chrono::seconds> limit_in(const pmix_info_t* infos, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i)
     if (PMIX_CHECK_KEY(&infos[i], PMIX_TIMEOUT) &&

@@ -75,8 +75,8 @@ Expected<std::array<int, 2>> AttemptLogs::open_streams(LocalRank local_rank) {
   std::shared_ptr<net::LogBudget> budget;
   if (const std::int64_t limit = setting_.job.limits.log_limit_bytes; limit > 0)
     budget = std::make_shared<net::LogBudget>(static_cast<std::uint64_t>(limit));
-  // With a limit the oldest parts of either stream are removed, so counts of bytes could not restore the
-  // order.
+  // If the logs have a size limit, the oldest parts of either stream are removed, so counts of bytes could
+  // not restore the order.
   std::shared_ptr<LogOrder> order;
   if (!budget) {
     order = std::make_shared<LogOrder>(setting_.writer, directory_of(local_rank));

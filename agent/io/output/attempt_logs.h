@@ -2,8 +2,8 @@
 // the filtered copies, and the error files.
 //
 // Makes a rank's pipes just before the rank starts, while the worker before it loads its program. Makes the
-// rank's files when all workers run, or when they are needed. The destructor closes everything. Does not
-// decide and does not wait. One thread.
+// rank's files once all workers run, or earlier if they are needed. The destructor closes everything. Does
+// not decide and does not wait. One thread.
 #pragma once
 
 #include <array>
@@ -57,8 +57,8 @@ class AttemptLogs {
   void hurry();
   // Whether a worker had to wait until its output was taken, at `now` or within the last second.
   bool output_waits(TimePoint now) const { return now < *waited_at_ + kWaitsLinger; }
-  // No process of the attempt is left: reads what is in the pipes, and closes the log files once everything
-  // is written.
+  // Call once no process of the attempt is left. Reads what is in the pipes, and closes the log files once
+  // everything is written.
   void close_outputs();
   // Call after close_outputs(). Sends the launcher, if needed, the files that the ranks themselves wrote next
   // to their logs.
@@ -85,7 +85,7 @@ class AttemptLogs {
   static constexpr Duration kWaitsLinger = std::chrono::seconds(1);
 
   Setting setting_;
-  std::shared_ptr<bool> disk_told_ = std::make_shared<bool>(false);  // outputs may outlive this object
+  std::shared_ptr<bool> disk_told_ = std::make_shared<bool>(false);  // outputs can outlive this object
   std::shared_ptr<TimePoint> waited_at_ = std::make_shared<TimePoint>();
   std::array<std::shared_ptr<FilteredCopy>, 2> filtered_;  // stdout, stderr
   std::vector<RankStreams> ranks_;                         // by local rank

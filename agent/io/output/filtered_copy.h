@@ -2,8 +2,8 @@
 // filtered_stdout.log and filtered_stderr.log.
 //
 // Each line has its prefix as on the terminal. All agents of a job append to one file, which is created with
-// its first line. The ranks wait for it as for their own log files (agent/core/output/flow.h); lines that
-// were not written in time are counted. One thread.
+// its first line. The ranks wait for this file as for their own log files (agent/core/output/flow.h); lines
+// that it does not take in time are dropped and counted. One thread.
 #pragma once
 
 #include <memory>

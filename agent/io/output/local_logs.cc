@@ -61,7 +61,7 @@ LogPlace LocalLogs::place_for(const wire::JobSpec& job) {
   if (!place.shared && !courier_) {
     courier_ = std::make_shared<LogCourier>(setting_.link);
     setting_.tasks.spawn(courier_->run());
-    // With a limit it is not known which parts have been removed.
+    // If the logs have a size limit, nobody knows which parts have been removed, so such logs are not sent.
     if (setting_.started_again && job.limits.log_limit_bytes == 0) send_left_logs(place.directory);
   }
   return place;

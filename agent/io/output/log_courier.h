@@ -47,7 +47,7 @@ class LogCourier : public std::enable_shared_from_this<LogCourier> {
     std::shared_ptr<net::LogWriter::File> file;
     std::optional<LogSending::File> number{};  // once something has been written
     bool ended = false;
-    bool left = false;  // by an earlier agent; the launcher may refuse it, since it may be of another node
+    bool left = false;  // by an earlier agent, perhaps of another node; then the launcher refuses it
   };
   using Entries = std::map<Source, Entry>;
 

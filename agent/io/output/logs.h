@@ -41,9 +41,9 @@ class Logs {
   virtual ~Logs() = default;
   // Called once, before anything else.
   virtual void begin(LogsListener& listener) = 0;
-  // Where `job` keeps its logs on this host: its log directory, or another one if that cannot be made here
-  // and the launcher is on another host. open() finds out whether it can be used. Log files that are not in
-  // the launcher's directory are sent to the launcher.
+  // Returns where `job` keeps its logs on this host: in the job's log directory or, if that cannot be made
+  // here and the launcher is on another host, in another directory. open() finds out whether the directory
+  // can be used. Log files that are not in the launcher's directory are sent to the launcher.
   virtual LogPlace place_for(const wire::JobSpec& job) = 0;
   // Makes the directories of the attempt's logs, before its workers start. Returns remarks for the user, one
   // for each disk that is nearly full. Errors name the directory. close() follows in any case.

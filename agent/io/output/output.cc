@@ -110,7 +110,7 @@ bool Output::read_some(std::size_t limit_bytes) {
   if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
   const auto size = static_cast<std::size_t>(got);
   if (size >= kMuchBytes && !std::exchange(enlarged_, true)) {
-    // The kernel refuses this beyond a user's share; the usual 64 KiB will do.
+    // The kernel refuses this if the user's pipes take too much memory; then the usual 64 KiB must do.
     fcntl(pipe_.get(), F_SETPIPE_SZ, kPipeBytes);
   }
   write_log({place, size});
@@ -159,7 +159,7 @@ void Output::write_log(std::string_view bytes) {
   }
 }
 
-// A line in the log file says where lines are missing.
+// Writes a line to the log file that says where lines are missing.
 void Output::tell_gap() {
   const Lost gap = std::exchange(gap_, {});
   if (gap.bytes > 0)

@@ -31,7 +31,7 @@ namespace muster::agent {
 class LogOrder {
  public:
   LogOrder(net::LogWriter& writer, const std::string& rank_directory)
-      // The streams' own files report errors of the disk.
+      // Errors of the disk are ignored here: the streams' own files report them.
       : file_(writer.add(std::make_unique<net::LogParts>(rank_directory + "/order.log", UniqueFd(), nullptr),
                          [](const std::string&) {})) {}
 
@@ -55,7 +55,8 @@ class LogOrder {
 class Output : public std::enable_shared_from_this<Output> {
  public:
   static constexpr std::size_t kLogQueueBytes = std::size_t{512} << 10;
-  // In a hurry: gives a disk that is busy, but not stuck, time for what is printed at the end.
+  // Flow's `patience` in a hurry (flow.h). A disk that is busy, but not stuck, gets time for what is printed
+  // at the end.
   static constexpr Duration kLogPatience = std::chrono::seconds(1);
 
   struct Log {

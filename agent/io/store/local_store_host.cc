@@ -37,8 +37,8 @@ std::array<char, 10> validate_and_ping() {
 // can be reached. Handlers keep this object alive.
 class LocalStoreHost::Call : public std::enable_shared_from_this<Call> {
  public:
-  // If not `served`, nothing listens before rank 0 does; a refusal from rank 0's host then shows that the
-  // host can be reached.
+  // `served`: an agent serves the store. Otherwise nothing listens before rank 0 does, and a refusal from
+  // rank 0's host shows that the host can be reached.
   Call(asio::io_context& io, bool served, std::function<void(const Status&)> done)
       : socket_(io), served_(served), done_(std::move(done)) {}
 

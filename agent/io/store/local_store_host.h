@@ -1,6 +1,6 @@
 // The store of this agent's attempts: served by the agent's own process, or as a port reserved for rank 0.
 //
-// One thread, one io_context, which must outlive it.
+// One thread, one io_context, which must outlive this object.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,8 @@ namespace muster::agent {
 class LocalStoreHost final : public StoreHost {
  public:
   // Calls `remark` once for each user or host whose connections the store refuses because they are not the
-  // job's; for sixteen at most. `launcher`: see StoreServerOptions.
+  // job's; only for the first sixteen, so that strangers cannot flood the user. `launcher`: see
+  // StoreServerOptions.
   explicit LocalStoreHost(asio::io_context& io, std::function<void(const std::string&)> remark = {},
                           pid_t launcher = 0);
   ~LocalStoreHost() override;

@@ -39,7 +39,7 @@ class SocketOwners {
 // The sockets that descendants of some processes have open.
 class JobSockets {
  public:
-  // Looks through all processes: some 20 us for each of the machine.
+  // Looks through all processes of the machine, which takes some 20 us for each.
   static JobSockets below(const std::set<pid_t>& ancestors);
   bool has(const SocketOwners::Owner& owner) const;
 

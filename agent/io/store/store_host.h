@@ -15,9 +15,9 @@ namespace muster::agent {
 class StoreHost {
  public:
   virtual ~StoreHost() = default;
-  // Serves the attempt's store here, or reserves a port for the rank that will, if the plan says so. Returns
-  // the port; 0 if the plan has the store on another node. Closes a store that was kept. Errors: the address
-  // is not of this machine, or the port is taken.
+  // As the plan says, serves the attempt's store here, reserves a port for the rank that will serve it, or
+  // leaves it to another node. Returns the port; 0 if the store is on another node. Closes a store that an
+  // earlier close() kept. Errors: the address is not of this machine, or the port is taken.
   virtual Expected<std::int32_t> open(const wire::JobSpec& job, const wire::PrepareAttempt& plan) = 0;
   // Waits for an answer of the attempt's store, wherever it is. If rank 0 serves the store, asks rank 0's
   // host instead, because the store does not run yet. Calls `done` once, later, and not after close().

@@ -36,7 +36,7 @@ constexpr StoreClientId kListener{0};
 
 struct Connection {
   UniqueFd socket;
-  // While this is not empty, nothing is read: a client that does not read its answers may not send more.
+  // While this is not empty, nothing is read: a client that does not read its answers cannot send more.
   std::string unsent;
 };
 
@@ -95,7 +95,7 @@ class StoreServer::Server : public std::enable_shared_from_this<Server> {
   StoreOutput output_;
   UniqueFd listener_;
   std::optional<SocketOwners> owners_;  // while it listens on loopback, and the kernel answers
-  std::map<StoreClientId, SocketOwners::Owner> unknown_;  // connections of other users; nothing is read
+  std::map<StoreClientId, SocketOwners::Owner> unknown_;  // of other users, not checked yet; nothing is read
   boost::asio::steady_timer look_timer_;                  // armed while some are unknown
   TimePoint next_look_;
   stream_descriptor epoll_;
@@ -215,7 +215,7 @@ void StoreServer::Server::accepted(UniqueFd socket) {
   const auto peer = peer_of(fd);
   if (!options_.peers.empty() && std::ranges::find(options_.peers, peer) == options_.peers.end())
     return refuse(id, fmt::format("from {}: not an address of this job's hosts", peer.to_string()));
-  // A client that has already closed its connection does not wait for an answer.
+  // If the client has already closed its connection, the owner is unknown, and nobody waits for an answer.
   const uid_t own = ::geteuid();
   const auto owner = owners_ ? owners_->of_other_end(fd) : SocketOwners::Owner{.user = own};
   if (!owner) return warn(id, "it was closed at once");

@@ -6,9 +6,10 @@
 // oldest stranger is dropped, but never a client.
 // - A client that breaks the protocol or a limit loses its connection, and the reason is logged.
 // - On loopback only processes of this process's user and of root, and descendants of this agent and its
-// launcher, may connect, otherwise any process on a host with one of the peers' addresses: bind to the
-// narrowest interface that reaches the workers. A connection of another user may wait for a moment until the
-// server looks whose it is: looking takes at most a tenth of this thread's time.
+// launcher, are allowed to connect. A connection of another user can wait for a moment until the server looks
+// whose it is, because looking is limited to a tenth of this thread's time.
+// - On other addresses any process on a host with one of the peers' addresses is allowed to connect: bind to
+// the narrowest interface that reaches the workers.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -37,7 +38,8 @@ struct StoreServerOptions {
   std::size_t client_count = 64 << 10;
   std::size_t unsent_bytes = 256 << 20;  // of unread replies, for all clients together
   StoreLimits store = {};
-  // Called with who was refused, and why, for each connection of a user or host outside the job.
+  // Called for each refused connection of a user or host outside the job, with a text that says who was
+  // refused and why.
   std::function<void(const std::string&)> on_refused = {};
 };
 

@@ -21,7 +21,7 @@ namespace muster::agent {
 
 namespace {
 
-// For each stream a pipe and a file; one for their order; one for the process.
+// Each of the two streams has a pipe and a file; the file of their order and the process have one each.
 constexpr rlim_t kDescriptorsPerRank = 6;
 
 constexpr std::uint16_t kAnyPort = 9;

@@ -40,7 +40,7 @@ constexpr int kTrackerPauseMs = 2;  // a tracker usually ends within 20 ms
 
 // Writes the Python module `muster` (python/), which the agent contains, into the directory: workers can
 // import it wherever the agent was delivered, without an installation. Python imports from the file as from a
-// folder. Returns its path, to be appended to PYTHONPATH.
+// folder. Returns the file's path, to be appended to PYTHONPATH.
 Expected<std::string> write_python_module(const std::string& directory) {
   const std::string path = directory + "/python.zip";
   const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
@@ -60,8 +60,8 @@ LocalProcesses::LocalProcesses(Setting setting)
             [this] {
               listener_->template_settled();
               reap_leftovers();
-              // reap_leftovers() stops at a template that has ended, so it has not seen the processes after
-              // that.
+              // reap_leftovers() stops at a template that has ended, so it has not seen the processes that
+              // ended later.
               listener_->leftovers_changed();
             }),
       exchange_({.slots = memory_slots_,
@@ -125,7 +125,7 @@ std::expected<void, StartFailure> LocalProcesses::open(const OpenAttempt& attemp
   return {};
 }
 
-// The job runs without neighbours too.
+// If the port cannot be opened, the job runs without copies in neighbours.
 void LocalProcesses::listen_for_neighbours() {
   neighbour_port_ = 0;
   if (plan_.neighbour_address.empty()) return;
@@ -317,7 +317,7 @@ void LocalProcesses::kill_late_trackers() {
   trackers_alarm_->set(next);
 }
 
-// The agent leaves, and nothing of the job may outlive it.
+// The agent leaves now, and must leave no process of the job behind.
 void LocalProcesses::wait_for_trackers() {
   const TimePoint until = setting_.time.now() + kTrackerLimit;
   const auto has_ended = [](const auto& tracker) {
@@ -358,7 +358,7 @@ void LocalProcesses::give_memory(const Report& report, const std::string& addres
     log::warning("rank {} did not receive its memory for checkpoints", report.message.rank);
 }
 
-// A rank has saved, so all ranks have restored their state by now.
+// A rank has saved, so all ranks have restored their state by now, and no longer need copies for that.
 void LocalProcesses::pass_to_neighbours(const wire::WorkerReported& held) {
   memory_slots_.forget_others();
   exchange_.saved(held.rank, static_cast<std::uint64_t>(held.step));

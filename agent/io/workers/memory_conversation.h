@@ -1,9 +1,9 @@
-// The conversation of two agents about slots in memory: which are complete, and their bytes.
+// The conversation of two agents about slots in memory (memory_slots.h): which are complete, and their bytes.
 //
-// Both list their slots. An agent that wants a slot asks for it part by part, two at a time, and takes it if
-// all digests are right. It does not ask for a step that a newer step has replaced, and drops a slot that is
-// overwritten meanwhile. MemorySlots decides which slots to ask for. One thread; hold() keeps the object
-// alive.
+// Both agents list their slots. An agent that wants a slot asks for it part by part, two at a time, and takes
+// it if all digests are right. It does not ask for a step that a newer step has replaced, and drops a slot
+// that is overwritten meanwhile. MemorySlots decides which slots to ask for. One thread; hold() keeps the
+// object alive.
 #pragma once
 
 #include <functional>
@@ -34,7 +34,7 @@ class SlotPull {
   std::optional<wire::SlotWanted> next();
   // Answers to questions about an earlier slot do not count.
   bool is_answer(const wire::SlotPart& part) const { return part.number == answered_; }
-  // False: the slot no longer exists, or is not the one that was asked for.
+  // Takes the next part. Returns false if the slot no longer exists, or is not the one that was asked for.
   bool take(std::string_view bytes);
   bool is_complete() const { return header_ && taken_ == all_bytes(); }
   Status verify(const std::function<bool()>& stop) const { return verify_slot(fd_.get(), *header_, stop); }
@@ -65,7 +65,7 @@ class MemoryConversation : public std::enable_shared_from_this<MemoryConversatio
     Attempt attempt;
     wire::Neighbour neighbour;
     std::map<Rank, Copy> current;            // the slots that this node's ranks saved last, or resume from
-    std::function<void(NodeId)> on_fetched;  // nothing is wanted at the moment, or nothing more will come
+    std::function<void(NodeId)> on_fetched;  // called when no slot is wanted now, or none will come
     std::function<void(std::string)> on_remark;
     std::function<bool()> is_stopped;
   };
@@ -100,7 +100,7 @@ class MemoryConversation : public std::enable_shared_from_this<MemoryConversatio
   std::vector<Copy> wanted_;
   std::optional<SlotPull> pull_;
   std::uint64_t number_ = 0;  // of the next question, while pull_ is empty
-  int overtaken_count_ = 0;   // since the last complete copy
+  int overtaken_count_ = 0;   // copies dropped since the last complete one
   bool has_told_ = false;     // the neighbour knows which slots this agent has
   Sequence sequence_;
 };

@@ -20,7 +20,7 @@ namespace muster::agent {
 
 namespace {
 
-constexpr int kNiceness = 10;  // a tenth of the processor time of a thread that computes
+constexpr int kNiceness = 10;  // the thread gets a tenth of what a computing thread gets
 constexpr Duration kNeighbourLimit = std::chrono::seconds(5);
 
 }  // namespace

@@ -2,8 +2,8 @@
 // that one is complete while the other is written; and copies of the slots of other nodes' ranks.
 //
 // A slot is a memfd of a fixed size. The runtime owns its content, except the header, which says which step
-// it holds (memory_slot.h). All slots together stay within a limit, where copies give way, and end with this
-// process, however it ends. Without a limit there are no slots. Safe from any thread.
+// it holds (memory_slot.h). All slots and copies together stay within a limit; copies give way to slots. All
+// of them end with this process, however it ends. Without a limit there are no slots. Safe from any thread.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ class MemorySlots {
  public:
   void set_limit(std::uint64_t limit_bytes);
   // An attempt begins with these ranks on this node: slots of other ranks become copies, and copies of these
-  // become slots.
+  // ranks' slots become slots.
   void keep(Rank first, std::int32_t count);
   struct Answer {
     std::string text;      // a datagram (docs/protocol.md)
@@ -32,9 +32,9 @@ class MemorySlots {
   };
   // The answer to a rank whose slots are still being fetched from another agent.
   static Answer later();
-  // The answer to a rank that asks for slots of this size; they replace slots of another size, whose bytes
-  // are lost. 0: the rank keeps what it has. The answer contains all slots of this node's ranks, so that each
-  // can read what the others have saved; or the reason for a refusal, which changes nothing.
+  // Answers a rank that asks for slots of this size. They replace its slots of another size, whose bytes are
+  // lost; `slot_bytes` 0: the rank keeps its slots. The answer contains all slots of this node's ranks, so
+  // that each rank can read what the others have saved. A refusal contains the reason, and changes nothing.
   Answer answer(Rank rank, std::uint64_t slot_bytes);
   // New descriptors for the slots of this node's ranks; the caller owns them.
   std::vector<UniqueFd> own_slots() const;
@@ -52,7 +52,7 @@ class MemorySlots {
   Expected<UniqueFd> make_room(const Copy& offered);
   // Takes over the copy, which is complete in `fd`. Returns false if there is no more room for the copy.
   bool take(const Copy& copy, UniqueFd fd);
-  // This node's ranks have saved in the current attempt: drops the copies that are not needed any more.
+  // Call once this node's ranks have saved in the current attempt. Drops copies that are no longer needed.
   void forget_others();
 
  private:

@@ -36,7 +36,8 @@ class WriteOut {
  public:
   explicit WriteOut(const HeldMemory& memory) : memory_(memory), directory_(memory.directory) {}
 
-  // The step that is now on disk; nothing if the disk already has one as new, or if another agent commits.
+  // Returns the step that is now on disk; nothing if the disk already has a checkpoint as new, or if another
+  // agent commits.
   Expected<std::optional<std::uint64_t>> run() {
     const auto found = newer_than_disk();
     if (!found) return std::unexpected(found.error());
@@ -50,7 +51,7 @@ class WriteOut {
   std::uint64_t step() const { return step_; }
 
  private:
-  // The steps that all ranks of this node hold, newest first.
+  // Returns the steps that all ranks of this node hold and that are newer than the disk's: newest first.
   Expected<std::vector<CheckpointId>> newer_than_disk() {
     std::vector<CheckpointId> ids;
     for (const UniqueFd& fd : memory_.slots) {
@@ -81,7 +82,8 @@ class WriteOut {
     return ids;
   }
 
-  // The id on disk has the newest attempt, so that the chain of attempts leads to the checkpoint.
+  // The checkpoint on disk belongs to the newest attempt, so that later attempts find it
+  // (CheckpointDirectory::candidates()).
   CheckpointId as_written(CheckpointId id) const { return {.step = id.step, .attempt = memory_.attempt}; }
 
   Status write(CheckpointId id) {
@@ -133,8 +135,7 @@ class WriteOut {
     return ranks;
   }
 
-  // Agents write the newest step first, so a rank that has written only the older one does not hold the
-  // newer.
+  // Agents write the newest step first, so a rank that has written only an older step lacks the newer one.
   Expected<std::optional<std::uint64_t>> commit_newest(const std::vector<CheckpointId>& ids) {
     const TimePoint until = Clock::now() + memory_.patience;
     for (std::size_t i = 0;;) {

@@ -24,11 +24,11 @@ namespace {
 constexpr const char* kOomScore = "/proc/self/oom_score_adj";
 // Writing to a log file at its size limit must fail, and not kill the agent.
 constexpr int kIgnored[] = {SIGPIPE, SIGXFSZ};
-constexpr int kOwnOomScore = -900;  // an agent that uses up all the memory itself may still be killed
+constexpr int kOwnOomScore = -900;  // an agent that uses up all the memory itself can still be killed
 
-// Descriptors with low numbers, where the agent puts a worker's streams, so that the child can give up its
-// part of the table from there on. When each of 256 workers copied the whole table, for exec to close, that
-// cost 0.1 ms per worker.
+// Descriptors with low numbers, where the agent puts a worker's streams. So the child needs no copy of the
+// descriptors above them: when each of 256 workers copied the whole table, for exec to close, that cost 0.1
+// ms per worker.
 struct Stage {
   int null;
   std::array<int, 3> streams;

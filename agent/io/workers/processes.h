@@ -36,7 +36,7 @@ class ProcessListener {
   // The template that was loading is ready, or an existing one is gone.
   virtual void template_settled() = 0;
   // A child of the agent has ended, perhaps one from Leftovers::find(); another process may get its pid next.
-  // May be called more than once for one end, and inside any call of these interfaces except begin().
+  // Can be called more than once for one end, and inside any call of these interfaces except begin().
   virtual void leftover_ended(std::int32_t pid) = 0;
   // A process has ended that may have left others behind, or that was the last leftover.
   virtual void leftovers_changed() = 0;
@@ -71,8 +71,8 @@ class Processes {
   // Called in the order of ranks. Fails with kProgram if the file turns out not to be a program.
   virtual std::expected<Started, StartFailure> start(LocalRank local_rank,
                                                      const wire::StartWorkers& start) = 0;
-  // For the stdin of the worker that gets the job's input (JobSpec::input_rank); the input is dropped if that
-  // worker does not run.
+  // Passes input to the stdin of the worker that gets the job's input (JobSpec::input_rank). Drops the input
+  // if that worker does not run.
   virtual void give_input(const wire::Input& input) = 0;
   // Calls input_taken(), inside this call, if that worker has read more than was reported.
   virtual void look_at_input() = 0;

@@ -20,7 +20,7 @@ std::string search_path(const Environment& inherited, const wire::JobSpec& job);
 Expected<std::string> find_program(const std::string& name, const std::string& search_path,
                                    const std::string& working_directory);
 
-// Checks that the script that the job's Python runs, if any, can be read; same error codes.
+// If the job's Python runs a script, checks that the script can be read. Same error codes as find_program().
 Status check_script(const wire::JobSpec& job);
 
 // The path of the job's program. If the command is `python3 [-u] FILE.py ...`, also checks that the file can

@@ -41,7 +41,7 @@ class WarmStart {
 
  private:
   awaitable<void> watch(std::shared_ptr<Template> watched);
-  // Gives the template up. If it has ended by itself, how it ended becomes the reason, unless `reason` is
+  // Gives the template up. If it has ended by itself, the way it ended replaces `reason`, unless `reason` is
   // final.
   void drop(const std::string& reason, bool is_final = false);
 

@@ -31,15 +31,15 @@ Expected<std::string> make_run_directory() {
   const char* chosen = std::getenv("TMPDIR");
   std::string pattern =
       std::string(chosen != nullptr && *chosen != '\0' ? chosen : "/tmp") + "/muster-XXXXXX";
-  // A socket's path may have 107 bytes.
+  // A socket's path can have at most 107 bytes.
   if (pattern.size() + kMostNameBytes >= sizeof(sockaddr_un::sun_path)) pattern = "/tmp/muster-XXXXXX";
   if (mkdtemp(pattern.data()) == nullptr)
     return system_failure("cannot make the directory " + pattern, errno);
   return pattern;
 }
 
-// Lets the other users of this machine use the socket if they know its path, and returns the new path: a rank
-// may have changed its user. /proc/net/unix shows everybody the name that a socket had at bind().
+// Renames the socket, because /proc/net/unix shows everybody the name that a socket had at bind(). Other
+// users can use it if they know the new path, which is returned: a rank can have changed its user.
 Expected<std::string> hide(const std::string& directory, const std::string& path) {
   std::uint64_t secret = 0;
   CHECK(getrandom(&secret, sizeof secret, 0) == sizeof secret, "getrandom: {}", std::strerror(errno));

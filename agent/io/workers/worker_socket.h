@@ -1,12 +1,12 @@
 // MUSTER_SOCKET: the datagram socket on which workers report to their agent, and receive its commands if they
 // have an address.
 //
-// Its directory is new, under TMPDIR, and only for this user. But a rank of root may change its user, so
-// root's agent lets others enter the directory, which they cannot list, and gives the socket a name that they
+// Its directory is new, under TMPDIR, and only for this user. But a rank of root can change its user. So
+// root's agent lets other users enter the directory without listing it, and gives the socket a name that they
 // cannot guess. Takes datagrams of this agent's user, and of other users only from processes that descend
 // from this agent, as its workers do. Ignores too large datagrams and garbage. A stranger who learns the path
-// can fill the socket's queue, and heartbeats and steps are lost; nothing else. Does not know attempts or
-// ranks. One thread.
+// can fill the socket's queue, so that heartbeats and steps are lost, but nothing else. Does not know
+// attempts or ranks. One thread.
 #pragma once
 
 #include <functional>
@@ -33,7 +33,7 @@ class WorkerSocket {
   WorkerSocket(const WorkerSocket&) = delete;
   WorkerSocket& operator=(const WorkerSocket&) = delete;
   ~WorkerSocket();
-  // Other users can open a file in it if they know the file's name and the file's mode lets them.
+  // Other users can open a file in this directory if they know the file's name and the file's mode lets them.
   const std::string& directory() const { return directory_; }
   const std::string& path() const { return path_; }
 
