@@ -18,7 +18,7 @@ namespace muster {
 namespace {
 
 // Returns a random name: a process that was killed may have left a file, and the next process may have the
-// same pid. In a container it always has.
+// same pid. In a container the pid is always the same.
 std::string temporary_beside(const std::string& path) {
   std::uint64_t number = 0;
   CHECK(getrandom(&number, sizeof number, 0) == sizeof number, "getrandom: {}", std::strerror(errno));
@@ -36,7 +36,7 @@ Status write_new_file(const std::string& path, std::string_view bytes) {
 }
 
 // `expected_bytes` is only a first guess: /proc and pipes have no size. Files in /proc/sys return their
-// content only to the first read, so that read must be large enough.
+// content only to the first read, so the first read must be large enough.
 Expected<std::string> read_all(int fd, const std::string& path, std::uint64_t limit_bytes,
                                std::uint64_t expected_bytes) {
   std::string bytes;

@@ -38,7 +38,7 @@ Expected<std::string> read_file(const std::string& path, std::uint64_t limit_byt
 // Does what read_file() does, but never waits: kCorrupt if `path` is not a regular file, for example a pipe.
 Expected<std::string> read_regular_file(const std::string& path, std::uint64_t limit_bytes);
 
-// Writes all bytes to fd, over partial writes and interruptions. `path` is for the message.
+// Writes all bytes to fd, also after partial writes and interruptions. `path` is for the message.
 Status write_all(int fd, std::string_view bytes, const std::string& path);
 
 Status sync_directory(const std::string& path);
@@ -60,7 +60,7 @@ Status create_file_exclusively(const std::string& path, std::string_view bytes);
 // Creates the directory and any missing parents.
 Status make_directories(const std::string& path);
 // Does what make_directories() does, and syncs: when it returns, the disk has the entries of the created
-// directories, and those of all directories above that this user may read.
+// directories, and the entries of all parent directories that this user may read.
 Status make_directories_durably(const std::string& path);
 
 }  // namespace muster

@@ -5,8 +5,8 @@
 
 namespace muster {
 
-// $HOME if that is an absolute path, else what the user database says; empty if neither is known. May ask a
-// server of the network for a user of the network.
+// $HOME if that is an absolute path, else what the user database says; empty if neither is known. If the user
+// database is on a server in the network, this asks that server.
 std::string home_directory();
 
 }  // namespace muster

@@ -44,8 +44,8 @@ static_assert(sizeof(SchedulingAttributes) == 48);
 constexpr std::uint64_t kResetOnFork = 1;
 constexpr auto kShortSlice = std::chrono::microseconds(100);  // the least that the kernel accepts
 
-// Reads /proc/self/task/TID/children. A child that ends while the list is read may hide another, but a child
-// stays in the list until it is reaped, which does not happen meanwhile.
+// Reads /proc/self/task/TID/children. A child that left the list during the reading could hide another. No
+// child does: it stays in the list until it is reaped, which does not happen meanwhile.
 std::optional<std::vector<pid_t>> children_of_threads() {
   DIR* threads = opendir("/proc/self/task");
   if (threads == nullptr) return std::nullopt;
@@ -72,8 +72,8 @@ Expected<std::string> stat_behind_name(pid_t pid) {
   return text;
 }
 
-// Field 22 of /proc/PID/stat. 0 if the process is gone or a zombie. Nothing if unknown: /proc may hide other
-// users' processes (its option hidepid).
+// Returns when the process started: field 22 of /proc/PID/stat. Returns 0 if the process is gone or a zombie,
+// and nothing if that is unknown, because /proc hides other users' processes (option hidepid).
 std::optional<std::int64_t> start_ticks_of(pid_t pid) {
   const auto text = stat_behind_name(pid);
   if (!text) return kill(pid, 0) != 0 && errno == ESRCH ? std::optional<std::int64_t>(0) : std::nullopt;

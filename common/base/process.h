@@ -20,7 +20,7 @@
 
 namespace muster {
 
-// Identifies one process, on one machine and between two boots, and its owner.
+// Identifies one process of one boot of one machine, and names the process's user.
 struct ProcessIdentity {
   std::string host{};
   std::string user{};
@@ -44,10 +44,10 @@ void ask_for_short_slices();
 
 // 0 if the process is gone.
 pid_t parent_of(pid_t pid);
-// Returns whether the process descends from one of these processes. In a container pid 1 may be one.
+// Returns whether the process descends from one of these processes. In a container pid 1 can be one of them.
 bool is_below(pid_t pid, const std::set<pid_t>& ancestors);
 // Returns whether the process has been killed or is ending. True also if the process is gone. The kernel
-// tells the parent only after it has freed the process's memory, which may take long on a busy machine.
+// tells the parent only after it has freed the process's memory, which can take long on a busy machine.
 bool is_exiting(pid_t pid);
 // Returns the process's name in the kernel, at most 15 bytes of any value; empty if the process is gone.
 std::string name_of(pid_t pid);
@@ -55,7 +55,7 @@ std::string name_of(pid_t pid);
 Expected<std::vector<pid_t>> list_children();
 
 // Returns whether the process was executed with this NAME=value in its environment. False if this process may
-// not read that, because the other belongs to another user or is gone.
+// not read that, because the process belongs to another user or is gone.
 bool was_executed_with(pid_t pid, std::string_view entry);
 // Returns the process's real user, who may kill it; nothing if the process is gone.
 std::optional<uid_t> user_of(pid_t pid);

@@ -70,7 +70,7 @@ std::uint64_t count_threads_of(uid_t user) {
   return count;
 }
 
-// "0.20 0.18 0.12 1/80 11206": the machine has 80 threads.
+// Reads /proc/loadavg: "0.20 0.18 0.12 1/80 11206" means that the machine has 80 threads.
 std::uint64_t count_all_threads() {
   const std::string load = read_file("/proc/loadavg", 256).value_or("");
   const auto fields = split(load, ' ');

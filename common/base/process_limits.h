@@ -15,7 +15,7 @@ namespace muster {
 struct ProcessLimit {
   std::string name;  // "RLIMIT_NPROC (ulimit -u)"
   std::uint64_t limit = 0;
-  std::uint64_t used = 0;  // may be above the limit, which can be set below what already runs
+  std::uint64_t used = 0;  // can be above the limit, which can be set below what already runs
   std::uint64_t left() const { return limit > used ? limit - used : 0; }
 };
 

@@ -29,7 +29,7 @@ FoundProgram look_up_program(const std::string& name, const std::string& search_
 std::optional<std::string> look_up_beside(const std::string& neighbour, const std::string& name,
                                           const std::string& search_path, const std::string& directory);
 
-// Returns the path `relative` to the folder of the running program. The file need not exist.
+// Returns the path of `relative` as seen from the running program's folder. The file need not exist.
 Expected<std::string> beside_own_program(const std::string& relative);
 
 // Loads the library at that path, for good, and returns its function `name`. kInternal if that fails; the

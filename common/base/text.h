@@ -1,6 +1,6 @@
 // Small things done with text.
 //
-// Views into the text passed in; plain functions, safe to call from any thread.
+// Returned views point into the text passed in. Plain functions, safe to call from any thread.
 #pragma once
 
 #include <algorithm>

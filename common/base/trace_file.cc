@@ -85,7 +85,7 @@ void append_trace_name(std::string& text, std::int64_t process, std::int64_t tra
   fmt::format_to(std::back_inserter(text), R"("sort_index":{}}}}})", place);
 }
 
-// An earlier process of the same rank may have left an incomplete line.
+// An existing file gets a newline first: an earlier process of the rank may have left a line incomplete.
 Expected<std::unique_ptr<TraceFile>> TraceFile::open(const std::string& path, int rank,
                                                      std::uint64_t limit_bytes) {
   if (Status made = make_directories(std::filesystem::path(path).parent_path().string()); !made)

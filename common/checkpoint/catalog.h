@@ -1,9 +1,9 @@
-// The checkpoints in a directory, without reading every manifest each time: which are committed, count or are
-// pinned, their sizes and metrics.
+// The checkpoints in a directory, without reading every manifest each time: which are committed, which count
+// (retention.h), which are pinned, their sizes and metrics.
 //
 // DIR/index.json caches what the manifests say, each with its size and modification time. An entry that does
-// not match the manifest on disk is ignored, so the file is only a hint and may be missing, old or wrong. The
-// functions block; several processes may use one directory.
+// not match the manifest on disk is ignored, so the file is only a hint, and it does no harm if it is
+// missing, old or wrong. The functions block; several processes may use one directory.
 #pragma once
 
 #include <string>
@@ -32,9 +32,9 @@ Expected<std::vector<CatalogEntry>> read_catalog(const CheckpointDirectory& dire
 // The facts that retention decides by.
 std::vector<KnownCheckpoint> known_of(const std::vector<CatalogEntry>& catalog);
 
-// latest_of() returns the newest checkpoint that counts and is usable; best_of() the best of these, by `by`,
-// or else by the metric that the newest one names. kNotFound: there is none. kInvalidArgument: no metric is
-// named.
+// latest_of() returns the newest checkpoint that counts and is usable. best_of() returns the best of those
+// that count and are usable: by `by` or, without it, by the metric that the newest one names. kNotFound:
+// there is none. kInvalidArgument: no metric is named.
 Expected<CheckpointId> latest_of(const std::vector<CatalogEntry>& catalog);
 Expected<CheckpointId> best_of(const std::vector<CatalogEntry>& catalog, const std::optional<BestBy>& by);
 

@@ -17,8 +17,8 @@
 
 namespace muster {
 
-// Memory that is freed with this object. It starts at a page boundary, a large one at that of a huge page:
-// disks write faster into huge pages.
+// Memory that is freed with this object. The memory starts at a page boundary; much memory starts at the
+// boundary of a huge page, because disks write faster into huge pages.
 class Buffer {
  public:
   // Returns room for that many bytes; earlier content is lost. Null if memory is short.
@@ -36,8 +36,8 @@ class Buffer {
 // right.
 Expected<UniqueFd> open_file(const std::string& path, std::optional<std::uint64_t> size_bytes, int flags = 0);
 
-// `room`: how many bytes beyond `count` may be overwritten. A read that bypasses the page cache needs them at
-// the end of the file.
+// `room`: how many bytes beyond `count` the read is allowed to overwrite. A read that bypasses the page cache
+// needs them at the end of the file.
 Status read_fully(int fd, char* to, std::uint64_t count, std::uint64_t offset, const std::string& path,
                   std::uint64_t room = 0);
 

@@ -55,7 +55,7 @@ bool is_newer_format(const Error& damage) {
   return damage.code() == ErrorCode::kInvalidArgument;
 }
 
-// Filters `ids`, which are sorted, by whether the chain from this attempt leads to them. Newest first.
+// Returns those of `ids`, which are sorted, that the chain from this attempt leads to. Newest first.
 std::vector<CheckpointId> on_chain(const std::vector<AttemptRecord>& records, Attempt from,
                                    const std::vector<CheckpointId>& ids) {
   std::vector<CheckpointId> chain;

@@ -61,7 +61,7 @@ class CheckpointDirectory {
   // it resumed from, up to that step, and so on. Includes entries with a damaged manifest, so that the caller
   // can say what it skips.
   Expected<std::vector<CheckpointEntry>> candidates(std::optional<Attempt> from = {}) const;
-  // Filters `ids` by whether the chain from the newest attempt leads to them. Newest first, committed or not.
+  // Returns those of `ids` that the chain from the newest attempt leads to: newest first, committed or not.
   Expected<std::vector<CheckpointId>> counting(const std::vector<CheckpointId>& ids) const;
   // candidates() without the damaged ones.
   Expected<std::vector<CheckpointId>> resumable() const;
@@ -70,9 +70,9 @@ class CheckpointDirectory {
 
   // Takes the directory over: claims the next number, which fences all older attempts, then writes the
   // attempt's file, which says that it resumes from the newest of resumable(). Concurrent callers get
-  // different numbers. Without `take_over`, only one of them succeeds, and none (kFenced) if another living
-  // process of this machine has the newest attempt. Returns the error of check_formats() before it claims
-  // anything.
+  // different numbers. Without `take_over`, only one of several concurrent callers on a machine succeeds; if
+  // another living process of the machine has the newest attempt, none does (kFenced). Returns the error of
+  // check_formats() before it claims anything.
   Expected<AttemptRecord> begin_attempt(const std::string& job, bool take_over = true) const;
   // Returns the record of the attempt with the highest number. Nothing if there is none or it cannot be read.
   std::optional<AttemptRecord> newest() const;

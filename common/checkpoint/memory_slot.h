@@ -1,8 +1,8 @@
 // A slot: memory that an agent owns and that holds a rank's file of a checkpoint, laid out as on disk.
 //
 // The file comes first, padded to a whole chunk; then the text of RankContents, whose only file is the slot;
-// this header is in the last page. The runtime writes a slot. The next attempt's ranks and the agent read it;
-// they need only the descriptor. Functions may be called from any thread.
+// SlotHeader is in the last page. The runtime writes a slot. The next attempt's ranks and the agent read it;
+// they need only the descriptor. Functions can be called from any thread.
 #pragma once
 
 #include <cstddef>

@@ -164,7 +164,7 @@ std::uint64_t work_bytes(const ManifestFile& file) {
   return std::max(kWorkBytes / file.chunk_bytes, std::uint64_t{1}) * file.chunk_bytes;
 }
 
-// Splits one run of bytes where a thread's work ends.
+// Splits one run of bytes at the places where the work of one thread ends.
 void add_in_pieces(std::vector<PartRequest>& pieces, PartRequest request, std::uint64_t piece) {
   while (request.copy.loops.empty()) {
     const std::uint64_t first = piece - request.copy.file_begin % piece;

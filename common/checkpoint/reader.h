@@ -39,9 +39,9 @@ enum class ReadBy {
 Status read_parts(const std::string& directory, std::span<const ManifestFile> files,
                   std::vector<PartRequest> requests, int threads = 1, ReadBy by = ReadBy::kCache);
 
-// Completes a manifest of format 1, whose contents are in the headers of its files: reads these headers and,
-// if `verified`, all bytes of the files, which checks them and gives the digests of chunks that format 1
-// lacks. Returns other manifests unchanged.
+// Completes a manifest of format 1, whose contents are in the headers of its files, by reading these headers.
+// If `verified`, also reads all bytes of the files, checks them, and computes the digests of chunks that
+// format 1 lacks. Returns other manifests unchanged.
 Expected<CheckpointManifest> with_contents(const std::string& directory, CheckpointManifest manifest,
                                            bool verified);
 

@@ -29,7 +29,7 @@ struct RetentionPlan {
   // checkpoint that counts.
   std::optional<CheckpointId> newest = {};
   std::size_t last = 1;     // keep this many of the newest
-  std::uint64_t every = 0;  // keep every n-th step's; 0: none for that reason
+  std::uint64_t every = 0;  // keep those of every n-th step; 0: none for this reason
   std::size_t best = 0;     // keep this many of the best
   std::optional<BestBy> best_by = {};
 };

@@ -26,7 +26,7 @@ static_assert(kDtypes[static_cast<std::size_t>(Dtype::kC64)].name == "C64");
 // The size in bits, at most 2^63 - 1.
 std::optional<std::uint64_t> bits_of(Dtype dtype, const Extents& shape) {
   std::int64_t bits = bits_of(dtype);
-  // An extent of 0 makes the size 0, but torch still multiplies the others.
+  // An extent of 0 makes the size 0, but torch multiplies the other extents, so those must not overflow.
   for (const std::int64_t extent : shape) {
     if (extent < 0 || (extent > 0 && __builtin_mul_overflow(bits, extent, &bits))) return std::nullopt;
   }

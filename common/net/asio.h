@@ -1,4 +1,4 @@
-// The parts of Asio that Muster uses and nothing else: each of its headers adds a second to the compilation
+// The parts of Asio that Muster uses and nothing else: each header of Asio adds a second to the compilation
 // of every source file.
 #pragma once
 

@@ -27,7 +27,7 @@ class Channel {
   virtual void send(std::string_view frames, std::string_view more = {}) = 0;
   virtual std::size_t backlog_bytes() const = 0;
   virtual bool closed() const = 0;
-  // No more calls of the handlers. Queued frames that can be written without waiting are still written.
+  // Calls the handlers no more. Queued frames that can be written without waiting are still written.
   virtual void close() = 0;
 };
 

@@ -18,8 +18,8 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
-// Connects to a listener and completes the handshake. Tries again if the listener, which then has too many
-// callers, closes the connection before it sends anything.
+// Connects to a listener and completes the handshake. A listener with too many callers closes connections
+// before it has sent anything. If that happens, connect() tries again until `limit`.
 awaitable<Expected<std::shared_ptr<Connection>>> connect(std::string address, std::uint16_t port,
                                                          std::string identity, Key key, Duration limit);
 

@@ -115,7 +115,7 @@ awaitable<Status> Connection::read_more() {
     std::string plain;
     const Status decrypted = tls_->receive({cipher_.get(), got}, plain);
     if (decrypted && may_prove_ && tls_->established() && !std::exchange(may_prove_, {})()) {
-      break_off();  // its answer already contains the proof, and must not be sent
+      break_off();  // the queued answer contains this side's proof, and must not be sent
       co_return failure(ErrorCode::kUnavailable, "another connection is used");
     }
     flush();                               // handshake answers and alerts

@@ -58,8 +58,8 @@ class LogWriter::File : public std::enable_shared_from_this<File> {
   void put(std::string_view bytes);
   // Opens the file although there is nothing to write yet.
   void prepare() { put({}); }
-  // Closes the file once everything is written, and creates it if nothing was. Then removes the file
-  // `replaced`, unless bytes were lost. No put() after this call.
+  // Closes the file once everything is written; if nothing was written, creates it first. Then removes the
+  // file `replaced`, unless bytes were lost. No put() after this call.
   void close(std::string replaced = {});
   std::size_t backlog_bytes() const;
   struct Progress {

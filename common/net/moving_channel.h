@@ -3,8 +3,8 @@
 //
 // The launcher's side moves and the agent's follows. Each marks its last frame on the first stream, and the
 // peer reads the next stream from then on, so that no frame is lost, repeated or overtaken. The first stream
-// stays open until close(); its end is ignored once the peer has left. A channel moves once. Use a channel on
-// one thread.
+// stays open until close(); its end is ignored once the peer has left it. A channel moves once. Use a channel
+// on one thread.
 #pragma once
 
 #include <memory>
@@ -41,7 +41,7 @@ class MovingChannel final : public Channel, public std::enable_shared_from_this<
   void peer_left();
 
   std::shared_ptr<Channel> first_;
-  std::shared_ptr<Channel> next_;  // none yet
+  std::shared_ptr<Channel> next_;  // null until there is a second stream
   OnFrame on_frame_;
   OnClosed on_closed_;
   bool has_left_ = false;       // the first stream

@@ -20,8 +20,8 @@ class TaskGroup {
   ~TaskGroup();
 
   void spawn(awaitable<void> task);
-  // Ends every task's pending wait with operation_aborted; the same exception then ends the task. Called from
-  // outside io_context::run(), it takes effect when that runs.
+  // Ends every task's pending wait with operation_aborted; the same exception then ends the task. If cancel()
+  // is called outside io_context::run(), it takes effect once run() is called.
   void cancel();
   bool empty() const { return cancellations_->empty(); }
 

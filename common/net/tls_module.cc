@@ -11,7 +11,7 @@ namespace muster::net {
 
 namespace {
 
-constexpr unsigned char kCipher[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256: uses the hash of external keys
+constexpr unsigned char kCipher[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256; external keys need its hash
 
 std::string openssl_text() {
   const unsigned long code = ERR_get_error();

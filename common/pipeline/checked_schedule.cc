@@ -43,7 +43,7 @@ class Checker {
                    text_of(instruction), why);
   }
 
-  // Checks the numbers, and that each stage is on one rank.
+  // Checks that the numbers of stages and microbatches exist, and that each stage is on one rank.
   Status check_places() const {
     for (std::size_t rank = 0; rank < schedule_.ranks.size(); ++rank) {
       const auto& order = schedule_.ranks[rank];

@@ -14,8 +14,9 @@ struct ScheduleLimits {
 
 // Checks that
 // - each stage is on one rank;
-// - each stage does every microbatch's forward once, after that of the stage before, and its backward once,
-//   whole or in its two parts, after the forward and after the next stage's backward;
+// - each stage does every microbatch's forward once, after the stage before has done it;
+// - each stage does every microbatch's backward once, whole or in its two parts, after its own forward and
+//   after the next stage's backward;
 // - no rank waits forever;
 // - each receive has its send, in the same order between two ranks;
 // - a reduction follows the stage's last gradient, and a step follows the reduction.

@@ -26,7 +26,7 @@ class RankOrder {
     owed_.push_back({stage, microbatch});
     add(Op::kBackwardInput, stage, microbatch);
   }
-  // Adds the weight gradient that has been owed longest, of the stage or of any.
+  // Adds the weight gradient that has been owed longest: by `stage` or, without it, by any stage.
   void backward_weight(std::optional<int> stage = {}) {
     const auto owed =
         std::ranges::find_if(owed_, [stage](const Owed& each) { return !stage || each.stage == *stage; });

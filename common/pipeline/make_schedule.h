@@ -1,9 +1,9 @@
 // The schedules of torch.distributed.pipelining, under the same names, as pure functions.
 //
 // p ranks, m microbatches, v stages (chunks) a rank. In a loop rank r has the stages r, r + p, r + 2p, ...;
-// in a V it has r and 2p - 1 - r, so that the last stage is where the first one is. Sources: GPipe (arXiv
-// 1811.06965), 1F1B and interleaved 1F1B (2104.04473), looped breadth-first (2211.05953), zero bubble ZB-H1
-// and its interleaved form, ZBV (2401.10241, 2405.15362), DualPipeV (2412.19437).
+// in a V it has r and 2p - 1 - r, so that the last stage is on the same rank as the first. Sources: GPipe
+// (arXiv 1811.06965), 1F1B and interleaved 1F1B (2104.04473), looped breadth-first (2211.05953), zero bubble
+// ZB-H1 and its interleaved form, ZBV (2401.10241, 2405.15362), DualPipeV (2412.19437).
 #pragma once
 
 #include <optional>
@@ -25,8 +25,8 @@ std::span<const std::string_view> schedule_names();
 // ZBVZeroBubble.
 std::optional<std::string_view> find_schedule_name(std::string_view name);
 
-// Makes only the computation. kInvalidArgument: the schedule has no such form; the message says what would be
-// right.
+// Returns a schedule that only computes (with_communication() adds the rest). kInvalidArgument: the schedule
+// does not exist for these numbers; the message says what would be right.
 Expected<Schedule> make_schedule(std::string_view name, const ScheduleRequest& request);
 
 // Adds sends and receives, reductions of gradients, and steps. Places each receive where its sender has just

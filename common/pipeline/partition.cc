@@ -77,7 +77,7 @@ class Sums {
            held *
                (activations_[last] - activations_[first] + static_cast<double>(layers_[first].input_bytes));
   }
-  // Returns an upper bound for any stage from this layer on.
+  // Returns an upper bound for the memory of any stage that begins at this layer or later.
   double most_memory(std::size_t first, int held) const {
     return copies_ * (parameters_.back() - parameters_[first]) +
            held * (activations_.back() - activations_[first] + most_input_);
@@ -206,7 +206,8 @@ Partition uniform_partition(std::size_t layers, int stages) {
   return partition;
 }
 
-// With a limit of memory, first considers only stages that are not much slower than the slowest without it.
+// With a limit of memory, first considers only stages that are not much slower than the slowest stage without
+// the limit.
 std::optional<Found> find_slowest(const Sums& sums, int stages, const std::vector<Holding>& holdings,
                                   Bounds bounds) {
   const auto any = Search(sums, stages, {}, Goal::kSlowest, {}).run();

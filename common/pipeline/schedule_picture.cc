@@ -33,7 +33,7 @@ class Picture {
         width = std::max(width, name_of(each.instruction).size() + 1);
       }
     }
-    // instructions that are much shorter than the rest then get no room
+    // limits the width: instructions that are much shorter than the others get no room
     constexpr double kMostColumns = 4000;
     shortest_ = std::max(shortest_, makespan / kMostColumns);
     if (shortest_ == 0) shortest_ = 1;

@@ -27,7 +27,8 @@ struct TimedInstruction {
 struct SimulatedSchedule {
   std::vector<std::vector<TimedInstruction>> ranks;  // only those that compute
   double makespan = 0;
-  // Idle share of all ranks' time until the last one ends: (p - 1) / (m + p - 1) for GPipe and 1F1B.
+  // Idle share of all ranks' time until the last one ends: for GPipe and 1F1B with p ranks and m microbatches
+  // `(p - 1) / (m + p - 1)`.
   double bubble_fraction = 0;
   // By rank: the most microbatches whose activations it holds at once, counted per stage, from the beginning
   // of the forward to the end of the last backward. In a V (each rank has stage i and the i-th stage from the

@@ -1,7 +1,7 @@
 // Bytes in a buffer that others may share, so that received data is kept without a copy.
 //
-// The buffer lives, and must not change, as long as one of its Bytes does. Plain values; no thread may change
-// the buffer.
+// The buffer lives as long as one of its Bytes does; until then no thread is allowed to change the buffer.
+// Plain values.
 #pragma once
 
 #include <memory>

@@ -38,8 +38,8 @@ bool belongs_to_attempt(const ToLauncher& message);
 class Dispatcher {
  public:
   enum class Result { kDeliver, kOtherNode, kStranger, kRepeated, kStaleTerm, kStaleAttempt };
-  // `own`: this end, a node or kLauncher, the destination that frames must have. `peer`: the source that they
-  // must have.
+  // `own`: this end, a node or kLauncher. Frames must have `own` as their destination and `peer` as their
+  // source.
   Dispatcher(NodeId own, NodeId peer) : own_(own), peer_(peer) {}
   Result judge(const FrameHeader& header);
   // From now on drops frames of earlier attempts.

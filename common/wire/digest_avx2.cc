@@ -1,5 +1,5 @@
 // XXH3 with 256-bit vectors, compiled for processors that have them. Must not include headers with inline
-// functions that the linker could share with other files.
+// functions: the linker could use their AVX2 code in other files, too.
 #include "common/wire/digest_avx2.h"
 
 #include <xxhash.h>

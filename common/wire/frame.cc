@@ -158,8 +158,8 @@ Status FrameReader::cut(std::vector<Frame>& frames) {
 }
 
 Status check_cbor(std::string_view bytes) {
-  // The number of items still to come at each depth. An explicit stack: hostile nesting must not exhaust the
-  // thread's.
+  // The number of items still to come at each depth. This array is an explicit stack: hostile nesting must
+  // not exhaust the thread's stack.
   std::array<std::uint64_t, kMaxDepth + 1> left{1};
   int depth = 0;
   for (;;) {

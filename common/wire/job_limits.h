@@ -17,7 +17,7 @@ struct JobLimits {
   Duration grace = std::chrono::seconds(10);             // from TERM to KILL
   Duration controller_grace = std::chrono::seconds(30);  // workers live this long without a launcher
   Duration silence_limit = std::chrono::seconds(10);     // a peer that is silent this long counts as dead
-  // A worker that has sent heartbeats hangs when it sends none for this long. Zero: not watched.
+  // A worker that has sent heartbeats counts as hanging if it sends none for this long. Zero: not watched.
   Duration heartbeat_limit = std::chrono::seconds(30);
   // The longest step or section, until the agent has learned how long they take. Zero: not watched.
   Duration hang_limit = std::chrono::seconds(600);

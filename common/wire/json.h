@@ -2,7 +2,7 @@
 //
 // nlohmann's library parses any depth of nesting, but writes and copies by recursion, so a deep document
 // would crash the process; and it converts any number to any other type, which is undefined for 1e300. These
-// functions refuse both. Plain functions; safe in any thread.
+// functions refuse such documents and such conversions. Plain functions; safe in any thread.
 #pragma once
 
 #include <concepts>
@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// Whether to accept numbers with fractions, which only job.json and report.json have.
+// Whether to accept numbers with fractions.
 enum class Fractions { kRefused, kTaken };
 // Throws nlohmann::json::exception if the text is not JSON, is nested more than 8 deep, or has a refused
 // number.

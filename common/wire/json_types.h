@@ -67,7 +67,8 @@ struct adl_serializer<muster::TimePoint> {
 
 namespace muster {
 
-// All fields are required, so that a message with many of them does not grow when it is written again.
+// All fields of a Leftover are required: otherwise a message with many leftovers could grow when it is
+// written again.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Leftover, pid, name, uid, error, node)
 
 }  // namespace muster

@@ -44,7 +44,7 @@ struct JobSpec {
   std::string job_id;
   std::vector<std::string> command;                // argv; command[0] is looked up in PATH by the agent
   std::map<std::string, std::string> environment;  // on top of what the agent inherited
-  // The launcher's, for agents that did not inherit it: overrides their own; `environment` overrides it.
+  // The launcher's environment, for agents that lack it: overrides the agent's own, but not `environment`.
   std::map<std::string, std::string> inherited;
   std::string interface;  // NAME or CIDR, on which the nodes reach each other; empty: the agent finds one
   std::string working_directory;
@@ -68,7 +68,7 @@ struct JobSpec {
   Warm warm = Warm::kAuto;
   // How much of each stream's output may be on its way before an OutputTaken answers it. 0: unlimited.
   std::int64_t output_window_bytes = 0;
-  std::int32_t terminal_streams = 0;  // 1 stdout, 2 stderr, 3 both: a terminal, so workers do not wait for it
+  std::int32_t terminal_streams = 0;  // go to a terminal, so workers do not wait: 1 stdout, 2 stderr, 3 both
   std::optional<Rank> input_rank{};   // the rank whose stdin is the job's input; the others have /dev/null
   std::vector<Wrapper> wrappers{};    // several for one rank are put one after the other
   bool trace = false;                 // ranks record what they do and when, in LogFile::kTrace
@@ -95,7 +95,7 @@ struct PrepareAttempt {  // check that the program can start, open logs and the 
   std::vector<std::string> peers{};
   // The checkpoint directory must be the one where the launcher began this attempt.
   bool same_checkpoints = false;
-  // The address to listen on for its neighbours (ToNeighbour); empty: it has none.
+  // The address on which the agent listens for its neighbours (ToNeighbour); empty: it has none.
   std::string neighbour_address{};
   // For an MPI job: the number of ranks of each of the attempt's nodes, in their order; otherwise empty.
   std::vector<std::int32_t> rank_counts{};
@@ -252,7 +252,7 @@ struct Output {  // whole lines for the terminal
 };
 struct WorkerReported {  // a worker's report over MUSTER_SOCKET
   Rank rank;
-  ReportKind kind = ReportKind::kHeartbeat;  // never one that only concerns the agent (section, idle, stacks)
+  ReportKind kind = ReportKind::kHeartbeat;  // never one that stays with the agent (worker_report.h)
   std::int64_t step = 0;                     // for a profile: the number of steps
   std::string text;
   std::int64_t busy_ns = 0;  // of the step, without waiting for other ranks; 0: not reported
