@@ -1,6 +1,6 @@
 // Addresses and sockets on which the ranks of a world meet.
 //
-// Blocking calls on the caller's thread; they send nothing.
+// The calls run on the caller's thread and can block; none of them sends data.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// Returns this machine's address towards `host` ("127.0.0.1" if `host` is this machine itself).
+// Returns the address of this machine from which it reaches `host`: "127.0.0.1" if `host` is a loopback one.
 Expected<std::string> address_towards(const std::string& host, std::uint16_t port);
 
 bool is_loopback(const std::string& address);
@@ -25,7 +25,7 @@ struct Listener {
 Expected<Listener> listen_on_loopback(std::uint16_t port);
 // Listens on an address of this machine, at a port that the kernel chooses; accept() does not block.
 Expected<Listener> listen_on(const std::string& address);
-// Closes the connections that wait to be accepted at a listener of listen_on().
+// Closes the connections that wait to be accepted at a listener of listen_on(). Does not block.
 void turn_away(const Listener& listener);
 
 // True if a connection to this address is refused: its machine is up, and nobody listens there.

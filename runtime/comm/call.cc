@@ -40,7 +40,7 @@ std::string call_key(std::int64_t number) {
   return fmt::format("call/{}", number);
 }
 
-// The difference between the first rank's operation in the store and this rank's; empty if they are equal.
+// Describes how the first rank's operation in the store differs from this rank's; empty if they are equal.
 std::string difference(const std::string& first, int rank, const std::string& text) {
   const std::size_t space = first.find(' ');
   if (space == std::string::npos || first.substr(space + 1) == text) return {};
@@ -177,7 +177,7 @@ void Call::wait(c10d::Work& work, bool on_gpu) {
   }
 }
 
-// Deletes this rank's entry, which was for ranks that wait in this call: the call has ended.
+// Deletes this rank's entry from the store: only ranks that still wait in this call need it.
 void Call::tidy_up() {
   if (!wrote_) return;
   try {
@@ -207,14 +207,14 @@ void Call::ask_store(bool for_gone) {
   if (const std::string why = difference(first, rank, text); !why.empty()) fail(why);
   if (store_->check({kFailed})) fail("");
   if (!for_gone) return;
-  // A member that has sent or received its part need not wait for the others.
+  // Ignores members that left after they had entered this call: they have sent or received their part.
   const std::string gone = find_gone(state_of(group_.job()), group_.ranks(), [&](int member) {
     return calls_of_who_left(*store_, member) >= number_;
   });
   if (!gone.empty()) fail(gone);
 }
 
-// Fails with this reason, or with an earlier one of another rank.
+// Throws CallError with this reason, or with the reason that another rank has written to the store before.
 void Call::fail(const std::string& reason) {
   std::string first = reason;
   try {

@@ -46,7 +46,7 @@ class Call {
 
  private:
   // While an InHand exists, its Call is the training thread's current one. Create it before the collective
-  // starts, because data that another rank has already sent may end the process at once.
+  // starts, because data that another rank has already sent can end the process at once.
   class InHand {
    public:
     explicit InHand(const Call& call);
@@ -75,12 +75,13 @@ class Call {
 };
 
 // Closes the connections of a group's Gloo, if it has one. Gloo has no function for that, but it gives up a
-// whole group when a wait in it times out. `peer`: a place that this rank is connected with.
+// whole group when a wait in it times out; so this function waits in vain for a message from place `peer`,
+// with which this rank must be connected.
 void close_gloo(c10d::ProcessGroup& group, int peer);
 
-// Connects this rank with the one at place `peer`, as their first message would. Over NCCL both ranks must
-// call it, and a rank that connects with several must do so in ascending order. Throws std::runtime_error,
-// which names the peer. Does nothing without NCCL.
+// Without NCCL, does nothing. With NCCL, connects this rank with the one at place `peer`, as their first
+// message would. Both ranks must call it, and a rank that connects with several must do so in ascending
+// order. Throws std::runtime_error, which names the peer.
 void connect_for_messages(const Group& group, int peer);
 
 // Call it in the handler of an error between two members; `text` describes their operation. Throws

@@ -1,4 +1,4 @@
-// Collectives that do not reduce send tensors as bytes, because Gloo supports few types.
+// A collective that does not reduce sends its tensors as bytes, because Gloo supports few types.
 
 #include <algorithm>
 #include <concepts>
@@ -22,7 +22,8 @@ std::string type_text(const at::Tensor& tensor) {
   return tensor.defined() ? c10::toString(tensor.scalar_type()) : "an undefined tensor";
 }
 
-// The properties of a tensor that other ranks need before they can receive it.
+// A tensor's header has this many numbers: the type, the number of dimensions, and their sizes. Other ranks
+// need them before they can receive the tensor.
 constexpr std::int64_t kHeaderNumbers = 16;
 constexpr std::int64_t kMostDimensions = kHeaderNumbers - 2;
 
@@ -78,7 +79,7 @@ class Part {
       return fmt::format("{} {} are given; {} are needed, one for each member", count, what, size());
     });
   }
-  // Returns the place of `src` or `dst`, which are ranks of the job.
+  // Returns the place in the group of a rank of the job, which the caller gave as `src` or `dst`.
   int place_of(int job_rank) const {
     require(std::ranges::binary_search(ranks(), job_rank),
             [&] { return fmt::format("rank {} is not in it", job_rank); });
@@ -97,7 +98,7 @@ class Part {
   // tensors that option means something else.
   void all_reduce(at::Tensor row, ReduceOp op);
   void reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op);
-  // Takes inputs of one shape. As in Python, Gloo adds them in another order than it does for a single
+  // Takes inputs of one shape. As in Python, Gloo adds them in another order than the parts of a single
   // tensor.
   void reduce_scatter(const at::Tensor& output, const std::vector<at::Tensor>& inputs, ReduceOp op);
   void broadcast(at::Tensor bytes, int place);
@@ -141,7 +142,7 @@ c10d::ReduceOp::RedOpType Part::kind_of(ReduceOp op, const at::Tensor& row) cons
         fmt::join(kTypesOfGloo | std::views::transform([](auto each) { return c10::toString(each); }),
                   ", ")));
   switch (op) {
-    // As bytes, true + true would be 2; torch's NCCL uses the maximum for a sum of bools as well.
+    // Added as bytes, true + true would be 2. torch's NCCL uses the maximum for a sum of bools as well.
     case ReduceOp::kSum: return type == at::kBool ? Kind::MAX : Kind::SUM;
     case ReduceOp::kMin: return Kind::MIN;
     case ReduceOp::kMax: return Kind::MAX;

@@ -98,7 +98,7 @@ DeviceMesh init_device_mesh(const Job& job, const std::vector<int>& mesh_shape,
     for (others[dim] = 0; others[dim] < mesh_shape[dim]; ++others[dim])
       line.push_back(place_of(others, mesh_shape));
     others[dim] = 0;
-    // The number of this line among the lines of this dimension: its place in a mesh without the dimension.
+    // Numbers this line among all lines along this dimension, by its place in a mesh without the dimension.
     std::vector<int> rest = mesh_shape;
     rest[dim] = 1;
     const int index = place_of(others, rest);

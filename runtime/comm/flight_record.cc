@@ -26,8 +26,8 @@ std::string text_of_entry(const nlohmann::json& entry) {
   return fmt::format("{} of {} [{}]", name, entry.at("input_dtypes").front().get<std::string>(), sizes);
 }
 
-// Returns the program's name for a group, and the group's number unless that is its name: two groups may have
-// the same name.
+// Returns the program's name for a group. Adds the group's number, because two groups can have the same name;
+// omits the number if it is itself the name.
 std::string name_of_group(const nlohmann::json& group) {
   constexpr std::string_view kOurs = "muster/";
   std::string number = group.at(0);

@@ -13,7 +13,7 @@ namespace muster {
 
 // Returns the records of the backends that are in use. Never throws.
 std::vector<FlightRecord> flight_records();
-// Returns one line per group, from torch's JSON.
+// Returns one line for each group in torch's JSON: the newest collective of the group.
 std::vector<std::string> lines_of_record(const std::string& json);
 
 }  // namespace muster

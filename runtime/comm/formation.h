@@ -30,19 +30,20 @@ int agree_to_form(const Job& job, const FormationRequest& request);
 // members.
 Group form_group(const Job& job, std::vector<int> ranks, const std::string& key, const GroupOptions& options);
 
-// Returns "rank 3 is gone" for the first of these ranks whose process is gone, as far as this rank can see,
-// unless may_be_gone(rank) says that nobody needs that rank any more. Returns "" if there is none.
+// Returns "rank 3 is gone" for the first of these ranks whose process is gone, as far as this rank can see.
+// Skips ranks for which may_be_gone(rank) is true: nobody needs them any more. Returns "" if there is none.
 std::string find_gone(const Job::State& job, const std::vector<int>& ranks,
                       const std::function<bool(int)>& may_be_gone = nullptr);
-// Makes room for connections from ranks that check whether this process is alive: if the queue is full, they
-// must wait. Does something at most once per second.
+// Closes the connections with which other ranks have checked whether this process is alive. Otherwise the
+// queue for such connections could fill up, and ranks would have to wait. Acts at most once per second.
 void clear_presence(Job::State& job);
-// True if the rank that served the job's store has ended: connecting to it would take the whole timeout.
+// True if the rank that served the job's store has ended. Check this before connecting to the store, because
+// the attempt to connect would take the whole timeout.
 bool store_is_gone(const Job::State& job);
 // Opens another connection to the store's server, with the same prefixes. Throws std::exception within
 // seconds if nobody answers; clone() would take the store's whole timeout.
 c10::intrusive_ptr<c10d::Store> connect_again(const c10::intrusive_ptr<c10d::Store>& store);
-// Returns how many collectives of the group the rank had entered when it left in good order; 0 if it has not
+// Returns how many collectives of the group `rank` had entered when it left in good order; 0 if it has not
 // left.
 std::int64_t calls_of_who_left(c10d::Store& store, int rank);
 // A process closes its connections shortly before it is gone, and a rank tells the others of its failure with
@@ -50,7 +51,8 @@ std::int64_t calls_of_who_left(c10d::Store& store, int rank);
 constexpr std::array<std::chrono::milliseconds, 5> kPauses{
     {std::chrono::milliseconds(50), std::chrono::milliseconds(100), std::chrono::milliseconds(200),
      std::chrono::milliseconds(400), std::chrono::milliseconds(800)}};
-// As find_gone(), after an error: repeats with these pauses, because the rank may be about to end.
+// Calls find_gone() after an error. If it finds none, calls it again after each of these pauses, because a
+// rank may be about to end.
 std::string who_is_gone(const Job::State& job, const std::vector<int>& ranks);
 
 // Returns when the key exists, or after `limit`.

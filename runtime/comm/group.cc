@@ -22,7 +22,7 @@
 namespace muster {
 namespace {
 
-constexpr std::chrono::milliseconds kAnswer{200};  // for the answer to a connection
+constexpr std::chrono::milliseconds kAnswer{200};  // the longest wait for a server's answer
 
 std::string leaving_key(int rank) {
   return fmt::format("left/{}", rank);
@@ -128,7 +128,7 @@ Group::State& state_of(const Group& group) {
   return *group.state_;
 }
 
-// The world is a part of the job's state, and exists as long.
+// The world is a part of the job's state, and lives as long as the job.
 Group::Group(const Job& job) : state_(job.state_, &job.state_->all) {}
 
 int Group::rank() const {
@@ -176,7 +176,7 @@ std::string presence_key(int rank) {
   return fmt::format("presence/{}", rank);
 }
 
-// Lets other ranks check later whether this process is alive. They ignore a rank that cannot listen.
+// Lets other ranks check later whether this process is alive. They skip a rank that cannot listen.
 void show_presence(Job::State& job) {
   const std::string address = address_in(job.world);
   auto listener = listen_on(address);
@@ -334,8 +334,8 @@ std::string text_to_compare(const GroupOptions& options) {
   return options.nccl ? fmt::format("{}, nccl {}", text, text_of(*options.nccl)) : text;
 }
 
-// Rank 0 may serve the store. Then it must not leave before the members of a group without rank 0 have
-// created the group, or have failed to.
+// If rank 0 serves the store, it must not leave before the members of a group without rank 0 have created the
+// group, or have failed to. So rank 0 waits for that here.
 void keep_store_for(const Job& job, const std::string& group_key, const std::vector<int>& ranks) {
   if (state_of(job).world.agent_serves || ranks.front() == 0) return;
   c10d::Store& store = *job.store();

@@ -55,8 +55,8 @@ Job::State::State(const World& description, std::optional<std::chrono::milliseco
                 .timeout = timeout});
 }
 
-// Waits for the work on the GPU. NCCL ends unfinished work when the group's timeout is over, so the wait
-// ends. main() has returned, so nothing can be thrown any more.
+// Waits for the work on the GPU. The wait ends, because NCCL ends unfinished work when the group's timeout is
+// over. An error ends the process: main() has returned, so nobody could catch an exception.
 void Job::State::end_gpu_work() noexcept {
   try {
     if (device.is_cuda()) torch::cuda::synchronize(device.index());
@@ -189,7 +189,8 @@ bool preemption_noticed() {
 
 namespace {
 
-// Waits until every rank has arrived. Two messages per rank; a Gloo barrier would open connections.
+// Waits until every rank has arrived. Sends two messages per rank to the store; a Gloo barrier would open
+// connections between the ranks.
 void meet(c10d::Store& store, int world_size) {
   const std::int64_t arrived = store.add("joined", 1);
   if (arrived == world_size) store.set("all_joined", std::vector<std::uint8_t>{1});
@@ -201,8 +202,8 @@ void meet(c10d::Store& store, int world_size) {
   }
 }
 
-// Ignores SIGPIPE, as Python does, unless the program has its own handler. Otherwise a write by Gloo to a
-// peer that has died would end this rank silently, and this rank would be blamed.
+// Ignores SIGPIPE, as Python does, if the program has no handler of its own. Otherwise the signal would end
+// this rank silently when Gloo writes to a dead peer, and this rank would be blamed.
 void ignore_broken_pipes() {
   struct sigaction now{};
   if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);

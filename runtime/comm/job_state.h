@@ -28,10 +28,11 @@ struct Group::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State();
-  // Finishes the work on GPUs; destroying a group without this call aborts the work. The program may still
-  // hold the process group, but the store that the process group needs is destroyed with the job.
+  // Finishes the work on GPUs. Without this call, destroying the group aborts the work. Call it before the
+  // job is destroyed: the program can hold the process group longer than the job, which owns the store that
+  // the process group needs.
   void shut_down() noexcept;
-  // Closes Gloo's connections if a receive was abandoned: Gloo's thread would wait for the message for ever.
+  // Closes Gloo's connections if a receive was abandoned. Otherwise Gloo's thread would wait for it for ever.
   void close_abandoned() noexcept;
   // Before this rank leaves the job, writes to the group's store in how many of the group's collectives it
   // has done its part.
@@ -65,12 +66,12 @@ struct Job::State {
         const NcclOptions& chosen_nccl, std::optional<int> listen_fd);
   State(const State&) = delete;
   State& operator=(const State&) = delete;
-  // Ends the process with exit code 1 if a GPU group was given up and no error has said so.
+  // Ends the process with exit code 1 if NCCL has given up a group and no exception has reported that.
   ~State();
   void end_gpu_work() noexcept;
 
   World world;
-  // Comes before the store: connecting may take minutes, and heartbeats must show the agent that this rank is
+  // Comes before the store: connecting can take minutes, and heartbeats must show meanwhile that this rank is
   // alive.
   Reports reports;
   c10::Device device;
@@ -78,7 +79,7 @@ struct Job::State {
   NcclOptions nccl;
   c10::intrusive_ptr<c10d::Store> store;
   Group::State all;
-  std::atomic<int> formation_count = 0;  // of groups and meshes; the same on all ranks
+  std::atomic<int> formation_count = 0;  // groups and meshes formed so far; the same on all ranks
   std::once_flag presence_shown;
   Listener presence;  // nobody accepts its connections; the kernel refuses them once this process is gone
   std::atomic<TimePoint> presence_cleared_at = TimePoint();

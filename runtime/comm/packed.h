@@ -17,10 +17,12 @@ inline std::string shape_text(const at::Tensor& tensor) {
   return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
 }
 
-// A tensor that a collective reads or fills, as one row of bytes: its own bytes if they are contiguous.
+// A tensor that a collective reads or fills, as one row of elements or bytes. The row is the tensor's own
+// memory if that is contiguous, and else a copy.
 class Packed {
  public:
-  // Creates a view only where needed: each costs as much as a small collective's whole path through LibTorch.
+  // Creates a view only where needed, because one costs as much as a small collective's path through
+  // LibTorch.
   explicit Packed(const at::Tensor& tensor)
       : original_(tensor.requires_grad() ? tensor.detach() : tensor),
         packed_(original_.contiguous()),

@@ -18,7 +18,7 @@ struct Work::State {
   std::string text;
   Packed packed;
   bool receives;
-  int peer;  // its place; for a receive from any rank any place will do, since Gloo has connected all
+  int peer;  // the peer's place; for a receive from any rank, any place, because Gloo has connected all ranks
   c10::intrusive_ptr<c10d::Work> work;
   bool arrived = false;
 
@@ -92,7 +92,7 @@ int peer_place(const Group& group, int job_rank, const char* function) {
   return place;
 }
 
-// Uses NCCL's backend for this direction, or else the group's.
+// Starts the message with NCCL's backend for its direction if NCCL carries the tensor, else with the group's.
 template <class Start>
 c10::intrusive_ptr<c10d::Work> start_message(const Group& group, const at::Tensor& bytes, int from, int to,
                                              const Start& start) {

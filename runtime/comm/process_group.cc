@@ -30,7 +30,7 @@ c10::intrusive_ptr<c10d::Store> open_tcp_store(const World& world, std::chrono::
   options.timeout = std::min<std::chrono::milliseconds>(timeout, c10d::Store::kDefaultTimeout);
   options.masterListenFd = listen_fd;
   if (options.isServer && !listen_fd && is_loopback(world.host)) {
-    // torch's server would listen on every interface.
+    // Listens here, because torch's server would listen on every interface.
     auto listener = listen_on_loopback(world.port);
     if (!listener) throw std::runtime_error(listener.error().message());
     options.masterListenFd = listener->fd.release();

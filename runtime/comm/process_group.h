@@ -62,8 +62,8 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, co
 c10::intrusive_ptr<c10d::Backend> make_nccl_for_messages(
     GroupSetup setup, Direction direction, const c10::intrusive_ptr<c10d::Backend>& collectives);
 
-// When members split a group off the job's NCCL, all ranks of the job must take part: the ranks that are not
-// members call this.
+// Call this on the ranks of the job that are not members when the members split a group off the job's NCCL:
+// all ranks of the job must take part in that.
 void stay_out_of_split(const GroupSetup& setup);
 
 }  // namespace muster

@@ -31,7 +31,7 @@ constexpr std::size_t kTextLimitBytes =
 struct Child {
   pid_t pid = -1;
   UniqueFd handle;  // pidfd
-  UniqueFd thrown;  // read end: the child writes when it threw, and its error
+  UniqueFd thrown;  // read end: a child that throws writes the time and the error
   bool running = true;
 };
 
@@ -72,22 +72,22 @@ void tell_parent(int fd, const std::string& text) {
   [[maybe_unused]] const auto written = write(fd, record.data(), record.size());
 }
 
-// If the parent has a thread pool from at::set_num_threads(), the first thread of the child that asks for the
-// number of threads creates it anew, and torch aborts if two threads do that at the same time. So create the
-// pool here.
+// Creates the child's thread pool if the parent has one from at::set_num_threads(). Without this call, the
+// first thread of the child that asks for the number of threads creates the pool, and torch aborts if two
+// threads do that at the same time.
 void renew_thread_pool() {
   std::thread([] { at::get_num_threads(); }).join();
 }
 
 [[noreturn]] void run_child(const std::function<void(Job&)>& function, const World& world, int listen_fd,
                             int thrown_fd) {
-  // Only the server may hold the socket: connections to a dead server are then refused instead of left
-  // waiting.
+  // Only the server's process may hold the socket. Then connections to a dead server are refused; otherwise
+  // they would wait.
   if (world.rank != 0) close(listen_fd);
   renew_thread_pool();
   int code = 0;
-  // Outside the try block: the other ranks see this rank's connections close only after the parent can read
-  // its error.
+  // Declared outside the try block: the other ranks see this rank's connections close only after the parent
+  // can read this rank's error.
   std::optional<Job> job;
   try {
     job = join(world, std::nullopt, NcclOptions(),
@@ -169,8 +169,8 @@ class Children {
     while (std::ranges::any_of(children_, is_dying) && std::chrono::steady_clock::now() < deadline) wait(10);
   }
 
-  // Returns the failure that caused the others: that of a child that ended without throwing, or that threw
-  // first. A child that has thrown and still runs counts too.
+  // Returns the failure that caused the others: that of a child that ended without throwing, or else that of
+  // the child that threw first. Children that have thrown and still run count, too.
   Failure first_failure() {
     for (std::size_t rank = 0; rank < children_.size(); ++rank) {
       Failure failed{.rank = static_cast<int>(rank), .exit_code = 1, .text = {}};
@@ -256,7 +256,7 @@ void spawn(const std::function<void(Job&)>& function, int nprocs) {
   listener->fd.reset();
   while (children.any_running()) {
     if (!children.wait(-1)) continue;
-    // A rank that failed because of another rank may be reaped before that rank.
+    // Waits for other failures: a rank that failed because of another rank can be reaped before that rank.
     children.wait_for_all(kSettle);
     children.wait_for_the_dying();
     const Failure first = children.first_failure();

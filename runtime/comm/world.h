@@ -26,8 +26,8 @@ struct World {
   int world_size = 1;
   int local_rank = 0;
   int local_world_size = 1;
-  // this rank's place among the node's ranks, which are consecutive: local_rank, unless that is 0 on all
-  // ranks
+  // This rank's place among the ranks of its node, which are consecutive. It equals local_rank, except in
+  // jobs where local_rank is 0 on all ranks.
   int place_on_node = 0;
   int first_rank_on_node() const { return rank - place_on_node; }
   int node_rank = 0;
@@ -36,7 +36,7 @@ struct World {
   StoreKind store = StoreKind::kNone;
   std::string host;
   std::uint16_t port = 0;
-  bool agent_serves = false;  // the kConnect store exists until the last rank has ended
+  bool agent_serves = false;  // the agent serves the kConnect store until the last rank has ended
   std::string path;           // of a kFile store
 
   std::string backend;  // one of kBackends; empty: Gloo, and NCCL if there is a GPU

@@ -42,7 +42,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store
     options->devices.push_back(settings.address.empty()
                                    ? Gloo::createDefaultDevice(settings.lazy)
                                    : Gloo::createDeviceForHostname(settings.address, settings.lazy));
-  // As in torch: one thread runs collectives while another waits for their peers.
+  // As in torch, each device has two threads: one runs a collective while the other waits for its peers.
   options->threads = 2 * static_cast<int>(options->devices.size());
   return c10::make_intrusive<Gloo>(store, settings.rank, settings.world_size, std::move(options));
 }

@@ -24,7 +24,7 @@ struct GlooSettings {
   bool lazy = false;
 };
 
-// Unless lazy, blocks until all ranks are connected. Throws what torch throws.
+// If lazy, returns at once; if not, returns when all ranks are connected. Throws what torch throws.
 c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
                                             const GlooSettings& settings);
 

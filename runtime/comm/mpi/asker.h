@@ -1,7 +1,7 @@
-// A thread that queries the store for the engine. The engine's thread must not wait for the store, whose
-// server may be unreachable.
+// A thread that asks the store questions on behalf of the engine (engine.h). The engine's own thread must not
+// wait for the store, whose server may be unreachable.
 //
-// One per process, for its whole life. Tasks run in order, and must not throw.
+// There is one Asker per process, which lives as long as the process. Tasks run in order, and must not throw.
 #pragma once
 
 #include <condition_variable>

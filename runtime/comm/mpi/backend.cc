@@ -16,8 +16,8 @@
 namespace muster::mpi {
 namespace {
 
-// The size of a message's pieces. It is large because a receiver that expects fewer bytes could not tell a
-// second piece from the next message.
+// A message is cut into pieces of this size, so nearly all messages have one piece. A receiver that expects
+// fewer bytes than were sent could not tell a second piece from the next message.
 constexpr std::int64_t kMessageBytes = std::int64_t{1} << 30;
 
 struct Waiting {
@@ -29,7 +29,7 @@ Waiting waiting_in(const Options& options, const c10d::Backend::Options& otherwi
   return {options.timeout == c10d::kUnsetTimeout ? otherwise.timeout : options.timeout, !options.asyncOp};
 }
 
-// A connection of the engine's own: the program's threads may wait on the job's.
+// Returns the engine's own connection to the store: threads of the program can be waiting on the job's.
 c10::intrusive_ptr<c10d::Store> store_of_engine(const MpiRequest& request) {
   static const c10::intrusive_ptr<c10d::Store> one = request.store->clone();
   return one;
@@ -85,7 +85,7 @@ MpiBackend::MpiBackend(const MpiRequest& request)
 
 MpiBackend::~MpiBackend() = default;
 
-// Closes the channel. If a group ends without shutdown(), in the middle of its work, the engine does not
+// Closes the channel. If a group in the middle of its work ends without shutdown(), the engine does not
 // finalize MPI.
 void MpiBackend::shutdown() {
   if (!closed_.exchange(true)) Engine::of_process().close(channel_);
@@ -323,7 +323,7 @@ WorkPtr MpiBackend::reduce_parts(const Tensors& outputs, const Tensors& inputs, 
                 "an input of ", size_, " times the output is expected, not ", shape_text(inputs[each]),
                 " for ", shape_text(outputs[each]));
     count_of(outputs[each].numel());
-    // MPI has no such call in place, but torch accepts an output that lies inside its input.
+    // MPI has no in-place form of this call, but torch accepts an output that lies inside its input.
     const at::Tensor from = plan.staging.read(inputs[each]);
     const at::Tensor to = plan.staging.fill(outputs[each]);
     pairs.push_back({to, overlap(to, from) ? from.clone() : from, type});

@@ -1,13 +1,13 @@
 // c10d's interface on top of the engine: it maps a call's tensors to MPI, and returns a Work.
 //
-// - Every call returns at once. MPI owns the tensors until the Work has ended. The Work and its callbacks end
-//   on the thread that has the turn (engine.h).
-// - Tensors must be contiguous; for reductions and broadcasts any dense order of dimensions will do, the same
-//   on all ranks.
+// - Every call returns at once. MPI owns the tensors until the Work has ended. The Work ends, and its
+//   callbacks run, on the thread that has the turn (engine.h).
+// - Tensors must be contiguous. For reductions and broadcasts any dense order of dimensions will do, if it is
+//   the same on all ranks.
 // - Reductions and broadcasts are cut into pieces of 4 MiB, so messages can progress in between. An
 //   all-reduce of large pieces is built from messages (direct.h).
-// - The bits of a sum depend on the number of ranks, on the size, and on the element's place; with two ranks
-//   on none of these.
+// - The bits of a sum depend on the number of ranks, on the tensor's size, and on the element's place. With
+//   two ranks they depend on none of these.
 // - A call that times out gives up the group; its error names the members that do not wait in the same call.
 #pragma once
 

@@ -41,7 +41,7 @@ struct DirectGroup {
   int rank = 0;
   int size = 1;
   Rooms rooms{};
-  // Pieces so far. All ranks start pieces in the same order, so the count gives each piece its tags.
+  // The number of pieces so far. All ranks start pieces in the same order, so it gives each piece its tags.
   std::int64_t piece_count = 0;
 };
 
@@ -65,8 +65,8 @@ class DirectAllReduce {
   DirectAllReduce(std::shared_ptr<DirectGroup> group, DataOf data_of)
       : group_(std::move(group)), data_of_(std::move(data_of)) {}
 
-  // As Operation's functions. start() returns nothing for a piece that is not direct; go_on() then reports it
-  // as finished.
+  // start() and go_on() do what Operation's functions of these names do (engine.h). start() returns nothing
+  // for a piece that is not direct; go_on() then reports the piece as finished.
   std::optional<int> start(std::int64_t piece, MPI_Comm comm, Requests& more);
   int go_on(std::int64_t piece, Requests& more, bool& is_over);
 

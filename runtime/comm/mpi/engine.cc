@@ -19,11 +19,11 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::microseconds kPolls{50};  // the engine's thread only yields for this long
-// As kPolls, for a thread that has to wait anyway. The steps inside a transfer are invisible: nothing moves
-// while one piece is in progress.
+// A thread of the program waits in help() for this long without progress before it leaves the work to the
+// engine's thread. It has to wait anyway, and a piece in transfer shows no progress until it is complete.
 constexpr std::chrono::microseconds kHelps{5000};
-// A helper polls this often before it does anything else. In each poll MPI may yield the core
-// (set_defaults()).
+// A thread in help() tests the requests this often before it does anything else. In each test MPI can yield
+// the core (set_defaults()).
 constexpr int kLooksOfHelper = 16;
 constexpr std::chrono::milliseconds kLongestRest{1};
 constexpr std::chrono::milliseconds kBetweenLooks{10};
@@ -45,7 +45,7 @@ struct InTurn {
 
 // Call it before MPI starts threads. Keeps values that the user has set.
 void set_defaults() {
-  // There may be more ranks than processors, and MPI_Init and similar functions busy-wait.
+  // MPI_Init and similar functions busy-wait; they yield, because there may be more ranks than processors.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   // A process without a launcher is a world of its own, and needs no daemon.
   setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
@@ -111,8 +111,9 @@ void Engine::post_and_wait(const std::function<void()>& task, std::chrono::milli
   future.get();
 }
 
-// Does not wait for the thread if the thread is in a call that may never return. A process that ends with an
-// error does not wait in MPI_Finalize for the other ranks, which may be waiting for it in another call.
+// Makes the engine's thread end, and waits for it, except while it is in a call that may never return. A
+// process that ends with an error does not wait in MPI_Finalize for the other ranks, which may be waiting for
+// it in another call.
 void Engine::leave(int status) {
   std::unique_lock lock(mutex_);
   leaving_ = true;
@@ -198,8 +199,8 @@ class Engine::Helper {
   }
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
-  // Checks for work under the lock: the engine's thread may have begun an operation, seen a helper, and gone
-  // to sleep.
+  // Wakes the engine's thread if there is work: that thread may have begun an operation, seen a helper, and
+  // gone to sleep. The lock keeps it from doing so meanwhile.
   ~Helper() {
     const std::lock_guard lock(engine_.mutex_);
     if (--engine_.helper_count_ == 0 && (engine_.has_active_ || !engine_.inbox_.empty())) engine_.wake();
@@ -222,7 +223,8 @@ void Engine::help(const std::atomic<bool>& done, std::optional<Time> end) {
   }
 }
 
-// Returns true if something has moved; nothing if only the engine's thread can continue. Sets `now`.
+// Returns true if an operation has progressed, false if none has, and nothing if only the engine's thread can
+// continue. Sets `now`.
 std::optional<bool> Engine::help_once(Time& now) {
   const std::unique_lock turn(turn_, std::try_to_lock);
   if (!turn) {
@@ -271,8 +273,8 @@ bool Engine::look(bool some_posted, int times, Time& now) {
   return some_posted || some_ended;
 }
 
-// Returns true if the engine's thread should end now. If nothing has failed, gives operations that were
-// started but not waited for a last moment.
+// Returns true if the engine's thread should end now. If nothing has failed, operations that nobody waited
+// for first get kLastMoment to end.
 bool Engine::ends_now(Time now) {
   const std::lock_guard lock(mutex_);
   if (!leaving_ || !inbox_.empty()) return false;
@@ -313,7 +315,8 @@ bool Engine::perform_posted() {
   return !all.empty();
 }
 
-// Returns the next task if it is an operation; other tasks may take long and are for the engine's thread.
+// Returns the next task if it is an operation. Other tasks may take long: they are left to the engine's
+// thread, and set `others_posted`.
 OperationPtr Engine::next_posted(bool& others_posted) {
   const std::lock_guard lock(mutex_);
   others_posted = leaving_ || (!inbox_.empty() && inbox_.front().operation == nullptr);
@@ -360,7 +363,8 @@ void Engine::finalize() {
     say_goodbye();
 }
 
-// Synchronizes before MPI_Finalize, where a rank would wait for ever for ranks that have given up a group.
+// Returns true if all ranks arrive here within kComeLimit. Then no rank has given up a group, and none waits
+// for another in MPI_Finalize for ever. Returns true without PMIx as well.
 bool Engine::have_all_come() {
   void* const library = dlopen(kPmix, RTLD_NOW | RTLD_NOLOAD);
   auto* const fence =
@@ -373,15 +377,15 @@ bool Engine::have_all_come() {
   return fence(nullptr, 0, &limit, 1) == PMIX_SUCCESS;
 }
 
-// A rank that ends without an error although a group was given up cannot wait in MPI_Finalize; without this
-// call its launcher would treat it as crashed.
+// Takes leave of the launcher for a rank that ends without an error although a group was given up. Such a
+// rank cannot wait in MPI_Finalize, and without this call its launcher would treat it as crashed.
 void Engine::say_goodbye() {
   void* const library = dlopen(kPmix, RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) return;
   auto* const is_initialized =
       reinterpret_cast<decltype(&PMIx_Initialized)>(dlsym(library, "PMIx_Initialized"));
   auto* const finalize = reinterpret_cast<decltype(&PMIx_Finalize)>(dlsym(library, "PMIx_Finalize"));
-  constexpr int kMostOften = 8;  // at most as often as parts of Open MPI have initialized it
+  constexpr int kMostOften = 8;  // no more than the times that parts of Open MPI have initialized it
   for (int times = 0; is_initialized != nullptr && finalize != nullptr && times < kMostOften; ++times) {
     if (is_initialized() == 0) return;
     finalize(nullptr, 0);
@@ -429,7 +433,7 @@ void Engine::begin(const OperationPtr& operation) {
     if (!start_piece(operation)) return;
 }
 
-// A collective without pieces ends as soon as it is its turn.
+// Starts pieces of the collectives that are due. A collective without pieces ends as soon as it is its turn.
 void Engine::start_due(Channel& channel) {
   while (!channel.due.empty()) {
     const OperationPtr next = channel.due.front();

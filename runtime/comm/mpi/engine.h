@@ -1,9 +1,9 @@
 // Makes a process's MPI calls: starts requested operations, and advances those in progress.
 //
 // Threads. The engine's own thread makes the calls, or a thread of the program does while it waits for its
-// operation, which saves two thread switches. One thread at a time has the turn. So MPI is initialized with
-// MPI_THREAD_SERIALIZED, at first use; a program that has initialized MPI itself must have got
-// MPI_THREAD_MULTIPLE. Any thread may call functions that are not marked as the engine's own.
+// operation, which saves two thread switches. Only one thread at a time makes calls: it has the turn. So MPI
+// is initialized with MPI_THREAD_SERIALIZED, at first use; a program that has initialized MPI itself must
+// have got MPI_THREAD_MULTIPLE. Any thread may call functions that are not marked as the engine's own.
 //
 // Waiting. One engine serves all groups, and never blocks in an operation. The thread that has the turn polls
 // for a while. Then the engine's thread takes over, and sleeps between two polls for a sixteenth of its
@@ -11,8 +11,8 @@
 // others compute.
 //
 // Errors. Open MPI cannot cancel an operation with a dead peer. If an operation's deadline passes, the engine
-// gives up the operation's group: every operation in the group ends with the reason, memory that MPI may
-// still write to is kept, and MPI is not finalized at the end of the process.
+// gives up the operation's group. Then every operation in the group ends with the reason; memory that MPI can
+// still write to is kept; and MPI is not finalized at the end of the process.
 //
 // This code does not use torch.
 #pragma once
@@ -40,16 +40,16 @@ using OperationPtr = std::shared_ptr<Operation>;
 
 // The shared state of one group's operations.
 struct Channel {
-  // Called by the thread that has the turn; must return at once. Tells the other ranks that this rank waits
-  // in a collective without progress.
+  // The thread that has the turn calls it; it must return at once. It tells the other ranks that this rank
+  // waits in the collective `number` without progress.
   std::function<void(std::int64_t number)> tell;
-  // Passes to `answer`, from any thread, which members have not told that they wait in this collective, in
-  // words; "" if there are none, or if they are unknown.
+  // Finds the members that have not told that they wait in this collective. Any thread passes their names, in
+  // words, to `answer`; it passes "" if there are no such members, or if they are unknown.
   std::function<void(std::int64_t number, std::function<void(std::string)> answer)> missing;
 
   bool has_parts = false;  // whether `parts` exists
 
-  // The rest is the engine's own.
+  // Only the engine uses the members below.
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm parts = MPI_COMM_NULL;  // for the messages of Muster's own collectives (direct.h)
   std::string broken;              // why the group cannot be used any more
@@ -62,17 +62,17 @@ using ChannelPtr = std::shared_ptr<Channel>;
 
 using Requests = std::vector<MPI_Request>;
 
-// One call of a group. The engine may keep it for ever, with the memory that it holds.
+// One call of a group. If the group is given up, the engine can keep the call and its memory for ever.
 struct Operation {
   Operation() = default;
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
   virtual ~Operation() = default;
-  // The thread that has the turn calls these; they return MPI's codes.
-  // `start` begins a piece and appends at least one request.
-  // `go_on`, called after a request of a piece has ended, appends the next requests, if any, or sets
-  // piece_is_over.
-  // `end` is called once, without an error if all pieces have ended.
+  // The thread that has the turn calls these functions. The first two return MPI's codes.
+  // - `start` begins a piece and appends at least one request.
+  // - `go_on` is called after a request of a piece has ended. It appends the next requests, or sets
+  //   piece_is_over if there are none.
+  // - `end` is called once, without an error if all pieces have ended.
   virtual int start(std::int64_t piece, Requests& more) = 0;
   virtual int go_on(std::int64_t /*piece*/, Requests& /*more*/, bool& piece_is_over) {
     piece_is_over = true;
@@ -88,7 +88,7 @@ struct Operation {
   // The number of pieces. They start in order; at most two pieces of a collective are in progress.
   std::int64_t piece_count = 1;
 
-  // The rest is the engine's own.
+  // Only the engine uses the members below.
   std::int64_t number = 0;  // among the group's collectives
   std::int64_t started = 0;
   std::int64_t ended = 0;
@@ -100,7 +100,7 @@ struct Operation {
   std::optional<std::chrono::steady_clock::time_point> asked_at;
 };
 
-// This process's place in its job; MPI_COMM_WORLD must agree.
+// This process's place in its job. MPI_COMM_WORLD must have the same rank and size.
 struct WorldPlace {
   int rank = 0;
   int size = 1;
@@ -115,14 +115,14 @@ class Engine {
   // if MPI's world is not the job, or if the other ranks do not come in time.
   void enter(const WorldPlace& place, std::chrono::milliseconds timeout);
   // Creates the group of these ranks, which are ascending. Collective over them, after enter(). Call it when
-  // all of them are present: if some do not come in time, open() throws std::runtime_error, and the engine's
+  // all of them are present. If some do not come in time, open() throws std::runtime_error, and the engine's
   // thread continues to wait for them.
   void open(const ChannelPtr& channel, const std::vector<int>& ranks, std::chrono::milliseconds timeout);
   // All members must submit collectives in the same order. `awaited`: the caller will wait for the operation
   // at once, and call help() meanwhile.
   void submit(const OperationPtr& operation, bool awaited = false);
-  // For a thread that waits for operations: advances all of them until one has set `done`, until the time
-  // `end`, or until nothing has progressed for a while. Does nothing inside Operation::end().
+  // For a thread that waits for operations: advances all operations until one of them has set `done`, until
+  // the time `end`, or until none has progressed for a while. Does nothing inside Operation::end().
   void help(const std::atomic<bool>& done, std::optional<std::chrono::steady_clock::time_point> end);
   // Ends all operations of the channel's group with this reason.
   void give_up(const ChannelPtr& channel, const std::string& reason);
@@ -183,7 +183,7 @@ class Engine {
   std::condition_variable posted_;
   std::deque<Posted> inbox_;
   bool awake_ = false;    // the engine's thread has something to do
-  int helper_count_ = 0;  // while it is above 0, the engine's thread has nothing to do
+  int helper_count_ = 0;  // threads in help(): while there are any, the engine's thread has nothing to do
   std::condition_variable gone_changed_;
   bool leaving_ = false;
   bool gone_ = false;
@@ -197,8 +197,8 @@ class Engine {
   bool started_ = false;   // MPI is initialized, by anyone
   bool owns_mpi_ = false;  // the engine initialized it
   bool left_ = false;
-  bool broken_ = false;  // an operation is in progress that nobody waits for
-  bool fails_ = false;   // the process fails, by its exit status
+  bool broken_ = false;  // MPI cannot be finalized: a group was given up, or operations did not end
+  bool fails_ = false;   // the process ends with an exit status other than 0
   int open_count_ = 0;
   std::list<OperationPtr> active_;
   std::vector<Request> requests_;                           // parallel to handles_

@@ -1,4 +1,4 @@
-// Information that the members of a group share through the store. For threads that may wait for the store.
+// Information that the members of a group share through the store. Each call can wait for the store's server.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,7 @@ void require_dense(const at::Tensor& tensor);  // in any order of dimensions
 void require_contiguous(const at::Tensor& tensor);
 // Requires `size` contiguous tensors with the type and size of `like`.
 void require_one_each(const Tensors& tensors, int size, const at::Tensor& like);
-// The only tensor, or the only list.
+// Return the only tensor, or the only list; throw if there is not exactly one.
 const at::Tensor& only(const Tensors& tensors);
 const Tensors& only(const std::vector<Tensors>& lists);
 
@@ -53,8 +53,9 @@ struct Parts {
   void add(std::int64_t bytes);
 };
 
-// Copies of CUDA tensors in memory that MPI can use; CPU tensors are used directly. finish() copies results
-// back on the stream that was current when the copy was requested, after everything launched there before.
+// Copies CUDA tensors to and from memory that MPI can use; CPU tensors are used directly. finish() copies the
+// results back. It uses the stream that was current when the copy was requested, so the copy follows all
+// earlier work there.
 class Staging {
  public:
   at::Tensor read(const at::Tensor& tensor) {

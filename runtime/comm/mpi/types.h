@@ -1,5 +1,5 @@
-// MPI's types and operations for torch's. Types that MPI lacks are created here: float16 and bfloat16, which
-// are added in float, one by one, as Gloo does.
+// MPI's types and operations for torch's. MPI lacks float16 and bfloat16, so they are created here: each
+// addition is made in float and rounded, as Gloo does.
 //
 // For the engine's thread, once MPI is initialized, except functions marked "any thread". Errors throw
 // c10::Error.

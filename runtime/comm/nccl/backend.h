@@ -42,8 +42,8 @@ using NcclRecordFunction = void(std::string*);
 // Decides only whether a GPU is visible to a process with this CUDA_VISIBLE_DEVICES (nullptr: not set).
 bool gpu_visible(bool driver_present, const char* cuda_visible_devices);
 
-// Returns the library, or why it could not be loaded; neither if no GPU is visible. `name` is nullptr in a
-// build with a LibTorch without CUDA.
+// Returns the library, or why it could not be loaded. Returns neither if no GPU is visible. `name` is nullptr
+// in a build with a LibTorch without CUDA.
 Module load_nccl(bool visible, const char* name);
 
 // True if libmuster_nccl.so is loaded. Throws std::runtime_error if a GPU is visible but the library is not
@@ -53,8 +53,8 @@ bool nccl_loaded();
 // Returns torch's record of the collectives over NCCL, as JSON; "" if the library is not loaded.
 std::string nccl_record();
 
-// True if an NCCL group that times out should end itself, not the process, because the user has not chosen
-// otherwise. `value` is TORCH_NCCL_ASYNC_ERROR_HANDLING, `chosen` is MUSTER_CHOSEN; nullptr: not set.
+// True if an NCCL group that times out should end only itself, and not the process. False if the user has
+// chosen otherwise: `value` is TORCH_NCCL_ASYNC_ERROR_HANDLING, `chosen` is MUSTER_CHOSEN; nullptr: not set.
 bool nccl_ends_groups(const char* value, const char* chosen);
 // If nccl_ends_groups(), sets TORCH_NCCL_ASYNC_ERROR_HANDLING so that such a group ends itself. Call it
 // before the first group is created.

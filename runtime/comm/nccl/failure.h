@@ -4,7 +4,8 @@
 // it has entered in each; the ranks with smaller numbers are missing. After an abort GPUs continue with
 // arbitrary data in the tensors, so results must not be used. A rank that finds a group given up says so in
 // the group's store. After a timeout, members that were not in that collective check the store, at most once
-// per second, and then refuse as well. Safe from any thread; no function waits for other ranks.
+// per second, and refuse further calls if the group is given up. Safe from any thread; no function waits for
+// other ranks.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -46,8 +47,8 @@ void tell_entered();
 // entered; an empty number: that rank has not answered. Returns an empty text if no rank is missing.
 std::string describe_absent(const NcclGroup& group, const std::vector<std::optional<std::int64_t>>& entered);
 
-// nccl_failure_of() returns what is wrong with this backend, which may be null; any_nccl_failure() with any
-// group's backend. They return "" if nothing is wrong.
+// nccl_failure_of() returns what is wrong with this backend, which may be null. any_nccl_failure() returns
+// what is wrong with the backend of any group. They return "" if nothing is wrong.
 std::string nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend);
 std::string any_nccl_failure();
 // Remembers why this rank's part of a group was given up, if nccl_failure_of() has not reported it. Call it

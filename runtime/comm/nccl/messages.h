@@ -24,8 +24,8 @@ class NcclMessages {
   NcclMessages(int rank, c10::Device device, Make make);
 
   // Returns when the peer has called connect() for this rank as well; throws c10::Error if the peer does not.
-  // Ranks that connect with several peers must do so in ascending order of places, or they may wait for each
-  // other in a circle.
+  // A rank that connects with several peers must do so in ascending order of places. Otherwise the ranks can
+  // wait for each other in a circle.
   void connect(int peer);
   // Connects two places and returns the backend for messages from one to the other. One place must be this
   // rank's.

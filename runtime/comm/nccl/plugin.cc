@@ -44,8 +44,8 @@ c10::intrusive_ptr<Options> options_of(const NcclRequest& request) {
   return options;
 }
 
-// All ranks of the job have reached the same point of the job's collectives. So either all of them find the
-// job's communicator, or none does.
+// Splits the group off the job's communicator; creates that first if it does not exist. All ranks of the job
+// decide alike, because they have reached the same point of the job's collectives.
 c10::intrusive_ptr<c10d::Backend> split_off(const NcclRequest& request) {
   auto& parent = dynamic_cast<Nccl&>(*request.split_from);
   parent.setBoundDeviceId(request.device);
@@ -53,7 +53,8 @@ c10::intrusive_ptr<c10d::Backend> split_off(const NcclRequest& request) {
   return parent.split(request.store, request.ranks, options_of(request));
 }
 
-// torch calls write() on every rank, to write down the rank's state, when a collective of any rank times out.
+// Calls on_timeout. When a collective of any rank times out, torch calls write() on every rank, to save its
+// state.
 class RecordWriter : public c10d::DebugInfoWriter {
  public:
   RecordWriter(const std::string& file_prefix, int rank, void (*on_timeout)())

@@ -151,7 +151,8 @@ void check_tensor(const at::Tensor& tensor) {
   TORCH_CHECK(tensor.is_contiguous(), "shm takes contiguous tensors");
 }
 
-// Returns the tensor of a list of one. For calls in place, dimensions may be in any order, but without gaps.
+// Returns the only tensor of the list. A call in place accepts dimensions in any order, without gaps; other
+// calls need a contiguous tensor.
 at::Tensor& only(std::vector<at::Tensor>& tensors, bool in_place) {
   TORCH_CHECK(tensors.size() == 1, "shm takes one tensor per call, not ", tensors.size());
   const bool packed = in_place && tensors[0].defined() && tensors[0].layout() == at::kStrided &&
@@ -382,7 +383,7 @@ class ShmBackend : public compat::Backend {
   static void same_size(const at::Tensor& one, const at::Tensor& other) {
     TORCH_CHECK(one.nbytes() == other.nbytes(), "the tensors are of different sizes");
   }
-  // Returns the list for all ranks. A rank that needs none must not give one.
+  // Returns the list with one tensor for each rank. If not `here`, this rank must not give one.
   const std::vector<at::Tensor>& one_each(const std::vector<std::vector<at::Tensor>>& lists,
                                           bool here) const {
     static const std::vector<at::Tensor> kNone;
@@ -514,7 +515,7 @@ class ShmBackend : public compat::Backend {
     one->tag = static_cast<std::uint32_t>(tag);
     one->data = data_of(tensor);
     one->bytes = tensor.nbytes();
-    one->hurried = one->sends;  // a message that does not fit into the pipe progresses by itself
+    one->hurried = one->sends;  // a send that does not fit into the pipe progresses even if no thread waits
     return started(std::move(one), type);
   }
   template <class OneRequest>
@@ -545,7 +546,7 @@ std::string refusal_in(c10d::Store& store) {
   try {
     return store.check({kRefusedKey}) ? store.get_to_str(kRefusedKey) : "";
   } catch (const c10::Error&) {
-    return {};  // the process that served the store has left; the missing rank shows without it
+    return {};  // the process that served the store has left; the caller itself notices which rank is missing
   }
 }
 

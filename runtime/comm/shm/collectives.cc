@@ -8,10 +8,10 @@
 namespace muster::shm {
 namespace {
 
-// Up to this size each rank reduces everything itself, and waits for the others once instead of twice.
+// For at most this many bytes, each rank reduces everything itself: it waits for the others once, not twice.
 constexpr std::size_t kSmall = std::size_t{32} << 10;
-// An all-reduce copies data to and from its buffer in parts that stay in a processor's nearest cache: a
-// twentieth less time than with whole pieces.
+// An all-reduce copies data to and from its buffer in parts that stay in a processor's nearest cache. This
+// takes a twentieth less time than copying whole pieces.
 constexpr std::size_t kPartBytes = std::size_t{8} << 10;
 // Shares begin at cache lines, so no two ranks write to the same line.
 constexpr std::size_t kLine = 64;
@@ -77,12 +77,13 @@ struct PieceOfSum {
   std::size_t count;
   std::uint64_t piece;
 
-  // Copies the bytes of the range, except this rank's share.
+  // lay_down() copies bytes of this range to this rank's buffer, and fetch() copies them back. Neither copies
+  // this rank's own share.
   void lay_down(std::size_t begin, std::size_t end) const { copy(mine(), data, begin, end); }
   void fetch(std::size_t begin, std::size_t end) const { copy(data, mine(), begin, end); }
 
-  // Writes the sums over the other ranks' inputs, from where those ranks fetch them: half as many cache lines
-  // move between processors as with separate buffers for sums.
+  // Adds up this rank's share, and writes the sums over the other ranks' inputs, from where those ranks fetch
+  // them. With separate buffers for sums, twice as many cache lines would move between processors.
   void add_up() const {
     const Range own = share(count, how.element_bytes, board.rank, board.ranks);
     std::vector<const std::byte*> from;
@@ -234,7 +235,8 @@ Steps reduce_scatter(Board& board, CallTag tag, Reducing how, std::vector<const 
 }
 
 Steps exchange(Board& board, CallTag tag, std::vector<Part> out, std::vector<Part> in) {
-  // A piece of its own numbers the messages, and keeps ranks from getting far ahead of each other.
+  // Takes a piece number although no data goes through the buffers. The number is in the messages' tags, and
+  // waiting for the piece keeps ranks from getting far ahead of each other.
   const std::uint64_t piece = board.take(1);
   co_await board.free(piece);
   board.lay(piece, tag);

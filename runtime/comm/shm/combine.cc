@@ -8,7 +8,7 @@
 namespace muster::shm {
 namespace {
 
-// Small enough for the processor's registers or its nearest cache.
+// So many elements are combined at once: few enough for the processor's registers or its nearest cache.
 constexpr std::size_t kBlock = 64;
 // Data that other ranks have written is in the caches of their processors; it is prefetched this far ahead.
 constexpr std::size_t kAheadBytes = 1024;
@@ -133,7 +133,7 @@ void prefetch(const std::byte* begin, std::size_t bytes) {
   }
 }
 
-// `size` is kBlock, except for the last block. `ahead`: enough elements follow to prefetch some.
+// `size` is kBlock, except for the last block. `ahead`: enough elements follow to prefetch some of them.
 template <class Each, class Does>
 void combine_block(std::span<std::byte* const> to, std::span<const std::byte* const> from, std::size_t begin,
                    std::size_t size, bool ahead) {

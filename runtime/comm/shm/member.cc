@@ -84,7 +84,7 @@ Status Member::wait_for_all(const std::function<std::string()>& refused) {
   RankState& mine = segment_.state(settings_.rank);
   const TimePoint end = Clock::now() + settings_.limit;
   std::vector<int> missing;
-  std::string unseen;  // set if a rank has ended, or its end would go unnoticed
+  std::string unseen;  // set if a rank has ended, or if its end would go unnoticed
   const auto look_around = [&] {
     missing.clear();
     for (int rank = 0; rank < segment_.ranks(); ++rank) {
@@ -276,8 +276,8 @@ void Member::row(Lock& lock, std::uint64_t me, TimePoint until, const Enough& en
   }
 }
 
-// Makes one pass. Either no thread holds the oar, or the member's own thread holds it and sleeps; if nothing
-// happens, that thread goes on sleeping.
+// Makes one pass over the requests. Call it if no thread holds the oar, or if the member's own thread holds
+// it and sleeps; if the pass moves nothing, that thread goes on sleeping.
 void Member::row_once(Lock& lock) {
   if (oar_ == 0) {
     take_oar(/*thread=*/false);
@@ -353,9 +353,10 @@ bool Member::advance_unlocked(Lock& lock) {
   return true;
 }
 
-// If each rank has a processor, the others will arrive soon. Otherwise they may be waiting for this
-// processor: passing it from rank to rank costs less than sleeping and being woken. (Four ranks on two cores
-// need four fifths of the time for 64 MiB, and half for 4 KiB; more yields change nothing.)
+// If each rank has a processor, checks for a moment, because the others will arrive soon. If not, yields: the
+// others may be waiting for this processor, and passing it from rank to rank costs less than sleeping and
+// being woken. (With yields, four ranks on two cores need four fifths of the time for 64 MiB, and half for 4
+// KiB; more yields change nothing.)
 bool Member::look_for_a_moment(Lock& lock) {
   constexpr int kLooks = 300;
   constexpr int kYields = 10;
@@ -416,7 +417,7 @@ void Member::look(Lock& lock) {
   const bool timely = now - looked_at_ >= kLook;
   if (timely) looked_at_ = now;
   std::string wrong = find_wrong(timely, timely);
-  // A rank that has left may have done its part just before.
+  // Checks for progress once more, because a rank that has left may have done its part just before.
   if (wrong.empty() || advance_unlocked(lock) || !broken_.empty()) return;
   break_off(wrong);
 }
@@ -451,8 +452,8 @@ std::string Member::find_wrong(bool at_processes, bool at_times) {
   return {};
 }
 
-// If all_needed is false, reports ranks that left or ended only if none of `ranks` can still send. A rank
-// that gave up is always an error.
+// If all_needed is false, any of `ranks` can send what is missing: then ranks that left or ended are an error
+// only if all of them have. A rank that gave up is always an error.
 std::string Member::what_is_wrong_with(const std::vector<int>& ranks, bool at_processes,
                                        bool all_needed) const {
   std::string last;

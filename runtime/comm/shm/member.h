@@ -31,7 +31,7 @@ constexpr std::chrono::milliseconds kLook{20};
 struct MemberSettings {
   int rank = 0;                       // this rank's place in the group
   std::vector<int> names;             // for each place, its rank in the job, for messages
-  std::chrono::milliseconds limit{};  // a request that is waited for may make no progress for this long
+  std::chrono::milliseconds limit{};  // an awaited request fails after this long without progress
 };
 
 // A thread must hold the oar to work on requests. These statements always hold:
@@ -69,7 +69,7 @@ class Member {
   void hurry(Request& request);
   // Ends all requests that have not ended, here and on the other ranks, for this reason.
   void give_up(const std::string& reason);
-  // Leaves in good order: other ranks' requests that need this rank end with an error.
+  // Leaves in good order. After that, other ranks' requests that need more of this rank end with an error.
   void leave();
   // True on the member's own thread, which cannot destroy the member.
   bool is_own_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
@@ -80,7 +80,8 @@ class Member {
   Status wait_for_all(const std::function<std::string()>& refused);
   void run();
 
-  // row() works on requests until `enough`, `until`, or an end to report. row_once() makes one pass.
+  // row() works on requests until `enough` returns true, until the time `until`, or until on_end() of a
+  // request is due. row_once() makes one pass.
   template <class Enough>
   void row(Lock& lock, std::uint64_t me, TimePoint until, const Enough& enough);
   void row_once(Lock& lock);

@@ -7,7 +7,7 @@
 namespace muster::shm {
 namespace {
 
-// In a pipe, heads are aligned to this size, so none is split.
+// In a pipe, the heads of messages are aligned to this many bytes, so the end of the ring splits no head.
 constexpr std::size_t kGrain = 16;
 // After this many bytes the sender wakes the receiver, which copies them while the sender writes on.
 constexpr std::size_t kPortion = std::size_t{64} << 10;
@@ -148,8 +148,8 @@ bool Messages::push(int to, Ended& ended) {
   return written != before;
 }
 
-// If somebody has asked for a message of this rank, begins to read the next one: into the receive that asked
-// for it, or else into `stored`.
+// If somebody has asked for a message of the rank `from`, begins to read the next message in its pipe: into
+// the receive that asked for it, or else into `stored`.
 bool Messages::open(int from, Peer& peer) {
   Pipe& pipe = segment_.pipe(from, rank_);
   const std::uint64_t taken = pipe.taken.load(std::memory_order_relaxed);

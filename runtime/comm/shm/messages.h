@@ -38,7 +38,7 @@ class Messages {
     std::uint64_t bytes = 0;
     std::uint64_t tag = 0;
   };
-  // Kept in this rank's own memory: a message that arrived before this rank asked for it.
+  // A message that arrived before this rank asked for it. It is kept in this rank's own memory.
   struct Stored {
     Head head;
     std::vector<std::byte> bytes;

@@ -1,4 +1,4 @@
-// A request of this rank to a group on one host, which ends once: a collective, or one end of a message.
+// A request of this rank to a group on one host: a collective, or one end of a message. It ends once.
 //
 // The caller and the Member (member.h) share it; one of the Member's threads at a time works on it.
 #pragma once

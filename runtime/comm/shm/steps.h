@@ -19,7 +19,7 @@ namespace muster::shm {
 struct Message;
 std::string text_of(const CallTag& tag);
 
-// The collective that another rank is in under the same number.
+// Thrown if another rank is in another collective under the same number.
 struct Mismatch {
   int rank;
   CallTag other;
