@@ -1,6 +1,6 @@
 // Errors about arguments that a class of the data API cannot use.
 //
-// Each is one line of the same form: the class, the argument, its value, and what would be right.
+// Each error is one line of the same form: the class, the argument, its value, and what would be right.
 #pragma once
 
 #include <fmt/format.h>

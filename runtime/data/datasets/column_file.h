@@ -18,8 +18,8 @@ namespace muster {
 class ColumnChunks {
  public:
   virtual ~ColumnChunks() = default;
-  // Gives the next rows, at least one: a struct with a child for each column. False at the end. The caller
-  // releases the array.
+  // Gives the next rows, at least one, as a struct with a child for each column. Returns false at the end.
+  // The caller releases the array.
   virtual bool next(ArrowArray* rows) = 0;
 };
 

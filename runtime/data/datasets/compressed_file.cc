@@ -38,8 +38,8 @@ class ByteSource {
 namespace {
 
 constexpr std::size_t kBufferBytes = 256 << 10;
-constexpr std::size_t kFirstFillBytes = 16 << 10;  // after a read that went past the buffer
-constexpr std::size_t kDirectBytes = 64 << 10;     // reads of this size and more go past the buffer
+constexpr std::size_t kFirstFillBytes = 16 << 10;  // after a skip, or a read that bypassed the buffer
+constexpr std::size_t kDirectBytes = 64 << 10;     // reads of this size and more bypass the buffer
 constexpr std::uint64_t kStepBytes = 1 << 20;
 constexpr std::size_t kLookedBytes = 512;  // that are read to tell the kind of the file
 
@@ -149,7 +149,7 @@ class GzipSource : public ByteSource {
   }
 
  private:
-  // Tapes fill their last block with zeros. Anything else may be a member that is damaged.
+  // Skips zeros: tapes fill their last block with them. Other bytes may be a damaged member: an error.
   Expected<std::size_t> pass_padding() {
     for (;;) {
       const auto bytes = input_.bytes(1);
@@ -167,7 +167,7 @@ class GzipSource : public ByteSource {
 
   PackedInput input_;
   z_stream stream_{};
-  bool is_between_ = false;  // two members, or at the end
+  bool is_between_ = false;  // between two members, or at the end
 };
 
 #ifdef MUSTER_ZSTD
@@ -212,7 +212,7 @@ class ZstdSource : public ByteSource {
 
   PackedInput input_;
   std::unique_ptr<ZSTD_DStream, Free> stream_;
-  bool is_inside_ = false;  // a frame
+  bool is_inside_ = false;  // inside a frame
 };
 #endif
 

@@ -1,6 +1,6 @@
 // Reads records of separated values, as RFC 4180 defines them.
 //
-// Fields in quotes may contain separators, quotes (doubled) and line ends. Lines end with \n or \r\n. In
+// Fields in quotes can contain separators, quotes (doubled) and line ends. Lines end with \n or \r\n. In
 // addition to the RFC, any separator is allowed, and empty lines and a byte order mark at the start are
 // skipped. One thread at a time may use a reader. The text must outlive the reader.
 #pragma once

@@ -25,7 +25,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-// Like Python's float(), numbers that are too large become infinite, and numbers that are too small 0.
+// As in Python's float(), too large numbers become infinite, and too small numbers become 0.
 std::optional<double> real_number(std::string_view text) {
   const auto read = [text](auto& number) {
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);

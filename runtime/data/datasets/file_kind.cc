@@ -40,7 +40,7 @@ constexpr Magic kMagics[] = {
     {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."sv, FileKind::kPickle},
 };
 
-// "BZh", a digit, and the magic number of a block.
+// A bzip2 file begins with "BZh", a digit, and the magic number of a block.
 bool is_bzip2(std::string_view text) {
   return text.starts_with("BZh") && text.size() >= 10 && text.substr(4, 6) == "\x31\x41\x59\x26\x53\x59"sv;
 }
@@ -58,19 +58,20 @@ bool is_zstd(std::string_view text, std::uint64_t file_size) {
   return true;
 }
 
-// Protocols 4 and 5 begin with a frame.
+// A pickle of protocol 4 or 5 begins with a frame, which tells its size.
 bool is_framed_pickle(std::string_view text, std::uint64_t file_size) {
   return text.size() >= 11 && text[0] == '\x80' && (text[1] == 4 || text[1] == 5) && text[2] == '\x95' &&
          number_at<std::uint64_t>(text, 3) <= file_size - 11;
 }
 
-// The size of a JSON object, then the object.
+// A safetensors file begins with the size of a JSON object and that object.
 bool is_safetensors(std::string_view text, std::uint64_t file_size) {
   return text.size() >= 11 && text.substr(8, 2) == "{\"" && text[10] >= ' ' &&
          number_at<std::uint64_t>(text, 0) <= file_size - 8;
 }
 
-// A continuation marker, then the size of the schema's message, a multiple of 8 bytes.
+// An Arrow stream begins with a continuation marker and the size in bytes of the schema's message, which is a
+// multiple of 8.
 bool is_arrow_stream(std::string_view text, std::uint64_t file_size) {
   if (text.size() < 16 || !text.starts_with("\xff\xff\xff\xff")) return false;
   const auto size = number_at<std::uint32_t>(text, 4);

@@ -43,7 +43,7 @@ bool looks_like_text(std::span<const std::byte> beginning);
 // kInvalidArgument for a URL or a `pipe:` command.
 Status check_is_path(const std::string& path);
 // Checks as check_is_path() does. kCorrupt for a folder, for a file of a known kind that is not in `kinds`,
-// and for MDS and litdata. A file that cannot be opened passes: its reader says why.
+// and for the files that MDS and litdata write. A file that cannot be opened passes: its reader says why.
 Status check_is_file_of(const std::string& path, std::initializer_list<FileKind> kinds);
 
 }  // namespace muster

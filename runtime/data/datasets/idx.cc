@@ -36,7 +36,7 @@ Expected<std::uint64_t> byte_count(const IdxArray& array, const std::string& pat
   return std::ranges::find(array.shape, 0U) == array.shape.end() ? count : 0;
 }
 
-// From big-endian to little-endian.
+// Turns the elements from big-endian to little-endian.
 void turn_elements(IdxArray& array) {
   const std::size_t size = element_bytes(array.type);
   for (std::size_t at = 0; size > 1 && at < array.bytes.size(); at += size)
@@ -78,7 +78,7 @@ Expected<IdxArray> read_idx_array(const std::string& path) {
   }
   const auto count = byte_count(array, path);
   if (!count) return std::unexpected(count.error());
-  // A header may promise more than the file holds: memory grows with the data.
+  // A header can promise more than the file holds, so memory grows with the data.
   while (array.bytes.size() < *count) {
     const std::size_t had = array.bytes.size();
     array.bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(*count, had + kReadBytes)));

@@ -238,7 +238,7 @@ void ParquetStream::State::read_held() {
   read_count = held.size();
 }
 
-// Moves the row that comes next to the end of `held`.
+// Draws the row that comes next, and moves it to the end of `held`.
 void ParquetStream::State::draw() {
   std::swap(held[static_cast<std::size_t>(random.below(std::ssize(held)))], held.back());
 }

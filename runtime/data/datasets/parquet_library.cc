@@ -47,7 +47,7 @@ std::vector<fs::path> packages() {
                       kFolderVariable, named));
     return found;
   }
-  // torch/lib/libtorch_cpu.so: pyarrow's folder may be next to torch's.
+  // torch's path ends in torch/lib/libtorch_cpu.so. pyarrow's folder can be next to torch's.
   add(fs::path(path_of_torch()).parent_path().parent_path().parent_path());
   if (const char* const environment = std::getenv("VIRTUAL_ENV")) add(environment);
   add(MUSTER_PYARROW_FOLDER);

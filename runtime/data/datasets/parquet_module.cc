@@ -27,7 +27,7 @@ struct Refusal : std::runtime_error {
 };
 
 void check(const arrow::Status& status) {
-  // This pyarrow does not have the file's codec or encryption.
+  // Arrow returns this status if this pyarrow does not have the file's codec or encryption.
   if (status.IsNotImplemented()) throw Refusal(status.message());
   if (!status.ok()) throw std::runtime_error(status.message());
 }

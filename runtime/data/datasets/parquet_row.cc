@@ -41,7 +41,7 @@ struct ColumnOfRow {
     return in_list ? "has a null in its list" : "is null: ask is_null() first";
   }
   [[noreturn]] void refuse_null() const { refuse(null_text()); }
-  // The value of a number that is null.
+  // Returns the value that stands for a number that is null.
   double fill() const {
     if (!source.fill_na)
       refuse(fmt::format("{}{} set the option fill_na to give such numbers a value", null_text(),
@@ -135,7 +135,7 @@ bool is_whole_number(const ArrowColumn& column) {
          (column.kind == ArrowKind::kNumber && at::isIntegralType(column.dtype, false));
 }
 
-// The numbers of a value, and its shape as a tensor.
+// The numbers of a row's value, and the value's shape as a tensor.
 struct ListedNumbers {
   std::vector<std::int64_t> sizes;
   ArrowCell first;
@@ -153,7 +153,7 @@ ListedNumbers numbers_of(const ColumnOfRow& column) {
   ListedNumbers numbers{.sizes = {}, .first = column.cell, .count = 1};
   while (is_list(*numbers.first.column)) {
     ArrowCell each = numbers.first;
-    // An array without lists may have no offsets. Then only a fixed-size type has a length.
+    // An array without lists can lack offsets. Without offsets, only a fixed-size type has a length.
     const bool has_offsets = numbers.count > 0 || each.column->kind == ArrowKind::kFixedList;
     const ArrowCell inner =
         has_offsets

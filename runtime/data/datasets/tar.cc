@@ -27,7 +27,7 @@ std::string_view up_to_zero(std::string_view text) {
   return text.substr(0, text.find('\0'));
 }
 
-// Reads octal digits between spaces and zeros, or GNU's binary form for large numbers (highest bit set).
+// Reads octal digits that spaces and zeros surround, or GNU's binary form of large numbers (highest bit set).
 std::optional<std::int64_t> number_in_field(std::string_view text) {
   if (text.empty()) return std::nullopt;
   if (static_cast<unsigned char>(text[0]) == 0x80) {
@@ -49,7 +49,7 @@ std::optional<std::int64_t> number_in_field(std::string_view text) {
 }
 
 // The checksum adds up all bytes of the header, with its own field as spaces. Some old programs added signed
-// bytes.
+// bytes, and that sum is right, too.
 bool has_right_sum(const TarBlock& block) {
   constexpr std::size_t kAt = 148, kSize = 8;
   const auto said = number_in_field(header_field(block, kAt, kSize));
@@ -110,7 +110,7 @@ Expected<std::string> TarReader::read(std::int64_t size) {
   return bytes;
 }
 
-// The archive stores the pieces one after the other, without the holes.
+// Reads the pieces, which the archive stores one after the other, and puts zeros into the holes.
 Expected<std::string> TarReader::read_sparse(const SparseMap& sparse) {
   std::string whole;
   for (const auto& piece : sparse.pieces) {
@@ -344,7 +344,7 @@ Expected<std::optional<TarEntry>> TarReader::next_entry() {
     if (!read) return std::unexpected(std::move(read).error());
     if (!*read) {
       if (has_extension && lacks_end_) return corrupt("it is cut off");
-      // gzip's checksum follows the archive's end.
+      // Reads to the file's end, because gzip's checksum follows the archive's end.
       if (Status rest = file_.check_rest(); !rest) return std::unexpected(rest.error());
       return std::nullopt;
     }

@@ -44,7 +44,7 @@ class TarReader {
 
   // Returns the next regular file; none at the end. Skips contents that were not read.
   Expected<std::optional<TarEntry>> next();
-  // True at the archive's end: the blocks of zeros that tar writes last are missing, so files may be, too.
+  // True at the archive's end if the zero blocks that tar writes last are missing. Files can be missing, too.
   bool lacks_end() const { return lacks_end_; }
   // Returns the contents of the file that next() has returned. Call it at most once for each file.
   Expected<std::string> contents();

@@ -170,9 +170,9 @@ std::optional<std::string> index_of(const std::string& path) {
 
 // ---- Raw tokens
 
-// Guesses whether the file's tokens are 2 or 4 times as wide as `token_bytes`, and returns that factor. A
-// token is then a group of words: first its low part, then its high part, then zeros. The high part is 0, or
-// below 8 in words of 16 bits, because no vocabulary has 2^19 tokens.
+// Guesses whether the file's tokens are 2 or 4 times as wide as `token_bytes`, and returns that factor. Each
+// token of such a file is a group of words of `token_bytes`: first its low part, then its high part, then
+// zeros. The high part is 0, or below 8 in words of 16 bits, because no vocabulary has 2^19 tokens.
 std::optional<std::size_t> wider_by(Bytes bytes, std::size_t token_bytes) {
   constexpr std::uint64_t kHighParts = 8;
   const std::size_t count = std::min(bytes.size() / token_bytes, kLookedTokens);
@@ -220,7 +220,7 @@ Status read_tokens(TokenFile& file, const std::optional<std::string>& index) {
   if (index) return read_index(file, *index);
   if (const auto kind = file_kind(bytes, bytes.size())) {
     if (*kind == FileKind::kNpy) return read_npy(file);
-    // With tokens of one byte, text is fine, even HTML.
+    // If tokens have one byte, text is fine, even HTML.
     if (*kind != FileKind::kHtml || c10::elementSize(file.dtype) > 1)
       return unusable(
           file.path,

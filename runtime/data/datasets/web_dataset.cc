@@ -168,7 +168,7 @@ class Archive {
     if (twice) refuse_part(sample, one_line(fmt::format("has two {}", *twice)));
     return sample;
   }
-  // False at the end.
+  // Skips the next sample. Returns false at the end.
   bool skip() {
     bool any = false;
     group([&any](const SampleName&) { return any = true; });
@@ -298,7 +298,7 @@ struct WebStream::State {
   std::vector<WebSample> held;
 };
 
-// False if there are no more archives.
+// Opens the next archive, unless one is open. Returns false if there are no more archives.
 bool WebStream::State::open_one() {
   if (archive) return true;
   if (archives.empty()) return false;

@@ -62,7 +62,7 @@ Expected<ZipDirectory> zip_directory(std::string_view archive) {
 }
 
 // Replaces numbers that are marked as larger than 32 bits by those of the ZIP64 field, which holds only
-// these. False if one is missing.
+// these. Returns false if the field lacks one of them.
 bool read_zip64(std::string_view fields, std::initializer_list<std::uint64_t*> numbers) {
   const auto is_marked = [](const std::uint64_t* number) {
     return *number == std::numeric_limits<std::uint32_t>::max();

@@ -90,7 +90,7 @@ UseBatchMemory::~UseBatchMemory() {
 }
 
 at::Tensor batch_empty(at::IntArrayRef sizes, at::ScalarType type) {
-  // torch itself keeps freed page-locked memory for the next tensor.
+  // Page-locked memory needs no pool: torch itself keeps what is freed for the next tensor.
   if (source.pinned) return at::empty(sizes, at::TensorOptions(type).pinned_memory(true));
   return source.memory ? source.memory->take(sizes, type) : at::empty(sizes, type);
 }

@@ -1,6 +1,6 @@
 // Copies batches to a device while the computation runs.
 //
-// DeviceCopy keeps the state of one copy; DeviceCopier is the seam to the device. Each is used by one thread.
+// DeviceCopy keeps the state of one copy; DeviceCopier is the interface to the device. One thread uses each.
 #pragma once
 
 #include <ATen/core/Tensor.h>

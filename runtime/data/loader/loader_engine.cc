@@ -49,7 +49,7 @@ std::string cut_of(const DataLoaderState& state, std::string_view ranks) {
   return fmt::format("{}{}", state.ranks, ranks);
 }
 
-// Returns whether no shard of the stream has given a batch in this epoch: any number of shards can resume.
+// Returns whether no shard of the stream has given a batch in this epoch. Then any number can resume.
 bool is_whole(const DataLoaderState& state) {
   return std::ranges::all_of(state.of_shards, [](std::int64_t batches) { return batches == 0; });
 }
@@ -117,7 +117,7 @@ struct LoaderEngine::State {
   std::shared_ptr<Tickets> tickets;
   std::int64_t end = 0;       // `tickets` reach to the end of epoch `end` - 1; 0 without tickets
   std::uint64_t loop = 0;     // number of the newest loop
-  bool by_passes = false;     // a loop goes over one epoch
+  bool by_passes = false;     // each loop goes over one epoch
   bool goes_on = false;       // the next pass begins at `place`, even within an epoch
   bool just_loaded = false;   // a state was loaded, and no loop over epochs has begun since
   bool may_be_empty = false;  // no warning of an empty loop over epochs: one was given, or a state was loaded
@@ -197,7 +197,7 @@ void LoaderEngine::State::drop() {
   failed_ahead = nullptr;
 }
 
-// Workers that need longer than `within` are detached, and keep what they use alive.
+// Ends the workers. If one needs longer than `within`, detaches all; they keep alive what they use.
 void LoaderEngine::State::end_workers(std::optional<Seconds> within) {
   if (prefetcher && !prefetcher->stop(within)) loading->source->abandon_readers();
   prefetcher.reset();
@@ -339,7 +339,7 @@ void* LoaderEngine::next(std::int64_t end, std::uint64_t begun) {
   const TrainingLoop loop{state.number, end, share().first, share().second};
   try {
     if (state.failed_ahead) std::rethrow_exception(state.failed_ahead);
-    if (end < state.end) stop();  // batches beyond this end may have been loaded ahead
+    if (end < state.end) stop();  // batches after the end of this loop may have been loaded ahead
     if (state.place.epoch() < end) {
       state.offer(end);
       state.stage(/*wait=*/true);

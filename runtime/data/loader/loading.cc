@@ -51,7 +51,7 @@ DataLoaderOptions checked(DataLoaderOptions options) {
     exclude(options.drop_last, "batch_sampler", "drop_last");
   }
   if (options.num_workers > 0) return options;
-  // PyTorch also refuses these options without workers.
+  // Refuses these options without workers, as PyTorch does.
   const auto needs_workers = [](bool set, const char* option) {
     if (set) throw std::invalid_argument(fmt::format("DataLoader: {} needs num_workers above 0", option));
   };
@@ -225,14 +225,14 @@ detail::LoadedBatch Loading::load(const Ticket& ticket) {
     return loaded;
   } catch (...) {
     const std::string why = current_exception_text();
-    const bool named = streams() && why.contains(source->name());  // the name may be a long path
+    const bool named = streams() && why.contains(source->name());  // do not repeat a long path
     std::throw_with_nested(std::runtime_error(
         fmt::format("{}{}: {}", named ? "" : source->name() + ": ", describe(ticket, wanted.indices), why)));
   }
 }
 
-// Datasets need not check their indices. A wrong index is an error even where bad samples are skipped: the
-// sampler was made for another dataset.
+// Checks the indices here, because datasets need not. A wrong index is an error even where bad samples are
+// skipped: the sampler was made for another dataset.
 void Loading::check_indices(const Ticket& ticket, std::span<const std::int64_t> wanted) {
   const std::int64_t size = *source->size();
   const auto outside =

@@ -17,8 +17,8 @@ void set_threads(int count) {
 
 }  // namespace
 
-// In a new thread, at::get_num_threads() first lets LibTorch set its own number, which it would set later
-// otherwise.
+// Calls at::get_num_threads() first: in a new thread, that makes LibTorch set its own number of threads.
+// Later, LibTorch's number would replace the 1.
 OneComputeThread::OneComputeThread() : before_(at::get_num_threads()) {
   set_threads(1);
 }

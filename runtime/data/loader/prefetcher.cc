@@ -76,7 +76,7 @@ void Prefetcher::Shared::work_as(int worker) {
 }
 
 void Prefetcher::Shared::run(int worker) {
-  // The cores belong to training: a worker must not start its own pool of compute threads.
+  // The cores belong to training, so a worker must not start its own pool of compute threads.
   const OneComputeThread one_thread;
   const at::NoGradGuard no_grad;
   try {

@@ -19,7 +19,7 @@
 
 namespace muster::detail {
 
-// The first batch that has not been passed. With in_order = false, later batches may have been passed.
+// Names the first batch that has not been passed. With in_order = false, later batches may have been passed.
 struct Place {
   Ticket ticket;                                           // for a dataset with indices
   std::set<std::pair<std::int64_t, std::int64_t>> passed;  // later batches: epoch, batch

@@ -67,7 +67,7 @@ std::int64_t DistributedSampler::padding() const {
 // sampler cannot compute single entries, the whole order is made here, and only this rank's entries are kept.
 DistributedSampler::Lookup DistributedSampler::lookup(std::int64_t epoch, std::int64_t first,
                                                       std::int64_t count) const {
-  // Past the end, PyTorch repeats the order from its start, as often as needed.
+  // Places past the end repeat the order from its start, as often as needed, as in PyTorch.
   if (const ComputedSampler* each = computed(*sampler_)) {
     return [each, sampler = sampler_, epoch, size = sampler_->size()](std::int64_t place) {
       return each->index(epoch, place % size);
@@ -111,8 +111,9 @@ BatchPlan DistributedSampler::plan(std::int64_t epoch, std::int64_t batch_size, 
                  fmt::format("from 0 to {}", sampler_->size() - 1));
   const std::int64_t count = batches_from(first, batch_size, drop_last);
   const std::int64_t size = size_from(first);
-  // A larger batch size gives the same batches, and could overflow when multiplied by the number of ranks.
-  // `size + 1` and not `size`: with drop_last, a batch size above `size` must still give no batch.
+  // Limits the batch size. A larger one gives the same batches, but could overflow when multiplied by the
+  // number of ranks. The limit is `size + 1`, because with drop_last a batch size above `size` must still
+  // give no batch.
   batch_size = std::min(batch_size, size + 1);
   const std::int64_t used = std::min(size, count * batch_size);  // of this rank's entries
   const auto consumed_before = [first, step = batch_size * num_replicas_, end = end_from(first)](

@@ -10,7 +10,7 @@ namespace muster {
 
 namespace {
 
-// Returns the batches of an epoch, checked because the sampler may be a user's class.
+// Returns the batches of an epoch. Checks them, because the sampler can be a user's class.
 IndexBatches checked_batches(const BatchSamplerBase& sampler, std::int64_t epoch) {
   IndexBatches batches = sampler.batches(epoch);
   const auto& offsets = batches.offsets;
@@ -33,8 +33,8 @@ ElasticSampler::ElasticSampler(std::shared_ptr<const BatchSamplerBase> batches, 
     check_largest(std::min(even->batch_size(), even->entries()));
 }
 
-// This rank's share of the batch that begins at the place `first` of the epoch's order. `index` gives the
-// dataset's index at a place.
+// Returns this rank's share of the batch that begins at the place `first` of the epoch's order. `index` gives
+// the dataset's index at a place.
 PlannedBatch ElasticSampler::share(std::int64_t first, std::int64_t of_all,
                                    const std::function<std::int64_t(std::int64_t place)>& index) const {
   const Range mine = range_in(of_all);
@@ -49,7 +49,7 @@ PlannedBatch ElasticSampler::share(std::int64_t first, std::int64_t of_all,
   return planned;
 }
 
-// This rank's places within a batch. Lower ranks have the larger shares.
+// Returns this rank's places within a batch of `of_all` samples. Lower ranks have the larger shares.
 ElasticSampler::Range ElasticSampler::range_in(std::int64_t of_all) const {
   const std::int64_t least = of_all / num_replicas_;
   const std::int64_t more = of_all % num_replicas_;  // ranks with one more

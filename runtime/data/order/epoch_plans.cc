@@ -25,7 +25,7 @@ std::shared_ptr<const BatchPlan> EpochPlans::get(std::int64_t epoch, std::int64_
   std::unique_lock lock(mutex_);
   std::shared_ptr<Task> mine;
   if (!plans_.contains(key)) mine = add(key, nullptr);
-  // When an epoch begins, workers may be in two epochs at once, and the plan after them is made ahead.
+  // Keeps nearby epochs: workers can be in two epochs at once, and the plan after those is made ahead.
   std::erase_if(plans_, [epoch](const auto& other) {
     return other.first.first < epoch - 1 || other.first.first > epoch + 2;
   });

@@ -20,7 +20,7 @@ namespace muster {
 
 class EpochPlans {
  public:
-  // `make` may be called by several threads at once.
+  // Several threads can call `make` at once.
   using Make = std::function<BatchPlan(std::int64_t epoch, std::int64_t first)>;
   explicit EpochPlans(Make make) : make_(std::move(make)) {}
   EpochPlans(const EpochPlans&) = delete;

@@ -87,7 +87,7 @@ std::vector<std::int64_t> permutations(std::int64_t size, std::int64_t count, st
 
 std::vector<std::int64_t> draws(std::int64_t size, std::int64_t count, std::uint64_t seed) {
   std::vector<std::int64_t> order;
-  // PyTorch draws 32 at a time, which gives the same numbers.
+  // Draws all at once. PyTorch draws 32 at a time, which gives the same numbers.
   append(order, at::randint(size, {count}, generator_of(seed), at::kLong), count);
   return order;
 }
