@@ -11,7 +11,8 @@ namespace muster {
 
 namespace {
 
-// A tenth of the processor time of a thread that computes, and the last place in the disk's queue.
+// With these values a thread gets a tenth of the processor time of a thread that computes, and the last place
+// in the disk's queue.
 constexpr int kNiceness = 10;
 constexpr int kLeastOfBestEffort = 2 << 13 | 7;  // IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7)
 constexpr int kThisThread = 1;                   // IOPRIO_WHO_PROCESS; its id 0 is the calling thread

@@ -49,7 +49,7 @@ Expected<AttemptRecord> begin_attempt(const Job& job, const CheckpointDirectory&
 
 Expected<AttemptRecord> begin_or_join_attempt(const Job& job, const CheckpointDirectory& directory,
                                               const std::vector<AttemptRecord>& attempts) {
-  // If the launcher began an attempt in this directory, that is the one.
+  // If the launcher began an attempt in this directory, uses that one.
   if (!job.checkpoint_dir().empty() && same_directory(job.checkpoint_dir(), directory.path())) {
     for (const AttemptRecord& record : attempts)
       if (record.attempt == Attempt(job.attempt())) return record;
@@ -97,7 +97,7 @@ Beginning begin_together(const Job& job, const CheckpointDirectory& directory, M
     auto found = without_throwing([&] { return begin(job, directory); });
     if (!found) {
       say({{"cannot", found.error().message()}});
-      // A restart would be refused as well, and could not read a newer format either.
+      // These failures are final: a restart would be refused as well, and could not read a newer format.
       const ErrorCode code = found.error().code();
       throw CheckpointError(found.error().message(),
                             {.final = code == ErrorCode::kFenced || code == ErrorCode::kInvalidArgument});

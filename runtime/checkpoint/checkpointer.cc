@@ -24,7 +24,7 @@ namespace muster {
 
 namespace {
 
-// All ranks throw it, and so would every other attempt.
+// All ranks throw it. It is final, because every other attempt would throw it, too.
 struct ForgottenRestore : std::logic_error, OnAllRanks {
   explicit ForgottenRestore(const std::string& text) : logic_error(text), OnAllRanks{.final = true} {}
 };
@@ -67,8 +67,8 @@ struct Checkpointer::State {
   // The members that only a Checkpointer that writes has. The training thread alone uses them, apart from the
   // inside of `writer`.
   //
-  // Invariants: `plan` is what every save is made with; its metrics are those that were reported last. All
-  // ranks construct the members in this order, because each Meeting and StopAgreement counts.
+  // Invariants: every save is made with `plan`; its metrics are those that were reported last. All ranks
+  // construct the members in this order, because each rank counts its Meetings and StopAgreements.
   struct Writing {
     Writing(const Group& group, const CheckpointerOptions& options, const Beginning& begun,
             std::unique_ptr<DirectoryUse> the_use)
@@ -179,7 +179,7 @@ void Checkpointer::State::begin_save(TrainState& state) {
   policy.on(StateCopied{}, Clock::now());
 }
 
-// The state cannot be copied while the staging memory still holds the previous save.
+// Waits for the previous save, because the state cannot be copied while the staging memory holds that save.
 void Checkpointer::State::wait_for_last() {
   const bool is_writing = writing->writer.is_writing();
   const TimePoint due = Clock::now();
@@ -270,8 +270,8 @@ void Checkpointer::State::hear_clock() {
   writing->clock->open(policy.name_of_step("due"));
   SaveInterval::Look look;
   if (leads()) {
-    // The interval depends on what the last save cost, if that is known by now. Rank 0 does not throw here if
-    // that save was fenced: the other ranks wait for its word, and the next save throws on all ranks.
+    // Takes in the last save if it has ended, because the interval depends on its cost. Rank 0 does not throw
+    // here if that save was fenced: the other ranks wait for its word, and the next save throws on all ranks.
     if (writing->writer.has_ended()) take_in();
     look = policy.look(Clock::now());
     if (look.saves) {

@@ -71,7 +71,7 @@ Expected<CheckpointManifest> manifest_of(const CommitPlan& plan, CheckpointId id
 Status check_visible(const CommitPlan& plan, CheckpointId id, const std::vector<ManifestFile>& files) {
   for (std::size_t rank = 0; rank < files.size(); ++rank) {
     const std::string path = plan.directory.path_of(id) + "/" + files[rank].name;
-    // Open the file, because NFS may answer a mere stat() from its cache.
+    // Opens the file, because NFS can answer a mere stat() from its cache.
     const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd && errno != ENOENT) return system_failure("cannot open " + path, errno);
     struct stat status{};

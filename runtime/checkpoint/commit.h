@@ -54,7 +54,7 @@ Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t
                          const WriteRankFile& write);
 
 // Returns the checkpoints that retention.h gives up after the commit of step `newest`. A checkpoint that
-// other ranks may be writing by now is newer, and never among them.
+// other ranks are writing by now is newer, and is never among them.
 Expected<std::vector<CheckpointId>> old_ones(const CommitPlan& plan, std::uint64_t newest);
 Status remove_all(const CheckpointDirectory& directory, const std::vector<CheckpointId>& ids);
 

@@ -32,7 +32,7 @@ void DiskSave::end(Status an_outcome, TimePoint now) {
   }
 }
 
-// The message without the names of this save, which each save has anew.
+// Returns the message without the name of this save, so that two failures for one cause have equal texts.
 std::string DiskSave::cause() const {
   std::string text = outcome.error().message();
   const std::string own = directory_name({.step = static_cast<std::uint64_t>(step), .attempt = plan.attempt});
@@ -61,8 +61,8 @@ DiskWriter::DiskWriter(const Job& job, std::uint64_t staging_bytes)
     : job_(job), staging_(staging_bytes, [device = job.device()](std::uint64_t size_bytes) {
         auto memory = allocate_staging(size_bytes);
         if (memory && device.is_cuda()) {
-          // The writing thread, which gets the memory of the first save, has no current device: CUDA would
-          // take memory of the first GPU.
+          // Selects the GPU: the writing thread, which gets the memory of the first save, has no current
+          // device, and CUDA would take memory of the first GPU.
           const c10::DeviceGuard guard(device);
           lock_pages(*memory);
         }

@@ -56,7 +56,7 @@ struct DiskSave {
   std::string cause() const;
 };
 
-// Prints how many saves have failed for the last cause, if the user was not told of each. The cause is over.
+// Call it when a cause of failures is over. Prints how many saves failed, if not each was told.
 void tell_failed_saves(FailedSaves& failed);
 
 // Writes one save at a time. All public functions are for the training thread.

@@ -146,8 +146,8 @@ class ModelLoading {
         why = loaded.error().message();
         log::warning("load_model: cannot use the checkpoint of step {}: {}", entry.id.step, why);
       }
-      // A training that still runs may have written a newer checkpoint, and removed those that were tried
-      // here.
+      // Tries again if there is a newer checkpoint: a training that still runs may have written it, and
+      // removed those that were tried here.
       if (candidates(directory_).front().id == entries.front().id)
         throw std::runtime_error(
             fmt::format("load_model: no checkpoint in {} can be used; the last: {}", directory_.path(), why));

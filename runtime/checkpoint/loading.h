@@ -18,8 +18,8 @@
 
 namespace muster {
 
-// Returns the manifest of a checkpoint. For one of the first format, takes the tensors from its files'
-// headers.
+// Returns the manifest of a checkpoint. If the checkpoint has the first format, takes the tensors from the
+// headers of its files.
 Expected<CheckpointManifest> read_contents(const CheckpointDirectory& directory, CheckpointId id);
 
 struct LoadRules {

@@ -16,7 +16,7 @@ constexpr std::int64_t kStepsAhead = 2;
 
 Meeting::Meeting(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size)
     : rank_(rank), world_size_(world_size) {
-  // Each rank counts the meetings that it has constructed, so the numbers agree.
+  // Each rank counts the meetings that it has constructed, so a meeting has the same number on all ranks.
   const std::int64_t instance = store->add(fmt::format("checkpoint/instances/{}", rank), 1);
   store_ = c10::make_intrusive<c10d::PrefixStore>(fmt::format("checkpoint/{}", instance), store->clone());
 }

@@ -160,7 +160,7 @@ Status MemoryTier::map(Slot& slot) const {
   if (!memory) return std::unexpected(memory.error());
   slot.memory = *std::move(memory);
   if (job_.device().is_cuda()) {
-    // The background thread has no current device: CUDA would take memory of the first GPU.
+    // Selects the GPU: this thread has no current device, and CUDA would take memory of the first GPU.
     const c10::DeviceGuard guard(job_.device());
     lock_pages(slot.memory);
   }

@@ -45,7 +45,7 @@ class MemoryTier {
     bool check_replicas = true;
     std::chrono::milliseconds timeout{};
   };
-  // All ranks construct their MemoryTier in the same order as other Meetings, because it has one.
+  // Contains a Meeting, so all ranks construct their MemoryTier and other Meetings in the same order.
   MemoryTier(const Job& job, Setting setting);
   ~MemoryTier();
   MemoryTier(const MemoryTier&) = delete;

@@ -272,7 +272,7 @@ class OptimizerPart : public AnyOptimizerPart {
     if constexpr (std::is_same_v<State, optim::LBFGSParamState>) {
       return from.read(name).to(parameter.device());  // for all parameters together
     } else {
-      // The optimizer also makes the tensor with the parameter's strides (preserve_format).
+      // Keeps the parameter's strides (preserve_format), as the optimizer itself does.
       at::Tensor tensor = at::empty_like(parameter, parameter.options().requires_grad(false));
       from.fill(name, tensor);
       return tensor;
@@ -301,7 +301,7 @@ class OptimizerPart : public AnyOptimizerPart {
   std::map<void*, std::unique_ptr<optim::OptimizerParamState>> loaded_states_;  // null: no state
 };
 
-// The part of an optimizer that shows its own state.
+// Saves an optimizer that shows its own state, as a SavedOptimizer does.
 class SavedOptimizerPart : public AnyOptimizerPart {
  public:
   SavedOptimizerPart(SavedOptimizer& saved, std::string key, std::vector<NamedParameter> parameters,
@@ -408,8 +408,8 @@ std::unique_ptr<StatePart> make_optimizer_part(const std::string& key, const Nam
     return std::make_unique<WrappedPart>(*wrapped, make_optimizer_part(key, modules, wrapped->local()));
   if (auto* const saved = dynamic_cast<SavedOptimizer*>(&optimizer))
     return std::make_unique<SavedOptimizerPart>(*saved, key, std::move(parameters), optimizer);
-  // A class derived from one of torch's may have more state, which would be lost, unless it says that it has
-  // none.
+  // A class derived from one of torch's may have more state, which would be lost. So such a class is accepted
+  // only if it says, as a SavedAsTorchs, that it has none.
   const bool is_torchs = dynamic_cast<SavedAsTorchs*>(&optimizer) != nullptr;
   std::unique_ptr<StatePart> part;
   const auto is = [&]<class Kind, class Options, class State>(const char* kind) {

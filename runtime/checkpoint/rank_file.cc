@@ -134,7 +134,7 @@ class Stager {
   std::optional<c10::Stream> stream_;
 };
 
-// Returns whether each value has a 0 bit in its exponent.
+// Returns whether all values are finite, which means that each has a 0 bit in its exponent.
 template <class Bits>
 bool all_finite(const std::byte* bytes, std::size_t size, Bits exponent) {
   const auto* const values = reinterpret_cast<const Bits*>(bytes);

@@ -35,7 +35,7 @@ struct RankFileSource {
 
 // A description of the file. It refers to no tensor, so the writing thread may have it to itself.
 //
-// Invariants: `finite` has the tensors that may have no NaN and no infinity, by offset. `contents` is what
+// Invariants: `finite` has the tensors that must not have a NaN or an infinity, by offset. `contents` is what
 // the manifest will say of the file; its digests are empty until the file is written.
 struct RankFileLayout {
   std::uint64_t size_bytes = 0;  // of the file
@@ -63,8 +63,8 @@ Expected<RankFile> lay_out_rank_file(const SavedState& state, const SaveAgreemen
 // waits for that stream. Call this function on the training thread.
 void stage_rank_file(RankFileSource& source, Staging& staging);
 
-// Looks at `bytes`, which begin at `offset` of the file. kCorrupt names the first tensor that may have no NaN
-// and no infinity, and has one there. Call this function on the writing thread.
+// Looks at `bytes`, which begin at `offset` of the file. kCorrupt names the first tensor of `finite` that has
+// a NaN or an infinity there. Call this function on the writing thread.
 Status check_all_finite(const RankFileLayout& layout, std::uint64_t offset, std::span<const std::byte> bytes);
 
 }  // namespace muster

@@ -30,7 +30,7 @@ class DirectFile {
     const bool direct = static_cast<bool>(fd);
     if (!fd && errno == EINVAL) fd.reset(open(path.c_str(), flags, 0644));
     if (!fd) return system_failure("cannot create " + path, errno);
-    // Finds a full disk before anything is written, and keeps the blocks together.
+    // fallocate() finds a full disk before anything is written, and keeps the blocks together.
     if (size_bytes > 0 && fallocate(fd.get(), 0, 0, static_cast<off_t>(size_bytes)) != 0 &&
         errno != EOPNOTSUPP && errno != ENOSYS)
       return system_failure("cannot write " + path, errno);

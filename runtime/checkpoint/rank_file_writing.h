@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// Looks at the bytes of the file, in order, before they are written. If the check fails, the write fails.
+// Checks the bytes of the file, in order, before they are written. If it returns an error, the write fails.
 using Inspect = std::function<Status(std::uint64_t offset, std::span<const std::byte> bytes)>;
 
 // Writes DIRECTORY/NAME chunk by chunk as `staging` fills: temporary file, sync, rename, sync of the

@@ -21,7 +21,7 @@ std::string name_of(CheckpointId id) {
   return fmt::format("step {} of attempt {}", id.step, id.attempt);
 }
 
-// A checkpoint that all ranks may load, as this rank sees it.
+// A checkpoint that rank 0 has proposed, as this rank sees it.
 //
 // Invariants: find() changes the state only through objects with save() and load(); fill() changes the
 // tensors that the parts asked for; finish() is called when all ranks have filled theirs.
@@ -150,8 +150,8 @@ class Leader {
     return entries;
   }
 
-  // A checkpoint in memory counts only if the disk has no newer step and none of a later attempt, so that no
-  // committed step is undone.
+  // A checkpoint in memory counts only if its step is newer than that of the newest undamaged one on the
+  // disk, and its attempt is not older. So no committed step is undone.
   std::optional<Restored> choose_from_memory() {
     if (plan_.memory == nullptr) return std::nullopt;
     meeting_.give(plan_.memory->tell_held());
@@ -174,8 +174,8 @@ class Leader {
     for (std::optional<CheckpointId> newest;;) {
       const auto entries = candidates();
       if (!entries) return std::unexpected(entries.error());
-      // A training that still runs may have written a newer checkpoint, and removed those that were tried
-      // here.
+      // Tries again if there is a newer checkpoint: a training that still runs may have written it, and
+      // removed those that were tried here.
       const auto before =
           std::exchange(newest, entries->empty() ? std::nullopt : std::optional(entries->front().id));
       if (newest == before) return cannot_choose();
@@ -228,11 +228,11 @@ class Leader {
     }
   }
 
-  // All ranks load it, or none does.
+  // Proposes the checkpoint to the other ranks: all ranks load it, or none does.
   Expected<Restored> attempt(CheckpointId id, Word where = Word::kTry) {
     auto candidate = Candidate::find(plan_, id, where, state_);
     if (!candidate) return std::unexpected(candidate.error());
-    // An object with save() and load() takes its values as soon as it finds them, on some ranks.
+    // On some ranks, an object with save() and load() takes its values as soon as it finds them.
     is_changed_ = true;
     meeting_.announce(encode(where, id));
     meeting_.give("");

@@ -22,7 +22,7 @@ namespace muster {
 // `rules`.
 struct RestorePlan {
   CheckpointDirectory directory;
-  std::optional<Attempt> attempt;  // this one; none: a reader, which begins with the newest attempt
+  std::optional<Attempt> attempt;  // this rank's; none: a reader, which begins with the newest attempt
   // Only checkpoints of these attempts count; none: all of the lineage.
   std::optional<std::vector<Attempt>> only;
   LoadRules rules = {};

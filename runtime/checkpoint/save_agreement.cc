@@ -16,7 +16,7 @@ namespace {
 using Kind = SavedState::Kind;
 using nlohmann::json;
 
-constexpr std::int64_t kComparedBytes = 1 << 20;  // of tensors, at each save
+constexpr std::int64_t kComparedBytes = 1 << 20;  // of tensors, that ranks compare at each save
 constexpr std::size_t kDigestDigits = 32;
 
 // A rank's word about its state has these parts:
@@ -90,7 +90,8 @@ Alike alike_values(const SavedState& state) {
   return alike;
 }
 
-// Returns some elements of the whole tensors, or of the slices. Each save takes other elements.
+// Returns digests of some elements of the tensors that are saved whole, or of those that are slices. Each
+// save takes other elements.
 Alike alike_tensors(const SavedState& state, std::uint64_t save_count, bool whole) {
   Alike alike;
   Digest names;

@@ -119,7 +119,7 @@ SaveDecision SavePolicy::after_step() {
 SaveDecision SavePolicy::on_request() const {
   using enum SaveDecision::Action;
   if (last_tried_ != steps_) return {.action = kSave, .reason = "the program asks for it"};
-  // Rank 0 told all ranks of a failure with one of these codes, so all of them try again together.
+  // If the failure has one of these codes, rank 0 has told it to all ranks, so they try again together.
   const bool all_know = !outcome_ && (outcome_.error().code() == ErrorCode::kUnavailable ||
                                       outcome_.error().code() == ErrorCode::kCorrupt);
   return all_know

@@ -43,8 +43,8 @@ class SaveInterval {
   void saved(TimePoint when, Seconds held_up, Seconds until_committed);
 
   Seconds interval() const;
-  // Returns the formula with its numbers; none if the interval is fixed, or within a quarter of the one in
-  // the last explanation.
+  // Returns the formula with its numbers. Returns none if the interval is fixed, or if it differs by less
+  // than a quarter from the interval in the last explanation.
   std::optional<std::string> explanation();
 
  private:
@@ -61,11 +61,11 @@ class SaveInterval {
 // Counts saves that fail one after the other: the user is told a cause once, until it changes.
 class FailedSaves {
  public:
-  // Another save failed. Whether the one before did for the same cause, so that nothing is told.
+  // Call it when a save has failed. Returns true if the cause is that of the save before it: nothing is told.
   bool repeats(const std::string& cause);
-  // The save of this step failed for a new cause, which is told.
+  // Call it when the save of this step has failed for a new cause, which the user is told.
   void begin(std::int64_t step, std::string cause);
-  // The last cause is over: a line about the saves, if any of them was not told.
+  // Call it when the last cause is over. Returns a line about its saves, if the user was not told of each.
   std::optional<std::string> end();
 
  private:
@@ -146,7 +146,7 @@ class SavePolicy {
   // Call it when the program asks to save the current step, while no save is under way.
   SaveDecision on_request() const;
 
-  // The name of the save that begins.
+  // Returns the name of the save that begins.
   std::string on(const SaveBegun& event, TimePoint now);
   void on(const StateCopied& event, TimePoint now);
   void on(const SaveEnded& event);
@@ -158,7 +158,7 @@ class SavePolicy {
   };
   Leaving leaving() const;
 
-  // The name of the restore that begins.
+  // Returns the name of the restore that begins.
   std::string on(const RestoreBegun& event);
   void on(const RestoreEnded& event);
 

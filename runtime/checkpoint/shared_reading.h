@@ -34,7 +34,7 @@ class SharedReading {
   // Returns whether so many members are possible, and the files large enough to pay for the shared memory.
   static bool is_worth_it(std::span<const ManifestFile> files, std::size_t members);
 
-  // The first member calls it. `files` must outlive the object.
+  // Only the first member calls it. `files` must outlive the object.
   static Expected<std::unique_ptr<SharedReading>> create(std::span<const ManifestFile> files,
                                                          std::size_t members);
   // The others call it with the address() of the first member, while the first member's object exists.

@@ -37,8 +37,8 @@ Expected<StagingMemory> mapped(void* address, std::uint64_t size_bytes) {
 
 // Makes the pages of a file in memory, huge ones if the kernel can, whatever shmem_enabled says. Huge pages
 // are made ten times as fast as small ones, and reading them is as fast as reading other memory. The kernel
-// makes a huge page from one that exists. madvise() makes that one, because touching a page that cannot be
-// made would raise SIGBUS.
+// makes a huge page only where a small one exists. madvise() makes that small page, because touching a page
+// that cannot be made would raise SIGBUS.
 void make_huge_pages(std::span<std::byte> bytes) {
   for (std::uint64_t begin = 0; begin + kHugePage <= bytes.size(); begin += kHugePage) {
     if (madvise(&bytes[begin], 1, MADV_POPULATE_READ) != 0 ||
@@ -64,7 +64,7 @@ Expected<StagingMemory> allocate_staging(std::uint64_t size_bytes) {
   return populated(*std::move(memory));
 }
 
-// The mapping begins at a multiple of a huge page.
+// The mapping begins at a multiple of a huge page's size.
 Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes) {
   const std::uint64_t reserved = size_bytes + kHugePage;
   void* const place = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -124,7 +124,7 @@ void Staging::begin(std::uint64_t file_bytes, int ranks) {
 
 Staging::Room Staging::wait_for_room() {
   std::unique_lock lock(mutex_);
-  // Wait for a quarter of the memory at least, so that many cores can copy at once.
+  // Waits for a quarter of the memory, or room for the rest of the file, so that many cores can copy.
   const std::uint64_t left = file_bytes_ - filled_;
   const std::uint64_t least = std::min(left, std::max(kChunkBytes, capacity() / 4));
   const auto has_room = [&] { return abandoned_ || released_ + capacity() - filled_ >= least; };

@@ -56,8 +56,8 @@ class Staging {
   Status reserve(std::uint64_t file_bytes);
   std::uint64_t capacity() const { return memory_.bytes.size(); }
 
-  // Begins a file of this size; call reserve() before. `ranks` ranks of this machine fill at once: if they
-  // need all of its cores, a room may be as large as the file, and the taker begins when that room is filled.
+  // Begins a file of this size; call reserve() before. `ranks` ranks of this machine fill at once. If they
+  // need all of its cores, a room can be as large as the file, and the taker begins when that room is filled.
   void begin(std::uint64_t file_bytes, int ranks);
 
   struct Room {

@@ -30,7 +30,7 @@ std::optional<Number> number_from(std::string_view text) {
   return static_cast<Number>(number);
 }
 
-// Names and values go into the manifest, which is UTF-8.
+// Requires UTF-8, because names and values go into the manifest.
 void check_text(const std::string& name, std::string_view what, std::string_view text) {
   if (!is_utf8(text))
     throw std::invalid_argument(fmt::format("the {} of {} is not UTF-8", what, one_line(name)));
