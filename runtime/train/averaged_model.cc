@@ -56,7 +56,7 @@ std::vector<at::Tensor> detached(const std::vector<at::Tensor>& tensors) {
   return all;
 }
 
-// Calls use() with each BatchNorm layer in its own type.
+// Calls use() with each BatchNorm layer, as a reference to its concrete class.
 template <class Use>
 void for_each_batch_norm(torch::nn::Module& module, const Use& use) {
   module.apply([&](torch::nn::Module& each) { with_batch_norm(each, use); });
@@ -72,7 +72,7 @@ void average_statistics(const Group& group, Layer& layer) {
   all_reduce(group, sums);
   const std::int64_t features = layer.running_mean.numel();
   const at::Tensor of_all = sums.narrow(0, 2 * features, 1);
-  // A synchronized layer counts a batch of all ranks once, on every rank.
+  // Keeps the count of a synchronized layer: every rank has counted each batch of all ranks once.
   if (!detail::is_synchronized(layer.running_mean)) layer.num_batches_tracked.copy_(of_all.squeeze(0));
   if (of_all.item<double>() == 0) return;
   layer.running_mean.copy_(sums.narrow(0, 0, features) / of_all);

@@ -83,7 +83,7 @@ void ConfusionMatrix::update(const at::Tensor& predictions, const at::Tensor& ta
                                             predicted.numel(), shape_of(target),
                                             c10::toString(target.scalar_type())));
   const at::Tensor counted = expanded_mask("a confusion matrix", mask, predicted);
-  // A masked value need not be a class. It adds 0 to the count of class 0.
+  // A masked value need not be a class. It is replaced by class 0, and adds 0 to the count of that class.
   const at::Tensor row = torch::where(counted, target.to(predicted.device(), at::kLong), 0);
   const at::Tensor column = torch::where(counted, predicted, 0);
   check_classes("the targets", row, num_classes_);

@@ -1,4 +1,4 @@
-// Computes the factor that clip_grad_norm_ applies to gradients, for gradients that it was not given.
+// Computes the factor that clip_grad_norm_ applies to gradients, for callers that scale gradients themselves.
 //
 // Pure.
 #pragma once

@@ -59,7 +59,7 @@ class Message {
   std::string bytes_;
 };
 
-// TFRecord stores checksums masked: the checksum of bytes with their own checksum would be a constant.
+// TFRecord stores checksums masked: the sum of bytes that their own plain sum follows is constant.
 std::uint32_t masked(std::uint32_t crc) {
   return std::rotr(crc, 15) + 0xA282EAD8U;
 }

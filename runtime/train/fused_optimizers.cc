@@ -31,7 +31,7 @@ void check_parameter(const at::Tensor& parameter) {
                                      : "is not dense in memory"));
 }
 
-// Kernels go through memory in order and ignore strides.
+// Returns the gradient with the parameter's strides, because kernels ignore strides.
 at::Tensor like_in_memory(const at::Tensor& grad, const at::Tensor& parameter) {
   return grad.strides() == parameter.strides() ? grad : at::empty_like(parameter).copy_(grad);
 }

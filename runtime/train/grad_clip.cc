@@ -43,8 +43,8 @@ at::Tensor norm_over(const std::vector<Group>& groups, at::Tensor norm, double n
 
 }  // namespace
 
-// Python's max_norm / (total + 1e-6), which takes the tensor's reciprocal first. The caller applies a scale
-// of 1 too: a check for 1 would have to wait for the GPU.
+// Computes Python's max_norm / (total + 1e-6), which takes the tensor's reciprocal first. The caller also
+// applies a scale of 1, because a check for 1 would have to wait for the GPU.
 at::Tensor clip_scale(const at::Tensor& norm, double max_norm) {
   return ((norm + 1e-6).reciprocal() * max_norm).clamp_max(1.0);
 }

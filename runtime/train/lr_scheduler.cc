@@ -52,7 +52,7 @@ struct LRScheduler::State {
       throw std::logic_error(
           fmt::format("the optimizer has {} groups of parameters now; its schedule was made for {}",
                       optimizer.param_groups().size(), groups.size()));
-    // The program, a checkpoint or another schedule may have set other rates since the last step.
+    // Takes the optimizer's rates: the program, a checkpoint or another schedule may have set others.
     const std::vector<ScheduledGroup> now = groups_of(optimizer);
     for (std::size_t i = 0; i < groups.size(); ++i) groups[i].lr = now[i].lr;
     make();

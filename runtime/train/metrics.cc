@@ -83,7 +83,7 @@ void MeanMetric::update(const at::Tensor& values, double weight) {
 void MeanMetric::update_masked(const at::Tensor& values, const at::Tensor& mask) {
   const torch::NoGradGuard no_grad;
   const at::Tensor here = expanded_mask("MeanMetric", mask, values);
-  // Not a product: a masked infinity would become NaN.
+  // Uses where() instead of a product, in which a masked infinity would become NaN.
   add(torch::where(here, values, 0).sum(torch::kDouble), here.sum(torch::kDouble));
 }
 void MeanMetric::add(const at::Tensor& sum, const at::Tensor& weight) {

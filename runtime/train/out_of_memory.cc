@@ -53,7 +53,7 @@ class Before {
     for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].detach().copy_(buffers_[i]);
     drop_grads(module_);
   }
-  // The module's zero_grad() would throw on gradients that are views of buckets.
+  // Resets each gradient, because the module's zero_grad() would throw on views of buckets.
   static void drop_grads(const torch::nn::Module& module) {
     for (const at::Tensor& each : module.parameters()) each.mutable_grad().reset();
   }
@@ -130,7 +130,7 @@ at::Tensor OomSafeStep::attempt(std::int64_t size, const Loss& loss) const {
     part.backward();
     sum = sum.defined() ? sum + part.detach() : part.detach();
   }
-  // Allocates and frees what the reduction needs: in the reduction it would be too late to report the lack.
+  // Allocates and frees what the reduction needs. In the reduction it would be too late to report a lack.
   if (reduction_bytes_) at::empty({reduction_bytes_()}, at::dtype(at::kByte).device(group_.device()));
   return sum;
 }

@@ -23,7 +23,7 @@ double unix_seconds() {
   return static_cast<double>(unix_ns()) / 1e9;
 }
 
-// JSON has neither NaN nor infinities.
+// JSON has neither NaN nor infinities: they become null.
 nlohmann::json json_of(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json();
 }
@@ -226,7 +226,7 @@ Status RunRecords::cut() {
       if (mark_.sizes.empty() || !name.starts_with(kEvents)) {
         others.push_back(name);
       } else if (name.ends_with(mark_.run)) {
-        // Another process continued from the same mark; this training repeats its rows.
+        // Another process continued from the same mark. Removes its file: this training repeats the rows.
         if (Status removed = remove(name); !removed) return removed;
       }
       continue;
