@@ -58,7 +58,7 @@ void Attendance::watch() {
       if (stop.stop_requested()) return;
       const auto since = step_time().open_since(kCommunicatePart);
       if (!since || Clock::now() - *since < kPatience) continue;
-      // The training thread is blocked. An exception of this thread ends the process.
+      // Throws here, because the training thread is blocked. An exception of this thread ends the process.
       if (const std::string why = deserted(); !why.empty()) throw std::runtime_error(why);
     }
   });

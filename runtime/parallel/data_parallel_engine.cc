@@ -35,7 +35,7 @@ constexpr std::size_t kBroadcastBucketBytes = 250 * 1024 * 1024;
 enum Say : std::int64_t { kBuildsGraph, kReduces, kEndedEarly, kHasBuffers, kSayCount };
 constexpr std::int64_t kNothing = -1;
 
-// The returned function may be called when the group, and perhaps the job, is gone.
+// The returned function can be called even after the group, or the whole job, is gone.
 std::function<std::string()> who_is_gone_of(const Group& group) {
   return [job = state_of(group).job, ranks = group.ranks(), name = group.description()] {
     const auto state = job.lock();
@@ -96,8 +96,8 @@ void DataParallelEngine::State::broadcast_buffers(std::int64_t source) {
                               static_cast<int>(source));
 }
 
-// From now on this model's attendance explains exceptions, since this model reduced last; the attendance does
-// so even when this State is gone.
+// Counts a reduction that begins. From now on this model's attendance explains exceptions, because this model
+// reduced last. The attendance does so even when this State is gone.
 void DataParallelEngine::State::begin_reduction() {
   static std::atomic<const Attendance*> last = nullptr;
   if (last.exchange(attendance.get()) != attendance.get())
@@ -224,7 +224,7 @@ void DataParallelEngine::before_forward() {
   std::optional<InStepPart> waiting;
   if (state.on_cpu() && (state.join || state.broadcasts_buffers_now())) waiting.emplace(kCommunicatePart);
   const std::int64_t source = state.join ? state.tell_joined_ranks() : 0;
-  // Rebuilds before the forward pass, when the least memory is in use.
+  // Rebuilds the buckets before the forward pass, when the least memory is in use.
   if (torch::GradMode::is_enabled()) state.reduction->rebuild_buckets();
   if (state.broadcasts_buffers_now()) state.broadcast_buffers(source);
 }
@@ -312,8 +312,8 @@ void DataParallelEngine::reduce_grads() {
     if (!used[static_cast<std::int64_t>(i)].item<bool>()) state.parameters.tensors[i].mutable_grad().reset();
 }
 
-// Returns the sum of: the buckets, if they will be rebuilt; gradients that only other ranks may have; and a
-// copy of the largest gradient, for an addition.
+// Returns the sum of these sizes in bytes: the buckets, if they will be rebuilt; gradients that only other
+// ranks may have; and a copy of the largest gradient, for an addition.
 std::int64_t DataParallelEngine::reduction_bytes() const {
   std::size_t all = 0, missing = 0, largest = 0;
   for (const at::Tensor& each : state_->parameters.tensors) {

@@ -43,7 +43,7 @@ std::uint64_t draw_seed(std::mt19937& random) {
 }
 
 struct LowRank {
-  at::Tensor gradient, p, q;  // [1, n, m], [1, n, r], [1, m, r]
+  at::Tensor gradient, p, q;  // [1, n, m], [1, n, r], [1, m, r] with the approximation's rank r
 };
 struct Parts {
   std::vector<LowRank> compressed;

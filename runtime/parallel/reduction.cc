@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kNoLimit = std::numeric_limits<std::int64_t>::max();  // Python's sys.maxsize
 
-// Gradients arrive roughly in the reverse order of definition.
+// Reverses the buckets, because gradients arrive roughly in the reverse order of definition.
 Reduction::Order first_order(const ReducedParameters& parameters, const std::vector<std::size_t>& limits) {
   Reduction::Order order =
       std::get<0>(c10d::compute_bucket_assignment_by_size(parameters.tensors, limits, parameters.sparse));
