@@ -83,7 +83,7 @@ class MeasuredLayer {
     return outputs;
   }
 
-  // Keeps several microbatches under way at once, as a schedule does: so their tensors lie in new memory.
+  // Keeps several microbatches under way at once, as a schedule does: their tensors then lie in new memory.
   void measure(LayerProfile& profile, int repetitions) {
     constexpr int kUnderWay = 4;
     std::vector<double> forwards, wholes, inputs, weights;
@@ -108,7 +108,7 @@ class MeasuredLayer {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Waits for the GPU first.
+  // Returns the time after the GPU has done all its work.
   Clock::time_point now() const {
     if (!device_.is_cpu()) c10::impl::VirtualGuardImpl(device_.type()).synchronizeDevice(device_.index());
     return Clock::now();

@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// Returns the greater of the two in the middle if the number of values is even, and 0 if there are none.
+// Returns the median; 0 if there are no values. An even number has two middle values: takes the greater.
 double median_of(std::vector<double> values);
 
 class PipelineTimes {

@@ -66,8 +66,8 @@ class WeightNotes {
 // This thread's forward passes defer to these notes; null if they do not defer.
 extern thread_local const std::shared_ptr<WeightNotes>* deferring_to;
 
-// Returns whether a kernel that was called with these keys defers. If not, the layer must run as always. An
-// example is autocast, whose kernel calls the layer again with copies of the right type.
+// Returns whether a kernel that was called with these keys defers. If not, the layer must run as always. One
+// such case is autocast, whose kernel then calls the layer again with copies of the right type.
 bool defers(c10::DispatchKeySet keys);
 
 // Where a parameter's gradient goes. The leaf is undefined if the parameter needs no gradient.

@@ -305,7 +305,7 @@ at::Tensor group_norm(c10::DispatchKeySet keys, const at::Tensor& input, std::in
 }
 
 // Intercepts the lowest operators that autograd knows, to catch all their callers, such as conv2d() with
-// padding "same". linear() is an exception, because others than layers call its parts, too.
+// padding "same". linear() is an exception, because its parts are not called by layers alone.
 void add_kernels(torch::Library& library) {
   using Sizes = c10::SymIntArrayRef;
   library.impl("linear", TORCH_FN(linear));

@@ -49,7 +49,8 @@ void StageRunner::find_kinds(const std::vector<TensorKind>& inputs, const Pass& 
     throw std::invalid_argument(fmt::format("stage {} returns no tensor", stage_.stage_index()));
 }
 
-// LibTorch refuses to change a stage's inputs in place: they are leaves of the stage's graph.
+// Runs the stage's forward pass. LibTorch refuses if the stage changes its inputs in place, because they are
+// leaves of its graph; then the error says what to write instead.
 std::vector<at::Tensor> StageRunner::forward_of(const std::vector<at::Tensor>& inputs) const {
   try {
     return stage_.forward(inputs);

@@ -141,7 +141,7 @@ void set_layer(const at::Tensor& output, const at::Tensor& input, std::shared_pt
 SeparableLayer* layer_of_unused(const at::Tensor& output) {
   const auto& node = output.grad_fn();
   auto* layer_node = dynamic_cast<LayerNode*>(node.get());
-  // Anything computed from the output would have an edge to the node.
+  // If something was computed from the output, it has an edge to the node.
   return layer_node != nullptr && node.use_count() == 1 ? &layer_node->layer() : nullptr;
 }
 
