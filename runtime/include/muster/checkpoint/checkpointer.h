@@ -31,13 +31,13 @@ struct CheckpointerOptions {
   // Steps between two copies to the agent's memory; 0: none.
   // If all ranks have a copy that is newer than the checkpoints on disk, restore() uses the copy, also in the
   // job's next attempt, and reads no checkpoint.
-  // Only one Checkpointer of the program may use the agent's memory, and only under `launch --memory-tier`.
-  // Without that flag, or without enough room, a warning says so once per attempt.
+  // Only one Checkpointer of the program can use the agent's memory, and the job must run under
+  // `launch --memory-tier`. Without that flag or enough room, a Checkpointer makes no copies and warns once.
   std::int64_t memory_every = 0;
   std::string directory{};  // empty: job.checkpoint_dir()
   int keep = 3;             // number of newest checkpoints that stay on disk
-  // The directory also keeps the checkpoint of every n-th step (0: none), the best checkpoints by a metric
-  // given to report(), and those pinned with `launch ckpt pin`.
+  // Besides the newest checkpoints, the directory keeps that of every n-th step (0: none), the best ones by a
+  // metric given to report(), and those pinned with `launch ckpt pin`.
   std::int64_t keep_every = 0;
   int keep_best = 0;
   std::string best_by{};
@@ -45,30 +45,30 @@ struct CheckpointerOptions {
   Best best = Best::kGreatest;
   // Also saves at intervals of this time, by rank 0's clock; 0: only by steps.
   std::chrono::milliseconds every_time{0};
-  // Chooses the interval with the least total cost, by Young's formula: sqrt(2 x the time that a save delays
-  // training x the time between failures). The time between failures is mean_time_to_failure (of one node)
-  // divided by the number of nodes, adjusted by this job's restarts so far.
+  // Chooses the interval between two saves that costs the least time in total, by Young's formula:
+  // `sqrt(2 * d * f)`. d is the time that a save delays training. f is the time between failures:
+  // mean_time_to_failure (of one node) divided by the number of nodes, adjusted by this job's restarts.
   bool every_auto = false;
   std::chrono::seconds mean_time_to_failure = std::chrono::hours(24 * 30);
-  // Limit for the copy that is written while training continues; a rank never needs more than its share of
-  // the state. If the share is larger, training waits while it is written in pieces.
+  // Limit for a rank's copy of its share of the state. A share within the limit is written while training
+  // continues; for a larger share, training waits while the share is written in pieces.
   std::uint64_t staging_bytes = std::uint64_t{16} << 30;
-  // Timeout for the slowest rank to write its file.
+  // Timeout for the slowest rank to write its file, once rank 0 has written its own.
   std::chrono::milliseconds commit_timeout = std::chrono::minutes(5);
-  // Timeout for rank 0 to write its own file, before commit_timeout begins, and for any rank to read its
-  // state.
+  // Timeout for rank 0 to write its own file, and in restore() for each rank to read its state.
   std::chrono::milliseconds patience = std::chrono::minutes(30);
   // For restore() next to a running training: the Checkpointer does not take over the directory, writes
   // nothing, and reports no step to the agent.
   bool read_only = false;
-  // Starts at step 0 although the directory has checkpoints; as this job saves new ones, it removes the old
+  // true: starts at step 0 even if the directory has checkpoints, and removes these as the job saves new
   // ones. restore() loads only what this job has saved, so a restarted job still resumes.
   bool start_over = false;
   // Does not commit a state whose parameters contain NaN or infinity, so the last good checkpoint stays;
   // warns once. The check runs on the copy that is written, in parallel with training.
   bool check_finite = true;
-  // Compares values that must be equal on all ranks that have them: the optimizers' values, and at each save
-  // 1 MiB of parameters, both whole and sliced. Does not commit a state with differences; warns once.
+  // Compares at each save what must be equal on all ranks that have it: the optimizers' values, and of the
+  // parameters a part that changes from save to save: 1 MiB of whole ones and 1 MiB of slices. Does not
+  // commit a state with differences; warns once.
   bool check_replicas = true;
 };
 
@@ -103,28 +103,28 @@ class Checkpointer {
   // that cannot be used.
   // - Without a launcher, or in another directory than the launcher's, the constructor takes over the
   //   directory as a new attempt, unless read_only is set.
-  // - The constructor throws if another job's rank 0 that uses the directory is running on this machine, if
-  //   the nodes see different directories, or if another Checkpointer of this job writes to it.
+  // - The constructor throws if rank 0 of another job runs on this machine and uses the directory, if the
+  //   nodes see different directories, or if another Checkpointer of this job writes to the directory.
   // - With a group that is not the whole job, the members save and restore what they train. They need a
   //   directory of their own, and cannot use the agents' memory.
   explicit Checkpointer(const Group& group, CheckpointerOptions options = {});
   ~Checkpointer();  // finishes the save in progress; prints errors
 
   // Loads the newest checkpoint that is complete, undamaged and fits on all ranks, and returns its step. Any
-  // number of ranks may have written the checkpoint. Lists the checkpoints that it had to skip on stderr.
-  // Returns 0 and leaves the state unchanged if the directory has none. Throws std::runtime_error if there
-  // are checkpoints but none is usable; if the bytes of the last one turned out to be damaged, the state
-  // contains parts of them.
+  // number of ranks can have written it. Lists on stderr the checkpoints that it had to skip. Returns 0 and
+  // leaves the state unchanged if the directory has no checkpoint. Throws std::runtime_error if there are
+  // checkpoints but none is usable. If the last one that it tried was damaged, the state then contains parts
+  // of that checkpoint.
   std::int64_t restore(TrainState& state, const RestoreOptions& options = {});
 
   // Call it after each training step: counts the step, reports it to the agent, and saves every `every`
   // steps.
   // - Throws std::logic_error if the directory has a checkpoint to resume from, and the program has neither
   //   called restore() nor set start_over: new saves would replace that checkpoint.
-  // - If the previous save has met a newer attempt, throws FencedError: on all ranks at the same step, in the
-  //   next call that saves.
+  // - If a save finds that a newer attempt has taken over the directory, the next call that saves throws
+  //   FencedError on all ranks.
   // - After a notice of preemption all ranks agree on a step, save it, wait for its commit and throw
-  //   Preempted, or std::runtime_error if the state must not be committed.
+  //   Preempted. If check_finite or check_replicas forbids the commit, they throw std::runtime_error.
   void step(TrainState& state);
   std::int64_t steps() const;  // steps done, including those before a restore
 
@@ -132,7 +132,7 @@ class Checkpointer {
   // false if it failed; the next call tries again. Throws FencedError and std::logic_error as step() does,
   // and std::logic_error if read_only.
   bool save(TrainState& state);
-  // Writes rank 0's value into the following checkpoints; the value of the metric `best_by` ranks them.
+  // Writes rank 0's value into the following checkpoints. keep_best compares them by the metric `best_by`.
   // Throws std::invalid_argument if the value is not finite.
   void report(const std::string& metric, double value);
   // Waits for the save in progress; returns false if it failed. Old checkpoints are removed afterwards, in

@@ -4,8 +4,8 @@
 //   muster::load_model(net, "checkpoints");
 //   muster::load_model(resnet, "resnet50.safetensors", {.strict = false});
 //
-// load_model() works without init(), launcher and optimizer. It only reads, and only the model's bytes, so a
-// training may go on writing to the directory. Safe from any thread.
+// load_model() works without init(), launcher and optimizer. It reads only the model's bytes and writes
+// nothing, so a training can go on using the directory. Safe from any thread.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -19,14 +19,14 @@
 namespace muster {
 
 struct LoadModelOptions {
-  // `step`, `best` and `name` apply to checkpoints.
+  // `step`, `best` and `name` are only for checkpoints; with a file of weights they are an error.
   std::optional<std::int64_t> step = std::nullopt;  // empty: the newest usable one
   bool best = false;  // instead of `step`: the best checkpoint by the training's metric
   // true: the checkpoint must have exactly the module's parameters and buffers. false: loads those that
   // checkpoint and module share.
   bool strict = true;
-  // The module in the checkpoint: the model if empty, or one that was added to the state under this name,
-  // such as an average.
+  // Chooses the module in the checkpoint. Empty: the model; else the module that the training added to its
+  // TrainState under this name, such as an average.
   std::string name{};
   // Maps prefixes of names in the module to prefixes in the checkpoint: {{"encoder.", "backbone."}}.
   std::map<std::string, std::string> rename{};
@@ -42,11 +42,13 @@ struct LoadedModel {
 // `path`: the checkpoint directory of a training, or a safetensors file with tensors by name, as Python's
 // `safetensors.torch.save_file(model.state_dict(), path)` writes it. Shapes must be equal; types are
 // converted.
-// Changes nothing unless everything fits. A checkpoint's bytes are verified while they are read into the
-// module: if they are damaged, the module may have parts of them after the error.
-// Throws std::runtime_error if no usable checkpoint exists, or none for this step, or none with a metric for
-// `best`, or if the file cannot be read. Throws std::invalid_argument, which names what does not fit, if
-// module and file differ.
+// Changes nothing unless everything fits. A checkpoint's bytes are verified only while they are read into the
+// module: after an error about damaged bytes, the module can contain wrong values.
+// Throws std::invalid_argument, which names what does not fit, if module and file differ. Throws
+// std::runtime_error in these cases:
+// - There is no usable checkpoint, or none of `step`.
+// - With `best`, no checkpoint has a metric.
+// - The file cannot be read.
 LoadedModel load_model(torch::nn::Module& module, const std::string& path,
                        const LoadModelOptions& options = {});
 

@@ -21,7 +21,8 @@ class SavedOptimizer {
   virtual ~SavedOptimizer() = default;
   // Returns the name of the optimizer's kind; an optimizer can only load state of its own kind.
   virtual std::string saved_kind() const = 0;
-  // The options of a group, as texts by name. load_options() gets the options that this kind has saved.
+  // Returns the options of group number `group` as texts by name. After a restore, load_options() gets what
+  // saved_options() returned at the save.
   virtual std::map<std::string, std::string> saved_options(std::size_t group) const = 0;
   virtual void load_options(std::size_t group, const std::map<std::string, std::string>& options) = 0;
 

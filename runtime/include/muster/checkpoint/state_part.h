@@ -29,8 +29,8 @@ struct TensorSlice {
   std::vector<std::int64_t> offsets;
 };
 
-// A rank's state, offered to a checkpoint. Refers to tensors, which the Checkpointer copies. Names and values
-// must be UTF-8; else its functions throw std::invalid_argument.
+// A rank's state, offered to a checkpoint. Refers to tensors, which the Checkpointer copies. If a name or a
+// value is not UTF-8, the functions throw std::invalid_argument.
 class SavedState {
  public:
   // Adds a tensor that is equal on all ranks that have it; one of these ranks writes it. `finite`: the tensor
@@ -40,7 +40,7 @@ class SavedState {
   // or must not overlap.
   void slice(const std::string& name, const at::Tensor& tensor, const TensorSlice& slice,
              bool finite = false);
-  // Adds a tensor that only the lowest rank that has it saves.
+  // Adds a tensor that is saved once: the lowest rank that has it saves its own.
   void of_first(const std::string& name, const at::Tensor& tensor);
   void own(const std::string& name, const at::Tensor& tensor);  // every rank saves its own
 
@@ -61,8 +61,8 @@ class SavedState {
     Kind kind{};
     std::string text;
   };
-  // The added tensors and values by name, for the Checkpointer. A rank's own tensor may have the same name as
-  // a tensor of all ranks; the same holds for values.
+  // The added tensors and values by name, for the Checkpointer. A rank's own tensor or value may have the
+  // same name as a shared one.
   using Key = std::pair<bool, std::string>;  // whether it is the rank's own, and its name
   std::map<Key, Tensor> tensors;
   std::map<Key, Value> values;
@@ -76,17 +76,18 @@ class LoadedState {
   explicit LoadedState(std::shared_ptr<Source> source) : source_(std::move(source)) {}
 
   // For check(): requests that `target` holds the saved tensor, or this slice of it, when load() is called.
-  // Throws std::invalid_argument if the tensor is missing (without RestoreOptions::strict returns false
-  // instead), or has another shape or type.
+  // Throws std::invalid_argument if the tensor has another shape or type. If the tensor is missing, throws
+  // the same or, without RestoreOptions::strict, returns false.
   bool fill(const std::string& name, const at::Tensor& target);
   bool fill(const std::string& name, const at::Tensor& target, const TensorSlice& slice);
   // Uses this rank's own tensor if the checkpoint has one, else the tensor of all ranks.
   bool fill_own(const std::string& name, const at::Tensor& target);
 
-  // Reads a small tensor at once, to the CPU, with any shape. Throws std::invalid_argument if it is missing.
+  // Reads a small tensor of any shape during the call, into the CPU's memory. Throws std::invalid_argument if
+  // the tensor is missing.
   at::Tensor read(const std::string& name);
   at::Tensor read_own(const std::string& name);
-  // Throws std::invalid_argument if it is missing.
+  // Throws std::invalid_argument if no value has this name.
   std::string value(const std::string& name);
   // Reads a number that write_number() wrote. Throws std::invalid_argument if it is missing or of another
   // type.
@@ -94,7 +95,7 @@ class LoadedState {
   Number number(const std::string& name);
 
   bool has(const std::string& name) const;  // whether a tensor has this name
-  // Returns true if the checkpoint has a tensor of this rank's own; false if fewer ranks saved.
+  // Whether the checkpoint has this rank's own tensor of this name. It has none if too few ranks saved it.
   bool has_own(const std::string& name) const;
   bool has_value(const std::string& name) const;
 
@@ -114,8 +115,8 @@ class StatePart {
   virtual ~StatePart() = default;
   virtual void save(SavedState& to) = 0;
   // Requests everything that load() needs. Throws std::invalid_argument, which says what does not fit.
-  // Changes nothing itself; the targets given to fill() are filled once the parts of all ranks have found
-  // what they need.
+  // Changes nothing itself: the targets given to fill() are filled later, after check() has succeeded for all
+  // parts on all ranks.
   virtual void check(LoadedState& from) = 0;
   virtual void load() {}  // called after check(), when all targets are filled
 };

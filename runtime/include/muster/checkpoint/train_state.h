@@ -38,7 +38,7 @@ namespace muster {
 
 namespace detail {
 
-// The order of a DistributedDataParallel's buckets, and the names of the parameters in each.
+// A DistributedDataParallel's buckets, in the order of reduction; each lists the names of its parameters.
 using BucketNames = std::vector<std::vector<std::string>>;
 struct BucketOrderAccess {
   std::function<BucketNames()> get;
@@ -83,8 +83,8 @@ class ObjectPart : public StatePart {
 class TrainState {
  public:
   // `model`: a DistributedDataParallel, a module, a module holder or a shared_ptr to a module. `optimizer`:
-  // one of torch's or a SavedOptimizer, over parameters of the model. Throws std::invalid_argument for
-  // another optimizer or other parameters, and std::logic_error if the loader is not in_order.
+  // one of torch's or a SavedOptimizer, over parameters of the model. Throws std::invalid_argument for any
+  // other optimizer or parameters, and std::logic_error if the loader is not in_order.
   template <class Model>
   TrainState(Model& model, torch::optim::Optimizer& optimizer, AnyDataLoader& loader)
       : TrainState(detail::module_of(model), optimizer, loader, has_own_buffers(model)) {
@@ -107,9 +107,9 @@ class TrainState {
 
   // Adds an object to be saved and restored under this name. Throws std::invalid_argument if the name is
   // taken.
-  // A tensor is filled in place and must keep its shape and type; a vector gets its saved length; text must
-  // be UTF-8. A scheduler (StepLR) gets back its count of steps, a ReduceLROnPlateauScheduler the metrics
-  // that it has seen.
+  // restore() fills a tensor in place, so its shape and type must not change; a vector gets its saved length.
+  // Text must be UTF-8. A scheduler (StepLR) gets back its count of steps, a ReduceLROnPlateauScheduler the
+  // metrics that it has seen.
   void add(const std::string& name, at::Tensor tensor);
   template <detail::SavedValue Value>
   void add(const std::string& name, Value& value) {
@@ -129,8 +129,8 @@ class TrainState {
   void add(const std::string& name, torch::optim::Optimizer& optimizer);
   void add(const std::string& name, AnyDataLoader& loader);
   // Adds state of the program's own kind: an object with save(SavedState&) and load(LoadedState&), such as a
-  // gradient scaler. load() requests tensors with fill() and gets values at once. If a checkpoint turns out
-  // to be damaged, load() is called again with another one.
+  // gradient scaler. load() requests tensors with fill(), which fills them later, and reads values with
+  // value() or number(). If a checkpoint is found to be damaged, load() is called again with another one.
   void add(const std::string& name, std::unique_ptr<StatePart> part);
   template <detail::SavesItself Object>
     requires(!detail::IsModel<Object> && !std::derived_from<Object, torch::optim::Optimizer>)
@@ -158,8 +158,8 @@ class TrainState {
     return true;
   }
   void add_named(const std::string& name, std::unique_ptr<StatePart> part);
-  // Has no constraint, because compilers would give a constrained function different symbol names in a
-  // library.
+  // Has no constraint (SavedValue): compilers disagree on the symbol name of a constrained function, and this
+  // function is in the library.
   template <class Value>
   void add_value(const std::string& name, Value& value);
   void add_module(const std::string& name, torch::nn::Module& module, bool own_buffers);

@@ -10,8 +10,8 @@
 //   any type and memory layout.
 // - Wrong arguments throw std::invalid_argument; a rank that is not a member gets std::logic_error.
 // - If other members prevent completion, a call throws std::runtime_error, which names the call and the
-//   group. On the CPU it also names the rank that is in another call, or, once the program has made groups,
-//   the rank that is gone.
+//   group. On the CPU it also names a rank that is in another call. If the program has made groups, it names
+//   a rank that is gone.
 // - All functions but isend() and irecv() return when this rank's part is done.
 #pragma once
 
@@ -28,42 +28,42 @@ namespace muster {
 // kAvg needs floating-point numbers; kBand, kBor and kBxor (bitwise) need integers.
 enum class ReduceOp { kSum, kMin, kMax, kProduct, kAvg, kBand, kBor, kBxor };
 
-// In place; all members get the same result. On the CPU: floating-point numbers of 16, 32 and 64 bits, signed
-// integers of 8, 32 and 64 bits, uint8, and bool (its sum means "any", its product "all").
+// Reduces in place; all members get the same result. Takes on the CPU: floating-point numbers of 16, 32 and
+// 64 bits, signed integers of 8, 32 and 64 bits, uint8, and bool (its sum means "any", its product "all").
 void all_reduce(const Group& group, const at::Tensor& tensor, ReduceOp op = ReduceOp::kSum);
 
-// In place: all members get src's tensor. Shape and type must be the same on all members.
+// Copies src's tensor into the tensors of all members. Shape and type must be the same on all members.
 void broadcast(const Group& group, const at::Tensor& tensor, int src);
 
 // Returns each member's tensor. Shapes may differ, types must not.
 std::vector<at::Tensor> all_gather(const Group& group, const at::Tensor& tensor);
-// As all_gather(), for inputs of one shape and into one tensor, without an exchange of shapes. With inputs
-// [n, ...], `output` is `[size * n, ...]` or `[size, n, ...]`.
+// As all_gather(), but into one tensor. All inputs must have the same shape, so the members need not exchange
+// shapes first. With inputs [n, ...], `output` is `[size * n, ...]` or `[size, n, ...]`.
 void all_gather_into_tensor(const Group& group, const at::Tensor& output, const at::Tensor& input);
 
-// Returns the sum over the members of their parts for this member: inputs[p] is the part for the member at
-// place p, and has the same shape on all members.
+// Reduces the parts that all members pass for this member, and returns the result. inputs[p] is the part for
+// the member at place p, and has the same shape on all members.
 at::Tensor reduce_scatter(const Group& group, const std::vector<at::Tensor>& inputs,
                           ReduceOp op = ReduceOp::kSum);
-// As reduce_scatter(), for parts of one shape in one tensor: the inverse of all_gather_into_tensor().
+// As reduce_scatter(), but all parts have one shape and lie in one tensor, as in all_gather_into_tensor().
 void reduce_scatter_tensor(const Group& group, const at::Tensor& output, const at::Tensor& input,
                            ReduceOp op = ReduceOp::kSum);
 
-// Returns each member's part for this member: inputs[p] goes to the member at place p. Shapes may differ.
+// Sends inputs[p] to the member at place p, and returns what members sent to this one. Shapes may differ.
 std::vector<at::Tensor> all_to_all(const Group& group, const std::vector<at::Tensor>& inputs);
-// As all_to_all(), with one tensor each way, which is split along its first dimension into parts of these
-// sizes; empty: equal parts.
+// As all_to_all(), but the parts to send lie in one tensor and the received ones in another, one after the
+// other along the first dimension. The lists have the sizes of the parts; empty: equal parts.
 void all_to_all_single(const Group& group, const at::Tensor& output, const at::Tensor& input,
                        const std::vector<std::int64_t>& output_split_sizes = {},
                        const std::vector<std::int64_t>& input_split_sizes = {});
 
 // On `dst`, returns each member's tensor; on all other ranks, nothing. Shapes may differ.
 std::vector<at::Tensor> gather(const Group& group, const at::Tensor& tensor, int dst);
-// Sends inputs[p] of `src` to the member at place p, which gets it in `output`. There `output` must already
+// Sends inputs[p] of `src` to the member at place p, which gets it in `output`. On every member `output` must
 // have the right shape; only `src` passes inputs.
 void scatter(const Group& group, const at::Tensor& output, const std::vector<at::Tensor>& inputs, int src);
 
-// Returns when all members have entered it.
+// Returns when all members have called barrier().
 void barrier(const Group& group);
 
 // Sends to one member. Messages from one member to another with the same tag arrive in the order of sending.
@@ -85,10 +85,10 @@ class [[nodiscard]] Work {
  private:
   std::unique_ptr<State> state_;
 };
-// Any number of operations may be in progress, in both directions, and both members may receive before they
+// Any number of operations can be in progress, in both directions, and both members can receive before they
 // send. NCCL ignores tags. Over NCCL a rank's first call for another rank returns only when that rank makes
-// its first call for this one. So in a ring one rank must begin with the next rank, and all others with the
-// previous one.
+// its first call for this one. So in a ring one rank must first call for the next rank, and all others for
+// the previous one; otherwise all wait for ever.
 Work isend(const Group& group, const at::Tensor& tensor, int dst, int tag = 0);
 Work irecv(const Group& group, const at::Tensor& tensor, int src, int tag = 0);
 

@@ -6,9 +6,9 @@
 //   muster::all_reduce(mesh.get_group("tp"), partial);
 //
 // Ranks are in row-major order: along the last dimension they are consecutive. Ranks are numbered node by
-// node, so the groups of a last dimension as long as a node has ranks stay within a node; use that dimension
-// for whatever communicates most. A mesh is a handle: copies share one state, which keeps the groups and the
-// job. Safe from any thread.
+// node. So if the last dimension is as long as a node has ranks, each of its groups is on one node: use this
+// dimension for what communicates most. A mesh is a handle: copies share one state, which keeps the groups
+// and the job. Safe from any thread.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,8 @@ class DeviceMesh {
   struct State;
   explicit DeviceMesh(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
-  // Returns the mesh of these dimensions that this rank is in. The returned mesh shares the groups of this
-  // one. Names must be in the order of the mesh. Throws std::invalid_argument for an unknown name.
+  // Returns the mesh of these dimensions that this rank is in. The returned mesh uses the same groups as this
+  // mesh. Names must be in the order of the mesh. Throws std::invalid_argument for an unknown name.
   template <class... Names>
   DeviceMesh operator[](const Names&... names) const {
     return slice({names...});

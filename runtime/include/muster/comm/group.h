@@ -30,7 +30,7 @@ struct NcclOptions {
   bool high_priority_stream = false;
   // Whether NCCL calls block during long work, such as connecting; empty: PyTorch's choice.
   std::optional<bool> blocking = std::nullopt;
-  // Limits for the blocks of threads that a kernel uses on the GPU.
+  // The least and the most blocks of threads that a kernel uses on the GPU.
   std::optional<int> min_ctas = std::nullopt;
   std::optional<int> max_ctas = std::nullopt;
   std::string net_name{};  // "Socket", "IB", or a plug-in's name
@@ -40,7 +40,7 @@ struct NcclOptions {
 };
 
 struct GroupOptions {
-  // As in InitOptions; empty: the job's.
+  // The library, as in InitOptions; empty: the job's.
   std::string backend{};
   // Timeout of a collective; empty: the job's.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;

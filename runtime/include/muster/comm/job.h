@@ -77,7 +77,7 @@ class Job {
   // - On a rank that is not in `ranks`, is_member() of the group is false.
   Group new_group(const std::vector<int>& ranks, const GroupOptions& options = {}) const;
 
-  // Returns when all ranks have entered it.
+  // Returns when all ranks have called barrier().
   void barrier() const;
 
  private:
@@ -91,8 +91,10 @@ class Job {
 // init() a second time.
 // If main does not catch a later exception, the process prints it as "rank R: Type: text" (under a launcher
 // as "Type: text"), writes it to torchrun's error file, and ends with exit code 1.
-// Changes the whole process: makes stdout line-buffered unless it is unbuffered, ignores SIGPIPE unless the
-// program has set it, and makes the C library keep memory that a step frees.
+// Changes the whole process:
+// - makes stdout line-buffered unless it is unbuffered
+// - ignores SIGPIPE unless the program has set a handler
+// - makes the C library keep the memory that a step frees
 Job init(const InitOptions& options = {});
 
 }  // namespace muster

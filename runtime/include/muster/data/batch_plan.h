@@ -26,8 +26,9 @@ struct PlannedBatch {
   // Number of padding indices at the end: they repeat indices from elsewhere in the epoch, only to fill the
   // batch. An evaluation leaves them out.
   std::int64_t padding = 0;
-  // The factor for this rank's mean loss (or its gradients) that makes DistributedDataParallel's mean over
-  // the ranks the mean over the whole batch: local count * ranks / global count.
+  // Multiply this rank's mean loss (or its gradients) by this factor: DistributedDataParallel's mean over the
+  // ranks is then the mean over the whole batch. The factor is
+  // `examples of this rank * ranks / examples of the batch`.
   double weight = 1;
 };
 

@@ -24,8 +24,8 @@ class BatchSamplerBase {
   virtual std::string description() const = 0;                 // as Sampler::description()
 };
 
-// Cuts the order of a sampler into batches of batch_size. The last batch of an epoch may be smaller;
-// drop_last leaves it out.
+// Cuts the order of a sampler into batches of batch_size. The last batch of an epoch can be smaller;
+// drop_last leaves out a smaller one.
 class BatchSampler : public BatchSamplerBase {
  public:
   BatchSampler(std::shared_ptr<const Sampler> sampler, std::int64_t batch_size, bool drop_last);
@@ -46,9 +46,9 @@ struct BucketBatchSamplerOptions {
   // A batch has as many examples as both limits allow; at least one limit is required.
   std::optional<std::int64_t> batch_size = std::nullopt;  // examples
   std::optional<std::int64_t> max_tokens = std::nullopt;  // examples * length of the longest: padding counts
-  // Larger counts are rounded down to a multiple of this. If this is the number of ranks (or 12 for 2, 3, 4
-  // and 6 ranks), all ranks get equal shares of at most `max_tokens / ranks`, unless a single example is
-  // longer.
+  // A batch with more examples than multiple_of is cut to a multiple of it. Set multiple_of to the number of
+  // ranks (or to 12 for 2, 3, 4 or 6 ranks): all ranks then get equal shares of at most
+  // `max_tokens / ranks` tokens, unless a single example is longer.
   std::int64_t multiple_of = 1;
   // The number of batches in a window, within which examples are sorted: larger windows waste less on
   // padding, smaller ones mix better.
@@ -64,7 +64,7 @@ class BucketBatchSampler : public BatchSamplerBase {
  public:
   // lengths[i] is the length of example i, at most max_tokens.
   BucketBatchSampler(const std::vector<std::int64_t>& lengths, BucketBatchSamplerOptions options);
-  IndexBatches batches(std::int64_t epoch) const override;  // with max_tokens their number may vary
+  IndexBatches batches(std::int64_t epoch) const override;  // with max_tokens their number differs by epoch
   std::string description() const override { return description_; }
 
  private:
@@ -75,7 +75,7 @@ class BucketBatchSampler : public BatchSamplerBase {
   BucketBatchSamplerOptions options_;
   std::vector<std::int64_t> class_length_;  // the lengths that occur, longest first
   std::vector<std::int64_t> class_begin_;   // where each length's examples begin when all are sorted
-  std::vector<std::uint32_t> class_of_;     // per example
+  std::vector<std::uint32_t> class_of_;     // per example: its place in class_length_
   std::int64_t window_ = 0;                 // examples
   std::string description_;
 };

@@ -25,7 +25,7 @@ namespace detail {
 
 void check_cache_limit(std::int64_t limit_bytes);
 
-// The bytes of a sample, with everything that it refers to.
+// Returns the bytes of a sample, with everything that the sample refers to.
 template <class Value>
 std::int64_t bytes_of_sample(const Value& value) {
   const auto sum = [](const auto&... part) { return (std::int64_t{0} + ... + bytes_of_sample(part)); };

@@ -46,8 +46,9 @@ constexpr bool kNever = false;
 }
 
 // Puts samples of one type together: add() each, then finish() once. `count` is the expected number of
-// samples; there may be fewer. After an add() that throws, call truncate() with the number of samples before
-// it, and the collator is usable again. This template is for every type that is not in the list above:
+// samples; there may be fewer. If an add() throws, call truncate() with the number of samples added before;
+// the collator can then be used again. This primary template only reports a type that is not in the list at
+// the top of this file.
 template <class Sample>
 class Collator {
  public:  // so that the static_assert is the only error for such a type

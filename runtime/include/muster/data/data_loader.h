@@ -1,5 +1,5 @@
-// Loads batches of a dataset for this rank, ahead and in threads. Their order depends only on seed, epoch and
-// ranks.
+// Loads batches of a dataset for this rank, ahead and in threads. The order of the batches depends only on
+// the seed, the epoch and the number of ranks.
 //
 //   muster::DataLoader loader(dataset, {.batch_size = 64, .shuffle = true, .num_workers = 4}, job);
 //   for (auto& batch : loader.epochs(10)) { ...; checkpoints.step(state); }
@@ -18,7 +18,7 @@
 // If a dataset throws, the loop throws std::runtime_error, which names the dataset, the epoch, the batch and
 // the sample, with the original nested in it. After any error the loader stays at the batch that failed: the
 // next loop, of either kind, tries it again, skip_failed_batch() skips it, and state() is the place before
-// it. Only one thread, the training thread, may use a loader. It neither copies nor owns the dataset.
+// it. Only one thread, the training thread, may use a loader. A loader neither copies nor owns its dataset.
 #pragma once
 
 #include <concepts>
@@ -50,7 +50,7 @@ class AnyDataLoader {
   // Returns the number of batches in the epoch that epoch() names; epochs may differ. Throws std::logic_error
   // for an iterable dataset.
   std::int64_t batches_per_epoch() const { return engine_.batches_per_epoch(); }
-  // The epoch, from 0, of the batch taken last. Before a loop, after one that ran to its end, and after
+  // The epoch, from 0, of the batch taken last. Before a loop, after a loop that ran to its end, and after
   // load_state(): the epoch of the next batch.
   std::int64_t epoch() const { return engine_.epoch(); }
   std::int64_t batch() const { return engine_.info().batch; }  // its place in that epoch, from 0
@@ -70,8 +70,9 @@ class AnyDataLoader {
   void check_state(const DataLoaderState& state) const { engine_.check_state(state); }
 
   // After an error in a loop, makes the next loop start after the batch that failed, so this rank does not
-  // train on it. If ranks train together, all of them must call it, or train inside
-  // DistributedDataParallel::join(). Throws std::logic_error if the last loop did not fail in a batch.
+  // train on it. The other ranks would wait for this rank in that step, so either all ranks call this, or
+  // they train inside DistributedDataParallel::join(). Throws std::logic_error if the last loop did not fail
+  // in a batch.
   void skip_failed_batch() { engine_.skip_failed_batch(); }
 
   // Ends and joins the workers. The next loop starts new ones, at the same place.
@@ -90,8 +91,7 @@ class DataLoader : public AnyDataLoader {
   using CollateFunction = std::function<BatchType(std::vector<Sample>)>;
 
   // Throws std::invalid_argument, which names the option that cannot be used. `dataset` must outlive the
-  // loader. Without `collate_fn` batches come from dataset.get_batch(). Several threads may call `collate_fn`
-  // at once.
+  // loader. Without `collate_fn` batches come from dataset.get_batch(). Several threads call `collate_fn`.
   DataLoader(const Dataset<Sample>& dataset, DataLoaderOptions options, int rank, int world_size,
              CollateFunction collate_fn = nullptr)
       : AnyDataLoader(
@@ -101,7 +101,7 @@ class DataLoader : public AnyDataLoader {
              CollateFunction collate_fn = nullptr)
       : DataLoader(dataset, std::move(options), group.rank(), group.size(), std::move(collate_fn)) {}
   // One worker reads each shard, and the loader takes batches from the shards in turn; it leaves out a shard
-  // that has ended. Ranks may have different numbers of batches.
+  // that has ended. So ranks can have different numbers of batches.
   DataLoader(const IterableDataset<Sample>& dataset, const DataLoaderOptions& options, int rank,
              int world_size, CollateFunction collate_fn = nullptr)
       : AnyDataLoader(
@@ -155,8 +155,8 @@ class DataLoader : public AnyDataLoader {
   };
 
   // Loops over all batches from the loader's place to the end of the first `count` epochs; over none if the
-  // loader is past that end. An evaluation should loop over the loader itself. The first dimension of a batch
-  // is the batch size; it may be smaller in the last batch of an epoch without drop_last.
+  // loader is past that end. So an evaluation should loop over the loader itself: epochs(1) has batches only
+  // once. The first dimension of a batch is the batch size; an epoch's last batch can be smaller.
   Epochs epochs(std::int64_t count) { return {this, count}; }
   // Loops over one epoch, from its start or from a loaded state.
   Iterator begin() { return {this, engine_.begin_pass()}; }

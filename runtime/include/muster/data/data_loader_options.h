@@ -26,8 +26,8 @@ enum class BadSample {
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;  // per rank
   bool shuffle = false;
-  // The order of all ranks: each rank takes its part of it. Or this rank's DistributedSampler, whose order
-  // the loader does not divide, and which has its own setting for uneven ranks. Excludes shuffle.
+  // Gives the order over all ranks, which the loader divides among them. A DistributedSampler already gives
+  // this rank's part: the loader does not divide it, and the sampler's uneven_ranks counts. Excludes shuffle.
   std::shared_ptr<const Sampler> sampler = nullptr;
   // Batches of all ranks together, each divided among the ranks. Excludes batch_size, shuffle, sampler and
   // drop_last. The loader checks its batches when an epoch begins.
@@ -35,19 +35,19 @@ struct DataLoaderOptions {
   int num_workers = 0;      // threads; 0 loads in the training thread
   bool pin_memory = false;  // page-locked batches, for faster copies to a GPU; without a GPU it has no effect
   bool drop_last = false;   // leave out the last batch of an epoch if it is not full
-  // Limit for one batch from a worker, and for the workers to end when the loader stops or is destroyed. A
-  // worker that takes longer is left running and keeps using the dataset. 0: no limit.
+  // How long the loop waits for one batch, and how long the loader waits for its workers when it stops or is
+  // destroyed. A worker that takes longer is left running and keeps using the dataset. 0: no limit.
   std::chrono::duration<double> timeout = std::chrono::seconds(0);
   std::function<void(int worker_id)> worker_init_fn = nullptr;  // called in each worker as it starts
   std::optional<int> prefetch_factor = std::nullopt;            // batches loaded ahead per worker; empty: 2
-  // Keep the workers after a loop over epochs has ended. Within one loop the workers always stay.
+  // true: keeps the workers after a loop over epochs has ended. Within a loop they always stay.
   bool persistent_workers = false;
   bool in_order = true;  // false: take whichever batch is ready first
   // PyTorch's generator: seeds the order and sample_random(). The same on all ranks.
   std::uint64_t seed = 0;
 
-  // PyTorch lacks this option and all that follow. The batch size over all ranks, divided into equal parts
-  // for any number of ranks. Excludes batch_size.
+  // The batch size over all ranks, divided into equal parts for any number of ranks. Excludes batch_size.
+  // PyTorch lacks this option and all that follow.
   std::int64_t global_batch_size = 0;
   UnevenRanks uneven_ranks = UnevenRanks::kPad;
   // For an iterable dataset: the number of shards that it is cut into, at least one per rank. With this
@@ -58,7 +58,7 @@ struct DataLoaderOptions {
   // false: reads nothing, and batches are empty, but the loop and the place in the data are the same as on
   // other ranks: for the inner ranks of a pipeline. Not for an iterable dataset.
   bool read = true;
-  // limit for batches loaded ahead; a single batch may exceed it
+  // limit for batches loaded ahead; a single batch can exceed it
   std::int64_t prefetch_bytes = std::int64_t{1} << 30;
   // Copies batches to this device, each while the previous one is in use.
   std::optional<at::Device> device = std::nullopt;
@@ -73,9 +73,10 @@ struct BatchInfo {
   std::vector<std::int64_t> indices;
   std::vector<std::int64_t> skipped;  // indices of the bad samples that were left out
   std::int64_t padding_count = 0;     // number of repeated samples at its end, which make the ranks even
-  // A mean over this batch times `weight`, averaged over the ranks, is the mean over the global batch.
-  // `weight` differs from 1 where ranks have unequal shares of a batch: with global_batch_size, with a
-  // batch_sampler, and in the last batch with UnevenRanks::kKeep. It ignores skipped samples.
+  // Multiply a mean over this batch by `weight`: the mean of the products over the ranks is then the mean
+  // over the global batch. `weight` differs from 1 where ranks have unequal shares of a batch: with
+  // global_batch_size, with a batch_sampler, and in the last batch with UnevenRanks::kKeep. Skipped samples
+  // do not change `weight`.
   double weight = 1;
 
   // [batch], bool: false for repeated samples, which an evaluation must not count.

@@ -66,7 +66,7 @@ void check_indices(const Dataset<Sample>& dataset, std::span<const std::int64_t>
   for (const std::int64_t index : indices) check_index(dataset, index);
 }
 
-// Adds the whole sample, or nothing of it.
+// Adds the sample. If that throws, removes the parts of the sample that were added.
 template <class SomeCollator, class Sample>
 void add_whole(SomeCollator& collator, Sample sample, std::int64_t& count) {
   try {

@@ -1,12 +1,12 @@
 // The samples that this rank reads in an epoch, in the exact order of Python's
 // torch.utils.data.DistributedSampler, over any sampler.
 //
-// The sampler's order is padded from its own front to a multiple of the number of ranks, or cut to one; rank
-// r takes the places `r, r + num_replicas, r + 2 * num_replicas, ...` Over a WeightedRandomSampler this is a
+// The sampler's order is padded with its first entries, or cut, to a multiple of the number of ranks. Rank r
+// takes the places `r, r + num_replicas, r + 2 * num_replicas, ...` Over a WeightedRandomSampler this is a
 // distributed weighted sampler. A DataLoader divides the order of its `sampler` among the ranks, but uses the
-// order of a DistributedSampler, which is already divided, unchanged. A BatchSampler or a second
-// DistributedSampler does not accept a DistributedSampler: it needs the order of all ranks. A plain value,
-// safe to use from several threads.
+// order of a DistributedSampler, which is already divided, unchanged. Do not give a DistributedSampler to a
+// BatchSampler or to a second DistributedSampler: these need the order of all ranks, and throw. A plain
+// value, safe to use from several threads.
 #pragma once
 
 #include <memory>
@@ -49,8 +49,8 @@ class DistributedSampler : public Sampler {
 
   // Returns indices(epoch) in batches of batch_size per rank, as a DataLoader uses them.
   // `drop_last` leaves out the last batch unless it is full on all ranks.
-  // Weights are 1: padding counts in the mean of a batch, as in PyTorch. With kKeep weights may differ from
-  // 1, and some ranks may lack the last batch.
+  // Padding counts in the mean of a batch, as in PyTorch, so weights are 1. With kKeep they can differ from 1
+  // in the last batch, which some ranks may lack.
   // `first`, 0 <= first < the sampler's size: divides only the part of the order from that place on among the
   // ranks, for a run that continues with another number of ranks in the middle of an epoch.
   BatchPlan plan(std::int64_t epoch, std::int64_t batch_size, bool drop_last = false,

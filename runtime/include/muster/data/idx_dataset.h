@@ -31,7 +31,7 @@ class IdxDataset : public Dataset<> {
              IdxNormalization normalization = {});
 
   std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size()); }
-  // data: float [channels, height, width], at least 1 channel; target: int64 [].
+  // Returns data [channels, height, width] of floats, with at least 1 channel, and target [] of int64.
   Example get(std::int64_t index) const override;
   Batch get_batch(std::span<const std::int64_t> indices) const override;
   std::string name() const override { return name_; }

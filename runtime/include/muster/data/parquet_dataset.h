@@ -6,17 +6,17 @@
 //   });
 //   muster::DataLoader loader(rows, {.batch_size = 64, .num_workers = 4}, job);
 //
-// A stream (muster/data/iterable_dataset.h). Its shards differ by at most one row; each reads a part of its
-// own, one row group after the other. A run that resumes reads no row again, even with shuffling, and seeks
-// to the row group that it needs. `decode` makes the sample; several threads call it at once.
+// A stream (muster/data/iterable_dataset.h). Each shard reads a part of its own, one row group after the
+// other; the lengths of the parts differ by at most one row. A run that resumes reads no row again, even with
+// shuffling, and seeks to the row group that it needs. `decode` makes the sample, in several threads at once.
 //
 // Files may be Parquet, Arrow IPC files (Feather) or Arrow streams, as Hugging Face's datasets stores them;
 // the first bytes tell which. Arrow files are memory-mapped and must not be truncated while in use. Parquet's
 // page checksums are verified where the writer stored them; without checksums, and in Arrow files, a damaged
 // value goes unnoticed.
 //
-// Needs pyarrow, of the major version that Muster was built with: in MUSTER_PYARROW_DIR, or else next to
-// torch or in the environment that VIRTUAL_ENV names.
+// Needs pyarrow, of the major version that Muster was built with. Muster looks for it in MUSTER_PYARROW_DIR
+// or, if that is not set, next to torch and in the environment that VIRTUAL_ENV names.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -61,7 +61,7 @@ class ParquetRow {
   const std::string& file() const;
   std::int64_t index() const;  // in the file, from 0
   bool is_null(std::string_view column) const;
-  // Reads whole numbers, booleans; dates, times and durations in the unit of the column.
+  // Reads whole numbers and booleans; also dates, times and durations, in the unit of the column.
   std::int64_t number(std::string_view column) const;
   double real(std::string_view column) const;  // also of whole numbers
   // Reads text, also from a dictionary (a category). The result is valid as long as the row.
@@ -69,7 +69,7 @@ class ParquetRow {
   // Reads binary data or text; or the bytes of a struct {bytes, path}, as datasets stores pictures and sound.
   std::span<const std::uint8_t> bytes(std::string_view column) const;
   // Returns a tensor of the column's type: [] for a number, [n] for a list of numbers, [n, m] for a list of
-  // lists of equal lengths. A tensor of 4 KiB or more may share the row's memory, which later rows do not
+  // lists of equal lengths. A tensor of 4 KiB or more can share the row's memory, which later rows do not
   // overwrite.
   at::Tensor tensor(std::string_view column) const;
   std::vector<std::string> texts(std::string_view column) const;  // from a list of texts

@@ -53,7 +53,7 @@ namespace detail {
 
 // The loader calls set_worker_info() to set what get_worker_info() returns in this thread.
 void set_worker_info(const WorkerInfo& info);
-// While it exists, this thread reads a batch whose samples have these places in the order of the epoch.
+// While a ReadBatch exists, this thread reads a batch whose samples have these places in the epoch's order.
 class [[nodiscard]] ReadBatch {
  public:
   ReadBatch(std::uint64_t loader_seed, std::int64_t epoch, std::span<const std::int64_t> places);
@@ -61,8 +61,8 @@ class [[nodiscard]] ReadBatch {
   ReadBatch& operator=(const ReadBatch&) = delete;
   ~ReadBatch();
 };
-// While it exists, this thread reads samples one by one, with begin() before each. A dataset that reads
-// another dataset for one of its own samples keeps that sample's numbers.
+// While a ReadSamples exists, this thread reads samples one by one, with begin() before each. If get() of a
+// dataset reads another dataset, begin() does nothing there: all of it draws the numbers of the outer sample.
 class [[nodiscard]] ReadSamples {
  public:
   ReadSamples();

@@ -33,7 +33,7 @@ class ComputedSampler : public Sampler {
   std::vector<std::int64_t> indices(std::int64_t epoch) const final;
 };
 
-// 0, 1, ..., dataset_size - 1.
+// The order `0, 1, ..., dataset_size - 1`.
 class SequentialSampler : public ComputedSampler {
  public:
   explicit SequentialSampler(std::int64_t dataset_size);
@@ -51,7 +51,7 @@ struct RandomSamplerOptions {
   std::uint64_t seed = 0;
 };
 
-// A random order. Without replacement num_samples may exceed the dataset's size: several orders follow each
+// A random order. Without replacement num_samples can exceed the dataset's size: several orders follow each
 // other.
 class RandomSampler : public Sampler {
  public:
@@ -107,10 +107,12 @@ struct WeightedRandomSamplerOptions {
 
 // Draws num_samples indices from 0 to `weights.size() - 1`, each with a probability in proportion to its
 // weight. Weights need not sum to 1. The order is Python's for up to 2^24 weights. Python refuses more; this
-// class then draws from their cumulative sums with replacement, as numpy.random.choice does, and without
-// replacement takes the indices with the shortest of random times, exponential with the weights as rates.
-// Without replacement Python draws indices of weight 0 after it has drawn all others; this class refuses such
-// a num_samples.
+// class then does the following:
+// - With replacement it draws from the weights' cumulative sums, as numpy.random.choice does.
+// - Without replacement it draws a random time for each index, exponential with the weight as rate, and takes
+//   the indices with the shortest times.
+// Without replacement, num_samples must not exceed the number of weights above 0. (Python would then draw
+// indices of weight 0.)
 class WeightedRandomSampler : public Sampler {
  public:
   WeightedRandomSampler(std::vector<double> weights, std::int64_t num_samples,

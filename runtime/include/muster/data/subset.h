@@ -47,7 +47,7 @@ Sample get_from(const Dataset<Sample>& dataset, std::int64_t index) {
 template <class Sample>
 class Subset : public Dataset<Sample> {
  public:
-  // Throws std::invalid_argument if the dataset lacks an index.
+  // Throws std::invalid_argument if an index is outside the dataset.
   Subset(const Dataset<Sample>& dataset, std::vector<std::int64_t> indices)
       : dataset_(dataset), indices_(std::move(indices)) {
     detail::check_subset(dataset_.name(), dataset_.size(), indices_);

@@ -28,14 +28,14 @@ namespace muster {
 struct TokenDatasetOptions {
   std::int64_t context = 0;  // tokens per sample; at least 1
   std::int64_t stride = 0;   // from the start of one sample to the start of the next; 0: context
-  // The type of a raw file: kByte, kUInt16, kUInt32, kInt or kLong; empty: kUInt16. Files with a header must
-  // have the same type, if one is given.
+  // The type of a raw file: kByte, kUInt16, kUInt32, kInt or kLong; empty: kUInt16. If a type is given, files
+  // with a header must have it too.
   std::optional<at::ScalarType> dtype = {};
   // Reading a token that is not below this size throws an error, which names the token and its place. 0: no
   // check.
   std::int64_t vocabulary_size = 0;
-  // No sample has tokens of two documents: each document is cut on its own; documents shorter than a sample,
-  // and tokens left over at the end of a document, are skipped.
+  // true: cuts each document on its own, so no sample has tokens of two documents. Skips documents shorter
+  // than a sample, and the tokens left over at the end of a document.
   bool within_documents = false;
 };
 

@@ -7,10 +7,10 @@
 //   });
 //   muster::DataLoader loader(images, {.batch_size = 64, .num_workers = 4}, job);
 //
-// A stream (muster/data/iterable_dataset.h): shard `i % count` reads archive number i. There must not be more
-// shards than archives with samples. `decode` makes the sample; several threads call it at once. Archives may
-// be compressed with gzip or zstd. Only regular files count (sparse ones whole). Hidden files, and files
-// whose name or first folder begins and ends with two underscores, are ignored.
+// A stream (muster/data/iterable_dataset.h): of `count` shards, shard `i % count` reads archive number i.
+// There must not be more shards than archives with samples. `decode` makes the sample; several threads call
+// it at once. Archives may be compressed with gzip or zstd. Only regular files count (sparse ones whole).
+// Hidden files, and files whose name or first folder begins and ends with two underscores, are ignored.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -35,8 +35,8 @@ struct WebSample {
   // by the rest of the file's name, in lower case: "jpg", "seg.png"
   std::map<std::string, std::string> parts;
 
-  // If the part is missing or is not a number, the functions throw an error that names the sample and its
-  // parts.
+  // If the part is missing or is not what the function reads, the function throws an error that names the
+  // sample and its parts.
   std::string_view text(const std::string& part) const;
   std::span<const std::uint8_t> bytes(const std::string& part) const;
   std::int64_t number(const std::string& part) const;

@@ -7,7 +7,7 @@
 // - In a Sequential, convert_sync_batchnorm() replaces the layer by a SyncBatchNorm with its parameters and
 //   buffers. Elsewhere the layer keeps its type (C++ cannot replace a layer behind the member that names it),
 //   and computes as a SyncBatchNorm. Names, parameters and checkpoints stay the same.
-// - Ranks may have batches of different sizes, even empty ones; they normalize like one process with all of
+// - Ranks can have batches of different sizes, even empty ones; they normalize like one process with all of
 //   the batches.
 // - A layer that kept its type refuses a batch with one value per feature, such as one sample for a
 //   BatchNorm1d: LibTorch throws before this code runs. Declare the member as a SyncBatchNorm instead.

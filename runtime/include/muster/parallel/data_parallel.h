@@ -27,9 +27,9 @@ class Replicas {
   Replicas(std::shared_ptr<torch::nn::Module> module, std::vector<c10::Device> devices);
 
   torch::nn::Module& at(std::size_t index) const { return *replicas_[index]; }
-  // Returns the number of parts that these inputs of one batch make: one per device, but none empty.
+  // Returns into how many parts these inputs of one batch are split: one per device, but none empty.
   std::size_t count_parts(const std::vector<at::Tensor>& inputs) const;
-  // The parts of one input, each on its device.
+  // Returns the parts of one input, each on its device.
   std::vector<at::Tensor> scatter(const at::Tensor& input) const;
   // Updates the first `count` replicas and calls forward(index) for all of them in parallel. If several
   // throw, rethrows the exception of the lowest index. Concatenates the results on the first device.
@@ -48,15 +48,15 @@ template <class Module>
 class DataParallel {
  public:
   // The module must be on the first device and be a torch::nn::Cloneable, as torch's own are; else throws
-  // std::invalid_argument. A device may occur several times. `module` receives the gradients, and the new
-  // buffers of the first part.
+  // std::invalid_argument. A device can occur several times. After a step `module` has the gradients, and its
+  // buffers as the first part of the batch has changed them.
   DataParallel(std::shared_ptr<Module> module, std::vector<c10::Device> devices)
       : module_(std::move(module)), replicas_(module_, std::move(devices)) {}
 
   // Splits tensors, [batch, ...] each, and gives all other arguments to every part.
   // The module's forward() must return a tensor: [part of the batch, ...], which gives [batch, ...], or a
   // number, which gives [parts].
-  // Throws std::invalid_argument without a tensor among the inputs, or if their first dimensions differ.
+  // Throws std::invalid_argument if no input is a tensor, or if the tensors' first dimensions differ.
   // The threads share the random number generators, so dropout differs from run to run.
   template <class... Inputs>
   at::Tensor forward(Inputs&&... inputs) {

@@ -7,8 +7,8 @@
 // PyTorch's DistributedDataParallel on the same engine (c10d::Reducer): the same options, defaults and
 // results, to the last bit. It wraps a module, a module holder or a shared_ptr to one; copies refer to the
 // same model. The constructor, model(...), join() and bucket_order() are collective; one thread at a time.
-// Parameters keep the module's names; one that is frozen at construction must stay frozen. The module must be
-// on the job's device: net->to(job.device()).
+// Parameters keep the module's names; a parameter that is frozen at construction must stay frozen. The module
+// must be on the job's device: net->to(job.device()).
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@
 
 namespace muster {
 
-// While it exists, backward() only accumulates; the first backward() after it reduces the sum.
+// While a NoSync exists, backward() only accumulates gradients; the next backward() reduces the sum.
 class [[nodiscard]] NoSync {
  public:
   explicit NoSync(std::shared_ptr<detail::DataParallelEngine> engine)
@@ -75,14 +75,14 @@ class DistributedDataParallel {
   // - A parameter that some ranks have not used counts as zero there. A parameter that no rank has used, or
   //   that is frozen, keeps no gradient.
   // - Collective, with a small all-reduce first.
-  // - Throws std::logic_error within join(), with static_graph, and for sparse gradients. Throws it on all
-  //   ranks if one rank, without find_unused_parameters, has frozen a parameter after construction, or has
-  //   frozen every parameter that other ranks have used.
+  // - Throws std::logic_error within join(), with static_graph, and for sparse gradients.
+  // - Without find_unused_parameters, throws it on all ranks if a rank froze a parameter after construction.
+  // - With find_unused_parameters, throws it on all ranks if a rank froze every parameter that others used.
   void reduce_grads() { engine_->reduce_grads(); }
-  // An upper limit of the memory that reduce_grads() would need on this rank now, without that of
-  // communication.
+  // Returns an upper limit for the bytes that reduce_grads() would allocate on this rank now, without those
+  // of the communication library.
   std::int64_t reduction_bytes() const { return engine_->reduction_bytes(); }
-  // Does the first part of forward(), for a step that calls the module's own forward().
+  // Sends rank 0's buffers to all ranks as forward() does, for a step that calls the module's own forward().
   void broadcast_buffers() { engine_->broadcast_buffers(); }
 
   // Reduces buckets with the program's own hook, which must be the same on all ranks. Call it once, before
@@ -94,25 +94,25 @@ class DistributedDataParallel {
 
   // For ranks with different numbers of batches. `body` is this rank's loop. A rank whose loop has ended
   // takes part in the reductions of the others until all have ended. Then all ranks get the parameters and
-  // buffers of the last rank to end, the highest rank if several end together.
+  // buffers of the rank that ended last, or if several ended together, of the highest of them.
   //
   //   model.join([&] {
   //     for (auto& batch : batches) { ...; loss.backward(); optimizer.step(); }
   //   });
   //
-  // Collective. Only this model may communicate inside the body: no barrier, no Checkpointer. join() rethrows
-  // an exception of the body at once; this rank then takes no part in the others' reductions.
+  // Collective. Inside the body only this model is allowed to communicate: no barrier, no Checkpointer.
+  // join() rethrows an exception of the body at once; this rank then takes no part in the others' reductions.
   template <class Body>
   void join(Body&& body, JoinOptions options = {}) {
     engine_->join(std::forward<Body>(body), options);
   }
 
-  // Replaces optimizer.zero_grad(), which throws on gradients that are views of buckets.
+  // Call it instead of optimizer.zero_grad(), which throws on gradients that are views of buckets.
   void zero_grad(bool set_to_none = true) { engine_->zero_grad(set_to_none); }
 
-  // The order in which gradients are reduced. It changes once: after the first backward() it becomes the
-  // order in which gradients arrived. To resume bit for bit on 3 ranks or more, a run needs the order of the
-  // earlier run, so checkpoints contain it. Empty before the first backward(): nothing to save yet.
+  // Returns the order in which gradients are reduced. It changes once: after the first backward() it becomes
+  // the order in which gradients arrived. To resume bit for bit on 3 ranks or more, a run needs the order of
+  // the earlier run, so checkpoints contain it. Empty before the first backward(): nothing to save yet.
   BucketOrder bucket_order() { return engine_->bucket_order(); }
   // Reduces in this order from now on; does nothing if it is empty. Throws std::invalid_argument if the order
   // does not fit the model.

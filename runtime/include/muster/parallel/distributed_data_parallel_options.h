@@ -10,9 +10,9 @@
 namespace muster {
 
 // How the gradients of a bucket are sent. kFp16Compress and kBf16Compress are PyTorch's fp16_compress_hook
-// and bf16_compress_hook: they halve the bytes. A gradient is then off by at most (ranks + 1) u times the
-// ranks' mean of |gradient|, where u is 2^-11 for fp16 and 2^-8 for bf16. In fp16, values beyond 65504 become
-// infinite, and values below 6e-5 times the number of ranks are less exact.
+// and bf16_compress_hook: they halve the bytes. A gradient is then off by at most `(ranks + 1) * u * m`,
+// where m is the mean of |gradient| over the ranks, and u is 2^-11 for fp16 and 2^-8 for bf16. In fp16,
+// values beyond 65504 become infinite, and values below 6e-5 times the number of ranks are less exact.
 enum class CommHook { kNone, kFp16Compress, kBf16Compress };
 
 struct DistributedDataParallelOptions {

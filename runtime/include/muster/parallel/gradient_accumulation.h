@@ -29,7 +29,7 @@ class GradientAccumulation {
   class [[nodiscard]] Part {
    public:
     bool is_last() const { return is_last_; }
-    // The factor for the loss of a part: 1 / steps.
+    // Returns the factor for the loss of a part: 1 / steps.
     double scale() const { return scale_; }
 
    private:

@@ -74,8 +74,8 @@ class PeriodicModelAverager {
   bool averaged_ = false;
 };
 
-// Steps another optimizer, which must outlive it, and then calls average_parameters() with that optimizer's
-// parameters. Give the other optimizer to schedulers and checkpoints.
+// Steps another optimizer, and then calls average_parameters() with the parameters of that optimizer. `optim`
+// must outlive this object; give `optim`, not this object, to schedulers and checkpoints.
 class PostLocalSGDOptimizer {
  public:
   PostLocalSGDOptimizer(torch::optim::Optimizer& optim, PeriodicModelAverager averager)

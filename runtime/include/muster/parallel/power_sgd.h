@@ -1,15 +1,14 @@
 // Data-parallel ranks exchange low-rank approximations instead of whole gradients: PyTorch's powerSGD_hook
-// (Vogels et al., 2019). An n x m matrix becomes two of n x r and m x r; the approximation error is added in
-// the next step.
+// (Vogels et al., 2019). A gradient of n x m becomes two matrices of n x r and m x r, where r is
+// matrix_approximation_rank; the error of the approximation is added to the next step's gradient.
 //
 //   muster::PowerSGDState state(job, {.matrix_approximation_rank = 2, .start_powerSGD_iter = 1000});
 //   model.register_comm_hook(muster::powerSGD_hook(state));
 //   train_state.add("power_sgd", state);
 //
-// The state must outlive the backward passes; use it for one model. The error that the state carries from
-// step to step differs from rank to rank: if other ranks resume from a checkpoint, the errors of ranks that
-// are gone are lost. On the CPU the backward pass waits for the other ranks at each bucket. For the training
-// thread.
+// The state must outlive the backward passes; use it for one model. Each rank's state carries its own error
+// from step to step: if fewer ranks resume from a checkpoint, the errors of the missing ranks are lost. On
+// the CPU the backward pass waits for the other ranks at each bucket. For the training thread.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -32,7 +31,7 @@ struct PowerSGDOptions {
   double min_compression_rate = 2;          // a matrix that would be compressed less is sent whole
   bool use_error_feedback = true;
   bool warm_start = true;                // start from the previous step's factors
-  double orthogonalization_epsilon = 0;  // set it above 0 if gradients may be all zero
+  double orthogonalization_epsilon = 0;  // set it above 0 if gradients can be all zero
   std::uint32_t random_seed = 0;
 };
 
@@ -42,7 +41,7 @@ class PowerSGDState {
   explicit PowerSGDState(Group group, const PowerSGDOptions& options = {});
 
   std::int64_t iter() const { return iter_; }  // steps done
-  // Since start_powerSGD_iter: the number of gradient values, and of the values sent for them.
+  // Return how many gradient values there were since start_powerSGD_iter, and how many were sent for them.
   std::int64_t numel_before_compression() const { return before_; }
   std::int64_t numel_after_compression() const { return after_; }
 

@@ -7,10 +7,10 @@
 //         return std::make_unique<muster::FusedAdamW>(mine, torch::optim::AdamWOptions(1e-3));
 //       }, job);
 //
-// The result is bit for bit that of the optimizer alone. In a checkpoint the optimizer's state has the same
-// form as without this class. Each rank writes its own part; any number of ranks, with or without this class,
-// can resume from the checkpoint. Set learning rates and other options in this object's groups. step() is
-// collective. For the training thread.
+// The result is bit for bit that of the inner optimizer without this class. In a checkpoint the optimizer's
+// state has the same form as without this class. Each rank writes its own part; any number of ranks, with or
+// without this class, can resume from the checkpoint. Set learning rates and other options in this object's
+// groups. step() is collective. For the training thread.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ namespace muster {
 
 class ZeroRedundancyOptimizer : public torch::optim::Optimizer, public WrappedOptimizer {
  public:
-  // Makes a rank's optimizer for its share of the parameters; a group may be empty.
+  // Makes a rank's inner optimizer for these groups, the rank's share of parameters. A group can be empty.
   using Make = std::function<std::unique_ptr<torch::optim::Optimizer>(
       const std::vector<torch::optim::OptimizerParamGroup>&)>;
 

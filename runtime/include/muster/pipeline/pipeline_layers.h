@@ -33,7 +33,7 @@ class StageModule : public torch::nn::Module {
  public:
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs);
   void train(bool on = true) override;
-  // True if the parameter is in a shared module, so that other stages may have it too.
+  // True if the parameter is in a shared module, so that other stages can have it too.
   bool shares(const std::string& parameter) const;
 
  private:
@@ -104,9 +104,9 @@ class PipelineLayers {
     for (const NamedLayer& layer : layers) add(layer.name, layer.build);
   }
 
-  // Adds a layer: a module, or a function that makes one, which may take a muster::SharedModules&.
-  // Its parameters are named `name`, a dot, and their name in the module; a dot in `name` makes nested
-  // modules ("layer1.0"). With an empty name they belong to the model itself.
+  // Adds a layer: a module, or a function that makes one. The function can take a muster::SharedModules&.
+  // A parameter's name is `name`, a dot, and its name in the module; a dot in `name` makes nested modules
+  // ("layer1.0"). If `name` is empty, parameters belong to the model itself.
   // Throws std::invalid_argument if another layer has this name or a name inside it.
   template <class Layer>
   void add(const std::string& name, Layer layer) {
@@ -121,8 +121,8 @@ class PipelineLayers {
         return detail::built_layer(layer());
       });
   }
-  // Adds all layers of a Sequential, with their names there ("0", "1", ...), after the prefix and a dot if
-  // there is a prefix.
+  // Adds all layers of a Sequential. Their names are those in the Sequential ("0", "1", ...), after the
+  // prefix and a dot if there is a prefix.
   void add(const torch::nn::Sequential& layers, const std::string& prefix = "");
 
   int size() const { return static_cast<int>(layers_.size()); }

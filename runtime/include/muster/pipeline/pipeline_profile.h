@@ -3,9 +3,9 @@
 //   const auto profile = schedule.profile();  // on all ranks
 //   if (job.rank() == 0) std::fputs(profile.text().c_str(), stdout);
 //
-// prints a row per rank that shows what it computed when, as measured and as simulated from the measured
-// times of the stages. It also shows the time that ranks lost to the bubble, to stages slower than others,
-// and to communication.
+// prints what each rank computed when: one picture as measured, and one as simulated from the measured times
+// of the stages. The text also has the time that ranks lost to the bubble (waiting that the schedule causes),
+// to stages slower than others, and to communication.
 #pragma once
 
 #include <string>

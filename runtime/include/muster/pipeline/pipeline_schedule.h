@@ -43,14 +43,14 @@ struct PipelineOptions {
   // A stage keeps only its inputs, and repeats its forward pass when backward arrives: less memory, a third
   // more time.
   bool recompute = false;
-  // The ranks that have the same stages as this one, each with its share of the batch. Gradients become the
-  // mean over these ranks. Parameters and buffers start as those of the group's first rank; afterwards each
-  // replica keeps its own buffers.
+  // The ranks that have the same stages as this rank, each with its own share of the batch. Gradients become
+  // the mean over these ranks. Parameters and buffers start as those of the group's first rank; afterwards
+  // each replica keeps its own buffers.
   std::optional<Group> replicas = std::nullopt;
   // Seeds the random numbers of layers. Replicas draw different ones.
   std::uint64_t seed = 0;
   // Names of parameters that several stages have. They start equal, and each gets the sum of their gradients.
-  // Parameters of SharedModules (pipeline_layers.h) need not be listed; no others may share a name.
+  // Parameters of SharedModules (pipeline_layers.h) need not be listed. All others need different names.
   std::vector<std::string> tied_weights{};
 };
 
@@ -64,8 +64,8 @@ struct PipelineBatch {
 class PipelineSchedule {
  public:
   // `name`: a name that `launch schedule` knows, or a .csv file in torch's format. `stages`: this rank's
-  // stages, in the schedule's order. If the stages do not fit the schedule, or it does not exist or cannot
-  // run, all ranks throw std::invalid_argument with the first difference.
+  // stages, in the schedule's order. If the schedule does not exist or cannot run, or if the stages do not
+  // fit it, all ranks throw std::invalid_argument with the first difference.
   PipelineSchedule(const std::string& name, std::vector<PipelineStage> stages, int n_microbatches,
                    PipelineLoss loss = {}, PipelineOptions options = {});
   PipelineSchedule(PipelineSchedule&&) noexcept;
@@ -79,11 +79,11 @@ class PipelineSchedule {
   // throw std::runtime_error when those are gone. After either error the schedule cannot be used again.
   at::Tensor step(const PipelineBatch& batch = {});
   // If false, steps do not sum gradients over replicas and tied weights: for gradient accumulation, set it to
-  // false for all steps but the last. True at first.
+  // false for all steps but the last. Initially true.
   void set_requires_gradient_sync(bool sync);
 
-  // A forward pass without gradients, for a batch of any size that the number of microbatches divides.
-  // Returns the outputs of the whole batch on the rank of the last stage; elsewhere nothing.
+  // Runs a forward pass without gradients. The batch may have any size that the number of microbatches
+  // divides. Returns the outputs of the whole batch on the rank of the last stage; elsewhere nothing.
   // Leaves the modules in their mode (train or eval). With a target and a loss function, loss() then returns
   // this batch's loss.
   std::vector<at::Tensor> eval(const PipelineBatch& batch = {});
@@ -97,8 +97,8 @@ class PipelineSchedule {
   // Shows where the time of the last step went; without figures on GPUs.
   PipelineProfile profile() const;
 
-  // Save and load the number of steps so far, which determines the random numbers; a TrainState(schedule,
-  // optimizer, loader) calls them.
+  // For TrainState(schedule, optimizer, loader). Save and load the number of steps so far, which determines
+  // the random numbers.
   void save(SavedState& to) const;
   void load(LoadedState& from);
 

@@ -33,8 +33,7 @@ struct LayerProfile {
   // `input`.
   double input = 0;
   double weight = 0;
-  // The layer allocates these in forward and keeps them afterwards: the tensors saved for backward, the
-  // output.
+  // Counts what the layer allocates in forward and keeps: the tensors saved for backward, and the output.
   std::int64_t activation_bytes = 0;
   std::int64_t input_bytes = 0;
   std::vector<std::vector<std::int64_t>> output_shapes{};
@@ -70,11 +69,11 @@ struct SplitOptions {
   // parameters in a stage as small as possible. "profile": makes the slowest stage as fast as possible, then
   // moves layers if that shortens the step.
   std::string by = "profile";
-  std::vector<int> first_layers{};  // of all stages, chosen by hand: then `by` is ignored
+  std::vector<int> first_layers{};  // chosen by hand, for all stages; empty: by `by`
   // A rank's limit for parameters and the activations that the schedule holds at once; empty: no limit.
   std::optional<std::int64_t> memory_bytes{};
-  // How many copies of the parameters a rank holds: the parameters, their gradients, and the optimizer's
-  // state. 4 for Adam, 3 for SGD with momentum, 2 for plain SGD.
+  // How many times the size of the parameters a rank holds: for the parameters, their gradients, and the
+  // optimizer's state. 4 for Adam, 3 for SGD with momentum, 2 for plain SGD.
   double parameter_copies = 4;
 };
 
@@ -93,7 +92,7 @@ struct PipelineSplit {
   int microbatches = 0;
   std::vector<int> first_layers{};
   std::vector<StageSplit> stages{};
-  // Upper limit per rank: all copies of its parameters, and activations.
+  // An upper limit of each rank's memory: for parameter_copies of its parameters, and for activations.
   std::vector<std::int64_t> rank_memory_bytes{};
   double step = 0;  // without communication and optimizer
   double bubble_fraction = 0;

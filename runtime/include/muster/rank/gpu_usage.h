@@ -34,7 +34,7 @@ struct GpuUsage {
   std::vector<Process> processes{};             // processes that compute
 };
 
-// All GPUs; empty without a driver.
+// Returns all GPUs; empty without a driver.
 std::vector<GpuUsage> gpu_usage();
 
 }  // namespace muster

@@ -9,8 +9,9 @@
 //     if (leave) throw muster::Preempted("preempted: step " + std::to_string(step) + " is saved");
 //   }
 //
-// All functions concern this process's Job and throw std::logic_error before init(). They never block, and do
-// nothing without a launcher. Safe from any thread. For long work between two steps see section.h.
+// All functions concern this process's Job and throw std::logic_error before init(). They do nothing without
+// a launcher. They do not block, except that committed() waits up to 5 s for the agent after a notice. Safe
+// from any thread. For long work between two steps see section.h.
 #pragma once
 
 #include <cstdint>
@@ -31,15 +32,15 @@ void describe_step(const StepNumbers& numbers);
 // report travels with the heartbeat, so calling this in every step is cheap.
 void step(std::int64_t done);
 
-// Reports, from one rank, that the checkpoint of this step is complete on all ranks.
+// Reports that the checkpoint of this step is complete on all ranks; call it on one rank.
 void committed(std::int64_t step);
 
 // Returns the step committed last before this start; empty at the first start.
 std::optional<std::int64_t> resume_step();
 
-// True once this machine is about to go away. A program that asks can save and leave in time. So before it
-// stops workers, the launcher gives notice only to programs that have called this function. Ranks see the
-// notice at different steps: they must agree on one.
+// True once this machine is about to go away. The first call tells the launcher that the program can save and
+// leave in time: before the launcher stops workers, it gives notice only to programs that have called this
+// function. Ranks see the notice at different steps: they must agree on one.
 bool preemption_noticed();
 
 // The error of a rank that leaves because its machine is taken away, after all ranks have saved a checkpoint.

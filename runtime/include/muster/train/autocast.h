@@ -10,9 +10,9 @@
 //
 // Guards nest; with {.enabled = false} an inner one computes without autocast. A thread must destroy its
 // guards in the reverse order of their construction. Autocast caches the cast weights until the outermost
-// guard ends, or until one with another type begins or ends; without .cache_enabled it caches nothing. (It
-// does not cache the weight of a torch::nn::Linear, which is passed transposed, but that of a
-// muster::Linear.) Use a GradScaler with fp16; bf16 does not need one.
+// guard ends, or until a guard with another type begins or ends; without .cache_enabled it caches nothing.
+// (It caches the weight of a muster::Linear, but not of a torch::nn::Linear, which passes its weight
+// transposed.) Use a GradScaler with fp16; bf16 does not need one.
 #pragma once
 
 #include <c10/core/DeviceType.h>

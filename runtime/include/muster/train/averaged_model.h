@@ -62,15 +62,15 @@ void update_batch_norm(torch::nn::Module& module, const Group* group,
 
 // Recomputes the running mean and variance of all BatchNorm layers: torch.optim.swa_utils.update_bn(), but
 // over all ranks of the group.
-// `forward_all` calls the module's forward() with this rank's batches; not that of a DistributedDataParallel,
-// which sends buffers to other ranks.
-// All ranks get the mean over the batches of all ranks; each batch has the same weight. Ranks may have
+// `forward_all` calls the module's forward() with this rank's batches. It must not call that of a
+// DistributedDataParallel, which sends rank 0's buffers to all ranks.
+// All ranks get the mean over the batches of all ranks; each batch has the same weight. Ranks can have
 // different numbers of batches, unless the model has a SyncBatchNorm, which is collective in each batch.
 template <detail::IsModel Model>
 void update_bn(Model& model, const Group& group, const std::function<void()>& forward_all) {
   detail::update_batch_norm(detail::module_of(model), &group, forward_all);
 }
-// For a single process.
+// The same for a single process.
 template <detail::IsModel Model>
 void update_bn(Model& model, const std::function<void()>& forward_all) {
   detail::update_batch_norm(detail::module_of(model), nullptr, forward_all);

@@ -4,12 +4,13 @@
 //   for (auto& batch : loader) f1.update(net->forward(batch.data), batch.target, loader.info().mask());
 //   const double score = f1.compute().item<double>();
 //
-// update() takes predictions, targets [examples], and a mask. Predictions are classes [examples] (integers);
-// or, for two classes, the probability of class 1 (class 1 if above 0.5); or scores [examples, classes] (the
-// highest counts). The mask [examples] is false for examples that do not count: BatchInfo::mask(), which
-// excludes the samplers' repeated samples, or target != -100. update() throws std::invalid_argument for other
-// shapes, and for classes out of range (on the CPU; on a GPU that is a CUDA assertion). compute() is
-// collective. See also metrics.h.
+// update() takes predictions, targets [examples], and a mask. Predictions are one of these:
+// - classes [examples]: integers
+// - for two classes, the probabilities of class 1 [examples]: above 0.5 the prediction is class 1
+// - scores [examples, classes]: the prediction is the class with the highest score
+// The mask [examples] is false for examples that do not count: BatchInfo::mask(), which excludes the
+// samplers' repeated samples, or target != -100. update() throws std::invalid_argument for other shapes, and
+// for classes out of range (a CUDA assertion on a GPU). compute() is collective. See also metrics.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -82,8 +83,8 @@ class F1Score : public ClassScore {
 
 // The exact area under the ROC curve: keeps all scores until reset(); compute() gathers the scores of one
 // class at a time on one rank.
-// kBinary: scores [examples] of class 1. kMacro, kWeighted, kNone: scores [examples, classes], each class
-// against all others. Scores are used unchanged: pass softmax(logits).
+// With kBinary, update() takes scores [examples] of class 1. With kMacro, kWeighted and kNone, scores
+// [examples, classes]; each class is compared with all others. Pass softmax(logits), not logits.
 // A class without examples, or without examples of other classes, counts as 0, with a warning.
 class AUROC {
  public:

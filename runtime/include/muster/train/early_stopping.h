@@ -39,8 +39,8 @@ class EarlyStopping {
  public:
   explicit EarlyStopping(Group group, const EarlyStoppingOptions& options = {});
 
-  // Call step() on all ranks after each epoch, with the same value on all ranks, as metrics return it, or
-  // with each rank's own value, whose mean then counts. Returns true if the training should stop; rank 0
+  // Call step() on all ranks after each epoch. Pass the same value on all ranks, as metrics return it, or
+  // each rank's own value: the mean of these then counts. Returns true if the training should stop; rank 0
   // reports the reason once.
   bool step(double value);
 

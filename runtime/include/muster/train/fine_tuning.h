@@ -27,7 +27,7 @@ namespace muster {
 
 namespace detail {
 int set_requires_grad(torch::nn::Module& module, const std::string& part, bool learns);
-// For each part, the parameters that do not belong to a longer part.
+// Returns, for each part, its parameters that do not belong to a longer part.
 std::vector<std::vector<at::Tensor>> parts_of(const torch::nn::Module& module,
                                               const std::vector<std::string>& parts);
 }  // namespace detail
@@ -44,9 +44,9 @@ int unfreeze(Model& model, const std::string& part) {
   return detail::set_requires_grad(detail::module_of(model), part, true);
 }
 
-// Returns groups for an optimizer, one per part, with the part's options, of LibTorch's type for that
-// optimizer. Each parameter belongs to the longest part that matches. Throws std::invalid_argument if a part
-// has no parameter, or a parameter no part.
+// Returns groups for an optimizer: one per part, with the part's options. `Options` is LibTorch's type for
+// that optimizer. Each parameter belongs to the longest part that matches. Throws std::invalid_argument if a
+// part has no parameter, or a parameter no part.
 // From LibTorch 2.12 on, an option equal to its type's default (AdamW: learning rate 1e-3, weight decay 0.01)
 // counts as not set, and the group gets the optimizer's value. To give a group that default, set it in the
 // optimizer's param_groups() afterwards.

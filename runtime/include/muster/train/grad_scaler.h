@@ -46,7 +46,7 @@ class GradScaler {
   void unscale_(torch::optim::Optimizer& optimizer);
   // Steps the optimizer, unless a gradient of any rank is not finite. Returns true if the optimizer stepped.
   bool step(torch::optim::Optimizer& optimizer);
-  // Call it after the steps of all optimizers. `new_scale` sets the scale instead.
+  // Adjusts the scale; call it after the steps of all optimizers. `new_scale`, if given, becomes the scale.
   void update(std::optional<double> new_scale = std::nullopt);
 
   double get_scale() const;             // 1 if disabled. Both getters wait for a GPU

@@ -45,22 +45,22 @@ class Logger {
  public:
   using HParam = std::variant<bool, std::int64_t, double, std::string>;
 
-  // Creates the directory with the first row.
+  // The directory is created with the first row.
   Logger(Group group, const std::string& directory, const LoggerOptions& options = {});
   Logger(Logger&&) noexcept;
   ~Logger();
 
-  // `tag` must not be "step", "time" or "hparams", which every row of metrics.jsonl has: all ranks then throw
+  // If `tag` is "step", "time" or "hparams", names that metrics.jsonl uses itself, all ranks throw
   // std::invalid_argument, unless metrics.jsonl is off.
   void add_scalar(const std::string& tag, double value, std::int64_t step);
   // Collective: reduces all ranks' values with `op`.
   void add_scalar(const std::string& tag, double value, std::int64_t step, ReduceOp op);
-  // Lightning's: writes several values as one row.
+  // Lightning's function: writes several values as one row.
   void log_metrics(const std::map<std::string, double>& metrics, std::int64_t step);
   // Writes the histogram of all elements, to TensorBoard only. Any shape and device.
   void add_histogram(const std::string& tag, const at::Tensor& values, std::int64_t step);
   // Writes an image [1 or 3, height, width] or [height, width], uint8 or floating-point from 0 to 1, to
-  // TensorBoard only. Throws std::invalid_argument for any other.
+  // TensorBoard only. Throws std::invalid_argument for any other image.
   void add_image(const std::string& tag, const at::Tensor& image, std::int64_t step);
   void add_text(const std::string& tag, const std::string& text, std::int64_t step);
   // `metrics`: scalars that TensorBoard uses to compare hyperparameters.

@@ -34,7 +34,7 @@ struct LRSchedule;
 
 // A vector of numbers or functions has one element for all of the optimizer's groups, or one per group.
 
-// The optimizer's initial rate, multiplied by the function of the number of steps.
+// Multiplies the optimizer's initial rate by `lr_lambda(number of steps)`.
 struct LambdaLR {
   std::vector<std::function<double(std::int64_t)>> lr_lambda;
 };
@@ -100,11 +100,11 @@ struct ReduceLROnPlateau {
   std::vector<double> min_lr = {0};
   double eps = 1e-8;
 };
-// Applies all schedules in each step, in this order. Takes any but ReduceLROnPlateau and ChainedScheduler.
+// Applies all schedules in each step, in order. Takes all kinds but ReduceLROnPlateau and ChainedScheduler.
 struct ChainedScheduler {
   std::vector<LRSchedule> schedulers;
 };
-// Applies one schedule after the other; at each milestone the next schedule begins. Takes any but
+// Applies one schedule after the other; at each milestone the next schedule begins. Takes all kinds but
 // ReduceLROnPlateau, ChainedScheduler and SequentialLR.
 struct SequentialLR {
   std::vector<LRSchedule> schedulers;
@@ -128,7 +128,7 @@ class LRScheduler {
   // Call it after optimizer.step(), or after an epoch, as the schedule requires. Throws std::logic_error for
   // ReduceLROnPlateau, after the last step of a OneCycleLR, and if groups were added to the optimizer.
   void step();
-  // For ReduceLROnPlateau; otherwise throws std::logic_error.
+  // Call it for ReduceLROnPlateau; for any other schedule it throws std::logic_error.
   void step(double metric);
 
   std::vector<double> get_last_lr() const;  // for each group

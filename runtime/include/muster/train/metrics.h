@@ -117,7 +117,7 @@ class RunningMean {
   std::deque<std::pair<at::Tensor, std::int64_t>> updates_;  // sum and count of each update
 };
 
-// Exact percentiles of all ranks' values: keeps them until reset(), in double, and gathers them.
+// Exact percentiles of all ranks' values: keeps the values until reset(), in double; compute() gathers them.
 class Quantile {
  public:
   explicit Quantile(Group group) : group_(std::move(group)) {}

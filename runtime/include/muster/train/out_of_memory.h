@@ -43,10 +43,12 @@ struct OomSafeStepOptions {
 // `loss` calls the module itself, returns the mean over its examples, and must not communicate with other
 // ranks (SyncBatchNorm does). Not with static_graph.
 //
-// The ranks agree on memory for the microbatches, for a copy of the module's buffers, and for
-// DistributedDataParallel's reduction. If memory runs out elsewhere, only that rank throws, and the others
-// wait until it has ended. This concerns the broadcast of rank 0's buffers before a step, memory of
-// communication hooks and libraries, and the first optimizer.step(), which allocates the optimizer's state.
+// All ranks repeat a step if one of them lacks memory for a microbatch, for a copy of the module's buffers,
+// or for DistributedDataParallel's reduction. If memory runs out elsewhere, only that rank throws, and the
+// others wait until it has ended. This concerns:
+// - the broadcast of rank 0's buffers before a step
+// - the memory of communication hooks and libraries
+// - the first optimizer.step(), which allocates the optimizer's state
 class OomSafeStep {
  public:
   using Loss = std::function<at::Tensor(std::int64_t begin, std::int64_t count)>;
@@ -97,11 +99,10 @@ std::int64_t find_batch_size(torch::nn::Module& module, const Group& group,
                              const FindBatchSizeOptions& options);
 }  // namespace detail
 
-// Returns the largest size at which
-// `trial` fits into the memory of every rank. First doubles the size, then bisects. `trial` runs a forward
-// and backward pass on made-up data, on this rank alone. The model keeps its parameters and buffers but has
-// no gradients afterwards; random numbers are restored. Leave some memory free: optimizers allocate state in
-// their first step. Throws std::runtime_error if not even `first` fits.
+// Returns the largest size at which `trial` fits into the memory of every rank; first doubles the size, then
+// bisects. `trial` runs a forward and backward pass on made-up data, on this rank alone. The model keeps its
+// parameters and buffers but has no gradients afterwards; random numbers are restored. Leave some memory
+// free: optimizers allocate state in their first step. Throws std::runtime_error if not even `first` fits.
 template <detail::IsModel Model>
 std::int64_t find_batch_size(Model& model, const Group& group, const std::function<void(std::int64_t)>& trial,
                              const FindBatchSizeOptions& options = {}) {

@@ -24,7 +24,7 @@ namespace muster {
 struct ProgressBarOptions {
   std::int64_t first_step = 0;        // steps done before
   std::int64_t total_steps = 0;       // 0: unknown
-  std::int64_t samples_per_step = 0;  // over all ranks; 0: take after_step()'s, or unknown
+  std::int64_t samples_per_step = 0;  // over all ranks; 0: computed from after_step()'s samples
 };
 
 // For loops without a loader.
@@ -81,7 +81,7 @@ class ProgressLoop {
   }
   std::default_sentinel_t end() const { return {}; }
 
-  // The loss of the current step.
+  // Sets the loss of the current step.
   void loss(const at::Tensor& value) { bar_->loss(value); }
   void loss(double value) { bar_->loss(value); }
 

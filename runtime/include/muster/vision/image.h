@@ -20,9 +20,9 @@ enum class ImageReadMode {
   kGray,  // one channel: the luminance, as Pillow's convert("L"); for a JPEG the stored luminance
 };
 
-// uint8 [channels, height, width]. As in torchvision, the channels of a pixel are adjacent in memory;
-// contiguous() separates them. Throws std::runtime_error, which says what is wrong; read_image()'s also names
-// the path.
+// Return a uint8 tensor [channels, height, width]. As in torchvision, the channels of a pixel are adjacent in
+// memory; contiguous() separates them. Throw std::runtime_error, which says what is wrong; the error of
+// read_image() also names the path.
 at::Tensor read_image(const std::string& path, ImageReadMode mode = ImageReadMode::kRgb);
 at::Tensor decode_image(std::span<const std::uint8_t> bytes, ImageReadMode mode = ImageReadMode::kRgb);
 

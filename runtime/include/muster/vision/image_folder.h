@@ -40,7 +40,7 @@ class ImageFolder : public Dataset<> {
 
   std::int64_t size() const override { return static_cast<std::int64_t>(targets_.size()); }
   Example get(std::int64_t index) const override;  // read_image()'s tensor, and int64 []
-  // Requires images of the same size: uint8 [batch, channels, height, width], contiguous.
+  // Requires images of the same size. Data: contiguous uint8 [batch, channels, height, width].
   Batch get_batch(std::span<const std::int64_t> indices) const override;
   std::string name() const override { return root_; }
 

@@ -32,7 +32,7 @@ class MixUp {
   MixUpOptions options_;
 };
 
-// Pastes a rectangle of the previous image, and mixes the labels by its area.
+// Pastes a rectangle of the previous image, and mixes the labels by the rectangle's area.
 class CutMix {
  public:
   explicit CutMix(MixUpOptions options = {});

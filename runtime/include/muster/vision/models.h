@@ -1,5 +1,5 @@
-// Well-known networks with torchvision's parameter names and architecture, so its published weights load by
-// name.
+// Well-known networks with torchvision's parameter names and architecture, so torchvision's published weights
+// load by name.
 //
 //   auto net = muster::models::resnet50();
 //   muster::load_model(net, "resnet50.safetensors");

@@ -51,9 +51,9 @@ struct Jitter {
   double spread = 0;
   std::optional<Range> range;
 };
-// Applies all four in random order. Brightness, contrast and saturation change by a factor from
-// `[1 - x, 1 + x]` or {low, high}; hue turns by a fraction of the circle from `[-x, x]` or {low, high}.
-// ColorJitter skips changes of size 0. Saturation and hue need three channels.
+// ColorJitter applies the four changes in random order. Brightness, contrast and saturation change by a
+// factor drawn from `[1 - x, 1 + x]` or {low, high}; hue turns by a fraction of the circle drawn from
+// `[-x, x]` or {low, high}. ColorJitter skips a change of size 0. Saturation and hue need three channels.
 struct ColorJitterOptions {
   Jitter brightness = 0, contrast = 0, saturation = 0, hue = 0;
 };
@@ -73,7 +73,7 @@ class ColorJitter {
   std::array<Factors, 4> factors_;  // brightness, contrast, saturation, hue
 };
 
-// Odd numbers of pixels, in PyTorch's order.
+// In pixels, both odd. The width comes first, as in PyTorch.
 struct KernelSize {
   KernelSize(std::int64_t side) : width(side), height(side) {}
   KernelSize(std::int64_t the_width, std::int64_t the_height) : width(the_width), height(the_height) {}

@@ -27,7 +27,7 @@ struct Point {
 // transforms support only kNearest and kBilinear.
 enum class InterpolationMode { kNearest, kNearestExact, kBilinear, kBicubic };
 
-// The pixels outside of an image.
+// How pixels outside of an image are filled.
 enum class PaddingMode {
   kConstant,   // `fill`
   kEdge,       // 1 1 | 1 2 3
@@ -120,7 +120,7 @@ class CenterCrop {
 struct ResizeOptions {
   InterpolationMode interpolation = InterpolationMode::kBilinear;
   bool antialias = true;  // for bilinear and bicubic
-  // Limit for the longer side if only the shorter one is given: both sides then shrink. 0: no limit.
+  // 0, or a limit for the longer side if only the shorter one is given: to meet it, both sides shrink.
   std::int64_t max_size = 0;
 };
 // Computes the values of torch.nn.functional.interpolate.

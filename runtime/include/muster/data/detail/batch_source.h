@@ -30,7 +30,7 @@ struct LoadedBatch {
   std::vector<at::Tensor*> tensors;   // the tensors in `batch`
   PlannedBatch planned;               // the request
   std::vector<std::int64_t> skipped;  // places in `planned` of unreadable samples, ascending
-  // How many of the requested indices exist: fewer at the end of a shard.
+  // How many of the requested samples exist. At the end of a shard these are fewer than requested.
   std::int64_t count = 0;
 };
 
@@ -38,15 +38,15 @@ class BatchSource {
  public:
   virtual ~BatchSource() = default;
   virtual std::string name() const = 0;
-  // The number of samples; empty for an iterable dataset.
+  // Returns the number of samples; empty for an iterable dataset.
   virtual std::optional<std::int64_t> size() const = 0;
   virtual LoadedBatch load(std::int64_t epoch, std::span<const std::int64_t> indices,
                            BadSample bad_sample) = 0;
   // Returns an empty batch of the loader's type, for a rank that reads nothing; null if that type has no
   // default constructor.
   virtual std::shared_ptr<void> nothing() const { return nullptr; }
-  // Called when the threads that are reading now may hang for ever: the source must not use again what they
-  // hold.
+  // Called when the threads that are reading now are left behind, because they may hang for ever: the source
+  // must not use their readers again.
   virtual void abandon_readers() {}
 };
 
@@ -120,7 +120,7 @@ class TypedSource : public BatchSource {
   typename Builder::CollateFunction collate_;
 };
 
-// The shards of an iterable dataset that this rank reads. Sample n of shard s has the index n * count + s.
+// The shards of an iterable dataset that this rank reads. Sample n of shard s has the index `n * count + s`.
 struct ShardRange {
   std::int64_t first = 0;
   std::int64_t mine = 1;
@@ -128,12 +128,12 @@ struct ShardRange {
 };
 ShardRange shards_of(const DataLoaderOptions& options, int rank, int world_size);
 
-// As rethrow_bad_sample().
+// As rethrow_bad_sample(), for a sample of a shard.
 [[noreturn]] void rethrow_bad_sample_of_shard(const std::string& dataset, std::int64_t index,
                                               std::int64_t shards);
 
-// The source for an iterable dataset. One thread at a time reads a shard. It continues with the shard's
-// reader if the batch begins at the reader's place or later, else it reads the shard from the beginning.
+// The source for an iterable dataset. One thread at a time reads a shard. If a batch begins at the place of
+// the shard's reader or later, load() continues with that reader; otherwise it opens the shard anew.
 template <class Sample, class BatchType>
 class StreamSource : public BatchSource {
   using Builder = BatchBuilder<Sample, BatchType>;
@@ -195,8 +195,8 @@ class StreamSource : public BatchSource {
     return readings_[static_cast<std::size_t>(shard - shards_.first)];
   }
 
-  // Moves the shard's reader to this index; opens the shard anew if its reader is past it. Ignores samples
-  // that cannot be read on the way.
+  // Moves the shard's reader to this index; if the reader is past the index, opens the shard anew. Ignores
+  // samples on the way that cannot be read.
   void read_up_to(Reading& reading, std::int64_t epoch, std::int64_t index) {
     if (reading.epoch != epoch || reading.next > index || (!reading.reader && !reading.ended)) {
       const std::int64_t shard = index % shards_.count;
@@ -231,7 +231,7 @@ class StreamSource : public BatchSource {
     }
   }
 
-  // True if the shard has no more samples. Keeps the sample that it reads for the next batch.
+  // True if the shard has no more samples. To find out, reads one sample, which it keeps for the next batch.
   bool at_end(Reading& reading) {
     if (reading.ended) return true;
     begin_sample_at(reading.next);

@@ -3,9 +3,9 @@
 // The engine is at one place, the first batch that the loop has not received, and state() describes that
 // place. With `in_order = false` the place includes the set of later batches that the loop has received.
 // Workers load batches ahead of that place, but no loaded batch counts until next() returns it: stop(),
-// load_state() and every error drop the batches on the way, and the next loop loads them again. So an error
-// neither loses nor repeats a batch. The training thread alone calls the engine; workers use only the source
-// and the queue of batches.
+// load_state() and every error drop the batches that are loaded ahead, and the next loop loads them again. So
+// an error neither loses nor repeats a batch. The training thread alone calls the engine; workers use only
+// the source and the queue of batches.
 //
 // Not for direct use: include muster/data/data_loader.h.
 #pragma once
@@ -36,8 +36,8 @@ class LoaderEngine {
   // `loop`: the return value of begin_loop(). Throws std::logic_error if another loop has begun since.
   void* next(std::int64_t end, std::uint64_t loop);
   std::uint64_t begin_loop();
-  // Begins a loop up to the end of epoch `end - 1`. Reports once if the loop has no batch: after load_state()
-  // that means nothing is left to train, else it is wrong use.
+  // Begins a loop up to the end of epoch `end - 1`. Warns if the loop has no batch: after load_state(), that
+  // nothing is left to train, and once per loader, that the loop is useless.
   void begin_epochs(std::int64_t end);
   // Begins a loop over one epoch; returns the `end` for next().
   std::int64_t begin_pass();

@@ -26,7 +26,7 @@ class DataParallelEngine {
   DataParallelEngine& operator=(const DataParallelEngine&) = delete;
 
   void before_forward();
-  // May replace the tensors by others with the same values.
+  // Can replace the tensors by others with the same values.
   void after_forward(const std::vector<torch::Tensor*>& outputs);
   void broadcast_buffers();
   void reduce_grads();

@@ -57,8 +57,8 @@ std::vector<at::Tensor> forward_tensors(Module& module, const std::vector<at::Te
   }
 }
 
-// An argument type that only a forward() with arbitrary arguments accepts, such as that of a
-// torch::nn::Sequential, whose first layer alone determines the arguments.
+// Only a forward() with arbitrary arguments accepts this type, such as that of a torch::nn::Sequential. Such
+// a forward() also compiles with a vector, although its first layer may not take one.
 struct Anything {};
 template <class Module>
 constexpr bool takes_vector() {
