@@ -13,7 +13,7 @@ struct Activity {
 };
 
 Activity& now() {
-  static auto* one = new Activity;  // never destroyed, as step_time()
+  static auto* one = new Activity;  // never destroyed: a Job in static storage may outlive it otherwise
   return *one;
 }
 

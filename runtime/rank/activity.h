@@ -1,5 +1,5 @@
-// The training thread's current activity within a step, for the reports of hangs and slow ranks. Each
-// microbatch may set it.
+// The training thread's current activity within a step, for the reports of hangs and slow ranks. It can
+// change with every microbatch.
 //
 // Process-wide, as sections are. Unlike a section, an activity has no time limit, and no report is sent when
 // it changes. Safe from any thread.
@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// This rank's part of the model: "stage 1". Prefixes all later activities.
+// This rank's part of the model: "stage 1". Each "step" report contains it.
 void set_model_part(std::string part);
 std::string model_part();
 

@@ -20,7 +20,7 @@ std::string file_of(void* symbol) {
   return dladdr(symbol, &found) != 0 && found.dli_fname != nullptr ? found.dli_fname : "?";
 }
 
-// Runs before the constructors of other objects: they may call functions that the loaded LibTorch lacks.
+// Runs before the constructors of static objects, which could call functions that the loaded LibTorch lacks.
 [[gnu::constructor(101)]] void refuse_another_torch() {
   const TorchVersions versions{.built = compat::kTorchVersion, .other = aoti_torch_abi_version()};
   if (fit(versions)) return;

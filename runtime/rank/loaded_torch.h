@@ -1,9 +1,9 @@
-// The LibTorch that this process has loaded. It must be the version that Muster was compiled with, up to the
-// patch release: the headers of 2.12.0 and 2.12.1, and of 2.14.0 and 2.14.1, differ only in their version
-// number.
+// The LibTorch that this process has loaded. Its major and minor version must be those that Muster was
+// compiled with. The patch release may differ: the headers of 2.12.0 and 2.12.1, and of 2.14.0 and 2.14.1,
+// differ only in their version number.
 //
 // If a program has loaded another version, it says so in one line and ends with exit code 1, before main().
-// If LibTorch lacks a data symbol, the loader (ld.so) ends the program earlier, with its own "undefined
+// If that version lacks a data symbol, the loader (ld.so) ends the program earlier, with its own "undefined
 // symbol". libmuster_nccl.so and libmuster_mpi.so, which are loaded by name, are checked here too.
 #pragma once
 
@@ -20,7 +20,7 @@ struct TorchVersions {
 };
 bool fit(const TorchVersions& versions);
 std::string text_of_torch(std::uint64_t version);  // "2.12.1"
-// The path of the loaded libtorch_cpu.so.
+// Returns the path of the loaded libtorch_cpu.so.
 std::string path_of_torch();
 
 // A library of Muster's that is loaded by name; or, in one line, why it was not loaded.
@@ -30,7 +30,8 @@ struct Module {
 };
 Module load_module(const char* name);
 
-// Each of these libraries exports this function, which returns the version that it was compiled with.
+// The name of a function that each of these libraries exports. It returns the version of LibTorch that the
+// library was compiled with.
 inline constexpr const char* kModuleTorchFunction = "muster_module_torch";
 using ModuleTorchFunction = std::uint64_t();
 

@@ -28,13 +28,13 @@ namespace {
 constexpr std::chrono::seconds kHeartbeatInterval{1};
 constexpr int kHeartbeatsPerProfile = 10;
 // The agent learns of an unsent step only with the next heartbeat, and a killed worker sends no more
-// heartbeats. So slow steps are always sent.
+// heartbeats. So a step that takes 10 ms or more is always sent.
 constexpr std::chrono::milliseconds kStepInterval{10};
 constexpr std::chrono::milliseconds kStepBurst = 100 * kStepInterval;
 constexpr std::chrono::milliseconds kRetryInterval{20};
 constexpr std::chrono::seconds kLastWordsLimit{5};  // shorter than any usable grace period
-constexpr std::size_t kMostKept = 256;         // after this many saves, an agent that does not read is lost
-constexpr std::size_t kReportTextBytes = 512;  // at most 3 KiB when escaped
+constexpr std::size_t kMostKept = 256;              // one more drops the oldest: the agent no longer reads
+constexpr std::size_t kReportTextBytes = 512;       // JSON can make 6 bytes of one: 3 KiB
 constexpr std::chrono::milliseconds kAnswerLimit{1000};  // after this the question is sent again
 constexpr int kQuestions = 10;
 constexpr std::size_t kMostSlots = 253;                  // descriptors in one datagram
@@ -142,7 +142,7 @@ void Reports::send(std::string_view type, std::int64_t step, std::string_view te
   if (!hand_over_kept()) eventfd_write(wake_.get(), 1);
 }
 
-// Uses its own socket, so that nobody else reads the answer.
+// Uses a socket of its own, because the heart would read an answer on the shared socket.
 Expected<std::vector<Reports::MemorySlot>> Reports::memory_slots(std::uint64_t slot_bytes) const {
   if (socket_path_.empty())
     return failure(ErrorCode::kUnavailable, "the program was not started by launch --memory-tier");
@@ -194,8 +194,7 @@ bool Reports::transmit(std::string_view type, const nlohmann::json& fields) {
   return ::send(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
-// Returns false if a later attempt may succeed. Returns true also if the agent is gone, because it takes
-// nothing more.
+// Returns false if a later attempt can succeed. If the agent is gone, returns true, because no attempt can.
 bool Reports::hand_over(const std::string& bytes) {
   if (::send(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
   return errno != EAGAIN && errno != EINTR && errno != ENOBUFS && errno != ENOMEM;

@@ -2,12 +2,12 @@
 // names (docs/protocol.md).
 //
 // Each datagram has one object: {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":"..."}, at most
-// 4 KiB. Sending never fails the caller, and blocks only at the worker's end. If the socket is full, reports
-// that a later one replaces (steps, heartbeats, sections, profiles) are dropped; all others are kept until
-// the agent takes them. A thread ("muster-heart") runs from construction to destruction. It sends hello, a
-// heartbeat with the newest step and section every second, and a profile every ten seconds; sends kept
-// reports again; and obeys orders: it writes all threads' stacks, and records a notice of preemption. Safe
-// from any thread.
+// 4 KiB. Sending never fails for the caller, and blocks only when the worker is about to end. If the socket
+// is full, reports that a later one replaces (steps, heartbeats, sections, profiles) are dropped; all others
+// are kept until the agent takes them. A thread ("muster-heart") runs from construction to destruction. It
+// sends hello, a heartbeat with the newest step and section every second, and a profile every ten seconds;
+// sends kept reports again; and obeys orders: it writes all threads' stacks, and records a notice of
+// preemption. Safe from any thread.
 #pragma once
 
 #include <atomic>
@@ -38,8 +38,8 @@ struct FlightRecord {
 
 class Reports {
  public:
-  // Never sends anything without a socket that can be reached. The thread calls `flight_records` each time it
-  // writes the stacks; null: no records.
+  // If the socket cannot be reached, no function ever sends anything. The thread calls `flight_records` each
+  // time it writes the stacks; null: no records.
   Reports(const std::string& socket_path, int rank, std::uint64_t attempt,
           std::function<std::vector<FlightRecord>()> flight_records = {});
   Reports(const Reports&) = delete;
@@ -51,9 +51,9 @@ class Reports {
   void step(std::int64_t step);
   // Sets the next step's loss, and its samples on this rank (0: unknown).
   void describe_step(std::optional<double> loss, std::int64_t samples);
-  // Sends a report that decides about the job, or is sent only once. A worker leaves after it has sent
-  // "preempted" or, after a notice, "committed". So for these two send() waits up to 5 s until the agent has
-  // taken all reports.
+  // Sends a report that must not get lost: keeps it while the socket is full. After "preempted", and after a
+  // "committed" that follows a notice, the worker ends. So for these two send() waits up to 5 s until the
+  // agent has taken all reports.
   void send(std::string_view type, std::int64_t step, std::string_view text = {});
   // Sends where the time of the steps so far went; nothing before the first step.
   void send_profile();
@@ -97,7 +97,7 @@ class Reports {
   std::atomic<bool> noticed_{false};
   std::atomic<bool> greeted_{false};
   std::atomic<std::int64_t> step_{-1};
-  std::atomic<std::chrono::steady_clock::rep> paid_until_{0};  // each step sent moves it on by 10 ms
+  std::atomic<std::chrono::steady_clock::rep> paid_until_{0};  // rate limit of step(): each report adds 10 ms
   std::mutex numbers_mutex_;
   std::optional<double> loss_;  // for the next step
   std::int64_t samples_ = 0;

@@ -12,7 +12,7 @@
 namespace muster {
 namespace {
 
-constexpr Duration kInterval = std::chrono::milliseconds(20);  // for the two datagrams of a section
+constexpr Duration kInterval = std::chrono::milliseconds(20);  // for each section's two datagrams
 constexpr Duration kBurst = 50 * kInterval;
 
 struct Open {
@@ -29,11 +29,11 @@ struct Sections {
   std::uint64_t last_id = 0;
   const void* owner = nullptr;
   SectionListener listener;
-  TimePoint paid_until;  // each report moves it forward
+  TimePoint paid_until;  // a report moves it on by kInterval, at most kBurst ahead
 };
 
 Sections& sections() {
-  static auto* all = new Sections;  // never destroyed, as step_time()
+  static auto* all = new Sections;  // never destroyed: a Job in static storage may outlive it otherwise
   return *all;
 }
 

@@ -1,8 +1,7 @@
 // The named sections that this process is in, and the listener for their begins and ends.
 //
-// Process-wide: muster::section() works without a Job; a section outside the time of a Job has no effect. The
-// innermost section is the newest open one. Safe from any thread. The listener is called under the lock, so
-// it sees the changes in order.
+// Process-wide: muster::section() works without a Job, but only a Job reports sections. The innermost section
+// is the newest open one. Safe from any thread. The listener is called under the lock, in order.
 #pragma once
 
 #include <chrono>

@@ -26,14 +26,14 @@ namespace muster {
 namespace {
 
 constexpr int kMaxFrames = 64;
-constexpr int kOwnFrames = 2;  // the handler, and the kernel's way into it
+constexpr int kOwnFrames = 2;  // of the handler and the kernel's call to it: left out
 constexpr int kMaxThreads = 512;
 constexpr std::chrono::milliseconds kThreadLimit{100};
 constexpr std::chrono::milliseconds kMoment{2};
 
 // Process-wide, as a signal's handler is.
 struct StackRequest {
-  std::atomic<std::uintptr_t> open{0};  // the number of the request that a thread may still answer
+  std::atomic<std::uintptr_t> open{0};  // the request that a thread may still answer; 0: none
   std::array<void*, kMaxFrames> frames;
   int frame_count = 0;
   sem_t answered;
@@ -103,8 +103,8 @@ std::string demangled(const char* name) {
   return text ? text.get() : name;
 }
 
-// The load address of the program itself if its functions have no names here, because it was linked without
-// -rdynamic.
+// Returns the program's load address if it was linked without -rdynamic, so that its functions have no names
+// here; otherwise null.
 const void* nameless_program() {
   static const void* const base = [] {
     Dl_info info{};
@@ -157,7 +157,7 @@ std::string frames_of(pid_t thread, const std::string& directory, TimePoint dead
 
 bool prepare_stacks() {
   if (stack_signal != 0) return true;
-  // The first call loads libgcc, which takes locks and memory.
+  // The first backtrace() loads libgcc, with locks and memory that a signal handler must not use.
   std::array<void*, 4> ignored;
   backtrace(ignored.data(), static_cast<int>(ignored.size()));
   struct sigaction ours{};

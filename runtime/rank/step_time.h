@@ -37,11 +37,11 @@ class StepTime {
   // began.
   std::optional<Ended> end(Token token, TimePoint now);
   using Parts = std::vector<std::pair<std::string, Duration>>;
-  // Reassigns time of an ended part of this step to these other parts, in this order, as far as it lasts.
+  // Moves time of an ended part of this step to other parts, in this order, until the part has no time left.
   void divide(std::string_view part, const Parts& others);
   // Returns how long this rank's own work took: computing and reading data. Empty if no part waited for other
-  // ranks, because the time may then contain such waiting. Also empty if a waiting part is still open,
-  // because an error has interrupted it.
+  // ranks: any waiting is then hidden in the computing time. Also empty if a waiting part is still open: an
+  // error has interrupted it.
   std::optional<Duration> step_ended(TimePoint now);
 
   // Records that this step communicates within a group, named by its key; "": the world.
@@ -50,9 +50,9 @@ class StepTime {
   // that step used several groups. Steps without communication do not change the result.
   std::string group() const;
 
-  // When the last step ended, which began the current one, even if the last step does not count.
+  // Returns when the current step began: at the end of the last step, even if the last step was not counted.
   std::optional<TimePoint> step_began() const;
-  // When the open part with this name began.
+  // Returns when the open part with this name began; empty if there is none.
   std::optional<TimePoint> open_since(std::string_view part) const;
   // Returns the sums over the completed steps, with rank 0.
   RankSteps total() const;
@@ -62,7 +62,7 @@ class StepTime {
     Token token = 0;
     std::string part;
     TimePoint since;
-    Parts before;  // the parts of this step when it began
+    Parts before;  // of this step at `since`: end() goes back to them
   };
   static void add(Parts& parts, std::string_view part, Duration time);
 

@@ -7,7 +7,7 @@
 
 namespace muster {
 
-// The file is never destroyed: a Job may be in static storage.
+// The file is never destroyed, because a Job in static storage may outlive other static objects.
 void start_trace(const std::string& path, int rank) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);

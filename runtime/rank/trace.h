@@ -17,7 +17,7 @@ namespace muster {
 namespace detail {
 inline std::atomic<TraceFile*> current_trace = nullptr;
 }
-// Null without a trace.
+// Returns null without a trace.
 inline TraceFile* trace_file() {
   return detail::current_trace.load(std::memory_order_acquire);
 }
@@ -28,12 +28,12 @@ void start_trace(const std::string& path, int rank);
 // Writes the trace so far to its file. Never throws.
 void flush_trace() noexcept;
 
-// A member of an event's JSON object: "step":3.
+// Returns a member of an event's JSON object: "step":3.
 inline std::string trace_argument(std::string_view name, std::int64_t value) {
   return fmt::format("\"{}\":{}", name, value);
 }
 
-// Adds its own lifetime to the trace. The name must outlive the Traced.
+// Adds the time from its construction to its destruction to the trace. The name must outlive the Traced.
 class Traced {
  public:
   Traced(TraceTrack track, std::string_view name) : file_(trace_file()), track_(track), name_(name) {

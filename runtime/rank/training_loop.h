@@ -1,7 +1,7 @@
 // The DataLoader loop that the calling thread is in, and its current batch.
 //
-// Loaders set both; each thread has its own loop. Errors in the body of a loop add the batch if they do not
-// mention data (often the model is the first to see a sample of a wrong shape). DistributedDataParallel
+// Loaders set both; each thread has its own loop. An uncaught error of torch in the body of a loop is printed
+// with the batch: the model is often the first to see a sample of a wrong shape. DistributedDataParallel
 // listens to the loop's end, to tell other ranks that this one has no more data. Nothing is formatted until a
 // caller asks.
 #pragma once
@@ -23,21 +23,21 @@ struct TrainingLoop {
   bool operator==(const TrainingLoop&) const = default;
 };
 
-// A number that is unique in this process.
+// Returns a number that is unique in this process.
 std::uint64_t new_loader_number();
 // Sets the current batch, until the loader replaces it; `describe` must be callable until then. `memory`: the
 // addresses of the batch's tensors.
 void take_batch(const TrainingLoop& loop, std::function<std::string()> describe,
                 std::vector<const void*> memory = {});
 void put_batch_back(std::uint64_t loader);
-// Called when a loader is destroyed. If an exception is the reason, keeps the description of its batch.
+// Called when a loader is destroyed. If an exception is the reason, keeps the description of the batch.
 void forget_batch(std::uint64_t loader);
 // True if a loader of this process, in any thread, has returned a batch.
 bool batch_was_taken();
 // Records that all batches of this loop have been taken.
 void end_loop(const TrainingLoop& loop);
 
-// Empty without a current batch.
+// Returns the description of the current batch; empty without one.
 std::string batch_in_hand();
 // True if a tensor of the current batch is at this address.
 bool is_in_hand(const void* memory);

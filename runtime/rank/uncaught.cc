@@ -25,11 +25,12 @@ namespace muster {
 namespace {
 
 constexpr int kExitPreempted = 75;  // EX_TEMPFAIL: start it again
-// A program with its own loop and data may train for hours and never report a step.
+// After this time no error counts as wrong use, because a program with its own loop and data may be training
+// without ever reporting a step.
 constexpr std::chrono::seconds kWrongUseLimit{30};
 
-// Process-wide, because the C++ runtime calls the handler without arguments. Never destroyed, because a
-// static object's destructor may throw.
+// Process-wide, because the C++ runtime calls the handler without arguments. Never destroyed, because the
+// handler also runs if the destructor of a static object throws.
 std::string& who() {
   static auto* text = new std::string;
   return *text;
@@ -213,7 +214,7 @@ std::string cause_of_current_exception() {
 
 void handle_uncaught_exceptions(const std::string& rank, TimePoint now) {
   began() = now;
-  // A launcher prefixes the rank, and prints a line that several ranks share only once.
+  // Without the rank, because a launcher adds it, and prints a line that several ranks share only once.
   who() = std::getenv("MUSTER_JOB_ID") == nullptr ? "rank " + rank + ": " : "";
   std::set_terminate(on_terminate);
 }

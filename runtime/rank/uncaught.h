@@ -21,9 +21,10 @@ struct OnAllRanks {
 };
 
 // Returns the content of TORCHELASTIC_ERROR_FILE, in the format of torch.distributed.elastic: "<Type>:
-// <text>" and the time. "final": the launcher need not retry. "told": the launcher should blame the rank that
-// prints the error instead. "cause": the launcher compares this text, not the message, with other failures;
-// omitted if empty.
+// <text>" and the time. Muster adds these members for its launcher:
+// - "final": the launcher need not retry.
+// - "told": the launcher should blame another rank, which prints the error.
+// - "cause": the launcher compares this text, not the message, with other failures; omitted if empty.
 std::string error_file_content(const std::string& message, std::int64_t unix_seconds,
                                const OnAllRanks& nature = {}, const std::string& cause = {});
 
@@ -62,8 +63,8 @@ std::invoke_result_t<Body> without_throwing(Body&& body) {
 // From now on the process prints an uncaught exception to stderr as "rank <rank>: <Type>: <text>" (under a
 // launcher, which prefixes the rank, as "<Type>: <text>"), writes it to the file that TORCHELASTIC_ERROR_FILE
 // names, if any, and ends with exit code 1.
-// - A std::logic_error or std::invalid_argument less than 30 s after `now`, before the first step and the
-//   first batch, is wrong use, and final.
+// - A std::logic_error or std::invalid_argument that comes before the first step, before the first batch, and
+//   less than 30 s after `now`, counts as wrong use, which is final.
 // - A Preempted is printed, and the exit code is 75.
 void handle_uncaught_exceptions(const std::string& rank, TimePoint now = Clock::now());
 

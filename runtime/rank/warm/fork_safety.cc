@@ -22,7 +22,7 @@ namespace {
 constexpr int kOmpPauseHard = 2;
 constexpr int kMemoryDevices = 1;  // major number of null, zero, full, random, urandom
 constexpr std::uint64_t kMaxBytes = 64 << 20;
-// The OpenMP pool's threads need a moment to end.
+// How often, and at what intervals, to look whether the OpenMP pool's threads have ended.
 constexpr int kTries = 50;
 constexpr useconds_t kTryUs = 1000;
 

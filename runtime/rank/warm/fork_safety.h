@@ -1,4 +1,4 @@
-// Checks whether this process may be forked by a raw clone, and if not, why.
+// Checks whether this process can safely be forked by a raw clone, and if not, why.
 //
 // A fork copies only one thread and shares everything but private memory. So the process must not have other
 // threads, sockets, pipes, devices or shared mappings. Regular files are allowed: each worker reopens them.
@@ -11,7 +11,7 @@
 namespace muster::warm {
 
 struct ForkSafety {
-  std::string unsafe;      // why not, as one clause; empty: it may be forked
+  std::string unsafe;      // why not, as one clause; empty: it is safe
   std::vector<int> files;  // descriptors of regular files, which each fork must reopen()
 };
 // Ends the OpenMP pool first: its threads outlive their parallel region, and a later region starts new ones.

@@ -2,8 +2,8 @@
 // Muster::warm_start adds it to a program; the agent reads it before it executes the program
 // (agent/core/start/elf_note.h).
 //
-// This is assembly because compilers give a section of this name different types, and program headers list
-// only notes.
+// This is assembly because compilers disagree on the type of a section of this name, and the program headers,
+// which the agent reads, list only sections of type note.
 asm(".pushsection .note.muster,\"a\",%note\n"
     ".balign 4\n"
     ".long 7, 4, 1\n"  // sizes of name and value, type

@@ -40,17 +40,20 @@ struct Template {
   _exit(0);
 }
 
-// Returns the process that created the socket's other end; 0 if there is no such end.
+// Returns the process that created the socket's other end; 0 if the socket has none.
 pid_t peer_of(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
   return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
 }
 
-// fork(), except that the child's parent is this process's own parent, which glibc cannot do. glibc's other
-// work is not needed: the kernel sets the thread's cached id here; malloc's and stdio's locks are free,
-// because there is only one thread; pthread_atfork's handlers do not run. clone3 rejects SIGCHLD with
-// CLONE_PARENT, and without SIGCHLD a debugger takes the child for a thread.
+// fork(), except that the child's parent is this process's own parent, which glibc cannot do. The other work
+// of glibc's fork() is not needed:
+// - The kernel sets the thread's cached id here.
+// - The locks of malloc and stdio are free, because there is only one thread.
+// - pthread_atfork's handlers do not run.
+// Uses clone, because clone3 rejects SIGCHLD with CLONE_PARENT, and without SIGCHLD a debugger takes the
+// child for a thread.
 pid_t fork_sibling(int& pidfd) {
   int* tid = nullptr;
   void* robust = nullptr;
@@ -117,7 +120,7 @@ bool fork_one(const Template& self, const TemplateMessage& message) {
   return false;
 }
 
-// Describes this process. Ends it if it is not the one that the agent executed.
+// Returns the description of this process. If the agent has not executed this process itself, ends it.
 Template recognise(int socket, const ForkHooks& hooks) {
   const pid_t agent = peer_of(socket);
   if (agent == 0) {

@@ -8,7 +8,7 @@
 
 namespace muster::warm {
 
-// Called around each fork, for languages whose runtime must know about it. Each may be null.
+// Functions to call around each fork, for languages whose runtime must know about a fork. Each can be null.
 struct ForkHooks {
   void (*before)() = nullptr;
   void (*in_parent)() = nullptr;
