@@ -71,7 +71,7 @@ Initializer initializers::orthogonal(double gain) {
     const at::Tensor drawn =
         at::empty({rows, columns}, tensor.options().dtype(is_double ? at::kDouble : at::kFloat)).normal_();
     const auto [q, r] = at::linalg_qr(rows < columns ? drawn.t() : drawn);
-    const at::Tensor uniform = q * r.diagonal().sign();  // among all orthogonal matrices
+    const at::Tensor uniform = q * r.diagonal().sign();  // drawn evenly from all orthogonal matrices
     tensor.copy_((rows < columns ? uniform.t() : uniform).reshape(tensor.sizes())).mul_(gain);
   };
 }
@@ -102,7 +102,7 @@ int detail::init_weights(nn::Module& module, const LayerInitializers& initialize
       if (!kind.is(layer)) return;
       has_one = true;
       for (auto& each : layer.named_parameters(/*recurse=*/false)) {
-        // LSTM's and GRU's are called bias_ih_l0 and the like.
+        // The biases of an LSTM or a GRU are called bias_ih_l0 and the like.
         const bool is_bias = each.key().starts_with("bias");
         const Initializer& initializer = is_bias ? initializers.bias : weights;
         if (!initializer) continue;

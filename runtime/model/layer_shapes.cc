@@ -14,7 +14,7 @@ struct InLayer : at::ObserverContext {
   const torch::nn::Module* layer;
 };
 
-// For custom modules the last operator is unknown.
+// True for torch's own layers without children. For other modules nobody can tell which operator is the last.
 bool is_of_torch(const torch::nn::Module& module) {
   return module.name().starts_with("torch::nn::") && module.children().empty();
 }
@@ -88,7 +88,7 @@ void LayerWatch::operator_ends(const at::RecordFunction& function, at::ObserverC
   const torch::nn::Module* layer = static_cast<InLayer*>(context)->layer;
   for (const c10::IValue& output : function.outputs()) {
     if (!output.isTensor() || !output.toTensor().defined()) continue;
-    // This operator makes a view of a parameter, such as its transpose, for another operator.
+    // An operator that only makes a view of a parameter, such as its transpose, does not compute the layer.
     for (const at::Tensor& parameter : layer->parameters(/*recurse=*/false))
       if (output.toTensor().is_alias_of(parameter)) return;
     watching->outputs_.emplace(layer, kind_of(output.toTensor()));

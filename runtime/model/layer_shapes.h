@@ -25,8 +25,7 @@ using OutputKinds = std::unordered_map<const torch::nn::Module*, OutputKind>;
 
 OutputKind kind_of(const at::Tensor& tensor);
 
-// While a LayerWatch lives, notes the outputs that this thread's operators give for `module`'s torch::nn
-// layers.
+// While it exists, a LayerWatch notes what this thread's operators compute for `module`'s torch::nn layers.
 class LayerWatch {
  public:
   explicit LayerWatch(const torch::nn::Module& module);
@@ -48,7 +47,7 @@ class LayerWatch {
 };
 
 // Adds the outputs of the layers in each Sequential of `module`: runs a layer on zeros if its input is known.
-// `input`: of `module`, if known.
+// `input`: the kind of `module`'s input; empty: unknown.
 void walk_through_sequentials(torch::nn::Module& module, const std::optional<OutputKind>& input,
                               OutputKinds& outputs);
 

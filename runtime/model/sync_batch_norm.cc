@@ -1,6 +1,6 @@
-// LibTorch's layers call at::batch_norm, whose kernel for autograd the dispatcher calls first. When the first
-// layer is converted, put_in_kernels() registers a kernel there. The new kernel finds a layer's group at the
-// layer's running mean, and calls PyTorch's kernel for layers without a group.
+// LibTorch's layers call at::batch_norm, and the dispatcher first calls its kernel for autograd. When the
+// first layer is converted, put_in_kernels() replaces that kernel by batch_norm_of_all(). The new kernel
+// finds a layer's group in a SyncMark at the layer's running mean, or else calls PyTorch's.
 
 #include <ATen/ops/batch_norm_native.h>
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ struct GroupHolder : torch::CustomClassHolder {
   Group group;
 };
 
-// All dimensions but that of the features.
+// Returns all dimensions but that of the features.
 std::vector<std::int64_t> reduced_dimensions(const at::Tensor& input) {
   std::vector<std::int64_t> dimensions{0};
   for (std::int64_t i = 2; i < input.dim(); ++i) dimensions.push_back(i);
@@ -135,7 +135,7 @@ class SyncBatchNormFunction : public torch::autograd::Function<SyncBatchNormFunc
       gradients[1] = (product_sum * inverse_deviation).to(weight.scalar_type());
       gradients[2] = grad_sum.to(weight.scalar_type());
     }
-    // The input of a model's first layer needs no gradient, on any rank.
+    // The input of a model's first layer needs no gradient. All ranks return here, before the all_reduce().
     if (!context->needs_input_grad(0)) return gradients;
     const at::Tensor sums = at::cat({grad_sum, product_sum});
     all_reduce(group->group, sums);
@@ -219,7 +219,7 @@ void detail::synchronize_batch_norms(torch::nn::Module& module, const Group& gro
   for (const auto& [name, running_mean] : layers) require_statistics(name, running_mean);
   for (const auto& [name, running_mean] : layers) mark_layer(running_mean, group);
   std::map<const torch::nn::Module*, std::shared_ptr<SyncBatchNormImpl>>
-      replaced;  // a layer may be in several
+      replaced;  // a layer may be in several of them
   for (torch::nn::SequentialImpl* const sequential : sequentials) {
     const std::vector<std::string> names = sequential->named_children().keys();
     for (std::size_t i = 0; i < names.size(); ++i) {
@@ -253,7 +253,7 @@ void SyncBatchNormImpl::reset() {
   mark_layer(running_mean, group_);
 }
 
-// Does what LibTorch's does, but takes a batch with one value for each feature: other ranks may have more.
+// As LibTorch's forward(), but takes a batch with one value for each feature: other ranks may have more.
 at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   _check_input_dim(input);
   double momentum = options.momentum().value_or(0);
