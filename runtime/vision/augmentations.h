@@ -54,7 +54,7 @@ at::Tensor augment(const at::Tensor& image, Augmentation augmentation, double ma
 struct PolicyStep {
   Augmentation augmentation;
   double probability;
-  int magnitude;  // number of 10 bins; -1 if the augmentation has no magnitude
+  int magnitude;  // bin, 0 to 9; -1 if the augmentation has no magnitude
 };
 using SubPolicy = std::array<PolicyStep, 2>;
 std::span<const SubPolicy> policy_of(AutoAugmentPolicy policy);

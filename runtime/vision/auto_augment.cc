@@ -116,7 +116,7 @@ functional::Turn turn_of(std::string_view who, InterpolationMode interpolation,
   return {.who = who, .interpolation = interpolation, .fill = fill};
 }
 
-// Applies magnitude number `bin`, in a random direction if the augmentation has two.
+// Applies the augmentation with magnitude number `bin`, in a random direction if it works in two.
 at::Tensor augment_somehow(const at::Tensor& image, Augmentation augmentation, const Magnitudes& magnitudes,
                            int bin, const functional::Turn& turn) {
   const double magnitude =

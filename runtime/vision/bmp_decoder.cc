@@ -95,8 +95,8 @@ std::optional<BmpFields> bmp_fields_of(unsigned bits, const std::array<std::uint
   return fields;
 }
 
-// Pillow ignores a palette that holds the first grays in order: each value is then its own gray or, with at
-// most two colors, white unless it is 0. With any other palette, values beyond it are black.
+// Pillow ignores a palette whose color number i is gray i, or that is black and white: each value is then its
+// own gray or, with at most two colors, white unless it is 0. In any other palette, missing colors are black.
 Expected<BmpPalette> bmp_palette_of(std::span<const std::uint8_t> entries, const BmpHeader& header) {
   const std::size_t step = header.palette_entry_bytes, count = entries.size() / step;
   const bool two = header.color_count <= 2;
@@ -187,7 +187,7 @@ class BmpRuns {
   std::size_t at_;
   std::size_t width_;
   std::size_t size_;
-  std::size_t x_ = 0;  // may pass the line's end; values beyond it are left out
+  std::size_t x_ = 0;  // can pass the line's end; values beyond it are left out
   bool four_bits_;
 };
 
@@ -240,8 +240,8 @@ class BmpDecoder : public RgbDecoder {
   }
 
  private:
-  // read_palette() and read_masks() also set pixels_at if the header leaves it out: the pixels follow the
-  // palette or the masks.
+  // The pixels follow the palette or the masks. If the header does not say where, read_palette() and
+  // read_masks() also set pixels_at.
   Status read_palette() {
     const std::size_t at = kBmpFileHeader + header_.header_size;
     if (header_.color_count > 65536)

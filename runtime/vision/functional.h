@@ -26,8 +26,8 @@ at::Tensor resize(const at::Tensor& image, const ImageSize& size, const ResizeOp
 struct Turn {
   std::string_view who;  // begins the error about a fill that does not fit
   InterpolationMode interpolation = InterpolationMode::kNearest;
-  // None: fills with 0, and mixes bilinear pixels at the edge with 0 once. A fill of 0 mixes these pixels
-  // twice, as in torchvision.
+  // None: fills with 0. A fill of 0 differs from none only at the image's edge, where it mixes bilinear
+  // pixels with 0 twice instead of once, as in torchvision.
   std::optional<Fill> fill = std::nullopt;
   std::optional<Point> center = std::nullopt;
   bool expand = false;
@@ -49,7 +49,7 @@ at::Tensor perspective(const at::Tensor& image, const std::array<Point, 4>& corn
 
 // Returns the type to compute in: the image's own if it is floating, else float.
 at::ScalarType floating_type(const at::Tensor& image);
-// 255 for uint8, 1 for floating types.
+// Returns 255 for uint8, 1 for floating types.
 double largest_value(const at::Tensor& image);
 // Returns a floating image as uint8. As in torchvision, each of the 256 values covers an equal interval.
 at::Tensor bytes_of(const at::Tensor& image);

@@ -8,7 +8,7 @@
 #include "runtime/vision/image_argument.h"
 
 // Computed as in torchvision/transforms/v2/functional/_geometry.py, with the same types and the same order of
-// additions: the last digit may decide which of two pixels is nearer.
+// additions: the last digit can decide which of two pixels is nearer.
 
 namespace muster::transforms::functional {
 
@@ -27,7 +27,7 @@ at::Tensor column_of_fill(const Fill& fill, at::ScalarType type) {
   return at::tensor(fill.values, at::kDouble).to(type).view({-1, 1, 1});
 }
 
-// Returns for each pixel from `-before` to `size + after` its source in `0 .. size - 1`.
+// Returns for each pixel in `-before .. size + after - 1` its source in `0 .. size - 1`.
 at::Tensor padded_indices(std::int64_t size, std::int64_t before, std::int64_t after, PaddingMode mode) {
   const at::Tensor places = at::arange(-before, size + after, at::kLong);
   if (mode == PaddingMode::kEdge) return places.clamp(0, size - 1);
@@ -71,7 +71,7 @@ Point from_middle(const at::Tensor& image, const std::optional<Point>& center) {
           center->y - static_cast<double>(image.size(1)) * 0.5};
 }
 
-// [1, height, width, 3]: x, y and 1 for each pixel. The pixels are evenly spaced from `first` to `last`.
+// Returns [1, height, width, 3]: x, y and 1 for each pixel, with pixels evenly spaced from `first` to `last`.
 at::Tensor places(const ImageSize& size, Point first, Point last, at::ScalarType type) {
   at::Tensor all = at::empty({1, size.height, size.width, 3}, type);
   all.select(3, 0).copy_(at::linspace(first.x, last.x, size.width, at::kFloat));
@@ -122,7 +122,7 @@ ImageSize expanded(const at::Tensor& image, const Matrix& matrix) {
   const at::Tensor theta = at::tensor(matrix, at::kDouble).to(at::kFloat).view({2, 3});
   auto [least, most] = corners.matmul(theta.t()).aminmax(0);
   const at::Tensor halves = at::tensor({width, height}, at::kFloat);
-  // Cuts off after four digits, so that a side of 1e-5 more than a whole number is that number.
+  // Cuts off after four decimals: otherwise a rounding error of 1e-5 would add a row or column of pixels.
   const auto whole = [&](const at::Tensor& place) { return place.add(halves).mul_(1e4).trunc_().mul_(1e-4); };
   const at::Tensor size = whole(most).ceil_().sub_(whole(least).floor_());
   return {static_cast<std::int64_t>(size[1].item<float>()), static_cast<std::int64_t>(size[0].item<float>())};

@@ -1,7 +1,7 @@
 // Decodes pictures that are in memory: JPEG, PNG, BMP, WebP, TIFF, and PBM, PGM and PPM.
 //
 // open() reads the header, which says how much memory read() needs. The bytes must live until read() has
-// returned. One thread uses a decoder again and again; no state of a picture reaches the next one. If a
+// returned. One thread uses a decoder for many pictures; no state of a picture reaches the next one. If a
 // library reports a failure, by longjmp() or by a warning, the function returns an Error.
 #pragma once
 
@@ -40,9 +40,9 @@ class RgbDecoder : public ImageDecoder {
   Status read(std::uint8_t* pixels) final;
 
  protected:
-  // The shape with three channels.
+  // Returns the shape, with three channels.
   virtual Expected<ImageShape> open_rgb(std::span<const std::uint8_t> bytes) = 0;
-  // Rows of red, green, blue. Writes every byte.
+  // Writes the rows of pixels, three bytes each: red, green, blue. Must write every byte.
   virtual Status read_rgb(std::uint8_t* rgb) = 0;
 
  private:
@@ -65,7 +65,7 @@ struct OpenedImage {
 };
 Expected<OpenedImage> open_image(std::span<const std::uint8_t> bytes, int channels);
 
-// 0.299 red + 0.587 green + 0.114 blue, rounded as Pillow's convert("L") does.
+// Returns `0.299 red + 0.587 green + 0.114 blue`, rounded as Pillow's convert("L") does.
 inline std::uint8_t luminance(const std::uint8_t* rgb) {
   return static_cast<std::uint8_t>((rgb[0] * 19595U + rgb[1] * 38470U + rgb[2] * 7471U + 0x8000U) >> 16);
 }
@@ -74,7 +74,7 @@ inline std::uint8_t luminance(const std::uint8_t* rgb) {
 constexpr std::int64_t kLargestImagePixels = std::int64_t{1} << 28;
 Expected<ImageShape> checked_shape(ImageShape shape);
 
-// The error of all decoders for a file that is cut off.
+// Returns the error of all decoders for a file that is cut off.
 inline std::unexpected<Error> ends_early() {
   return failure(ErrorCode::kCorrupt, "the file ends before the picture does");
 }

@@ -1,7 +1,8 @@
 // An image's file in memory. The constructor reads the file and the image's header, so that the caller can
 // make room for the pixels.
 //
-// A thread may have one ImageFile at a time. Errors are std::runtime_error with the path.
+// A thread must not have two ImageFiles at a time, because they would share the thread's decoder. Errors are
+// std::runtime_error with the path.
 #pragma once
 
 #include <cstdint>

@@ -14,8 +14,8 @@ namespace muster {
 
 namespace {
 
-// Returns whether this warning says that pixels are missing or wrong. Other warnings, such as of bytes
-// between two segments, are common in files that every other program shows.
+// Returns whether this warning says that pixels are missing or wrong. Other warnings, such as about extra
+// bytes between two segments, are common in files that all programs show.
 bool harms_pixels(int code) {
   constexpr int kHarmful[] = {JWRN_JPEG_EOF, JWRN_HIT_MARKER, JWRN_HUFF_BAD_CODE, JWRN_MUST_RESYNC,
                               JWRN_ARITH_BAD_CODE};

@@ -10,9 +10,9 @@
 
 namespace muster::transforms {
 
-// Makes each row `share` of itself and `1 - share` of the row before it. The last row precedes the first.
+// Returns new rows, each `share` of the row and `1 - share` of the row before it (for the first, the last).
 at::Tensor mixed(const at::Tensor& rows, double share);
-// Labels are [batch] of int64, which needs `num_classes`, or [batch, classes]. Throws std::invalid_argument
+// Labels are [batch] of int64 (they need `num_classes`) or [batch, classes]. Throws std::invalid_argument
 // with a text that begins with `who`.
 at::Tensor mixed_labels(std::string_view who, const at::Tensor& labels, std::int64_t num_classes,
                         double share);

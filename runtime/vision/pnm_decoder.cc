@@ -33,7 +33,7 @@ class PnmText {
     }
     return std::nullopt;
   }
-  // Also takes one white space character after the number.
+  // Reads a number, and the white space character after it.
   Expected<std::int64_t> number() {
     std::array<char, kLongestPnmNumber> digits{};
     std::size_t count = 0;

@@ -7,7 +7,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-// Sets the initial values that He and others propose for a following ReLU, by fan-out.
+// Sets the initial values that He and others propose for a convolution before a ReLU, by fan-out.
 nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t size, std::int64_t stride = 1) {
   nn::Conv2d made(nn::Conv2dOptions(in, out, size).stride(stride).padding(size / 2).bias(false));
   nn::init::kaiming_normal_(made->weight, 0, torch::kFanOut, torch::kReLU);
@@ -84,7 +84,7 @@ nn::Linear head_of(const ResNetOptions& of) {
   return nn::Linear(channels_out(of, of.width * 8), of.classes);
 }
 
-// The mean of each channel.
+// Returns the mean of each channel.
 at::Tensor pooled(const at::Tensor& x) {
   return torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1);
 }
@@ -97,7 +97,7 @@ struct ResNetEndImpl : nn::Module {
 };
 TORCH_MODULE(ResNetEnd);
 
-// Calls `add` for each block with its layer, its place there, and its shape.
+// Calls `add` for each block: with the name of its layer ("layer1"), its number in the layer, and its shape.
 template <class Add>
 void for_each_block(const ResNetOptions& of, Add add) {
   std::int64_t in = of.width;

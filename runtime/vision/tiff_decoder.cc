@@ -18,7 +18,7 @@ namespace muster {
 namespace {
 
 constexpr tmsize_t kLargestTiffPart = tmsize_t{1} << 30;            // bytes that libtiff may allocate at once
-constexpr std::int64_t kLargestTilePixels = std::int64_t{1} << 24;  // of tiles larger than the picture
+constexpr std::int64_t kLargestTilePixels = std::int64_t{1} << 24;  // for tiles larger than the picture
 
 // The file in memory, libtiff's position in it, and the first problem that libtiff has found.
 struct TiffSource {
@@ -37,15 +37,15 @@ std::string tiff_message(const char* part, const char* format, va_list arguments
 int on_tiff_error(TIFF*, void* user, const char* part, const char* format, va_list arguments) {
   auto& source = *static_cast<TiffSource*>(user);
   if (source.reason.empty()) source.reason = tiff_message(part, format, arguments);
-  return 1;  // libtiff shall not print it
+  return 1;  // tells libtiff not to print it
 }
 
 // Returns whether a warning means that pixels are missing or wrong.
 //
 // - While pixels are decoded, a decoder that finds too few bytes for a strip only warns, and leaves the rest
 //   of the strip unchanged. Two of the decoders' warnings are about harmless habits of old programs.
-// - Before that, most warnings are about harmless tags. But libtiff also only warns if the file ends inside a
-//   tag, or has no palette.
+// - Before pixels are decoded, most warnings are about harmless tags. But libtiff also only warns if the file
+//   ends inside a tag, or has no palette.
 bool harms_tiff(const TiffSource& source, std::string_view format, std::string_view message) {
   if (source.decodes) return !format.starts_with("Old-style LZW") && !format.starts_with("Discarding");
   return format.starts_with("IO error") || format.starts_with("Sanity check") ||
@@ -86,7 +86,7 @@ toff_t on_tiff_size(thandle_t handle) {
   return static_cast<TiffSource*>(handle)->bytes.size();
 }
 
-// libtiff only reads there, since the file is opened for reading.
+// Gives libtiff the file in memory. libtiff only reads it, because the file is opened for reading.
 int on_tiff_map(thandle_t handle, void** to, toff_t* size) {
   const auto& source = *static_cast<TiffSource*>(handle);
   *to = const_cast<std::uint8_t*>(source.bytes.data());
@@ -96,7 +96,8 @@ int on_tiff_map(thandle_t handle, void** to, toff_t* size) {
 
 void on_tiff_unmap(thandle_t, void*, toff_t) {}
 
-// Gives the place in the picture of the file's pixel (x, y), according to the tag Orientation.
+// operator() returns the place (`row * width + column`) in the picture of the file's pixel (x, y), which
+// depends on the tag Orientation.
 struct TiffPlaces {
   std::int64_t width, height;  // of the file
   unsigned orientation;

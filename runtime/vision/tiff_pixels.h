@@ -46,11 +46,11 @@ struct TiffPixels {
   bool premultiplied = false;                             // by the alpha that follows the colors
   std::array<std::array<std::uint8_t, 3>, 256> colors{};  // for kLevels
 
-  // The bytes of a row with all samples.
+  // Returns the bytes of a row with all samples.
   std::size_t row_bytes(std::size_t width) const { return (width * bits * samples + 7) / 8; }
 };
 
-// An error says which form is not supported. The caller sets the colors of a palette.
+// An error says which form is not supported. The caller must set the colors of a palette.
 Expected<TiffPixels> tiff_pixels_of(const TiffTags& tags);
 
 // Converts `count` pixels from `row` on. Samples are in this machine's byte order.

@@ -72,7 +72,7 @@ Box random_box(const at::Tensor& image, const RandomResizedCropOptions& options)
     if (box_width > 0 && box_width <= width && box_height > 0 && box_height <= height)
       return random_place(image, box_height, box_width);
   }
-  // Takes the largest centered box whose ratio is within the limits.
+  // If no attempt fits, takes the largest centered box whose ratio is within the limits.
   const double ratio = static_cast<double>(width) / static_cast<double>(height);
   Box box{.top = 0, .left = 0, .height = height, .width = width};
   if (ratio < options.ratio.low) box.height = rounded(static_cast<double>(width) / options.ratio.low);
@@ -105,7 +105,7 @@ void check_range(std::string_view argument, const Range& range) {
 }
 
 at::Tensor Compose::operator()(const at::Tensor& image) const {
-  // With two threads, an image of 224 x 224 pixels took 2.7 times the CPU time.
+  // One thread: with two, an image of 224 x 224 pixels took 2.7 times the CPU time.
   const OneComputeThread one_thread;
   at::Tensor result = image;
   for (const Step& step : steps_) result = step(result);
