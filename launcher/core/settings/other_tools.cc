@@ -38,8 +38,7 @@ constexpr Purpose kFlagsOfRun[] = {
     {"for the number of workers give --gpus-per-node, and --nodes if there are several nodes",
      "n np ntasks num-procs num-processes nprocs num-workers world-size"},
     {"for the number of workers on each node give --gpus-per-node",
-     "ntasks-per-node tasks-per-node ppn npernode procs-per-node processes-per-node ranks-per-node "
-     "num-gpus num-gpus-per-node devices nproc-per-machine"},
+     "ntasks-per-node tasks-per-node ppn npernode procs-per-node processes-per-node ranks-per-node num-gpus num-gpus-per-node devices nproc-per-machine"},
     {"for the number of nodes give --nodes", "N num-nodes num-machines node-count num-hosts"},
     {"for a number of nodes that may change give --nodes MIN:MAX",
      "min-nodes max-nodes min-np max-np elastic"},
