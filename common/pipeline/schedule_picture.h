@@ -1,4 +1,4 @@
-// Draws which instruction each rank of a pipeline computed when, as lines of text: one row per rank.
+// Draws a schedule's timeline as text, one row per rank: which instruction the rank computes at which time.
 //
 // Pure.
 #pragma once

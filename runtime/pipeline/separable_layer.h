@@ -94,8 +94,8 @@ void set_layer(const at::Tensor& output, const at::Tensor& input, std::shared_pt
 // Returns the layer of this output, if nothing was computed from the output so far; else null.
 SeparableLayer* layer_of_unused(const at::Tensor& output);
 
-// Saves the tensor detached, so that a waiting layer does not keep a graph alive, and with its version, so
-// that a change is noticed.
+// Saves the tensor for later. It is detached, because a waiting layer must not keep a graph alive. Its
+// version is saved too: unpacking notices a change that was made in between.
 torch::autograd::SavedVariable saved(const at::Tensor& tensor);
 
 // Adds to the leaf's gradient as autograd does.

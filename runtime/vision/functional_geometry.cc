@@ -80,7 +80,8 @@ at::Tensor places(const ImageSize& size, Point first, Point last, at::ScalarType
   return all;
 }
 
-// Returns for each pixel of the result its source in units of half the image.
+// Returns, for each pixel of the result, the point of the image that it is taken from, as grid_sampler()
+// expects it: measured from the image's middle in halves of its width and height.
 at::Tensor affine_grid(const at::Tensor& image, const Matrix& matrix, const ImageSize& size) {
   const at::ScalarType type = floating_type(image);
   const auto width = static_cast<double>(size.width), height = static_cast<double>(size.height);

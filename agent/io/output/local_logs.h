@@ -1,7 +1,7 @@
-// The logs of this node's attempts, one attempt after the other, written by another thread; and the agent's
-// own log.
+// The logs of this node's attempts, one attempt after the other, and the agent's own log.
 //
-// One thread, in addition to the writer's. The task group ends its waits.
+// The thread of LogWriter writes the files. Call everything here on one other thread. The waits for the files
+// are tasks of the task group, which ends them.
 #pragma once
 
 #include <array>

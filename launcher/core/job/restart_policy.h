@@ -1,13 +1,13 @@
 // Decides whether and when a failed attempt is repeated: a budget per time window, a limit for identical
 // failures in a row, and a back-off between restarts without progress.
 //
-// - A failure from outside, such as a kill, never counts as identical. Its attempt is repeated at once; after
-//   three short attempts in a row (kShortLife), after a back-off.
+// - A failure from outside, such as a kill, never counts as identical. Its attempt is repeated at once. If
+//   the last three attempts all lived less than kShortLife, a back-off comes first.
 // - An attempt that could not start (full disk, host refuses connections) is repeated after a back-off;
 //   if only one node refused, the back-off begins with the second refusal in a row.
 // - Progress is a checkpoint or a step beyond all earlier ones. Most programs report neither, so
 //   missing progress alone proves nothing.
-// - A failure at least one window after the last restart counts as the first.
+// - If a full window has passed since the last restart, all counts of failures start again from zero.
 // - Nodes lost together belong to one restart: a loss within kTogether after a restart, before a worker was
 //   started, does not count.
 // Pure: the time is passed in, the jitter follows from the seed.

@@ -16,8 +16,8 @@ namespace muster::launcher {
 
 namespace {
 
-// The last value of a repeated flag counts, as for torchrun, because scripts add flags to a list that they
-// have. A notice names the value that does not count. add_setting() keeps all values of --env and the like.
+// If a flag is repeated, its last value counts, as with torchrun: scripts append flags to a list. If the
+// values differ, a warning names both. add_setting() keeps all values of --env and the like.
 Expected<Settings> settings_of(Arguments& arguments) {
   Settings settings;
   std::map<const Flag*, const GivenFlag*> before;

@@ -36,9 +36,9 @@ class IterableDataset {
   class Reader {
    public:
     virtual ~Reader() = default;
-    // Returns the next sample; empty at the end. The training thread gets an exception of next() with the
-    // dataset's name, the shard and the sample's number in the shard added. A loader that skips bad samples
-    // then calls next() again.
+    // Returns the next sample; empty at the end. If next() throws, the training thread gets the exception,
+    // and its text names the dataset, the shard and the sample's number there. A loader that skips bad
+    // samples warns instead, and calls next() again.
     virtual std::optional<Sample> next() = 0;
     // Skips `count` samples and returns true; or does nothing and returns false, and the loader then reads
     // the samples instead. The loader calls it when a run resumes.

@@ -92,7 +92,8 @@ struct PipelineSplit {
   int microbatches = 0;
   std::vector<int> first_layers{};
   std::vector<StageSplit> stages{};
-  // An upper limit of each rank's memory: for parameter_copies of its parameters, and for activations.
+  // The most memory that each rank needs at once, in bytes, estimated from above: its parameters' bytes times
+  // `SplitOptions::parameter_copies`, and the activations that it holds.
   std::vector<std::int64_t> rank_memory_bytes{};
   double step = 0;  // without communication and optimizer
   double bubble_fraction = 0;
