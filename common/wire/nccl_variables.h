@@ -36,9 +36,9 @@ inline constexpr NcclVariable kNcclVariables[] = {
     {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000", true, "TORCH_FR_WAIT_TIMEOUT_DUMP_MILSEC"},
 };
 
-// Environment variable with the path of torch's flight record, to which torch appends the rank. If the user
-// has not set it, the agent names a file in the rank's log directory there (kFlightRecordName).
-// kOldFlightRecord is the variable's older name.
+// Environment variable with the path of torch's flight record; torch appends the rank. If the user has not
+// set it, the agent names a file in the rank's log directory there (kFlightRecordName). kOldFlightRecord is
+// the variable's older name.
 inline constexpr const char* kFlightRecord = "TORCH_FR_DUMP_TEMP_FILE";
 inline constexpr const char* kOldFlightRecord = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE";
 inline constexpr const char* kFlightRecordName = "flight_recorder.";

@@ -1,16 +1,11 @@
-// Wires a launcher to this machine: agents are child processes or run through host shells, the lineage is a
-// directory, people read the terminal and files, the input is stdin, and the user sends signals.
+// Runs one job in this process until it is over: its wiring (local_job.h), and the user's signals.
 //
-// Owns everything between the launcher and one io_context, and decides nothing. One thread; the parts outlive
-// it.
+// Owns an io_context's run, and decides nothing but that two equal signals may be one. One thread; the parts
+// outlive it.
 #pragma once
 
-#include "launcher/io/fleet/bootstrap.h"
-#include "launcher/io/launcher.h"
-#include "launcher/io/local_lineage.h"
-#include "launcher/io/standard_input.h"
-#include "launcher/io/view/journal_file.h"
-#include "launcher/io/view/local_view.h"
+#include "launcher/io/local_job.h"
+#include "launcher/io/view/terminal.h"
 
 namespace muster::launcher {
 
@@ -32,29 +27,20 @@ class LocalLauncher {
 
   // Returns when the job is over and nothing of it is left. job() then has the result.
   void run();
-  const Job& job() const { return launcher_.controller().job(); }
+  const Job& job() const { return job_.job(); }
   // Lines for the user about rank logs that are incomplete here.
-  std::vector<std::string> missing_logs() const { return view_.missing_logs(); }
+  std::vector<std::string> missing_logs() const { return job_.missing_logs(); }
 
  private:
-  void publish();
   void wait_for_signals();
   void read_signals();
   bool is_twin(int signal, std::int64_t sender);
 
-  const Plan& plan_;
+  const bool local_;  // the agents are children of this process
   asio::io_context& context_;
-  Terminal& terminal_;
-  const double started_unix_;
   net::SystemTime time_;
   asio::posix::stream_descriptor signals_;
-  Enquiries enquiries_;
-  std::unique_ptr<Bootstrap> bootstrap_;
-  LocalLineage lineage_;
-  LocalView view_;
-  JournalFile journal_;
-  std::unique_ptr<StandardInput> input_;  // null: no rank gets the input
-  Launcher launcher_;
+  LocalJob job_;
   struct {
     int signal = 0;
     std::int64_t sender = 0;

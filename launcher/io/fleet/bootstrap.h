@@ -5,6 +5,7 @@
 // peer has proven to be that agent. One thread; the listener outlives the bootstrap's last call.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,11 @@
 #include "launcher/core/settings/hosts.h"
 
 namespace muster::launcher {
+
+struct ChildEnd {
+  std::int32_t pid = 0;
+  std::string how;  // "exited with code 1", "was killed by SIGKILL"
+};
 
 class Bootstrap {
  public:
@@ -45,9 +51,9 @@ class Bootstrap {
   // Answers with leftovers_seen(). `kill`: kills each leftover as well.
   virtual void look_for_leftovers(bool kill) = 0;
 
-  // local_launcher.h calls the functions below, for bootstraps with child processes or tasks of their own. It
-  // calls reap() when children of this process have ended (SIGCHLD).
-  virtual void reap() {}
+  // local_job.h calls the functions below, for bootstraps with child processes or tasks of their own. It
+  // calls hear_ends() when these children of this process have ended; some may belong to others.
+  virtual void hear_ends(const std::vector<ChildEnd>&) {}
   // Ends the bootstrap's tasks. They may end later; idle() is true when all have.
   virtual void close() {}
   virtual bool idle() const { return true; }

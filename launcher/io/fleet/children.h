@@ -11,12 +11,9 @@
 #include <sys/types.h>
 #include <vector>
 
-namespace muster::launcher {
+#include "launcher/io/fleet/bootstrap.h"
 
-struct ChildEnd {
-  pid_t pid = 0;
-  std::string how;  // "exited with code 1", "was killed by SIGKILL"
-};
+namespace muster::launcher {
 
 // All children that have ended since the last call.
 std::vector<ChildEnd> reap_children();

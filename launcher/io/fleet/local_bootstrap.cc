@@ -16,6 +16,12 @@ namespace {
 constexpr int kControlFd = 3;          // spawn_child() puts the socket there
 constexpr int kSocketBytes = 1 << 20;  // fewer turns make the workers' output faster
 
+// A sweep has many bootstraps: the first one raises the limit for all.
+rlimit limit_before_raise() {
+  static const rlimit before = raise_descriptor_limit();
+  return before;
+}
+
 }  // namespace
 
 Expected<std::string> LocalBootstrap::find_agent_program() {
@@ -29,7 +35,7 @@ LocalBootstrap::LocalBootstrap(const asio::any_io_executor& executor, Plan plan,
       tasks_(executor),
       plan_(std::move(plan)),
       agent_program_(std::move(agent_program)),
-      inherited_limit_(raise_descriptor_limit()),
+      inherited_limit_(limit_before_raise()),
       marks_{.entry = "MUSTER_JOB_ID=" + plan_.job.job_id, .sessions = {}} {
   become_subreaper();
 }
@@ -52,9 +58,9 @@ void LocalBootstrap::kill(AgentId agent) {
   ::kill(found->second, SIGKILL);
 }
 
-void LocalBootstrap::reap() {
+void LocalBootstrap::hear_ends(const std::vector<ChildEnd>& ends) {
   bool others = false;
-  for (const ChildEnd& end : reap_children()) {
+  for (const ChildEnd& end : ends) {
     const auto found = children_.find(end.pid);
     if (found == children_.end()) {
       others = true;

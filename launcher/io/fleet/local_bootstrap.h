@@ -39,7 +39,7 @@ class LocalBootstrap final : public Bootstrap {
   void kill(AgentId agent) override;
   void look_for_leftovers(bool kill) override;
 
-  void reap() override;
+  void hear_ends(const std::vector<ChildEnd>& ends) override;
   void close() override;
   bool idle() const override { return tasks_.empty(); }
 

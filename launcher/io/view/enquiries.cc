@@ -39,15 +39,6 @@ Status Enquiries::open(const std::string& directory) {
   return {};
 }
 
-void Enquiries::close() {
-  tasks_.cancel();
-  context_.restart();
-  while (!tasks_.empty() && context_.run_one() > 0) {
-  }
-  dumps_.clear();
-  socket_.reset();
-}
-
 void Enquiries::answer(const std::string& line, const std::shared_ptr<Caller>& caller) {
   std::string command;
   bool now = false;

@@ -37,8 +37,9 @@ class Enquiries {
   Enquiries(asio::io_context& context, net::Time& time, Answers answers);
   // Errors: the socket cannot be created. The job can go on without it.
   Status open(const std::string& directory);
-  // Ends all conversations; runs the context until they have ended. Call this before destroying the launcher.
-  void close();
+  // Ends all conversations. They have ended once closed() is true: run the context until then.
+  void close() { tasks_.cancel(); }
+  bool closed() const { return tasks_.empty(); }
   void hear(const wire::WorkerStacks& stacks);
   // True for a while after a `top` request.
   bool wants_usage() const { return time_.now() < usage_until_; }

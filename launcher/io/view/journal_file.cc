@@ -44,8 +44,8 @@ void JournalFile::add(const Controller& self, const Event& event, TimePoint at, 
   if (*ended_) return;
   if (entries_.empty()) {
     flush_.expires_after(kDelay);
-    flush_.async_wait([this](const boost::system::error_code& error) {
-      if (!error) flush();
+    flush_.async_wait([this, ended = ended_](const boost::system::error_code& error) {
+      if (!error && !*ended) flush();
     });
   }
   entries_.push_back({event, at, decisions});

@@ -34,6 +34,7 @@ class JournalFile {
               std::size_t long_bytes = kLongBytes);
   JournalFile(const JournalFile&) = delete;
   JournalFile& operator=(const JournalFile&) = delete;
+  ~JournalFile() { *ended_ = true; }
   // `self` has just seen the event.
   void add(const Controller& self, const Event& event, TimePoint at, const Decisions& decisions);
   // Writes the entries that were added.
@@ -54,7 +55,7 @@ class JournalFile {
   About job_;
   Warn warn_;
   std::size_t long_bytes_;
-  // The writer may use this after this object's end, if a disk hangs.
+  // The writer may use this after this object's end, if a disk hangs, and so may a timer that has expired.
   std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
   std::shared_ptr<net::LogWriter::File> file_;
   std::size_t bytes_ = 0;       // of the file

@@ -19,18 +19,18 @@ bool is_logged(const decltype(Decision::action)& action) {
 
 }  // namespace
 
-LocalView::LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& files, const Plan& plan,
+LocalView::LocalView(Console& console, Enquiries& enquiries, net::LogWriter& files, const Plan& plan,
                      bool quiet)
-    : terminal_(terminal),
+    : console_(console),
       enquiries_(enquiries),
       remote_(!plan.hosts.empty()),
       traced_(plan.job.trace),
       events_(files, plan.job.log_directory + "/events.jsonl",
-              [this](const std::string& what) { terminal_.say(what); }),
+              [&console](const std::string& what) { console.say(what); }),
       log_(files, plan.job.log_directory + "/launcher.log",
-           [this](const std::string& what) { terminal_.say(what); }),
+           [&console](const std::string& what) { console.say(what); }),
       rank_logs_(files, plan.job.log_directory, plan.job.limits.log_limit_bytes,
-                 [this](const std::string& what) { terminal_.say(what); }),
+                 [&console](const std::string& what) { console.say(what); }),
       quiet_(quiet) {}
 
 void LocalView::show(const Decision& decision, Duration age) {
@@ -44,17 +44,17 @@ void LocalView::show(const Decision& decision, Duration age) {
     if (std::holds_alternative<wire::Leave>(sent->message)) rank_logs_.arrivals().told_to_leave(sent->node);
   }
   if (is_logged(decision.action)) log_.append(fmt::format("{:.6f} {}\n", in_seconds(age), text_of(decision)));
-  if (const auto* told = std::get_if<Tell>(&decision.action); told && !quiet_) terminal_.say(told->text);
+  if (const auto* told = std::get_if<Tell>(&decision.action); told && !quiet_) console_.say(told->text);
 }
 
 void LocalView::show_progress(std::string_view text) {
-  if (!quiet_) terminal_.show_progress(text);
+  if (!quiet_) console_.show_progress(text);
 }
 
 void LocalView::show_output(NodeId node, const wire::Output& output, Taken taken) {
   const std::string_view text = output.text.view();
-  terminal_.show_output(node, output.rank, output.stream, text, output.dropped_line_count, output.local_rank);
-  terminal_.tell_when_taken(output.stream, text.size(), std::move(taken));
+  console_.show_output(node, output.rank, output.stream, text, output.dropped_line_count, output.local_rank);
+  console_.tell_when_taken(output.stream, text.size(), std::move(taken));
 }
 
 void LocalView::keep_clock(NodeId node, const std::string& host, const ClockOffset::Answer& answer) {

@@ -1,26 +1,26 @@
-// The view of a job on this machine: the terminal, events.jsonl, launcher.log, and answers over the control
+// The view of a job on this machine: a console, events.jsonl, launcher.log, and answers over the control
 // socket.
 //
 // Decides nothing and never blocks. One thread; the parts outlive it.
 #pragma once
 
+#include "launcher/io/view/console.h"
 #include "launcher/io/view/enquiries.h"
 #include "launcher/io/view/line_file.h"
 #include "launcher/io/view/rank_logs.h"
-#include "launcher/io/view/terminal.h"
 #include "launcher/io/view/view.h"
 
 namespace muster::launcher {
 
 class LocalView final : public View {
  public:
-  // Writes its files into the plan's log directory. `quiet`: the terminal shows only the workers' output.
-  LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& files, const Plan& plan, bool quiet);
+  // Writes its files into the plan's log directory. `quiet`: the console shows only the workers' output.
+  LocalView(Console& console, Enquiries& enquiries, net::LogWriter& files, const Plan& plan, bool quiet);
 
   void show(const Decision& decision, Duration age) override;
   void show_progress(std::string_view text) override;
   void show_output(NodeId node, const wire::Output& output, Taken taken) override;
-  bool takes(int stream, Duration period) const override { return terminal_.takes(stream, period); }
+  bool takes(int stream, Duration period) const override { return console_.takes(stream, period); }
   void show_stacks(const wire::WorkerStacks& stacks) override { enquiries_.hear(stacks); }
   bool wants_usage() const override { return enquiries_.wants_usage(); }
   void show_usage(const std::vector<wire::RankUsage>& usage) override { enquiries_.hear(usage); }
@@ -35,7 +35,7 @@ class LocalView final : public View {
   std::vector<std::string> missing_logs() const { return rank_logs_.arrivals().missing(); }
 
  private:
-  Terminal& terminal_;
+  Console& console_;
   Enquiries& enquiries_;
   bool remote_;  // the plan has hosts
   bool traced_;

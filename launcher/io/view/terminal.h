@@ -21,6 +21,7 @@
 #include "launcher/core/view/fold.h"
 #include "launcher/core/view/line_prefix.h"
 #include "launcher/io/taken.h"
+#include "launcher/io/view/console.h"
 
 namespace muster::launcher {
 
@@ -82,7 +83,7 @@ class Sink {
   std::uint64_t dropped_count_ = 0;
 };
 
-class Terminal {
+class Terminal final : public Console {
  public:
   // `output_to_stderr`: keep stdout free for a report. `fold`: whether to show a line that several ranks
   // print once; by default only on a terminal.
@@ -91,19 +92,19 @@ class Terminal {
   // Shows whole lines of a worker; `stream` 1 is its stdout, 2 its stderr. `dropped`: the number of lines
   // before these that the agent dropped.
   void show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped,
-                   LocalRank local_rank = {});
+                   LocalRank local_rank = {}) override;
   // Calls `taken` with `bytes` when the reader has taken everything shown so far on this stream of the
   // workers.
-  void tell_when_taken(int stream, std::size_t bytes, Taken taken);
+  void tell_when_taken(int stream, std::size_t bytes, Taken taken) override;
   // Whether a worker's stream goes to a terminal. Ranks do not wait for a terminal's reader.
   bool shows_on_terminal(int stream) const { return sink_of(stream).is_terminal(); }
   // Whether the reader of a worker's stream has taken anything in the last `period`.
-  bool takes(int stream, Duration period) const;
+  bool takes(int stream, Duration period) const override;
   // Prints a line of the launcher on stderr, after everything queued before.
-  void say(std::string_view text);
+  void say(std::string_view text) override;
   // Prints a progress line of the launcher, which the next line overwrites. Without a terminal or without
   // colours it is an ordinary line. Empty text only removes the last progress line.
-  void show_progress(std::string_view text);
+  void show_progress(std::string_view text) override;
   // Prints the launcher's own text on stdout or stderr. The text can contain workers' lines; a terminal gets
   // only letters and colours of these.
   void print(int stream, std::string_view text);

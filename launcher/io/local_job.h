@@ -1,0 +1,68 @@
+// Wires one job to this machine: agents are child processes or run through host shells, the lineage is a
+// directory, people read a console and files.
+//
+// Owns everything between the performer (launcher.h) and an io_context that it may share with other jobs, and
+// decides nothing. One thread; the parts and the plan outlive it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/io/fleet/bootstrap.h"
+#include "launcher/io/launcher.h"
+#include "launcher/io/local_lineage.h"
+#include "launcher/io/standard_input.h"
+#include "launcher/io/view/journal_file.h"
+#include "launcher/io/view/local_view.h"
+
+namespace muster::launcher {
+
+class LocalJob {
+ public:
+  struct Parts {
+    asio::io_context& context;
+    net::Time& time;
+    Console& console;
+    net::LogWriter& files;
+    std::string agent_program;
+    bool quiet = false;
+    double started_unix = 0;         // for job.json: when report.json begins to count the job's duration
+    std::function<void()> finished;  // called when the job is over and nothing of it is left
+  };
+  LocalJob(const Plan& plan, const Parts& parts);
+  LocalJob(const LocalJob&) = delete;
+  LocalJob& operator=(const LocalJob&) = delete;
+
+  // Call once.
+  void begin();
+  // These children of this process have ended; some may belong to other jobs.
+  void hear_ends(const std::vector<ChildEnd>& ends) { bootstrap_->hear_ends(ends); }
+  // After `finished`: ends all conversations. Run the context until closed(), then destroy the job.
+  void close();
+  bool closed() const { return enquiries_.closed() && bootstrap_->idle(); }
+  // Writes what the journal still holds.
+  void flush() { journal_.flush(); }
+
+  Launcher& launcher() { return launcher_; }
+  const Job& job() const { return launcher_.controller().job(); }
+  // Lines for the user about rank logs that are incomplete here.
+  std::vector<std::string> missing_logs() const { return view_.missing_logs(); }
+
+ private:
+  void publish();
+
+  const Plan& plan_;
+  Console& console_;
+  const double started_unix_;
+  Enquiries enquiries_;
+  std::unique_ptr<Bootstrap> bootstrap_;
+  LocalLineage lineage_;
+  LocalView view_;
+  JournalFile journal_;
+  std::unique_ptr<StandardInput> input_;  // null: no rank gets the input
+  Launcher launcher_;
+};
+
+}  // namespace muster::launcher
