@@ -149,6 +149,8 @@ void Agent::worker_reported(const Report& report, const std::string& address) {
   if (is_for_launcher(report)) {
     wire::WorkerReported message = report.message;
     if (output_waits()) message.busy_ns = 0;  // a rank that prints is not slow
+    if (message.kind == wire::ReportKind::kMetric)
+      parts_.logs.keep_metrics(node_.local_rank_of(message.rank), message);
     send_reports(reports_.on(message, now));
   }
   set_alarm();

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <stdexcept>
 #include <type_traits>
 
 #include "common/base/check.h"
+#include "common/wire/json.h"
 #include "common/wire/json_types.h"
 
 namespace muster::wire {
@@ -95,8 +97,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerExited, rank, local_rank, 
                                                 after_stop, error_file, last_lines, oom_kill_count,
                                                 memory_limit_bytes, peak_memory_bytes, core_dumped, gpu_fault,
                                                 mpi_fault, ran_last_line)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerReported, rank, kind, step, text, busy_ns, parts_ns,
-                                                group, loss, samples)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RankUsage, rank, cpu_ns, age_ns, memory_bytes, gpu,
                                                 gpu_percent, gpu_memory_bytes, gpu_memory_total_bytes,
                                                 gpu_celsius, gpu_watts)
@@ -201,6 +201,34 @@ static void to_json(json& out, const SlotPart& part) {
 static void from_json(const json& in, SlotPart& part) {
   in.at("number").get_to(part.number);
   part.text = bytes_of(in.at("text"));
+}
+// A frame has no floats (frame.cc), so a value travels as its bits, with which NaN and infinities survive.
+static json bits_of(const std::map<std::string, double>& values) {
+  json bits = json::object();
+  for (const auto& [name, value] : values) bits[name] = std::bit_cast<std::uint64_t>(value);
+  return bits;
+}
+static void to_json(json& out, const WorkerReported& report) {
+  out = {{"rank", report.rank},       {"kind", report.kind},
+         {"step", report.step},       {"text", report.text},
+         {"busy_ns", report.busy_ns}, {"parts_ns", report.parts_ns},
+         {"group", report.group},     {"loss", report.loss},
+         {"samples", report.samples}, {"values", bits_of(report.values)}};
+}
+static void from_json(const json& in, WorkerReported& report) {
+  const WorkerReported usual;
+  in.at("rank").get_to(report.rank);
+  in.at("kind").get_to(report.kind);
+  report.step = in.value("step", usual.step);
+  report.text = in.value("text", usual.text);
+  report.busy_ns = in.value("busy_ns", usual.busy_ns);
+  report.parts_ns = in.value("parts_ns", usual.parts_ns);
+  report.group = in.value("group", usual.group);
+  report.loss = in.value("loss", usual.loss);
+  report.samples = in.value("samples", usual.samples);
+  if (const auto found = in.find("values"); found != in.end())
+    for (const auto& [name, bits] : found->get_ref<const json::object_t&>())
+      report.values[name] = std::bit_cast<double>(whole_number<std::uint64_t>(bits));
 }
 static void to_json(json& out, const Output& output) {
   out = {{"rank", output.rank},

@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -260,6 +259,7 @@ struct WorkerReported {  // a worker's report over MUSTER_SOCKET
   std::string group{};                             // step: the group that made the step; empty: the world
   std::string loss{};                              // of the step, as text; empty: not reported
   std::int64_t samples = 0;                        // of the step, on this rank; 0: not reported
+  std::map<std::string, double> values{};          // metric: by name; may be NaN or infinite
 };
 struct Pong {
   std::int64_t sent_ns = 0;   // of the Ping

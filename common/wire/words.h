@@ -31,6 +31,7 @@ enum class ReportKind : std::uint8_t {
   kMemorySlots,
   kHeld,
   kLastLine,
+  kMetric,
 };
 
 // Whether ranks are forked from a process that has loaded their program.
@@ -90,6 +91,7 @@ struct Words<ReportKind> {
       {ReportKind::kMemorySlots, "memory_slots"},
       {ReportKind::kHeld, "held"},
       {ReportKind::kLastLine, "last_line"},
+      {ReportKind::kMetric, "metric"},
   };
 };
 template <>

@@ -92,17 +92,18 @@ void Controller::add(Decisions& all, const Event& event, TimePoint now) {
   std::ranges::move(apply(event, now), std::back_inserter(all));
 }
 
-// Returns whether the message counts: the fleet listens to its agent, the agent takes part in the current
-// attempt, and if the message names a rank, it is one of this agent's. If the message counts, updates the
-// rank table at once.
+bool Controller::counts(AgentId agent, Attempt attempt, const wire::ToLauncher& message) const {
+  if (job_.crew().find(agent.node) == nullptr || attempt != job_.attempt() || attempt == Attempt() ||
+      !fleet_.listens_to(agent))
+    return false;
+  const auto rank = rank_of(message);
+  return !rank || job_.crew().owns(agent.node, *rank);
+}
+
+// Returns whether the message counts. If it does, updates the rank table at once.
 bool Controller::watch(const AgentSaid& said, TimePoint now) {
-  const NodePlan* const node = job_.crew().find(said.agent.node);
-  if (node == nullptr || said.attempt != job_.attempt() || said.attempt == Attempt() ||
-      !fleet_.listens_to(said.agent))
-    return false;
-  if (const auto rank = rank_of(said.message); rank && !job_.crew().owns(said.agent.node, *rank))
-    return false;
-  ranks_.on(*node, said.attempt, said.message, now);
+  if (!counts(said.agent, said.attempt, said.message)) return false;
+  ranks_.on(*job_.crew().find(said.agent.node), said.attempt, said.message, now);
   return true;
 }
 

@@ -40,6 +40,10 @@ class Controller {
   // Returns when TimePassed is due, or nullopt once the job is over.
   std::optional<TimePoint> next_deadline() const;
 
+  // Whether the message counts: the fleet listens to its agent, the agent takes part in the current attempt,
+  // which is the message's, and if the message names a rank, it is one of this agent's.
+  bool counts(AgentId agent, Attempt attempt, const wire::ToLauncher& message) const;
+
   const Fleet& fleet() const { return fleet_; }
   const Job& job() const { return job_; }
   const RankTable& ranks() const { return ranks_; }

@@ -84,6 +84,12 @@ void Launcher::leftovers_seen(std::vector<Leftover> left, bool killed) {
 
 void Launcher::hear(ConnectionId connection, Attempt attempt, wire::ToLauncher message) {
   const Conversation& from = conversations_.at(connection);
+  if (const auto* report = std::get_if<wire::WorkerReported>(&message);
+      report != nullptr && report->kind == wire::ReportKind::kMetric) {
+    if (controller_.counts(from.agent, attempt, message))
+      parts_.view.show_metrics(report->rank, report->step, report->values);
+    return;  // the core decides nothing from metrics, so the journal need not keep them
+  }
   if (auto* output = std::get_if<wire::Output>(&message)) {
     parts_.view.show_output(from.agent.node, *output,
                             from.session->received_output(output->stream, output->text.view().size()));

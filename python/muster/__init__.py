@@ -20,18 +20,11 @@ report nothing. For frameworks: muster.lightning, muster.transformers, muster.ac
 
 import contextlib
 import math
-import operator
 
-from muster import _rank
+from muster import _metrics, _rank
+from muster._metrics import step_number as _step_number
 
-__all__ = ["Preempted", "committed", "idle", "preemption_noticed", "resume_step", "resumed", "section", "step", "waiting"]
-
-
-def _step_number(number):
-    step = operator.index(number)
-    if step < 0:
-        raise ValueError(f"muster: {step} is not a step: expected 0 or more")
-    return step
+__all__ = ["Preempted", "committed", "idle", "preemption_noticed", "report", "resume_step", "resumed", "section", "step", "waiting"]
 
 
 def step(n=None, busy_ms=None, group="", loss=None, samples=None):
@@ -63,6 +56,20 @@ def _told_numbers(loss, samples):
     if samples is not None:
         told["samples"] = int(samples)
     return told
+
+
+def report(name, value=None, step=None):
+    """Reports a metric's value at a step to whoever compares trainings, such as a sweep of hyperparameters.
+
+    Without a step: one more than the last one of that name, beginning with 1. Several values at once:
+    report({"val_loss": 0.25, "accuracy": 0.9}, step=3). A value is anything that float() takes, such as a tensor of one
+    number; it may be NaN or infinite. Every report reaches the launcher, in order.
+    """
+    if not isinstance(name, dict):
+        return _metrics.report({name: value}, step)
+    if value is not None:
+        raise TypeError("muster: a dict has its own values: expected report({...}, step=N)")
+    _metrics.report(name, step)
 
 
 def committed(n, all=False):

@@ -23,6 +23,8 @@ _TICKS_A_BEAT = 10
 _RETRY = 0.02
 _LAST_WORDS = 5.0
 _MOST_KEPT = 256
+_MOST_METRICS = 4096  # datagrams; more than a training reports while its agent is busy
+_VALUES_A_DATAGRAM = 16  # so that it stays below 4 KiB
 _MOST_NAME_LETTERS = 128
 _MAY_BE_TAKEN_LATER = (errno.EAGAIN, errno.EINTR, errno.ENOBUFS, errno.ENOMEM)
 
@@ -104,6 +106,8 @@ class Rank:
         self._offers_preemption = self._noticed = self._greeted = self._ended = False
         self._kept_lock = threading.RLock()
         self._kept = collections.deque(maxlen=_MOST_KEPT)
+        self._metrics = collections.deque(maxlen=_MOST_METRICS)  # apart, so that they displace no other report
+        self._metric_steps = {}  # the last step of each name
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind("")  # any address, for the agent's orders
         self._socket.connect(path)
@@ -164,6 +168,17 @@ class Rank:
         if self._is_first:
             self._keep("saving", step=number)
 
+    def report(self, values, step):
+        names = list(values)
+        with self._kept_lock:
+            if step is None:
+                step = 1 + max(self._metric_steps.get(name, 0) for name in names)
+            self._metric_steps.update(dict.fromkeys(names, step))
+            for first in range(0, len(names), _VALUES_A_DATAGRAM):
+                part = {name: values[name] for name in names[first : first + _VALUES_A_DATAGRAM]}
+                self._metrics.append(self._datagram("metric", {"step": step, "values": part}))
+        self._hand_over_or_wake()
+
     def idle(self):
         self._tell_progress()  # a step reported after idle would count as a following step
         self._keep("idle")
@@ -214,6 +229,9 @@ class Rank:
     def _keep(self, kind, **fields):
         with self._kept_lock:
             self._kept.append(self._datagram(kind, fields))
+        self._hand_over_or_wake()
+
+    def _hand_over_or_wake(self):
         if not self._hand_over():
             with contextlib.suppress(OSError):
                 os.write(self._wake_in, b"!")
@@ -221,13 +239,14 @@ class Rank:
     def _hand_over(self):
         """Sends kept reports; returns whether none is left. Drops them if the agent is gone."""
         with self._kept_lock:
-            while self._kept:
-                try:
-                    self._socket.send(self._kept[0].encode())
-                except OSError as error:
-                    if error.errno in _MAY_BE_TAKEN_LATER:
-                        return False
-                self._kept.popleft()
+            for queue in (self._kept, self._metrics):
+                while queue:
+                    try:
+                        self._socket.send(queue[0].encode())
+                    except OSError as error:
+                        if error.errno in _MAY_BE_TAKEN_LATER:
+                            return False
+                    queue.popleft()
         return True
 
     def _hand_over_within(self, limit):
@@ -321,7 +340,8 @@ class Rank:
 
     def _end(self):
         self._tell_progress()
-        self._hand_over_within(_LAST_WORDS if self._noticed else _RETRY)
+        # A trial without its last value may count as failed.
+        self._hand_over_within(_LAST_WORDS if self._noticed or self._metrics else _RETRY)
         self._ended = True
         with contextlib.suppress(OSError):
             os.write(self._wake_in, b"!")

@@ -10,7 +10,7 @@ import os
 
 import muster
 import muster.torch
-from muster import _checkpoints
+from muster import _checkpoints, _metrics
 
 
 def newest(directory):
@@ -29,6 +29,9 @@ class Training:
         self._own_work = muster.torch.OwnWork()
         self._backward = accelerator.backward
         accelerator.backward = self._wait_in_backward
+        self._log = accelerator.log
+        accelerator.log = self._report_and_log
+        self._step = None  # the newest
 
     def _wait_in_backward(self, *arguments, **options):
         self._own_work.wait()
@@ -37,6 +40,11 @@ class Training:
         finally:
             self._own_work.go_on()
 
+    def _report_and_log(self, values, step=None, *arguments, **options):
+        if self._accelerator.is_main_process:
+            _metrics.report_logged(values, self._step if step is None else step)
+        return self._log(values, step, *arguments, **options)
+
     def resume(self):
         """Loads the checkpoint to resume from, and returns its step; 0 if there is none. Call it after accelerator.prepare()."""
         found = newest(self._directory)
@@ -44,12 +52,14 @@ class Training:
             with muster.section("checkpoint restore"):
                 self._accelerator.load_state(found[1])
             muster.resumed(found[0])
+            self._step = found[0]
         muster.step(found[0] if found else 0)
         return found[0] if found else 0
 
     def step(self, step):
         """Reports that `step` steps are done. Saves when due, and leaves with exit code 75 on notice."""
         muster.step(step)
+        self._step = step
         leaves = self._leave.after(step)
         if leaves or (self._every and step % self._every == 0):
             self.save(step)

@@ -18,7 +18,7 @@ except ImportError:
 
 import muster
 import muster.torch
-from muster import _checkpoints
+from muster import _checkpoints, _metrics
 
 
 def newest(directory):
@@ -88,6 +88,7 @@ class MusterCallback(Callback):
             muster.committed(checkpoint["global_step"], all=True)
 
     def on_train_start(self, trainer, pl_module):
+        self._reported_by = {}
         self._leave = muster.torch.Leave()
         self._own_work = muster.torch.OwnWork()
         self._step = trainer.global_step
@@ -115,6 +116,15 @@ class MusterCallback(Callback):
             trainer.strategy.checkpoint_io.teardown()  # waits until the checkpoint is written
         raise muster.Preempted
 
+    def on_train_epoch_end(self, trainer, pl_module):
+        self._report(trainer, "epoch")
+
+    def _report(self, trainer, hook):
+        """Reports the metrics of this hook. Lightning keeps old values, so a metric belongs to the hook that sees it first."""
+        if trainer.is_global_zero and hasattr(self, "_reported_by"):
+            own = {name: value for name, value in trainer.callback_metrics.items() if self._reported_by.setdefault(name, hook) == hook}
+            _metrics.report_logged(own, trainer.global_step)
+
     def on_train_end(self, trainer, pl_module):
         muster.idle()
 
@@ -132,6 +142,8 @@ class MusterCallback(Callback):
 
     def on_validation_end(self, trainer, pl_module):
         self._go_out()
+        if not trainer.sanity_checking:
+            self._report(trainer, "validation")
 
     def on_test_start(self, trainer, pl_module):
         self._enter("test")

@@ -11,7 +11,7 @@ from transformers import TrainerCallback
 
 import muster
 import muster.torch
-from muster import _checkpoints
+from muster import _checkpoints, _metrics
 
 
 def _checkpoints_in(output_dir):
@@ -78,6 +78,10 @@ class MusterCallback(TrainerCallback):
         if self._evaluation:
             evaluation, self._evaluation = self._evaluation, None
             evaluation.__exit__()
+
+    def on_log(self, args, state, control, logs=None, **_):
+        if state.is_world_process_zero:
+            _metrics.report_logged(logs or {}, state.global_step)
 
     def on_evaluate(self, args, state, control, **_):
         self._evaluated()

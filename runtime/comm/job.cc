@@ -14,6 +14,7 @@
 #include <torch/cuda.h>
 
 #include "common/base/log.h"
+#include "common/wire/metric_name.h"
 #include "runtime/comm/flight_record.h"
 #include "runtime/comm/job_state.h"
 #include "runtime/comm/nccl/backend.h"
@@ -177,6 +178,17 @@ void step(std::int64_t done) {
 }
 void committed(std::int64_t step) {
   current_state("committed")->reports.send("committed", step);
+}
+void report(std::string_view name, double value, std::int64_t step) {
+  const auto state = current_state("report");
+  if (!wire::is_metric_name(name))
+    throw std::invalid_argument(
+        fmt::format("muster::report: '{}' is not a metric's name: expected a letter or _, then letters, "
+                    "digits and _ / . -, at most {} in all",
+                    name, wire::kMostMetricNameBytes));
+  if (step < 0)
+    throw std::invalid_argument(fmt::format("muster::report: {} is not a step: expected 0 or more", step));
+  state->reports.metrics(step, {{std::string(name), value}});
 }
 std::optional<std::int64_t> resume_step() {
   return current_state("resume_step")->world.resume_step;

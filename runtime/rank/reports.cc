@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
@@ -34,7 +35,10 @@ constexpr std::chrono::milliseconds kStepBurst = 100 * kStepInterval;
 constexpr std::chrono::milliseconds kRetryInterval{20};
 constexpr std::chrono::seconds kLastWordsLimit{5};  // shorter than any usable grace period
 constexpr std::size_t kMostKept = 256;              // one more drops the oldest: the agent no longer reads
-constexpr std::size_t kReportTextBytes = 512;       // JSON can make 6 bytes of one: 3 KiB
+// Datagrams; more than a training reports while its agent is busy.
+constexpr std::size_t kMostKeptMetrics = 4096;
+constexpr std::size_t kValuesPerDatagram = 16;           // so that it stays below 4 KiB
+constexpr std::size_t kReportTextBytes = 512;            // JSON can make 6 bytes of one: 3 KiB
 constexpr std::chrono::milliseconds kAnswerLimit{1000};  // after this the question is sent again
 constexpr int kQuestions = 10;
 constexpr std::size_t kMostSlots = 253;                  // descriptors in one datagram
@@ -95,7 +99,12 @@ Reports::Reports(const std::string& socket_path, int rank, std::uint64_t attempt
 
 Reports::~Reports() {
   stop_listening_to_sections(this);
-  hand_over_within(kRetryInterval);
+  const bool has_metrics = [this] {
+    const std::lock_guard lock(kept_mutex_);
+    return !kept_metrics_.empty();
+  }();
+  // A sweep's trial without its last value may count as failed.
+  hand_over_within(has_metrics ? kLastWordsLimit : std::chrono::milliseconds(kRetryInterval));
 }
 
 void Reports::describe_step(std::optional<double> loss, std::int64_t samples) {
@@ -139,6 +148,28 @@ void Reports::send(std::string_view type, std::int64_t step, std::string_view te
   }
   // After a notice, a commit may be the last thing that this process does.
   if (type == "preempted" || (type == "committed" && noticed_)) return hand_over_within(kLastWordsLimit);
+  if (!hand_over_kept()) eventfd_write(wake_.get(), 1);
+}
+
+void Reports::metrics(std::int64_t step, const std::map<std::string, double>& values) {
+  if (!socket_) return;
+  nlohmann::json part = nlohmann::json::object();
+  const auto keep = [&] {
+    if (kept_metrics_.size() == kMostKeptMetrics) kept_metrics_.pop_front();
+    kept_metrics_.push_back(datagram("metric", {{"step", step}, {"values", part}}));
+    part = nlohmann::json::object();
+  };
+  {
+    const std::lock_guard lock(kept_mutex_);
+    for (const auto& [name, value] : values) {
+      if (std::isfinite(value))
+        part[name] = value;
+      else
+        part[name] = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+      if (part.size() == kValuesPerDatagram) keep();
+    }
+    if (!part.empty()) keep();
+  }
   if (!hand_over_kept()) eventfd_write(wake_.get(), 1);
 }
 
@@ -201,10 +232,14 @@ bool Reports::hand_over(const std::string& bytes) {
 }
 
 // Returns true if nothing is left.
+bool Reports::hand_over(std::deque<std::string>& kept) {
+  while (!kept.empty() && hand_over(kept.front())) kept.pop_front();
+  return kept.empty();
+}
+
 bool Reports::hand_over_kept() {
   const std::lock_guard lock(kept_mutex_);
-  while (!kept_.empty() && hand_over(kept_.front())) kept_.pop_front();
-  return kept_.empty();
+  return hand_over(kept_) && hand_over(kept_metrics_);
 }
 
 void Reports::hand_over_within(std::chrono::milliseconds limit) {

@@ -3,11 +3,11 @@
 //
 // Each datagram has one object: {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":"..."}, at most
 // 4 KiB. Sending never fails for the caller, and blocks only when the worker is about to end. If the socket
-// is full, reports that a later one replaces (steps, heartbeats, sections, profiles) are dropped; all others
-// are kept until the agent takes them. A thread ("muster-heart") runs from construction to destruction. It
-// sends hello, a heartbeat with the newest step and section every second, and a profile every ten seconds;
-// sends kept reports again; and obeys orders: it writes all threads' stacks, and records a notice of
-// preemption. Safe from any thread.
+// is full, reports that a later one replaces (steps, heartbeats, sections, profiles) are dropped; all others,
+// metrics too, are kept until the agent takes them. A thread ("muster-heart") runs from construction to
+// destruction. It sends hello, a heartbeat with the newest step and section every second, and a profile every
+// ten seconds; sends kept reports again; and obeys orders: it writes all threads' stacks, and records a
+// notice of preemption. Safe from any thread.
 #pragma once
 
 #include <atomic>
@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -55,6 +56,9 @@ class Reports {
   // "committed" that follows a notice, the worker ends. So for these two send() waits up to 5 s until the
   // agent has taken all reports.
   void send(std::string_view type, std::int64_t step, std::string_view text = {});
+  // Sends the values of metrics at this step, all of them and in order. A NaN or infinite value is sent as a
+  // word. The names must be wire::is_metric_name().
+  void metrics(std::int64_t step, const std::map<std::string, double>& values);
   // Sends where the time of the steps so far went; nothing before the first step.
   void send_profile();
   struct MemorySlot {
@@ -77,6 +81,7 @@ class Reports {
   std::string datagram(std::string_view type, const nlohmann::json& fields) const;
   bool transmit(std::string_view type, const nlohmann::json& fields);
   bool hand_over(const std::string& bytes);
+  bool hand_over(std::deque<std::string>& kept);
   bool hand_over_kept();
   void hand_over_within(std::chrono::milliseconds limit);
   void beat(const std::stop_token& stop);
@@ -102,8 +107,9 @@ class Reports {
   std::optional<double> loss_;  // for the next step
   std::int64_t samples_ = 0;
   std::mutex kept_mutex_;
-  std::deque<std::string> kept_;  // datagrams that the socket had no room for, in order
-  std::jthread heart_;            // last, so that the thread ends before the members that it uses
+  std::deque<std::string> kept_;          // datagrams that the socket had no room for, in order
+  std::deque<std::string> kept_metrics_;  // apart, so that they displace no other report
+  std::jthread heart_;                    // last, so that the thread ends before the members that it uses
 };
 
 }  // namespace muster

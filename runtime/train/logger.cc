@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <fmt/format.h>
 #include <muster/checkpoint/state_part.h>
 #include <muster/train/logger.h>
@@ -5,9 +6,26 @@
 #include <stdexcept>
 #include <torch/torch.h>
 
+#include "common/wire/metric_name.h"
+#include "runtime/comm/job_state.h"
 #include "runtime/train/run_records.h"
 
 namespace muster {
+
+namespace {
+
+// A sweep compares its trials by what they log. Tags that cannot name a metric are only written.
+void report_of_trial(const std::map<std::string, double>& metrics, std::int64_t step) {
+  if (std::getenv("MUSTER_TRIAL") == nullptr || step < 0) return;
+  const auto job = newest_job_state();
+  if (job == nullptr) return;
+  std::map<std::string, double> values;
+  for (const auto& [tag, value] : metrics)
+    if (wire::is_metric_name(tag)) values.emplace(tag, value);
+  job->reports.metrics(step, values);
+}
+
+}  // namespace
 
 // Every rank checks, so that all of them throw, although only one writes.
 void Logger::require_tag(const std::string& tag) const {
@@ -41,7 +59,9 @@ void Logger::add_scalar(const std::string& tag, double value, std::int64_t step,
 
 void Logger::log_metrics(const std::map<std::string, double>& metrics, std::int64_t step) {
   for (const auto& [tag, value] : metrics) require_tag(tag);
-  if (records_) records_->add_scalars(step, metrics);
+  if (!records_) return;
+  records_->add_scalars(step, metrics);
+  report_of_trial(metrics, step);
 }
 
 void Logger::add_histogram(const std::string& tag, const at::Tensor& values, std::int64_t step) {

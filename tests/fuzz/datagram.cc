@@ -1,4 +1,7 @@
 // Any bytes that a worker may send to MUSTER_SOCKET. An accepted report can be passed on.
+#include <algorithm>
+#include <cmath>
+
 #include "agent/core/health/worker_report.h"
 #include "common/base/check.h"
 #include "common/wire/codec.h"
@@ -6,6 +9,11 @@
 
 namespace muster::agent {
 namespace {
+
+// NaN is the same as NaN.
+bool is_same(const std::pair<const std::string, double>& a, const std::pair<const std::string, double>& b) {
+  return a.first == b.first && (a.second == b.second || (std::isnan(a.second) && std::isnan(b.second)));
+}
 
 void pass_on(const wire::WorkerReported& report) {
   std::vector<wire::Frame> frames;
@@ -15,7 +23,8 @@ void pass_on(const wire::WorkerReported& report) {
   CHECK(heard.has_value(), "{}", heard.error().message());
   const auto& same = std::get<wire::WorkerReported>(*heard);
   CHECK(same.rank == report.rank && same.kind == report.kind && same.step == report.step &&
-        same.text == report.text && same.busy_ns == report.busy_ns && same.parts_ns == report.parts_ns);
+        same.text == report.text && same.busy_ns == report.busy_ns && same.parts_ns == report.parts_ns &&
+        std::ranges::equal(same.values, report.values, is_same));
 }
 
 }  // namespace

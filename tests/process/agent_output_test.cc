@@ -1,9 +1,11 @@
 // A real agent with the output, log files and reports of its workers.
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -411,6 +413,38 @@ TEST_F(AgentProcess, PassesOnWhatWorkersSayAndIgnoresGarbage) {
   }
   EXPECT_EQ(last_step, 50);
   EXPECT_EQ(committed, 1);
+}
+
+// Faster than the agent reads: the socket is full most of the time.
+TEST_F(AgentProcess, PassesOnEveryMetricOfAPythonProgramInOrderBeforeItsEnd) {
+  TestLauncher launcher({});
+  wire::JobSpec job = this->job("");
+  job.command = {"python3", "-c", R"(
+import muster
+for step in range(1, 2001):
+    muster.report("val_loss", step / 8, step)
+muster.committed(7, all=True)
+muster.report("val_loss", float("nan"))
+muster.report({"accuracy": 1, "loss": float("-inf")})
+)"};
+  launcher.welcome(job);
+  ASSERT_EQ(launcher.start(1).size(), 1U);
+  ASSERT_TRUE(launcher.wait_for<wire::WorkerExited>());
+  std::vector<wire::WorkerReported> metrics;
+  for (const auto& report : launcher.all<wire::WorkerReported>())
+    if (report.kind == wire::ReportKind::kMetric) metrics.push_back(report);
+  ASSERT_EQ(metrics.size(), 2002U);
+  using Values = std::map<std::string, double>;
+  for (int step = 1; step <= 2000; ++step) {
+    const auto& metric = metrics[static_cast<std::size_t>(step - 1)];
+    ASSERT_EQ(metric.step, step);
+    ASSERT_EQ(metric.values, (Values{{"val_loss", step / 8.0}}));
+  }
+  EXPECT_EQ(metrics[2000].step, 2001);
+  EXPECT_TRUE(std::isnan(metrics[2000].values.at("val_loss")));
+  EXPECT_EQ(metrics[2001].step, 1);
+  EXPECT_EQ(metrics[2001].values,
+            (Values{{"accuracy", 1}, {"loss", -std::numeric_limits<double>::infinity()}}));
 }
 
 TEST_F(AgentProcess, DropsReportsThatTheLauncherDoesNotReadButNotThatARankIsFenced) {

@@ -79,6 +79,7 @@ class Launch final : public launcher::View {
   void show_stacks(const wire::WorkerStacks&) override {}
   bool wants_usage() const override { return false; }
   void show_usage(const std::vector<wire::RankUsage>&) override {}
+  void show_metrics(Rank, std::int64_t, const std::map<std::string, double>&) override {}
   void keep_clock(NodeId, const std::string&, const launcher::ClockOffset::Answer&) override {}
   void logs_are_elsewhere(NodeId, const std::string&, const std::string&) override {}
   void keep_log(NodeId node, Attempt attempt, const wire::LogPiece& piece, LogAnswer answer) override;

@@ -1,12 +1,14 @@
 // A logger in a training: which rank writes, and which values are reduced. A training with killed ranks must
 // log each step once.
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/fake_agent.h"
 #include "tests/require.h"
 #include "tests/scratch_directory.h"
 #include "tests/train/training.h"
@@ -116,6 +118,33 @@ TEST(Logger, RefusesTagsThatAreMembersOfEachRowOnAllRanks) {
   EXPECT_EQ(nlohmann::json::parse(first).at("hparams").at("step"), 1);
   EXPECT_EQ(nlohmann::json::parse(second).at("step"), 7);
   EXPECT_FALSE(std::getline(file, third));
+}
+
+TEST(Logger, ReportsItsScalarsOnlyInASweepsTrial) {
+  spawn(
+      [](Job&) {
+        const ScratchDirectory scratch;
+        FakeAgent agent(scratch / "agent");
+        for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(name);
+        setenv("MUSTER_SOCKET", agent.path().c_str(), 1);
+        Job job = init();
+        Logger logger(job, scratch / "run");
+        logger.add_scalar("before", 1, 1);
+        setenv("MUSTER_TRIAL", "7", 1);
+        logger.log_metrics({{"val/loss", 0.5}, {"loss (mean)", 1}}, 2);
+        const nlohmann::json metric = agent.next("metric");
+        require_equal(metric["step"].get<int>(), 2, "step");
+        require(metric["values"] == nlohmann::json{{"val/loss", 0.5}},
+                "the values that have a metric's name");
+      },
+      1);
+}
+
+TEST(Report, RefusesAWrongNameAndAWrongStep) {
+  EXPECT_THAT([] { spawn([](Job&) { report("val loss", 1, 1); }, 1); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("'val loss' is not a metric's name")));
+  EXPECT_THAT([] { spawn([](Job&) { report("val_loss", 1, -1); }, 1); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("-1 is not a step")));
 }
 
 // Checks what rank 0 prints. A spawned rank shares this process's stdout.

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "common/wire/json.h"
+#include "common/wire/metric_name.h"
 
 namespace muster::agent {
 
@@ -23,10 +25,11 @@ bool is_for_agent(ReportKind kind) {
          kind == kLastLine;
 }
 
-// Whether reports of this kind affect the job's exit code, or decisions about the job.
+// Whether reports of this kind affect the job's exit code, or decisions about the job or its sweep.
 bool decides(ReportKind kind) {
   using enum ReportKind;
-  return kind == kHello || kind == kSaved || kind == kCommitted || kind == kPreempted || kind == kFenced;
+  return kind == kHello || kind == kSaved || kind == kCommitted || kind == kPreempted || kind == kFenced ||
+         kind == kMetric;
 }
 
 constexpr std::size_t kMaxWordBytes = 128;
@@ -86,6 +89,29 @@ void read_profile(const nlohmann::json& parsed, wire::WorkerReported& message) {
   }
 }
 
+constexpr std::size_t kMaxValues = 64;
+
+// JSON has no number that is NaN or infinite, but a diverged training must be seen: these are words.
+double metric_value(const nlohmann::json& value) {
+  if (value.is_number()) return value.get<double>();
+  const std::string& word = value.get_ref<const std::string&>();
+  if (word == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (word == "inf") return std::numeric_limits<double>::infinity();
+  if (word == "-inf") return -std::numeric_limits<double>::infinity();
+  throw nlohmann::json::other_error::create(503, "a value that is not a number", &value);
+}
+
+void read_metric(const nlohmann::json& parsed, wire::WorkerReported& message) {
+  const auto& values = parsed.at("values").get_ref<const nlohmann::json::object_t&>();
+  if (values.size() > kMaxValues)
+    throw nlohmann::json::other_error::create(503, "more than 64 values of metrics", &parsed);
+  for (const auto& [name, value] : values) {
+    if (!wire::is_metric_name(name))
+      throw nlohmann::json::other_error::create(503, "a metric with a wrong name", &parsed);
+    message.values[name] = metric_value(value);
+  }
+}
+
 }  // namespace
 
 Expected<Report> parse_report(std::string_view datagram) {
@@ -115,6 +141,7 @@ Expected<Report> parse_report(std::string_view datagram) {
     if (kind == ReportKind::kHeartbeat) report.activity = printable(parsed.value("activity", std::string()));
     report.may_be_late = kind == ReportKind::kHeartbeat && parsed.value("may_be_late", false);
     if (kind == ReportKind::kProfile) read_profile(parsed, report.message);
+    if (kind == ReportKind::kMetric) read_metric(parsed, report.message);
     if (kind == ReportKind::kMemorySlots) report.slot_bytes = whole_number<std::uint64_t>(parsed.at("bytes"));
     if (kind == ReportKind::kLastLine) report.pid = whole_number<std::int32_t>(parsed.at("pid"));
     read_section(parsed, report);

@@ -2,9 +2,10 @@
 // launcher.
 //
 // A datagram is {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":".."}, see docs/protocol.md.
-// Rare reports (hello, profile, resumed, saved, committed, saving, preempted, fenced, finished) are passed on
-// at once; progress (step, heartbeat) at most every kInterval per rank, only the newest. Sections, idle,
-// answers to commands (stacks), reports about memory (memory_slots, held) and last_line stay with the agent.
+// Metrics and rare reports (hello, profile, resumed, saved, committed, saving, preempted, fenced, finished)
+// are passed on at once; progress (step, heartbeat) at most every kInterval per rank, only the newest.
+// Sections, idle, answers to commands (stacks), reports about memory (memory_slots, held) and last_line stay
+// with the agent.
 // No sockets, no clock.
 #pragma once
 
@@ -55,8 +56,9 @@ class Reports {
   std::vector<wire::WorkerReported> take(Rank rank);
   std::optional<TimePoint> next_deadline() const;
   // Whether to send a report that on(), due() or take() returned. When the launcher does not keep up
-  // (`crowded`), only reports that affect decisions about the job are sent (`hello`, `saved`, `committed`,
-  // `preempted`, `fenced`), up to kMostInSpite of each kind and rank. Counts reports that are not sent.
+  // (`crowded`), only reports that affect decisions about the job or its sweep are sent (`hello`, `saved`,
+  // `committed`, `preempted`, `fenced`, `metric`), up to kMostInSpite of each kind and rank. Counts reports
+  // that are not sent.
   bool admit(const wire::WorkerReported& report, bool crowded);
   std::uint64_t dropped_count() const { return dropped_count_; }
 

@@ -160,6 +160,7 @@ class Node {
   Attempt attempt() const { return attempt_; }
   // In the newest attempt.
   Rank rank_of(LocalRank local_rank) const { return plan_.rank_of(local_rank); }
+  LocalRank local_rank_of(Rank rank) const { return LocalRank(rank.value() - plan_.first_rank.value()); }
   bool has_rank(Rank rank) const { return RankRange(plan_.first_rank, plan_.local_world_size).has(rank); }
 
   static constexpr Duration kWelcomeLimit = std::chrono::seconds(30);

@@ -10,6 +10,8 @@
 
 #include "agent/core/output/disk_space.h"
 #include "common/base/log.h"
+#include "common/wire/json.h"
+#include "common/wire/metric_name.h"
 
 namespace muster::agent {
 
@@ -161,6 +163,7 @@ Logs::LastWords AttemptLogs::last_words(LocalRank local_rank, bool failed) {
     stream.output->finish();
     stream.copy->end();
   }
+  keep_fact(local_rank, {{"finished", !failed}});
   Logs::LastWords words;
   if (failed) words.error_file = keep_error_file(rank_of(local_rank));
   const LastLines& errors = streams[1].output->last_lines();
@@ -243,6 +246,22 @@ std::vector<std::shared_ptr<Output>> AttemptLogs::outputs() const {
     for (const Stream& stream : streams) all.push_back(stream.output);
   }
   return all;
+}
+
+void AttemptLogs::keep_metrics(LocalRank local_rank, const wire::WorkerReported& report) {
+  nlohmann::json values;
+  for (const auto& [name, value] : report.values) values[name] = fmt::format("{}", value);  // nan too
+  keep_fact(local_rank, {{"step", report.step}, {"values", std::move(values)}});
+}
+
+void AttemptLogs::keep_fact(LocalRank local_rank, const nlohmann::json& fact) {
+  if (!setting_.job.environment.contains(wire::kTrialVariable)) return;
+  auto& file = metrics_[local_rank];
+  if (!file)
+    file = setting_.writer.add(std::make_unique<net::LogParts>(
+                                   directory_of(local_rank) + "/" + wire::kMetricsFile, UniqueFd(), nullptr),
+                               [](const std::string& what) { log::warning("{}", what); });
+  file->put(fact.dump() + "\n");
 }
 
 std::string AttemptLogs::directory_of(LocalRank local_rank) const {

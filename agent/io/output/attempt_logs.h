@@ -7,7 +7,9 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -53,6 +55,8 @@ class AttemptLogs {
   void worker_runs(LocalRank local_rank);
   // Call once the worker has ended. Passes all of its output on before it returns.
   Logs::LastWords last_words(LocalRank local_rank, bool failed);
+  // Appends to the trial's file of metrics (wire::kMetricsFile). last_words() appends how the worker ended.
+  void keep_metrics(LocalRank local_rank, const wire::WorkerReported& report);
   // The workers are being stopped: output no longer waits for slow takers.
   void hurry();
   // Whether a worker had to wait until its output was taken, at `now` or within the last second.
@@ -80,6 +84,7 @@ class AttemptLogs {
   void send_as(wire::LogFile file, Rank rank, std::shared_ptr<net::LogWriter::File> written) const;
   std::string keep_error_file(Rank rank) const;
   std::string directory_of(LocalRank local_rank) const;
+  void keep_fact(LocalRank local_rank, const nlohmann::json& fact);
   Rank rank_of(LocalRank local_rank) const { return setting_.plan.rank_of(local_rank); }
 
   static constexpr Duration kWaitsLinger = std::chrono::seconds(1);
@@ -87,8 +92,9 @@ class AttemptLogs {
   Setting setting_;
   std::shared_ptr<bool> disk_told_ = std::make_shared<bool>(false);  // outputs can outlive this object
   std::shared_ptr<TimePoint> waited_at_ = std::make_shared<TimePoint>();
-  std::array<std::shared_ptr<FilteredCopy>, 2> filtered_;  // stdout, stderr
-  std::vector<RankStreams> ranks_;                         // by local rank
+  std::array<std::shared_ptr<FilteredCopy>, 2> filtered_;               // stdout, stderr
+  std::vector<RankStreams> ranks_;                                      // by local rank
+  std::map<LocalRank, std::shared_ptr<net::LogWriter::File>> metrics_;  // of a trial's ranks
 };
 
 }  // namespace muster::agent

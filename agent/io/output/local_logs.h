@@ -32,6 +32,9 @@ class LocalLogs final : public Logs {
   LogPlace place_for(const wire::JobSpec& job) override;
   Expected<std::vector<std::string>> open(const wire::JobSpec& job, const OpenAttempt& attempt) override;
   LastWords last_words(LocalRank local_rank, bool failed) override;
+  void keep_metrics(LocalRank local_rank, const wire::WorkerReported& report) override {
+    attempt_->keep_metrics(local_rank, report);
+  }
   bool output_waits() const override;
   void hurry() override;
   void finish() override;

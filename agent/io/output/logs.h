@@ -51,6 +51,8 @@ class Logs {
   // Call when the worker has ended. First passes on all of the worker's output. Reads its error file only if
   // the worker failed, because the log disk may hang.
   virtual LastWords last_words(LocalRank local_rank, bool failed) = 0;
+  // For a trial of a sweep: keeps a report of metrics, which the sweep reads if its controller did not hear it.
+  virtual void keep_metrics(LocalRank, const wire::WorkerReported&) {}
   // Whether some rank waits for the launcher or a log file, or did a moment ago.
   virtual bool output_waits() const = 0;
   // The workers are being stopped, or the launcher is gone: wait only a moment for files, now and in

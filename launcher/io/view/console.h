@@ -31,6 +31,9 @@ class Console {
   virtual void say(std::string_view text) = 0;
   // Shows a progress line, which the next line overwrites. Empty text only removes the last progress line.
   virtual void show_progress(std::string_view text) = 0;
+  // As View::show_metrics. A terminal does not show them.
+  virtual void show_metrics(Rank /*rank*/, std::int64_t /*step*/,
+                            const std::map<std::string, double>& /*values*/) {}
 };
 
 }  // namespace muster::launcher

@@ -24,6 +24,9 @@ class LocalView final : public View {
   void show_stacks(const wire::WorkerStacks& stacks) override { enquiries_.hear(stacks); }
   bool wants_usage() const override { return enquiries_.wants_usage(); }
   void show_usage(const std::vector<wire::RankUsage>& usage) override { enquiries_.hear(usage); }
+  void show_metrics(Rank rank, std::int64_t step, const std::map<std::string, double>& values) override {
+    console_.show_metrics(rank, step, values);
+  }
   void keep_clock(NodeId node, const std::string& host, const ClockOffset::Answer& answer) override;
   void logs_are_elsewhere(NodeId node, const std::string& host, const std::string& directory) override;
   void keep_log(NodeId node, Attempt attempt, const wire::LogPiece& piece, LogAnswer answer) override {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,9 @@ class View {
   virtual bool wants_usage() const = 0;
   // The usage of a node's ranks.
   virtual void show_usage(const std::vector<wire::RankUsage>& usage) = 0;
+  // The values that the rank's program has reported at this step, by name; they may be NaN or infinite.
+  // Called for every report, in the order in which the rank made them.
+  virtual void show_metrics(Rank rank, std::int64_t step, const std::map<std::string, double>& values) = 0;
   // For a traced job: how far the clock of the node's host was ahead of the launcher's.
   virtual void keep_clock(NodeId node, const std::string& host, const ClockOffset::Answer& answer) = 0;
   // The node's rank logs are in this directory of its host; the agent sends them as pieces.

@@ -1,6 +1,7 @@
 #include "agent/core/health/worker_report.h"
 
 #include <gmock/gmock.h>
+#include <limits>
 
 namespace muster::agent {
 namespace {
@@ -8,6 +9,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Pair;
 using wire::ReportKind;
 
 wire::WorkerReported step(std::int32_t rank, std::int64_t number) {
@@ -37,7 +39,7 @@ TEST(ParseReport, ReadsADatagram) {
 TEST(ParseReport, KnowsEveryKindByItsName) {
   for (const auto& [kind, name] : wire::Words<ReportKind>::kAll) {
     const auto report = parse_report(fmt::format(
-        R"({{"v":1,"type":"{}","rank":0,"attempt":1,"steps":1,"parts_ms":{{}},"name":"a","state":"enter","bytes":9,"pid":7}})",
+        R"({{"v":1,"type":"{}","rank":0,"attempt":1,"steps":1,"parts_ms":{{}},"name":"a","state":"enter","bytes":9,"pid":7,"values":{{}}}})",
         name));
     ASSERT_TRUE(report) << name;
     EXPECT_EQ(report->message.kind, kind);
@@ -94,6 +96,39 @@ TEST(ParseReport, ReadsHowStepsSpentTheirTime) {
     EXPECT_FALSE(parse(wrong)) << wrong;
 }
 
+std::optional<std::map<std::string, double>> values_of(const std::string& fields) {
+  const auto report =
+      parse_report(R"({"v":1,"type":"metric","rank":0,"attempt":1,"pid":7,"step":3)" + fields + "}");
+  if (!report) return std::nullopt;
+  EXPECT_EQ(report->message.step, 3);
+  return report->message.values;
+}
+
+TEST(ParseReport, ReadsTheValuesOfMetrics) {
+  const auto values = values_of(
+      R"(,"values":{"val_loss":0.12,"n":7,"train/loss.max-2":"inf","_low":"-inf","diverged":"nan"})");
+  ASSERT_TRUE(values);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  EXPECT_THAT(*values,
+              ElementsAre(Pair("_low", -kInfinity), Pair("diverged", testing::IsNan()), Pair("n", 7.0),
+                          Pair("train/loss.max-2", kInfinity), Pair("val_loss", 0.12)));
+  EXPECT_TRUE(values_of(R"(,"values":{")" + std::string(128, 'a') + R"(":1})"));
+}
+
+TEST(ParseReport, RefusesAMetricWithAWrongNameOrValue) {
+  for (const char* value : {R"("0.5")", R"("NaN")", R"("")", "null", "true", "[1]", R"({"a":1})", "1e999"})
+    EXPECT_FALSE(values_of(fmt::format(R"(,"values":{{"loss":{}}})", value))) << value;
+  for (const std::string& name : {std::string(), std::string("val loss"), std::string("2nd"),
+                                  std::string("/loss"), std::string("acc@1"), std::string(129, 'a')})
+    EXPECT_FALSE(values_of(fmt::format(R"(,"values":{{"{}":1}})", name))) << name;
+  for (const char* fields : {"", R"(,"values":[1])", R"(,"values":3)", R"(,"values":null)"})
+    EXPECT_FALSE(values_of(fields)) << fields;
+  std::string many = R"(,"values":{"a":1)";
+  for (int i = 1; i < 64; ++i) many += fmt::format(R"(,"a{}":1)", i);
+  EXPECT_TRUE(values_of(many + "}"));
+  EXPECT_FALSE(values_of(many + R"(,"a64":1})"));
+}
+
 TEST(ParseReport, RefusesGarbage) {
   const std::string deep(kMaxReportBytes, '[');
   const std::string long_text =
@@ -146,13 +181,24 @@ TEST(Reports, PassesEventsOnAtOnceAfterHeldBackProgress) {
               ElementsAre("0 step 2", "0 committed 2"));
 }
 
+TEST(Reports, PassesEveryMetricOnAtOnceAndInOrder) {
+  Reports reports;
+  const TimePoint now{1000s};
+  reports.on(step(0, 1), now);
+  reports.on(step(0, 2), now);
+  EXPECT_THAT(words(reports.on({Rank(0), ReportKind::kMetric, 2, ""}, now)),
+              ElementsAre("0 step 2", "0 metric 2"));
+  EXPECT_THAT(words(reports.on({Rank(0), ReportKind::kMetric, 2, ""}, now)), ElementsAre("0 metric 2"));
+  EXPECT_THAT(words(reports.on({Rank(0), ReportKind::kMetric, 1, ""}, now)), ElementsAre("0 metric 1"));
+}
+
 TEST(Reports, DropsAndCountsReportsForASlowLauncherExceptDecisiveOnes) {
   Reports reports;
   EXPECT_TRUE(reports.admit(step(0, 3), false));
   EXPECT_FALSE(reports.admit(step(0, 4), true));
   EXPECT_FALSE(reports.admit({Rank(0), ReportKind::kResumed, 1, ""}, true));
-  for (const auto kind :
-       {ReportKind::kHello, ReportKind::kCommitted, ReportKind::kPreempted, ReportKind::kFenced}) {
+  for (const auto kind : {ReportKind::kHello, ReportKind::kCommitted, ReportKind::kPreempted,
+                          ReportKind::kFenced, ReportKind::kMetric}) {
     EXPECT_TRUE(reports.admit({Rank(0), kind, 1, "x"}, true)) << name_of(kind);
     EXPECT_TRUE(reports.admit({Rank(1), kind, 1, "x"}, true)) << name_of(kind);
   }

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <limits>
 
 #include "common/wire/agent_identity.h"
 #include "tests/hand_time.h"
@@ -110,6 +111,10 @@ class FakeView final : public View {
   void show_stacks(const wire::WorkerStacks& stacks) override { stack_text = stacks.text; }
   bool wants_usage() const override { return usage_wanted; }
   void show_usage(const std::vector<wire::RankUsage>& shown) override { usage = shown; }
+  void show_metrics(Rank rank, std::int64_t step, const std::map<std::string, double>& values) override {
+    for (const auto& [name, value] : values)
+      metrics.push_back(fmt::format("rank {} step {} {} {}", rank, step, name, value));
+  }
   void keep_clock(NodeId, const std::string&, const ClockOffset::Answer& answer) override {
     clocks.push_back(answer.offset_ns);
   }
@@ -131,6 +136,7 @@ class FakeView final : public View {
   std::string stack_text;
   bool usage_wanted = false;
   std::vector<wire::RankUsage> usage;
+  std::vector<std::string> metrics;
   std::vector<std::int64_t> clocks;
   std::string log_directory;
   std::string kept_log;
@@ -309,6 +315,31 @@ TEST_F(LauncherTest, RequestsTheRanksResourcesWhileSomebodyWatches) {
   say(pong);
   ASSERT_EQ(view.usage.size(), 1U);
   EXPECT_EQ(view.usage[0].memory_bytes, 12);
+}
+
+wire::WorkerReported metric(Rank rank, std::int64_t step, double value) {
+  wire::WorkerReported report{rank, wire::ReportKind::kMetric, step, ""};
+  report.values["val_loss"] = value;
+  return report;
+}
+
+TEST_F(LauncherTest, MetricsOfTheCurrentAttemptsRanksAreShownAndNothingElseKnowsThem) {
+  int told = 0;
+  launcher.emplace(one_node(), Launcher::Parts{.time = time,
+                                               .bootstrap = machines,
+                                               .lineage = lineage,
+                                               .view = view,
+                                               .finished = [this] { finished = true; },
+                                               .witness = [&](const auto&...) { ++told; }});
+  run();
+  told = 0;
+  say(metric(Rank(0), 3, 0.5));
+  say(metric(Rank(0), 2, std::numeric_limits<double>::quiet_NaN()));
+  channel->say(kNode, Attempt(2), metric(Rank(0), 4, 1));
+  say(metric(Rank(1), 4, 1));
+  EXPECT_THAT(view.metrics, testing::ElementsAre("rank 0 step 3 val_loss 0.5", "rank 0 step 2 val_loss nan"))
+      << "in order; not of another attempt, nor of a rank that the agent does not have";
+  EXPECT_EQ(told, 0) << "the journal keeps what the witness is told";
 }
 
 TEST_F(LauncherTest, TheClocksOfATracedJobsHostsAreKept) {

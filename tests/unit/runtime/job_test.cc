@@ -347,6 +347,7 @@ TEST(Job, MustBeThereBeforeItIsAskedAndTold) {
               ThrowsMessage<std::logic_error>("muster::step: no Job exists yet; call init() first"));
   EXPECT_THROW(committed(1), std::logic_error);
   EXPECT_THROW(resume_step(), std::logic_error);
+  EXPECT_THROW(report("val_loss", 0.5, 1), std::logic_error);
   EXPECT_THROW(preemption_noticed(), std::logic_error);
 }
 
@@ -369,6 +370,8 @@ TEST(Job, OfALoopOfItsOwnHearsOfStepsAndNotices) {
     agent.order({{"v", 1}, {"type", "preempt"}, {"grace_ms", 1000}});
     while (!preemption_noticed()) std::this_thread::yield();
     require(std::ranges::none_of(agent.heard(), offers), "one offer");
+    muster::report("val_loss", 0.25, 41);
+    require(agent.next("metric")["values"] == nlohmann::json{{"val_loss", 0.25}}, "the value is reported");
   });
 }
 

@@ -3,7 +3,10 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <limits>
+#include <map>
 #include <memory>
 #include <muster/rank/section.h>
 #include <nlohmann/json.hpp>
@@ -53,6 +56,45 @@ TEST(Reports, WhatDecidesAboutTheJobIsKeptUntilTheAgentTakesIt) {
   fill(scratch / "s");
   for (const int step : {400, 500}) reports.send("committed", step);
   for (const int step : {400, 500}) EXPECT_EQ(agent.next("committed")["step"], step);
+}
+
+TEST(Reports, MetricsAreKeptUntilTheAgentTakesThemAndDisplaceNothing) {
+  ScratchDirectory scratch;
+  FakeAgent agent(scratch / "s");
+  auto reports = std::make_unique<Reports>(scratch / "s", 3, 7);
+  fill(scratch / "s");
+  reports->send("committed", 400);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (int step = 1; step <= 1000; ++step) reports->metrics(step, {{"val_loss", step / 8.0}});
+  reports->metrics(1001,
+                   {{"a", std::numeric_limits<double>::quiet_NaN()}, {"b", kInfinity}, {"c", -kInfinity}});
+  EXPECT_EQ(agent.next("committed")["step"], 400);
+  // The end waits until the agent has taken them.
+  std::thread end([&] { reports.reset(); });
+  for (int step = 1; step <= 1000; ++step) {
+    const nlohmann::json metric = agent.next("metric");
+    ASSERT_EQ(metric["step"], step);
+    ASSERT_EQ(metric["values"], nlohmann::json({{"val_loss", step / 8.0}}));
+  }
+  EXPECT_EQ(agent.next("metric")["values"], nlohmann::json({{"a", "nan"}, {"b", "inf"}, {"c", "-inf"}}));
+  end.join();
+}
+
+TEST(Reports, ManyMetricsAtOnceFitIntoWhatAnAgentReads) {
+  ScratchDirectory scratch;
+  FakeAgent agent(scratch / "s");
+  Reports reports(scratch / "s", 3, 7);
+  std::map<std::string, double> values;
+  for (int i = 0; i < 100; ++i) values[fmt::format("{:x>125}{}", "", 100 + i)] = -1.7976931348623157e308;
+  reports.metrics(5, values);
+  std::map<std::string, double> told;
+  while (told.size() < values.size()) {
+    const nlohmann::json metric = agent.next("metric");
+    ASSERT_TRUE(metric.is_object());
+    EXPECT_LE(metric.dump().size(), 4096U);
+    told.merge(metric["values"].get<std::map<std::string, double>>());
+  }
+  EXPECT_EQ(told, values);
 }
 
 TEST(Reports, BeatEverySecondWithTheNewestStep) {

@@ -1,8 +1,10 @@
 #include "common/wire/codec.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace muster::wire {
@@ -192,6 +194,20 @@ TEST(Codec, TheEndAndTheProfileOfAWorkerReachTheLauncher) {
       Rank(1), ReportKind::kProfile, 7, "", 0, {{"data", 5}, {"compute", 1'000'000'000'000}}};
   const auto told = decode_for_launcher(frame_of(encode(FrameHeader{}, ToLauncher(profile))));
   EXPECT_EQ(std::get<WorkerReported>(told.value()).parts_ns, profile.parts_ns);
+}
+
+TEST(Codec, MetricsThatAreNotFiniteReachTheLauncher) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  WorkerReported report{Rank(1), ReportKind::kMetric, 7, ""};
+  report.values = {{"a", 0.1},       {"b", std::numeric_limits<double>::quiet_NaN()},
+                   {"c", kInfinity}, {"d", -kInfinity},
+                   {"e", 3.0},       {"f", std::numeric_limits<double>::denorm_min()}};
+  const auto told = decode_for_launcher(frame_of(encode(FrameHeader{}, ToLauncher(report))));
+  auto values = std::get<WorkerReported>(told.value()).values;
+  EXPECT_TRUE(std::isnan(values.at("b")));
+  values.erase("b");
+  report.values.erase("b");
+  EXPECT_EQ(values, report.values);
 }
 
 TEST(Codec, ARefusalSaysWhetherAnotherAddressMayHelp) {

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 
 namespace muster {
 
@@ -34,6 +35,15 @@ void step(std::int64_t done);
 
 // Reports that the checkpoint of this step is complete on all ranks; call it on one rank.
 void committed(std::int64_t step);
+
+// Reports a metric's value at a step to whoever compares trainings, such as a sweep of hyperparameters:
+//
+//   muster::report("val_loss", evaluate(model), step);
+//
+// The value may be NaN or infinite. Every report reaches the launcher, in order. Throws std::invalid_argument
+// for a negative step, and unless the name is a letter or _, and then letters, digits and _ / . -, at most
+// 128 in all.
+void report(std::string_view name, double value, std::int64_t step);
 
 // Returns the step committed last before this start; empty at the first start.
 std::optional<std::int64_t> resume_step();

@@ -17,6 +17,9 @@
 // - A training that starts without a checkpoint moves existing files to before-1, before-2 and so on. Files
 //   of other programs in the directory stay.
 // - A failure to write is reported once, and the training continues.
+// - In a sweep's trial (the environment has MUSTER_TRIAL) the first rank also reports the scalars, as
+// report()
+//   does (rank/progress.h).
 // For the training thread; the group or job must outlive it.
 #pragma once
 

@@ -1,0 +1,30 @@
+// The rule for the names of metrics that workers report, and where a sweep's trial keeps the reports.
+//
+// Senders, the agent and the launcher share these. Plain functions; safe in any thread.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+namespace muster::wire {
+
+constexpr std::size_t kMostMetricNameBytes = 128;
+
+// The variable that tells a worker that it is part of a sweep's trial.
+inline constexpr const char* kTrialVariable = "MUSTER_TRIAL";
+// In the log directory of each rank of a trial: a line of JSON for each report, and one for the rank's end.
+// `sweep resume` reads what a controller that was killed did not hear.
+inline constexpr const char* kMetricsFile = "metrics.jsonl";
+
+// A letter or _, and then letters, digits, and any of _ / . - up to kMostMetricNameBytes in all.
+constexpr bool is_metric_name(std::string_view name) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  const auto may_follow = [&](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '/' || c == '.' || c == '-';
+  };
+  return !name.empty() && name.size() <= kMostMetricNameBytes && is_letter(name.front()) &&
+         std::ranges::all_of(name, may_follow);
+}
+
+}  // namespace muster::wire
