@@ -27,6 +27,7 @@ constexpr std::pair<std::string_view, Execute> kExecutes[] = {
     {"schedule", schedule},
     {"ckpt", ckpt},
     {"clean", clean},
+    {"sweep", sweep_command},
     {"completion", completion},
     {"help", help},
     {"man", man},

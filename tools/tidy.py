@@ -29,6 +29,7 @@ MAY_INCLUDE = {
     "launcher/core/verdict": ["common/base", "common/wire", "launcher/core/text", "launcher/core/verdict"],
     "launcher/core/fleet": ["common/base", "common/wire", *(f"launcher/core/{folder}" for folder in ("text", "settings", "fleet"))],
     "launcher/core/job": ["common/base", "common/wire", *(f"launcher/core/{folder}" for folder in ("text", "settings", "verdict", "fleet", "job"))],
+    "launcher/core/sweep": ["common/base", "common/wire", "launcher/core/text", "launcher/core/settings", "launcher/core/sweep"],
     "launcher/core/journal": ["common/base", "common/wire", "launcher/core"],
     "launcher/core/view": ["common/base", "common/wire", "launcher/core"],
     "launcher/core": ["common/base", "common/wire", "launcher/core"],

@@ -39,6 +39,7 @@ int trace(const Invocation& invocation);
 int schedule(const Invocation& invocation);
 int ckpt(const Invocation& invocation);
 int clean(const Invocation& invocation);
+int sweep_command(const Invocation& invocation);  // `sweep` is a namespace
 int completion(const Invocation& invocation);
 int help(const Invocation& invocation);
 int man(const Invocation& invocation);

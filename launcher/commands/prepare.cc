@@ -17,18 +17,6 @@ namespace muster::launcher {
 
 namespace {
 
-Machine look_at_machine(const Options& options, const Surroundings& here) {
-  Machine machine{.core_count = count_cores(), .gpu_count = 0, .gpu_note = ""};
-  if (needs_gpu_count(options)) {
-    const auto visible = here.environment.find("CUDA_VISIBLE_DEVICES");
-    GpuCount gpus =
-        count_gpus(visible == here.environment.end() ? std::nullopt : std::optional(visible->second));
-    machine.gpu_count = gpus.count;
-    machine.gpu_note = std::move(gpus.note);
-  }
-  return machine;
-}
-
 // The command that the user may have meant by a word that is not a program; nothing if a file has that name.
 std::optional<std::string_view> command_meant(const std::string& program, const Invocation& invocation) {
   std::error_code ignored;  // for example, the name is too long for a file
@@ -64,6 +52,31 @@ std::optional<wire::Mpi> mpi_found(const Plan& plan, const Surroundings& here) {
 
 }  // namespace
 
+Machine look_at_machine(const Options& options, const Surroundings& here) {
+  Machine machine{.core_count = count_cores(), .gpu_count = 0, .gpu_note = ""};
+  if (needs_gpu_count(options)) {
+    const auto visible = here.environment.find("CUDA_VISIBLE_DEVICES");
+    GpuCount gpus =
+        count_gpus(visible == here.environment.end() ? std::nullopt : std::optional(visible->second));
+    machine.gpu_count = gpus.count;
+    machine.gpu_note = std::move(gpus.note);
+  }
+  return machine;
+}
+
+Expected<Planned> plan_of(const Options& options, const Machine& machine, const Surroundings& here,
+                          std::string job_id) {
+  auto plan = make_plan(options, machine, here, std::move(job_id));
+  if (!plan) return std::unexpected(plan.error());
+  if (!plan->hosts.empty() && !plan->job.command.empty()) {
+    const Status found = check_program(plan->job.command, search_path_of(*plan, here));
+    plan->program_is_here = found || found.error().code() != ErrorCode::kNotFound;
+  }
+  const auto of_program = mpi_found(*plan, here);
+  settle_mpi(*plan, of_program);
+  return Planned{*std::move(plan), of_program};
+}
+
 std::expected<Prepared, int> prepare(const Invocation& invocation) {
   auto asked = read_command_line(invocation.words, invocation.here, invocation.command);
   if (!asked) return std::unexpected(refuse(asked.error(), kExitUsage));
@@ -74,38 +87,40 @@ std::expected<Prepared, int> prepare(const Invocation& invocation) {
                          : std::nullopt)
     return std::unexpected(refuse(Error(ErrorCode::kInvalidArgument, *std::move(refusal)), kExitUsage));
   Machine machine = look_at_machine(request.options, invocation.here);
-  auto plan = make_plan(request.options, machine, invocation.here, make_job_id(request.options.job_name));
-  if (!plan) return std::unexpected(refuse(plan.error(), kExitUsage));
-  if (!plan->hosts.empty() && !plan->job.command.empty()) {
-    const Status here = check_program(plan->job.command, search_path_of(*plan, invocation.here));
-    plan->program_is_here = here || here.error().code() != ErrorCode::kNotFound;
-  }
-  const wire::Mpi asked_mpi = plan->job.mpi;
-  const auto of_program = mpi_found(*plan, invocation.here);
-  settle_mpi(*plan, of_program);
-  settle_input(*plan, request.options, has_standard_input());
-  if (auto notice = of_program ? mpi_notice(*plan, asked_mpi, *of_program) : std::nullopt)
+  auto planned = plan_of(request.options, machine, invocation.here, make_job_id(request.options.job_name));
+  if (!planned) return std::unexpected(refuse(planned.error(), kExitUsage));
+  settle_input(planned->plan, request.options, has_standard_input());
+  const auto of_program = planned->mpi_of_program;
+  if (auto notice = of_program ? mpi_notice(planned->plan, request.options.mpi, *of_program) : std::nullopt)
     request.notices.push_back(*std::move(notice));
-  return Prepared{std::move(request), std::move(machine), std::move(*plan)};
+  return Prepared{std::move(request), std::move(machine), std::move(planned->plan)};
 }
 
-int refuse_program(const Prepared& prepared, const Invocation& invocation) {
-  if (!prepared.plan.hosts.empty()) return refuse_host_shell(prepared.plan.remote, invocation.here);
-  const Status found =
-      check_program(prepared.plan.job.command, search_path_of(prepared.plan, invocation.here));
+int refuse_program(const Plan& plan, const std::string& program, const Surroundings& here) {
+  if (!plan.hosts.empty()) return refuse_host_shell(plan.remote, here);
+  const Status found = check_program(plan.job.command, search_path_of(plan, here));
   if (found) return 0;
   if (found.error().code() != ErrorCode::kNotFound) return refuse(found.error(), 126);
-  const std::string& word = prepared.request.options.program.front();
-  if (is_launcher(word)) {
+  if (is_launcher(program)) {
     return refuse(Error(ErrorCode::kNotFound,
                         fmt::format("{}; launch takes its place: `launch PROGRAM`", found.error().message())),
                   127);
   }
-  if (const auto python = invocation.here.environment.find("PYTHON_EXEC");
-      prepared.plan.chose_python && python != invocation.here.environment.end() && !python->second.empty())
+  if (const auto python = here.environment.find("PYTHON_EXEC");
+      plan.chose_python && python != here.environment.end() && !python->second.empty())
     return refuse(Error(ErrorCode::kNotFound, "PYTHON_EXEC: " + found.error().message()), 127);
-  const auto command = command_meant(word, invocation);
-  if (!command) return refuse(found.error(), 127);
+  return refuse(found.error(), 127);
+}
+
+int refuse_program(const Prepared& prepared, const Invocation& invocation) {
+  const Plan& plan = prepared.plan;
+  const std::string& word = prepared.request.options.program.front();
+  const auto command = plan.hosts.empty() ? command_meant(word, invocation) : std::nullopt;
+  const bool has_python = plan.chose_python && invocation.here.environment.contains("PYTHON_EXEC");
+  if (!command || is_launcher(word) || has_python) return refuse_program(plan, word, invocation.here);
+  const Status found = check_program(plan.job.command, search_path_of(plan, invocation.here));
+  if (found || found.error().code() != ErrorCode::kNotFound)
+    return refuse_program(plan, word, invocation.here);
   return refuse(Error(ErrorCode::kInvalidArgument, fmt::format("{}; did you mean the command `launch {}`?",
                                                                found.error().message(), *command)),
                 kExitUsage);

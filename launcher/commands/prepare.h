@@ -18,8 +18,20 @@ struct Prepared {
 // Returns an exit code after it has printed an error, or the answer to --help or --version.
 std::expected<Prepared, int> prepare(const Invocation& invocation);
 
+// The machine as far as these options need to know it.
+Machine look_at_machine(const Options& options, const Surroundings& here);
+struct Planned {
+  Plan plan;
+  std::optional<wire::Mpi> mpi_of_program;  // that it is built with, as far as its file tells
+};
+// The plan of make_plan(), completed by what the program's file tells.
+Expected<Planned> plan_of(const Options& options, const Machine& machine, const Surroundings& here,
+                          std::string job_id);
+
 // Returns 0 if the program can be started. If not, says why and returns the exit code.
 int refuse_program(const Prepared& prepared, const Invocation& invocation);
+// The same for a plan that no command line describes. `program`: as the user gave it.
+int refuse_program(const Plan& plan, const std::string& program, const Surroundings& here);
 
 // The variable as the workers will have it: set by the plan, or inherited.
 std::optional<std::string> variable_of(const Plan& plan, const Surroundings& here, const char* name);

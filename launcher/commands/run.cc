@@ -1,12 +1,10 @@
 // `launch run`, the default: runs a job from its plan to its verdict. `launch plan` stops after the plan.
-#include <csignal>
 #include <filesystem>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "common/base/check.h"
 #include "launcher/commands/checkpoint_use.h"
 #include "launcher/commands/prepare.h"
+#include "launcher/commands/signals.h"
 #include "launcher/core/text/words.h"
 #include "launcher/core/view/report.h"
 #include "launcher/io/fleet/container_preparation.h"
@@ -22,26 +20,6 @@ namespace {
 
 // The time for a slow reader of the last lines, after the user has stopped the job.
 constexpr Duration kFlushLimit = std::chrono::seconds(5);
-
-// Blocks the signals and reads them as data, so that none is lost. Signals that the caller ignores (nohup)
-// stay ignored, except INT and QUIT: a script's shell ignores these for every program that it starts with
-// `&`, and whoever sends one to this launch means to stop it. torchrun takes them as well.
-UniqueFd take_signals() {
-  signal(SIGPIPE, SIG_IGN);
-  for (const int number : {SIGCHLD, SIGINT, SIGQUIT}) signal(number, SIG_DFL);
-  sigset_t taken;
-  sigemptyset(&taken);
-  sigaddset(&taken, SIGCHLD);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
-    struct sigaction current{};
-    sigaction(number, nullptr, &current);
-    if (current.sa_handler != SIG_IGN) sigaddset(&taken, number);
-  }
-  sigprocmask(SIG_BLOCK, &taken, nullptr);
-  UniqueFd fd(signalfd(-1, &taken, SFD_NONBLOCK | SFD_CLOEXEC));
-  CHECK(fd.get() >= 0, "errno {}", errno);
-  return fd;
-}
 
 // Checks, before anything is created, the port on which an agent will listen in each attempt. With hosts,
 // checks nothing: the launcher does not know yet on which host that agent will be.

@@ -1,19 +1,14 @@
 // `launch top`: a live table of the ranks, with their progress and usage.
 #include "launcher/core/view/top.h"
 
-#include <csignal>
-#include <poll.h>
 #include <sys/ioctl.h>
-#include <termios.h>
 #include <thread>
 #include <unistd.h>
 
 #include "common/base/color.h"
-#include "common/base/file.h"
-#include "common/base/text.h"
 #include "launcher/commands/conversation.h"
 #include "launcher/commands/invocation.h"
-#include "launcher/core/text/plain_text.h"
+#include "launcher/commands/live_table.h"
 #include "launcher/core/verdict/verdict.h"
 
 namespace muster::launcher {
@@ -21,17 +16,10 @@ namespace muster::launcher {
 namespace {
 
 constexpr Duration kTableLimit = std::chrono::seconds(10);
-constexpr auto kRedraw = std::chrono::milliseconds(1000);
 // With --once: the pause between requests, and the limit for all. Agents report usage once a second, and the
 // share of processor time needs two reports.
 constexpr auto kPause = std::chrono::milliseconds(200);
 constexpr Duration kUsageLimit = std::chrono::seconds(4);
-
-std::sig_atomic_t volatile ended = 0;
-void end_top(int) {
-  ended = 1;
-}
-void wake_up(int) {}  // interrupts poll(), so that the table is drawn again
 
 Expected<JobStatus> ask(const JobEntry& job) {
   auto conversation = Conversation::ask(job, R"({"command": "top"})");
@@ -42,34 +30,6 @@ Expected<JobStatus> ask(const JobEntry& job) {
     return failure(ErrorCode::kUnavailable, "the launcher closed the connection: the job has just ended");
   return parse_status(**line);
 }
-
-// Switches off the terminal's echo and line buffering; restores both at the end.
-class Keyboard {
- public:
-  Keyboard() : usable_(isatty(STDIN_FILENO) == 1 && tcgetattr(STDIN_FILENO, &before_) == 0) {
-    if (!usable_) return;
-    termios raw = before_;
-    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-    tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-  }
-  Keyboard(const Keyboard&) = delete;
-  Keyboard& operator=(const Keyboard&) = delete;
-  ~Keyboard() {
-    if (usable_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
-  }
-  // Waits up to `limit`. True if the user pressed q.
-  bool quits_within(std::chrono::milliseconds limit) const {
-    pollfd key{usable_ ? STDIN_FILENO : -1, POLLIN, 0};
-    if (poll(&key, 1, static_cast<int>(limit.count())) <= 0) return false;
-    char letter = 0;
-    const ssize_t size = read(STDIN_FILENO, &letter, 1);
-    return size == 0 || (size == 1 && (letter == 'q' || letter == 'Q'));
-  }
-
- private:
-  termios before_{};
-  bool usable_;
-};
 
 Screen screen() {
   winsize size{};
@@ -87,46 +47,20 @@ int say_why_it_is_silent(const JobEntry& job, const CommandArguments& arguments,
   return print(fmt::format("{} {}\n", job.record.job_id, end_of(*now)));
 }
 
-void draw(const std::string& sequences) {
-  (void)write_all(STDOUT_FILENO, sequences, "stdout");
-}
-
-// The sequences that draw the table over the last one. Names of jobs and hosts may contain control
-// characters, which this removes.
-std::string in_place(const std::string& table) {
-  std::string drawn = "\033[H";
-  std::vector<std::string_view> lines = split(table, '\n');
-  lines.pop_back();
-  for (const std::string_view line : lines) {
-    std::string shown = for_terminal(std::string(line) + "\n", colors_wanted());
-    shown.pop_back();
-    drawn += shown + "\033[K\n";
-  }
-  return drawn + "\033[J";
-}
-
 int watch(const JobEntry& job, const CommandArguments& arguments, const Invocation& invocation) {
-  struct sigaction action{};
-  action.sa_handler = end_top;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  action.sa_handler = wake_up;
-  sigaction(SIGWINCH, &action, nullptr);
-  const Keyboard keyboard;
   std::optional<JobStatus> before;
-  draw("\033[?25l\033[2J");
-  while (ended == 0) {
+  std::optional<Error> silent;
+  show_live([&]() -> std::optional<std::string> {
     auto status = ask(job);
     if (!status) {
-      draw("\033[?25h");
-      return say_why_it_is_silent(job, arguments, invocation, status.error());
+      silent = status.error();
+      return std::nullopt;
     }
-    draw(in_place(top_as_text(*status, before, screen())));
+    std::string table = top_as_text(*status, before, screen());
     before = *std::move(status);
-    if (keyboard.quits_within(kRedraw)) break;
-  }
-  draw("\033[?25h");
-  return 0;
+    return table;
+  });
+  return silent ? say_why_it_is_silent(job, arguments, invocation, *silent) : 0;
 }
 
 // Prints the table when all ranks have fresh usage, or after kUsageLimit without it.

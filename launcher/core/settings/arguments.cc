@@ -155,8 +155,9 @@ std::optional<std::string> misplaced_flags(const Arguments& arguments) {
 
 }  // namespace
 
-Expected<Arguments> sort_arguments(const Words& words) {
-  const FlagSet set = flags_of_run();
+Expected<Arguments> sort_arguments(const Words& words, std::span<const Flag> more) {
+  FlagSet set = flags_of_run();
+  if (!more.empty()) set.tables.insert(set.tables.begin(), more);
   Arguments result;
   auto next = words.begin();
   for (; next != words.end() && may_be_flag(*next); ++next) {
@@ -220,7 +221,8 @@ Expected<CommandArguments> read_command_arguments(const Command& command, const 
                            : command.operand == Operand::kSchedule ? 2
                            : several                               ? 3
                                                                    : 1;
-  if (result.operands.size() > most) {
+  // Each subcommand of `launch sweep` takes another number.
+  if (result.operands.size() > most && command.operand != Operand::kSweep) {
     return failure(ErrorCode::kInvalidArgument,
                    "{}: too many arguments: `launch {}` takes {}; see `launch {} --help`",
                    result.operands[most], command.name,

@@ -132,6 +132,17 @@ constexpr Flag kScheduleFlags[] = {
     {"json", 0, "", kOption, "Print the schedule and its cost as one JSON object."},
     kHelp,
 };
+constexpr Flag kSweepFlags[] = {
+    {"once", 0, "", kOption, "With status: print the table once, as when stdout is a pipe."},
+    {"output", 'o', "PATH", kOption,
+     "With plot: directory to write the pictures to (default: the sweep's). "
+     "With export: file to write Optuna's journal to."},
+    {"study", 0, "NAME", kOption, "With import: the study to read, if the file has several."},
+    {"step", 0, "S", kOption, "With tell: the step of the values (default: one more than the last)."},
+    {"state", 0, "finished|failed|infeasible", kOption, "With tell: how the trial has ended."},
+    {"json", 0, "", kOption, "Print the answer as JSON."},
+    kHelp,
+};
 constexpr Flag kTextFlags[] = {kHelp};
 
 constexpr Example kRunExamples[] = {
@@ -228,6 +239,16 @@ constexpr Example kScheduleExamples[] = {
     {"launch schedule show Interleaved1F1B --stages 4 --microbatches 8 --chunks 2 --csv > mine.csv",
      "a schedule to edit by hand"},
     {"launch schedule check mine.csv", "would every rank finish?"},
+};
+constexpr Example kSweepExamples[] = {
+    {"launch sweep run --space lr=loguniform:1e-5:1e-1,layers=int:1:4 --metric val_loss --trials 20 "
+     "./train --lr {lr} --layers {layers}",
+     "20 random points; the program prints MUSTER_METRIC val_loss=0.12 step=3"},
+    {"launch sweep run sweep.yaml --scheduler asha --max-steps 81 --search tpe", "a sweep from a file"},
+    {"launch sweep preview sweep.yaml --step-time 0.2", "what it would cost"},
+    {"launch sweep status", "watch the newest sweep in ./sweeps"},
+    {"launch sweep best", "the best trial, and the command line that trains it"},
+    {"launch sweep resume sweeps/20260501-120000-ab12", "go on after an end or a crash"},
 };
 constexpr Example kCompletionExamples[] = {
     {"source <(launch completion bash)", "for bash, in ~/.bashrc"},
@@ -350,6 +371,16 @@ constexpr Command kCommands[] = {
      "after it has listed them and asked; never deletes checkpoints. "
      "Keeps jobs that are running, run on another machine, or have left processes behind.",
      kCleanFlags, kCleanExamples},
+    {"sweep", Operand::kSweep, "Search hyperparameters: many trials of a program, each one a job.",
+     "WHAT is run, preview, status, best, show, resume, cancel, ask, tell, importance, plot, import or export. "
+     "run and preview take the flags below, the flags of a job, "
+     "and a program in whose arguments {NAME} stands for a parameter; "
+     "or a YAML file with the same names, `space` and `program`. "
+     "A trial reports with muster.report(), muster::report(), "
+     "or a line `MUSTER_METRIC val_loss=0.12 step=3`. "
+     "DIR is the directory of a sweep; without it: the newest in ./sweeps. "
+     "The exit code of run is 0 if at least one trial has finished.",
+     kSweepFlags, kSweepExamples},
     {"completion", Operand::kShell, "Print the completion script for bash, zsh or fish.", "", kTextFlags,
      kCompletionExamples},
     {"help", Operand::kTopic, "Explain a topic, a command, or everything.",
@@ -357,8 +388,7 @@ constexpr Command kCommands[] = {
     {"man", Operand::kNone, "Print the man page, in roff.", "", kTextFlags, kManExamples},
 };
 
-constexpr std::string_view kFutureCommands[] = {"attach", "key",      "agent", "k8s",
-                                                "slurm",  "simulate", "sweep", "ui"};
+constexpr std::string_view kFutureCommands[] = {"attach", "key", "agent", "k8s", "slurm", "simulate", "ui"};
 
 constexpr ExitCode kExitCodes[] = {
     {"0", "every rank of the last attempt exited 0"},
@@ -398,6 +428,7 @@ std::optional<std::string> refusal_of_word(std::string_view word) {
 
 FlagTables flags_of(const Command& command) {
   if (command.operand == Operand::kProgram) return {own_flags(), torchrun_flags()};
+  if (command.operand == Operand::kSweep) return {sweep_run_flags(), command.own_flags};
   return {command.own_flags};
 }
 
@@ -411,6 +442,7 @@ std::string_view usage_of(Operand operand) {
     case Operand::kNone: return "[FLAGS]";
     case Operand::kNodes: return "[FLAGS] [add HOSTS] [JOB]";
     case Operand::kSchedule: return "[FLAGS] show|check NAME|FILE.csv";
+    case Operand::kSweep: return "WHAT [FLAGS] [PROGRAM... | FILE.yaml | [TRIAL] DIR]";
     case Operand::kCheckpoints: return "[FLAGS] WHAT DIR [OTHER|FILE]";
   }
   return "";

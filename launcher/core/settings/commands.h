@@ -23,6 +23,7 @@ enum class Operand {
   kNone,
   kNodes,        // nothing or `add HOSTS`, then a running job
   kSchedule,     // what to do with a pipeline schedule, then its name or file
+  kSweep,        // what to do, then a program or the directory of a sweep
   kCheckpoints,  // what to do, then a checkpoint directory, then another directory or a file
 };
 
@@ -53,6 +54,9 @@ std::optional<std::string> refusal_of_word(std::string_view word);
 inline constexpr std::string_view kJobStates = "running|succeeded|failed|stopped|cancelled|lost|elsewhere";
 // The first word after `launch ckpt`.
 inline constexpr std::string_view kCheckpointWords = "ls show verify diff prune pin unpin export import";
+
+// The first word after `launch sweep`.
+inline constexpr std::string_view kSweepWords = "run preview status best show resume cancel ask tell importance plot import export";
 
 using FlagTables = std::vector<std::span<const Flag>>;
 FlagTables flags_of(const Command& command);

@@ -77,8 +77,8 @@ std::string bash() {
   for (const Command& command : commands()) {
     names += fmt::format("{} ", command.name);
     if (command.name == "run") continue;
-    constexpr std::string_view kOperands[] = {"program", "job",     "running",  "shell",      "topic",
-                                              "none",    "running", "schedule", "checkpoints"};
+    constexpr std::string_view kOperands[] = {"program", "job",     "running",  "shell", "topic",
+                                              "none",    "running", "schedule", "sweep", "checkpoints"};
     cases += fmt::format("    {}) flags='{}'; operand={} ;;\n", command.name, bash_flags(command),
                          kOperands[static_cast<std::size_t>(command.operand)]);
   }
@@ -113,6 +113,9 @@ _launch() {{
   elif [[ $operand == checkpoints ]]; then
     if ((COMP_CWORD == 2)); then mapfile -t COMPREPLY < <(compgen -W '{7}' -- "$word")
     else mapfile -t COMPREPLY < <(compgen -f -- "$word"); fi
+  elif [[ $operand == sweep ]]; then
+    if ((COMP_CWORD == 2)); then mapfile -t COMPREPLY < <(compgen -W '{8}' -- "$word")
+    else mapfile -t COMPREPLY < <(_launch_programs "$word" | sort -u); fi
   elif [[ $operand == schedule ]]; then
     if ((COMP_CWORD == 2)); then mapfile -t COMPREPLY < <(compgen -W 'show check' -- "$word")
     else mapfile -t COMPREPLY < <(compgen -f -- "$word"); fi
@@ -123,7 +126,7 @@ _launch() {{
 complete -o filenames -F _launch launch
 )BASH",
                      bash_flags(*find_command("run")), cases, bash_values(), names, kJobs, topic_names(),
-                     kRunningJobs, kCheckpointWords);
+                     kRunningJobs, kCheckpointWords, kSweepWords);
 }
 
 // ---- zsh ----
@@ -164,6 +167,7 @@ std::string zsh_operand(Operand operand) {
     case Operand::kNone: return "";
     case Operand::kNodes: return "'*:job:_launch_running_jobs'";
     case Operand::kSchedule: return "'1:what:(show check)' '2:schedule:_files'";
+    case Operand::kSweep: return fmt::format("'1:what:({})' '*:file:_files'", kSweepWords);
     case Operand::kCheckpoints: return fmt::format("'1:what:({})' '*:file:_files'", kCheckpointWords);
   }
   return "";
@@ -260,6 +264,8 @@ std::string fish() {
       rest += fmt::format("complete -c launch -n '{}' -f -a 'bash zsh fish'\n", condition);
     if (command.operand == Operand::kCheckpoints)
       rest += fmt::format("complete -c launch -n '{}' -a '{}'\n", condition, kCheckpointWords);
+    if (command.operand == Operand::kSweep)
+      rest += fmt::format("complete -c launch -n '{}' -a '{}'\n", condition, kSweepWords);
     if (command.operand == Operand::kSchedule)
       rest += fmt::format("complete -c launch -n '{}' -a 'show check'\n", condition);
     if (command.operand == Operand::kTopic)

@@ -259,8 +259,9 @@ const Flag* find_flag(std::string_view name) {
 }
 
 bool may_be_repeated(const Flag& flag) {
-  constexpr std::string_view kLists[] = {"env",    "env-file", "hosts", "include", "exclude",
-                                         "listen", "wrap",     "sync",  "mount",   "container-arg"};
+  constexpr std::string_view kLists[] = {"env",     "env-file",      "hosts", "include",
+                                         "exclude", "listen",        "wrap",  "sync",
+                                         "mount",   "container-arg", "space", "constraint"};
   return std::ranges::find(kLists, flag.name) != std::end(kLists);
 }
 

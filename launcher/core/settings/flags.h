@@ -28,6 +28,8 @@ struct Flag {
 
 std::span<const Flag> own_flags();
 std::span<const Flag> torchrun_flags();
+// `launch sweep run` takes these too.
+std::span<const Flag> sweep_run_flags();
 
 // The flag with this exact name (dashes, not underscores), or nullptr.
 const Flag* find_flag(std::string_view name);

@@ -154,6 +154,7 @@ std::string roff_command(const Command& command) {
   std::string text = fmt::format(".SS launch {} {}\n{}\n", command.name, escaped(usage_of(command.operand)),
                                  escaped(command.summary));
   if (!command.text.empty()) text += fmt::format(".PP\n{}\n", escaped(command.text));
+  if (command.operand == Operand::kSweep) text += roff_flags(sweep_run_flags());
   text += roff_flags(command.own_flags);
   for (const Example& example : command.examples)
     text +=
@@ -223,6 +224,7 @@ std::string help_of(const Command& command) {
   std::string text = wrapped(command.summary, 0, 0);
   text += fmt::format("\nUsage: launch {} {}\n", command.name, usage_of(command.operand));
   if (!command.text.empty()) text += "\n" + wrapped(command.text, 0, 0);
+  if (command.operand == Operand::kSweep) text += flags_text("Flags of run and preview", sweep_run_flags());
   if (!command.own_flags.empty()) text += flags_text("Flags", command.own_flags);
   if (command.operand == Operand::kTopic) {
     text += "\nTopics:\n";

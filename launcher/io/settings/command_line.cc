@@ -48,49 +48,80 @@ Status read_files(const Settings& settings, Surroundings& here) {
   return {};
 }
 
-}  // namespace
-
-Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std::string>& words,
-                                                          const Surroundings& here, const Command& command) {
-  auto arguments = sort_arguments(words);
+// The flags and the program, without variables and files.
+Expected<GivenWords> sorted_words(const std::vector<std::string>& words, std::span<const Flag> more) {
+  auto arguments = sort_arguments(words, more);
   if (!arguments) return std::unexpected(arguments.error());
   auto settings = settings_of(*arguments);
   if (!settings) return std::unexpected(settings.error());
-  if (settings->contains("help")) return Answer{command.name == "run" ? overview() : help_of(command)};
-  if (settings->contains("version")) return Answer{fmt::format("launch (Muster) {}\n", MUSTER_VERSION)};
-  if (const auto asked = settings->find("print-completion"); asked != settings->end()) {
+  return GivenWords{.settings = *std::move(settings),
+                    .program = std::move(arguments->program),
+                    .notices = std::move(arguments->notices),
+                    .after_dashes = arguments->after_dashes};
+}
+
+// Flags win over variables, and variables over the file of --config.
+Status add_variables_and_file(GivenWords& given, const Surroundings& here) {
+  auto variables = settings_from_environment(here.environment);
+  if (!variables) return std::unexpected(variables.error());
+  given.settings.merge(*variables);
+  const auto path = given.settings.find("config");
+  if (path == given.settings.end()) return {};
+  auto file =
+      read_config_file((std::filesystem::path(here.working_directory) / path->second.values.back()).string(),
+                       here.environment);
+  if (!file) return failure_within(path->second.source, Expected<Request>(std::unexpected(file.error())));
+  given.settings.merge(file->settings);
+  // `-- --epochs 3`: no program begins with a dash, so these are more arguments of the file's program.
+  std::vector<std::string>& program = given.program;
+  const bool adds = given.after_dashes && !program.empty() && program.front().starts_with('-');
+  if (program.empty() || (adds && !file->program.empty()))
+    program.insert(program.begin(), file->program.begin(), file->program.end());
+  return {};
+}
+
+}  // namespace
+
+Expected<GivenWords> read_words(const std::vector<std::string>& words, const Surroundings& here,
+                                std::span<const Flag> more) {
+  auto given = sorted_words(words, more);
+  if (!given) return given;
+  if (Status added = add_variables_and_file(*given, here); !added) return std::unexpected(added.error());
+  return given;
+}
+
+Expected<Options> read_options(const Settings& settings, std::vector<std::string> program,
+                               const Surroundings& here) {
+  Surroundings with_files = here;
+  if (const Status read = read_files(settings, with_files); !read) return std::unexpected(read.error());
+  return make_options(settings, std::move(program), with_files);
+}
+
+Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std::string>& words,
+                                                          const Surroundings& here, const Command& command) {
+  auto given = sorted_words(words, {});
+  if (!given) return std::unexpected(given.error());
+  const Settings& settings = given->settings;
+  if (settings.contains("help")) return Answer{command.name == "run" ? overview() : help_of(command)};
+  if (settings.contains("version")) return Answer{fmt::format("launch (Muster) {}\n", MUSTER_VERSION)};
+  if (const auto asked = settings.find("print-completion"); asked != settings.end()) {
     auto script = completion_for(asked->second.values.back());
     if (!script)
       return failure_within(asked->second.source, Expected<Answer>(std::unexpected(script.error())));
     return Answer{*std::move(script)};
   }
-  auto variables = settings_from_environment(here.environment);
-  if (!variables) return std::unexpected(variables.error());
-  settings->merge(*variables);
-  std::vector<std::string> program = std::move(arguments->program);
-  const bool is_bare = !program.empty() && !arguments->after_dashes;
-  if (const auto path = settings->find("config"); path != settings->end()) {
-    auto file = read_config_file(
-        (std::filesystem::path(here.working_directory) / path->second.values.back()).string(),
-        here.environment);
-    if (!file) return failure_within(path->second.source, Expected<Request>(std::unexpected(file.error())));
-    settings->merge(file->settings);
-    // `-- --epochs 3`: no program begins with a dash, so these are more arguments of the file's program.
-    const bool adds = arguments->after_dashes && !program.empty() && program.front().starts_with('-');
-    if (program.empty() || (adds && !file->program.empty()))
-      program.insert(program.begin(), file->program.begin(), file->program.end());
-  }
+  const bool is_bare = !given->program.empty() && !given->after_dashes;
+  if (Status added = add_variables_and_file(*given, here); !added) return std::unexpected(added.error());
+  std::vector<std::string> program = std::move(given->program);
   const bool has_program = !program.empty();
   // `launch check` needs no program; `true` stands in for it.
   if (!has_program && command.name == "check") program = {"true"};
-  Surroundings with_files = here;
-  if (const Status read = read_files(*settings, with_files); !read) return std::unexpected(read.error());
-  auto options = make_options(*settings, std::move(program), with_files);
+  auto options = read_options(settings, std::move(program), here);
   if (!options) return std::unexpected(options.error());
   const bool may_be_command = is_bare && !options->module && !options->no_python && !options->run_path;
-  const auto display = make_display_options(*settings);
+  const auto display = make_display_options(settings);
   if (!display) return std::unexpected(display.error());
-  return Request{std::move(*options), *display, std::move(arguments->notices), has_program, may_be_command};
+  return Request{std::move(*options), *display, std::move(given->notices), has_program, may_be_command};
 }
 
 }  // namespace muster::launcher

@@ -21,7 +21,9 @@ constexpr std::uint64_t kLimitBytes = 1 << 20;
 struct Reading {
   const std::string& path;
   const Environment& environment;
+  bool is_sweep = false;
   ConfigFile file{};
+  nlohmann::ordered_json space = nlohmann::ordered_json::object();
   std::map<std::string, int, std::less<>> lines{};  // by option
 };
 
@@ -126,13 +128,45 @@ Status add_program(Reading& reading, const YAML::Node& value) {
   return {};
 }
 
+// A plain scalar is a number or a boolean if it looks like one; one in quotes is text.
+nlohmann::ordered_json json_of(const YAML::Node& node) {
+  if (node.IsMap()) {
+    auto object = nlohmann::ordered_json::object();
+    for (const auto& entry : node) object[entry.first.Scalar()] = json_of(entry.second);
+    return object;
+  }
+  if (node.IsSequence()) {
+    auto array = nlohmann::ordered_json::array();
+    for (const auto& part : node) array.push_back(json_of(part));
+    return array;
+  }
+  if (!node.IsScalar()) return nullptr;
+  const std::string& text = node.Scalar();
+  if (node.Tag() == "!") return text;  // in quotes
+  if (const auto whole = parse_number<std::int64_t>(text)) return *whole;
+  if (const auto real = parse_number<double>(text)) return *real;
+  bool boolean = false;
+  if (YAML::convert<bool>::decode(node, boolean)) return boolean;
+  return text;
+}
+
+const Flag* flag_of(const Reading& reading, std::string_view name) {
+  const auto more = sweep_run_flags();
+  const auto found = std::ranges::find(more, name, &Flag::name);
+  return reading.is_sweep && found != more.end() ? &*found : find_flag(name);
+}
+
 Status add(Reading& reading, std::string name, const YAML::Node& value, int line) {
   std::ranges::replace(name, '_', '-');
-  const Flag* flag = find_flag(name);
+  const Flag* flag = flag_of(reading, name);
   if (Status is_new = check_new(reading, flag == nullptr ? name : std::string(option_name(*flag)), line);
       !is_new)
     return is_new;
   if (name == "program") return add_program(reading, value);
+  if (reading.is_sweep && (name == "space" || name == "constraints")) {
+    reading.space[name] = json_of(value);
+    return {};
+  }
   constexpr std::string_view kNotInFiles[] = {"config", "help", "print-completion", "version"};
   if (flag == nullptr || std::ranges::find(kNotInFiles, flag->name) != std::end(kNotInFiles)) {
     return failure(ErrorCode::kInvalidArgument, "{}: {}", name,
@@ -176,10 +210,10 @@ Error unreadable(const std::string& path, const std::string& text, const YAML::E
           indented && !blank ? ": begin keys in the first column, and indent their values with spaces" : "")};
 }
 
-Expected<ConfigFile> read(const std::string& path, const Environment& environment) {
+Status read(Reading& reading) {
+  const std::string& path = reading.path;
   auto text = read_file(path, kLimitBytes);
   if (!text) return std::unexpected(text.error());
-  Reading reading{path, environment};
   try {
     const YAML::Node root = YAML::Load(*text);
     if (!root.IsMap()) return failure(ErrorCode::kInvalidArgument, "{}: must have `flag: value` lines", path);
@@ -191,16 +225,29 @@ Expected<ConfigFile> read(const std::string& path, const Environment& environmen
   } catch (const YAML::Exception& error) {
     return std::unexpected(unreadable(path, *text, error));
   }
-  return std::move(reading.file);
+  return {};
+}
+
+// Messages quote keys and values, and so does yaml-cpp; these may contain line breaks.
+Expected<Reading> read_all(const std::string& path, const Environment& environment, bool is_sweep) {
+  Reading reading{.path = path, .environment = environment, .is_sweep = is_sweep};
+  if (const Status done = read(reading); !done)
+    return std::unexpected(Error(done.error().code(), one_line(done.error().message())));
+  return reading;
 }
 
 }  // namespace
 
 Expected<ConfigFile> read_config_file(const std::string& path, const Environment& environment) {
-  auto file = read(path, environment);
-  // Messages quote keys and values, and so does yaml-cpp; these may contain line breaks.
-  if (!file) return std::unexpected(Error(file.error().code(), one_line(file.error().message())));
-  return file;
+  auto reading = read_all(path, environment, /*is_sweep=*/false);
+  if (!reading) return std::unexpected(reading.error());
+  return std::move(reading->file);
+}
+
+Expected<SweepFile> read_sweep_file(const std::string& path, const Environment& environment) {
+  auto reading = read_all(path, environment, /*is_sweep=*/true);
+  if (!reading) return std::unexpected(reading.error());
+  return SweepFile{std::move(reading->file), std::move(reading->space)};
 }
 
 }  // namespace muster::launcher

@@ -5,6 +5,7 @@
 // values later, together with those of flags and variables.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -19,5 +20,12 @@ struct ConfigFile {
 
 // Errors name the file, the line if there is one, and the key.
 Expected<ConfigFile> read_config_file(const std::string& path, const Environment& environment);
+
+// The file of a sweep: it may also have the flags of `launch sweep run`, and its space and constraints.
+struct SweepFile {
+  ConfigFile job;
+  nlohmann::ordered_json space = nlohmann::ordered_json::object();  // the members `space` and `constraints`
+};
+Expected<SweepFile> read_sweep_file(const std::string& path, const Environment& environment);
 
 }  // namespace muster::launcher

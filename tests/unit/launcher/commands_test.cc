@@ -114,7 +114,7 @@ TEST(Help, AnswersATopicThatDoesNotExist) {
 }
 
 TEST(Commands, ReserveTheNamesOfFutureCommands) {
-  for (const char* word : {"key", "agent", "k8s", "slurm", "simulate", "sweep", "ui"}) {
+  for (const char* word : {"key", "agent", "k8s", "slurm", "simulate", "ui"}) {
     EXPECT_EQ(
         refusal_of_word(word).value_or(""),
         fmt::format("there is no `{0}` command; to run a program named {0}: `launch -- {0}`, or its path",

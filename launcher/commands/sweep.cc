@@ -1,0 +1,346 @@
+// `launch sweep`: searches hyperparameters, with trials that are jobs.
+#include "launcher/commands/sweep.h"
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include "common/base/text.h"
+#include "launcher/commands/live_table.h"
+#include "launcher/core/settings/help.h"
+#include "launcher/core/sweep/view/best.h"
+#include "launcher/core/sweep/view/importance.h"
+#include "launcher/core/sweep/view/pictures.h"
+#include "launcher/core/sweep/view/table.h"
+#include "launcher/core/text/words.h"
+#include "launcher/core/verdict/verdict.h"
+#include "launcher/io/sweep/controller_lock.h"
+#include "launcher/io/sweep/trial_directory.h"
+
+namespace muster::launcher::sweep {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<Trial> all_trials(const SweepView& sweep) {
+  return sweep.history.trials();
+}
+
+double age_of(const SweepView& sweep) {
+  double newest = 0;
+  for (const Trial& trial : sweep.history.trials())
+    newest = std::max({newest, trial.began_at, trial.ended_at});
+  return newest;
+}
+
+std::string state_line(const std::string& directory, const SweepView& sweep) {
+  const auto controller = running_controller(directory);
+  std::map<TrialState, std::size_t> counts;
+  for (const Trial& trial : sweep.history.trials()) ++counts[trial.state];
+  std::string text =
+      controller ? fmt::format("running, pid {}", controller->pid) : std::string("not running");
+  text += fmt::format("; {} of {}", sweep.history.trials().size(),
+                      count_of(static_cast<std::size_t>(sweep.options.settings.schedule.trials), "trial"));
+  for (const auto& [state, count] : counts) text += fmt::format(", {} {}", count, name_of(state));
+  return text + "\n";
+}
+
+struct SweepCall {
+  std::string directory;
+  const CommandArguments& arguments;
+  SweepView sweep;
+  bool json = false;
+};
+
+std::string status_text(const std::string& directory, const SweepView& sweep, std::size_t width) {
+  return state_line(directory, sweep) + trials_as_table(all_trials(sweep),
+                                                        sweep.options.settings.search.objectives,
+                                                        {.now = age_of(sweep), .width = width});
+}
+
+int status(const SweepCall& call, const Surroundings& here) {
+  if (call.json)
+    return print(nlohmann::ordered_json{{"sweep_dir", call.directory},
+                                        {"running", running_controller(call.directory).has_value()},
+                                        {"trials", trials_as_json(call.sweep.history.trials())}}
+                     .dump(2) +
+                 "\n");
+  const auto is_running = [&] { return running_controller(call.directory).has_value(); };
+  if (terminal_columns() == 0 || call.arguments.has("once") || !is_running())
+    return print(status_text(call.directory, call.sweep, terminal_columns()));
+  show_live([&]() -> std::optional<std::string> {
+    const auto now = view_sweep(call.directory, here);
+    if (!now || !is_running()) return std::nullopt;
+    return status_text(call.directory, *now, terminal_columns());
+  });
+  const auto last = view_sweep(call.directory, here);
+  return last ? print(status_text(call.directory, *last, terminal_columns())) : refuse(last.error(), 1);
+}
+
+int best(const SweepCall& call) {
+  const auto& objectives = call.sweep.options.settings.search.objectives;
+  const auto numbers = best_trials(call.sweep.history, objectives);
+  if (numbers.empty())
+    return refuse(
+        {ErrorCode::kNotFound, call.directory + ": no trial has a value of " + objectives.front().metric}, 1);
+  const std::size_t shown = objectives.size() > 1 ? numbers.size() : 1;
+  std::string text;
+  auto array = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Trial& trial = call.sweep.history.trials().at(static_cast<std::size_t>(numbers[i]));
+    const std::string directory = trial_directory(call.directory, trial.number);
+    const auto command = training_command(
+        call.sweep.definition.program, call.sweep.options.settings.space, trial.point,
+        {{"trial", std::to_string(trial.number)},
+         {"trial_dir", directory},
+         {"seed", std::to_string(trial_seed(call.sweep.options.settings.search.seed, trial.number))}});
+    if (!command) return refuse(command.error(), 1);
+    auto json = trial_as_json(trial);
+    json["command"] = *command;
+    json["directory"] = directory;
+    array.push_back(std::move(json));
+    text += fmt::format("trial {}:", trial.number);
+    for (const Objective& each : objectives) {
+      if (const auto value = judged_value(trial, each.metric))
+        text += fmt::format(" {}={}", each.metric, *value);
+    }
+    text += fmt::format(" at step {}\n{}\n", trial.newest_step(), *command);
+  }
+  if (call.json) return print((objectives.size() > 1 ? array : array.front()).dump(2) + "\n");
+  return print(text);
+}
+
+int show(const SweepCall& call, const std::string& word) {
+  const auto number = parse_number<std::int32_t>(word);
+  const auto& trials = call.sweep.history.trials();
+  if (!number || *number < 0 || std::cmp_greater_equal(*number, trials.size()))
+    return refuse({ErrorCode::kInvalidArgument,
+                   fmt::format("sweep show: {} is not a trial: {} has trials 0 to {}", word, call.directory,
+                               static_cast<std::int64_t>(trials.size()) - 1)},
+                  kExitUsage);
+  const Trial& trial = trials.at(static_cast<std::size_t>(*number));
+  const std::string directory = trial_directory(call.directory, *number);
+  if (call.json) {
+    auto json = trial_as_json(trial);
+    json["directory"] = directory;
+    return print(json.dump(2) + "\n");
+  }
+  return print(trial_as_text(trial, call.sweep.options.settings.search.objectives,
+                             {.now = age_of(call.sweep), .width = terminal_columns()}) +
+               fmt::format("its jobs: launch ps --log-dir {}\n", as_shell_word(directory)));
+}
+
+constexpr Duration kCancelLimit = std::chrono::minutes(5);
+
+int cancel(const SweepCall& call) {
+  const auto controller = running_controller(call.directory);
+  if (!controller) return print(call.directory + " is not running\n");
+  if (kill(static_cast<pid_t>(controller->pid), SIGINT) != 0)
+    return refuse(
+        {ErrorCode::kPermission, fmt::format("cannot signal process {} on {}: {}", controller->pid,
+                                             controller->host, std::generic_category().message(errno))},
+        1);
+  const TimePoint end = Clock::now() + kCancelLimit;
+  while (running_controller(call.directory)) {
+    if (Clock::now() > end)
+      return refuse({ErrorCode::kTimedOut,
+                     fmt::format("process {} has not ended the sweep after 5 minutes", controller->pid)},
+                    1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return print(call.directory + " is stopped; `launch sweep resume` goes on with it\n");
+}
+
+int importance(const SweepCall& call) {
+  const auto& settings = call.sweep.options.settings;
+  const auto found =
+      importances(settings.space, call.sweep.history, settings.search.objectives.front().metric);
+  if (!found) return refuse(found.error(), 1);
+  if (!call.json) return print(importances_as_table(*found, terminal_columns()));
+  auto array = nlohmann::ordered_json::array();
+  for (const Importance& each : *found)
+    array.push_back({{"parameter", each.parameter}, {"share", each.share}, {"deviation", each.deviation}});
+  return print(nlohmann::ordered_json{{"method", "fANOVA"}, {"importances", std::move(array)}}.dump(2) +
+               "\n");
+}
+
+// Writes the pictures into the directory that -o names, or into the sweep's.
+int plot(const SweepCall& call, const Surroundings& here) {
+  const auto& settings = call.sweep.options.settings;
+  const std::string folder =
+      call.arguments.has("output")
+          ? (fs::path(here.working_directory) / call.arguments.value("output")).string()
+          : call.directory;
+  const Objective& objective = settings.search.objectives.front();
+  const std::pair<const char*, std::string> files[] = {
+      {"parallel_coordinates.svg", parallel_coordinates(settings.space, call.sweep.history, objective)},
+      {"best_value.svg", course_of_best(call.sweep.history, objective)}};
+  std::string text;
+  for (const auto& [name, picture] : files) {
+    const std::string path = (fs::path(folder) / name).string();
+    if (const Status written = write_file_durably(path, picture); !written) return refuse(written.error(), 1);
+    text += path + "\n";
+  }
+  return print(text);
+}
+
+// The subcommands that read a sweep, with the words that may follow them.
+int of_sweep(const Invocation& invocation) {
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  const std::string& word = arguments->operands.front();
+  const std::string directory = sweep_directory_of(*arguments, invocation.here);
+  auto sweep = view_sweep(directory, invocation.here);
+  if (!sweep) return refuse(sweep.error(), kExitUsage);
+  const SweepCall call{directory, *arguments, *std::move(sweep), arguments->has("json")};
+  if (word == "status") return status(call, invocation.here);
+  if (word == "best") return best(call);
+  if (word == "cancel") return cancel(call);
+  if (word == "importance") return importance(call);
+  if (word == "plot") return plot(call, invocation.here);
+  return show(call, arguments->operands.at(1));
+}
+
+}  // namespace
+
+nlohmann::ordered_json as_json(const Definition& definition) {
+  auto settings = nlohmann::ordered_json::object();
+  for (const auto& [name, setting] : definition.settings)
+    settings[name] = {{"source", setting.source}, {"values", setting.values}};
+  return {{"id", definition.id},
+          {"working_directory", definition.working_directory},
+          {"began_unix", definition.began_unix},
+          {"program", definition.program},
+          {"settings", std::move(settings)},
+          {"space", definition.space}};
+}
+
+Expected<Definition> definition_from_json(const nlohmann::ordered_json& json) {
+  try {
+    Definition definition{.id = json.at("id"),
+                          .working_directory = json.at("working_directory"),
+                          .began_unix = json.at("began_unix"),
+                          .settings = {},
+                          .program = json.at("program"),
+                          .space = json.at("space")};
+    for (const auto& [name, setting] : json.at("settings").items())
+      definition.settings[name] = {setting.at("source"), setting.at("values")};
+    return definition;
+  } catch (const nlohmann::json::exception& error) {
+    return failure(ErrorCode::kCorrupt, "the sweep's definition cannot be read: {}", error.what());
+  }
+}
+
+Surroundings surroundings_of(const Definition& definition, const Surroundings& here) {
+  Surroundings there = here;
+  there.working_directory = definition.working_directory;
+  return there;
+}
+
+Expected<History> history_of(const std::vector<Event>& events, std::int32_t retries) {
+  History history({retries});
+  for (const Event& event : events) {
+    if (const Status applied = history.apply(event); !applied) return std::unexpected(applied.error());
+  }
+  return history;
+}
+
+Expected<SweepView> view_sweep(const std::string& directory, const Surroundings& here) {
+  const auto journal = Journal::read(directory);
+  if (!journal) return std::unexpected(journal.error());
+  const auto json = journal->definition();
+  if (!json) return std::unexpected(json.error());
+  auto definition = definition_from_json(*json);
+  if (!definition) return std::unexpected(definition.error());
+  auto options = make_sweep_options(definition->settings, definition->space, definition->program,
+                                    surroundings_of(*definition, here));
+  if (!options) return std::unexpected(options.error());
+  auto events = journal->events();
+  if (!events) return std::unexpected(events.error());
+  auto history = history_of(*events, options->retries);
+  if (!history) return failure_within(directory, std::move(history));
+  return SweepView{*std::move(definition), *std::move(options), *std::move(history), *std::move(events)};
+}
+
+// Without a directory: the newest one in ./sweeps, where `sweep run` makes them.
+std::string sweep_directory_of(const CommandArguments& arguments, const Surroundings& here) {
+  const std::size_t place = arguments.operands.front() == "show" ? 2 : 1;
+  if (arguments.operands.size() > place)
+    return (fs::path(here.working_directory) / arguments.operands[place]).lexically_normal().string();
+  std::string newest = here.working_directory + "/sweeps";
+  std::error_code error;
+  for (fs::directory_iterator next(newest, error); !error && next != fs::directory_iterator();
+       next.increment(error)) {
+    if (next->path().string() > newest && fs::exists(next->path() / "sweep.db", error))
+      newest = next->path().string();
+  }
+  return newest;
+}
+
+}  // namespace muster::launcher::sweep
+
+namespace muster::launcher {
+
+namespace {
+
+struct SweepWord {
+  std::string_view name;
+  int (*execute)(const Invocation&);
+  std::size_t least_operands;  // after the subcommand's name
+  std::size_t most_operands;
+  std::string_view usage;  // of the operands, if some must be there
+};
+
+// Subcommands with 0 operands here take a program, and read their words themselves.
+constexpr SweepWord kSweepWordTable[] = {
+    {"run", sweep::sweep_run, 0, 0, ""},
+    {"preview", sweep::sweep_preview, 0, 0, ""},
+    {"status", sweep::of_sweep, 0, 1, ""},
+    {"best", sweep::of_sweep, 0, 1, ""},
+    {"show", sweep::of_sweep, 1, 2, "TRIAL DIR"},
+    {"resume", sweep::sweep_resume, 0, 1, ""},
+    {"cancel", sweep::of_sweep, 0, 1, ""},
+    {"ask", sweep::sweep_ask, 0, 1, ""},
+    {"tell", sweep::sweep_tell, 2, 99, "DIR TRIAL NAME=VALUE"},
+    {"importance", sweep::of_sweep, 0, 1, ""},
+    {"plot", sweep::of_sweep, 0, 1, ""},
+    {"import", sweep::sweep_import, 2, 2, "DIR FILE"},
+    {"export", sweep::sweep_export, 0, 1, ""},
+};
+
+}  // namespace
+
+int sweep_command(const Invocation& invocation) {
+  const auto& words = invocation.words;
+  const std::string name = words.empty() ? "" : words.front();
+  if (name == "-h" || name == "--help") return print(help_of(invocation.command));
+  const auto* word = std::ranges::find(kSweepWordTable, name, &SweepWord::name);
+  if (word == std::end(kSweepWordTable))
+    return refuse({ErrorCode::kInvalidArgument,
+                   name.empty() ? fmt::format("sweep: say what to do: {}", kSweepWords)
+                                : fmt::format("sweep: {}: not one of {}", name, kSweepWords)},
+                  kExitUsage);
+  if (word->most_operands == 0) {
+    Invocation rest = invocation;
+    rest.words.erase(rest.words.begin());
+    if (!rest.words.empty() && (rest.words.front() == "-h" || rest.words.front() == "--help"))
+      return print(help_of(invocation.command));
+    return word->execute(rest);
+  }
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  const std::size_t given = arguments->operands.size() - 1;
+  if (given < word->least_operands)
+    return refuse({ErrorCode::kInvalidArgument,
+                   fmt::format("sweep {0}: too few words: `launch sweep {0} {1}`", name, word->usage)},
+                  kExitUsage);
+  if (given > word->most_operands)
+    return refuse({ErrorCode::kInvalidArgument,
+                   fmt::format("sweep {}: {} is one argument too many", name, arguments->operands.back())},
+                  kExitUsage);
+  return word->execute(invocation);
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,57 @@
+// The definition of a sweep, and its state as its directory has it: the subcommands of `launch sweep` share
+// these.
+//
+// Blocking. Errors are one line for the user.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "launcher/commands/invocation.h"
+#include "launcher/core/sweep/sweep_options.h"
+#include "launcher/io/sweep/journal.h"
+
+namespace muster::launcher::sweep {
+
+// The user's words to `sweep run`: sweep.db keeps them, and `sweep resume` reads them again.
+struct Definition {
+  std::string id;  // begins the names of all jobs of the sweep
+  std::string working_directory;
+  double began_unix = 0;
+  Settings settings;                 // of the sweep and of each trial's job
+  std::vector<std::string> program;  // with placeholders
+  nlohmann::ordered_json space;      // the members `space` and `constraints` of the file
+};
+nlohmann::ordered_json as_json(const Definition& definition);
+Expected<Definition> definition_from_json(const nlohmann::ordered_json& json);
+
+// The surroundings in which the sweep was defined.
+Surroundings surroundings_of(const Definition& definition, const Surroundings& here);
+
+// A sweep in a directory, as others than its controller see it.
+struct SweepView {
+  Definition definition;
+  SweepOptions options;
+  History history;
+  std::vector<Event> events;
+};
+Expected<SweepView> view_sweep(const std::string& directory, const Surroundings& here);
+// The history after these events. An error: the journal is damaged.
+Expected<History> history_of(const std::vector<Event>& events, std::int32_t retries);
+
+// DIR, the operand after the subcommand's name.
+std::string sweep_directory_of(const CommandArguments& arguments, const Surroundings& here);
+
+// `sweep run`, `preview` and `resume`: sweep_start.cc.
+int sweep_run(const Invocation& invocation);
+int sweep_preview(const Invocation& invocation);
+int sweep_resume(const Invocation& invocation);
+// For other programs that run or choose trials: sweep_exchange.cc.
+int sweep_ask(const Invocation& invocation);
+int sweep_tell(const Invocation& invocation);
+int sweep_export(const Invocation& invocation);
+int sweep_import(const Invocation& invocation);
+
+}  // namespace muster::launcher::sweep

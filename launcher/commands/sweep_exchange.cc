@@ -1,0 +1,216 @@
+// `launch sweep ask`, `tell`, `import` and `export`: other programs run trials, or choose them.
+#include <filesystem>
+
+#include "common/base/text.h"
+#include "launcher/commands/sweep.h"
+#include "launcher/core/text/words.h"
+#include "launcher/core/verdict/verdict.h"
+#include "launcher/io/sweep/optuna.h"
+#include "launcher/io/sweep/trial_directory.h"
+#include "launcher/io/view/job_directory.h"
+#include "launcher/io/view/job_files.h"
+
+namespace muster::launcher::sweep {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A sweep that this process controls for a moment.
+struct Held {
+  Journal journal;
+  SweepView sweep;
+};
+
+Expected<Held> hold(const std::string& directory, const Surroundings& here) {
+  auto journal = Journal::open(directory);
+  if (!journal) return std::unexpected(journal.error());
+  auto sweep = view_sweep(directory, here);
+  if (!sweep) return std::unexpected(sweep.error());
+  return Held{*std::move(journal), *std::move(sweep)};
+}
+
+Status keep(Held& held, const Event& event) {
+  if (Status applied = held.sweep.history.apply(event); !applied) return applied;
+  return held.journal.add(event);
+}
+
+Error wrong(std::string_view word, std::string_view what) {
+  return {ErrorCode::kInvalidArgument, fmt::format("sweep tell: {} {}", word, what)};
+}
+
+struct Told {
+  std::int32_t trial = 0;
+  std::map<std::string, double> values;
+  std::optional<std::int64_t> step;
+  std::optional<RunEnd> end;
+};
+
+// TRIAL NAME=VALUE... with --step and --state.
+Expected<Told> read_told(const CommandArguments& arguments, const History& history) {
+  Told told;
+  const std::string& word = arguments.operands.at(2);
+  const auto number = parse_number<std::int32_t>(word);
+  if (!number || *number < 0 || std::cmp_greater_equal(*number, history.trials().size()))
+    return std::unexpected(wrong(word, "is not a trial of this sweep"));
+  told.trial = *number;
+  if (history.trials().at(static_cast<std::size_t>(*number)).state != TrialState::kRunning)
+    return std::unexpected(wrong(word, "does not run: `launch sweep ask` starts it"));
+  for (std::size_t i = 3; i < arguments.operands.size(); ++i) {
+    const std::string& pair = arguments.operands[i];
+    const std::size_t equals = pair.find('=');
+    const auto value =
+        parse_number<double>(equals == std::string::npos ? "" : std::string_view(pair).substr(equals + 1));
+    if (!value) return std::unexpected(wrong(pair, "is not a value: write NAME=NUMBER, such as loss=0.1"));
+    told.values[pair.substr(0, equals)] = *value;
+  }
+  const auto step = arguments.count("step", "steps");
+  if (!step) return std::unexpected(step.error());
+  if (*step) told.step = static_cast<std::int64_t>(**step);
+  if (!arguments.has("state")) return told;
+  const std::string state = arguments.value("state");
+  if (state == "finished") told.end = RunEnd::kFinished;
+  if (state == "failed") told.end = RunEnd::kFailed;
+  if (state == "infeasible") told.end = RunEnd::kInfeasible;
+  if (!told.end)
+    return failure(ErrorCode::kInvalidArgument, "--state: {} is none of finished, failed, infeasible", state);
+  return told;
+}
+
+std::string word_of(const ReportDecision& decision) {
+  if (std::holds_alternative<GoOn>(decision.what)) return "go on";
+  return std::holds_alternative<Stop>(decision.what) ? "stop" : "pause";
+}
+
+}  // namespace
+
+int sweep_ask(const Invocation& invocation) {
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  const std::string directory = sweep_directory_of(*arguments, invocation.here);
+  auto held = hold(directory, invocation.here);
+  if (!held) return refuse(held.error(), kExitUsage);
+  Sweep sweep(held->sweep.options.settings, {held->sweep.options.retries});
+  for (const Event& event : held->sweep.events) {
+    if (const Status applied = sweep.replay(event); !applied) return refuse(applied.error(), kExitUsage);
+  }
+  const SweepDecisions decisions = sweep.add_slot(0, "asked");
+  const StartRun* start = nullptr;
+  for (const SweepAction& action : decisions.actions) {
+    if (const auto* each = std::get_if<StartRun>(&action)) start = each;
+  }
+  if (start == nullptr)
+    return refuse(
+        {ErrorCode::kUnavailable, directory + ": no trial can start now: tell the results of those that run"},
+        1);
+  if (const Status kept = held->journal.add(decisions.events); !kept) return refuse(kept.error(), 1);
+  const std::string folder = trial_directory(directory, start->trial);
+  if (const Status made = make_trial_directory(folder, start->point); !made) return refuse(made.error(), 1);
+  const nlohmann::ordered_json answer{{"trial", start->trial},
+                                      {"params", point_as_json(start->point)},
+                                      {"until", start->until},
+                                      {"directory", folder}};
+  if (arguments->has("json")) return print(answer.dump(2) + "\n");
+  std::string text = fmt::format("trial {}", start->trial);
+  for (const auto& [name, value] : start->point) text += fmt::format(" {}={}", name, text_of(value));
+  return print(text + "\n");
+}
+
+int sweep_tell(const Invocation& invocation) {
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  auto held = hold(sweep_directory_of(*arguments, invocation.here), invocation.here);
+  if (!held) return refuse(held.error(), kExitUsage);
+  const auto told = read_told(*arguments, held->sweep.history);
+  if (!told) return refuse(told.error(), kExitUsage);
+  const auto& trial = held->sweep.history.trials().at(static_cast<std::size_t>(told->trial));
+  ReportDecision decision{GoOn{}, "the trial has reported nothing new"};
+  if (!told->values.empty()) {
+    const Reported report{
+        .trial = told->trial, .step = told->step.value_or(trial.newest_step() + 1), .values = told->values};
+    if (const Status kept = keep(*held, report); !kept) return refuse(kept.error(), kExitUsage);
+    decision = after_report(held->sweep.options.settings.schedule, held->sweep.history, told->trial);
+  }
+  RunEnded ended{.trial = told->trial, .run = trial.run_count - 1};
+  const bool goes_on = std::holds_alternative<GoOn>(decision.what);
+  if (!goes_on || told->end) {
+    const std::int64_t most = held->sweep.options.settings.schedule.max_steps;
+    const bool all = most > 0 && trial.newest_step() >= most;
+    ended.end = told->end                                      ? *told->end
+                : !std::holds_alternative<Stop>(decision.what) ? RunEnd::kPaused
+                : all                                          ? RunEnd::kFinished
+                                                               : RunEnd::kStopped;
+    if (!told->end) ended.text = decision.reason;
+    if (const Status kept = keep(*held, ended); !kept) return refuse(kept.error(), kExitUsage);
+  }
+  const std::string answer = told->end ? "end" : word_of(decision);
+  if (arguments->has("json"))
+    return print(
+        nlohmann::ordered_json{{"decision", answer}, {"reason", told->end ? "" : decision.reason}}.dump(2) +
+        "\n");
+  return print(told->end ? fmt::format("trial {} is {}\n", told->trial, name_of(trial.state))
+                         : fmt::format("{}: {}\n", answer, decision.reason));
+}
+
+int sweep_export(const Invocation& invocation) {
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  if (!arguments->has("output"))
+    return refuse(
+        {ErrorCode::kInvalidArgument, "sweep export: the file is missing: `launch sweep export DIR -o FILE`"},
+        kExitUsage);
+  const std::string directory = sweep_directory_of(*arguments, invocation.here);
+  const auto sweep = view_sweep(directory, invocation.here);
+  if (!sweep) return refuse(sweep.error(), kExitUsage);
+  const std::string path =
+      (fs::path(invocation.here.working_directory) / arguments->value("output")).string();
+  const OptunaStudy study{.name = sweep->definition.id,
+                          .objectives = sweep->options.settings.search.objectives,
+                          .space = sweep->options.settings.space,
+                          .began_unix = sweep->definition.began_unix};
+  if (const Status written = write_optuna_journal(path, study, sweep->history.trials()); !written)
+    return refuse(written.error(), kExitUsage);
+  if (arguments->has("json"))
+    return print(nlohmann::ordered_json{
+                     {"file", path}, {"study", study.name}, {"trials", sweep->history.trials().size()}}
+                     .dump(2) +
+                 "\n");
+  return print(
+      fmt::format("{}: study {}, {}\n", path, study.name, count_of(sweep->history.trials().size(), "trial")));
+}
+
+int sweep_import(const Invocation& invocation) {
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  if (arguments->operands.size() < 3)
+    return refuse(
+        {ErrorCode::kInvalidArgument, "sweep import: the file is missing: `launch sweep import DIR FILE`"},
+        kExitUsage);
+  const std::string path = (fs::path(invocation.here.working_directory) / arguments->operands[2]).string();
+  auto imported = read_optuna_journal(path, arguments->value("study"));
+  if (!imported) return refuse(imported.error(), kExitUsage);
+  std::string metrics;
+  for (const Objective& each : imported->study.objectives)
+    metrics += fmt::format("{}{}:{}", metrics.empty() ? "" : ",", each.metric,
+                           each.mode == Mode::kMin ? "min" : "max");
+  const std::string directory = sweep_directory_of(*arguments, invocation.here);
+  const Definition definition{
+      .id = make_job_id("sweep"),
+      .working_directory = invocation.here.working_directory,
+      .began_unix = imported->study.began_unix,
+      .settings = {{"metric", {"--metric", {metrics}}}, {"sweep-dir", {"--sweep-dir", {directory}}}},
+      .program = {},
+      .space = space_as_json(imported->study.space)};
+  auto journal = Journal::create(directory, as_json(definition));
+  if (!journal) return refuse(journal.error(), kExitUsage);
+  if (const Status kept = journal->add(imported->events); !kept) return refuse(kept.error(), 1);
+  const auto sweep = view_sweep(directory, invocation.here);
+  if (!sweep) return refuse(sweep.error(), 1);
+  const std::size_t count = sweep->history.trials().size();
+  if (arguments->has("json"))
+    return print(nlohmann::ordered_json{{"sweep_dir", directory}, {"trials", count}}.dump(2) + "\n");
+  return print(
+      fmt::format("{}: {} of study {}\n", directory, count_of(count, "trial"), imported->study.name));
+}
+
+}  // namespace muster::launcher::sweep

@@ -1,0 +1,404 @@
+// `launch sweep run`, `preview` and `resume`.
+#include <filesystem>
+
+#include "common/base/text.h"
+#include "launcher/commands/prepare.h"
+#include "launcher/commands/signals.h"
+#include "launcher/commands/sweep.h"
+#include "launcher/core/sweep/view/best.h"
+#include "launcher/core/sweep/view/preview_table.h"
+#include "launcher/core/sweep/view/table.h"
+#include "launcher/core/text/words.h"
+#include "launcher/core/verdict/verdict.h"
+#include "launcher/io/fleet/container_preparation.h"
+#include "launcher/io/fleet/local_bootstrap.h"
+#include "launcher/io/fleet/sync.h"
+#include "launcher/io/settings/config_file.h"
+#include "launcher/io/sweep/lost_run.h"
+#include "launcher/io/sweep/sweep_run.h"
+#include "launcher/io/sweep/trial_directory.h"
+#include "launcher/io/view/job_directory.h"
+#include "launcher/io/view/job_files.h"
+
+namespace muster::launcher::sweep {
+
+namespace {
+
+// A trial whose controller is gone is started again by `sweep resume`: nobody can attach to it.
+constexpr Duration kTrialGrace{};
+
+// A word that names a file of a sweep rather than a program.
+bool is_sweep_file(const std::string& word) {
+  return word.ends_with(".yaml") || word.ends_with(".yml");
+}
+
+// The words of `sweep run`, and those of the file that they may name.
+Expected<Definition> read_definition(const std::vector<std::string>& words, const Surroundings& here,
+                                     std::vector<std::string>& notices) {
+  auto given = read_words(words, here, sweep_run_flags());
+  if (!given) return std::unexpected(given.error());
+  Definition definition{.id = {},
+                        .working_directory = here.working_directory,
+                        .began_unix = unix_now(),
+                        .settings = std::move(given->settings),
+                        .program = std::move(given->program),
+                        .space = nlohmann::ordered_json::object()};
+  notices = std::move(given->notices);
+  std::vector<std::string>& program = definition.program;
+  if (given->after_dashes || program.empty() || !is_sweep_file(program.front())) return definition;
+  const std::string path = (std::filesystem::path(here.working_directory) / program.front()).string();
+  auto file = read_sweep_file(path, here.environment);
+  if (!file) return std::unexpected(file.error());
+  definition.settings.merge(file->job.settings);
+  definition.space = std::move(file->space);
+  program.erase(program.begin());
+  if (!program.empty() && program.front() == "--") program.erase(program.begin());
+  // As with --config: words that begin with a dash are more arguments of the file's program.
+  if (program.empty() || program.front().starts_with('-'))
+    program.insert(program.begin(), file->job.program.begin(), file->job.program.end());
+  return definition;
+}
+
+// Everything that the definition leads to.
+struct Setup {
+  Definition definition;
+  SweepOptions sweep;
+  Options job;  // of each trial, before its own values
+  Machine machine;
+  std::vector<Berth> berths;
+  Surroundings here;
+  bool has_checkpoints = false;
+  bool program_is_here = true;
+};
+
+bool pauses(ScheduleSettings::Kind kind) {
+  using enum ScheduleSettings::Kind;
+  return kind == kAsha || kind == kHyperband || kind == kPbt;
+}
+
+// The GPUs of a trial, as indexes or names that CUDA_VISIBLE_DEVICES takes.
+std::string visible_gpus(const std::vector<std::int32_t>& gpus, const Surroundings& here) {
+  const auto given = here.environment.find("CUDA_VISIBLE_DEVICES");
+  std::string text;
+  for (const std::int32_t gpu : gpus) {
+    std::string name = std::to_string(gpu);
+    if (given != here.environment.end()) name = split(given->second, ',').at(static_cast<std::size_t>(gpu));
+    text += (text.empty() ? "" : ",") + name;
+  }
+  return text;
+}
+
+Expected<Setup> set_up(Definition definition, const Surroundings& here) {
+  Setup setup;
+  setup.definition = std::move(definition);
+  setup.here = here;
+  const Definition& asked = setup.definition;
+  if (asked.program.empty())
+    return failure(ErrorCode::kInvalidArgument,
+                   "no program given: `launch sweep run --space ... PROGRAM --lr {{lr}}`");
+  auto sweep = make_sweep_options(asked.settings, asked.space, asked.program, here);
+  if (!sweep) return std::unexpected(sweep.error());
+  setup.sweep = *std::move(sweep);
+  for (const char* name : {"nodes", "gpus-per-node", "log-dir"}) {
+    if (const auto found = asked.settings.find(name); found != asked.settings.end())
+      return failure(ErrorCode::kInvalidArgument, "{}: a sweep has its own: give {}", found->second.source,
+                     std::string_view(name) == "nodes"     ? "--nodes-per-trial"
+                     : std::string_view(name) == "log-dir" ? "--sweep-dir"
+                                                           : "--gpus-per-trial");
+  }
+  auto options = read_options(asked.settings, asked.program, here);
+  if (!options) return std::unexpected(options.error());
+  setup.job = *std::move(options);
+  setup.job.nodes = setup.sweep.nodes_per_trial;
+  setup.job.workers_per_node = {WorkerCount::Kind::kNumber, setup.sweep.gpus_per_trial, "--gpus-per-trial",
+                                true};
+  if (!asked.settings.contains("max-restarts")) setup.job.max_restarts = 0;
+  if (!asked.settings.contains("controller-grace")) setup.job.limits.controller_grace = kTrialGrace;
+  setup.has_checkpoints =
+      !setup.job.checkpoint_directory.empty() || pauses(setup.sweep.settings.schedule.kind);
+  setup.machine = look_at_machine(setup.job, here);
+  auto berths = berths_of(setup.sweep, {.hosts = setup.job.hosts,
+                                        .core_count = setup.machine.core_count,
+                                        .gpu_count = setup.machine.gpu_count});
+  if (!berths) return std::unexpected(berths.error());
+  setup.berths = *std::move(berths);
+  return setup;
+}
+
+std::string trial_of(const Setup& setup, std::int32_t trial) {
+  return trial_directory(setup.sweep.directory, trial);
+}
+
+std::string checkpoints_of_trial(const Setup& setup, std::int32_t trial) {
+  if (setup.job.checkpoint_directory.empty()) return checkpoints_of(trial_of(setup, trial));
+  return fmt::format("{}/{:04}", setup.job.checkpoint_directory, trial);
+}
+
+std::string job_id_of(const Setup& setup, std::int32_t trial, std::int32_t run) {
+  return fmt::format("{}-t{}-r{}", setup.definition.id, trial, run);
+}
+
+// The plan of a run, in its slot. Changes nothing.
+Expected<Plan> plan_of_run(const Setup& setup, const StartRun& start) {
+  const Berth& berth = setup.berths.at(static_cast<std::size_t>(start.slot));
+  const TrialPlace place{.trial = start.trial,
+                         .directory = trial_of(setup, start.trial),
+                         .seed = trial_seed(setup.sweep.settings.search.seed, start.trial)};
+  auto program = program_of(setup.definition.program, setup.sweep.settings.space, start.point, place);
+  if (!program) return std::unexpected(program.error());
+  Options options = setup.job;
+  options.program = *std::move(program);
+  options.added.merge(variables_of(start.point, place));
+  options.added["MUSTER_SWEEP_DIR"] = setup.sweep.directory;
+  options.log_directory = place.directory;
+  options.checkpoint_directory = setup.has_checkpoints ? checkpoints_of_trial(setup, start.trial) : "";
+  options.hosts = berth.hosts;
+  Machine machine = setup.machine;
+  if (berth.core_count > 0) machine.core_count = berth.core_count;
+  Surroundings here = setup.here;
+  if (!berth.gpus.empty()) {
+    const std::string gpus =
+        berth.hosts.empty() ? visible_gpus(berth.gpus, here) : visible_gpus(berth.gpus, {});
+    if (berth.hosts.empty()) {
+      here.environment["CUDA_VISIBLE_DEVICES"] = gpus;
+      machine.gpu_count = static_cast<std::int32_t>(berth.gpus.size());
+    } else if (options.device != Device::kCpu) {
+      options.added["CUDA_VISIBLE_DEVICES"] = gpus;
+    }
+  }
+  auto plan = make_plan(options, machine, here, job_id_of(setup, start.trial, start.run));
+  if (!plan) return plan;
+  plan->program_is_here = setup.program_is_here;
+  plan->take_over = true;  // the trial's earlier runs are over
+  return plan;
+}
+
+// Makes the run's directories.
+Expected<Plan> prepare_run(const Setup& setup, const StartRun& start) {
+  auto plan = plan_of_run(setup, start);
+  if (!plan) return plan;
+  const std::string directory = trial_of(setup, start.trial);
+  if (Status made = make_trial_directory(directory, start.point); !made) return std::unexpected(made.error());
+  if (start.exploited) {
+    const Status taken =
+        take_over_checkpoints(directory, trial_of(setup, start.exploited->from), *start.exploited);
+    if (!taken) return std::unexpected(taken.error());
+  }
+  if (Status made = make_job_directory(plan->job.log_directory); !made) return std::unexpected(made.error());
+  if (!plan->hosts.empty()) {
+    auto nonce = leave_nonce(plan->job.log_directory);
+    if (!nonce) return std::unexpected(nonce.error());
+    plan->job.log_nonce = *std::move(nonce);
+  }
+  return plan;
+}
+
+// A run that shows what all have in common.
+StartRun any_run(const Setup& setup) {
+  return {.point = point_at(setup.sweep.settings.space,
+                            std::vector<double>(setup.sweep.settings.space.parameters.size(), 0.5))};
+}
+
+// Refuses a program that cannot be started, before there is a directory.
+int refuse_first(const Setup& setup) {
+  const auto plan = plan_of_run(setup, any_run(setup));
+  if (!plan) return refuse(plan.error(), kExitUsage);
+  return refuse_program(*plan, setup.definition.program.front(), setup.here);
+}
+
+// Copies directories to all hosts, and finds or pulls the image. Returns 0, or the exit code with which the
+// sweep has to end.
+int prepare_places(const Setup& setup, int signals) {
+  const bool has_containers = setup.job.remote.bootstrap == BootstrapKind::kDocker;
+  if (setup.job.remote.sync.empty() && !has_containers) return 0;
+  auto plan = plan_of_run(setup, any_run(setup));
+  if (!plan) return refuse(plan.error(), kExitUsage);
+  plan->hosts = setup.job.hosts;
+  plan->job.log_directory = setup.sweep.directory;
+  const BeforeJob before{signals, [](const std::string& what) { say(what); }};
+  if (!setup.job.remote.sync.empty()) {
+    if (const int failed = sync_hosts(*plan, before); failed != 0) return failed;
+  }
+  return has_containers ? prepare_containers(*plan, before) : 0;
+}
+
+// One line for each run that has ended, for pipes and for people.
+void tell(const History& history, std::span<const Event> events, const SweepOptions& options) {
+  for (const Event& event : events) {
+    const auto* ended = std::get_if<RunEnded>(&event);
+    if (ended == nullptr) continue;
+    const Trial& trial = history.trials().at(static_cast<std::size_t>(ended->trial));
+    const bool again = ended->end == RunEnd::kFailed && trial.state != TrialState::kFailed;
+    std::string text =
+        fmt::format("trial {} {}", trial.number, again ? "failed and is tried again" : name_of(ended->end));
+    for (const Objective& each : options.settings.search.objectives) {
+      if (const auto value = trial.newest(each.metric))
+        text += fmt::format(" {}={:.6g}", each.metric, *value);
+    }
+    if (trial.newest_step() >= 0) text += fmt::format(" at step {}", trial.newest_step());
+    if (!ended->text.empty()) text += ": " + ended->text;
+    say(text);
+  }
+}
+
+std::string counts_of(const History& history) {
+  std::map<TrialState, std::size_t> counts;
+  for (const Trial& trial : history.trials()) ++counts[trial.state];
+  std::string text = count_of(history.trials().size(), "trial");
+  for (const auto& [state, count] : counts) text += fmt::format(", {} {}", count, name_of(state));
+  return text;
+}
+
+int exit_code_of(const History& history, const SweepRun& run) {
+  if (run.signal() != 0) return 128 + run.signal();
+  const bool any = std::ranges::any_of(
+      history.trials(), [](const Trial& trial) { return trial.state == TrialState::kFinished; });
+  return any ? 0 : 1;
+}
+
+void tell_end(const Setup& setup, const History& history, const std::string& why, bool json) {
+  const auto best = best_trials(history, setup.sweep.settings.search.objectives);
+  if (json) {
+    print(nlohmann::ordered_json{{"sweep_dir", setup.sweep.directory},
+                                 {"ended", why},
+                                 {"best", best},
+                                 {"trials", trials_as_json(history.trials())}}
+              .dump(2) +
+          "\n");
+    return;
+  }
+  std::string text = counts_of(history);
+  if (!best.empty()) {
+    const Trial& first = history.trials().at(static_cast<std::size_t>(best.front()));
+    const std::string& metric = setup.sweep.settings.search.objectives.front().metric;
+    text +=
+        fmt::format("; best: trial {}, {}={:.6g}", first.number, metric, first.newest(metric).value_or(0));
+  }
+  say(fmt::format("{}: {}", why, text));
+  if (!best.empty())
+    say(fmt::format("`launch sweep best {}` prints its command line", as_shell_word(setup.sweep.directory)));
+}
+
+// Runs the sweep until it is over.
+int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals) {
+  const auto agent_program = LocalBootstrap::find_agent_program();
+  if (!agent_program) return refuse(agent_program.error(), kExitInternal);
+  if (const int failed = prepare_places(setup, signals); failed != 0) return failed;
+  asio::io_context context(1);
+  net::LogWriter files(context.get_executor());
+  if (const Status started = files.start(); !started) return refuse(started.error(), kExitInternal);
+  const bool json = setup.job.json;
+  SweepRun run(sweep, {.context = context,
+                       .files = files,
+                       .agent_program = *agent_program,
+                       .signals = signals,
+                       .local = setup.job.hosts.empty(),
+                       .time_budget = setup.sweep.time_budget,
+                       .keep = [&journal](std::span<const Event> events) { return journal.add(events); },
+                       .prepare = [&setup](const StartRun& start) { return prepare_run(setup, start); },
+                       .log_directory_flag =
+                           [&setup](const StartRun& start) {
+                             return " --log-dir " + as_shell_word(trial_of(setup, start.trial));
+                           },
+                       .show =
+                           [&](std::span<const Event> events) {
+                             if (!json && !setup.job.quiet) tell(sweep.history(), events, setup.sweep);
+                           },
+                       .say = [](const std::string& what) { say(what); }});
+  std::vector<std::string> places;
+  for (const Berth& berth : setup.berths) places.push_back(berth.place);
+  const auto ended = run.run(places);
+  if (!ended) return refuse(ended.error(), kExitInternal);
+  tell_end(setup, sweep.history(), *ended, json);
+  return exit_code_of(sweep.history(), run);
+}
+
+// Ends the runs whose controller was killed, by what they have left in their directories.
+Status end_lost_runs(const Setup& setup, Sweep& sweep, Journal& journal) {
+  std::vector<Event> events;
+  const auto add = [&events](SweepDecisions decisions) {
+    std::ranges::move(decisions.events, std::back_inserter(events));
+  };
+  for (std::size_t number = 0; number < sweep.history().trials().size(); ++number) {
+    const Trial& trial = sweep.history().trials()[number];
+    if (trial.state != TrialState::kRunning) continue;
+    const std::string job_id = job_id_of(setup, trial.number, trial.run_count - 1);
+    LostRun lost = read_lost_run(trial_of(setup, trial.number) + "/" + job_id,
+                                 setup.sweep.nodes_per_trial * setup.sweep.gpus_per_trial);
+    for (LostRun::Report& report : lost.reports)
+      add(sweep.on_found(trial.number, report.step, std::move(report.values), trial.ended_at));
+    add(sweep.on_lost(trial.number, lost.finished, trial.ended_at));
+  }
+  return journal.add(events);
+}
+
+std::string usual_directory(const Surroundings& here) {
+  return here.working_directory + "/sweeps/" + make_job_id("");
+}
+
+}  // namespace
+
+int sweep_run(const Invocation& invocation) {
+  const UniqueFd signals = take_signals();
+  std::vector<std::string> notices;
+  auto definition = read_definition(invocation.words, invocation.here, notices);
+  if (!definition) return refuse(definition.error(), kExitUsage);
+  auto setup = set_up(*std::move(definition), invocation.here);
+  if (!setup) return refuse(setup.error(), kExitUsage);
+  for (const std::string& notice : notices) say(notice);
+  if (const int refused = refuse_first(*setup); refused != 0) return refused;
+  if (setup->sweep.directory.empty()) setup->sweep.directory = usual_directory(invocation.here);
+  setup->definition.id = make_job_id("sweep");
+  setup->definition.settings["sweep-dir"] = {"--sweep-dir", {setup->sweep.directory}};
+  auto journal = Journal::create(setup->sweep.directory, as_json(setup->definition));
+  if (!journal) return refuse(std::move(journal).error().within("--sweep-dir"), kExitUsage);
+  if (!setup->job.quiet && !setup->job.json)
+    say(fmt::format("sweep in {}: {} of {}, {} at once", setup->sweep.directory,
+                    count_of(static_cast<std::size_t>(setup->sweep.settings.schedule.trials), "trial"),
+                    count_of(setup->sweep.settings.space.parameters.size(), "parameter"),
+                    setup->berths.size()));
+  Sweep sweep(setup->sweep.settings, {setup->sweep.retries});
+  return carry_out(*setup, *journal, sweep, signals.get());
+}
+
+int sweep_resume(const Invocation& invocation) {
+  const UniqueFd signals = take_signals();
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  const std::string directory = sweep_directory_of(*arguments, invocation.here);
+  auto journal = Journal::open(directory);
+  if (!journal) return refuse(journal.error(), kExitUsage);
+  const auto json = journal->definition();
+  if (!json) return refuse(json.error(), kExitUsage);
+  auto definition = definition_from_json(*json);
+  if (!definition) return refuse(definition.error(), kExitUsage);
+  definition->settings["sweep-dir"] = {"DIR", {directory}};
+  auto setup = set_up(*definition, surroundings_of(*definition, invocation.here));
+  if (!setup) return refuse(setup.error(), kExitUsage);
+  if (arguments->has("json")) setup->job.json = true;
+  const auto events = journal->events();
+  if (!events) return refuse(events.error(), kExitUsage);
+  Sweep sweep(setup->sweep.settings, {setup->sweep.retries});
+  for (const Event& event : *events) {
+    if (Status applied = sweep.replay(event); !applied)
+      return refuse(std::move(applied).error().within(directory), kExitUsage);
+  }
+  if (const Status ended = end_lost_runs(*setup, sweep, *journal); !ended)
+    return refuse(ended.error(), kExitInternal);
+  return carry_out(*setup, *journal, sweep, signals.get());
+}
+
+int sweep_preview(const Invocation& invocation) {
+  std::vector<std::string> notices;
+  auto definition = read_definition(invocation.words, invocation.here, notices);
+  if (!definition) return refuse(definition.error(), kExitUsage);
+  const auto setup = set_up(*std::move(definition), invocation.here);
+  if (!setup) return refuse(setup.error(), kExitUsage);
+  const PreviewFacts facts{.preview = preview(setup->sweep.settings.schedule),
+                           .slots = setup->berths.size(),
+                           .step = setup->sweep.step_time};
+  return print(setup->job.json ? preview_as_json(facts).dump(2) + "\n"
+                               : preview_as_text(facts, terminal_columns()));
+}
+
+}  // namespace muster::launcher::sweep

@@ -1,0 +1,135 @@
+// A sweep's history: what was decided and what has happened so far, in order.
+//
+// A history is the fold of its events: the journal keeps the events, and everything else follows from them.
+// Searchers (search.h) and schedulers (schedule.h) read nothing but the history and the settings. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/error.h"
+#include "launcher/core/sweep/space/value.h"
+
+namespace muster::launcher::sweep {
+
+// ---- Events ----
+
+// The scheduler asked for a new trial, and the searcher chose its point.
+struct TrialCreated {
+  std::int32_t trial = 0;  // numbered from 0, without gaps
+  Point point{};
+  std::int32_t bracket = 0;  // of Hyperband and BOHB; otherwise 0
+  std::string reason{};
+};
+// The trial's program starts, or continues from its checkpoint.
+struct RunBegan {
+  std::int32_t trial = 0;
+  std::int32_t run = 0;    // of this trial, from 0; each run is one job
+  std::int64_t until = 0;  // the scheduler looks at the trial at this step; 0: at no step
+  std::string place{};     // for people: "node2 GPU 0,1"
+  std::string reason{};
+};
+// A report of the running trial. Values may be NaN or infinite.
+struct Reported {
+  std::int32_t trial = 0;
+  std::int64_t step = 0;
+  std::map<std::string, double> values{};
+  double at = 0;  // s since the sweep's begin, by the controller's clock; nothing is decided from it
+};
+enum class RunEnd {
+  kFinished,    // the program has ended with 0
+  kPaused,      // stopped at `until`, with its checkpoint; it may be resumed
+  kStopped,     // the scheduler gave it up
+  kInfeasible,  // the point cannot be trained: out of memory
+  kFailed,      // it has failed, and may be tried again
+  kLost,        // its node was lost, or the controller was killed: tried again, without using up a retry
+  kCancelled,   // the user ended the sweep; `sweep resume` goes on with it
+};
+std::string_view name_of(RunEnd end);
+struct RunEnded {
+  std::int32_t trial = 0;
+  std::int32_t run = 0;
+  RunEnd end = RunEnd::kFinished;
+  std::string text{};  // one line, for people
+  double at = 0;       // as in Reported
+};
+// PBT: the trial takes over the checkpoint of `from`, and continues with another point.
+struct Exploited {
+  std::int32_t trial = 0;
+  std::int32_t from = 0;
+  std::int64_t step = 0;  // the step of the checkpoint
+  Point point{};
+  std::string reason{};
+};
+using Event = std::variant<TrialCreated, RunBegan, Reported, RunEnded, Exploited>;
+
+// {"event": "trial_created", ...}: docs/reference/formats.md describes the members.
+nlohmann::ordered_json event_as_json(const Event& event);
+Expected<Event> event_from_json(const nlohmann::ordered_json& json);
+
+// ---- The history ----
+
+enum class TrialState {
+  kWaiting,  // no run of it has begun, or its run was lost or is to be tried again
+  kRunning,
+  kPaused,
+  kFinished,  // the three last ones are ends with a value, or without one
+  kStopped,
+  kInfeasible,
+  kFailed,  // all retries are used up
+};
+std::string_view name_of(TrialState state);
+
+struct Measurement {
+  std::int64_t step = 0;
+  double value = 0;
+};
+
+struct Trial {
+  std::int32_t number = 0;
+  Point point{};
+  std::int32_t bracket = 0;
+  TrialState state = TrialState::kWaiting;
+  std::int32_t run_count = 0;
+  std::int32_t failure_count = 0;                              // runs with kFailed
+  std::int64_t until = 0;                                      // of the newest run
+  std::map<std::string, std::vector<Measurement>> measured{};  // by metric, in the order of arrival
+  std::string text{};                                          // of its last end
+  std::vector<Exploited> exploits{};
+  double began_at = 0;  // of the first report or end; for people
+  double ended_at = 0;
+
+  bool is_over() const;
+  std::int64_t newest_step() const;  // of any metric; -1: none was reported
+  // The newest value of a metric; nullopt: none was reported.
+  std::optional<double> newest(const std::string& metric) const;
+  // The first value of a metric at `step` or later; nullopt: the trial is not so far.
+  std::optional<double> value_at(const std::string& metric, std::int64_t step) const;
+};
+
+// Gives up a trial after this many failed runs.
+struct RetryLimit {
+  std::int32_t retries = 0;
+};
+
+class History {
+ public:
+  explicit History(RetryLimit limit = {}) : limit_(limit) {}
+  // An error: the event cannot follow on this history (the journal is damaged, or of another sweep). Nothing
+  // has changed then.
+  Status apply(const Event& event);
+  const std::vector<Trial>& trials() const { return trials_; }
+  std::size_t running_count() const;
+
+ private:
+  Status check(const Event& event) const;
+  RetryLimit limit_;
+  std::vector<Trial> trials_;
+};
+
+}  // namespace muster::launcher::sweep

@@ -1,0 +1,54 @@
+// A Parzen estimator: a density over several parameters at once, the mean of one kernel for each observation
+// and of the prior's, as Optuna 5.0's multivariate TPE has it.
+//
+// A kernel is a product over the axes: of a number, a normal distribution cut to [0, 1], or its mass in each
+// cell; of a choice, a table. Pure.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "launcher/core/sweep/search/axis.h"
+#include "launcher/core/sweep/search/random.h"
+
+namespace muster::launcher::sweep {
+
+using Coordinates = std::vector<double>;  // one for each axis
+
+class ParzenEstimator {
+ public:
+  // `observations` are in the order of their trials: old ones count less. The axes must outlive the
+  // estimator.
+  ParzenEstimator(std::span<const Axis> axes, const std::vector<Coordinates>& observations);
+
+  Coordinates sample(Random& random) const;
+  // The logarithm of the density; over cells and choices, of the probability.
+  double log_density(const Coordinates& at) const;
+
+ private:
+  struct Kernels {  // of one axis: one for each observation, then the prior's
+    std::vector<double> means;
+    std::vector<double> deviations;
+    std::vector<double> inverses;  // of the deviations
+    std::vector<double> log_inverses;
+    std::vector<double> offsets;  // of the logarithm: so that the kernel's integral over [0, 1] is 1
+    // Only for cells: for each kernel the first one that equals it, whose masses it shares.
+    std::vector<std::size_t> first_equals;
+  };
+  Kernels kernels_of(const Axis& axis, std::vector<double> means) const;
+  double choice_weight(const Axis& axis, double observed, double choice, bool prior) const;
+  void add(std::size_t axis, double at, std::vector<double>& logs) const;
+  void add_cell(const Kernels& kernels, Axis::Cell cell, std::vector<double>& logs) const;
+
+  std::span<const Axis> axes_;
+  std::size_t kernel_count_;
+  std::vector<double> cumulative_;   // weights, up to 1
+  std::vector<double> log_weights_;  // with the offsets of all axes
+  std::vector<Kernels> kernels_;
+};
+
+// The weights of `count` observations: the newest 25 count 1, the older ones rise linearly to that from
+// 1 / count (Bergstra, Yamins, Cox 2013; Optuna's default_weights).
+std::vector<double> observation_weights(std::size_t count);
+
+}  // namespace muster::launcher::sweep

@@ -1,0 +1,50 @@
+// The random numbers of a search: SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
+// generators, 2014). A seed and a number for what is drawn give the same numbers on every machine, which the
+// distributions of <random> do not. Pure.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+namespace muster::launcher::sweep {
+
+// A bijection that spreads every bit of `bits` over all bits of the result.
+inline std::uint64_t mixed(std::uint64_t bits) {
+  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9U;
+  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebU;
+  return bits ^ (bits >> 31);
+}
+
+class Random {
+ public:
+  // `what` keeps the streams of different uses of a sweep's seed apart, `nth` those of different trials.
+  Random(std::uint64_t seed, std::uint64_t what, std::uint64_t nth)
+      : state_(mixed(mixed(mixed(seed + kGamma) + what + kGamma) + nth + kGamma)) {}
+
+  std::uint64_t bits() { return mixed(state_ += kGamma); }
+  double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }  // in [0, 1)
+  // In 0 .. bound - 1. The bias is below bound / 2^53, which no search notices.
+  std::uint64_t below(std::uint64_t bound) {
+    return static_cast<std::uint64_t>(uniform() * static_cast<double>(bound));
+  }
+  // Box and Muller's method; the second number of each pair is not kept.
+  double normal() {
+    const double radius = std::sqrt(-2 * std::log(1 - uniform()));
+    return radius * std::cos(2 * std::numbers::pi * uniform());
+  }
+  // Normal with this mean in [0, 1], given that it lies in [0, 1]. With deviations up to 2, more than one
+  // draw in six lies there.
+  double normal_in_unit(double mean, double deviation) {
+    while (true) {
+      const double drawn = mean + deviation * normal();
+      if (drawn >= 0 && drawn <= 1) return drawn;
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kGamma = 0x9e3779b97f4a7c15U;
+  std::uint64_t state_;
+};
+
+}  // namespace muster::launcher::sweep

@@ -1,0 +1,29 @@
+// The order of a sweep's trials, the best first, for a model of good and other points.
+//
+// Trials that have ended are compared by their values, others by how far they got. A trial without any value
+// has no place in the order. Pure.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "launcher/core/sweep/search/search.h"
+
+namespace muster::launcher::sweep {
+
+// The value as a loss: smaller is better.
+inline double loss_of(Mode mode, double value) {
+  return mode == Mode::kMin ? value : -value;
+}
+
+struct Ranking {
+  std::vector<std::size_t> ranked;   // indices of trials, the best first
+  std::vector<std::size_t> pending;  // of those without a value so far
+};
+// As Optuna 5.0 orders them: finished trials by value; then those with reports, by the step that they have
+// reached and then by value; last those with NaN, those that failed, and those whose point cannot be trained.
+// `rungs`: only these steps count, if there are any.
+Ranking rank_trials(const Objective& objective, const std::vector<std::int64_t>& rungs,
+                    const std::vector<Trial>& trials);
+
+}  // namespace muster::launcher::sweep

@@ -1,0 +1,50 @@
+// How the next point of a sweep is chosen: grid, random, Sobol, TPE, BOHB.
+//
+// suggest() is a function of its arguments: the same history gives the same point. Its random numbers come
+// from the seed and the number of trials so far. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "launcher/core/sweep/history/history.h"
+#include "launcher/core/sweep/space/space.h"
+
+namespace muster::launcher::sweep {
+
+enum class Mode { kMin, kMax };
+struct Objective {
+  std::string metric;
+  Mode mode = Mode::kMin;
+};
+// Whether `value` is better than `other`; NaN is worse than everything else.
+bool is_better(Mode mode, double value, double other);
+
+struct SearchSettings {
+  enum class Kind { kGrid, kRandom, kSobol, kTpe, kBohb };
+  Kind kind = Kind::kRandom;
+  std::vector<Objective> objectives;  // the first one guides the search
+  std::vector<std::int64_t>
+      rungs{};  // the steps at which trials are compared, ascending: BOHB has a model for each
+  std::uint64_t seed = 0;
+};
+
+// An error names the parameter that does not fit the search: a grid over a continuous range.
+Status check_search(const SearchSettings& settings, const Space& space);
+// The number of different points; nullopt: not finite, or more than 2^53.
+std::optional<std::uint64_t> point_count(const Space& space);
+
+struct Suggestion {
+  Point point;
+  std::string reason;  // "TPE: 24 candidates from 12 good and 100 other trials"
+};
+// nullopt: there is no other point: the grid is used up, or 10,000 random points in a row break a constraint.
+std::optional<Suggestion> suggest(const SearchSettings& settings, const Space& space, const History& history);
+
+// PBT's explore (Jaderberg et al. 2017, arXiv 1711.09846): each number times 0.8 or 1.2, within its range;
+// each choice one to the left or right, or, with probability 0.25, every parameter drawn anew. `nth`: of the
+// exploits of this sweep.
+Point perturbed(const Space& space, const Point& point, std::uint64_t seed, std::uint64_t nth);
+
+}  // namespace muster::launcher::sweep

@@ -1,0 +1,24 @@
+// Sobol's points: a sequence that fills the unit cube more evenly than random numbers do. Among the first
+// 2^m points, each of the 2^m equal intervals of each coordinate has exactly one.
+//
+// The direction numbers are those of S. Joe and F. Y. Kuo, Constructing Sobol sequences with better
+// two-dimensional projections, SIAM J. Sci. Comput. 30 (2008) 2635-2654, file new-joe-kuo-6.21201. A seed
+// scrambles the points, which keeps the property above (A. B. Owen, Randomly permuted (t,m,s)-nets and
+// (t,s)-sequences, 1995). Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace muster::launcher::sweep {
+
+constexpr std::size_t kSobolDimensions = 64;
+
+// The binary digits of a coordinate, the first in the highest bit. `dimension` is below kSobolDimensions.
+std::uint32_t sobol_digits(std::size_t dimension, std::uint32_t index);
+// Owen's scrambling: each digit is flipped or not by a random decision that depends on the digits before it.
+std::uint32_t owen_scrambled(std::uint32_t digits, std::uint64_t seed, std::size_t dimension);
+// Scrambled point number `index`: coordinates in [0, 1).
+std::vector<double> sobol_point(std::size_t dimensions, std::uint32_t index, std::uint64_t seed);
+
+}  // namespace muster::launcher::sweep

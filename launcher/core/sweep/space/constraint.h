@@ -1,0 +1,41 @@
+// A constraint of a space: an expression over parameters that must be true, such as `units * layers <= 512`.
+//
+// Numbers, strings in quotes, true, false, parameters by name; ( ) + - * / % ** < <= > >= == != and or not;
+// the functions min, max, abs, log, log2, exp, sqrt, floor, ceil. As in Python: comparisons chain, `/`
+// divides exactly, `**` binds closest, true counts as 1. Strings can only be compared. Pure.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "common/base/error.h"
+#include "launcher/core/sweep/space/value.h"
+
+namespace muster::launcher::sweep {
+
+class Constraint {
+ public:
+  // The error says at which character the text cannot be read, and what was expected there.
+  static Expected<Constraint> parse(std::string text);
+  const std::string& text() const { return text_; }
+  const std::set<std::string>& names() const { return names_; }  // the parameters that it names
+  // nullopt: a named parameter is missing, or the operation has no result (a division by 0, a string times a
+  // number).
+  std::optional<bool> holds(const Point& point) const;
+  // Whether the word has a meaning of its own, as `and` and `true` have: no parameter can have it as its
+  // name.
+  static bool is_reserved(std::string_view word);
+
+  struct Node;
+
+ private:
+  Constraint() = default;
+  std::string text_;
+  std::set<std::string> names_;
+  std::shared_ptr<const Node> root_;
+};
+
+}  // namespace muster::launcher::sweep

@@ -1,0 +1,38 @@
+// A parameter's value, and a point: a value for each active parameter.
+//
+// Converts both to the texts that a trial gets, and to and from JSON. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "common/base/error.h"
+
+namespace muster::launcher::sweep {
+
+using Value = std::variant<bool, std::int64_t, double, std::string>;
+using Point = std::map<std::string, Value>;
+
+// As the trial gets it: `true`, `64`, `relu`, and for a real number the shortest text that reads back as the
+// same number.
+std::string text_of(const Value& value);
+// A number or a boolean if the text is one, otherwise a string. `007`, `inf` and a whole number of more than
+// 64 bits stay strings: as numbers they would lose letters that the trial should get.
+Value value_of(std::string_view text);
+// Whether the text may be a parameter's name: [A-Za-z_][A-Za-z0-9_]*.
+bool is_identifier(std::string_view text);
+
+// A real number stays one: 1.0 is written as `1.0`, with as many digits as it takes to read back exactly.
+nlohmann::ordered_json value_as_json(const Value& value);
+// nullopt: null, a list, an object, or a whole number of more than 64 bits.
+std::optional<Value> value_from_json(const nlohmann::ordered_json& json);
+nlohmann::ordered_json point_as_json(const Point& point);
+// The error names the member.
+Expected<Point> point_from_json(const nlohmann::ordered_json& json);
+
+}  // namespace muster::launcher::sweep

@@ -1,0 +1,238 @@
+#include "launcher/core/sweep/sweep.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace muster::launcher::sweep {
+
+namespace {
+
+bool has_reported(const Trial& trial, const std::string& metric, std::int64_t step) {
+  const auto found = trial.measured.find(metric);
+  if (found == trial.measured.end() || found->second.back().step < step) return false;
+  return std::ranges::find(found->second, step, &Measurement::step) != found->second.end();
+}
+
+}  // namespace
+
+Status Sweep::replay(const Event& event) {
+  if (Status applied = history_.apply(event); !applied) return applied;
+  if (const auto* reported = std::get_if<Reported>(&event)) note_wish(reported->trial);
+  if (const auto* ended = std::get_if<RunEnded>(&event)) wishes_.erase(ended->trial);
+  if (std::holds_alternative<Exploited>(event)) ++exploit_count_;
+  return {};
+}
+
+void Sweep::add(SweepDecisions& all, Event event) {
+  const Status applied = history_.apply(event);
+  CHECK(applied.has_value(), "{}", applied.error().message());
+  all.events.push_back(std::move(event));
+}
+
+const Trial& Sweep::at(std::int32_t trial) const {
+  return history_.trials().at(static_cast<std::size_t>(trial));
+}
+
+// Such a trial has won, although the scheduler ends it: it may keep its last checkpoint.
+bool Sweep::has_all_steps(const Trial& trial) const {
+  const std::int64_t most = settings_.schedule.max_steps;
+  return most > 0 && trial.newest_step() >= most;
+}
+
+SweepDecisions Sweep::add_slot(std::int32_t slot, std::string place) {
+  slots_[slot].place = std::move(place);
+  slots_[slot].usable = true;
+  SweepDecisions all;
+  fill_slots(all);
+  return all;
+}
+
+// Returns false if the trial has reported all of it before.
+bool Sweep::add_report(SweepDecisions& all, Reported report) {
+  const Trial& trial = at(report.trial);
+  std::erase_if(report.values,
+                [&](const auto& value) { return has_reported(trial, value.first, report.step); });
+  if (report.values.empty()) return false;
+  add(all, std::move(report));
+  return true;
+}
+
+// Notes what the scheduler wants after the trial's newest report, if its run is not to end already.
+void Sweep::note_wish(std::int32_t trial) {
+  if (wishes_.contains(trial)) return;
+  ReportDecision decision = after_report(settings_.schedule, history_, trial);
+  if (!std::holds_alternative<GoOn>(decision.what)) wishes_.emplace(trial, std::move(decision));
+}
+
+std::optional<ReportDecision> Sweep::take_wish(std::int32_t trial) {
+  auto found = wishes_.extract(trial);
+  return found ? std::optional(std::move(found.mapped())) : std::nullopt;
+}
+
+SweepDecisions Sweep::on_found(std::int32_t trial, std::int64_t step, std::map<std::string, double> values,
+                               double when) {
+  SweepDecisions all;
+  if (add_report(all, {.trial = trial, .step = step, .values = std::move(values), .at = when}))
+    note_wish(trial);
+  return all;
+}
+
+SweepDecisions Sweep::on_report(std::int32_t slot, std::int64_t step, std::map<std::string, double> values,
+                                double when) {
+  const auto trial = slots_.at(slot).trial;
+  if (!trial) return {};
+  const bool ending = wishes_.contains(*trial);
+  SweepDecisions all = on_found(*trial, step, std::move(values), when);
+  const auto wish = wishes_.find(*trial);
+  if (ending || wish == wishes_.end()) return all;
+  const bool saves = end_by(wish->second, *trial) != RunEnd::kStopped;
+  all.actions.emplace_back(EndRun{.slot = slot, .save = saves, .reason = wish->second.reason});
+  return all;
+}
+
+// How a run ends that the scheduler wanted to end.
+RunEnd Sweep::end_by(const ReportDecision& wish, std::int32_t trial) const {
+  if (!std::holds_alternative<Stop>(wish.what)) return RunEnd::kPaused;
+  return has_all_steps(at(trial)) ? RunEnd::kFinished : RunEnd::kStopped;
+}
+
+void Sweep::add_end(SweepDecisions& all, RunEnded ended, const std::optional<ReportDecision>& wish) {
+  if (ended.end == RunEnd::kFinished) ended.text.clear();
+  const std::int32_t number = ended.trial;
+  const bool paused = ended.end == RunEnd::kPaused;
+  add(all, std::move(ended));
+  const auto* exploit = wish && paused ? std::get_if<Exploit>(&wish->what) : nullptr;
+  if (exploit == nullptr) return;
+  const Trial& donor = at(exploit->from);
+  add(all, Exploited{.trial = number,
+                     .from = exploit->from,
+                     .step = donor.newest_step(),
+                     .point = perturbed(settings_.space, donor.point, settings_.search.seed, exploit_count_),
+                     .reason = wish->reason});
+  ++exploit_count_;
+}
+
+SweepDecisions Sweep::on_end(std::int32_t slot, RunEnd end, std::string text, double when) {
+  SweepDecisions all;
+  Slot& place = slots_.at(slot);
+  CHECK(place.trial.has_value(), "slot {}", slot);
+  const std::int32_t number = *std::exchange(place.trial, std::nullopt);
+  const auto wish = take_wish(number);
+  // A program that ended by itself is told as it ended. One that ended well at the step at which it was to be
+  // paused knew that step, and may still be promoted.
+  const bool paused_itself = wish && end == RunEnd::kFinished && std::holds_alternative<Pause>(wish->what);
+  if (wish && (end == RunEnd::kCancelled || paused_itself)) {
+    end = end_by(*wish, number);
+    text = wish->reason;
+  }
+  add_end(all,
+          {.trial = number, .run = at(number).run_count - 1, .end = end, .text = std::move(text), .at = when},
+          wish);
+  fill_slots(all);
+  return all;
+}
+
+SweepDecisions Sweep::on_lost(std::int32_t trial, bool finished, double when) {
+  SweepDecisions all;
+  const auto wish = take_wish(trial);
+  RunEnded ended{.trial = trial, .run = at(trial).run_count - 1, .end = RunEnd::kLost, .at = when};
+  ended.text = wish ? wish->reason : "its controller was gone";
+  if (wish)
+    ended.end = end_by(*wish, trial);
+  else if (finished)
+    ended.end = RunEnd::kFinished;
+  add_end(all, std::move(ended), wish);
+  return all;
+}
+
+SweepDecisions Sweep::cancel(std::string reason) {
+  SweepDecisions all;
+  stopped_for_ = std::move(reason);
+  if (!std::exchange(cancelled_, true)) {
+    for (const auto& [slot, place] : slots_) {
+      if (place.trial && !wishes_.contains(*place.trial))
+        all.actions.emplace_back(EndRun{.slot = slot, .save = true, .reason = stopped_for_});
+    }
+  }
+  fill_slots(all);
+  return all;
+}
+
+SweepDecisions Sweep::drain(std::string reason) {
+  SweepDecisions all;
+  if (stopped_for_.empty()) stopped_for_ = std::move(reason);
+  fill_slots(all);
+  return all;
+}
+
+// A trial whose run ends frees its slot, which may let the scheduler decide for other free slots too.
+void Sweep::fill_slots(SweepDecisions& all) {
+  std::string reason = stopped_for_;
+  if (stopped_for_.empty()) {
+    for (auto& [slot, place] : slots_) {
+      if (place.usable && !place.trial && !fill(slot, all)) break;
+    }
+  }
+  const bool runs =
+      std::ranges::any_of(slots_, [](const auto& each) { return each.second.trial.has_value(); });
+  if (runs || over_) return;
+  if (stopped_for_.empty()) {
+    const SlotDecision last = next_for_slot(settings_.schedule, history_, points_left_);
+    // A slot that is to come may take a trial.
+    if (!std::holds_alternative<Over>(last.what) && !std::holds_alternative<Wait>(last.what)) return;
+    reason = last.reason;
+  }
+  over_ = true;
+  all.actions.emplace_back(SweepOver{reason});
+}
+
+// Returns false if no slot can be filled now.
+bool Sweep::fill(std::int32_t slot, SweepDecisions& all) {
+  const SlotDecision decision = next_for_slot(settings_.schedule, history_, points_left_);
+  if (const auto* wanted = std::get_if<NewTrial>(&decision.what)) {
+    if (create_trial(slot, *wanted, decision.reason, all)) return true;
+    points_left_ = false;
+    return fill(slot, all);
+  }
+  const auto* next = std::get_if<NextRun>(&decision.what);
+  if (next == nullptr) return false;
+  start_run(slot, next->trial, next->until, decision.reason, all);
+  return true;
+}
+
+bool Sweep::create_trial(std::int32_t slot, const NewTrial& wanted, const std::string& reason,
+                         SweepDecisions& all) {
+  auto suggestion = suggest(settings_.search, settings_.space, history_);
+  if (!suggestion) return false;
+  const auto number = static_cast<std::int32_t>(history_.trials().size());
+  add(all, TrialCreated{.trial = number,
+                        .point = std::move(suggestion->point),
+                        .bracket = wanted.bracket,
+                        .reason = std::move(suggestion->reason)});
+  start_run(slot, number, wanted.until, reason, all);
+  return true;
+}
+
+void Sweep::start_run(std::int32_t slot, std::int32_t number, std::int64_t until, std::string reason,
+                      SweepDecisions& all) {
+  const Trial& trial = at(number);
+  const std::int32_t run = trial.run_count;
+  StartRun start{.slot = slot,
+                 .trial = number,
+                 .run = run,
+                 .until = until,
+                 .continues = trial.state == TrialState::kPaused,
+                 .point = trial.point,
+                 .exploited = {}};
+  if (!trial.exploits.empty()) start.exploited = trial.exploits.back();
+  Slot& place = slots_.at(slot);
+  add(all,
+      RunBegan{
+          .trial = number, .run = run, .until = until, .place = place.place, .reason = std::move(reason)});
+  place.trial = number;
+  all.actions.emplace_back(std::move(start));
+}
+
+}  // namespace muster::launcher::sweep

@@ -1,0 +1,122 @@
+// A running sweep: which trial runs in which slot, and what follows from its reports and its end.
+//
+// Decides by the searcher and the scheduler. Each function returns the events that the journal must keep
+// before anything else happens, and what to do then. A slot is a place for one trial: nodes, GPUs and cores.
+// For one thread; performs nothing and reads no clock.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/core/sweep/history/history.h"
+#include "launcher/core/sweep/schedule/schedule.h"
+#include "launcher/core/sweep/search/search.h"
+#include "launcher/core/sweep/space/space.h"
+
+namespace muster::launcher::sweep {
+
+struct SweepSettings {
+  Space space;
+  SearchSettings search;
+  ScheduleSettings schedule;
+};
+
+// Starts a run of the trial in this slot.
+struct StartRun {
+  std::int32_t slot = 0;
+  std::int32_t trial = 0;
+  std::int32_t run = 0;
+  std::int64_t until = 0;  // as in RunBegan
+  bool continues = false;  // the trial was paused: reports without steps count on
+  Point point;
+  std::optional<Exploited>
+      exploited{};  // the newest one: if the trial has not taken over its checkpoint yet, it does so first
+};
+// Ends the trial's run; on_end() follows. `save`: its checkpoint will be needed.
+struct EndRun {
+  std::int32_t slot = 0;
+  bool save = false;
+  std::string reason;
+};
+// Nothing runs, and nothing will be started.
+struct SweepOver {
+  std::string reason;
+};
+using SweepAction = std::variant<StartRun, EndRun, SweepOver>;
+
+struct SweepDecisions {
+  std::vector<Event> events;  // to be made durable first
+  std::vector<SweepAction> actions;
+};
+
+class Sweep {
+ public:
+  explicit Sweep(SweepSettings settings, RetryLimit retries = {})
+      : settings_(std::move(settings)), history_(retries) {}
+
+  // For a sweep that goes on: takes each event of its journal, in order, before anything else. An error: the
+  // event cannot follow.
+  Status replay(const Event& event);
+  // Then, for each trial that was running when its controller was killed: on_found() for the reports that it
+  // has left, in order, and on_lost(). `finished`: its program had ended with 0.
+  SweepDecisions on_found(std::int32_t trial, std::int64_t step, std::map<std::string, double> values,
+                          double when);
+  SweepDecisions on_lost(std::int32_t trial, bool finished, double when);
+
+  // A slot can take a trial from now on. `place`: for people, "node2 GPU 0,1".
+  SweepDecisions add_slot(std::int32_t slot, std::string place);
+  // A slot cannot take another trial: its node is lost. Its trial goes on until on_end().
+  void remove_slot(std::int32_t slot) { slots_.at(slot).usable = false; }
+  // A report of the trial in this slot. A value that the trial has reported for this step before is ignored:
+  // a run that begins again at a checkpoint repeats steps.
+  SweepDecisions on_report(std::int32_t slot, std::int64_t step, std::map<std::string, double> values,
+                           double when);
+  // The run in this slot is over. `end`: what happened to the program; this function knows whether it was to
+  // be paused or stopped.
+  SweepDecisions on_end(std::int32_t slot, RunEnd end, std::string text, double when);
+  // Starts no more runs and ends all; `reason`: for people. on_end() makes them kCancelled.
+  SweepDecisions cancel(std::string reason);
+  // Starts no more trials or runs; those that run end by themselves or by the scheduler.
+  SweepDecisions drain(std::string reason);
+
+  const History& history() const { return history_; }
+  bool is_over() const { return over_; }
+
+ private:
+  struct Slot {
+    std::string place;
+    bool usable = true;
+    std::optional<std::int32_t> trial{};
+  };
+  const Trial& at(std::int32_t trial) const;
+  bool has_all_steps(const Trial& trial) const;
+  void note_wish(std::int32_t trial);
+  std::optional<ReportDecision> take_wish(std::int32_t trial);
+  RunEnd end_by(const ReportDecision& wish, std::int32_t trial) const;
+  void add_end(SweepDecisions& all, RunEnded ended, const std::optional<ReportDecision>& wish);
+  bool add_report(SweepDecisions& all, Reported report);
+  void add(SweepDecisions& all, Event event);
+  void fill_slots(SweepDecisions& all);
+  bool fill(std::int32_t slot, SweepDecisions& all);
+  bool create_trial(std::int32_t slot, const NewTrial& wanted, const std::string& reason,
+                    SweepDecisions& all);
+  void start_run(std::int32_t slot, std::int32_t trial, std::int64_t until, std::string reason,
+                 SweepDecisions& all);
+
+  SweepSettings settings_;
+  History history_;
+  std::map<std::int32_t, Slot> slots_;
+  std::map<std::int32_t, ReportDecision> wishes_;  // by running trial: what its run is ended for
+  bool points_left_ = true;
+  std::string stopped_for_;  // why no more runs are started; empty: they are
+  bool cancelled_ = false;
+  bool over_ = false;
+  std::uint64_t exploit_count_ = 0;
+};
+
+}  // namespace muster::launcher::sweep

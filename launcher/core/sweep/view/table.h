@@ -1,0 +1,33 @@
+// A sweep's trials as text for people, and as JSON: `launch sweep status` and `launch sweep show`.
+//
+// Numbers in tables have 6 digits; JSON and the parameters of a single trial have all digits. Pure.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "launcher/core/sweep/history/history.h"
+#include "launcher/core/sweep/search/search.h"
+
+namespace muster::launcher::sweep {
+
+struct TableOptions {
+  double now = 0;         // s since the sweep's begin, for running trials
+  std::size_t width = 0;  // of the terminal, in characters; 0: nothing is cut
+};
+// A row for each of these trials, in this order. The metrics' columns are named after the metrics.
+std::string trials_as_table(const std::vector<Trial>& trials, const std::vector<Objective>& objectives,
+                            const TableOptions& options);
+// An array with an object for each trial, without the course of its metrics. A value that is not finite is
+// null.
+nlohmann::ordered_json trials_as_json(const std::vector<Trial>& trials);
+
+// Lines: the trial's state, its parameters, and its metrics with their best values; then a table of all
+// values.
+std::string trial_as_text(const Trial& trial, const std::vector<Objective>& objectives,
+                          const TableOptions& options);
+// The trial's object in trials_as_json(), with all values and exploits.
+nlohmann::ordered_json trial_as_json(const Trial& trial);
+
+}  // namespace muster::launcher::sweep

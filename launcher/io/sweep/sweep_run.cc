@@ -1,0 +1,157 @@
+#include "launcher/io/sweep/sweep_run.h"
+
+#include <csignal>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "common/base/process.h"
+#include "launcher/core/text/words.h"
+#include "launcher/io/fleet/children.h"
+
+namespace muster::launcher::sweep {
+
+namespace {
+
+constexpr auto kClosingPeriod = std::chrono::milliseconds(1);
+
+}  // namespace
+
+SweepRun::SweepRun(Sweep& sweep, Parts parts)
+    : sweep_(sweep),
+      parts_(std::move(parts)),
+      time_(parts_.context.get_executor()),
+      signals_(parts_.context.get_executor(), parts_.signals),
+      budget_(parts_.context),
+      closing_timer_(parts_.context) {}
+
+Expected<std::string> SweepRun::run(const std::vector<std::string>& places) {
+  wait_for_signals();
+  if (parts_.time_budget) {
+    budget_.expires_after(*parts_.time_budget);
+    budget_.async_wait([this](const boost::system::error_code& error) {
+      if (!error) perform(sweep_.cancel("the time budget is used up"));
+    });
+  }
+  for (std::size_t slot = 0; slot < places.size() && !over_; ++slot)
+    perform(sweep_.add_slot(static_cast<std::int32_t>(slot), places[slot]));
+  while (!(over_ && runs_.empty() && closing_.empty()) && parts_.context.run_one() > 0) {
+  }
+  budget_.cancel();
+  signals_.cancel();
+  if (failure_) return std::unexpected(*std::move(failure_));
+  return over_.value_or("");
+}
+
+// Nothing follows from an event before the disk has it.
+void SweepRun::perform(SweepDecisions decisions) {
+  if (failure_) return;
+  if (!decisions.events.empty()) {
+    if (const Status kept = parts_.keep(decisions.events); !kept) return end_at_once(kept.error());
+  }
+  for (const SweepAction& action : decisions.actions)
+    std::visit([this](const auto& what) { perform(what); }, action);
+  if (!decisions.events.empty()) parts_.show(decisions.events);
+}
+
+void SweepRun::perform(const StartRun& start) {
+  const std::int32_t slot = start.slot;
+  auto plan = parts_.prepare(start);
+  if (!plan) {
+    // In its own turn: the sweep is still deciding.
+    return asio::post(parts_.context, [this, slot, text = plan.error().message()] {
+      perform(sweep_.on_end(slot, RunEnd::kFailed, text, age()));
+    });
+  }
+  const Trial& trial = sweep_.history().trials().at(static_cast<std::size_t>(start.trial));
+  auto run = std::make_unique<TrialRun>(
+      *std::move(plan),
+      TrialRun::Parts{.context = parts_.context,
+                      .time = time_,
+                      .files = parts_.files,
+                      .agent_program = parts_.agent_program,
+                      .log_directory_flag = parts_.log_directory_flag(start),
+                      .reported =
+                          [this, slot](std::int64_t step, std::map<std::string, double> values) {
+                            perform(sweep_.on_report(slot, step, std::move(values), age()));
+                          },
+                      .ended =
+                          [this, slot](RunEnd end, std::string text) {
+                            closing_.push_back(std::move(runs_.extract(slot).mapped()));
+                            close_soon();
+                            perform(sweep_.on_end(slot, end, std::move(text), age()));
+                          },
+                      .say = parts_.say},
+      start.continues ? trial.newest_step() : -1);
+  TrialRun& started = *run;
+  runs_[slot] = std::move(run);
+  started.begin();
+}
+
+void SweepRun::perform(const EndRun& action) {
+  const auto found = runs_.find(action.slot);
+  if (found != runs_.end()) found->second->end(action.save);
+}
+
+void SweepRun::perform(const SweepOver& action) {
+  over_ = action.reason;
+}
+
+// Without its journal a sweep cannot go on. The next `launch sweep resume` finds these runs lost.
+void SweepRun::end_at_once(const Error& why) {
+  failure_ = why;
+  over_ = "";
+  for (const auto& [slot, run] : runs_) run->end(/*save=*/true);
+}
+
+void SweepRun::wait_for_signals() {
+  signals_.async_wait(asio::posix::stream_descriptor::wait_read,
+                      [this](const boost::system::error_code& error) {
+                        if (error) return;
+                        read_signals();
+                        wait_for_signals();
+                      });
+}
+
+void SweepRun::read_signals() {
+  signalfd_siginfo info{};
+  bool children = false;
+  while (read(signals_.native_handle(), &info, sizeof info) == sizeof info) {
+    if (info.ssi_signo == SIGCHLD) {
+      children = true;
+    } else {
+      interrupt(static_cast<int>(info.ssi_signo));
+    }
+  }
+  if (!children || !parts_.local) return;
+  const std::vector<ChildEnd> ends = reap_children();
+  // A run that ends starts the next one in the same slot.
+  std::vector<TrialRun*> runs;
+  for (const auto& [slot, run] : runs_) runs.push_back(run.get());
+  for (const auto& run : closing_) runs.push_back(run.get());
+  for (TrialRun* run : runs) run->hear_ends(ends);
+}
+
+void SweepRun::interrupt(int signal) {
+  if (signal == SIGUSR1 || signal == SIGUSR2) return;
+  if (signal_ == 0) signal_ = signal;
+  if (signal_count_++ > 0) {
+    for (const auto& [slot, run] : runs_) run->end(/*save=*/false);
+    return;
+  }
+  const std::size_t running = runs_.size();
+  parts_.say(fmt::format("{}: ends {}; `launch sweep resume` goes on with the sweep; again: kills",
+                         signal_name(signal), count_of(running, "running trial")));
+  perform(sweep_.cancel("stopped by " + std::string(signal_name(signal))));
+}
+
+// Runs later: a run that has ended is still calling this object.
+void SweepRun::close_soon() {
+  closing_timer_.expires_after(kClosingPeriod);
+  closing_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    std::erase_if(closing_, [](const auto& run) { return run->closed(); });
+    if (!closing_.empty()) close_soon();
+  });
+}
+
+}  // namespace muster::launcher::sweep

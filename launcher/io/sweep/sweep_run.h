@@ -1,0 +1,79 @@
+// Carries out a sweep on this machine: journals its decisions, starts and ends the runs of its trials, and
+// passes their reports on.
+//
+// Decides nothing: sweep.h does. One thread, which run() keeps until the sweep is over; the parts outlive it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/net/asio.h"
+#include "common/net/log_writer.h"
+#include "common/net/time.h"
+#include "launcher/core/sweep/sweep.h"
+#include "launcher/io/sweep/trial_run.h"
+
+namespace muster::launcher::sweep {
+
+class SweepRun {
+ public:
+  struct Parts {
+    asio::io_context& context;
+    net::LogWriter& files;
+    std::string agent_program;
+    int signals;        // a signalfd of INT, TERM, HUP, QUIT and CHLD, all blocked
+    bool local = true;  // agents are child processes
+    std::optional<Duration> time_budget{};
+    // Returns when the events are on the disk.
+    std::function<Status(std::span<const Event> events)> keep;
+    // Makes the run's directory, and its plan.
+    std::function<Expected<Plan>(const StartRun& start)> prepare;
+    std::function<std::string(const StartRun& start)> log_directory_flag;  // as in Outcome
+    // The events are on the disk, and what follows from them has begun.
+    std::function<void(std::span<const Event> events)> show;
+    std::function<void(const std::string& what)> say;  // a line for the user
+  };
+  SweepRun(Sweep& sweep, Parts parts);
+  SweepRun(const SweepRun&) = delete;
+  SweepRun& operator=(const SweepRun&) = delete;
+  ~SweepRun() { signals_.release(); }
+
+  // Returns when the sweep is over and no process of it is left: why it ended, as one clause. An error: the
+  // journal cannot be written; everything was ended.
+  Expected<std::string> run(const std::vector<std::string>& places);
+  // The signal that ended the sweep; 0: none.
+  int signal() const { return signal_; }
+  double age() const { return in_seconds(Clock::now() - started_); }  // s
+
+ private:
+  void perform(SweepDecisions decisions);
+  void perform(const StartRun& action);
+  void perform(const EndRun& action);
+  void perform(const SweepOver& action);
+  void end_at_once(const Error& why);
+  void wait_for_signals();
+  void read_signals();
+  void interrupt(int signal);
+  void close_soon();
+
+  Sweep& sweep_;
+  Parts parts_;
+  net::SystemTime time_;
+  asio::posix::stream_descriptor signals_;
+  asio::steady_timer budget_;
+  asio::steady_timer closing_timer_;
+  const TimePoint started_ = Clock::now();
+  std::map<std::int32_t, std::unique_ptr<TrialRun>> runs_;  // by slot
+  std::vector<std::unique_ptr<TrialRun>> closing_;
+  std::optional<std::string> over_;
+  std::optional<Error> failure_;
+  int signal_ = 0;
+  int signal_count_ = 0;
+};
+
+}  // namespace muster::launcher::sweep

@@ -1,0 +1,98 @@
+#include "launcher/io/sweep/trial_run.h"
+
+#include "common/base/text.h"
+#include "launcher/core/sweep/history/metric_line.h"
+#include "launcher/io/view/job_files.h"
+
+namespace muster::launcher::sweep {
+
+namespace {
+
+// CUDA and HIP report a full GPU as an exception, which the kernel's counters do not show.
+bool tells_of_memory(const Verdict& verdict) {
+  constexpr std::string_view kMark = "out of memory";
+  return verdict.cause.contains(kMark) || verdict.hint.contains(kMark) ||
+         std::ranges::any_of(verdict.evidence,
+                             [kMark](const std::string& fact) { return fact.contains(kMark); });
+}
+
+RunEnd end_of(const Verdict& verdict) {
+  using enum Verdict::Kind;
+  switch (verdict.kind) {
+    case kSucceeded: return RunEnd::kFinished;
+    case kOutOfMemory: return RunEnd::kInfeasible;
+    case kInterrupted:
+    case kCancelled:
+    case kPreempted: return RunEnd::kCancelled;
+    case kNodeLost: return RunEnd::kLost;
+    default: break;
+  }
+  if (verdict.lost_before_start || verdict.never_came || verdict.refused_by_node) return RunEnd::kLost;
+  return tells_of_memory(verdict) ? RunEnd::kInfeasible : RunEnd::kFailed;
+}
+
+}  // namespace
+
+TrialRun::TrialRun(Plan plan, Parts parts, std::int64_t newest_step)
+    : plan_(std::move(plan)),
+      parts_(std::move(parts)),
+      newest_step_(newest_step),
+      job_(plan_, {.context = parts_.context,
+                   .time = parts_.time,
+                   .console = console_,
+                   .files = parts_.files,
+                   .agent_program = parts_.agent_program,
+                   .quiet = true,
+                   .started_unix = unix_now(),
+                   .finished = [this] { finish(); }}) {}
+
+void TrialRun::end(bool save) {
+  if (!over_) job_.launcher().cancel(/*now=*/!save);
+}
+
+// The context still works for the job when this is called: it closes in the next turn.
+void TrialRun::finish() {
+  asio::post(parts_.context, [this] {
+    over_ = true;
+    job_.close();
+    job_.flush();
+    const Job& job = job_.job();
+    const TimePoint now = Clock::now();
+    const Outcome outcome{.plan = plan_,
+                          .verdict = job.verdict(),
+                          .attempts = job.history(),
+                          .restart_count = job.restart_count(),
+                          .duration = now - started_,
+                          .now = now,
+                          .now_unix = unix_now(),
+                          .log_directory_flag = parts_.log_directory_flag,
+                          .names = job.names(),
+                          .has_output = true};
+    const Status written =
+        write_file_durably(plan_.job.log_directory + "/report.json", report_as_json(outcome));
+    if (!written) parts_.say(written.error().message());
+    parts_.ended(end_of(job.verdict()), job.verdict().cause);
+  });
+}
+
+void TrialRun::TrialConsole::show_output(NodeId, Rank, int, std::string_view text, std::uint64_t, LocalRank) {
+  for (const std::string_view line : split(text, '\n')) run_.hear_line(line);
+}
+
+void TrialRun::hear_line(std::string_view line) {
+  const auto read = read_metric_line(line);
+  if (!read) return;
+  if (!*read) {
+    if (!std::exchange(told_unreadable_, true))
+      parts_.say(fmt::format("{}: {}{}", plan_.job.job_id, kMetricMark, read->error().message()));
+    return;
+  }
+  hear_metrics((*read)->step.value_or(newest_step_ + 1), (*read)->values);
+}
+
+void TrialRun::hear_metrics(std::int64_t step, const std::map<std::string, double>& values) {
+  newest_step_ = std::max(newest_step_, step);
+  if (!over_) parts_.reported(step, values);
+}
+
+}  // namespace muster::launcher::sweep

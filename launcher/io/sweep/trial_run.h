@@ -1,0 +1,75 @@
+// One run of a trial: an ordinary job in this process, with its own log directory, report and journal.
+//
+// Its lines do not go to the terminal: metrics in them are passed on, and the launcher's own lines are kept.
+// One thread; the parts outlive it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "launcher/core/sweep/history/history.h"
+#include "launcher/core/view/report.h"
+#include "launcher/io/local_job.h"
+
+namespace muster::launcher::sweep {
+
+class TrialRun {
+ public:
+  struct Parts {
+    asio::io_context& context;
+    net::Time& time;
+    net::LogWriter& files;
+    std::string agent_program;
+    std::string log_directory_flag;  // for reports: where other commands find the job
+    // A report of any rank. Without a step: one more than the newest step that the run has reported.
+    std::function<void(std::int64_t step, std::map<std::string, double> values)> reported;
+    // The job is over and its report is on the disk. `text`: one clause for people.
+    std::function<void(RunEnd end, std::string text)> ended;
+    std::function<void(const std::string& what)> say;  // a line for the user
+  };
+  // Reports without a step count on from `newest_step`; -1: from the beginning.
+  TrialRun(Plan plan, Parts parts, std::int64_t newest_step);
+  TrialRun(const TrialRun&) = delete;
+  TrialRun& operator=(const TrialRun&) = delete;
+
+  void begin() { job_.begin(); }
+  // Ends the run as `launch cancel` does. `save`: all ranks save first, if they can.
+  void end(bool save);
+  void hear_ends(const std::vector<ChildEnd>& ends) { job_.hear_ends(ends); }
+  // After `ended`: whether nothing of the run uses the context any more. Then the run may be destroyed.
+  bool closed() const { return over_ && job_.closed(); }
+
+ private:
+  class TrialConsole final : public Console {
+   public:
+    explicit TrialConsole(TrialRun& run) : run_(run) {}
+    void show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped,
+                     LocalRank local_rank) override;
+    void tell_when_taken(int, std::size_t bytes, Taken taken) override { (*taken)(bytes); }
+    bool takes(int, Duration) const override { return true; }
+    void say(std::string_view) override {}
+    void show_progress(std::string_view) override {}
+    void show_metrics(Rank, std::int64_t step, const std::map<std::string, double>& values) override {
+      run_.hear_metrics(step, values);
+    }
+
+   private:
+    TrialRun& run_;
+  };
+  void hear_line(std::string_view line);
+  void hear_metrics(std::int64_t step, const std::map<std::string, double>& values);
+  void finish();
+
+  const Plan plan_;
+  Parts parts_;
+  const TimePoint started_ = Clock::now();
+  std::int64_t newest_step_;
+  bool told_unreadable_ = false;
+  bool over_ = false;
+  TrialConsole console_{*this};
+  LocalJob job_;
+};
+
+}  // namespace muster::launcher::sweep

@@ -1,0 +1,249 @@
+// `launch sweep`: real trials of programs that know nothing of Muster, the controller's death, and wrong
+// words.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/process/agent_test_launcher.h"
+#include "tests/process/launch_run.h"
+
+namespace muster {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using Words = std::vector<std::string>;
+
+struct Printed {
+  int exit_code;
+  std::string out;
+  std::string err;
+};
+
+class LaunchSweep : public testing::Test {
+ protected:
+  Words with(Words first, const Words& more) const {
+    first.insert(first.end(), more.begin(), more.end());
+    return first;
+  }
+  // A sweep of `script`, a shell script, whose parameters are x and, if it names it, y.
+  Words sweep_of(const std::string& script, const Words& flags) const {
+    Words words{"sweep", "run", "--sweep-dir", directory, "--metric", "loss", "--parallel", "2"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    return with(words, {"--", "sh", "-c", script, "trial", "{x}"});
+  }
+  Printed launch(const Words& words) const {
+    LaunchRun run(words);
+    const int exit_code = run.exit_code();
+    return {exit_code, run.out(), run.err()};
+  }
+  json trials() const {
+    return json::parse(launch({"sweep", "status", directory, "--json"}).out).at("trials");
+  }
+  std::vector<std::string> states() const {
+    std::vector<std::string> all;
+    for (const json& trial : trials()) all.push_back(trial.at("state"));
+    return all;
+  }
+
+  ScratchDirectory scratch;
+  const std::string directory = scratch / "sweep";
+};
+
+// The loss is the distance from 3, in a program that knows the mark and nothing else of Muster.
+constexpr const char* kDistance = "echo MUSTER_METRIC loss=$(($1 > 3 ? $1 - 3 : 3 - $1))";
+
+// Reports a loss in each of nine steps, and goes on where an earlier run of its trial stopped. 20 ms a step.
+constexpr const char* kNineSteps =
+    "cd $MUSTER_TRIAL_DIR; step=$(cat step 2>/dev/null || echo 0); echo run >> runs; "
+    "while [ $step -lt 9 ]; do step=$((step + 1)); echo MUSTER_METRIC loss=$1 step=$step; "
+    "echo $step > step.new; mv step.new step; sleep 0.02; done";
+
+TEST_F(LaunchSweep, RunsAGridAndPrintsTheWinnersCommand) {
+  const Printed run = launch(sweep_of(kDistance, {"--space", "x=choice:1:2:3:4:5", "--search", "grid"}));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("5 trials, 5 finished; best: trial 2, loss=0"));
+  EXPECT_THAT(states(), ElementsAre("finished", "finished", "finished", "finished", "finished"));
+  const json best = json::parse(launch({"sweep", "best", directory, "--json"}).out);
+  EXPECT_EQ(best.at("trial"), 2);
+  EXPECT_EQ(best.at("parameters").at("x"), 3);
+  EXPECT_THAT(best.at("command").get<std::string>(), testing::EndsWith(" trial 3"));
+  EXPECT_THAT(launch({"sweep", "show", "4", directory}).out, HasSubstr("loss"));
+  const std::string folder = directory + "/trials/0004";
+  EXPECT_EQ(json::parse(std::ifstream(folder + "/params.json")), (json{{"x", 5}}));
+  const json jobs = json::parse(launch({"ps", "--json", "--log-dir", folder}).out);
+  ASSERT_EQ(jobs.size(), 1U);
+  EXPECT_EQ(jobs[0].at("state"), "succeeded");
+}
+
+TEST_F(LaunchSweep, GivesATrialItsParametersInThreeWays) {
+  const std::string look =
+      "echo MUSTER_METRIC loss=1 arguments=$1 variable=$MUSTER_PARAM_X file=$(tr -dc 0-9 < $MUSTER_TRIAL_DIR/params.json)";
+  ASSERT_EQ(launch(sweep_of(look, {"--space", "x=choice:7", "--search", "grid"})).exit_code, 0);
+  const json trial = json::parse(launch({"sweep", "show", "0", directory, "--json"}).out);
+  for (const char* way : {"arguments", "variable", "file"})
+    EXPECT_EQ(trial.at("metrics").at(way), 7) << trial.dump(1);
+}
+
+TEST_F(LaunchSweep, AshaResumesTheBestTrialsWhereTheyWerePaused) {
+  const Printed run =
+      launch(sweep_of(kNineSteps, {"--space", "x=choice:1:2:3:4:5:6:7:8:9", "--search", "grid", "--scheduler",
+                                   "asha", "--max-steps", "9", "--eta", "3"}));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  std::map<std::string, int> counts;
+  for (const std::string& state : states()) ++counts[state];
+  EXPECT_GE(counts["finished"], 1);
+  EXPECT_GE(counts["paused"], 5) << "most trials end at the first rung";
+  EXPECT_EQ(json::parse(launch({"sweep", "best", directory, "--json"}).out).at("parameters").at("x"), 1);
+  std::ifstream runs(directory + "/trials/0000/runs");
+  EXPECT_GE(std::count(std::istreambuf_iterator<char>(runs), {}, '\n'), 2) << "the best trial was promoted";
+}
+
+TEST_F(LaunchSweep, AshaStopsTrialsThatAreWorse) {
+  const Printed run =
+      launch(sweep_of(kNineSteps, {"--space", "x=choice:1:2:3:4:5:6", "--search", "grid", "--scheduler",
+                                   "asha-stop", "--max-steps", "9", "--eta", "3"}));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  std::map<std::string, int> counts;
+  for (const std::string& state : states()) ++counts[state];
+  EXPECT_GE(counts["stopped"], 2) << run.err;
+  EXPECT_EQ(json::parse(launch({"sweep", "best", directory, "--json"}).out).at("parameters").at("x"), 1);
+}
+
+TEST_F(LaunchSweep, TellsHowATrialFailedAndTriesAgainIfItMay) {
+  const std::string script =
+      "[ $1 = 1 ] && exit 3; [ $1 = 2 ] && { echo CUDA out of memory >&2; exit 1; }; "
+      "[ $1 = 3 ] && [ ! -e $MUSTER_TRIAL_DIR/again ] && { touch $MUSTER_TRIAL_DIR/again; exit 4; }; "
+      "[ $1 = 4 ] && { echo MUSTER_METRIC loss=nan; exit 0; }; echo MUSTER_METRIC loss=$1";
+  const Printed run =
+      launch(sweep_of(script, {"--space", "x=choice:1:2:3:4:5", "--search", "grid", "--trial-retries", "1"}));
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_THAT(states(), ElementsAre("failed", testing::AnyOf("infeasible", "failed"), "finished", "finished",
+                                    "finished"));
+  const json all = trials();
+  EXPECT_EQ(all[0].at("runs"), 2) << "one retry";
+  EXPECT_EQ(all[2].at("runs"), 2);
+  EXPECT_EQ(json::parse(launch({"sweep", "best", directory, "--json"}).out).at("parameters").at("x"), 3);
+}
+
+TEST_F(LaunchSweep, FailsIfNoTrialFinishes) {
+  EXPECT_EQ(launch(sweep_of("exit 3", {"--space", "x=choice:1:2", "--search", "grid"})).exit_code, 1);
+}
+
+// The controller is killed in the middle; the resumed sweep has the trials and values of an undisturbed one.
+TEST_F(LaunchSweep, ResumesAfterItsControllerWasKilled) {
+  const Words flags{"--space", "x=choice:1:2:3:4:5:6", "--search", "grid", "--parallel", "1"};
+  {
+    LaunchRun run(sweep_of(kNineSteps, flags));
+    ASSERT_TRUE(eventually([this] { return std::filesystem::exists(directory + "/trials/0002/step"); }));
+    run.signal(SIGKILL);
+    run.exit_code();
+    expect_nothing_left(run);
+  }
+  const Printed resumed = launch({"sweep", "resume", directory});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  const json all = trials();
+  ASSERT_EQ(all.size(), 6U);
+  for (int number = 0; number < 6; ++number) {
+    EXPECT_EQ(all[number].at("state"), "finished");
+    EXPECT_EQ(all[number].at("parameters").at("x"), number + 1);
+    EXPECT_EQ(all[number].at("step"), 9);
+  }
+  EXPECT_EQ(all[0].at("runs"), 1) << "it had finished";
+  EXPECT_EQ(all[2].at("runs"), 2);
+}
+
+TEST_F(LaunchSweep, EndsOnASignalAndGoesOnLater) {
+  {
+    LaunchRun run(sweep_of(kNineSteps, {"--space", "x=choice:1:2:3:4:5:6", "--search", "grid"}));
+    ASSERT_TRUE(eventually([this] { return std::filesystem::exists(directory + "/trials/0001/step"); }));
+    const Printed other = launch({"sweep", "resume", directory});
+    EXPECT_EQ(other.exit_code, 2);
+    EXPECT_THAT(other.err, HasSubstr(std::to_string(run.pid()))) << "names the controller";
+    run.signal(SIGINT);
+    EXPECT_EQ(run.exit_code(), 130);
+    expect_nothing_left(run);
+  }
+  EXPECT_EQ(launch({"sweep", "resume", directory}).exit_code, 0);
+  EXPECT_THAT(states(), testing::Each("finished"));
+  EXPECT_EQ(trials().size(), 6U);
+}
+
+TEST_F(LaunchSweep, IsStoppedByCancel) {
+  LaunchRun run(sweep_of("echo ready > $MUSTER_TRIAL_DIR/ready; exec sleep 1000",
+                         {"--space", "x=choice:1", "--search", "grid"}));
+  ASSERT_TRUE(eventually([this] { return std::filesystem::exists(directory + "/trials/0000/ready"); }));
+  EXPECT_EQ(launch({"sweep", "cancel", directory}).exit_code, 0);
+  EXPECT_EQ(run.exit_code(), 130);
+  expect_nothing_left(run);
+}
+
+TEST_F(LaunchSweep, ReadsAFile) {
+  const std::string file = scratch / "sweep.yaml";
+  std::ofstream(file)
+      << "space:\n  x: [1, 2]\n  y: {uniform: [0, 1], when: {x: 2}}\nconstraints: [\"x > 0\"]\n"
+         "metric: loss\nsearch: random\ntrials: 4\nparallel: 2\nsweep_dir: "
+      << directory
+      << "\n"
+         "program: [sh, -c, \"echo MUSTER_METRIC loss=$1 y=${MUSTER_PARAM_Y:-9}\", trial, \"{x}\"]\n";
+  const Printed run = launch({"sweep", "run", file});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  for (const json& trial : trials()) {
+    const bool has_y = trial.at("parameters").contains("y");
+    EXPECT_EQ(has_y, trial.at("parameters").at("x") == 2);
+    EXPECT_EQ(trial.at("metrics").at("y") != 9, has_y);
+  }
+}
+
+TEST_F(LaunchSweep, PreviewsItsCost) {
+  Words words = sweep_of(kNineSteps, {"--space", "x=uniform:0:1", "--scheduler", "asha", "--max-steps", "9",
+                                      "--trials", "9", "--json", "--step-time", "2"});
+  words[1] = "preview";
+  const Printed shown = launch(words);
+  ASSERT_EQ(shown.exit_code, 0) << shown.err;
+  const json preview = json::parse(shown.out);
+  EXPECT_EQ(preview.at("rungs"),
+            json::parse(R"([{"bracket":0,"steps":1,"trials":9},{"bracket":0,"steps":3,"trials":3},
+                                                {"bracket":0,"steps":9,"trials":1}])"));
+  EXPECT_EQ(preview.at("steps"), 9 * 1 + 3 * 2 + 1 * 6);
+  EXPECT_EQ(preview.at("steps_without_scheduler"), 81);
+  EXPECT_FALSE(std::filesystem::exists(directory));
+}
+
+TEST_F(LaunchSweep, AnswersWrongWordsInOneLine) {
+  const std::pair<Words, const char*> wrong[] = {
+      {{"--space", "x=uniform:1:0"}, "x"},
+      {{"--space", "x=uniform:0:1", "--search", "grid"}, "x"},
+      {{"--space", "x=uniform:0:1,x=uniform:0:1"}, "x"},
+      {{"--space", "y=uniform:0:1"}, "x"},  // {x} in the program
+      {{"--space", "x=gauss:0:1"}, "gauss"},
+      {{"--space", "x=uniform:0:1", "--scheduler", "asha"}, "--max-steps"},
+      {{"--space", "x=uniform:0:1", "--eta", "1"}, "--eta"},
+      {{"--space", "x=uniform:0:1", "--trials", "0"}, "--trials"},
+      {{"--space", "x=uniform:0:1", "--seed", "one"}, "--seed"},
+      {{"--space", "x=uniform:0:1", "--mode", "least"}, "--mode"},
+      {{"--space", "x=uniform:0:1", "--nodes", "2"}, "--nodes-per-trial"},
+      {{"--space", "x=uniform:0:1", "--constraint", "z > 1"}, "z"},
+      {{}, "--space"},
+  };
+  for (const auto& [flags, text] : wrong) {
+    const Printed answer = launch(sweep_of("true", flags));
+    EXPECT_EQ(answer.exit_code, 2) << answer.err;
+    EXPECT_EQ(std::ranges::count(answer.err, '\n'), 1) << answer.err;
+    EXPECT_THAT(answer.err, HasSubstr(text));
+    EXPECT_FALSE(std::filesystem::exists(directory));
+  }
+  EXPECT_EQ(launch({"sweep"}).exit_code, 2);
+  EXPECT_EQ(launch({"sweep", "walk"}).exit_code, 2);
+  EXPECT_EQ(launch({"sweep", "best", scratch / "none"}).exit_code, 2);
+  EXPECT_EQ(launch({"sweep", "show", "0"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace muster
