@@ -118,6 +118,8 @@ class Crowd final : public launcher::Bootstrap, public launcher::Lineage, public
   void show_stacks(const wire::WorkerStacks&) override {}
   bool wants_usage() const override { return false; }
   void show_usage(const std::vector<wire::RankUsage>& /*usage*/) override {}
+  void show_metrics(Rank /*rank*/, std::int64_t /*step*/,
+                    const std::map<std::string, double>& /*values*/) override {}
   void keep_clock(NodeId, const std::string&, const launcher::ClockOffset::Answer&) override {}
   void logs_are_elsewhere(NodeId, const std::string&, const std::string&) override {}
   void keep_log(NodeId, Attempt, const wire::LogPiece&, LogAnswer) override {}
