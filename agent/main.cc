@@ -5,6 +5,7 @@
 //       [--stdio-first]
 //   agent --stdio [--identity JOB/ROLE/K/N] --node K --incarnation N     any other agent; it reads its key,
 //       64 hexadecimal digits, from stdin
+//   agent --door FD     local agents of one job after the other: each comes through FD (agent_pool.h)
 //   agent --sweep JOB --node K [--below N] [--kill]     looks on this host for what is left of that node
 //
 // N counts the starts of this node's agent; default: 1.
@@ -30,6 +31,7 @@
 #include "common/base/log.h"
 #include "common/base/machine.h"
 #include "common/base/process.h"
+#include "common/base/template_socket.h"
 #include "common/base/text.h"
 #include "common/net/addresses.h"
 
@@ -40,6 +42,8 @@ namespace {
 constexpr int kExitUsage = 2;
 constexpr int kExitNoLauncher = 69;
 constexpr int kExitInternal = 125;
+// After this many jobs a local agent of many jobs ends, and with it whatever they have left in its memory.
+constexpr int kMostJobs = 100;
 const std::vector<int> kSignalsToLeave = {SIGTERM, SIGINT, SIGHUP};
 
 wire::Hello hello(const Arguments& arguments, const ProcessIdentity& self) {
@@ -132,6 +136,33 @@ int run(const Arguments& arguments) {
   return kExitNoLauncher;
 }
 
+// Takes the next job: a message with node and incarnation, the control socket and the log file. nullopt: the
+// launcher is gone.
+std::optional<Arguments> take_job(int door) {
+  auto message = receive_template_message(door, /*timeout_ms=*/-1);
+  if (!message || message->fds.size() != 2) return std::nullopt;
+  const auto words = split(message->text, ' ');
+  const auto node = parse_number<std::int32_t>(words.front());
+  const auto incarnation = parse_number<std::uint32_t>(words.back());
+  if (!node || !incarnation) return std::nullopt;
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) dup2(message->fds[1].get(), stream);
+  Arguments arguments;
+  arguments.agent = {NodeId(*node), Incarnation(*incarnation)};
+  arguments.control_fd = message->fds[0].release();
+  return arguments;
+}
+
+// A job that ends otherwise than in good order ends this process too: the launcher sees its exit code.
+int serve_jobs(int door) {
+  for (int count = 1;; ++count) {
+    unblock_signals(kSignalsToLeave);
+    const auto job = take_job(door);
+    if (!job) return 0;
+    const int exit_code = run(*job);
+    if (exit_code != 0 || count == kMostJobs || !send_template_message(door, "left", {})) return exit_code;
+  }
+}
+
 int print_sweep(const SweepOrder& order) {
   std::string text;
   for (const Leftover& each : sweep(order))
@@ -161,5 +192,5 @@ int main(int argc, char** argv) {
   if (arguments->sweep) return agent::print_sweep(*arguments->sweep);
   keep_freed_memory();
   agent::lower_oom_score();
-  return agent::run(*arguments);
+  return arguments->door ? agent::serve_jobs(*arguments->door) : agent::run(*arguments);
 }

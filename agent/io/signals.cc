@@ -22,6 +22,11 @@ void block_signals(const std::vector<int>& signals) {
   sigprocmask(SIG_BLOCK, &set, nullptr);
 }
 
+void unblock_signals(const std::vector<int>& signals) {
+  const sigset_t set = set_of(signals);
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
+}
+
 awaitable<void> hear_signals(std::vector<int> signals, std::function<void(int signal)> heard) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const sigset_t set = set_of(signals);

@@ -12,6 +12,8 @@ namespace muster::agent {
 
 // From now on the signals wait for hear_signals(). Call while this process has one thread.
 void block_signals(const std::vector<int>& signals);
+// From now on the signals end this process, as they did at first.
+void unblock_signals(const std::vector<int>& signals);
 // Calls `heard` for each signal, until the task is cancelled. Several of one kind can cause only one call.
 awaitable<void> hear_signals(std::vector<int> signals, std::function<void(int signal)> heard);
 

@@ -14,7 +14,8 @@ namespace {
 std::unique_ptr<Bootstrap> make_bootstrap(const Plan& plan, const LocalJob::Parts& parts) {
   if (!plan.hosts.empty())
     return std::make_unique<RemoteBootstrap>(parts.context.get_executor(), plan, parts.agent_program);
-  return std::make_unique<LocalBootstrap>(parts.context.get_executor(), plan, parts.agent_program);
+  return std::make_unique<LocalBootstrap>(parts.context.get_executor(), plan, parts.agent_program,
+                                          parts.agents);
 }
 
 // Derives the key from a secret that never leaves this process.
@@ -38,6 +39,7 @@ LocalJob::LocalJob(const Plan& plan, const Parts& parts)
     : plan_(plan),
       console_(parts.console),
       started_unix_(parts.started_unix),
+      leaving_(parts.leaving),
       enquiries_(parts.context, parts.time,
                  {.status = [this] { return launcher_.status(); },
                   .cancel = [this](bool now) { launcher_.cancel(now); },
@@ -58,8 +60,11 @@ LocalJob::LocalJob(const Plan& plan, const Parts& parts)
            .lineage = lineage_,
            .view = view_,
            .finished = parts.finished,
-           .witness = [this](const Controller& self, const Event& event, TimePoint at,
-                             const Decisions& decisions) { journal_.add(self, event, at, decisions); },
+           .witness =
+               [this](const Controller& self, const Event& event, TimePoint at, const Decisions& decisions) {
+                 journal_.add(self, event, at, decisions);
+                 if (leaving_ && self.job().phase() >= Phase::kLeaving) std::exchange(leaving_, {})();
+               },
            .input = input_.get(),
            .neighbour_key = [secret = net::make_key()](
                                 const std::string& identity) { return neighbour_key(secret, identity); }}) {}

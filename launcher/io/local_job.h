@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/io/fleet/agent_pool.h"
 #include "launcher/io/fleet/bootstrap.h"
 #include "launcher/io/launcher.h"
 #include "launcher/io/local_lineage.h"
@@ -28,8 +29,10 @@ class LocalJob {
     net::LogWriter& files;
     std::string agent_program;
     bool quiet = false;
-    double started_unix = 0;         // for job.json: when report.json begins to count the job's duration
-    std::function<void()> finished;  // called when the job is over and nothing of it is left
+    double started_unix = 0;          // for job.json: when report.json begins to count the job's duration
+    std::function<void()> finished;   // called when the job is over and nothing of it is left
+    std::function<void()> leaving{};  // called before that, once: the verdict is known, and no worker is left
+    AgentPool* agents = nullptr;      // where local agents come from; null: each is a new process
   };
   LocalJob(const Plan& plan, const Parts& parts);
   LocalJob(const LocalJob&) = delete;
@@ -56,6 +59,7 @@ class LocalJob {
   const Plan& plan_;
   Console& console_;
   const double started_unix_;
+  std::function<void()> leaving_;
   Enquiries enquiries_;
   std::unique_ptr<Bootstrap> bootstrap_;
   LocalLineage lineage_;

@@ -12,7 +12,7 @@ namespace muster::agent {
 namespace {
 
 constexpr std::string_view kWithValue[] = {"--control-fd",  "--connect", "--identity", "--node",
-                                           "--incarnation", "--sweep",   "--below"};
+                                           "--incarnation", "--sweep",   "--below",    "--door"};
 constexpr std::string_view kWithout[] = {"--stdio", "--or-stdio", "--stdio-first", "--kill"};
 
 using Given = std::map<std::string, std::string>;
@@ -96,6 +96,13 @@ Status set_identity(const Given& given, Arguments& arguments) {
 Expected<Arguments> parse_arguments(const std::vector<std::string>& words) {
   const auto given = take_apart(words);
   if (!given) return std::unexpected(given.error());
+  if (given->contains("--door")) {
+    Arguments arguments;
+    arguments.door = parse_number<int>(given->at("--door"));
+    if (!arguments.door || *arguments.door < 0 || given->size() > 1)
+      return failure(ErrorCode::kInvalidArgument, "--door: expected a descriptor, and nothing else");
+    return arguments;
+  }
   const auto node = node_of(*given);
   if (!node) return std::unexpected(node.error());
   if (given->contains("--sweep")) return parse_sweep(*given, *node);

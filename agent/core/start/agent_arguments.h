@@ -37,6 +37,7 @@ struct Arguments {
   std::string identity;             // required with addresses
   std::string job;                  // from the identity
   std::optional<SweepOrder> sweep;  // if set, the agent does nothing else
+  std::optional<int> door;          // if set, the agent waits at this socket for one job after the other
 };
 
 // Errors name the argument.

@@ -16,13 +16,13 @@ namespace {
 constexpr int kControlFd = 3;          // spawn_child() puts the socket there
 constexpr int kSocketBytes = 1 << 20;  // fewer turns make the workers' output faster
 
+}  // namespace
+
 // A sweep has many bootstraps: the first one raises the limit for all.
-rlimit limit_before_raise() {
+rlimit LocalBootstrap::limit_before_raise() {
   static const rlimit before = raise_descriptor_limit();
   return before;
 }
-
-}  // namespace
 
 Expected<std::string> LocalBootstrap::find_agent_program() {
   auto agent = beside_own_program("agent");
@@ -30,11 +30,13 @@ Expected<std::string> LocalBootstrap::find_agent_program() {
   return agent;
 }
 
-LocalBootstrap::LocalBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program)
+LocalBootstrap::LocalBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program,
+                               AgentPool* pool)
     : executor_(executor),
       tasks_(executor),
       plan_(std::move(plan)),
       agent_program_(std::move(agent_program)),
+      pool_(pool),
       inherited_limit_(limit_before_raise()),
       marks_{.entry = "MUSTER_JOB_ID=" + plan_.job.job_id, .sessions = {}} {
   become_subreaper();
@@ -75,7 +77,9 @@ void LocalBootstrap::hear_ends(const std::vector<ChildEnd>& ends) {
 }
 
 void LocalBootstrap::look_for_leftovers(bool kill) {
-  const std::vector<pid_t> leftovers = leftover_children(marks_, living_agents());
+  std::set<pid_t> known = living_agents();
+  if (pool_ != nullptr) known.merge(pool_->pids());  // they are in sessions of this job's marks
+  const std::vector<pid_t> leftovers = leftover_children(marks_, known);
   if (leftovers.empty()) marks_.sessions = living_agents();
   std::vector<Leftover> left;
   for (const pid_t pid : leftovers) left.push_back(kill ? kill_leftover(pid) : Leftover{.pid = pid});
@@ -97,7 +101,7 @@ void LocalBootstrap::close() {
   tasks_.cancel();
 }
 
-Expected<LocalBootstrap::Started> LocalBootstrap::start_with_socket(AgentId agent) const {
+Expected<LocalBootstrap::Started> LocalBootstrap::start_with_socket(AgentId agent) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return system_failure("cannot make a socket", errno);
@@ -107,9 +111,31 @@ Expected<LocalBootstrap::Started> LocalBootstrap::start_with_socket(AgentId agen
   if (setsockopt(theirs.get(), SOL_SOCKET, SO_SNDBUFFORCE, &much, sizeof much) != 0)
     setsockopt(theirs.get(), SOL_SOCKET, SO_SNDBUF, &much, sizeof much);
   const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const auto pid = spawn(agent, {"--control-fd", std::to_string(kControlFd)}, nothing.get(), theirs.get());
+  const auto pid = pool_ != nullptr ? hire(agent, theirs.get())
+                                    : spawn(agent, {"--control-fd", std::to_string(kControlFd)},
+                                            nothing.get(), theirs.get());
   if (!pid) return std::unexpected(pid.error());
   return Started{.pid = *pid, .socket = std::move(ours)};
+}
+
+Expected<pid_t> LocalBootstrap::hire(AgentId agent, int socket) {
+  const std::string log = plan_.agent_log(agent.node);
+  const UniqueFd messages(open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!messages) return system_failure("cannot open " + log, errno);
+  return pool_->hire({.agent = agent,
+                      .control = socket,
+                      .log = messages.get(),
+                      .left = [this, agent, weak = std::weak_ptr(alive_)] {
+                        if (weak.lock()) agent_left(agent);
+                      }});
+}
+
+void LocalBootstrap::agent_left(AgentId agent) {
+  const auto found = pids_.find(agent);
+  if (found == pids_.end()) return;
+  children_.erase(found->second);
+  pids_.erase(found);
+  listener_->agent_ended(agent, "its agent has left", AgentEnd::kOther);
 }
 
 Expected<LocalBootstrap::Started> LocalBootstrap::start_with_tcp(AgentId agent) {

@@ -22,6 +22,7 @@
 #include "common/net/asio.h"
 #include "common/net/task_group.h"
 #include "launcher/core/settings/plan.h"
+#include "launcher/io/fleet/agent_pool.h"
 #include "launcher/io/fleet/bootstrap.h"
 #include "launcher/io/fleet/children.h"
 #include "launcher/io/fleet/control_port.h"
@@ -32,7 +33,9 @@ class LocalBootstrap final : public Bootstrap {
  public:
   // Executes `agent_program`; each agent's own messages go to LOG_DIRECTORY/agent.nodeN.log. Raises this
   // process's descriptor limit, since each agent takes one; agents get the limit from before.
-  LocalBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program);
+  // `pool`: agents with a socket come from it, and go back to it; null: each is a new process.
+  LocalBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program,
+                 AgentPool* pool = nullptr);
 
   void listen(Listener& listener) override { listener_ = &listener; }
   void start(AgentId agent) override;
@@ -43,6 +46,8 @@ class LocalBootstrap final : public Bootstrap {
   void close() override;
   bool idle() const override { return tasks_.empty(); }
 
+  // The descriptor limit that this process had before the first bootstrap raised it: agents get it.
+  static rlimit limit_before_raise();
   // The agent in this program's own directory. kNotFound if there is none.
   static Expected<std::string> find_agent_program();
 
@@ -52,8 +57,10 @@ class LocalBootstrap final : public Bootstrap {
     UniqueFd socket{};  // the launcher's end; empty with TCP, where the agent will connect
     UniqueFd input{};   // with TCP, the agent's stdin; if it ends, an agent without a connection exits
   };
-  Expected<Started> start_with_socket(AgentId agent) const;
+  Expected<Started> start_with_socket(AgentId agent);
   Expected<Started> start_with_tcp(AgentId agent);
+  Expected<pid_t> hire(AgentId agent, int socket);
+  void agent_left(AgentId agent);
   Expected<pid_t> spawn(AgentId agent, std::vector<std::string> arguments, int input, int socket) const;
   std::set<pid_t> living_agents() const;
 
@@ -66,14 +73,16 @@ class LocalBootstrap final : public Bootstrap {
   net::TaskGroup tasks_;
   Plan plan_;
   std::string agent_program_;
+  AgentPool* pool_;
   rlimit inherited_limit_;
   Listener* listener_ = nullptr;
-  std::unique_ptr<ControlPort> control_port_;  // with --control tcp
-  std::map<pid_t, Child> children_;            // agents that have not been reaped
-  std::map<AgentId, pid_t> pids_;              // of the agents in children_
-  Marks marks_;                                // of this job's processes
-  bool saw_leftovers_ = false;                 // at the last look
-  bool killed_leftovers_ = false;              // at the last look
+  std::unique_ptr<ControlPort> control_port_;                   // with --control tcp
+  std::map<pid_t, Child> children_;                             // agents that have not been reaped
+  std::map<AgentId, pid_t> pids_;                               // of the agents in children_
+  Marks marks_;                                                 // of this job's processes
+  bool saw_leftovers_ = false;                                  // at the last look
+  bool killed_leftovers_ = false;                               // at the last look
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // the pool may outlive this object
 };
 
 }  // namespace muster::launcher

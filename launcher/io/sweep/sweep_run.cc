@@ -7,12 +7,15 @@
 #include "common/base/process.h"
 #include "launcher/core/text/words.h"
 #include "launcher/io/fleet/children.h"
+#include "launcher/io/fleet/local_bootstrap.h"
 
 namespace muster::launcher::sweep {
 
 namespace {
 
 constexpr auto kClosingPeriod = std::chrono::milliseconds(1);
+// Reports from which nothing follows wait so long for others: one wait for the disk is enough for all.
+constexpr auto kReportPeriod = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -22,7 +25,9 @@ SweepRun::SweepRun(Sweep& sweep, Parts parts)
       time_(parts_.context.get_executor()),
       signals_(parts_.context.get_executor(), parts_.signals),
       budget_(parts_.context),
-      closing_timer_(parts_.context) {}
+      closing_timer_(parts_.context),
+      report_timer_(parts_.context),
+      agents_(parts_.context.get_executor(), parts_.agent_program, LocalBootstrap::limit_before_raise()) {}
 
 Expected<std::string> SweepRun::run(const std::vector<std::string>& places) {
   wait_for_signals();
@@ -38,6 +43,7 @@ Expected<std::string> SweepRun::run(const std::vector<std::string>& places) {
   }
   budget_.cancel();
   signals_.cancel();
+  report_timer_.cancel();
   if (failure_) return std::unexpected(*std::move(failure_));
   return over_.value_or("");
 }
@@ -45,12 +51,37 @@ Expected<std::string> SweepRun::run(const std::vector<std::string>& places) {
 // Nothing follows from an event before the disk has it.
 void SweepRun::perform(SweepDecisions decisions) {
   if (failure_) return;
-  if (!decisions.events.empty()) {
-    if (const Status kept = parts_.keep(decisions.events); !kept) return end_at_once(kept.error());
+  const bool waits =
+      decisions.actions.empty() && std::ranges::all_of(decisions.events, [](const Event& event) {
+        return std::holds_alternative<Reported>(event);
+      });
+  if (waits) {
+    if (unkept_.empty() && !decisions.events.empty()) keep_soon();
+    std::ranges::move(decisions.events, std::back_inserter(unkept_));
+    return;
   }
+  if (!keep(std::move(decisions.events))) return;
   for (const SweepAction& action : decisions.actions)
     std::visit([this](const auto& what) { perform(what); }, action);
-  if (!decisions.events.empty()) parts_.show(decisions.events);
+}
+
+bool SweepRun::keep(std::vector<Event> events) {
+  std::vector<Event> all = std::exchange(unkept_, {});
+  std::ranges::move(events, std::back_inserter(all));
+  if (all.empty()) return true;
+  if (const Status kept = parts_.keep(all); !kept) {
+    end_at_once(kept.error());
+    return false;
+  }
+  parts_.show(all);
+  return true;
+}
+
+void SweepRun::keep_soon() {
+  report_timer_.expires_after(kReportPeriod);
+  report_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error && !failure_) keep({});
+  });
 }
 
 void SweepRun::perform(const StartRun& start) {
@@ -69,6 +100,7 @@ void SweepRun::perform(const StartRun& start) {
                       .time = time_,
                       .files = parts_.files,
                       .agent_program = parts_.agent_program,
+                      .agents = parts_.local ? &agents_ : nullptr,
                       .log_directory_flag = parts_.log_directory_flag(start),
                       .reported =
                           [this, slot](std::int64_t step, std::map<std::string, double> values) {
@@ -124,6 +156,7 @@ void SweepRun::read_signals() {
   }
   if (!children || !parts_.local) return;
   const std::vector<ChildEnd> ends = reap_children();
+  agents_.hear_ends(ends);
   // A run that ends starts the next one in the same slot.
   std::vector<TrialRun*> runs;
   for (const auto& [slot, run] : runs_) runs.push_back(run.get());

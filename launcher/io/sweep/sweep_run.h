@@ -55,6 +55,8 @@ class SweepRun {
   void perform(const StartRun& action);
   void perform(const EndRun& action);
   void perform(const SweepOver& action);
+  bool keep(std::vector<Event> events);
+  void keep_soon();
   void end_at_once(const Error& why);
   void wait_for_signals();
   void read_signals();
@@ -67,6 +69,9 @@ class SweepRun {
   asio::posix::stream_descriptor signals_;
   asio::steady_timer budget_;
   asio::steady_timer closing_timer_;
+  asio::steady_timer report_timer_;
+  AgentPool agents_;
+  std::vector<Event> unkept_;  // reports from which nothing has followed yet
   const TimePoint started_ = Clock::now();
   std::map<std::int32_t, std::unique_ptr<TrialRun>> runs_;  // by slot
   std::vector<std::unique_ptr<TrialRun>> closing_;

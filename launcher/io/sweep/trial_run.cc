@@ -1,5 +1,7 @@
 #include "launcher/io/sweep/trial_run.h"
 
+#include <fcntl.h>
+
 #include "common/base/text.h"
 #include "launcher/core/sweep/history/metric_line.h"
 #include "launcher/io/view/job_files.h"
@@ -44,10 +46,17 @@ TrialRun::TrialRun(Plan plan, Parts parts, std::int64_t newest_step)
                    .agent_program = parts_.agent_program,
                    .quiet = true,
                    .started_unix = unix_now(),
-                   .finished = [this] { finish(); }}) {}
+                   .finished = [this] { finish(); },
+                   .leaving = [this] { asio::post(parts_.context, [this] { tell_end(); }); },
+                   .agents = parts_.agents}) {}
 
 void TrialRun::end(bool save) {
   if (!over_) job_.launcher().cancel(/*now=*/!save);
+}
+
+void TrialRun::tell_end() {
+  const Verdict& verdict = job_.job().verdict();
+  parts_.ended(end_of(verdict), verdict.cause);
 }
 
 // The context still works for the job when this is called: it closes in the next turn.
@@ -68,10 +77,12 @@ void TrialRun::finish() {
                           .log_directory_flag = parts_.log_directory_flag,
                           .names = job.names(),
                           .has_output = true};
-    const Status written =
-        write_file_durably(plan_.job.log_directory + "/report.json", report_as_json(outcome));
+    // The sweep's journal is what must survive a crash.
+    const std::string path = plan_.job.log_directory + "/report.json";
+    UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    const Status written = file ? write_all(file.get(), report_as_json(outcome), path)
+                                : system_failure("cannot create " + path, errno);
     if (!written) parts_.say(written.error().message());
-    parts_.ended(end_of(job.verdict()), job.verdict().cause);
   });
 }
 

@@ -22,10 +22,12 @@ class TrialRun {
     net::Time& time;
     net::LogWriter& files;
     std::string agent_program;
+    AgentPool* agents;               // null: the agents are on other hosts
     std::string log_directory_flag;  // for reports: where other commands find the job
     // A report of any rank. Without a step: one more than the newest step that the run has reported.
     std::function<void(std::int64_t step, std::map<std::string, double> values)> reported;
-    // The job is over and its report is on the disk. `text`: one clause for people.
+    // The program has ended, and no process of it is left; the agents are still leaving. `text`: one clause
+    // for people.
     std::function<void(RunEnd end, std::string text)> ended;
     std::function<void(const std::string& what)> say;  // a line for the user
   };
@@ -61,6 +63,7 @@ class TrialRun {
   void hear_line(std::string_view line);
   void hear_metrics(std::int64_t step, const std::map<std::string, double>& values);
   void finish();
+  void tell_end();
 
   const Plan plan_;
   Parts parts_;
