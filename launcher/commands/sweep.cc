@@ -191,10 +191,11 @@ int of_sweep(const Invocation& invocation) {
   const auto arguments = read_arguments(invocation);
   if (!arguments) return arguments.error();
   const std::string& word = arguments->operands.front();
-  const std::string directory = sweep_directory_of(*arguments, invocation.here);
-  auto sweep = view_sweep(directory, invocation.here);
+  const auto directory = sweep_directory_of(*arguments, invocation.here);
+  if (!directory) return refuse(directory.error(), kExitUsage);
+  auto sweep = view_sweep(*directory, invocation.here);
   if (!sweep) return refuse(sweep.error(), kExitUsage);
-  const SweepCall call{directory, *arguments, *std::move(sweep), arguments->has("json")};
+  const SweepCall call{*directory, *arguments, *std::move(sweep), arguments->has("json")};
   if (word == "status") return status(call, invocation.here);
   if (word == "best") return best(call);
   if (word == "cancel") return cancel(call);
@@ -264,19 +265,21 @@ Expected<SweepView> view_sweep(const std::string& directory, const Surroundings&
   return SweepView{*std::move(definition), *std::move(options), *std::move(history), *std::move(events)};
 }
 
-// Without a directory: the newest one in ./sweeps, where `sweep run` makes them.
-std::string sweep_directory_of(const CommandArguments& arguments, const Surroundings& here) {
+Expected<std::string> sweep_directory_of(const CommandArguments& arguments, const Surroundings& here) {
   const std::size_t place = arguments.operands.front() == "show" ? 2 : 1;
   if (arguments.operands.size() > place)
     return (fs::path(here.working_directory) / arguments.operands[place]).lexically_normal().string();
-  std::string newest = here.working_directory + "/sweeps";
+  const std::string usual = here.working_directory + "/sweeps";
+  std::string newest;
   std::error_code error;
-  for (fs::directory_iterator next(newest, error); !error && next != fs::directory_iterator();
+  for (fs::directory_iterator next(usual, error); !error && next != fs::directory_iterator();
        next.increment(error)) {
     if (next->path().string() > newest && fs::exists(next->path() / "sweep.db", error))
       newest = next->path().string();
   }
-  return newest;
+  if (!newest.empty()) return newest;
+  return failure(ErrorCode::kNotFound, "there is no sweep in {}: give its directory: `launch sweep {} DIR`",
+                 usual, arguments.operands.front());
 }
 
 }  // namespace muster::launcher::sweep

@@ -41,8 +41,9 @@ Expected<SweepView> view_sweep(const std::string& directory, const Surroundings&
 // The history after these events. An error: the journal is damaged.
 Expected<History> history_of(const std::vector<Event>& events, std::int32_t retries);
 
-// DIR, the operand after the subcommand's name.
-std::string sweep_directory_of(const CommandArguments& arguments, const Surroundings& here);
+// DIR, the operand after the subcommand's name; without it, the newest sweep in ./sweeps. An error: there is
+// none.
+Expected<std::string> sweep_directory_of(const CommandArguments& arguments, const Surroundings& here);
 
 // `sweep run`, `preview` and `resume`: sweep_start.cc.
 int sweep_run(const Invocation& invocation);

@@ -87,7 +87,9 @@ std::string word_of(const ReportDecision& decision) {
 int sweep_ask(const Invocation& invocation) {
   const auto arguments = read_arguments(invocation);
   if (!arguments) return arguments.error();
-  const std::string directory = sweep_directory_of(*arguments, invocation.here);
+  const auto found = sweep_directory_of(*arguments, invocation.here);
+  if (!found) return refuse(found.error(), kExitUsage);
+  const std::string& directory = *found;
   auto held = hold(directory, invocation.here);
   if (!held) return refuse(held.error(), kExitUsage);
   Sweep sweep(held->sweep.options.settings, {held->sweep.options.retries});
@@ -119,7 +121,9 @@ int sweep_ask(const Invocation& invocation) {
 int sweep_tell(const Invocation& invocation) {
   const auto arguments = read_arguments(invocation);
   if (!arguments) return arguments.error();
-  auto held = hold(sweep_directory_of(*arguments, invocation.here), invocation.here);
+  const auto found = sweep_directory_of(*arguments, invocation.here);
+  if (!found) return refuse(found.error(), kExitUsage);
+  auto held = hold(*found, invocation.here);
   if (!held) return refuse(held.error(), kExitUsage);
   const auto told = read_told(*arguments, held->sweep.history);
   if (!told) return refuse(told.error(), kExitUsage);
@@ -159,7 +163,9 @@ int sweep_export(const Invocation& invocation) {
     return refuse(
         {ErrorCode::kInvalidArgument, "sweep export: the file is missing: `launch sweep export DIR -o FILE`"},
         kExitUsage);
-  const std::string directory = sweep_directory_of(*arguments, invocation.here);
+  const auto found = sweep_directory_of(*arguments, invocation.here);
+  if (!found) return refuse(found.error(), kExitUsage);
+  const std::string& directory = *found;
   const auto sweep = view_sweep(directory, invocation.here);
   if (!sweep) return refuse(sweep.error(), kExitUsage);
   const std::string path =
@@ -193,7 +199,9 @@ int sweep_import(const Invocation& invocation) {
   for (const Objective& each : imported->study.objectives)
     metrics += fmt::format("{}{}:{}", metrics.empty() ? "" : ",", each.metric,
                            each.mode == Mode::kMin ? "min" : "max");
-  const std::string directory = sweep_directory_of(*arguments, invocation.here);
+  const auto found = sweep_directory_of(*arguments, invocation.here);
+  if (!found) return refuse(found.error(), kExitUsage);
+  const std::string& directory = *found;
   const Definition definition{
       .id = make_job_id("sweep"),
       .working_directory = invocation.here.working_directory,

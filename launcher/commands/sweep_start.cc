@@ -249,10 +249,12 @@ std::string counts_of(const History& history) {
   return text;
 }
 
-int exit_code_of(const History& history, const SweepRun& run) {
+// 0 if a trial has finished with a value of `metric`.
+int exit_code_of(const History& history, const std::string& metric, const SweepRun& run) {
   if (run.signal() != 0) return 128 + run.signal();
-  const bool any = std::ranges::any_of(
-      history.trials(), [](const Trial& trial) { return trial.state == TrialState::kFinished; });
+  const bool any = std::ranges::any_of(history.trials(), [&](const Trial& trial) {
+    return trial.state == TrialState::kFinished && trial.newest(metric);
+  });
   return any ? 0 : 1;
 }
 
@@ -310,7 +312,7 @@ int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals) {
   const auto ended = run.run(places);
   if (!ended) return refuse(ended.error(), kExitInternal);
   tell_end(setup, sweep.history(), *ended, json);
-  return exit_code_of(sweep.history(), run);
+  return exit_code_of(sweep.history(), setup.sweep.settings.search.objectives.front().metric, run);
 }
 
 // Ends the runs whose controller was killed, by what they have left in their directories.
@@ -365,7 +367,9 @@ int sweep_resume(const Invocation& invocation) {
   const UniqueFd signals = take_signals();
   const auto arguments = read_arguments(invocation);
   if (!arguments) return arguments.error();
-  const std::string directory = sweep_directory_of(*arguments, invocation.here);
+  const auto found = sweep_directory_of(*arguments, invocation.here);
+  if (!found) return refuse(found.error(), kExitUsage);
+  const std::string& directory = *found;
   auto journal = Journal::open(directory);
   if (!journal) return refuse(journal.error(), kExitUsage);
   const auto json = journal->definition();

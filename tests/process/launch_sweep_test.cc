@@ -132,6 +132,43 @@ TEST_F(LaunchSweep, TellsHowATrialFailedAndTriesAgainIfItMay) {
   EXPECT_EQ(json::parse(launch({"sweep", "best", directory, "--json"}).out).at("parameters").at("x"), 3);
 }
 
+TEST_F(LaunchSweep, SaysThatAMetricNeverCame) {
+  const Printed run =
+      launch(sweep_of("echo MUSTER_METRIC los=$1", {"--space", "x=choice:1", "--search", "grid"}));
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("trial 0 finished at step 0: reported no value of loss; it reported los"));
+}
+
+TEST_F(LaunchSweep, LeavesOutTheFlagOfAParameterThatDoesNotExist) {
+  const std::string file = scratch / "sweep.yaml";
+  std::ofstream(file)
+      << "space:\n  x: [1, 2]\n  y: {choice: [5, 6], when: {x: 2}}\n"
+         "metric: count\nsearch: grid\nsweep_dir: "
+      << directory << "\n"
+      << R"(program: [sh, -c, "echo MUSTER_METRIC count=$#", trial, "--x={x}", --y, "{y}", "--z={y}"])"
+      << "\n";
+  EXPECT_EQ(launch({"sweep", "run", file}).exit_code, 0);
+  std::map<int, int> counts;
+  for (const json& trial : trials()) counts[trial.at("parameters").at("x")] = trial.at("metrics").at("count");
+  EXPECT_EQ(counts, (std::map<int, int>{{1, 1}, {2, 4}}));
+}
+
+TEST_F(LaunchSweep, GoesOnAfterAnAgentWasKilled) {
+  LaunchRun run(sweep_of(kNineSteps, {"--space", "x=choice:1:2:3:4", "--search", "grid"}));
+  ASSERT_TRUE(eventually([this] { return std::filesystem::exists(directory + "/trials/0001/step"); }));
+  ASSERT_EQ(run.agents().size(), 2U);
+  kill(run.agents().front(), SIGKILL);
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  int runs = 0;
+  for (const json& trial : trials()) {
+    EXPECT_EQ(trial.at("state"), "finished");
+    EXPECT_EQ(trial.at("failures"), 0) << "a lost agent is not the trial's fault";
+    runs += trial.at("runs").get<int>();
+  }
+  EXPECT_EQ(runs, 5);
+  expect_nothing_left(run);
+}
+
 TEST_F(LaunchSweep, FailsIfNoTrialFinishes) {
   EXPECT_EQ(launch(sweep_of("exit 3", {"--space", "x=choice:1:2", "--search", "grid"})).exit_code, 1);
 }
@@ -243,6 +280,7 @@ TEST_F(LaunchSweep, AnswersWrongWordsInOneLine) {
   EXPECT_EQ(launch({"sweep", "walk"}).exit_code, 2);
   EXPECT_EQ(launch({"sweep", "best", scratch / "none"}).exit_code, 2);
   EXPECT_EQ(launch({"sweep", "show", "0"}).exit_code, 2);
+  EXPECT_THAT(launch({"sweep", "best"}).err, HasSubstr("/sweeps: give its directory"));
 }
 
 }  // namespace

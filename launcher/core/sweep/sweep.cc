@@ -92,6 +92,16 @@ SweepDecisions Sweep::on_report(std::int32_t slot, std::int64_t step, std::map<s
   return all;
 }
 
+// A trial that has finished without a value is useless: perhaps its program calls the metric otherwise.
+std::string Sweep::missing_metric(const Trial& trial) const {
+  const std::string& metric = settings_.schedule.objective.metric;
+  if (trial.newest(metric)) return "";
+  std::string others;
+  for (const auto& [name, values] : trial.measured)
+    others += (others.empty() ? "; it reported " : ", ") + name;
+  return "reported no value of " + metric + others;
+}
+
 // How a run ends that the scheduler wanted to end.
 RunEnd Sweep::end_by(const ReportDecision& wish, std::int32_t trial) const {
   if (!std::holds_alternative<Stop>(wish.what)) return RunEnd::kPaused;
@@ -99,8 +109,8 @@ RunEnd Sweep::end_by(const ReportDecision& wish, std::int32_t trial) const {
 }
 
 void Sweep::add_end(SweepDecisions& all, RunEnded ended, const std::optional<ReportDecision>& wish) {
-  if (ended.end == RunEnd::kFinished) ended.text.clear();
   const std::int32_t number = ended.trial;
+  if (ended.end == RunEnd::kFinished) ended.text = missing_metric(at(number));
   const bool paused = ended.end == RunEnd::kPaused;
   add(all, std::move(ended));
   const auto* exploit = wish && paused ? std::get_if<Exploit>(&wish->what) : nullptr;

@@ -98,6 +98,7 @@ class Sweep {
   void note_wish(std::int32_t trial);
   std::optional<ReportDecision> take_wish(std::int32_t trial);
   RunEnd end_by(const ReportDecision& wish, std::int32_t trial) const;
+  std::string missing_metric(const Trial& trial) const;
   void add_end(SweepDecisions& all, RunEnded ended, const std::optional<ReportDecision>& wish);
   bool add_report(SweepDecisions& all, Reported report);
   void add(SweepDecisions& all, Event event);

@@ -173,6 +173,19 @@ Expected<SweepOptions> make_sweep_options(const Settings& settings, const nlohma
   return options;
 }
 
+namespace {
+
+// Whether the argument is `{NAME}` or `--flag={NAME}`, of a parameter that does not exist in this point.
+bool is_only_inactive(std::string_view word, const Space& space, const Point& point) {
+  if (word.starts_with('-')) word.remove_prefix(std::min(word.find('=') + 1, word.size()));
+  if (!word.starts_with('{') || !word.ends_with('}')) return false;
+  const std::string name(word.substr(1, word.size() - 2));
+  const bool known = std::ranges::find(space.parameters, name, &Parameter::name) != space.parameters.end();
+  return known && !point.contains(name);
+}
+
+}  // namespace
+
 Expected<std::vector<std::string>> program_of(const std::vector<std::string>& program, const Space& space,
                                               const Point& point, const TrialPlace& place) {
   const std::map<std::string, std::string> more{{"trial", std::to_string(place.trial)},
@@ -180,6 +193,11 @@ Expected<std::vector<std::string>> program_of(const std::vector<std::string>& pr
                                                 {"seed", std::to_string(place.seed)}};
   std::vector<std::string> words;
   for (const std::string& word : program) {
+    if (is_only_inactive(word, space, point)) {
+      const bool has_flag = word.starts_with('{') && !words.empty() && words.back().starts_with('-');
+      if (has_flag && words.size() > 1) words.pop_back();
+      continue;
+    }
     auto text = filled(word, space, point, more);
     if (!text) return std::unexpected(text.error());
     words.push_back(*std::move(text));

@@ -30,7 +30,8 @@ Expected<SweepOptions> make_sweep_options(const Settings& settings, const nlohma
                                           const std::vector<std::string>& program, const Surroundings& here);
 
 // The program's arguments with the trial's values, and its variables: MUSTER_PARAM_NAME and those of the
-// trial. Adds to the placeholders {trial}, {trial_dir} and {seed}.
+// trial. Adds the placeholders {trial}, {trial_dir} and {seed}. An argument that is only the placeholder of a
+// parameter without a value is left out, and so is the flag before it.
 struct TrialPlace {
   std::int32_t trial = 0;
   std::string directory;   // of the trial

@@ -18,6 +18,14 @@ bool tells_of_memory(const Verdict& verdict) {
                              [kMark](const std::string& fact) { return fact.contains(kMark); });
 }
 
+// The cause, and the last line that the program printed: usually it says why.
+std::string text_of_end(const Verdict& verdict) {
+  const bool has_line =
+      verdict.culprit && verdict.culprit->exception.empty() && !verdict.culprit->last_lines.empty();
+  return has_line ? fmt::format("{}: {}", verdict.cause, one_line(verdict.culprit->last_lines.back()))
+                  : verdict.cause;
+}
+
 RunEnd end_of(const Verdict& verdict) {
   using enum Verdict::Kind;
   switch (verdict.kind) {
@@ -56,7 +64,7 @@ void TrialRun::end(bool save) {
 
 void TrialRun::tell_end() {
   const Verdict& verdict = job_.job().verdict();
-  parts_.ended(end_of(verdict), verdict.cause);
+  parts_.ended(end_of(verdict), text_of_end(verdict));
 }
 
 // The context still works for the job when this is called: it closes in the next turn.
