@@ -131,9 +131,10 @@ SweepDecisions Sweep::on_end(std::int32_t slot, RunEnd end, std::string text, do
   const std::int32_t number = *std::exchange(place.trial, std::nullopt);
   const auto wish = take_wish(number);
   // A program that ended by itself is told as it ended. One that ended well at the step at which it was to be
-  // paused knew that step, and may still be promoted.
+  // paused knew that step, and may still be promoted. If its node is lost before it ends, it need not run
+  // again.
   const bool paused_itself = wish && end == RunEnd::kFinished && std::holds_alternative<Pause>(wish->what);
-  if (wish && (end == RunEnd::kCancelled || paused_itself)) {
+  if (wish && (end == RunEnd::kCancelled || end == RunEnd::kLost || paused_itself)) {
     end = end_by(*wish, number);
     text = wish->reason;
   }

@@ -232,6 +232,19 @@ TEST(Sweep, FreesASlotAndGoesOnWithoutALostOne) {
   EXPECT_EQ(sweep.history().trials()[1].failure_count, 1);
 }
 
+// The scheduler has decided already: another run would not be looked at before the next rung.
+TEST(Sweep, DoesNotRepeatATrialThatIsLostWhileItIsEnded) {
+  for (const auto& [schedule, end] : {std::pair{ScheduleSettings::Kind::kAshaStop, RunEnd::kStopped},
+                                      std::pair{ScheduleSettings::Kind::kAsha, RunEnd::kPaused}}) {
+    Sweep sweep(settings_of(SearchSettings::Kind::kRandom, schedule, 1));
+    sweep.add_slot(0, "a");
+    ASSERT_EQ(sweep.on_report(0, 1, {{"loss", NAN}}, 0).actions.size(), 1U);
+    const auto lost = sweep.on_end(0, RunEnd::kLost, "node0 was lost", 1);
+    EXPECT_EQ(std::get<RunEnded>(lost.events.at(0)).end, end);
+    EXPECT_EQ(std::get<StartRun>(lost.actions.at(0)).trial, 1);
+  }
+}
+
 TEST(Sweep, EndsAllRunsWhenItIsCancelled) {
   Sweep sweep(settings_of(SearchSettings::Kind::kRandom, ScheduleSettings::Kind::kNone, 1));
   sweep.add_slot(0, "a");
