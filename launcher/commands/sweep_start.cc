@@ -282,7 +282,7 @@ void tell_end(const Setup& setup, const History& history, const std::string& why
 }
 
 // Runs the sweep until it is over.
-int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals) {
+int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals, double age) {
   const auto agent_program = LocalBootstrap::find_agent_program();
   if (!agent_program) return refuse(agent_program.error(), kExitInternal);
   if (const int failed = prepare_places(setup, signals); failed != 0) return failed;
@@ -296,6 +296,7 @@ int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals) {
                        .signals = signals,
                        .local = setup.job.hosts.empty(),
                        .time_budget = setup.sweep.time_budget,
+                       .age = age,
                        .keep = [&journal](std::span<const Event> events) { return journal.add(events); },
                        .prepare = [&setup](const StartRun& start) { return prepare_run(setup, start); },
                        .log_directory_flag =
@@ -316,7 +317,7 @@ int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals) {
 }
 
 // Ends the runs whose controller was killed, by what they have left in their directories.
-Status end_lost_runs(const Setup& setup, Sweep& sweep, Journal& journal) {
+Status end_lost_runs(const Setup& setup, Sweep& sweep, Journal& journal, double age) {
   std::vector<Event> events;
   const auto add = [&events](SweepDecisions decisions) {
     std::ranges::move(decisions.events, std::back_inserter(events));
@@ -328,10 +329,20 @@ Status end_lost_runs(const Setup& setup, Sweep& sweep, Journal& journal) {
     LostRun lost = read_lost_run(trial_of(setup, trial.number) + "/" + job_id,
                                  setup.sweep.nodes_per_trial * setup.sweep.gpus_per_trial);
     for (LostRun::Report& report : lost.reports)
-      add(sweep.on_found(trial.number, report.step, std::move(report.values), trial.ended_at));
-    add(sweep.on_lost(trial.number, lost.finished, trial.ended_at));
+      add(sweep.on_found(trial.number, report.step, std::move(report.values), age));
+    add(sweep.on_lost(trial.number, lost.finished, age));
   }
   return journal.add(events);
+}
+
+// Now, in seconds since the sweep's begin. Not before its events, even if the wall clock was set back.
+double age_when_resumed(const Definition& definition, const std::vector<Event>& events) {
+  double age = unix_now() - definition.began_unix;
+  for (const Event& event : events) {
+    if (const auto* reported = std::get_if<Reported>(&event)) age = std::max(age, reported->at);
+    if (const auto* ended = std::get_if<RunEnded>(&event)) age = std::max(age, ended->at);
+  }
+  return age;
 }
 
 std::string usual_directory(const Surroundings& here) {
@@ -360,7 +371,7 @@ int sweep_run(const Invocation& invocation) {
                     count_of(setup->sweep.settings.space.parameters.size(), "parameter"),
                     setup->berths.size()));
   Sweep sweep(setup->sweep.settings, {setup->sweep.retries});
-  return carry_out(*setup, *journal, sweep, signals.get());
+  return carry_out(*setup, *journal, sweep, signals.get(), 0);
 }
 
 int sweep_resume(const Invocation& invocation) {
@@ -387,9 +398,10 @@ int sweep_resume(const Invocation& invocation) {
     if (Status applied = sweep.replay(event); !applied)
       return refuse(std::move(applied).error().within(directory), kExitUsage);
   }
-  if (const Status ended = end_lost_runs(*setup, sweep, *journal); !ended)
+  const double age = age_when_resumed(*definition, *events);
+  if (const Status ended = end_lost_runs(*setup, sweep, *journal, age); !ended)
     return refuse(ended.error(), kExitInternal);
-  return carry_out(*setup, *journal, sweep, signals.get());
+  return carry_out(*setup, *journal, sweep, signals.get(), age);
 }
 
 int sweep_preview(const Invocation& invocation) {

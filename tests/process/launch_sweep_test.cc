@@ -192,6 +192,12 @@ TEST_F(LaunchSweep, ResumesAfterItsControllerWasKilled) {
     EXPECT_EQ(all[number].at("parameters").at("x"), number + 1);
     EXPECT_EQ(all[number].at("step"), 9);
   }
+  std::vector<double> times;
+  for (const json& trial : all) {
+    times.push_back(trial.at("began_at"));
+    times.push_back(trial.at("ended_at"));
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(times)) << "the clock goes on: " << all.dump(1);
   EXPECT_EQ(all[0].at("runs"), 1) << "it had finished";
   EXPECT_EQ(all[2].at("runs"), 2);
 }

@@ -29,6 +29,7 @@ class SweepRun {
     int signals;        // a signalfd of INT, TERM, HUP, QUIT and CHLD, all blocked
     bool local = true;  // agents are child processes
     std::optional<Duration> time_budget{};
+    double age = 0;  // of the sweep when run() begins: s
     // Returns when the events are on the disk.
     std::function<Status(std::span<const Event> events)> keep;
     // Makes the run's directory, and its plan.
@@ -48,7 +49,7 @@ class SweepRun {
   Expected<std::string> run(const std::vector<std::string>& places);
   // The signal that ended the sweep; 0: none.
   int signal() const { return signal_; }
-  double age() const { return in_seconds(Clock::now() - started_); }  // s
+  double age() const { return parts_.age + in_seconds(Clock::now() - started_); }  // s
 
  private:
   void perform(SweepDecisions decisions);
