@@ -3,8 +3,10 @@
 #include <array>
 #include <cerrno>
 #include <fcntl.h>
+#include <thread>
 #include <unistd.h>
 
+#include "common/base/clock.h"
 #include "common/base/process.h"
 #include "common/base/text.h"
 
@@ -13,6 +15,8 @@ namespace muster::launcher::sweep {
 namespace {
 
 constexpr mode_t kEverybodyReads = 0644;
+constexpr Duration kStartingLimit = std::chrono::seconds(5);
+constexpr auto kLockPeriod = std::chrono::milliseconds(1);
 
 std::string lock_path(const std::string& directory) {
   return directory + "/controller";
@@ -41,15 +45,32 @@ std::optional<Controller> named_in(int file) {
   return Controller{one_line(std::string(parts[0])), *pid};
 }
 
+bool is_gone(const std::optional<Controller>& controller) {
+  return controller && controller->host == own_identity().host &&
+         is_exiting(static_cast<pid_t>(controller->pid));
+}
+
+// Returns fcntl's error; 0: the lock is taken. A process that the last controller was starting when it was
+// killed holds the lock until it executes its program: waits for that.
+int lock_or_error(int file) {
+  const TimePoint end = Clock::now() + kStartingLimit;
+  for (;;) {
+    struct flock lock = whole_file();
+    if (fcntl(file, F_OFD_SETLK, &lock) == 0) return 0;
+    const int error = errno;
+    if ((error != EAGAIN && error != EACCES) || !is_gone(named_in(file)) || Clock::now() > end) return error;
+    std::this_thread::sleep_for(kLockPeriod);
+  }
+}
+
 }  // namespace
 
 Expected<ControllerLock> ControllerLock::take(const std::string& directory) {
   const std::string path = lock_path(directory);
   UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kEverybodyReads));
   if (!file) return system_failure("cannot open " + path, errno);
-  struct flock lock = whole_file();
-  if (fcntl(file.get(), F_OFD_SETLK, &lock) != 0) {
-    if (errno != EAGAIN && errno != EACCES) return system_failure("cannot lock " + path, errno);
+  if (const int error = lock_or_error(file.get()); error != 0) {
+    if (error != EAGAIN && error != EACCES) return system_failure("cannot lock " + path, error);
     const auto other = named_in(file.get());
     return failure(ErrorCode::kFenced, "{} already runs the sweep in {}: stop it first, or wait for its end",
                    other ? fmt::format("process {} on {}", other->pid, other->host) : "another process",

@@ -159,6 +159,23 @@ TEST_F(SweepJournal, ASecondControllerIsRefusedAndMayRead) {
   EXPECT_TRUE(Journal::open(directory()));
 }
 
+// As posix_spawn() does: the started process has all descriptors until it executes its program.
+TEST_F(SweepJournal, IsContinuedWhenItsControllerWasKilledWhileItStartedAProcess) {
+  Child first([this](int out) {
+    auto journal = Journal::create(directory(), kDefinition);
+    if (fork() == 0) {
+      ualarm(200'000, 0);
+      pause();
+    }
+    tell(out, 1);
+    pause();
+  });
+  ASSERT_EQ(first.next(), 1);
+  first.end();
+  const auto journal = Journal::open(directory());
+  EXPECT_TRUE(journal) << journal.error().message();
+}
+
 TEST_F(SweepJournal, AControllersOwnReaderDoesNotFreeTheLock) {
   auto journal = Journal::create(directory(), kDefinition);
   ASSERT_TRUE(journal);
