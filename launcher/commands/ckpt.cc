@@ -50,7 +50,8 @@ Expected<const Word*> word_of(const CommandArguments& arguments) {
   const std::string& name = arguments.operands.front();
   const auto word = std::ranges::find(ckpt_words(), name, &Word::name);
   if (word == ckpt_words().end())
-    return failure(ErrorCode::kInvalidArgument, "ckpt: {}: not one of {}", name, kCheckpointWords);
+    return failure(ErrorCode::kInvalidArgument, "ckpt: {}: not one of {}{}", name, kCheckpointWords,
+                   did_you_mean(name, kCheckpointWords));
   const std::size_t given = arguments.operands.size() - 1;
   if (given < word->operand_count)
     return failure(ErrorCode::kInvalidArgument, "ckpt {}: {} is missing: `launch ckpt {} DIR{}`", name,

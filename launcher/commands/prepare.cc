@@ -106,8 +106,9 @@ int refuse_program(const Plan& plan, const std::string& program, const Surroundi
                         fmt::format("{}; launch takes its place: `launch PROGRAM`", found.error().message())),
                   127);
   }
+  const bool lacks_python = !check_program({plan.job.command.front()}, search_path_of(plan, here));
   if (const auto python = here.environment.find("PYTHON_EXEC");
-      plan.chose_python && python != here.environment.end() && !python->second.empty())
+      plan.chose_python && lacks_python && python != here.environment.end() && !python->second.empty())
     return refuse(Error(ErrorCode::kNotFound, "PYTHON_EXEC: " + found.error().message()), 127);
   return refuse(found.error(), 127);
 }

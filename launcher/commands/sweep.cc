@@ -13,6 +13,7 @@
 #include "launcher/core/sweep/view/importance.h"
 #include "launcher/core/sweep/view/pictures.h"
 #include "launcher/core/sweep/view/table.h"
+#include "launcher/core/text/nearest.h"
 #include "launcher/core/text/words.h"
 #include "launcher/core/verdict/verdict.h"
 #include "launcher/io/sweep/controller_lock.h"
@@ -323,7 +324,8 @@ int sweep_command(const Invocation& invocation) {
   if (word == std::end(kSweepWordTable))
     return refuse({ErrorCode::kInvalidArgument,
                    name.empty() ? fmt::format("sweep: say what to do: {}", kSweepWords)
-                                : fmt::format("sweep: {}: not one of {}", name, kSweepWords)},
+                                : fmt::format("sweep: {}: not one of {}{}", name, kSweepWords,
+                                              did_you_mean(name, kSweepWords))},
                   kExitUsage);
   if (word->most_operands == 0) {
     Invocation rest = invocation;

@@ -402,6 +402,10 @@ TEST_F(LaunchCommands, NameTheVariableOfAPythonThatIsMissing) {
   LaunchRun run({scratch / "train.py"}, {{"MUSTER_LOG_DIR", logs}, {"PYTHON_EXEC", "/no/such/python"}});
   EXPECT_EQ(run.exit_code(), 127);
   EXPECT_EQ(run.err(), "launch: PYTHON_EXEC: /no/such/python: not found\n");
+  LaunchRun no_script({scratch / "trian.py"}, {{"MUSTER_LOG_DIR", logs}, {"PYTHON_EXEC", "/bin/sh"}});
+  EXPECT_EQ(no_script.exit_code(), 127);
+  EXPECT_EQ(no_script.err(), fmt::format("launch: {0}/trian.py: not found: did you mean {0}/train.py?\n",
+                                         scratch.path().string()));
 }
 
 TEST_F(LaunchCommands, TakeNoFlagAndNoFileForAMistypedCommand) {

@@ -121,6 +121,18 @@ bool may_be_flag(const std::string& word) {
   return word.size() > 1 && word.front() == '-';
 }
 
+// Other launchers have flags of the same names, which the user most likely meant for launch.
+std::string in_place_of_launcher(const Words& program, const Words& meant) {
+  const Words rest(program.begin() + 1, program.end());
+  const auto sorted = sort_arguments(rest);
+  Words words;
+  for (const std::string& word : rest) words.push_back(as_shell_word(word));
+  const bool fits = sorted && !sorted->program.empty();
+  return fmt::format(
+      "launch takes the place of {}: `launch {}`", program.front(),
+      fits ? fmt::format("{}", fmt::join(words, " ")) : fmt::format("{} PROGRAM", fmt::join(meant, " ")));
+}
+
 // Returns a notice about flags among the program's arguments that the user may have meant for launch. Skips
 // flags that many programs have, and flags that launch got as well.
 std::optional<std::string> misplaced_flags(const Arguments& arguments) {
@@ -146,11 +158,13 @@ std::optional<std::string> misplaced_flags(const Arguments& arguments) {
   }
   if (names.empty()) return std::nullopt;
   const bool one = names.size() == 1;
-  return fmt::format(
-      "{} {} after the program and {} passed to it. "
-      "To give {} to launch: `launch {} {} ...` (to silence this: `launch -- {} ...`)",
-      fmt::join(names, " and "), one ? "comes" : "come", one ? "is" : "are", one ? "it" : "them",
-      fmt::join(meant, " "), program.front(), program.front());
+  const std::string advice = is_launcher(program.front())
+                                 ? in_place_of_launcher(program, meant)
+                                 : fmt::format("To give {} to launch: `launch {} {} ...`",
+                                               one ? "it" : "them", fmt::join(meant, " "), program.front());
+  return fmt::format("{} {} after the program and {} passed to it. {} (to silence this: `launch -- {} ...`)",
+                     fmt::join(names, " and "), one ? "comes" : "come", one ? "is" : "are", advice,
+                     program.front());
 }
 
 }  // namespace

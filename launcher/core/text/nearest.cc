@@ -1,7 +1,10 @@
 #include "launcher/core/text/nearest.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <vector>
+
+#include "common/base/text.h"
 
 namespace muster::launcher {
 
@@ -42,6 +45,11 @@ std::optional<std::string_view> nearest(std::string_view word, std::span<const s
   }
   if (!best || best_distance * 3 > std::max(best->size(), word.size())) return std::nullopt;
   return best;
+}
+
+std::string did_you_mean(std::string_view word, std::string_view candidates) {
+  const auto near = nearest(word, split(candidates, ' '));
+  return near ? fmt::format(": did you mean {}?", *near) : "";
 }
 
 }  // namespace muster::launcher

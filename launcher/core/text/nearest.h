@@ -12,4 +12,7 @@ namespace muster::launcher {
 // nullopt if even the nearest differs in more than a third of its letters.
 std::optional<std::string_view> nearest(std::string_view word, std::span<const std::string_view> candidates);
 
+// ": did you mean best?", or "" if no candidate is near. `candidates` are separated by spaces.
+std::string did_you_mean(std::string_view word, std::string_view candidates);
+
 }  // namespace muster::launcher

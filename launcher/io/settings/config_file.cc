@@ -194,6 +194,12 @@ Status add(Reading& reading, std::string name, const YAML::Node& value, int line
   return {};
 }
 
+std::string_view in_plain_words(std::string_view message) {
+  if (message == YAML::ErrorMsg::END_OF_SEQ_FLOW) return "a ] is missing";
+  if (message == YAML::ErrorMsg::END_OF_MAP_FLOW) return "a } is missing";
+  return message;
+}
+
 // Adds the line to yaml-cpp's message, which says little about a wrong indentation.
 Error unreadable(const std::string& path, const std::string& text, const YAML::Exception& error) {
   if (error.mark.is_null()) return {ErrorCode::kInvalidArgument, fmt::format("{}: {}", path, error.msg)};
@@ -206,7 +212,7 @@ Error unreadable(const std::string& path, const std::string& text, const YAML::E
       ErrorCode::kInvalidArgument,
       fmt::format(
           "{} line {}{}: {}{}", path, number + 1, blank ? "" : fmt::format(": `{}`", line.substr(0, 200)),
-          error.msg,
+          in_plain_words(error.msg),
           indented && !blank ? ": begin keys in the first column, and indent their values with spaces" : "")};
 }
 

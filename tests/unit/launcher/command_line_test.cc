@@ -99,7 +99,9 @@ TEST_F(CommandLine, NamesFileLineAndKeyOfAnError) {
   write("nodes: 0\n");
   EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr("job.yaml: 0 is not a number of nodes"));
   write("a: [1\n");
-  EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr("--config: "));
+  EXPECT_THAT(error({"--config", "job.yaml", "x"}), testing::EndsWith("job.yaml line 2: a ] is missing"));
+  write("nodes: 2\nenv: {A: 1\ngrace: 3\n");
+  EXPECT_THAT(error({"--config", "job.yaml", "x"}), testing::EndsWith(": a } is missing"));
   write("just text");
   EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr("must have `flag: value` lines"));
   EXPECT_THAT(error({"--config", "missing.yaml", "x"}), HasSubstr("missing.yaml: No such file or directory"));
@@ -169,7 +171,7 @@ TEST_F(CommandLine, ShowsTheLineOfTheFileWhoseIndentIsWrong) {
 
 TEST_F(CommandLine, DoesNotQuoteAnEmptyLineOfTheFile) {
   write("nodes: [1,\n");
-  EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr("job.yaml line 2: end of sequence"));
+  EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr("job.yaml line 2: a ] is missing"));
 }
 
 TEST_F(CommandLine, TakesTheLastOfARepeatedFlagAndAllOfEnv) {

@@ -132,7 +132,8 @@ TEST(Commands, AnswerWordsOfOtherToolsWithTheCommandOfTheSamePurpose) {
        {std::pair("kill", "cancel"), std::pair("stop", "cancel"), std::pair("delete", "cancel"),
         std::pair("ls", "ps"), std::pair("rm", "clean"), std::pair("describe", "status"),
         std::pair("inspect", "status"), std::pair("get", "report"), std::pair("wait", "logs"),
-        std::pair("exec", "dump"), std::pair("attach", "logs")}) {
+        std::pair("exec", "dump"), std::pair("attach", "logs"), std::pair("squeue", "ps"),
+        std::pair("sinfo", "nodes"), std::pair("sinfo", "check"), std::pair("sacct", "report")}) {
     const std::string refusal = refusal_of_word(word).value_or("");
     EXPECT_THAT(refusal, HasSubstr(fmt::format(": `launch {}", command)));
     EXPECT_THAT(refusal, HasSubstr(fmt::format("`launch -- {}`", word)));

@@ -93,6 +93,15 @@ TEST(Arguments, WarnAboutAFlagAfterTheProgram) {
       ElementsAre("--nproc_per_node comes after the program and is passed to it. To give it to launch: "
                   "`launch --nproc_per_node=3 train ...` (to silence this: `launch -- train ...`)"));
   EXPECT_THAT(told({"--", "train", "--nodes", "2"}), ElementsAre());
+  EXPECT_THAT(told({"torchrun", "--standalone", "--nproc-per-node=2", "t.py", "--lr", "1 2"}),
+              ElementsAre("--standalone and --nproc-per-node come after the program and are passed to it. "
+                          "launch takes the place of torchrun: "
+                          "`launch --standalone --nproc-per-node=2 t.py --lr '1 2'` "
+                          "(to silence this: `launch -- torchrun ...`)"));
+  EXPECT_THAT(told({"srun", "-n", "4", "--nodes", "2", "./train"}),
+              ElementsAre("--nodes comes after the program and is passed to it. "
+                          "launch takes the place of srun: `launch --nodes 2 PROGRAM` "
+                          "(to silence this: `launch -- srun ...`)"));
   EXPECT_THAT(told({"--nodes", "2", "train", "--nnodes", "2"}), ElementsAre());
   EXPECT_THAT(told({"train", "--config", "x", "--help", "--node", "-n", "nodes", "--", "--nodes"}),
               ElementsAre());
@@ -149,7 +158,11 @@ TEST(Arguments, AnswerAFlagOfAnotherToolWithTheOneOfTheSamePurpose) {
                                      std::pair("-H", "--hosts"),
                                      std::pair("-x", "--env"),
                                      std::pair("--ckpt-dir", "--checkpoint-dir"),
-                                     std::pair("-J", "--rdzv-id")}) {
+                                     std::pair("-J", "--rdzv-id"),
+                                     std::pair("--bind-to", "--wrap all:'numactl ...'"),
+                                     std::pair("--map-by", "--gpus-per-node"),
+                                     std::pair("--gres", "--gpus-per-node"),
+                                     std::pair("--num-samples", "`launch sweep run --trials N`")}) {
     EXPECT_THAT(flag_error_of({given, "4", "x"}),
                 testing::AllOf(HasSubstr(": not a flag of launch: "), HasSubstr(meant)))
         << given;

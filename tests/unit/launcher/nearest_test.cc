@@ -20,5 +20,10 @@ TEST(Nearest, DoesNotGuessWildly) {
   EXPECT_EQ(nearest("nodes", {}), std::nullopt);
 }
 
+TEST(Nearest, IsAskedForInAMessage) {
+  EXPECT_EQ(did_you_mean("bset", "status best show"), ": did you mean best?");
+  EXPECT_EQ(did_you_mean("colour", "status best show"), "");
+}
+
 }  // namespace
 }  // namespace muster::launcher
