@@ -11,6 +11,7 @@
 #include "launcher/core/settings/setting_reader.h"
 #include "launcher/core/settings/several_launchers.h"
 #include "launcher/core/settings/torchrun_options.h"
+#include "launcher/core/settings/variables.h"
 #include "launcher/core/settings/worker_environment.h"
 
 namespace muster::launcher {
@@ -44,12 +45,6 @@ void read_recovery(SettingReader& reader, Options& options) {
   reader.seconds("preemption-grace", true, recovery.preemption_grace);
   reader.time("time-limit", recovery.time_limit);
   reader.flag("take-over", options.take_over);
-}
-
-std::string variable_name(std::string_view prefix, std::string_view flag) {
-  std::string name(prefix);
-  for (const char letter : flag) name += letter == '-' ? '_' : static_cast<char>(std::toupper(letter));
-  return name;
 }
 
 void read_workers(SettingReader& reader, Options& options) {
@@ -281,10 +276,6 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
     }
     return add_setting(settings, flag, name, std::move(value));
   };
-  const auto is_command = [](const Flag& flag) {
-    return flag.name == "env" || flag.name == "help" || flag.name == "version" ||
-           flag.name == "print-completion";
-  };
   // Most launches have no such variable, and need no lookup for each flag.
   const auto has_any = [&](std::string_view prefix) {
     const auto first = environment.lower_bound(std::string(prefix));
@@ -294,14 +285,14 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
     for (const Flag& flag : own_flags()) {
       // In a worker these are set for the worker itself, by the outer job.
       if (in_a_worker && (flag.name == "checkpoint-dir" || flag.name == "backend")) continue;
-      if (is_command(flag)) continue;
+      if (!has_variable(flag)) continue;
       if (const Status status = read("MUSTER_", flag); !status) return std::unexpected(status.error());
     }
   }
   if (has_any("PET_")) {
     for (const auto flags : {own_flags(), torchrun_flags()}) {
       for (const Flag& flag : flags) {
-        if (is_command(flag)) continue;
+        if (!has_variable(flag)) continue;
         if (const Status status = read("PET_", flag); !status) return std::unexpected(status.error());
       }
     }

@@ -14,13 +14,14 @@ bool is_name_of(std::string_view host, std::string_view hostname) {
   return host == hostname || begins(host, hostname) || begins(hostname, host);
 }
 
+// "10.0.0.1" of "10.0.0.1:29400", "::1" of "[::1]:29400".
+std::string_view host_in(std::string_view endpoint) {
+  if (endpoint.starts_with('[')) return endpoint.substr(1, endpoint.find(']') - 1);
+  return std::ranges::count(endpoint, ':') <= 1 ? endpoint.substr(0, endpoint.find(':')) : endpoint;
+}
+
 bool is_this_machine(std::string_view endpoint, const Surroundings& here) {
-  std::string_view host = endpoint;
-  if (host.starts_with('[')) {
-    host = host.substr(1, host.find(']') - 1);
-  } else if (std::ranges::count(host, ':') <= 1) {
-    host = host.substr(0, host.find(':'));
-  }
+  const std::string_view host = host_in(endpoint);
   return host.empty() || host == "localhost" || host.starts_with("127.") || host == "::1" ||
          host == "0.0.0.0" || is_name_of(host, here.hostname);
 }
@@ -35,6 +36,12 @@ std::string count_text(const WorkerCount& count) {
   return "auto";
 }
 
+// With --standalone, torchrun ignores all settings about other machines.
+bool is_standalone(const Settings& settings) {
+  const auto alone = settings.find("standalone");
+  return alone != settings.end() && alone->second.values.back() == "1";
+}
+
 std::string whole_job(const Options& options) {
   return fmt::format(
       "one launch starts all nodes: run `launch --nodes {} --gpus-per-node {} {}` once, "
@@ -45,10 +52,7 @@ std::string whole_job(const Options& options) {
 }  // namespace
 
 Status refuse_several_launchers(const Settings& given, const Options& options, const Surroundings& here) {
-  const auto alone = given.find("standalone");
-  // With --standalone, torchrun ignores all settings that are checked here.
-  const bool standalone = alone != given.end() && alone->second.values.back() == "1";
-  const Settings settings = standalone ? Settings() : given;
+  const Settings settings = is_standalone(given) ? Settings() : given;
   if (const auto rank = settings.find("node-rank"); rank != settings.end()) {
     // With one node, 0 is the only rank; with more, even 0 means that other launchers start the rest.
     if (rank->second.values.back() != "0" || options.nodes > 1) {
@@ -79,6 +83,22 @@ Status refuse_several_launchers(const Settings& given, const Options& options, c
                    options.program.front());
   }
   return {};
+}
+
+std::optional<std::string> notice_of_one_machine(const Settings& settings, const Options& options,
+                                                 const Surroundings& here) {
+  if (options.nodes == 1 || !options.hosts.empty() || is_standalone(settings)) return std::nullopt;
+  for (const char* name : {"master-addr", "rdzv-endpoint"}) {
+    const auto place = settings.find(name);
+    if (place == settings.end()) continue;
+    const std::string_view host = host_in(place->second.values.back());
+    if (host.empty() || host == "localhost" || !is_name_of(host, here.hostname)) continue;
+    return fmt::format(
+        "{}: {} is this machine, and all {} nodes start here: to start nodes on other machines too, "
+        "name all machines with --hosts",
+        place->second.source, host, options.nodes);
+  }
+  return std::nullopt;
 }
 
 }  // namespace muster::launcher

@@ -12,4 +12,9 @@ namespace muster::launcher {
 // Errors: the flag or variable, and the command to use instead.
 Status refuse_several_launchers(const Settings& settings, const Options& options, const Surroundings& here);
 
+// A notice if --master-addr or --rdzv-endpoint names this machine, as on the first host of several, although
+// all nodes start here. Not for localhost, which says so itself.
+std::optional<std::string> notice_of_one_machine(const Settings& settings, const Options& options,
+                                                 const Surroundings& here);
+
 }  // namespace muster::launcher

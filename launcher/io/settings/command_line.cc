@@ -1,6 +1,8 @@
 #include "launcher/io/settings/command_line.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -9,6 +11,8 @@
 #include "launcher/core/settings/arguments.h"
 #include "launcher/core/settings/completion.h"
 #include "launcher/core/settings/help.h"
+#include "launcher/core/settings/several_launchers.h"
+#include "launcher/core/settings/variables.h"
 #include "launcher/core/text/words.h"
 #include "launcher/io/settings/config_file.h"
 
@@ -65,6 +69,7 @@ Status add_variables_and_file(GivenWords& given, const Surroundings& here) {
   auto variables = settings_from_environment(here.environment);
   if (!variables) return std::unexpected(variables.error());
   given.settings.merge(*variables);
+  std::ranges::move(notices_of_variables(here.environment), std::back_inserter(given.notices));
   const auto path = given.settings.find("config");
   if (path == given.settings.end()) return {};
   auto file =
@@ -118,6 +123,8 @@ Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std:
   if (!has_program && command.name == "check") program = {"true"};
   auto options = read_options(settings, std::move(program), here);
   if (!options) return std::unexpected(options.error());
+  if (auto notice = notice_of_one_machine(settings, *options, here))
+    given->notices.push_back(*std::move(notice));
   const bool may_be_command = is_bare && !options->module && !options->no_python && !options->run_path;
   const auto display = make_display_options(settings);
   if (!display) return std::unexpected(display.error());

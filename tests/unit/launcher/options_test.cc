@@ -1,7 +1,13 @@
 #include "launcher/core/settings/options.h"
 
+#include <cctype>
+#include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "launcher/core/settings/several_launchers.h"
+#include "launcher/core/settings/variables.h"
 
 namespace muster::launcher {
 namespace {
@@ -339,6 +345,48 @@ TEST(Options, AcceptTheUsualWordsForYesAndNoInVariables) {
         make_options(*settings_from_environment({{"MUSTER_QUIET", no}}), {"train"}, kSurroundings)->quiet);
 }
 
+TEST(Variables, AreSuggestedForMistypedOnes) {
+  EXPECT_THAT(notices_of_variables({{"MUSTER_NODE", "2"}, {"MUSTER_NNODES", "2"}, {"MUSTER_NODES", "2"}}),
+              ElementsAre("MUSTER_NNODES: launch reads no such variable: did you mean MUSTER_NODES?",
+                          "MUSTER_NODE: launch reads no such variable: did you mean MUSTER_NODES?"));
+  EXPECT_THAT(notices_of_variables({{"MUSTER_NODE", ""}, {"MUSTER_TEAM_COLOUR", "x"}, {"NODE", "2"}}),
+              ElementsAre())
+      << "an empty variable counts as unset, and a program's own is nobody's mistake";
+  EXPECT_THAT(notices_of_variables({{"MUSTER_PARAM_NODE", "2"}, {"MUSTER_TRIALS", "2"}}), ElementsAre());
+}
+
+// Every word MUSTER_NAME in Muster's own files.
+Environment variables_in_the_tree() {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::path(FLAGS_DOCUMENT).parent_path().parent_path().parent_path();
+  Environment found;
+  const auto read = [&](const fs::path& path) {
+    std::ifstream file(path);
+    const std::string text{std::istreambuf_iterator(file), {}};
+    for (std::size_t at = text.find("MUSTER_"); at != std::string::npos; at = text.find("MUSTER_", at + 1)) {
+      std::size_t end = at;
+      while (end < text.size() &&
+             (std::isupper(static_cast<unsigned char>(text[end])) != 0 ||
+              std::isdigit(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_'))
+        ++end;
+      found.insert_or_assign(text.substr(at, end - at), "1");
+    }
+  };
+  for (const char* folder : {"agent", "common", "launcher", "python", "runtime", "docker"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder))
+      if (entry.is_regular_file()) read(entry.path());
+  }
+  read(root / "dev");
+  read(root / "docs/reference/environment.md");
+  return found;
+}
+
+TEST(Variables, OfMusterItselfAreKnown) {
+  const Environment found = variables_in_the_tree();
+  EXPECT_TRUE(found.contains("MUSTER_SOCKET"));
+  EXPECT_THAT(notices_of_variables(found), ElementsAre());
+}
+
 TEST(Options, RefuseToBeOneOfSeveralLaunchers) {
   const std::string error = error_of({{"nnodes", "2"}, {"node-rank", "0"}});
   EXPECT_THAT(error, HasSubstr("--node-rank: 0 means that this is one of several launchers"));
@@ -365,6 +413,25 @@ TEST(Options, AcceptNamesOfThisMachine) {
   Surroundings here = kSurroundings;
   here.hostname = "box.example.org";
   EXPECT_TRUE(options_of({{"master-addr", "box"}}, here));
+}
+
+TEST(Options, SayThatAllNodesStartOnThisMachine) {
+  const auto notice = [](const std::vector<std::pair<std::string, std::string>>& values) {
+    const auto options = options_of(values, kHereInFull);
+    EXPECT_TRUE(options);
+    return notice_of_one_machine(settings_of(values), *options, kHereInFull).value_or("");
+  };
+  EXPECT_EQ(notice({{"nnodes", "2"}, {"master-addr", "box"}}),
+            "--master-addr: box is this machine, and all 2 nodes start here: "
+            "to start nodes on other machines too, name all machines with --hosts");
+  EXPECT_THAT(notice({{"nnodes", "2"}, {"rdzv-endpoint", "box.example.org:29400"}}),
+              HasSubstr("--rdzv-endpoint: box.example.org is this machine"));
+  EXPECT_EQ(notice({{"nnodes", "2"}}), "");
+  EXPECT_EQ(notice({{"nnodes", "1"}, {"master-addr", "box"}}), "");
+  EXPECT_EQ(notice({{"nnodes", "2"}, {"master-addr", "localhost"}}), "");
+  EXPECT_EQ(notice({{"nnodes", "2"}, {"master-addr", "127.0.0.1"}}), "");
+  EXPECT_EQ(notice({{"nnodes", "2"}, {"master-addr", "box"}, {"standalone", "1"}}), "");
+  EXPECT_EQ(notice({{"nnodes", "2"}, {"master-addr", "box"}, {"hosts", "box,box2"}}), "");
 }
 
 TEST(Options, LetStandaloneWinOverOtherMachines) {
