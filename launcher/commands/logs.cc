@@ -149,7 +149,8 @@ Status choose_attempt(const CommandArguments& arguments, const JobRecord& job, W
     return {};
   }
   if (!attempts.contains(**given))
-    return failure(ErrorCode::kNotFound, "--attempt {}: {} has logs of attempts {}", **given, job.job_id,
+    return failure(ErrorCode::kNotFound, "--attempt {}: {} has logs of {} {}", **given, job.job_id,
+                   attempts.size() == 1 ? "attempt" : "attempts",
                    attempts.empty() ? "none" : fmt::format("{}", fmt::join(attempts, ", ")));
   wishes.attempt = **given;
   return {};

@@ -291,7 +291,7 @@ TEST_F(LaunchLogs, AnswerWrongUseInOneLine) {
        fmt::format("launch: --previous: {} has no attempt before its last one\n",
                    std::filesystem::directory_iterator(logs)->path().filename().string())},
       {{"--attempt", "7"},
-       fmt::format("launch: --attempt 7: {} has logs of attempts 1\n",
+       fmt::format("launch: --attempt 7: {} has logs of attempt 1\n",
                    std::filesystem::directory_iterator(logs)->path().filename().string())},
       {{"--attempt", "0"}, "launch: --attempt: 0 is not an attempt: give a number from 1\n"},
       {{"--folow"}, "launch: --folow: not a flag of launch logs: did you mean --follow?\n"}};

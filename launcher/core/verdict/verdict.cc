@@ -389,7 +389,9 @@ bool Verdict::is_early_leave() const {
 }
 
 std::string Verdict::cause_and_step() const {
-  return step && !is_early_leave() ? fmt::format("{} at step {}", cause, *step) : cause;
+  if (!step || is_early_leave()) return cause;
+  // The cause of a lost node ends with what ssh said.
+  return fmt::format("{}{} at step {}", cause, kind == Kind::kNodeLost ? "," : "", *step);
 }
 
 std::string name_of(const StopWish& wish) {

@@ -347,6 +347,8 @@ TEST(Importance, SaysWhichTrialsItNeeds) {
   const auto space = parse_space("lr=uniform:0:1").value();
   EXPECT_EQ(importances(space, losses({0.5, 0.5}).history(), "val_loss").error().message(),
             "importance needs two finished trials with different values of val_loss; 2 have a value");
+  EXPECT_THAT(importances(space, losses({0.5}).history(), "val_loss").error().message(),
+              testing::EndsWith("; 1 has a value"));
   EXPECT_FALSE(importances(space, History(), "val_loss"));
 }
 

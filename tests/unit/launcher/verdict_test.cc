@@ -123,6 +123,8 @@ TEST(Verdict, NamesTheHostOnceIfNodesHaveHosts) {
       << "an agent on this machine runs at once";
   lost.losses.front().had_joined = true;
   EXPECT_EQ(judge(lost, names).cause, "node1 (h2) was lost: ssh ended with 255");
+  lost.steps = {{Rank(0), 23}};
+  EXPECT_EQ(judge(lost, names).cause_and_step(), "node1 (h2) was lost: ssh ended with 255, at step 23");
   AttemptFacts refused = facts({});
   refused.refusal = Refusal{.node = NodeId(0), .message = "train: not found"};
   EXPECT_EQ(judge(refused, names).cause, "node0 (h1): train: not found");

@@ -57,8 +57,8 @@ Expected<std::vector<Importance>> importances(const Space& space, const History&
   const auto effects = main_effects(forest_data(axes, examples), {});
   if (!effects)
     return failure(ErrorCode::kInvalidArgument,
-                   "importance needs two finished trials with different values of {}; {} have a value",
-                   metric, examples.size());
+                   "importance needs two finished trials with different values of {}; {} {} a value", metric,
+                   examples.size(), examples.size() == 1 ? "has" : "have");
   std::vector<Importance> all;
   for (std::size_t i = 0; i < axes.size(); ++i)
     all.push_back({axes[i].parameter().name, (*effects)[i].share, (*effects)[i].deviation});
