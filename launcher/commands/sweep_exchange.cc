@@ -19,20 +19,22 @@ namespace fs = std::filesystem;
 // A sweep that this process controls for a moment.
 struct Held {
   Journal journal;
-  SweepView sweep;
+  SweepView view;
+  Sweep sweep;
+  double age;  // s since the sweep's begin
 };
 
 Expected<Held> hold(const std::string& directory, const Surroundings& here) {
   auto journal = Journal::open(directory);
   if (!journal) return std::unexpected(journal.error());
-  auto sweep = view_sweep(directory, here);
-  if (!sweep) return std::unexpected(sweep.error());
-  return Held{*std::move(journal), *std::move(sweep)};
-}
-
-Status keep(Held& held, const Event& event) {
-  if (Status applied = held.sweep.history.apply(event); !applied) return applied;
-  return held.journal.add(event);
+  auto view = view_sweep(directory, here);
+  if (!view) return std::unexpected(view.error());
+  Sweep sweep(view->options.settings, {view->options.retries});
+  for (const Event& event : view->events) {
+    if (const Status applied = sweep.replay(event); !applied) return std::unexpected(applied.error());
+  }
+  const double age = unix_now() - view->definition.began_unix;
+  return Held{*std::move(journal), *std::move(view), std::move(sweep), age};
 }
 
 Error wrong(std::string_view word, std::string_view what) {
@@ -78,7 +80,6 @@ Expected<Told> read_told(const CommandArguments& arguments, const History& histo
 }
 
 std::string word_of(const ReportDecision& decision) {
-  if (std::holds_alternative<GoOn>(decision.what)) return "go on";
   return std::holds_alternative<Stop>(decision.what) ? "stop" : "pause";
 }
 
@@ -92,11 +93,7 @@ int sweep_ask(const Invocation& invocation) {
   const std::string& directory = *found;
   auto held = hold(directory, invocation.here);
   if (!held) return refuse(held.error(), kExitUsage);
-  Sweep sweep(held->sweep.options.settings, {held->sweep.options.retries});
-  for (const Event& event : held->sweep.events) {
-    if (const Status applied = sweep.replay(event); !applied) return refuse(applied.error(), kExitUsage);
-  }
-  const SweepDecisions decisions = sweep.add_slot(0, "asked");
+  const SweepDecisions decisions = held->sweep.add_slot(0, "asked");
   const StartRun* start = nullptr;
   for (const SweepAction& action : decisions.actions) {
     if (const auto* each = std::get_if<StartRun>(&action)) start = each;
@@ -125,35 +122,26 @@ int sweep_tell(const Invocation& invocation) {
   if (!found) return refuse(found.error(), kExitUsage);
   auto held = hold(*found, invocation.here);
   if (!held) return refuse(held.error(), kExitUsage);
-  const auto told = read_told(*arguments, held->sweep.history);
+  Sweep& sweep = held->sweep;
+  const auto told = read_told(*arguments, sweep.history());
   if (!told) return refuse(told.error(), kExitUsage);
-  const auto& trial = held->sweep.history.trials().at(static_cast<std::size_t>(told->trial));
-  ReportDecision decision{GoOn{}, "the trial has reported nothing new"};
-  if (!told->values.empty()) {
-    const Reported report{
-        .trial = told->trial, .step = told->step.value_or(trial.newest_step() + 1), .values = told->values};
-    if (const Status kept = keep(*held, report); !kept) return refuse(kept.error(), kExitUsage);
-    decision = after_report(held->sweep.options.settings.schedule, held->sweep.history, told->trial);
+  const Trial& trial = sweep.history().trials().at(static_cast<std::size_t>(told->trial));
+  SweepDecisions all;
+  if (!told->values.empty())
+    all = sweep.on_found(told->trial, told->step.value_or(trial.newest_step() + 1), told->values, held->age);
+  const ReportDecision* const wish = sweep.wish_of(told->trial);
+  const std::string answer = wish != nullptr ? word_of(*wish) : told->end ? "end" : "go on";
+  const std::string reason = wish != nullptr ? wish->reason : "";
+  if (wish != nullptr || told->end) {
+    const SweepDecisions end =
+        sweep.end_run(told->trial, told->end.value_or(RunEnd::kCancelled), "", held->age);
+    all.events.insert(all.events.end(), end.events.begin(), end.events.end());
   }
-  RunEnded ended{.trial = told->trial, .run = trial.run_count - 1};
-  const bool goes_on = std::holds_alternative<GoOn>(decision.what);
-  if (!goes_on || told->end) {
-    const std::int64_t most = held->sweep.options.settings.schedule.max_steps;
-    const bool all = most > 0 && trial.newest_step() >= most;
-    ended.end = told->end                                      ? *told->end
-                : !std::holds_alternative<Stop>(decision.what) ? RunEnd::kPaused
-                : all                                          ? RunEnd::kFinished
-                                                               : RunEnd::kStopped;
-    if (!told->end) ended.text = decision.reason;
-    if (const Status kept = keep(*held, ended); !kept) return refuse(kept.error(), kExitUsage);
-  }
-  const std::string answer = told->end ? "end" : word_of(decision);
+  if (const Status kept = held->journal.add(all.events); !kept) return refuse(kept.error(), 1);
   if (arguments->has("json"))
-    return print(
-        nlohmann::ordered_json{{"decision", answer}, {"reason", told->end ? "" : decision.reason}}.dump(2) +
-        "\n");
-  return print(told->end ? fmt::format("trial {} is {}\n", told->trial, name_of(trial.state))
-                         : fmt::format("{}: {}\n", answer, decision.reason));
+    return print(nlohmann::ordered_json{{"decision", answer}, {"reason", reason}}.dump(2) + "\n");
+  return print(answer == "end" ? fmt::format("trial {} is {}\n", told->trial, name_of(trial.state))
+                               : answer + (reason.empty() ? "" : ": " + reason) + "\n");
 }
 
 int sweep_export(const Invocation& invocation) {

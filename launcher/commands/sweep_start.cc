@@ -117,6 +117,7 @@ Expected<Setup> set_up(Definition definition, const Surroundings& here) {
   setup.has_checkpoints =
       !setup.job.checkpoint_directory.empty() || pauses(setup.sweep.settings.schedule.kind);
   setup.machine = look_at_machine(setup.job, here);
+  if (setup.sweep.parallel == 0) return setup;  // other programs run the trials
   auto berths = berths_of(setup.sweep, {.hosts = setup.job.hosts,
                                         .core_count = setup.machine.core_count,
                                         .gpu_count = setup.machine.gpu_count});
@@ -359,12 +360,16 @@ int sweep_run(const Invocation& invocation) {
   auto setup = set_up(*std::move(definition), invocation.here);
   if (!setup) return refuse(setup.error(), kExitUsage);
   for (const std::string& notice : notices) say(notice);
-  if (const int refused = refuse_first(*setup); refused != 0) return refused;
+  const bool runs = !setup->berths.empty();
+  if (const int refused = runs ? refuse_first(*setup) : 0; refused != 0) return refused;
   if (setup->sweep.directory.empty()) setup->sweep.directory = usual_directory(invocation.here);
   setup->definition.id = make_job_id("sweep");
   setup->definition.settings["sweep-dir"] = {"--sweep-dir", {setup->sweep.directory}};
   auto journal = Journal::create(setup->sweep.directory, as_json(setup->definition));
   if (!journal) return refuse(std::move(journal).error().within("--sweep-dir"), kExitUsage);
+  if (!runs)
+    return print(fmt::format("{}: `launch sweep ask` starts trials, `launch sweep tell` ends them\n",
+                             setup->sweep.directory));
   if (!setup->job.quiet && !setup->job.json)
     say(fmt::format("sweep in {}: {} of {}, {} at once", setup->sweep.directory,
                     count_of(static_cast<std::size_t>(setup->sweep.settings.schedule.trials), "trial"),
@@ -393,6 +398,10 @@ int sweep_resume(const Invocation& invocation) {
   if (arguments->has("json")) setup->job.json = true;
   const auto events = journal->events();
   if (!events) return refuse(events.error(), kExitUsage);
+  if (setup->berths.empty())
+    return refuse({ErrorCode::kInvalidArgument,
+                   directory + " was made with --parallel 0: `launch sweep ask` starts its trials"},
+                  kExitUsage);
   Sweep sweep(setup->sweep.settings, {setup->sweep.retries});
   for (const Event& event : *events) {
     if (Status applied = sweep.replay(event); !applied)

@@ -25,7 +25,7 @@ class Judge {
   explicit Judge(const SweepOptions& options)
       : settings_(options.settings),
         retries_(options.retries),
-        parallel_(options.parallel),
+        parallel_(options.parallel.value_or(0)),
         history_({options.retries}) {}
 
   void hear(const Event& event) {

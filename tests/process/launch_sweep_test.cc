@@ -244,6 +244,34 @@ TEST_F(LaunchSweep, ReadsAFile) {
   }
 }
 
+// Another program runs the trials. Optuna's file brings the sweep back.
+TEST_F(LaunchSweep, AsksAndIsToldAndGoesToOptunaAndBack) {
+  ASSERT_EQ(launch(sweep_of("true", {"--space", "x=choice:1:2:3", "--search", "grid", "--scheduler",
+                                     "asha-stop", "--max-steps", "4", "--eta", "2", "--parallel", "0"}))
+                .exit_code,
+            0);
+  const auto tell = [&](const Words& words) { return launch(with({"sweep", "tell", directory}, words)).out; };
+  const json first = json::parse(launch({"sweep", "ask", directory, "--json"}).out);
+  const json second = json::parse(launch({"sweep", "ask", directory, "--json"}).out);
+  EXPECT_NE(first.at("trial"), second.at("trial"));
+  const std::string a = std::to_string(first.at("trial").get<int>()),
+                    b = std::to_string(second.at("trial").get<int>());
+  EXPECT_EQ(tell({a, "loss=1", "--step", "1"}), "go on\n");
+  EXPECT_EQ(tell({a, "loss=1", "--step", "1"}), "go on\n") << "a repeated report is ignored";
+  EXPECT_THAT(tell({b, "loss=2", "--step", "1"}), testing::StartsWith("stop: "));
+  EXPECT_EQ(launch({"sweep", "tell", directory, b, "loss=2"}).exit_code, 2) << "it has ended";
+  EXPECT_EQ(tell({a, "loss=0.5", "--step", "3", "--state", "finished"}), "trial " + a + " is finished\n");
+
+  const std::string file = scratch / "study.log";
+  ASSERT_EQ(launch({"sweep", "export", directory, "-o", file}).exit_code, 0);
+  const std::string back = scratch / "back";
+  ASSERT_EQ(launch({"sweep", "import", back, file}).exit_code, 0);
+  const json all = json::parse(launch({"sweep", "status", back, "--json"}).out).at("trials");
+  ASSERT_EQ(all.size(), trials().size());
+  EXPECT_EQ(all[first.at("trial").get<std::size_t>()].at("metrics").at("loss"), 0.5);
+  EXPECT_EQ(json::parse(launch({"sweep", "best", back, "--json"}).out).at("trial"), first.at("trial"));
+}
+
 TEST_F(LaunchSweep, PreviewsItsCost) {
   Words words = sweep_of(kNineSteps, {"--space", "x=uniform:0:1", "--scheduler", "asha", "--max-steps", "9",
                                       "--trials", "9", "--json", "--step-time", "2"});

@@ -28,7 +28,8 @@ constexpr Flag kSweepRunFlags[] = {
      "One of N trials goes on to the next rung, which has N times the steps (default 3)."},
     {"trials", 0, "N", kOption, "How many trials there are (default: all points of a grid, otherwise 16)."},
     {"parallel", 0, "K", kOption,
-     "How many trials run at once (default: as many as GPUs or hosts allow, otherwise one for each core)."},
+     "How many trials run at once (default: as many as GPUs or hosts allow, otherwise one for each core). "
+     "0: only make the sweep, for `sweep ask` and `sweep tell`."},
     {"nodes-per-trial", 0, "n", kOption, "Nodes of each trial (default 1)."},
     {"gpus-per-trial", 0, "g", kOption,
      "Workers, and GPUs if there are any, on each node of a trial (default 1)."},

@@ -125,36 +125,33 @@ void Sweep::add_end(SweepDecisions& all, RunEnded ended, const std::optional<Rep
 }
 
 SweepDecisions Sweep::on_end(std::int32_t slot, RunEnd end, std::string text, double when) {
-  SweepDecisions all;
   Slot& place = slots_.at(slot);
   CHECK(place.trial.has_value(), "slot {}", slot);
-  const std::int32_t number = *std::exchange(place.trial, std::nullopt);
-  const auto wish = take_wish(number);
-  // A program that ended by itself is told as it ended. One that ended well at the step at which it was to be
-  // paused knew that step, and may still be promoted. If its node is lost before it ends, it need not run
-  // again.
-  const bool paused_itself = wish && end == RunEnd::kFinished && std::holds_alternative<Pause>(wish->what);
-  if (wish && (end == RunEnd::kCancelled || end == RunEnd::kLost || paused_itself)) {
-    end = end_by(*wish, number);
-    text = wish->reason;
-  }
-  add_end(all,
-          {.trial = number, .run = at(number).run_count - 1, .end = end, .text = std::move(text), .at = when},
-          wish);
+  SweepDecisions all = end_run(*std::exchange(place.trial, std::nullopt), end, std::move(text), when);
   fill_slots(all);
   return all;
 }
 
 SweepDecisions Sweep::on_lost(std::int32_t trial, bool finished, double when) {
+  return end_run(trial, finished ? RunEnd::kFinished : RunEnd::kLost, "its controller was gone", when);
+}
+
+// A program that has trained to its end, or cannot be trained, is told so. Otherwise a decision of the
+// scheduler says how the run has ended, even if its node was lost or the program failed before it was ended.
+// A program that ends well at the step at which it was to be paused knew that step, and may still be
+// promoted.
+SweepDecisions Sweep::end_run(std::int32_t trial, RunEnd end, std::string text, double when) {
   SweepDecisions all;
   const auto wish = take_wish(trial);
-  RunEnded ended{.trial = trial, .run = at(trial).run_count - 1, .end = RunEnd::kLost, .at = when};
-  ended.text = wish ? wish->reason : "its controller was gone";
-  if (wish)
-    ended.end = end_by(*wish, trial);
-  else if (finished)
-    ended.end = RunEnd::kFinished;
-  add_end(all, std::move(ended), wish);
+  const bool paused_itself = wish && std::holds_alternative<Pause>(wish->what);
+  const bool by_itself = end == RunEnd::kInfeasible || (end == RunEnd::kFinished && !paused_itself);
+  if (wish && !by_itself) {
+    end = end_by(*wish, trial);
+    text = wish->reason;
+  }
+  add_end(all,
+          {.trial = trial, .run = at(trial).run_count - 1, .end = end, .text = std::move(text), .at = when},
+          wish);
   return all;
 }
 

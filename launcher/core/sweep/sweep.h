@@ -84,6 +84,14 @@ class Sweep {
   // Starts no more trials or runs; those that run end by themselves or by the scheduler.
   SweepDecisions drain(std::string reason);
 
+  // For a program that another one runs: its run has ended, as it says or as the scheduler wants.
+  SweepDecisions end_run(std::int32_t trial, RunEnd end, std::string text, double when);
+  // The scheduler's decision to end the run of this trial; nullptr: it goes on.
+  const ReportDecision* wish_of(std::int32_t trial) const {
+    const auto found = wishes_.find(trial);
+    return found == wishes_.end() ? nullptr : &found->second;
+  }
+
   const History& history() const { return history_; }
   bool is_over() const { return over_; }
 

@@ -85,7 +85,9 @@ void read_numbers(SettingReader& reader, SweepOptions& options) {
   reader.count("trials", 1, "trials", schedule.trials);
   if (schedule.trials > kMostTrialCount)
     reader.refuse(*reader.find("trials"), fmt::format("is too many: give at most {}", kMostTrialCount));
-  reader.count("parallel", 1, "trials", options.parallel);
+  std::int32_t parallel = 0;
+  reader.count("parallel", 0, "trials", parallel);
+  if (reader.find("parallel") != nullptr) options.parallel = parallel;
   reader.count("nodes-per-trial", 1, "nodes", options.nodes_per_trial);
   reader.count("gpus-per-trial", 1, "workers", options.gpus_per_trial);
   reader.count("trial-retries", 0, "retries", options.retries);
@@ -237,7 +239,7 @@ std::vector<Berth> berths_here(const SweepOptions& options, const Room& room) {
   const std::int32_t gpus_each = options.nodes_per_trial * options.gpus_per_trial;
   const std::int32_t most =
       room.gpu_count > 0 ? room.gpu_count / gpus_each : std::max(1, room.core_count / gpus_each);
-  const std::int32_t count = options.parallel > 0 ? options.parallel : most;
+  const std::int32_t count = options.parallel.value_or(most);
   std::vector<Berth> berths;
   for (std::int32_t slot = 0; slot < count; ++slot) {
     Berth berth{.place = fmt::format("slot {}", slot), .core_count = std::max(1, room.core_count / count)};
@@ -264,7 +266,7 @@ std::vector<Berth> berths_on(const SweepOptions& options, const std::vector<Host
     free.push_back({host, 0, host.slots.value_or(options.gpus_per_trial), host.slots.has_value()});
   std::vector<Berth> berths;
   const auto wanted = static_cast<std::size_t>(options.nodes_per_trial);
-  while (options.parallel == 0 || std::cmp_less(berths.size(), options.parallel)) {
+  while (!options.parallel || std::cmp_less(berths.size(), *options.parallel)) {
     // The hosts with the most room first: trials of several nodes then find other hosts.
     std::vector<Free*> order;
     for (Free& each : free) {
@@ -306,9 +308,9 @@ Expected<std::vector<Berth>> berths_of(const SweepOptions& options, const Room& 
         ErrorCode::kInvalidArgument,
         "--gpus-per-trial: no trial of {} nodes with {} workers each fits here: give less, or more hosts",
         options.nodes_per_trial, options.gpus_per_trial);
-  if (options.parallel > 0 && std::cmp_less(berths.size(), options.parallel))
+  if (options.parallel && std::cmp_less(berths.size(), *options.parallel))
     return failure(ErrorCode::kInvalidArgument,
-                   "--parallel: {} trials do not fit on these hosts: at most {} do", options.parallel,
+                   "--parallel: {} trials do not fit on these hosts: at most {} do", *options.parallel,
                    berths.size());
   return berths;
 }

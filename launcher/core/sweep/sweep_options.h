@@ -15,8 +15,8 @@ namespace muster::launcher::sweep {
 
 struct SweepOptions {
   SweepSettings settings;
-  std::int32_t retries = 0;   // of each trial, after failures that are its own
-  std::int32_t parallel = 0;  // 0: as many as fit
+  std::int32_t retries = 0;                // of each trial, after failures that are its own
+  std::optional<std::int32_t> parallel{};  // nullopt: as many as fit; 0: other programs run the trials
   std::int32_t nodes_per_trial = 1;
   std::int32_t gpus_per_trial = 1;
   std::optional<Duration> time_budget{};
@@ -50,7 +50,7 @@ struct Berth {
   std::vector<std::int32_t> gpus{};  // indexes among those that this process may use; empty: not assigned
   std::int32_t core_count = 0;       // cores for the trial on each of its nodes; 0: unknown, on another host
 };
-// Packs as many trials as `options` asks for, or as fit. An error: not even one fits.
+// Packs as many trials as `options` asks for (not 0), or as fit. An error: not even one fits.
 struct Room {
   std::vector<Host> hosts;  // of the job; empty: this machine
   std::int32_t core_count = 1;
