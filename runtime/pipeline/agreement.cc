@@ -8,6 +8,7 @@
 #include <muster/comm/job.h>
 #include <muster/pipeline/pipeline_layers.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
@@ -80,12 +81,29 @@ Json description_of(const std::vector<PipelineStage>& stages, const std::vector<
     for (const auto& each : stage.module()->named_parameters()) {
       const bool may_be_tied = std::ranges::find(tied, each.key()) != tied.end() ||
                                (of_layers != nullptr && of_layers->shares(each.key()));
-      parameters.push_back({each.key(), text_of(std::vector{kind_of_tensor(each.value())}), may_be_tied});
+      parameters.push_back({each.key(), text_of(std::vector{kind_of_tensor(each.value())}), may_be_tied,
+                            static_cast<int>(each.value().scalar_type())});
     }
     all.push_back(
         {{"stage", stage.stage_index()}, {"of", stage.num_stages()}, {"parameters", std::move(parameters)}});
   }
   return all;
+}
+
+void describe_parameters(const std::vector<Json>& members, PipelineAgreement& agreed) {
+  std::set<std::string> names;
+  std::optional<at::ScalarType> type;
+  for (const Json& stages : members) {
+    for (const Json& stage : stages) {
+      for (const Json& parameter : stage.at("parameters")) {
+        names.insert(parameter.at(0).get<std::string>());
+        const auto own = c10::toRealValueType(static_cast<at::ScalarType>(parameter.at(3).get<int>()));
+        if (c10::isFloatingType(own)) type = type ? c10::promoteTypes(*type, own) : own;
+      }
+    }
+  }
+  agreed.parameters.assign(names.begin(), names.end());
+  agreed.norm_type = type.value_or(at::kFloat);
 }
 
 std::vector<int> stages_of(const Json& description) {
@@ -203,6 +221,7 @@ PipelineAgreement agree_about_pipeline(const std::string& name, const std::vecto
   const std::vector<Json> members = all_gather_object(group, description_of(stages, options.tied_weights));
   require_stages(name, agreed.schedule, members, group);
   agreed.tied = tied_weights_of(members, group, stages, options.tied_weights);
+  describe_parameters(members, agreed);
   if (options.replicas) {
     ModelDescription described;
     for (const Json& stage : members[static_cast<std::size_t>(group.rank())]) {

@@ -17,6 +17,9 @@ namespace muster {
 struct PipelineAgreement {
   Schedule schedule;
   std::vector<TiedWeight> tied;  // this rank's
+  // The names of all stages' parameters, in alphabetical order: the same for every cut.
+  std::vector<std::string> parameters;
+  at::ScalarType norm_type = at::kFloat;  // can hold a norm over all of them
 };
 
 // `stages`: this rank's, at least one. Throws the same std::invalid_argument on all ranks. It names the first

@@ -7,8 +7,8 @@
 #include <muster/comm/collectives.h>
 #include <muster/comm/job.h>
 #include <muster/pipeline/pipeline_schedule.h>
-#include <muster/train/grad_clip.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <torch/torch.h>
@@ -102,6 +102,8 @@ struct PipelineSchedule::State {
                    std::vector<std::vector<at::Tensor>>& outputs);
   void run_backward(StageRunner& runner, const Instruction& instruction, const StageRunner::Pass& pass,
                     Exchange& exchange);
+  void list_weights(const std::vector<std::string>& names);
+  at::Tensor norm_of_gradients(double norm_type) const;
   void keep_loss();
   void tell_what_it_waited_for(TimePoint began);
   std::vector<at::Tensor> take(const Instruction& compute, Exchange& exchange) const;
@@ -123,6 +125,13 @@ struct PipelineSchedule::State {
   std::vector<StageRunner> runners;
   std::vector<ReplicaSums> sums;  // for each stage, if there are replicas
   std::vector<TiedWeight> tied;
+  struct Weight {
+    at::Tensor parameter;
+    std::optional<std::size_t> place;  // among the model's parameters; empty: its first stage counts it
+  };
+  std::vector<Weight> weights;  // this rank's, each once
+  std::size_t weights_of_model = 0;
+  at::ScalarType type_of_norm = at::kFloat;
   bool kinds_are_of_training = false;
   bool tied_have_sums = false;  // each copy's gradient is the sum over all copies
   bool sync = true;
@@ -144,6 +153,8 @@ PipelineSchedule::State::State(const std::string& name, std::vector<PipelineStag
   PipelineAgreement agreed = agree_about_pipeline(name, stages, n_microbatches, options);
   schedule = std::move(agreed.schedule);
   tied = std::move(agreed.tied);
+  type_of_norm = agreed.norm_type;
+  list_weights(agreed.parameters);
   ranks = ranks_of_stages(schedule);
   training = make_exchange_plan(schedule, group.rank(), /*forward_only=*/false);
   evaluation = make_exchange_plan(schedule, group.rank(), /*forward_only=*/true);
@@ -158,6 +169,46 @@ PipelineSchedule::State::State(const std::string& name, std::vector<PipelineStag
   std::vector<int> indices;
   for (const PipelineStage& stage : stages) indices.push_back(stage.stage_index());
   set_model_part(fmt::format("stage{} {}", stages.size() == 1 ? "" : "s", fmt::join(indices, ", ")));
+}
+
+void PipelineSchedule::State::list_weights(const std::vector<std::string>& names) {
+  weights_of_model = names.size();
+  std::set<const at::TensorImpl*> copies;
+  for (const at::Tensor& each : other_copies(tied)) copies.insert(each.unsafeGetTensorImpl());
+  std::set<const at::TensorImpl*> known;
+  for (const PipelineStage& stage : stages) {
+    for (const auto& each : stage.module()->named_parameters()) {
+      const at::TensorImpl* const weight = each.value().unsafeGetTensorImpl();
+      if (!known.insert(weight).second) continue;
+      std::optional<std::size_t> place;
+      if (!copies.contains(weight))
+        place = static_cast<std::size_t>(std::ranges::lower_bound(names, each.key()) - names.begin());
+      weights.push_back({each.value(), place});
+    }
+  }
+}
+
+// Every rank gets the norms of all parameters, and combines them in the same order, so that the result does
+// not depend on which stage has which. The sum over the ranks is exact: only one of them has a norm for a
+// place, the others have 0.
+at::Tensor PipelineSchedule::State::norm_of_gradients(double norm_type) const {
+  if (!(norm_type > 0))
+    refuse_pipeline(fmt::format("clip_grad_norm_: norm_type is {}; it must be above 0", norm_type));
+  const at::Tensor none = at::zeros({}, at::device(group.device()).dtype(type_of_norm));
+  if (weights_of_model == 0) return none;
+  std::vector<at::Tensor> gradients;
+  std::vector<std::size_t> places;
+  for (const Weight& each : weights) {
+    if (!each.place || !each.parameter.grad().defined()) continue;
+    gradients.push_back(each.parameter.grad());
+    places.push_back(*each.place);
+  }
+  const std::vector<at::Tensor> own = norms_of(gradients, norm_type);
+  std::vector<at::Tensor> norms(weights_of_model, none);
+  for (std::size_t i = 0; i < own.size(); ++i) norms[places[i]] = own[i];
+  const at::Tensor all = at::stack(norms).to(at::kDouble);
+  all_reduce(group, all);
+  return at::linalg_vector_norm(all, norm_type).to(type_of_norm);
 }
 
 StageRunner* PipelineSchedule::State::last_runner() {
@@ -418,19 +469,12 @@ double PipelineSchedule::loss() const {
 }
 
 at::Tensor PipelineSchedule::clip_grad_norm_(double max_norm, double norm_type) {
-  State& state = *state_;
-  std::set<const at::TensorImpl*> copies;
-  for (const at::Tensor& each : other_copies(state.tied)) copies.insert(each.unsafeGetTensorImpl());
-  std::vector<at::Tensor> counted;
-  std::vector<at::Tensor> other;
-  for (const at::Tensor& each : parameters())
-    (copies.contains(each.unsafeGetTensorImpl()) ? other : counted).push_back(each);
-  const at::Tensor norm =
-      muster::clip_grad_norm_(counted, max_norm, norm_type, /*error_if_nonfinite=*/false, {state.group});
   const torch::NoGradGuard no_grad;
-  for (const at::Tensor& each : other) {
-    if (each.grad().defined()) each.grad().mul_(clip_scale(norm, max_norm));
-  }
+  at::Tensor norm = state_->norm_of_gradients(norm_type);
+  std::vector<at::Tensor> gradients;
+  for (const State::Weight& each : state_->weights)
+    if (each.parameter.grad().defined()) gradients.push_back(each.parameter.grad());
+  scale_gradients(gradients, clip_scale(norm, max_norm));
   return norm;
 }
 

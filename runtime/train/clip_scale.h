@@ -1,13 +1,19 @@
-// Computes the factor that clip_grad_norm_ applies to gradients, for callers that scale gradients themselves.
+// The parts of clip_grad_norm_, for callers that combine the norms of gradients themselves.
 //
-// Pure.
+// They do not wait for a GPU.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <vector>
 
 namespace muster {
 
+// Returns the norm of each gradient, in the order of the gradients, on the first one's device. A norm does
+// not depend on the other gradients.
+std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& gradients, double norm_type);
 // Returns at most 1. `norm` and the result are tensors without dimensions.
 at::Tensor clip_scale(const at::Tensor& norm, double max_norm);
+// Multiplies the gradients in place.
+void scale_gradients(const std::vector<at::Tensor>& gradients, const at::Tensor& scale);
 
 }  // namespace muster

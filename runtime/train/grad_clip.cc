@@ -11,20 +11,28 @@
 namespace muster {
 namespace {
 
-using Batches = std::vector<std::vector<at::Tensor>>;
+struct GradientBatch {
+  std::vector<at::Tensor> gradients;
+  std::vector<std::size_t> places;  // in the list of all gradients
+};
+using GradientBatches = std::vector<GradientBatch>;
 
 // Groups the gradients by device and type, in Python's order, on which the last bit of the norm depends.
-Batches batches_of(const std::vector<at::Tensor>& gradients) {
+GradientBatches batches_of(const std::vector<at::Tensor>& gradients) {
   if (gradients.empty()) return {};
   at::native::nested_optional_tensorvec_t one_list(1);
   one_list[0].assign(gradients.begin(), gradients.end());
-  Batches batches;
+  GradientBatches batches;
   for (const auto& [key, tensors] :
-       at::native::_group_tensors_by_first_tensors_device_and_dtype(one_list, /*with_indices=*/false)) {
-    batches.emplace_back();
-    for (const auto& tensor : tensors.first[0]) batches.back().push_back(*tensor);
+       at::native::_group_tensors_by_first_tensors_device_and_dtype(one_list, /*with_indices=*/true)) {
+    batches.push_back({.gradients = {}, .places = {tensors.second.begin(), tensors.second.end()}});
+    for (const auto& tensor : tensors.first[0]) batches.back().gradients.push_back(*tensor);
   }
   return batches;
+}
+
+void scale_batches(const GradientBatches& batches, const at::Tensor& scale) {
+  for (const auto& batch : batches) at::_foreach_mul_(batch.gradients, scale.to(batch.gradients[0].device()));
 }
 
 // Combines this rank's norm with those of the other ranks along the groups. Computes in double: Half cannot
@@ -43,10 +51,24 @@ at::Tensor norm_over(const std::vector<Group>& groups, at::Tensor norm, double n
 
 }  // namespace
 
+std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& gradients, double norm_type) {
+  std::vector<at::Tensor> norms(gradients.size());
+  for (const auto& batch : batches_of(gradients)) {
+    const auto of_batch = at::_foreach_norm(batch.gradients, norm_type);
+    for (std::size_t i = 0; i < of_batch.size(); ++i)
+      norms[batch.places[i]] = of_batch[i].to(gradients[0].device());
+  }
+  return norms;
+}
+
 // Computes Python's max_norm / (total + 1e-6), which takes the tensor's reciprocal first. The caller also
 // applies a scale of 1, because a check for 1 would have to wait for the GPU.
 at::Tensor clip_scale(const at::Tensor& norm, double max_norm) {
   return ((norm + 1e-6).reciprocal() * max_norm).clamp_max(1.0);
+}
+
+void scale_gradients(const std::vector<at::Tensor>& gradients, const at::Tensor& scale) {
+  scale_batches(batches_of(gradients), scale);
 }
 
 at::Tensor clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type,
@@ -57,10 +79,10 @@ at::Tensor clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max
     if (parameter.grad().defined()) gradients.push_back(parameter.grad());
   if (gradients.empty() && groups.empty()) return at::zeros({});
 
-  const Batches batches = batches_of(gradients);
+  const GradientBatches batches = batches_of(gradients);
   std::vector<at::Tensor> norms;
   for (const auto& batch : batches)
-    for (const auto& norm : at::_foreach_norm(batch, norm_type))
+    for (const auto& norm : at::_foreach_norm(batch.gradients, norm_type))
       norms.push_back(norm.to(gradients[0].device()));
   const at::Tensor mine =
       norms.empty() ? at::zeros({}, groups[0].device()) : at::linalg_vector_norm(at::stack(norms), norm_type);
@@ -69,8 +91,7 @@ at::Tensor clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max
     throw std::runtime_error(
         fmt::format("clip_grad_norm_: the norm of the gradients is {}", total.item<double>()));
 
-  const at::Tensor scale = clip_scale(total, max_norm);
-  for (const auto& batch : batches) at::_foreach_mul_(batch, scale.to(batch[0].device()));
+  scale_batches(batches, clip_scale(total, max_norm));
   return total;
 }
 

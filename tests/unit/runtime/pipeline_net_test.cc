@@ -239,6 +239,60 @@ TEST(Pipeline, ClipsByTheNormOfTheWholeModel) {
   });
 }
 
+// Layers of float32 whose norms differ by orders of magnitude: sums of these depend on their order.
+PipelineLayers float_layers() {
+  PipelineLayers layers(7);
+  for (int i = 0; i < 12; ++i) {
+    layers.add(fmt::format("blocks.{}", i), [i] {
+      torch::nn::Sequential block(torch::nn::Linear(16, 16), torch::nn::Tanh(), torch::nn::Dropout(0.1));
+      const torch::NoGradGuard no_grad;
+      for (const at::Tensor& each : block->parameters()) each.mul_(i % 3 == 0 ? 3.0 : 0.7);
+      return block;
+    });
+  }
+  return layers;
+}
+
+Trained train_floats(const std::vector<int>& first_layers, const Group& group, double norm_type) {
+  const PipelineLayers layers = float_layers();
+  Schedule1F1B schedule(
+      {layers.stage(first_layers, group.rank(), group)}, 4,
+      [](const at::Tensor& output, const at::Tensor& target) { return at::mse_loss(output, target); });
+  torch::optim::SGD optimizer(schedule.parameters(), torch::optim::SGDOptions(1.0).momentum(0.9));
+  Trained trained;
+  for (int step = 0; step < 12; ++step) {
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(step));
+    const at::Tensor batch = at::randn({32, 16}, generator);
+    schedule.step({.inputs = {batch}, .target = batch});
+    trained.losses.push_back(schedule.loss());
+    trained.norms.push_back(schedule.clip_grad_norm_(0.05, norm_type).item<double>());
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  for (const auto& each : schedule.stages()[0].module()->named_parameters())
+    trained.values[each.key()] = each.value();
+  return trained;
+}
+
+// Training amplifies a last bit that differs.
+TEST(Pipeline, ClipsToTheSameBitsWhereverItIsCut) {
+  spawn_ranks(2, [](Job& job) {
+    const Group alone[] = {job.new_group({0}), job.new_group({1})};
+    for (const double norm_type : {2.0, 3.0}) {
+      const Trained whole = train_floats({0}, alone[job.rank()], norm_type);
+      for (const int second : {1, 4, 6, 11}) {
+        const Trained cut = train_floats({0, second}, job, norm_type);
+        for (std::size_t i = 0; i < whole.norms.size(); ++i)
+          require(cut.norms[i] == whole.norms[i],
+                  fmt::format("norm of step {}, cut at {}: {:.17g} and {:.17g}", i, second, cut.norms[i],
+                              whole.norms[i]));
+        require_same(cut, whole, /*tolerance=*/0, fmt::format("cut at {}", second));
+      }
+      require(whole.norms[0] > 0.05 && whole.norms[11] > 0.05, "there was something to clip");
+    }
+  });
+}
+
 TEST(Pipeline, EvaluatesBatchesOfAnySize) {
   spawn_ranks(2, [](Job& job) {
     const NetOptions net;

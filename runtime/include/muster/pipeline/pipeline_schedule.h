@@ -91,7 +91,8 @@ class PipelineSchedule {
   // Returns the loss of the last step(), or of the last eval() with a target, over all microbatches and
   // replicas; the same on all ranks.
   double loss() const;
-  // As muster::clip_grad_norm_ over the parameters of all stages; tied parameters count once.
+  // As muster::clip_grad_norm_ over the parameters of all stages; tied parameters count once. The norm has
+  // the same bits on all ranks and for every cut. norm_type must be above 0.
   at::Tensor clip_grad_norm_(double max_norm, double norm_type = 2.0);
 
   // Shows where the time of the last step went; without figures on GPUs.

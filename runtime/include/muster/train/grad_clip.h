@@ -11,6 +11,8 @@
 //
 // If ranks hold different parameters of one model, pass the groups of these ranks, such as the pipeline's or
 // the tensor shards': the norm is then over the whole model, and the call is collective over these groups.
+// The last bit of this norm depends on which rank has which parameters; that of a pipeline schedule's own
+// clip_grad_norm_() does not.
 #pragma once
 
 #include <ATen/core/Tensor.h>
