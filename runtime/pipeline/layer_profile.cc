@@ -11,16 +11,13 @@
 #include <torch/torch.h>
 #include <unordered_set>
 
+#include "common/base/log.h"
 #include "runtime/model/allocated_bytes.h"
 #include "runtime/pipeline/buffers_before.h"
 #include "runtime/pipeline/layer_random.h"
 #include "runtime/pipeline/pipeline_times.h"
+#include "runtime/pipeline/stored_profile.h"
 #include "runtime/pipeline/weight_grads.h"
-
-namespace muster {
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LayerProfile, name, parameters, parameter_bytes, forward, input, weight,
-                                   activation_bytes, input_bytes, output_shapes, separable)
-}  // namespace muster
 
 namespace muster {
 
@@ -203,6 +200,47 @@ void count_parameters(const torch::nn::Module& module, LayerProfile& profile) {
                                           name, fmt::join(shapes, ", "), why.substr(0, why.find('\n'))));
 }
 
+// Returns nothing unless the stored profile is of layers with these parameters.
+std::vector<LayerProfile> read_for(const PipelineLayers& layers, const StoredProfile& stored) {
+  std::vector<LayerProfile> known = stored.read();
+  if (known.empty()) return known;
+  const std::vector<LayerProfile> now = profile_layers(layers, {});
+  const bool fits = std::ranges::equal(known, now, [](const LayerProfile& left, const LayerProfile& right) {
+    return left.parameters == right.parameters && left.parameter_bytes == right.parameter_bytes;
+  });
+  return fits ? known : std::vector<LayerProfile>();
+}
+
+std::vector<LayerProfile> measure_together(const PipelineLayers& layers, const Tensors& microbatch,
+                                           const Group& group, const ProfileOptions& options) {
+  nlohmann::json mine{{"measured", !microbatch.empty()}};
+  barrier(group);
+  try {
+    mine["layers"] = json_of_profile(profile_layers(layers, microbatch, options));
+  } catch (const std::exception& error) {  // the other ranks wait for this rank's answer
+    mine["error"] = error.what();
+  }
+  const auto all = all_gather_object(group, mine);
+  for (const nlohmann::json& each : all)
+    if (each.contains("error")) throw std::invalid_argument(each["error"].get<std::string>());
+  std::vector<std::vector<LayerProfile>> measured;
+  for (const nlohmann::json& each : all)
+    if (each["measured"]) measured.push_back(profile_of_json(each["layers"]));
+  if (measured.empty()) return profile_of_json(all.front()["layers"]);
+  if (!all.front()["measured"])
+    throw std::invalid_argument(
+        "profile_layers: the group's first rank has no microbatch, but others have: give it one too");
+  std::vector<LayerProfile> profile = measured.front();
+  for (double LayerProfile::* time : {&LayerProfile::forward, &LayerProfile::input, &LayerProfile::weight}) {
+    for (std::size_t i = 0; i < profile.size(); ++i) {
+      double sum = 0;
+      for (const auto& of_rank : measured) sum += of_rank.at(i).*time;
+      profile[i].*time = sum / static_cast<double>(measured.size());
+    }
+  }
+  return profile;
+}
+
 }  // namespace
 
 std::vector<LayerProfile> profile_layers(const PipelineLayers& layers, const Tensors& microbatch,
@@ -241,31 +279,27 @@ std::vector<LayerProfile> profile_layers(const PipelineLayers& layers, const Ten
 
 std::vector<LayerProfile> profile_layers(const PipelineLayers& layers, const Tensors& microbatch,
                                          const Group& group, const ProfileOptions& options) {
-  nlohmann::json mine{{"measured", !microbatch.empty()}};
-  barrier(group);
-  try {
-    mine["layers"] = profile_layers(layers, microbatch, options);
-  } catch (const std::exception& error) {  // the other ranks wait for this rank's answer
-    mine["error"] = error.what();
-  }
-  const auto all = all_gather_object(group, mine);
-  for (const nlohmann::json& each : all)
-    if (each.contains("error")) throw std::invalid_argument(each["error"].get<std::string>());
-  std::vector<std::vector<LayerProfile>> measured;
-  for (const nlohmann::json& each : all)
-    if (each["measured"]) measured.push_back(each["layers"].get<std::vector<LayerProfile>>());
-  if (measured.empty()) return all.front()["layers"].get<std::vector<LayerProfile>>();
-  if (!all.front()["measured"])
-    throw std::invalid_argument(
-        "profile_layers: the group's first rank has no microbatch, but others have: give it one too");
-  std::vector<LayerProfile> profile = measured.front();
-  for (double LayerProfile::* time : {&LayerProfile::forward, &LayerProfile::input, &LayerProfile::weight}) {
-    for (std::size_t i = 0; i < profile.size(); ++i) {
-      double sum = 0;
-      for (const auto& of_rank : measured) sum += of_rank.at(i).*time;
-      profile[i].*time = sum / static_cast<double>(measured.size());
+  const std::string directory = group.job().checkpoint_dir();
+  std::optional<StoredProfile> stored;  // on the group's first rank
+  nlohmann::json known = nlohmann::json::array();
+  if (group.rank() == 0 && !microbatch.empty() && !directory.empty()) {
+    stored.emplace(directory, layers, microbatch, group);
+    try {
+      known = json_of_profile(read_for(layers, *stored));
+    } catch (const std::exception&) {  // a layer that cannot be made: measuring says so on all ranks
     }
   }
+  known = broadcast_object(group, known, group.ranks().front());
+  if (!known.empty()) {
+    if (stored)
+      log::info(
+          "profile_layers: takes the times that an earlier start measured from {}; "
+          "without this file it measures again",
+          stored->path());
+    return profile_of_json(known);
+  }
+  std::vector<LayerProfile> profile = measure_together(layers, microbatch, group, options);
+  if (stored) stored->write(profile);
   return profile;
 }
 

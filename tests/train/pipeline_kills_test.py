@@ -2,12 +2,15 @@
 
 Kills stages of a GPT at random moments; each job must end as the undisturbed one, bit for bit, dropout included.
 
-The jobs are a GPT in four stages, and one in two stages with two replicas. The kills come one after the other, in the middle of steps.
+The jobs are a GPT in four stages, and one in two stages with two replicas. The kills come one after the other, in the middle of steps. The profile that the
+undisturbed job has stored decides where both are cut, in every attempt.
 """
 
 import argparse
+import glob
 import os
 import random
+import shutil
 import sys
 import tempfile
 
@@ -19,7 +22,7 @@ class Pipeline(Job):
     LONGEST_DELAY = 0.1  # a step or more
 
     def words(self, arguments):
-        words = ["--gpus-per-node", "4", "--restart-delay", "0", arguments.train, "--stages", str(arguments.stages), "--token-dir", os.path.dirname(self.directory)]
+        words = ["--gpus-per-node", "4", "--restart-delay", "0", arguments.train, "--stages", str(arguments.stages), "--split", "profile", "--token-dir", os.path.dirname(self.directory)]
         words += ["--context", "32", "--width", "16", "--heads", "2", "--layers", "4", "--batch-size", "8"]
         return words + ["--max-steps", str(arguments.steps), "--checkpoint-every", "5"]
 
@@ -29,7 +32,10 @@ def kill_and_compare(arguments, scratch, stages, kills, steps, random_source):
     os.mkdir(f"{scratch}/{stages}")
     os.mkdir(f"{scratch}/{stages}/undisturbed")
     expected = Pipeline(arguments, f"{scratch}/{stages}/undisturbed").ended()[0]
-    os.mkdir(f"{scratch}/{stages}/hit")
+    profiles = glob.glob(f"{scratch}/{stages}/undisturbed/checkpoints/layer_profile.*.json")
+    assert len(profiles) == 1, profiles
+    os.makedirs(f"{scratch}/{stages}/hit/checkpoints")
+    shutil.copy(profiles[0], f"{scratch}/{stages}/hit/checkpoints")
     job = Pipeline(arguments, f"{scratch}/{stages}/hit")
     attempt = 0
     for _ in range(kills):

@@ -1,10 +1,15 @@
 // Splits: measuring the layers' costs leaves no trace, and a split shows its costs.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <muster/muster.h>
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include "tests/require.h"
+#include "tests/scratch_directory.h"
 
 namespace muster {
 namespace {
@@ -65,6 +70,76 @@ TEST(LayerProfile, IsTheSameOnAllRanksOfAGroup) {
         require(said.contains("layer 0 ('small') cannot compute with [64, 9]"), said);
       },
       2);
+}
+
+struct SlowImpl : torch::nn::Module {
+  SlowImpl(int width, bool a_slow) : slow(a_slow) { linear = register_module("linear", Linear(8, width)); }
+  at::Tensor forward(const at::Tensor& x) {
+    for (int i = 0; slow && i < 10; ++i) work.mm(work);
+    return linear(x);
+  }
+  bool slow;
+  at::Tensor work = torch::zeros({256, 256});
+  Linear linear = nullptr;
+};
+TORCH_MODULE(Slow);
+
+struct SlowModel {
+  int slow = 0;  // the layer that is slow this time
+  int rows = 4;
+  int width = 8;  // of the last layer
+  std::string last = "last";
+};
+
+// Returns the layer with which the second stage begins.
+int second_of(const Group& group, const SlowModel& model) {
+  torch::set_num_threads(1);
+  PipelineLayers layers;
+  layers.add("first", [&] { return Slow(8, model.slow == 0); });
+  layers.add("middle", [] { return Slow(8, false); });
+  layers.add(model.last, [&] { return Slow(model.width, model.slow == 2); });
+  const auto profile = profile_layers(layers, {torch::ones({model.rows, 8})}, group, {.repetitions = 3});
+  const auto split = split_layers(profile, {.ranks = 2, .microbatches = 4});
+  for (const std::string& each : all_gather_object(group, split.json()))
+    require_equal(each, split.json(), "split");
+  return split.first_layers.at(1);
+}
+
+std::vector<std::filesystem::path> json_files(const ScratchDirectory& directory) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& each : std::filesystem::directory_iterator(directory.path()))
+    if (each.path().extension() == ".json") files.push_back(each.path());
+  return files;
+}
+
+// Else a restart would cut elsewhere.
+TEST(LayerProfile, IsThatOfTheFirstStartAfterARestart) {
+  const ScratchDirectory directory;
+  setenv("MUSTER_CHECKPOINT_DIR", directory.path().c_str(), 1);
+  spawn([](Job& job) { require_equal(second_of(job, {.slow = 0}), 1, "cut of the first start"); }, 2);
+  EXPECT_EQ(json_files(directory).size(), 1U);
+  spawn(
+      [&](Job& job) {
+        require_equal(second_of(job, {.slow = 2}), 1, "cut of the second start");
+        // Measures again if something has changed.
+        const Group one = job.new_group({0});
+        if (one.is_member()) require_equal(second_of(one, {.slow = 2}), 2, "cut with other ranks");
+        require_equal(second_of(job, {.slow = 2, .rows = 5}), 2, "cut with another microbatch");
+        require_equal(second_of(job, {.slow = 2, .last = "head"}), 2, "cut with another name");
+        require_equal(second_of(job, {.slow = 2}), 1, "cut after others were stored");
+        require_equal(second_of(job, {.slow = 2, .width = 7}), 2, "cut with other parameters");
+        require_equal(second_of(job, {.slow = 0, .width = 7}), 2, "cut with these parameters again");
+        const auto change_files = [&](const auto& change) {
+          if (job.rank() == 0) std::ranges::for_each(json_files(directory), change);
+          job.barrier();
+        };
+        change_files([](const auto& path) { std::ofstream(path) << "{\"profile\": 3"; });
+        require_equal(second_of(job, {.slow = 0}), 1, "cut after the file was damaged");
+        change_files([](const auto& path) { std::filesystem::remove(path); });
+        require_equal(second_of(job, {.slow = 2}), 2, "cut after the file was deleted");
+      },
+      2);
+  unsetenv("MUSTER_CHECKPOINT_DIR");
 }
 
 TEST(LayerProfile, KnowsShapesAndBytesOfEachLayer) {

@@ -56,6 +56,12 @@ std::vector<LayerProfile> profile_layers(const PipelineLayers& layers,
 // first rank must have one. Times are means over the ranks that measured; everything else is the first
 // rank's. All ranks get the same profile, so they cut alike. Collective: if a rank throws, all throw the
 // same.
+//
+// If the job has a checkpoint directory, the first rank stores the profile there, in a file
+// layer_profile.*.json. Later calls, also those of a restart, read it: no two measurements are equal, and a
+// restart must not cut the model elsewhere. They measure again, and store that, if the layers' names or
+// numbers of parameters differ, or the microbatch's shapes, types or device, or the group's ranks. To measure
+// again, delete the file.
 std::vector<LayerProfile> profile_layers(const PipelineLayers& layers,
                                          const std::vector<at::Tensor>& microbatch, const Group& group,
                                          const ProfileOptions& options = {});

@@ -1,0 +1,38 @@
+// The profile of a model's layers in the checkpoint directory. A restart reads it instead of measuring,
+// because no two measurements are equal, and another profile may cut the model elsewhere.
+//
+// There is a file for each list of layers' names, kinds of inputs, and ranks. Functions block, and never
+// throw because of the file.
+#pragma once
+
+#include <muster/comm/group.h>
+#include <muster/pipeline/pipeline_layers.h>
+#include <muster/pipeline/pipeline_split.h>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+nlohmann::json json_of_profile(const std::vector<LayerProfile>& profile);
+// Throws nlohmann::json::exception if the value is not a profile.
+std::vector<LayerProfile> profile_of_json(const nlohmann::json& json);
+
+class StoredProfile {
+ public:
+  StoredProfile(std::string directory, const PipelineLayers& layers,
+                const std::vector<at::Tensor>& microbatch, const Group& group);
+
+  const std::string& path() const { return path_; }
+  // Returns nothing if there is no file, or none that can be used.
+  std::vector<LayerProfile> read() const;
+  // Replaces the file. If that is impossible, logs a warning.
+  void write(const std::vector<LayerProfile>& profile) const;
+
+ private:
+  std::string directory_;
+  nlohmann::json of_;  // what the times depend on
+  std::string path_;
+};
+
+}  // namespace muster
