@@ -1,5 +1,6 @@
 // `launch sweep run`, `preview` and `resume`.
 #include <filesystem>
+#include <unistd.h>
 
 #include "common/base/text.h"
 #include "launcher/commands/prepare.h"
@@ -19,6 +20,7 @@
 #include "launcher/io/sweep/trial_directory.h"
 #include "launcher/io/view/job_directory.h"
 #include "launcher/io/view/job_files.h"
+#include "launcher/io/view/terminal.h"
 
 namespace muster::launcher::sweep {
 
@@ -26,6 +28,8 @@ namespace {
 
 // A trial whose controller is gone is started again by `sweep resume`: nobody can attach to it.
 constexpr Duration kTrialGrace{};
+constexpr auto kProgressPeriod = std::chrono::milliseconds(200);
+constexpr Duration kFlushLimit = std::chrono::seconds(5);  // for a slow reader
 
 // A word that names a file of a sweep rather than a program.
 bool is_sweep_file(const std::string& word) {
@@ -224,7 +228,8 @@ int prepare_places(const Setup& setup, int signals) {
 }
 
 // One line for each run that has ended, for pipes and for people.
-void tell(const History& history, std::span<const Event> events, const SweepOptions& options) {
+void tell(Terminal& terminal, const History& history, std::span<const Event> events,
+          const SweepOptions& options) {
   for (const Event& event : events) {
     const auto* ended = std::get_if<RunEnded>(&event);
     if (ended == nullptr) continue;
@@ -238,7 +243,7 @@ void tell(const History& history, std::span<const Event> events, const SweepOpti
     }
     if (trial.newest_step() >= 0) text += fmt::format(" at step {}", trial.newest_step());
     if (!ended->text.empty()) text += ": " + ended->text;
-    say(text);
+    terminal.say(text);
   }
 }
 
@@ -248,6 +253,17 @@ std::string counts_of(const History& history) {
   std::string text = count_of(history.trials().size(), "trial");
   for (const auto& [state, count] : counts) text += fmt::format(", {} {}", count, name_of(state));
   return text;
+}
+
+// "16 trials, 2 running, 14 finished; best: trial 3, loss=0.1".
+std::string state_of(const Setup& setup, const History& history) {
+  std::string text = counts_of(history);
+  const auto best = best_trials(history, setup.sweep.settings.search.objectives);
+  if (best.empty()) return text;
+  const Trial& first = history.trials().at(static_cast<std::size_t>(best.front()));
+  const std::string& metric = setup.sweep.settings.search.objectives.front().metric;
+  return text +
+         fmt::format("; best: trial {}, {}={:.6g}", first.number, metric, first.newest(metric).value_or(0));
 }
 
 // 0 if a trial has finished with a value of `metric`.
@@ -270,14 +286,7 @@ void tell_end(const Setup& setup, const History& history, const std::string& why
           "\n");
     return;
   }
-  std::string text = counts_of(history);
-  if (!best.empty()) {
-    const Trial& first = history.trials().at(static_cast<std::size_t>(best.front()));
-    const std::string& metric = setup.sweep.settings.search.objectives.front().metric;
-    text +=
-        fmt::format("; best: trial {}, {}={:.6g}", first.number, metric, first.newest(metric).value_or(0));
-  }
-  say(fmt::format("{}: {}", why, text));
+  say(fmt::format("{}: {}", why, state_of(setup, history)));
   if (!best.empty())
     say(fmt::format("`launch sweep best {}` prints its command line", as_shell_word(setup.sweep.directory)));
 }
@@ -291,6 +300,9 @@ int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals, double 
   net::LogWriter files(context.get_executor());
   if (const Status started = files.start(); !started) return refuse(started.error(), kExitInternal);
   const bool json = setup.job.json;
+  Terminal terminal(context.get_executor(), /*output_to_stderr=*/true);
+  const bool is_watched = isatty(STDERR_FILENO) == 1 && !json && !setup.job.quiet;
+  TimePoint next_progress;
   SweepRun run(sweep, {.context = context,
                        .files = files,
                        .agent_program = *agent_program,
@@ -306,12 +318,18 @@ int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals, double 
                            },
                        .show =
                            [&](std::span<const Event> events) {
-                             if (!json && !setup.job.quiet) tell(sweep.history(), events, setup.sweep);
+                             if (!json && !setup.job.quiet)
+                               tell(terminal, sweep.history(), events, setup.sweep);
+                             if (!is_watched || Clock::now() < next_progress) return;
+                             next_progress = Clock::now() + kProgressPeriod;
+                             terminal.show_progress(state_of(setup, sweep.history()));
                            },
-                       .say = [](const std::string& what) { say(what); }});
+                       .say = [&terminal](const std::string& what) { terminal.say(what); }});
   std::vector<std::string> places;
   for (const Berth& berth : setup.berths) places.push_back(berth.place);
   const auto ended = run.run(places);
+  terminal.show_progress("");
+  terminal.flush({.limit = kFlushLimit});
   if (!ended) return refuse(ended.error(), kExitInternal);
   tell_end(setup, sweep.history(), *ended, json);
   return exit_code_of(sweep.history(), setup.sweep.settings.search.objectives.front().metric, run);
