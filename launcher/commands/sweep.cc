@@ -18,6 +18,7 @@
 #include "launcher/core/verdict/verdict.h"
 #include "launcher/io/sweep/controller_lock.h"
 #include "launcher/io/sweep/trial_directory.h"
+#include "launcher/io/view/job_files.h"
 
 namespace muster::launcher::sweep {
 
@@ -29,10 +30,12 @@ std::vector<Trial> all_trials(const SweepView& sweep) {
   return sweep.history.trials();
 }
 
-double age_of(const SweepView& sweep) {
+// Seconds since the sweep's begin; of one that does not run, until its last event.
+double age_of(const std::string& directory, const SweepView& sweep) {
+  if (running_controller(directory)) return unix_now() - sweep.definition.began_unix;
   double newest = 0;
   for (const Trial& trial : sweep.history.trials())
-    newest = std::max({newest, trial.began_at, trial.ended_at});
+    newest = std::max({newest, trial.run_began_at, trial.ended_at});
   return newest;
 }
 
@@ -40,8 +43,12 @@ std::string state_line(const std::string& directory, const SweepView& sweep) {
   const auto controller = running_controller(directory);
   std::map<TrialState, std::size_t> counts;
   for (const Trial& trial : sweep.history.trials()) ++counts[trial.state];
+  // Its trials ended with the controller that was killed.
+  const bool interrupted = !controller && counts.contains(TrialState::kRunning);
   std::string text =
-      controller ? fmt::format("running, pid {}", controller->pid) : std::string("not running");
+      controller    ? fmt::format("running, pid {}", controller->pid)
+      : interrupted ? fmt::format("interrupted: `launch sweep resume {}` goes on", as_shell_word(directory))
+                    : std::string("not running");
   text += fmt::format("; {} of {}", sweep.history.trials().size(),
                       count_of(static_cast<std::size_t>(sweep.options.settings.schedule.trials), "trial"));
   for (const auto& [state, count] : counts) text += fmt::format(", {} {}", count, name_of(state));
@@ -58,7 +65,7 @@ struct SweepCall {
 std::string status_text(const std::string& directory, const SweepView& sweep, std::size_t width) {
   return state_line(directory, sweep) + trials_as_table(all_trials(sweep),
                                                         sweep.options.settings.search.objectives,
-                                                        {.now = age_of(sweep), .width = width});
+                                                        {.now = age_of(directory, sweep), .width = width});
 }
 
 int status(const SweepCall& call, const Surroundings& here) {
@@ -80,6 +87,14 @@ int status(const SweepCall& call, const Surroundings& here) {
   return last ? print(status_text(call.directory, *last, terminal_columns())) : refuse(last.error(), 1);
 }
 
+// "launch --gpus-per-node 2 ", as far as a trial's job differs from the default.
+std::string launch_of(const SweepOptions& options) {
+  std::string text = "launch ";
+  if (options.nodes_per_trial > 1) text += fmt::format("--nodes {} ", options.nodes_per_trial);
+  if (options.gpus_per_trial > 1) text += fmt::format("--gpus-per-node {} ", options.gpus_per_trial);
+  return text;
+}
+
 int best(const SweepCall& call) {
   const auto& objectives = call.sweep.options.settings.search.objectives;
   const auto numbers = best_trials(call.sweep.history, objectives);
@@ -99,7 +114,7 @@ int best(const SweepCall& call) {
          {"seed", std::to_string(trial_seed(call.sweep.options.settings.search.seed, trial.number))}});
     if (!command) return refuse(command.error(), 1);
     auto json = trial_as_json(trial);
-    json["command"] = *command;
+    json["command"] = launch_of(call.sweep.options) + *command;
     json["directory"] = directory;
     array.push_back(std::move(json));
     text += fmt::format("trial {}:", trial.number);
@@ -107,7 +122,7 @@ int best(const SweepCall& call) {
       if (const auto value = judged_value(trial, each.metric))
         text += fmt::format(" {}={}", each.metric, *value);
     }
-    text += fmt::format(" at step {}\n{}\n", trial.newest_step(), *command);
+    text += fmt::format(" at step {}\n{}\n", trial.newest_step(), json["command"].get<std::string>());
   }
   if (call.json) return print((objectives.size() > 1 ? array : array.front()).dump(2) + "\n");
   return print(text);
@@ -129,7 +144,7 @@ int show(const SweepCall& call, const std::string& word) {
     return print(json.dump(2) + "\n");
   }
   return print(trial_as_text(trial, call.sweep.options.settings.search.objectives,
-                             {.now = age_of(call.sweep), .width = terminal_columns()}) +
+                             {.now = age_of(call.directory, call.sweep), .width = terminal_columns()}) +
                fmt::format("its jobs: launch ps --log-dir {}\n", as_shell_word(directory)));
 }
 

@@ -93,7 +93,7 @@ int sweep_ask(const Invocation& invocation) {
   const std::string& directory = *found;
   auto held = hold(directory, invocation.here);
   if (!held) return refuse(held.error(), kExitUsage);
-  const SweepDecisions decisions = held->sweep.add_slot(0, "asked");
+  const SweepDecisions decisions = held->sweep.add_slot(0, "asked", held->age);
   const StartRun* start = nullptr;
   for (const SweepAction& action : decisions.actions) {
     if (const auto* each = std::get_if<StartRun>(&action)) start = each;

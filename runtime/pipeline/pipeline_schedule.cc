@@ -3,6 +3,7 @@
 #include <bit>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <limits>
 #include <map>
 #include <muster/comm/collectives.h>
 #include <muster/comm/job.h>
@@ -34,6 +35,7 @@ using Json = nlohmann::json;
 
 constexpr int kKindsTag = 0x6d6b;
 constexpr std::uint64_t kFirstLook = 8;  // in steps
+constexpr double kNoLoss = std::numeric_limits<double>::quiet_NaN();
 
 Json json_of(const std::vector<TensorKind>& kinds) {
   Json all = Json::array();
@@ -460,7 +462,7 @@ std::vector<at::Tensor> PipelineSchedule::eval(const PipelineBatch& batch) {
 
 double PipelineSchedule::loss() const {
   const State& state = *state_;
-  at::Tensor value = at::full({1}, state.last_loss.defined() ? state.last_loss.item<double>() : 0.0,
+  at::Tensor value = at::full({1}, state.last_loss.defined() ? state.last_loss.item<double>() : kNoLoss,
                               at::device(state.group.device()).dtype(at::kDouble));
   if (state.stages.back().is_last() && state.options.replicas)
     all_reduce(*state.options.replicas, value, ReduceOp::kAvg);

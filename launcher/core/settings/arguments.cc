@@ -20,10 +20,15 @@ using Words = std::vector<std::string>;
 struct FlagSet {
   FlagTables tables;
   std::string owner;
+  bool is_sweep = false;  // the flags of a job and those of `launch sweep run`
 };
 
 FlagSet flags_of_run() {
   return {{own_flags(), torchrun_flags()}, "launch"};
+}
+
+FlagSet flags_with(std::span<const Flag> more) {
+  return {{more, own_flags(), torchrun_flags()}, "launch", true};
 }
 
 template <class Predicate>
@@ -39,6 +44,7 @@ std::vector<const Flag*> flags_where(const FlagSet& set, Predicate predicate) {
 
 // The command whose help lists all flags.
 std::string help_with(const FlagSet& set) {
+  if (set.is_sweep) return "launch sweep --help";
   return set.owner == "launch" ? "launch help all" : set.owner + " --help";
 }
 
@@ -171,7 +177,7 @@ std::optional<std::string> misplaced_flags(const Arguments& arguments) {
 
 Expected<Arguments> sort_arguments(const Words& words, std::span<const Flag> more) {
   FlagSet set = flags_of_run();
-  if (!more.empty()) set.tables.insert(set.tables.begin(), more);
+  if (!more.empty()) set = flags_with(more);
   Arguments result;
   auto next = words.begin();
   for (; next != words.end() && may_be_flag(*next); ++next) {
@@ -249,8 +255,8 @@ Expected<CommandArguments> read_command_arguments(const Command& command, const 
   return result;
 }
 
-std::string unknown_flag_hint(std::string_view name) {
-  return hint(flags_of_run(), name);
+std::string unknown_flag_hint(std::string_view name, std::span<const Flag> more) {
+  return hint(more.empty() ? flags_of_run() : flags_with(more), name);
 }
 
 }  // namespace muster::launcher

@@ -50,6 +50,6 @@ Expected<CommandArguments> read_command_arguments(const Command& command,
                                                   const std::vector<std::string>& words);
 
 // "not a flag of launch", with the nearest flag as a suggestion.
-std::string unknown_flag_hint(std::string_view name);
+std::string unknown_flag_hint(std::string_view name, std::span<const Flag> more = {});
 
 }  // namespace muster::launcher

@@ -367,6 +367,10 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
     return failure(ErrorCode::kInvalidArgument,
                    "no program given: `launch --nodes 2 --gpus-per-node 4 PROGRAM ARGUMENTS...`");
   }
+  if (options.module && program.front().ends_with(".py"))
+    return failure(ErrorCode::kInvalidArgument,
+                   "--module: {} is a file, not a module: leave out -m, or give -m {}", program.front(),
+                   program.front().substr(0, program.front().size() - 3));
   if (Status complete = check_needs(settings); !complete) return std::unexpected(complete.error());
   options.program = std::move(program);
   if (const Status alone = refuse_several_launchers(settings, options, here); !alone)

@@ -41,7 +41,8 @@ bool Sweep::has_all_steps(const Trial& trial) const {
   return most > 0 && trial.newest_step() >= most;
 }
 
-SweepDecisions Sweep::add_slot(std::int32_t slot, std::string place) {
+SweepDecisions Sweep::add_slot(std::int32_t slot, std::string place, double when) {
+  when_ = when;
   slots_[slot].place = std::move(place);
   slots_[slot].usable = true;
   SweepDecisions all;
@@ -127,6 +128,7 @@ void Sweep::add_end(SweepDecisions& all, RunEnded ended, const std::optional<Rep
 SweepDecisions Sweep::on_end(std::int32_t slot, RunEnd end, std::string text, double when) {
   Slot& place = slots_.at(slot);
   CHECK(place.trial.has_value(), "slot {}", slot);
+  when_ = when;
   SweepDecisions all = end_run(*std::exchange(place.trial, std::nullopt), end, std::move(text), when);
   fill_slots(all);
   return all;
@@ -148,6 +150,8 @@ SweepDecisions Sweep::end_run(std::int32_t trial, RunEnd end, std::string text, 
   if (wish && !by_itself) {
     end = end_by(*wish, trial);
     text = wish->reason;
+  } else if (end == RunEnd::kCancelled && !stopped_for_.empty()) {
+    text = stopped_for_;
   }
   add_end(all,
           {.trial = trial, .run = at(trial).run_count - 1, .end = end, .text = std::move(text), .at = when},
@@ -236,9 +240,12 @@ void Sweep::start_run(std::int32_t slot, std::int32_t number, std::int64_t until
                  .exploited = {}};
   if (!trial.exploits.empty()) start.exploited = trial.exploits.back();
   Slot& place = slots_.at(slot);
-  add(all,
-      RunBegan{
-          .trial = number, .run = run, .until = until, .place = place.place, .reason = std::move(reason)});
+  add(all, RunBegan{.trial = number,
+                    .run = run,
+                    .until = until,
+                    .place = place.place,
+                    .reason = std::move(reason),
+                    .at = when_});
   place.trial = number;
   all.actions.emplace_back(std::move(start));
 }

@@ -69,7 +69,7 @@ class Sweep {
   SweepDecisions on_lost(std::int32_t trial, bool finished, double when);
 
   // A slot can take a trial from now on. `place`: for people, "node2 GPU 0,1".
-  SweepDecisions add_slot(std::int32_t slot, std::string place);
+  SweepDecisions add_slot(std::int32_t slot, std::string place, double when = 0);
   // A slot cannot take another trial: its node is lost. Its trial goes on until on_end().
   void remove_slot(std::int32_t slot) { slots_.at(slot).usable = false; }
   // A report of the trial in this slot. A value that the trial has reported for this step before is ignored:
@@ -110,7 +110,7 @@ class Sweep {
   void add_end(SweepDecisions& all, RunEnded ended, const std::optional<ReportDecision>& wish);
   bool add_report(SweepDecisions& all, Reported report);
   void add(SweepDecisions& all, Event event);
-  void fill_slots(SweepDecisions& all);
+  void fill_slots(SweepDecisions& all);  // at when_
   bool fill(std::int32_t slot, SweepDecisions& all);
   bool create_trial(std::int32_t slot, const NewTrial& wanted, const std::string& reason,
                     SweepDecisions& all);
@@ -126,6 +126,7 @@ class Sweep {
   bool cancelled_ = false;
   bool over_ = false;
   std::uint64_t exploit_count_ = 0;
+  double when_ = 0;  // the time of the newest event
 };
 
 }  // namespace muster::launcher::sweep

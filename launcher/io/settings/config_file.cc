@@ -170,7 +170,9 @@ Status add(Reading& reading, std::string name, const YAML::Node& value, int line
   constexpr std::string_view kNotInFiles[] = {"config", "help", "print-completion", "version"};
   if (flag == nullptr || std::ranges::find(kNotInFiles, flag->name) != std::end(kNotInFiles)) {
     return failure(ErrorCode::kInvalidArgument, "{}: {}", name,
-                   flag == nullptr ? unknown_flag_hint(name) : "not allowed in a configuration file");
+                   flag == nullptr ? unknown_flag_hint(
+                                         name, reading.is_sweep ? sweep_run_flags() : std::span<const Flag>())
+                                   : "not allowed in a configuration file");
   }
   if (flag->treatment == Treatment::kUnsupported)
     return failure(ErrorCode::kInvalidArgument, "{}: not supported: {}", name, flag->text);

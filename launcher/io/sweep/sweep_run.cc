@@ -38,7 +38,7 @@ Expected<std::string> SweepRun::run(const std::vector<std::string>& places) {
     });
   }
   for (std::size_t slot = 0; slot < places.size() && !over_; ++slot)
-    perform(sweep_.add_slot(static_cast<std::int32_t>(slot), places[slot]));
+    perform(sweep_.add_slot(static_cast<std::int32_t>(slot), places[slot], age()));
   while (!(over_ && runs_.empty() && closing_.empty()) && parts_.context.run_one() > 0) {
   }
   budget_.cancel();

@@ -179,8 +179,9 @@ TEST(SweepEvents, AreWrittenWithTheirNames) {
                 .trial = 3, .point = {{"lr", 0.1}, {"n", std::int64_t{2}}}, .bracket = 1, .reason = "grid"}),
             R"({"event":"trial_created","trial":3,"point":{"lr":0.1,"n":2},"bracket":1,"reason":"grid"})");
   EXPECT_EQ(
-      line_of(RunBegan{.trial = 3, .run = 1, .until = 81, .place = "node2 GPU 0,1", .reason = "promoted"}),
-      R"({"event":"run_began","trial":3,"run":1,"until":81,"place":"node2 GPU 0,1","reason":"promoted"})");
+      line_of(RunBegan{
+          .trial = 3, .run = 1, .until = 81, .place = "node2 GPU 0,1", .reason = "promoted", .at = 2.5}),
+      R"({"event":"run_began","trial":3,"run":1,"until":81,"place":"node2 GPU 0,1","reason":"promoted","at":2.5})");
   EXPECT_EQ(line_of(Reported{.trial = 3, .step = 9, .values = {{"loss", 0.5}, {"acc", 1}}, .at = 1.25}),
             R"({"event":"reported","trial":3,"step":9,"values":{"acc":1.0,"loss":0.5},"at":1.25})");
   EXPECT_EQ(

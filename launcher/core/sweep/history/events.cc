@@ -51,8 +51,9 @@ ordered_json members_of(const TrialCreated& created) {
 }
 
 ordered_json members_of(const RunBegan& began) {
-  return {{"event", "run_began"}, {"trial", began.trial},           {"run", began.run},
-          {"until", began.until}, {"place", writable(began.place)}, {"reason", writable(began.reason)}};
+  return {{"event", "run_began"},        {"trial", began.trial},           {"run", began.run},
+          {"until", began.until},        {"place", writable(began.place)}, {"reason", writable(began.reason)},
+          {"at", real_as_json(began.at)}};
 }
 
 ordered_json members_of(const Reported& reported) {
@@ -181,6 +182,7 @@ Expected<Event> began_from(EventReader reader) {
   reader.read("until", began.until);
   reader.read("place", began.place);
   reader.read("reason", began.reason);
+  reader.read("at", began.at);
   return std::move(reader).result(std::move(began));
 }
 

@@ -89,15 +89,20 @@ TrialState state_after(RunEnd end, std::int32_t failures, RetryLimit limit) {
   return TrialState::kWaiting;
 }
 
+// The history of another program may not know when a run began: then its first report, or its end, tells.
+void note_begin(Trial& trial, double at) {
+  if (std::exchange(trial.knows_begin, true)) return;
+  trial.run_began_at = at;
+  if (trial.run_count == 1) trial.began_at = at;
+}
+
 void follow(Trial& trial, const RunBegan& began) {
   trial.state = TrialState::kRunning;
   trial.run_count = began.run + 1;
   trial.until = began.until;
-}
-
-void note_begin(Trial& trial, double at) {
-  const bool is_first = trial.measured.empty() && trial.ended_at == 0;
-  if (is_first) trial.began_at = at;
+  trial.text.clear();
+  trial.knows_begin = false;
+  if (began.at > 0) note_begin(trial, began.at);
 }
 
 void follow(Trial& trial, const Reported& reported) {
@@ -113,6 +118,7 @@ void follow(Trial& trial, const RunEnded& ended, RetryLimit limit) {
   trial.state = state_after(ended.end, trial.failure_count, limit);
   trial.text = ended.text;
   trial.ended_at = ended.at;
+  trial.busy += std::max(0.0, ended.at - trial.run_began_at);
 }
 
 void follow(Trial& trial, const Exploited& exploited) {

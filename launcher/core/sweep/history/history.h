@@ -33,6 +33,7 @@ struct RunBegan {
   std::int64_t until = 0;  // the scheduler looks at the trial at this step; 0: at no step
   std::string place{};     // for people: "node2 GPU 0,1"
   std::string reason{};
+  double at = 0;  // as in Reported
 };
 // A report of the running trial. Values may be NaN or infinite.
 struct Reported {
@@ -99,10 +100,13 @@ struct Trial {
   std::int32_t failure_count = 0;                              // runs with kFailed
   std::int64_t until = 0;                                      // of the newest run
   std::map<std::string, std::vector<Measurement>> measured{};  // by metric, in the order of arrival
-  std::string text{};                                          // of its last end
+  std::string text{};                                          // of its last end, unless it runs again
   std::vector<Exploited> exploits{};
-  double began_at = 0;  // of the first report or end; for people
+  double began_at = 0;  // of the first run; for people, as the next ones
   double ended_at = 0;
+  double run_began_at = 0;   // of the newest run
+  bool knows_begin = false;  // run_began_at is that of the newest run
+  double busy = 0;           // s that its runs have taken, except one that still runs
 
   bool is_over() const;
   std::int64_t newest_step() const;  // of any metric; -1: none was reported

@@ -78,7 +78,7 @@ bool is_at_end(const ScheduleSettings& settings, const Trial& trial) {
 ReportDecision pause_at_rung(const ScheduleSettings& settings, const Trial& trial) {
   if (newest_steps(settings.objective, trial).now < trial.until)
     return {GoOn{trial.until}, fmt::format("on the way to step {}", trial.until)};
-  return {Pause{}, fmt::format("waits at step {} for other trials", trial.until)};
+  return {Pause{}, fmt::format("paused at step {}", trial.until)};
 }
 
 Status check_steps(const ScheduleSettings& settings) {

@@ -39,13 +39,13 @@ std::string title_of(std::string metric) {
 }
 
 bool has_begun(const Trial& trial) {
-  return trial.run_count > 0 && (trial.began_at > 0 || trial.ended_at > 0);
+  return trial.run_count > 0;
 }
 
 std::string time_text(const Trial& trial, double now) {
   if (!has_begun(trial)) return "-";
   const bool runs = trial.state == TrialState::kRunning;
-  return duration_text(std::max(0.0, (runs ? now : trial.ended_at) - trial.began_at));
+  return duration_text(trial.busy + (runs ? std::max(0.0, now - trial.run_began_at) : 0));
 }
 
 std::string number_or_dash(std::optional<double> number) {

@@ -89,7 +89,7 @@ class PipelineSchedule {
   std::vector<at::Tensor> eval(const PipelineBatch& batch = {});
 
   // Returns the loss of the last step(), or of the last eval() with a target, over all microbatches and
-  // replicas; the same on all ranks.
+  // replicas; the same on all ranks. NaN: there was none yet.
   double loss() const;
   // As muster::clip_grad_norm_ over the parameters of all stages; tied parameters count once. The norm has
   // the same bits on all ranks and for every cut. norm_type must be above 0.
