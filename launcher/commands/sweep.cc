@@ -113,8 +113,9 @@ int best(const SweepCall& call) {
          {"trial_dir", directory},
          {"seed", std::to_string(trial_seed(call.sweep.options.settings.search.seed, trial.number))}});
     if (!command) return refuse(command.error(), 1);
+    const std::string line = launch_of(call.sweep.options) + *command;
     auto json = trial_as_json(trial);
-    json["command"] = launch_of(call.sweep.options) + *command;
+    json["command"] = line;
     json["directory"] = directory;
     array.push_back(std::move(json));
     text += fmt::format("trial {}:", trial.number);
@@ -122,7 +123,7 @@ int best(const SweepCall& call) {
       if (const auto value = judged_value(trial, each.metric))
         text += fmt::format(" {}={}", each.metric, *value);
     }
-    text += fmt::format(" at step {}\n{}\n", trial.newest_step(), json["command"].get<std::string>());
+    text += fmt::format(" at step {}\n{}\n", trial.newest_step(), line);
   }
   if (call.json) return print((objectives.size() > 1 ? array : array.front()).dump(2) + "\n");
   return print(text);
