@@ -152,7 +152,7 @@ std::optional<Arguments> take_job(int door) {
   return arguments;
 }
 
-// A job that ends otherwise than in good order ends this process too: the launcher sees its exit code.
+// If a job fails, this process ends with its exit code, which the launcher sees.
 int serve_jobs(int door) {
   for (int count = 1;; ++count) {
     unblock_signals(kSignalsToLeave);

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "common/base/text.h"
+#include "common/wire/metric_name.h"
 #include "launcher/commands/sweep.h"
 #include "launcher/core/text/words.h"
 #include "launcher/core/verdict/verdict.h"
@@ -63,7 +64,8 @@ Expected<Told> read_told(const CommandArguments& arguments, const History& histo
     const std::size_t equals = pair.find('=');
     const auto value =
         parse_number<double>(equals == std::string::npos ? "" : std::string_view(pair).substr(equals + 1));
-    if (!value) return std::unexpected(wrong(pair, "is not a value: write NAME=NUMBER, such as loss=0.1"));
+    if (!value || !wire::is_metric_name(pair.substr(0, equals)))
+      return std::unexpected(wrong(pair, "is not a value: write NAME=NUMBER, such as loss=0.1"));
     told.values[pair.substr(0, equals)] = *value;
   }
   const auto step = arguments.count("step", "steps");

@@ -186,7 +186,8 @@ Expected<Plan> prepare_run(const Setup& setup, const StartRun& start) {
   if (Status made = make_trial_directory(directory, start.point); !made) return std::unexpected(made.error());
   if (start.exploited) {
     const Status taken =
-        take_over_checkpoints(directory, trial_of(setup, start.exploited->from), *start.exploited);
+        take_over_checkpoints(checkpoints_of_trial(setup, start.trial),
+                              checkpoints_of_trial(setup, start.exploited->from), *start.exploited);
     if (!taken) return std::unexpected(taken.error());
   }
   if (Status made = make_job_directory(plan->job.log_directory); !made) return std::unexpected(made.error());

@@ -156,8 +156,10 @@ TEST_F(LaunchSweep, LeavesOutTheFlagOfAParameterThatDoesNotExist) {
 TEST_F(LaunchSweep, GoesOnAfterAnAgentWasKilled) {
   LaunchRun run(sweep_of(kNineSteps, {"--space", "x=choice:1:2:3:4", "--search", "grid"}));
   ASSERT_TRUE(eventually([this] { return std::filesystem::exists(directory + "/trials/0001/step"); }));
-  ASSERT_EQ(run.agents().size(), 2U);
-  kill(run.agents().front(), SIGKILL);
+  // A worker that has not begun its program yet bears its agent's name.
+  std::vector<pid_t> agents;
+  ASSERT_TRUE(eventually([&] { return (agents = run.agents()).size() == 2; }));
+  kill(agents.front(), SIGKILL);
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   int runs = 0;
   for (const json& trial : trials()) {
@@ -260,6 +262,7 @@ TEST_F(LaunchSweep, AsksAndIsToldAndGoesToOptunaAndBack) {
   EXPECT_EQ(tell({a, "loss=1", "--step", "1"}), "go on\n") << "a repeated report is ignored";
   EXPECT_THAT(tell({b, "loss=2", "--step", "1"}), testing::StartsWith("stop: "));
   EXPECT_EQ(launch({"sweep", "tell", directory, b, "loss=2"}).exit_code, 2) << "it has ended";
+  EXPECT_EQ(launch({"sweep", "tell", directory, a, "=2"}).exit_code, 2) << "no name";
   EXPECT_EQ(tell({a, "loss=0.5", "--step", "3", "--state", "finished"}), "trial " + a + " is finished\n");
 
   const std::string file = scratch / "study.log";
@@ -300,7 +303,7 @@ TEST_F(LaunchSweep, AnswersWrongWordsInOneLine) {
       {{"--space", "x=uniform:0:1", "--seed", "one"}, "--seed"},
       {{"--space", "x=uniform:0:1", "--mode", "least"}, "--mode"},
       {{"--space", "x=uniform:0:1", "--nodes", "2"}, "--nodes-per-trial"},
-      {{"--space", "x=uniform:0:1", "--constraint", "z > 1"}, "z"},
+      {{"--space", "x=uniform:0:1", "--constraint", "z > 1"}, "there is no parameter z"},
       {{}, "--space"},
   };
   for (const auto& [flags, text] : wrong) {

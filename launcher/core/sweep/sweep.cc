@@ -35,7 +35,8 @@ const Trial& Sweep::at(std::int32_t trial) const {
   return history_.trials().at(static_cast<std::size_t>(trial));
 }
 
-// Such a trial has won, although the scheduler ends it: it may keep its last checkpoint.
+// A trial that has reported max_steps is finished, even if the scheduler ended it: it may keep its last
+// checkpoint.
 bool Sweep::has_all_steps(const Trial& trial) const {
   const std::int64_t most = settings_.schedule.max_steps;
   return most > 0 && trial.newest_step() >= most;

@@ -35,7 +35,7 @@ class SweepRun {
     // Makes the run's directory, and its plan.
     std::function<Expected<Plan>(const StartRun& start)> prepare;
     std::function<std::string(const StartRun& start)> log_directory_flag;  // as in Outcome
-    // The events are on the disk, and what follows from them has begun.
+    // Called when the events are on the disk, before what follows from them begins.
     std::function<void(std::span<const Event> events)> show;
     std::function<void(const std::string& what)> say;  // a line for the user
   };
@@ -44,8 +44,8 @@ class SweepRun {
   SweepRun& operator=(const SweepRun&) = delete;
   ~SweepRun() { signals_.release(); }
 
-  // Returns when the sweep is over and no process of it is left: why it ended, as one clause. An error: the
-  // journal cannot be written; everything was ended.
+  // Returns when the sweep is over and no trial runs: why it ended, as one clause. An error: the journal
+  // cannot be written; everything was ended.
   Expected<std::string> run(const std::vector<std::string>& places);
   // The signal that ended the sweep; 0: none.
   int signal() const { return signal_; }

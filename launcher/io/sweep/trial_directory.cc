@@ -69,9 +69,7 @@ Status make_trial_directory(const std::string& directory, const Point& point) {
   return {};
 }
 
-Status take_over_checkpoints(const std::string& directory, const std::string& donor,
-                             const Exploited& exploited) {
-  const std::string mine = checkpoints_of(directory);
+Status take_over_checkpoints(const std::string& mine, const std::string& donors, const Exploited& exploited) {
   const std::string text = text_of_exploit(exploited);
   if (const auto done = read_file(mine + "/" + kExploitFile, 1 << 20); done && *done == text) return {};
   const std::string unfinished = mine + ".new";
@@ -79,8 +77,8 @@ Status take_over_checkpoints(const std::string& directory, const std::string& do
   fs::remove_all(unfinished, error);
   fs::create_directories(unfinished, error);
   if (error) return system_failure("cannot create " + unfinished, error.value());
-  if (fs::exists(checkpoints_of(donor), error)) {
-    if (Status linked = link_checkpoints(checkpoints_of(donor), unfinished); !linked) return linked;
+  if (fs::exists(donors, error)) {
+    if (Status linked = link_checkpoints(donors, unfinished); !linked) return linked;
   }
   if (Status written = write_file_durably(unfinished + "/" + kExploitFile, text); !written) return written;
   fs::remove_all(mine, error);

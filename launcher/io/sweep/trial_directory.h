@@ -18,10 +18,9 @@ std::string checkpoints_of(const std::string& trial_directory);
 // Makes the trial's directory and params.json in it, if they are missing or old.
 Status make_trial_directory(const std::string& directory, const Point& point);
 
-// PBT: replaces the trial's checkpoints by those of `donor`, which may be writing new ones. Their files are
-// linked, not copied. Does nothing if this was done before: a crash may repeat the call. A donor without
-// checkpoints leaves none.
-Status take_over_checkpoints(const std::string& directory, const std::string& donor,
-                             const Exploited& exploited);
+// PBT: replaces the checkpoints in `mine` by those in `donors`, another trial's directory of checkpoints,
+// which may be writing new ones. The files are linked, not copied. Does nothing if this was done before: a
+// crash may repeat the call. A donor without checkpoints leaves none.
+Status take_over_checkpoints(const std::string& mine, const std::string& donors, const Exploited& exploited);
 
 }  // namespace muster::launcher::sweep

@@ -63,6 +63,7 @@ void TrialRun::end(bool save) {
 }
 
 void TrialRun::tell_end() {
+  told_end_ = true;
   const Verdict& verdict = job_.job().verdict();
   parts_.ended(end_of(verdict), text_of_end(verdict));
 }
@@ -94,7 +95,9 @@ void TrialRun::finish() {
   });
 }
 
-void TrialRun::TrialConsole::show_output(NodeId, Rank, int, std::string_view text, std::uint64_t, LocalRank) {
+void TrialRun::TrialConsole::show_output(NodeId, Rank, int stream, std::string_view text, std::uint64_t,
+                                         LocalRank) {
+  if (stream != 1) return;
   for (const std::string_view line : split(text, '\n')) run_.hear_line(line);
 }
 
@@ -111,7 +114,7 @@ void TrialRun::hear_line(std::string_view line) {
 
 void TrialRun::hear_metrics(std::int64_t step, const std::map<std::string, double>& values) {
   newest_step_ = std::max(newest_step_, step);
-  if (!over_) parts_.reported(step, values);
+  if (!told_end_) parts_.reported(step, values);  // afterwards the slot is another trial's
 }
 
 }  // namespace muster::launcher::sweep

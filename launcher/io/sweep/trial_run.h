@@ -51,7 +51,9 @@ class TrialRun {
                      LocalRank local_rank) override;
     void tell_when_taken(int, std::size_t bytes, Taken taken) override { (*taken)(bytes); }
     bool takes(int, Duration) const override { return true; }
-    void say(std::string_view) override {}
+    void say(std::string_view text) override {
+      run_.parts_.say(run_.plan_.job.job_id + ": " + std::string(text));
+    }
     void show_progress(std::string_view) override {}
     void show_metrics(Rank, std::int64_t step, const std::map<std::string, double>& values) override {
       run_.hear_metrics(step, values);
@@ -70,6 +72,7 @@ class TrialRun {
   const TimePoint started_ = Clock::now();
   std::int64_t newest_step_;
   bool told_unreadable_ = false;
+  bool told_end_ = false;
   bool over_ = false;
   TrialConsole console_{*this};
   LocalJob job_;

@@ -79,7 +79,7 @@ enum class TrialState {
   kWaiting,  // no run of it has begun, or its run was lost or is to be tried again
   kRunning,
   kPaused,
-  kFinished,  // the three last ones are ends with a value, or without one
+  kFinished,  // this one and all below are final
   kStopped,
   kInfeasible,
   kFailed,  // all retries are used up
