@@ -166,7 +166,9 @@ void Agent::worker_ended(LocalRank local_rank, wire::WorkerExited exited) {
   if (!health_) return;  // the agent has left
   const Rank rank = node_.rank_of(local_rank);
   parts_.talk.receive_waiting();
-  Logs::LastWords words = parts_.logs.last_words(local_rank, exited.exit_code != 0 || exited.signal != 0);
+  // A worker that was told to stop has not finished, whatever its exit code.
+  const bool failed = exited.exit_code != 0 || exited.signal != 0 || node_.stop_requested(local_rank);
+  Logs::LastWords words = parts_.logs.last_words(local_rank, failed);
   exited.error_file = std::move(words.error_file);
   exited.last_lines = std::move(words.last_lines);
   if (job_.mpi != wire::Mpi::kNone) exited.mpi_fault = parts_.mpi.fault_of(local_rank, exited);

@@ -171,6 +171,24 @@ TEST_F(LaunchSweep, GoesOnAfterAnAgentWasKilled) {
   expect_nothing_left(run);
 }
 
+// Its program exits with 0 when it is told to stop, as programs do that save first.
+TEST_F(LaunchSweep, ResumesATrialThatEndedWithItsController) {
+  const std::string script =
+      "cd $MUSTER_TRIAL_DIR; trap 'exit 0' TERM; [ -e again ] && { echo MUSTER_METRIC loss=1 step=2; exit 0; }; "
+      "touch again; while :; do sleep 0.02; done";
+  {
+    LaunchRun run(sweep_of(script, {"--space", "x=choice:1", "--search", "grid"}));
+    ASSERT_TRUE(eventually([this] { return std::filesystem::exists(directory + "/trials/0000/again"); }));
+    run.signal(SIGKILL);
+    run.exit_code();
+    expect_nothing_left(run);
+  }
+  EXPECT_EQ(launch({"sweep", "resume", directory}).exit_code, 0);
+  const json trial = trials().at(0);
+  EXPECT_EQ(trial.at("state"), "finished");
+  EXPECT_EQ(trial.at("runs"), 2);
+}
+
 TEST_F(LaunchSweep, FailsIfNoTrialFinishes) {
   EXPECT_EQ(launch(sweep_of("exit 3", {"--space", "x=choice:1:2", "--search", "grid"})).exit_code, 1);
 }

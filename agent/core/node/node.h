@@ -159,6 +159,9 @@ class Node {
   std::optional<TimePoint> next_deadline() const;
   Attempt attempt() const { return attempt_; }
   // In the newest attempt.
+  bool stop_requested(LocalRank local_rank) const {
+    return workers_.at(static_cast<std::size_t>(local_rank.value())).stop_requested();
+  }
   Rank rank_of(LocalRank local_rank) const { return plan_.rank_of(local_rank); }
   LocalRank local_rank_of(Rank rank) const { return LocalRank(rank.value() - plan_.first_rank.value()); }
   bool has_rank(Rank rank) const { return RankRange(plan_.first_rank, plan_.local_world_size).has(rank); }
