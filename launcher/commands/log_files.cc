@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/base/numbered.h"
 #include "common/wire/json.h"
 
 namespace muster::launcher {

@@ -7,37 +7,19 @@
 #pragma once
 
 #include <array>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
-#include "common/base/text.h"
 #include "launcher/commands/log_stream.h"
 #include "launcher/core/view/events.h"
 #include "launcher/core/view/job_list.h"
 #include "launcher/core/view/log_filter.h"
 
 namespace muster::launcher {
-
-// Calls use(12, path) for each "attempt_12" in the directory. Returns the error of reading the directory.
-template <class Number, class Use>
-std::error_code for_each_numbered(const std::filesystem::path& directory, std::string_view prefix,
-                                  const Use& use) {
-  std::error_code error;
-  std::filesystem::directory_iterator next(directory, error);
-  for (; !error && next != std::filesystem::directory_iterator(); next.increment(error)) {
-    const std::string name = next->path().filename();
-    if (!name.starts_with(prefix)) continue;
-    if (const auto number = parse_number<Number>(std::string_view(name).substr(prefix.size())))
-      use(*number, next->path());
-  }
-  return error;
-}
 
 struct LogSource {
   std::uint64_t attempt = 0;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/color.h"
+#include "common/base/numbered.h"
 #include "launcher/commands/invocation.h"
 #include "launcher/commands/log_files.h"
 #include "launcher/core/verdict/verdict.h"

@@ -26,10 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<Trial> all_trials(const SweepView& sweep) {
-  return sweep.history.trials();
-}
-
 // Seconds since the sweep's begin; of one that does not run, until its last event.
 double age_of(const std::string& directory, const SweepView& sweep) {
   if (running_controller(directory)) return unix_now() - sweep.definition.began_unix;
@@ -41,18 +37,15 @@ double age_of(const std::string& directory, const SweepView& sweep) {
 
 std::string state_line(const std::string& directory, const SweepView& sweep) {
   const auto controller = running_controller(directory);
-  std::map<TrialState, std::size_t> counts;
-  for (const Trial& trial : sweep.history.trials()) ++counts[trial.state];
   // Its trials ended with the controller that was killed.
-  const bool interrupted = !controller && counts.contains(TrialState::kRunning);
+  const bool interrupted = !controller && sweep.history.running_count() > 0;
   std::string text =
       controller    ? fmt::format("running, pid {}", controller->pid)
       : interrupted ? fmt::format("interrupted: `launch sweep resume {}` goes on", as_shell_word(directory))
                     : std::string("not running");
   text += fmt::format("; {} of {}", sweep.history.trials().size(),
                       count_of(static_cast<std::size_t>(sweep.options.settings.schedule.trials), "trial"));
-  for (const auto& [state, count] : counts) text += fmt::format(", {} {}", count, name_of(state));
-  return text + "\n";
+  return text + counts_of_states(sweep.history.trials()) + "\n";
 }
 
 struct SweepCall {
@@ -63,7 +56,7 @@ struct SweepCall {
 };
 
 std::string status_text(const std::string& directory, const SweepView& sweep, std::size_t width) {
-  return state_line(directory, sweep) + trials_as_table(all_trials(sweep),
+  return state_line(directory, sweep) + trials_as_table(sweep.history.trials(),
                                                         sweep.options.settings.search.objectives,
                                                         {.now = age_of(directory, sweep), .width = width});
 }
@@ -130,9 +123,9 @@ int best(const SweepCall& call) {
 }
 
 int show(const SweepCall& call, const std::string& word) {
-  const auto number = parse_number<std::int32_t>(word);
+  const auto number = trial_number(word, call.sweep.history);
   const auto& trials = call.sweep.history.trials();
-  if (!number || *number < 0 || std::cmp_greater_equal(*number, trials.size()))
+  if (!number)
     return refuse({ErrorCode::kInvalidArgument,
                    fmt::format("sweep show: {} is not a trial: {} has trials 0 to {}", word, call.directory,
                                static_cast<std::int64_t>(trials.size()) - 1)},
@@ -221,6 +214,15 @@ int of_sweep(const Invocation& invocation) {
   return show(call, arguments->operands.at(1));
 }
 
+// An error: the journal is damaged.
+Expected<History> history_of(const std::vector<Event>& events, std::int32_t retries) {
+  History history({retries});
+  for (const Event& event : events) {
+    if (const Status applied = history.apply(event); !applied) return std::unexpected(applied.error());
+  }
+  return history;
+}
+
 }  // namespace
 
 nlohmann::ordered_json as_json(const Definition& definition) {
@@ -257,12 +259,10 @@ Surroundings surroundings_of(const Definition& definition, const Surroundings& h
   return there;
 }
 
-Expected<History> history_of(const std::vector<Event>& events, std::int32_t retries) {
-  History history({retries});
-  for (const Event& event : events) {
-    if (const Status applied = history.apply(event); !applied) return std::unexpected(applied.error());
-  }
-  return history;
+std::optional<std::int32_t> trial_number(const std::string& word, const History& history) {
+  const auto number = parse_number<std::int32_t>(word);
+  const bool known = number && *number >= 0 && std::cmp_less(*number, history.trials().size());
+  return known ? number : std::nullopt;
 }
 
 Expected<SweepView> view_sweep(const std::string& directory, const Surroundings& here) {

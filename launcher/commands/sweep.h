@@ -38,8 +38,9 @@ struct SweepView {
   std::vector<Event> events;
 };
 Expected<SweepView> view_sweep(const std::string& directory, const Surroundings& here);
-// The history after these events. An error: the journal is damaged.
-Expected<History> history_of(const std::vector<Event>& events, std::int32_t retries);
+
+// The number that `word` is; nullopt: the sweep has no such trial.
+std::optional<std::int32_t> trial_number(const std::string& word, const History& history);
 
 // DIR, the operand after the subcommand's name; without it, the newest sweep in ./sweeps. An error: there is
 // none.

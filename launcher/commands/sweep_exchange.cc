@@ -53,9 +53,8 @@ struct Told {
 Expected<Told> read_told(const CommandArguments& arguments, const History& history) {
   Told told;
   const std::string& word = arguments.operands.at(2);
-  const auto number = parse_number<std::int32_t>(word);
-  if (!number || *number < 0 || std::cmp_greater_equal(*number, history.trials().size()))
-    return std::unexpected(wrong(word, "is not a trial of this sweep"));
+  const auto number = trial_number(word, history);
+  if (!number) return std::unexpected(wrong(word, "is not a trial of this sweep"));
   told.trial = *number;
   if (history.trials().at(static_cast<std::size_t>(*number)).state != TrialState::kRunning)
     return std::unexpected(wrong(word, "does not run: `launch sweep ask` starts it"));

@@ -248,17 +248,9 @@ void tell(Terminal& terminal, const History& history, std::span<const Event> eve
   }
 }
 
-std::string counts_of(const History& history) {
-  std::map<TrialState, std::size_t> counts;
-  for (const Trial& trial : history.trials()) ++counts[trial.state];
-  std::string text = count_of(history.trials().size(), "trial");
-  for (const auto& [state, count] : counts) text += fmt::format(", {} {}", count, name_of(state));
-  return text;
-}
-
 // "16 trials, 2 running, 14 finished; best: trial 3, loss=0.1".
 std::string state_of(const Setup& setup, const History& history) {
-  std::string text = counts_of(history);
+  std::string text = count_of(history.trials().size(), "trial") + counts_of_states(history.trials());
   const auto best = best_trials(history, setup.sweep.settings.search.objectives);
   if (best.empty()) return text;
   const Trial& first = history.trials().at(static_cast<std::size_t>(best.front()));

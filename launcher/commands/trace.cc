@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/numbered.h"
 #include "common/base/trace_file.h"
 #include "common/wire/words.h"
 #include "launcher/commands/invocation.h"
@@ -68,7 +69,7 @@ Status write_output(const std::string& path, const Write& write) {
     return fd ? write(fd.get()) : system_failure("cannot write " + path, errno);
   };
   if (path == "-") return write_to(UniqueFd(dup(STDOUT_FILENO)));
-  struct stat status{};
+  struct stat status {};
   if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
     return write_to(UniqueFd(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY)));
   std::error_code error;  // replaces a link's target, not the link, if it can be followed

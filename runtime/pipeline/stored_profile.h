@@ -24,7 +24,7 @@ class StoredProfile {
                 const std::vector<at::Tensor>& microbatch, const Group& group);
 
   const std::string& path() const { return path_; }
-  // Returns nothing if there is no file, or none that can be used.
+  // Returns nothing if there is no file or the file cannot be used.
   std::vector<LayerProfile> read() const;
   // Replaces the file. If that is impossible, logs a warning.
   void write(const std::vector<LayerProfile>& profile) const;

@@ -1,7 +1,7 @@
 // sweep_checker DIR: judges a sweep that is over, by its journal alone.
 //
-// Folds the events, and asks searcher and scheduler again before each decision. Keeps its own account of runs
-// and steps, beside the history's. Prints a line for each fault and exits with 1, or prints a summary.
+// Folds the events, and asks searcher and scheduler again before each decision. Counts runs and steps
+// itself as well. Prints a line for each fault and exits with 1, or prints a summary.
 #include <fmt/format.h>
 #include <map>
 #include <set>

@@ -9,6 +9,7 @@
 #include "common/base/file.h"
 #include "common/base/home_directory.h"
 #include "common/base/log.h"
+#include "common/base/numbered.h"
 #include "common/base/process.h"
 #include "common/base/text.h"
 
@@ -22,22 +23,6 @@ bool sees_nonce(const wire::JobSpec& job) {
          why_not_shared(job.log_directory, fmt::format("{}/{}", job.log_directory, wire::kLogNonceFile),
                         is_its)
              .empty();
-}
-
-// The directory's entries "NAME_K", as pairs of path and K.
-std::vector<std::pair<std::filesystem::path, std::uint32_t>> numbered(const std::filesystem::path& directory,
-                                                                      std::string_view name) {
-  std::vector<std::pair<std::filesystem::path, std::uint32_t>> found;
-  std::error_code error;
-  std::filesystem::directory_iterator next(directory, error);
-  for (; !error && next != std::filesystem::directory_iterator(); next.increment(error)) {
-    const std::string entry = next->path().filename();
-    const auto number = entry.starts_with(name)
-                            ? parse_number<std::uint32_t>(std::string_view(entry).substr(name.size()))
-                            : std::nullopt;
-    if (number) found.emplace_back(next->path(), *number);
-  }
-  return found;
 }
 
 }  // namespace
@@ -69,16 +54,20 @@ LogPlace LocalLogs::place_for(const wire::JobSpec& job) {
 
 // The launcher knows which files are this node's, and how much it has of each.
 void LocalLogs::send_left_logs(const std::string& directory) {
-  for (const auto& [attempt_directory, attempt] : numbered(directory, "attempt_")) {
-    for (const auto& [rank_directory, rank] : numbered(attempt_directory, "rank_")) {
-      for (const auto& [file, name] : wire::Words<wire::LogFile>::kAll) {
-        auto parts = std::make_unique<net::LogParts>(rank_directory / name, UniqueFd(), nullptr);
-        if (!parts->take_over()) continue;
-        courier_->add_left({Attempt(attempt), Rank(static_cast<std::int32_t>(rank)), file},
-                           writer_.add(std::move(parts), [](const std::string&) {}));
-      }
+  const auto send_rank = [this](std::uint32_t attempt, std::uint32_t rank,
+                                const std::filesystem::path& path) {
+    for (const auto& [file, name] : wire::Words<wire::LogFile>::kAll) {
+      auto parts = std::make_unique<net::LogParts>(path / name, UniqueFd(), nullptr);
+      if (!parts->take_over()) continue;
+      courier_->add_left({Attempt(attempt), Rank(static_cast<std::int32_t>(rank)), file},
+                         writer_.add(std::move(parts), [](const std::string&) {}));
     }
-  }
+  };
+  const auto send_attempt = [&](std::uint32_t attempt, const std::filesystem::path& path) {
+    (void)for_each_numbered<std::uint32_t>(
+        path, "rank_", [&](std::uint32_t rank, const auto& folder) { send_rank(attempt, rank, folder); });
+  };
+  (void)for_each_numbered<std::uint32_t>(directory, "attempt_", send_attempt);
 }
 
 Expected<std::vector<std::string>> LocalLogs::open(const wire::JobSpec& job, const OpenAttempt& attempt) {
@@ -136,7 +125,7 @@ void LocalLogs::close() {
 }
 
 void LocalLogs::divert_own_log() {
-  struct stat status{};
+  struct stat status {};
   if (fstat(STDERR_FILENO, &status) != 0 || !S_ISREG(status.st_mode)) return;
   if (const Status started = writer_.start(); !started) return log::error("{}", started.error().message());
   const auto file = writer_.add(

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <sqlite3.h>
 #include <sys/vfs.h>
@@ -11,6 +10,7 @@
 
 #include "common/base/text.h"
 #include "launcher/core/text/words.h"
+#include "launcher/io/view/job_files.h"
 
 namespace muster::launcher::sweep {
 
@@ -120,10 +120,6 @@ std::optional<ordered_json> parsed(std::string_view text) {
 std::string dumped(const ordered_json& json) {
   // A program's error text may be in any encoding.
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
-double now_unix() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 Status check_local(const std::string& directory) {
@@ -281,7 +277,7 @@ Status Journal::insert(std::span<const Event> events) {
   // Numbered without gaps, so that a missing row is noticed.
   Statement put(database_.get(),
                 "INSERT INTO events VALUES ((SELECT coalesce(max(number), 0) + 1 FROM events), ?1, ?2)");
-  const double time = now_unix();
+  const double time = unix_now();
   for (const Event& event : events) {
     const std::string text = dumped(event_as_json(event));
     put.bind(1, time);

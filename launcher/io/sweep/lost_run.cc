@@ -6,6 +6,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/file.h"
+#include "common/base/numbered.h"
 #include "common/base/text.h"
 #include "common/wire/json.h"
 #include "common/wire/metric_name.h"
@@ -57,29 +58,16 @@ void read_lines(const std::string& text, LostRun& run) {
   }
 }
 
-// The directories attempt_N in the order of N.
-std::vector<fs::path> attempts_in(const std::string& directory) {
-  std::map<std::uint64_t, fs::path> attempts;
-  std::error_code error;
-  for (fs::directory_iterator next(directory, error); !error && next != fs::directory_iterator();
-       next.increment(error)) {
-    constexpr std::string_view kPrefix = "attempt_";
-    const std::string name = next->path().filename();
-    if (!name.starts_with(kPrefix)) continue;
-    if (const auto number = parse_number<std::uint64_t>(std::string_view(name).substr(kPrefix.size())))
-      attempts[*number] = next->path();
-  }
-  std::vector<fs::path> paths;
-  for (const auto& [number, path] : attempts) paths.push_back(path);
-  return paths;
-}
-
 }  // namespace
 
 LostRun read_lost_run(const std::string& job_directory, std::int32_t world_size) {
   wait_for_end(fs::path(job_directory).filename());
+  std::map<std::uint64_t, fs::path> attempts;
+  (void)for_each_numbered<std::uint64_t>(
+      job_directory, "attempt_",
+      [&](std::uint64_t number, const fs::path& path) { attempts[number] = path; });
   LostRun run;
-  for (const fs::path& attempt : attempts_in(job_directory)) {
+  for (const auto& [number, attempt] : attempts) {
     std::int32_t finished_count = 0;
     for (std::int32_t rank = 0; rank < world_size; ++rank) {
       const fs::path folder = attempt / fmt::format("rank_{}", rank);

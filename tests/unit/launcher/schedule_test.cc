@@ -526,7 +526,7 @@ TEST(ScheduleProperties, AshaPromotesExactlyWhatTheAlgorithmAllowsAndIsNeverIdle
   }
 }
 
-// The paper: if the order is random, about sqrt(n) of n trials are promoted too early, beside n / eta.
+// The paper: in random order, ASHA promotes n / eta of n trials and about sqrt(n) more, too early.
 TEST(ScheduleProperties, AshaPromotesLittleMoreThanItsShare) {
   double promoted = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {

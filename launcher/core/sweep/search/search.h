@@ -39,7 +39,7 @@ struct Suggestion {
   Point point;
   std::string reason;  // "TPE: 24 candidates from 12 good and 100 other trials"
 };
-// nullopt: there is no other point: the grid is used up, or 10,000 random points in a row break a constraint.
+// nullopt: the grid has no more points, or 10,000 random points in a row broke a constraint.
 std::optional<Suggestion> suggest(const SearchSettings& settings, const Space& space, const History& history);
 
 // PBT's explore (Jaderberg et al. 2017, arXiv 1711.09846): each number times 0.8 or 1.2, within its range;

@@ -256,7 +256,7 @@ std::optional<std::vector<Value>> values_from(const ordered_json& json) {
   return values;
 }
 
-// {"KIND": [ARGUMENT, ...]}, beside which "when" may stand.
+// {"KIND": [ARGUMENT, ...]}, which may also have a member "when".
 Expected<Parameter> parameter_from_object(const std::string& name, const ordered_json& json) {
   Written written{.name = name};
   std::size_t kinds = 0;

@@ -122,6 +122,14 @@ std::string course_as_table(const Trial& trial, std::size_t width) {
 
 }  // namespace
 
+std::string counts_of_states(const std::vector<Trial>& trials) {
+  std::map<TrialState, std::size_t> counts;
+  for (const Trial& trial : trials) ++counts[trial.state];
+  std::string text;
+  for (const auto& [state, count] : counts) text += fmt::format(", {} {}", count, name_of(state));
+  return text;
+}
+
 std::string trials_as_table(const std::vector<Trial>& trials, const std::vector<Objective>& objectives,
                             const TableOptions& options) {
   constexpr std::size_t kLeast = 16;

@@ -16,6 +16,8 @@ struct TableOptions {
   double now = 0;         // s since the sweep's begin, for running trials
   std::size_t width = 0;  // of the terminal, in characters; 0: nothing is cut
 };
+// ", 2 running, 14 finished": the states that trials have.
+std::string counts_of_states(const std::vector<Trial>& trials);
 // A row for each of these trials, in this order. The metrics' columns are named after the metrics.
 std::string trials_as_table(const std::vector<Trial>& trials, const std::vector<Objective>& objectives,
                             const TableOptions& options);
