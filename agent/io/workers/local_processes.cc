@@ -72,7 +72,10 @@ LocalProcesses::LocalProcesses(Setting setting)
                        asio::post(setting_.io, [this, what = std::move(what)] { setting_.remark(what); });
                      }}),
       stacks_alarm_(setting_.time.make_alarm([this] { look_at_stacks(); })),
-      trackers_alarm_(setting_.time.make_alarm([this] { kill_late_trackers(); })) {
+      trackers_alarm_(setting_.time.make_alarm([this] {
+        kill_late_trackers();
+        listener_->leftovers_changed();  // a process that was being executed may be a tracker now
+      })) {
   block_signals({SIGCHLD});
 }
 
@@ -296,11 +299,12 @@ std::optional<std::vector<std::int32_t>> LocalProcesses::find() {
 }
 
 bool LocalProcesses::spares(pid_t pid) {
-  if (is_resource_tracker(pid) == false) return false;
+  const std::optional<bool> is_tracker = is_resource_tracker(pid);
+  if (is_tracker == false) return false;
   const TimePoint now = setting_.time.now();
   const auto [tracker, is_new] = trackers_.try_emplace(pid, now + kTrackerLimit);
   if (is_new) kill_late_trackers();
-  return now < tracker->second;
+  return is_tracker.has_value() && now < tracker->second;
 }
 
 void LocalProcesses::kill_late_trackers() {
@@ -325,14 +329,18 @@ void LocalProcesses::wait_for_trackers() {
     return waitid(P_PID, static_cast<id_t>(tracker.first), &ended, WEXITED | WNOHANG) != 0 ||
            ended.si_pid != 0;
   };
-  while (std::erase_if(trackers_, has_ended), !trackers_.empty() && setting_.time.now() < until)
+  while (std::erase_if(trackers_, has_ended), !trackers_.empty() && setting_.time.now() < until) {
+    kill_late_trackers();
     poll(nullptr, 0, kTrackerPauseMs);
+  }
   for (const auto& [pid, _] : trackers_) kill(pid);
   trackers_alarm_->set(std::nullopt);  // it would keep the agent alive
 }
 
 void LocalProcesses::kill(std::int32_t pid) {
-  ::kill(pid, SIGKILL);
+  const auto tracker = trackers_.find(pid);
+  const bool may_become_tracker = tracker != trackers_.end() && setting_.time.now() < tracker->second;
+  if (!may_become_tracker || is_resource_tracker(pid) == false) ::kill(pid, SIGKILL);
 }
 
 void LocalProcesses::kill_leftovers() {

@@ -92,8 +92,8 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   void look_at_stacks();
   // Reaps leftovers that have ended; watch() reaps workers.
   void reap_leftovers();
-  // Whether this leftover is neither awaited nor killed yet, because it is, or can become, a resource tracker
-  // within its time limit.
+  // Whether this leftover is neither awaited nor killed yet, because it is a resource tracker within its time
+  // limit. A process that is being executed can become one: it is awaited, and kill_late_trackers() kills it.
   bool spares(pid_t pid);
   void kill_late_trackers();
   void wait_for_trackers();

@@ -106,6 +106,7 @@ class Leftovers {
   // The agent's unreaped children that are neither workers nor its own helpers; nothing if they cannot be
   // listed. When a leftover dies, its children become leftovers.
   virtual std::optional<std::vector<std::int32_t>> find() = 0;
+  // Kills the process, at the latest when it can no longer become a resource tracker.
   virtual void kill(std::int32_t pid) = 0;
   // Kills the process once more, and returns its name and user.
   virtual Leftover kill_and_name(std::int32_t pid) = 0;
