@@ -18,7 +18,6 @@
 #include "agent/core/start/agent_arguments.h"
 #include "agent/io/agent.h"
 #include "agent/io/control.h"
-#include "agent/io/guardian.h"
 #include "agent/io/health/local_vitals.h"
 #include "agent/io/host_look.h"
 #include "agent/io/link.h"
@@ -75,13 +74,11 @@ void run_all(asio::io_context& io) {
   }
 }
 
-// Runs until the agent has left, and returns the exit code. Objects are destroyed in reverse order, the
-// guardian last.
-int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> channel,
+// Runs until the agent has left, and returns the exit code.
+int serve(asio::io_context& io, KeptParts& kept, Control& control, std::shared_ptr<net::Channel> channel,
           const Arguments& arguments, const ProcessIdentity& self) {
   const AgentId own = arguments.agent;
   int exit_code = 0;
-  Guardian guardian;
   net::SystemTime time(io.get_executor());
   Link link(time, std::move(channel), own.node);
   net::TaskGroup tasks(io.get_executor());
@@ -91,8 +88,8 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> 
   const auto remark = [&link](const std::string& what) { link.send(Attempt(), wire::AgentRemark{what}); };
   // A local agent is its launcher's child, and so are the other agents of the job.
   LocalStoreHost store(io, remark, arguments.control_fd ? getppid() : 0);
-  LocalMpiHost mpi({io, guardian, own.node, own.incarnation, remark});
-  LocalProcesses processes({io, tasks, time, guardian, logs, vitals, mpi, own.node, own.incarnation, remark});
+  LocalMpiHost mpi({io, kept.guardian, own.node, own.incarnation, remark});
+  LocalProcesses processes({io, tasks, time, kept, logs, vitals, mpi, own.node, own.incarnation, remark});
   block_signals(kSignalsToLeave);
   Agent agent({time, link, processes, processes, processes, processes, vitals, logs, store, mpi,
                [look = std::make_shared<HostLook>()](const wire::CheckHost& question) {
@@ -100,7 +97,7 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> 
                }},
               [&](const Quit& quit) {
                 exit_code = quit.exit_code;
-                if (quit.leaves_processes) guardian.inherit();
+                if (quit.leaves_processes) kept.guardian.inherit();
                 // Posted, because a cancel now would also cancel the task that is running this.
                 asio::post(io, [&tasks, &control] {
                   tasks.cancel();
@@ -108,7 +105,7 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> 
                 });
               });
   agent.start(hello(arguments, self));
-  if (!arguments.job.empty()) guardian.keep_from(own.incarnation.next());
+  if (!arguments.job.empty()) kept.guardian.keep_from(own.incarnation.next());
   logs.divert_own_log();
   tasks.spawn(hear_signals(kSignalsToLeave, [&agent](int signal) {
     agent.leave(fmt::format("the agent got signal {}", signal));
@@ -118,11 +115,13 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> 
   return exit_code;
 }
 
-int run(const Arguments& arguments) {
-  log::set_up(fmt::format("agent {}", arguments.agent.node), log::Level::kInfo);
+void settle_process() {
   become_subreaper();
   ask_for_short_slices();
-  asio::io_context io(1);
+}
+
+int run(const Arguments& arguments, asio::io_context& io, KeptParts& kept) {
+  log::set_up(fmt::format("agent {}", arguments.agent.node), log::Level::kInfo);
   Control control(io);
   const ProcessIdentity self = own_identity();
   auto channel = control.connect(arguments, self);
@@ -131,7 +130,7 @@ int run(const Arguments& arguments) {
     const auto left = sweep({arguments.job, arguments.agent.node, arguments.agent.incarnation, true});
     for (const Leftover& each : left) log::warning("{}", describe(each));
   }
-  if (channel) return serve(io, control, *std::move(channel), arguments, self);
+  if (channel) return serve(io, kept, control, *std::move(channel), arguments, self);
   log::error("{}", channel.error().message());
   return kExitNoLauncher;
 }
@@ -152,14 +151,29 @@ std::optional<Arguments> take_job(int door) {
   return arguments;
 }
 
+// Serves one job. Objects are destroyed in reverse order, so the guardian is told last.
+int serve_job(const Arguments& arguments) {
+  settle_process();
+  asio::io_context io(1);
+  KeptParts kept(io.get_executor());
+  return run(arguments, io, kept);
+}
+
 // If a job fails, this process ends with its exit code, which the launcher sees.
 int serve_jobs(int door) {
+  settle_process();
+  asio::io_context io(1);
+  KeptParts kept(io.get_executor());
   for (int count = 1;; ++count) {
     unblock_signals(kSignalsToLeave);
     const auto job = take_job(door);
     if (!job) return 0;
-    const int exit_code = run(*job);
-    if (exit_code != 0 || count == kMostJobs || !send_template_message(door, "left", {})) return exit_code;
+    kept.for_next_job = count < kMostJobs;
+    const int exit_code = run(*job, io, kept);
+    if (exit_code != 0 || kept.guardian.inherits() || !kept.for_next_job) return exit_code;
+    kept.guardian.job_is_over();
+    io.restart();
+    if (!send_template_message(door, "left", {})) return 0;
   }
 }
 
@@ -192,5 +206,5 @@ int main(int argc, char** argv) {
   if (arguments->sweep) return agent::print_sweep(*arguments->sweep);
   keep_freed_memory();
   agent::lower_oom_score();
-  return arguments->door ? agent::serve_jobs(*arguments->door) : agent::run(*arguments);
+  return arguments->door ? agent::serve_jobs(*arguments->door) : agent::serve_job(*arguments);
 }

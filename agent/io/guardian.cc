@@ -12,7 +12,7 @@
 
 #include "agent/io/mpi/segments.h"
 #include "agent/io/sweep.h"
-#include "agent/io/workers/worker_socket.h"
+#include "agent/io/workers/run_directory.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/process_limits.h"
@@ -28,9 +28,11 @@ std::string value_in(const std::map<std::string, std::string>& told, const char*
   return told.at(name).substr(told.at(name).find('=') + 1);
 }
 
-void kill_job(const std::map<std::string, std::string>& told) {
+// `job`: the name of the entry with the job's id.
+void kill_job(const std::map<std::string, std::string>& told, const char* job) {
+  if (!told.contains(job)) return;
   const auto id_of = [&told](const char* name) { return value_in(told, name); };
-  SweepOrder order{.job = id_of("MUSTER_JOB_ID"),
+  SweepOrder order{.job = id_of(job),
                    .node = NodeId(parse_number<std::int32_t>(id_of("MUSTER_NODE_ID")).value_or(0)),
                    .below = std::nullopt,
                    .kill = true,
@@ -67,10 +69,15 @@ void remove_segments_of(const std::map<std::string, std::string>& told) {
     for (std::size_t end = 0; (end = rest.find('\0')) != std::string::npos; rest.erase(0, end + 1)) {
       const std::string entry = rest.substr(0, end);
       if (entry == "goodbye") _exit(0);
+      if (entry == "job_is_over") {
+        std::erase_if(told, [](const auto& each) { return each.first != "run_directory"; });
+        continue;
+      }
       told[entry.substr(0, entry.find('='))] = entry;
     }
   }
-  if (told.contains("MUSTER_JOB_ID")) kill_job(told);
+  kill_job(told, "MUSTER_JOB_ID");
+  kill_job(told, "template_job");
   if (told.contains("run_directory"))
     remove_run_directory(told["run_directory"].substr(sizeof "run_directory"));
   if (told.contains("segments_of")) remove_segments_of(told);
@@ -80,6 +87,7 @@ void remove_segments_of(const std::map<std::string, std::string>& told) {
 }  // namespace
 
 Status Guardian::start() {
+  if (pid_ != 0) return {};
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return system_failure("cannot make the guardian's pipe", errno);
   const UniqueFd theirs(ends[0]);
@@ -101,6 +109,14 @@ Guardian::~Guardian() {
   }
   // Fails if the guardian is already gone, which does no harm.
   (void)write_all(pipe_.get(), {"goodbye", sizeof "goodbye"}, "the guardian's pipe");
+}
+
+void Guardian::job_is_over() {
+  if (pipe_) (void)write_all(pipe_.get(), {"job_is_over", sizeof "job_is_over"}, "the guardian's pipe");
+}
+
+void Guardian::guard_template(const std::string& job_id) {
+  tell("template_job", job_id);
 }
 
 void Guardian::guard_job(const std::string& job_id, NodeId node) {

@@ -1,4 +1,5 @@
-// The process that ends a job's processes on this node when the agent cannot.
+// The process that ends a job's processes on this node when the agent cannot. An agent that serves several
+// jobs, one after the other, has one guardian for all.
 //
 // The guardian waits on a pipe that only the agent holds open. If the pipe ends without a goodbye, the agent
 // was killed, or it left processes that it could not kill. Then the guardian kills every process with the
@@ -22,14 +23,18 @@ class Guardian {
   ~Guardian();
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;
-  // Forks the guardian. Call while this process has one thread. Without a guardian, the other calls do
-  // nothing.
+  // Forks the guardian unless it runs. Call while this process has one thread. Without a guardian, the other
+  // calls do nothing.
   Status start();
   // 0 before start(), and once the guardian has ended, because another process can have its pid then.
   pid_t pid() const { return pid_; }
   void ended() { pid_ = 0; }
 
   void guard_job(const std::string& job_id, NodeId node);
+  // The job's ranks are forked from the template of this earlier job, whose id they have.
+  void guard_template(const std::string& job_id);
+  // The job is over, and has left nothing: the guardian forgets it.
+  void job_is_over();
   // The guardian spares agents of the same node and host that have this incarnation or a later one, and the
   // processes that they started.
   void keep_from(Incarnation incarnation);
@@ -38,6 +43,7 @@ class Guardian {
   void guard_run_directory(const std::string& directory);
   // The agent exits normally but leaves processes: the guardian acts as if the agent had been killed.
   void inherit() { inherits_ = true; }
+  bool inherits() const { return inherits_; }
 
  private:
   void tell(const std::string& name, const std::string& value);

@@ -5,6 +5,7 @@
 //   [--json]
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <optional>
 #include <sstream>
 
 #include "bench/command.h"
@@ -50,55 +51,83 @@ double idle_time(const Stamps& stamps, int parallel) {
   return median(gaps);
 }
 
-Command sweep(const fs::path& scratch, int trials, int parallel, const std::vector<std::string>& flags) {
-  fs::remove_all(scratch / "sweep");
-  fs::remove(scratch / "stamps");
-  Command command{(own_folder() / "launch").string(),
-                  "sweep",
-                  "run",
-                  "--quiet",
-                  "--sweep-dir",
-                  (scratch / "sweep").string(),
-                  "--space",
-                  "x=uniform:0:1",
-                  "--metric",
-                  "loss",
-                  "--trials",
-                  std::to_string(trials),
-                  "--parallel",
-                  std::to_string(parallel)};
-  command.insert(command.end(), flags.begin(), flags.end());
-  return command;
-}
+// The sweeps stay until the end: ext4 skips the inodes of removed files for a while, so that the files of the
+// next sweep would cost more.
+class Sweeps {
+ public:
+  explicit Sweeps(const fs::path& scratch) : scratch_(scratch) {}
 
-struct Figures {
-  std::vector<double> overhead, start, idle, with_asha, rate, optuna, ray;
+  Command command(const Shape& shape, int trials, const std::vector<std::string>& flags) {
+    const std::string directory = scratch_ / fmt::format("sweep{}", ++count_);
+    Command command{(own_folder() / "launch").string(),
+                    "sweep",
+                    "run",
+                    "--quiet",
+                    "--sweep-dir",
+                    directory,
+                    "--space",
+                    "x=uniform:0:1",
+                    "--metric",
+                    "loss",
+                    "--trials",
+                    std::to_string(trials),
+                    "--parallel",
+                    std::to_string(shape.parallel)};
+    command.insert(command.end(), flags.begin(), flags.end());
+    return command;
+  }
+  // Runs trials that take some time, and returns the times of the begins and ends; none if the sweep fails.
+  std::optional<Stamps> run(const Shape& shape, std::vector<std::string> flags, const Command& program) {
+    const std::string stamps = scratch_ / fmt::format("stamps{}", count_ + 1);
+    flags.push_back("--");
+    flags.insert(flags.end(), program.begin(), program.end());
+    flags.insert(flags.end(), {stamps, fmt::format("{}", shape.seconds), "4", "{x}"});
+    const Command sweep = command(shape, shape.trials, flags);
+    return runs_well(sweep) ? std::optional(read_stamps(stamps)) : std::nullopt;
+  }
+
+ private:
+  fs::path scratch_;
+  int count_ = 0;
 };
 
-void measure_ours(const fs::path& scratch, const Shape& shape, Figures& figures) {
+struct Figures {
+  std::vector<double> overhead, start, idle, idle_torch, idle_python, with_asha, rate, optuna, ray;
+};
+
+std::string program(const char* name) {
+  return (own_folder() / name).string();
+}
+
+double milliseconds_since(std::int64_t begin) {
+  return static_cast<double>(now_ns() - begin) / 1e6;
+}
+
+void measure_ours(Sweeps& sweeps, const Shape& shape, Figures& figures) {
   const double ideal = shape.seconds * 1e3 * shape.trials / shape.parallel;
-  const std::string probe = (own_folder() / "sweep_speed_probe").string();
-  const std::string stamps = scratch / "stamps";
-  const std::string seconds = fmt::format("{}", shape.seconds);
-  Command plain = sweep(scratch, shape.trials, shape.parallel, {});
-  plain.insert(plain.end(), {"--", probe, stamps, seconds, "4", "{x}"});
+  const Command probe{program("sweep_speed_probe")};
   std::int64_t begin = now_ns();
-  if (runs_well(plain)) {
-    figures.overhead.push_back(static_cast<double>(now_ns() - begin) / 1e6 - ideal);
-    const Stamps seen = read_stamps(stamps);
-    figures.start.push_back(seen.begins.front() - static_cast<double>(begin) / 1e6);
-    figures.idle.push_back(idle_time(seen, shape.parallel));
+  if (const auto seen = sweeps.run(shape, {}, probe)) {
+    figures.overhead.push_back(milliseconds_since(begin) - ideal);
+    figures.start.push_back(seen->begins.front() - static_cast<double>(begin) / 1e6);
+    figures.idle.push_back(idle_time(*seen, shape.parallel));
   }
-  Command asha = sweep(scratch, shape.trials, shape.parallel,
-                       {"--scheduler", "asha-stop", "--max-steps", "4", "--eta", "2"});
-  asha.insert(asha.end(), {"--", probe, stamps, seconds, "4", "{x}"});
   begin = now_ns();
-  if (runs_well(asha)) figures.with_asha.push_back(static_cast<double>(now_ns() - begin) / 1e6);
-  Command trivial = sweep(scratch, shape.trivial, shape.parallel, {});
-  trivial.insert(trivial.end(), {"--", "true", "{x}"});
+  if (sweeps.run(shape, {"--scheduler", "asha-stop", "--max-steps", "4", "--eta", "2"}, probe))
+    figures.with_asha.push_back(milliseconds_since(begin));
   begin = now_ns();
-  runs_well(trivial);  // no trial reports, but all finish
-  figures.rate.push_back(shape.trivial / (static_cast<double>(now_ns() - begin) / 1e9));
+  runs_well(sweeps.command(shape, shape.trivial, {"--", "true", "{x}"}));  // no trial reports, but all finish
+  figures.rate.push_back(shape.trivial / (milliseconds_since(begin) / 1e3));
+}
+
+// The same between trials that need LibTorch, or Python with torch.
+void measure_warm(Sweeps& sweeps, const Shape& shape, Figures& figures) {
+  if (const auto seen = sweeps.run(shape, {}, {program("sweep_speed_torch_probe")}))
+    figures.idle_torch.push_back(idle_time(*seen, shape.parallel));
+  const std::string python = torch_program("python");
+  if (python.empty()) return;
+  if (const auto seen = sweeps.run(shape, {"--warm"}, {python, program("sweep_speed_probe.py")}))
+    figures.idle_python.push_back(idle_time(*seen, shape.parallel));
 }
 
 // Milliseconds above the ideal time; nothing if the Python lacks the library.
@@ -127,9 +156,11 @@ int run(int argc, char** argv) {
   app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
   const ScratchDirectory scratch;  // on the disk: the journal waits for it
+  Sweeps sweeps(scratch.path());
   Figures figures;
   for (int i = 0; i < runs; ++i) {
-    measure_ours(scratch / "", shape, figures);
+    measure_ours(sweeps, shape, figures);
+    measure_warm(sweeps, shape, figures);
     if (python.empty()) continue;
     measure_peer(scratch / "", shape, python, "optuna", figures.optuna);
     measure_peer(scratch / "", shape, python, "ray", figures.ray);
@@ -143,7 +174,9 @@ int run(int argc, char** argv) {
   report.add("Start", "milliseconds from the start of launch to the first trial's main()",
              {{"launch sweep", figures.start, ""}});
   report.add("A slot between two trials", "milliseconds, median of a sweep",
-             {{"launch sweep", figures.idle, ""}});
+             {{"plain program", figures.idle, ""},
+              {"LibTorch, warm", figures.idle_torch, ""},
+              {"Python with torch, warm", figures.idle_python, ""}});
   report.add("The same trials under asha-stop, eta 2", "milliseconds in all",
              {{"launch sweep", figures.with_asha, ""}});
   report.add(fmt::format("{} trials that do nothing", shape.trivial), "trials a second",

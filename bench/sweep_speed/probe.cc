@@ -1,5 +1,5 @@
 // A trial that takes a fixed time: sleeps in each step, reports it, and appends the times of its begin and
-// its end to a file.
+// its end to a file. With LibTorch it begins when muster::init() has returned.
 //
 //   sweep_speed_probe STAMPS SECONDS STEPS VALUE
 #include <cstdio>
@@ -7,6 +7,9 @@
 #include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef WITH_TORCH
+#include "muster/comm/job.h"
+#endif
 
 namespace {
 
@@ -19,6 +22,9 @@ long long now_ns() {
 }  // namespace
 
 int main(int argc, char** argv) {
+#ifdef WITH_TORCH
+  const muster::Job job = muster::init(argc, argv);
+#endif
   const long long begin = now_ns();
   if (argc < 5) return 2;
   const double seconds = std::strtod(argv[2], nullptr);

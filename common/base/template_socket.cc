@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxFds = 3;
 constexpr std::string_view kOrder = "fork";
+constexpr std::string_view kOwnArguments = "-";
 
 // Indexed by TemplateAnswer::Kind.
 constexpr std::array<std::string_view, 4> kKinds = {"ready", "refused", "forked", "failed"};
@@ -51,8 +52,8 @@ std::vector<UniqueFd> descriptors_in(const msghdr& header) {
 
 Status send_template_message(int socket, std::string_view text, std::initializer_list<int> fds) {
   if (text.size() > kTemplateMessageBytes)
-    return failure(ErrorCode::kInvalidArgument, "{} bytes of environment (at most {})", text.size(),
-                   kTemplateMessageBytes);
+    return failure(ErrorCode::kInvalidArgument, "{} bytes of arguments and environment (at most {})",
+                   text.size(), kTemplateMessageBytes);
   Message message(const_cast<char*>(text.data()), text.size());
   message.header.msg_controllen = fds.size() == 0 ? 0 : CMSG_SPACE(fds.size() * sizeof(int));
   if (fds.size() > 0) {
@@ -87,16 +88,24 @@ Expected<TemplateMessage> receive_template_message(int socket, int timeout_ms) {
   return received;
 }
 
+// "fork", the number of arguments ("-": the template's own), the arguments, the changes of the environment.
 std::string encode(const ForkOrder& order) {
   std::string text(kOrder);
+  (text += '\0') += order.arguments ? std::to_string(order.arguments->size()) : kOwnArguments;
+  for (const std::string& word : order.arguments.value_or(std::vector<std::string>())) (text += '\0') += word;
   for (const std::string& entry : order.environment) (text += '\0') += entry;
   return text;
 }
 
 Expected<ForkOrder> decode_fork_order(std::string_view text) {
   const auto parts = split(text, '\0');
-  if (parts.front() != kOrder) return failure(ErrorCode::kCorrupt, "not an order to a template");
-  return ForkOrder{{parts.begin() + 1, parts.end()}};
+  const auto count = parts.size() < 2 || parts[1] == kOwnArguments ? 0 : parse_number<std::size_t>(parts[1]);
+  if (parts.front() != kOrder || parts.size() < 2 || !count || *count > parts.size() - 2)
+    return failure(ErrorCode::kCorrupt, "not an order to a template");
+  const auto changes = parts.begin() + 2 + static_cast<std::ptrdiff_t>(*count);
+  ForkOrder order{.environment = {changes, parts.end()}};
+  if (parts[1] != kOwnArguments) order.arguments.emplace(parts.begin() + 2, changes);
+  return order;
 }
 
 std::string encode(const TemplateAnswer& answer) {

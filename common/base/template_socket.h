@@ -7,6 +7,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +34,8 @@ Expected<TemplateMessage> receive_template_message(int socket, int timeout_ms);
 
 // From agent to template, with the worker's stdin, stdout and stderr attached.
 struct ForkOrder {
-  std::vector<std::string> environment;  // NAME=value to set, NAME to unset
+  std::vector<std::string> environment{};                  // NAME=value to set, NAME to unset
+  std::optional<std::vector<std::string>> arguments = {};  // the worker's, if they differ from the template's
 };
 std::string encode(const ForkOrder& order);
 // Returns kCorrupt if the text is not an order. decode_template_answer() does so unless the text is an
@@ -44,9 +46,11 @@ Expected<ForkOrder> decode_fork_order(std::string_view text);
 struct TemplateAnswer {
   enum class Kind { kReady, kRefused, kForked, kFailed };
   Kind kind{};
-  std::string text{};  // kReady: the protocol's version; kRefused, kFailed: why
+  std::string text{};  // kReady: kTemplateVersion or kTakesArguments; kRefused, kFailed: why
 };
-inline constexpr const char* kTemplateVersion = "1";
+inline constexpr const char* kTemplateVersion = "2";
+// The same version, of a template that can give a worker other arguments than its own.
+inline constexpr const char* kTakesArguments = "2 arguments";
 std::string encode(const TemplateAnswer& answer);
 Expected<TemplateAnswer> decode_template_answer(std::string_view text);
 

@@ -72,7 +72,7 @@ double accuracy_of(torch::nn::Sequential& net, const muster::IdxDataset& images,
 }  // namespace
 
 int main(int argc, char** argv) {
-  auto job = muster::init();
+  auto job = muster::init(argc, argv);
   const Options options = parse_options(argc, argv);
   const std::string& folder = options.data_dir;
   const muster::IdxDataset train(folder + "/train-images-idx3-ubyte.gz",

@@ -252,13 +252,22 @@ Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, c
   return job;
 }
 
-Job init(const InitOptions& options) {
-  static std::atomic<bool> done = false;
+namespace {
+
+std::atomic<bool> has_joined = false;
+
+// `arguments`: as for serve_as_template().
+warm::Serving serve(std::vector<std::string>* arguments) {
   // A second world would read the addresses and counters that the first has left in the store.
-  if (done)
+  if (has_joined)
     throw std::logic_error(
         "muster::init: called a second time in this process; keep the first Job, whose copies share its state");
-  if (warm::serve_as_template()) draw_seed_unless_chosen();
+  const warm::Serving serving = warm::serve_as_template({}, arguments);
+  if (serving != warm::Serving::kNoTemplate) draw_seed_unless_chosen();
+  return serving;
+}
+
+Job join_world(const InitOptions& options) {
   const char* rank = std::getenv("RANK");
   handle_uncaught_exceptions(rank != nullptr ? rank : std::to_string(std::max(options.rank, 0)));
   auto world = read_world(options.init_method, options.rank, options.world_size,
@@ -271,8 +280,29 @@ Job init(const InitOptions& options) {
   if (const auto why = refusal_of_nccl(options.nccl); !why.empty())
     throw std::invalid_argument("muster::init: " + why);
   Job job = join(*world, options.timeout, options.nccl, std::nullopt);
-  done = true;
+  has_joined = true;
   return job;
+}
+
+}  // namespace
+
+Job init(const InitOptions& options) {
+  serve(nullptr);
+  return join_world(options);
+}
+
+Job init(int& argc, char**& argv, const InitOptions& options) {
+  // Never destroyed: the program may read its arguments until its end.
+  static auto& arguments = *new std::vector<std::string>;
+  static auto& words = *new std::vector<char*>;
+  if (serve(&arguments) == warm::Serving::kForkedWithArguments) {
+    words = {argv[0]};
+    for (std::string& word : arguments) words.push_back(word.data());
+    words.push_back(nullptr);
+    argc = static_cast<int>(words.size()) - 1;
+    argv = words.data();
+  }
+  return join_world(options);
 }
 
 }  // namespace muster

@@ -1,10 +1,14 @@
 // A rank for warm starts, without torch: `warm_rank BEFORE... -- AFTER...` does some actions before the fork
-// and others after it.
+// and others after it. With the action "arguments" before the fork, it takes the actions after it from its
+// own arguments, which may differ from the template's.
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -12,7 +16,9 @@
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
+#include "common/base/process.h"
 #include "runtime/rank/warm/template.h"
 
 namespace {
@@ -56,6 +62,7 @@ int after(const std::string& what) {
     std::printf("parent %d own group %d death signal %d name %s rank %s directory %s\n", getppid(),
                 getpgrp() == getpid(), signal, name, value_of("RANK"), getcwd(directory, sizeof directory));
   }
+  if (what.starts_with("say=")) std::puts(what.c_str() + 4);
   if (what == "line") {
     char line[64] = "(none)\n";
     if (fgets(line, sizeof line, list) == nullptr) return 1;
@@ -63,8 +70,25 @@ int after(const std::string& what) {
   }
   std::fflush(stdout);
   if (what == "rank_code") return std::atoi(value_of("RANK"));
+  if (what == "kill-template") {
+    for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+      const pid_t pid = std::atoi(process.path().filename().c_str());
+      std::string name;
+      std::getline(std::ifstream(process.path() / "comm"), name);
+      if (name == "muster-template" && muster::parent_of(pid) == getppid()) kill(pid, SIGKILL);
+    }
+  }
   if (what == "segv") std::raise(SIGSEGV);
   if (what == "kill") std::raise(SIGKILL);
+  if (what == "orphan") {
+    const pid_t child = fork();
+    if (child == 0) setsid();
+    if (child != 0) {
+      std::printf("agent %d orphan %d\n", getppid(), child);
+      std::fflush(stdout);
+    }
+    for (;;) pause();
+  }
   while (what == "wait") pause();
   return 0;
 }
@@ -72,11 +96,13 @@ int after(const std::string& what) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int at = 1;
-  while (at < argc && std::strcmp(argv[at], "--") != 0) before(argv[at++]);
-  muster::warm::serve_as_template();
-  for (++at; at < argc; ++at) {
-    const int code = after(argv[at]);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const auto actions_after = [&words] { return std::ranges::find(words, "--"); };
+  std::for_each(words.begin(), actions_after(), before);
+  const bool takes_arguments = std::find(words.begin(), actions_after(), "arguments") != actions_after();
+  muster::warm::serve_as_template({}, takes_arguments ? &words : nullptr);
+  for (auto at = actions_after() + 1; at != words.end(); ++at) {
+    const int code = after(*at);
     if (code != 0) return code;
   }
   return 0;

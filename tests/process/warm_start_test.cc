@@ -436,5 +436,80 @@ TEST_F(WarmStart, AProcessThatTakesItselfForATemplateDoesNotTrain) {
   pclose(pipe);
 }
 
+// Sweeps of `warm_rank BEFORE -- ... {x} ...`, one trial after the other.
+class WarmSweep : public testing::Test {
+ protected:
+  Words sweep_of(const std::string& before, const Words& values) const {
+    Words words{"sweep",      "run",  "--sweep-dir", directory,
+                "--metric",   "loss", "--search",    "grid",
+                "--parallel", "1",    "--space",     fmt::format("x=choice:{}", fmt::join(values, ":"))};
+    words.insert(words.end(), {"--", WARM_RANK, before, "--", "say=MUSTER_METRIC loss=1", "say=x is {x}",
+                               "{x}", "place", "environment"});
+    return words;
+  }
+  // What the files of this name of all trials say, in the order of the trials.
+  std::string all(const std::string& name) const {
+    std::map<std::string, std::string> texts;
+    for (const auto& file : std::filesystem::recursive_directory_iterator(directory + "/trials"))
+      if (file.path().filename() == name) texts[file.path()] = read_file(file.path(), 1 << 20).value_or("");
+    std::string text;
+    for (const auto& [path, content] : texts) text += content;
+    return text;
+  }
+  static std::size_t count(const std::string& text, const std::string& part) {
+    std::size_t found = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+    return found;
+  }
+
+  ScratchDirectory scratch;
+  const std::string directory = scratch / "sweep";
+};
+
+TEST_F(WarmSweep, ForksAllTrialsFromOneTemplateEachWithItsOwnArgumentsAndVariables) {
+  LaunchRun run(sweep_of("arguments", {"1", "2", "3"}));
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  const std::string agent = all("agent.node0.log");
+  EXPECT_EQ(count(agent, "loads the program"), 1U) << agent;
+  EXPECT_EQ(count(agent, "1 of 1 workers were forked"), 3U) << agent;
+  const std::string said = all("stdout.log");
+  for (const char* x : {"1", "2", "3"}) {
+    EXPECT_EQ(count(said, fmt::format("x is {}\n", x)), 1U) << said;
+    EXPECT_EQ(count(said, fmt::format("MUSTER_PARAM_X={}\n", x)), 1U) << said;
+  }
+  EXPECT_EQ(count(said, "own group 1 death signal 9"), 3U) << said;
+  expect_nothing_left(run);
+}
+
+TEST_F(WarmSweep, ExecutesNoTrialWithAnothersArguments) {
+  LaunchRun run(sweep_of("none", {"1", "2", "3"}));  // the program takes no arguments after init()
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_EQ(count(all("agent.node0.log"), "loads the program"), 3U) << all("agent.node0.log");
+  for (const char* x : {"1", "2", "3"})
+    EXPECT_EQ(count(all("stdout.log"), fmt::format("x is {}\n", x)), 1U) << all("stdout.log");
+}
+
+TEST_F(WarmSweep, LoadsTheProgramAgainIfTheTemplateWasKilledBetweenTrials) {
+  LaunchRun run(sweep_of("arguments", {"1", "kill-template", "3"}));
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_EQ(count(all("agent.node0.log"), "loads the program"), 2U) << all("agent.node0.log");
+  EXPECT_EQ(count(all("stdout.log"), "x is 3\n"), 1U);
+}
+
+// A child of a forked rank has the environment that the template had: the first trial's.
+TEST_F(WarmSweep, TheGuardianEndsWhatAForkedRankOfALaterTrialLeaves) {
+  LaunchRun run(sweep_of("arguments", {"1", "orphan"}));
+  ASSERT_TRUE(eventually([&] {
+    return std::filesystem::exists(directory + "/trials/0001") && all("stdout.log").contains(" orphan ");
+  }));
+  std::istringstream said(all("stdout.log").substr(all("stdout.log").find("\nagent ") + 7));
+  pid_t agent = 0, orphan = 0;
+  std::string word;
+  said >> agent >> word >> orphan;
+  ASSERT_GT(agent, 1);
+  ASSERT_EQ(kill(agent, SIGKILL), 0);
+  EXPECT_TRUE(eventually([orphan] { return kill(orphan, 0) != 0; })) << orphan;
+}
+
 }  // namespace
 }  // namespace muster

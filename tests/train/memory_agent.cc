@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/io/workers/memory_slots.h"
+#include "agent/io/workers/run_directory.h"
 #include "agent/io/workers/worker_socket.h"
 #include "common/base/check.h"
 
@@ -20,13 +21,14 @@ namespace {
   agent::MemorySlots slots;
   slots.set_limit(limit_bytes);
   slots.keep(Rank(0), 8);
+  const auto directory = agent::RunDirectory::make().value();
   std::unique_ptr<agent::WorkerSocket> socket;
   const auto hear = [&](const agent::Report& report, const std::string& sender) {
     if (report.message.kind != wire::ReportKind::kMemorySlots) return;
     const auto answer = slots.answer(report.message.rank, report.slot_bytes);
     CHECK(socket->send(sender, answer.text, answer.fds));
   };
-  socket = agent::WorkerSocket::open(context.get_executor(), hear).value();
+  socket = agent::WorkerSocket::open(context.get_executor(), directory->path(), hear).value();
   const std::string path = socket->path();
   CHECK(write(path_fd, path.data(), path.size()) == static_cast<ssize_t>(path.size()));
   asio::co_spawn(context, socket->receive_all(), asio::detached);

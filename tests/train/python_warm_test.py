@@ -70,6 +70,24 @@ class PythonWarm(unittest.TestCase):
         self.assertIn("2 of 2 workers were forked", log)
         self.assertIn("place ['x'] __main__ shown.py", result.stdout)
 
+    def test_the_trials_of_a_sweep_are_forked_from_one_interpreter_each_with_its_own_arguments(self):
+        script = self.write("trial.py", """
+import os, sys
+import muster, torch
+name, value = sys.argv[1:]
+assert name == "--x" and value == os.environ["MUSTER_PARAM_X"], (sys.argv, os.environ["MUSTER_PARAM_X"])
+muster.report("loss", float(value), 1)
+""")
+        sweep = self.path / "sweep"
+        words = [LAUNCH, "sweep", "run", "--sweep-dir", sweep, "--space", "x=int:1:4", "--search", "grid", "--metric", "loss",
+                 "--parallel", "1", "--warm", "--device", "cpu", "--", script, "--x", "{x}"]
+        result = subprocess.run(words, env={**os.environ, "PYTHON_EXEC": sys.executable}, capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("4 trials, 4 finished; best: trial 0, loss=1", result.stderr)
+        log = "".join(file.read_text() for file in sweep.glob("trials/*/*/agent.node0.log"))
+        self.assertEqual(log.count("1 of 1 workers were forked"), 4, log)
+        self.assertEqual(log.count("loads the program"), 1, log)
+
     def test_an_interpreter_with_threads_is_not_forked_and_says_so(self):
         if os.cpu_count() < 2:
             self.skipTest("numpy starts no threads on one core")

@@ -32,7 +32,8 @@ struct NodeContext {
   std::string socket_path;      // MUSTER_SOCKET
   std::string python_module{};  // file to append to PYTHONPATH; empty: none
   MpiContext mpi{};
-  std::string interface{};  // on which the node reaches the store; empty: unknown, or loopback
+  bool keeps_template = false;  // for the jobs that follow: no job's own variables are in it
+  std::string interface{};      // on which the node reaches the store; empty: unknown, or loopback
 };
 
 // LOG_DIRECTORY/attempt_A/rank_R

@@ -15,6 +15,14 @@ constexpr std::array<std::string_view, 9> kNotCommon = {
     "ROLE_WORLD_SIZE", "MASTER_ADDR",      "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT",
     "MUSTER_ATTEMPT"};
 
+// Variables that also differ between the jobs that follow each other in one agent: the trials of a sweep.
+constexpr std::array<std::string_view, 7> kOfOneJob = {
+    "MUSTER_PARAM_",        "MUSTER_TRIAL",        "MUSTER_SOCKET",      "MUSTER_CHECKPOINT_DIR",
+    "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "TORCHELASTIC_RUN_ID"};
+
+// The agent's guardian finds processes by it, so a template has it, but it may be an earlier job's.
+constexpr std::string_view kJobId = "MUSTER_JOB_ID";
+
 // These prefixes were found by watching getenv() while LibTorch 2.11 and 2.15 and their CUDA libraries load.
 // The loader reads LD_, the C library GLIBC_ and MALLOC_, and the interpreter PYTHON.
 constexpr std::array<std::string_view, 20> kReadWhileLoading = {"OMP_",
@@ -49,12 +57,25 @@ Environment lasting_environment(const NodeContext& node, const wire::JobSpec& jo
                                 const wire::PrepareAttempt& plan) {
   Environment environment = common_environment(node, job, plan, {});
   for (const std::string_view name : kNotCommon) environment.erase(std::string(name));
+  if (!node.keeps_template) return environment;
+  std::erase_if(environment, [](const auto& entry) {
+    return std::ranges::any_of(kOfOneJob,
+                               [&](std::string_view start) { return entry.first.starts_with(start); });
+  });
   return environment;
 }
 
 std::optional<std::string> value_in(const Environment& environment, const std::string& name) {
   const auto found = environment.find(name);
   return found == environment.end() ? std::nullopt : std::optional(found->second);
+}
+
+// Whether a rank with these arguments can be forked from a template that takes arguments.
+bool fits(const TemplateSpec& spec, const std::vector<std::string>& arguments) {
+  const std::size_t fixed = spec.fixed_words.value_or(arguments.size() + 1);
+  return arguments.size() >= fixed &&
+         std::equal(arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(fixed),
+                    spec.rank_arguments.begin());
 }
 
 }  // namespace
@@ -68,6 +89,7 @@ std::expected<TemplateSpec, std::string> wanted_template(const ProgramFacts& pro
                     .file = program.file,
                     .arguments = arguments_of(job.command, LocalRank(0)),
                     .rank_arguments = {},
+                    .fixed_words = program.has_note ? std::optional<std::size_t>(1) : std::nullopt,
                     .environment = lasting_environment(node, job, plan),
                     .working_directory = job.working_directory};
   spec.rank_arguments = spec.arguments;
@@ -77,6 +99,8 @@ std::expected<TemplateSpec, std::string> wanted_template(const ProgramFacts& pro
   if (program.python_runner.empty()) return std::unexpected("Muster's Python runner is not installed");
   spec.arguments = python_template_command(spec.arguments, program.python_runner);
   if (spec.arguments.empty()) return std::unexpected("the Python command has neither a script nor a module");
+  const auto runner = std::ranges::find(spec.arguments, program.python_runner);
+  spec.fixed_words = static_cast<std::size_t>(runner - spec.arguments.begin());
   // numpy's OpenBLAS starts its threads while it loads, and a process with threads cannot be forked.
   spec.environment.try_emplace(std::string(kOpenBlasThreads), "1");
   return spec;
@@ -101,26 +125,42 @@ bool is_read_while_loading(std::string_view variable) {
                              [&](std::string_view start) { return variable.starts_with(start); });
 }
 
-std::expected<std::vector<std::string>, std::string> changes_for(const TemplateSpec& spec,
-                                                                 const std::vector<std::string>& arguments,
-                                                                 const Environment& environment) {
-  if (arguments != spec.rank_arguments) return std::unexpected("its arguments differ from the other ranks'");
-  std::vector<std::string> changes;
+bool can_serve(const TemplateSpec& loaded, const TemplateSpec& wanted, bool takes_arguments) {
+  TemplateSpec like = wanted;
+  if (const auto id = value_in(loaded.environment, std::string(kJobId)))
+    like.environment[std::string(kJobId)] = *id;
+  if (takes_arguments && loaded.fixed_words == wanted.fixed_words && fits(loaded, wanted.rank_arguments)) {
+    like.arguments = loaded.arguments;
+    like.rank_arguments = loaded.rank_arguments;
+  }
+  return like == loaded;
+}
+
+std::expected<ForkOrder, std::string> order_for(const TemplateSpec& spec, bool takes_arguments,
+                                                const std::vector<std::string>& arguments,
+                                                const Environment& environment) {
+  ForkOrder order;
+  if (arguments != spec.rank_arguments) {
+    if (!takes_arguments || !fits(spec, arguments))
+      return std::unexpected("its arguments differ from the template's");
+    order.arguments.emplace(arguments.begin() + static_cast<std::ptrdiff_t>(*spec.fixed_words),
+                            arguments.end());
+  }
   for (const auto& [name, value] : environment) {
     const auto before = value_in(spec.environment, name);
     if (before == value) continue;
     if (is_read_while_loading(name))
       return std::unexpected(
           fmt::format("its {} differs from the other ranks', and libraries read it while they load", name));
-    changes.push_back(name + "=" + value);
+    order.environment.push_back(name + "=" + value);
   }
   for (const auto& [name, value] : spec.environment) {
     if (environment.contains(name)) continue;
     if (is_read_while_loading(name) && name != kOpenBlasThreads)
       return std::unexpected(fmt::format("it has no {}, which libraries read while they load", name));
-    changes.push_back(name);
+    order.environment.push_back(name);
   }
-  return changes;
+  return order;
 }
 
 }  // namespace muster::agent

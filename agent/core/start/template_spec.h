@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/core/start/environment.h"
+#include "common/base/template_socket.h"
 
 namespace muster::agent {
 
@@ -30,6 +31,9 @@ struct TemplateSpec {
   FileIdentity file;
   std::vector<std::string> arguments;       // of the template
   std::vector<std::string> rank_arguments;  // of the ranks that can be forked from it
+  // How many of a rank's arguments are the template's in any case. None if the program may be a wrapper, such
+  // as a shell: its arguments are not those of the program that calls init().
+  std::optional<std::size_t> fixed_words = {};
   Environment environment;
   std::string working_directory;
   bool operator==(const TemplateSpec&) const = default;
@@ -57,10 +61,13 @@ std::vector<std::string> python_template_command(const std::vector<std::string>&
 // Whether libraries read this variable while they load, so that a change afterwards has no effect.
 bool is_read_while_loading(std::string_view variable);
 
-// The changes that turn the template's environment into this rank's (NAME=value, or NAME to unset it). The
-// error says in one clause why the rank must be executed instead.
-std::expected<std::vector<std::string>, std::string> changes_for(const TemplateSpec& spec,
-                                                                 const std::vector<std::string>& arguments,
-                                                                 const Environment& environment);
+// Whether a template with the spec `loaded` can fork the ranks of a job that wants the spec `wanted`.
+bool can_serve(const TemplateSpec& loaded, const TemplateSpec& wanted, bool takes_arguments);
+
+// The order that turns a copy of the template into this rank. The error says in one clause why the rank must
+// be executed instead.
+std::expected<ForkOrder, std::string> order_for(const TemplateSpec& spec, bool takes_arguments,
+                                                const std::vector<std::string>& arguments,
+                                                const Environment& environment);
 
 }  // namespace muster::agent

@@ -23,10 +23,6 @@
 #include "common/base/machine.h"
 #include "common/base/process.h"
 
-// A zip file; agent/CMakeLists.txt makes it.
-extern const unsigned char muster_python_module[];
-extern const std::size_t muster_python_module_size;
-
 namespace muster::agent {
 
 namespace {
@@ -38,32 +34,12 @@ constexpr std::chrono::milliseconds kExecPause{5};  // until a process's command
 
 constexpr int kTrackerPauseMs = 2;  // a tracker usually ends within 20 ms
 
-// Writes the Python module `muster` (python/), which the agent contains, into the directory: workers can
-// import it wherever the agent was delivered, without an installation. Python imports from the file as from a
-// folder. Returns the file's path, to be appended to PYTHONPATH.
-Expected<std::string> write_python_module(const std::string& directory) {
-  const std::string path = directory + "/python.zip";
-  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (!file) return system_failure("cannot make " + path, errno);
-  const std::string_view bytes(reinterpret_cast<const char*>(muster_python_module),
-                               muster_python_module_size);
-  if (Status written = write_all(file.get(), bytes, path); !written) return std::unexpected(written.error());
-  return path;
-}
-
 }  // namespace
 
 LocalProcesses::LocalProcesses(Setting setting)
     : setting_(setting),
       worker_descriptor_limit_(prepare_descriptors()),
-      warm_(setting_.io.get_executor(), setting_.tasks,
-            [this] {
-              listener_->template_settled();
-              reap_leftovers();
-              // reap_leftovers() stops at a template that has ended, so it has not seen the processes that
-              // ended later.
-              listener_->leftovers_changed();
-            }),
+      warm_(setting_.kept.warm),
       exchange_({.slots = memory_slots_,
                  .own = {setting_.node, setting_.incarnation},
                  .on_fetched = [this] { asio::post(setting_.io, [this] { answer_who_wait(); }); },
@@ -81,32 +57,43 @@ LocalProcesses::LocalProcesses(Setting setting)
 
 void LocalProcesses::begin(ProcessListener& listener) {
   listener_ = &listener;
-  if (const Status guarded = setting_.guardian.start(); !guarded) unguarded_ = guarded.error().message();
+  if (const Status guarded = setting_.kept.guardian.start(); !guarded) unguarded_ = guarded.error().message();
   open_worker_socket();
+  warm_.begin(setting_.tasks, [this] {
+    listener_->template_settled();
+    reap_leftovers();
+    // reap_leftovers() stops at a template that has ended, so it has not seen the processes that ended later.
+    listener_->leftovers_changed();
+  });
   setting_.tasks.spawn(hear_signals({SIGCHLD}, [this](int) {
     reap_leftovers();
     listener_->leftovers_changed();
   }));
 }
 
+// A training works without the directory and the socket; only heartbeats and progress are missing.
 void LocalProcesses::open_worker_socket() {
+  auto& directory = setting_.kept.directory;
+  if (directory == nullptr) {
+    auto made = RunDirectory::make();
+    if (!made) return log::error("{}", made.error().message());
+    directory = *std::move(made);
+  }
+  setting_.kept.guardian.guard_run_directory(directory->path());
+  setting_.mpi.set_run_directory(directory->path());
   auto socket =
-      WorkerSocket::open(setting_.io.get_executor(),
+      WorkerSocket::open(setting_.io.get_executor(), directory->path(),
                          [this](const Report& report, const std::string& sender) { hear(report, sender); });
-  // A training works without the socket; only heartbeats and progress are missing.
   if (!socket) return log::error("{}", socket.error().message());
   socket_ = *std::move(socket);
-  setting_.guardian.guard_run_directory(socket_->directory());
-  setting_.mpi.set_run_directory(socket_->directory());
   setting_.tasks.spawn(socket_->receive_all());
-  auto module = write_python_module(socket_->directory());
-  if (!module) return log::error("{}; Python programs cannot import muster", module.error().message());
-  python_module_ = *std::move(module);
 }
 
 void LocalProcesses::set_job(const wire::JobSpec& job) {
   job_ = job;
-  setting_.guardian.guard_job(job_.job_id, setting_.node);
+  setting_.kept.guardian.guard_job(job_.job_id, setting_.node);
+  if (const std::string earlier = warm_.job_of_template(); !earlier.empty() && earlier != job_.job_id)
+    setting_.kept.guardian.guard_template(earlier);
   memory_slots_.set_limit(static_cast<std::uint64_t>(job_.limits.memory_tier_bytes));
   if (job_.use_gpus) setting_.vitals.watch_gpus();
 }
@@ -151,8 +138,9 @@ NodeContext LocalProcesses::context(Attempt attempt) const {
           setting_.node,
           attempt,
           socket_ != nullptr ? socket_->path() : "",
-          python_module_,
-          setting_.mpi.context()};
+          setting_.kept.directory != nullptr ? setting_.kept.directory->python_module() : "",
+          setting_.mpi.context(),
+          setting_.kept.for_next_job};
 }
 
 std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank local_rank,
@@ -263,10 +251,14 @@ bool LocalProcesses::prepare_template(std::expected<TemplateSpec, std::string> w
 }
 
 void LocalProcesses::end() {
+  if (!setting_.kept.for_next_job) end_template();
+  wait_for_trackers();
+}
+
+void LocalProcesses::end_template() {
   const bool had_template = warm_.has_template();
   warm_.end();
   if (had_template) kill_leftovers();  // processes that the program started before init()
-  wait_for_trackers();
 }
 
 // Reaps leftovers in the order in which they ended, up to a worker or a template, which other code reaps.
@@ -274,9 +266,9 @@ void LocalProcesses::reap_leftovers() {
   for (;;) {
     siginfo_t next{};
     if (waitid(P_ALL, 0, &next, WEXITED | WNOHANG | WNOWAIT) < 0 || next.si_pid == 0) return;
-    if (next.si_pid == setting_.guardian.pid()) {
+    if (next.si_pid == setting_.kept.guardian.pid()) {
       log::error("the guardian was killed: if this agent is killed too, processes may stay behind");
-      setting_.guardian.ended();
+      setting_.kept.guardian.ended();
     }
     trackers_.erase(next.si_pid);
     listener_->leftover_ended(next.si_pid);
@@ -293,7 +285,7 @@ std::optional<std::vector<std::int32_t>> LocalProcesses::find() {
     return std::nullopt;
   }
   std::erase_if(*children, [this](pid_t pid) {
-    return pid == setting_.guardian.pid() || workers_.contains(pid) || warm_.owns(pid) || spares(pid);
+    return pid == setting_.kept.guardian.pid() || workers_.contains(pid) || warm_.owns(pid) || spares(pid);
   });
   return *std::move(children);
 }

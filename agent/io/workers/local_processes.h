@@ -22,6 +22,7 @@
 #include "agent/io/workers/memory_slots.h"
 #include "agent/io/workers/memory_write_out.h"
 #include "agent/io/workers/processes.h"
+#include "agent/io/workers/run_directory.h"
 #include "agent/io/workers/warm_start.h"
 #include "agent/io/workers/worker_input.h"
 #include "agent/io/workers/worker_socket.h"
@@ -30,13 +31,22 @@
 
 namespace muster::agent {
 
+// The parts of an agent process that stay when its job is over and it takes the next one.
+struct KeptParts {
+  explicit KeptParts(const asio::any_io_executor& executor) : warm(executor) {}
+  bool for_next_job = false;  // false: the process ends with its job
+  Guardian guardian;
+  std::unique_ptr<RunDirectory> directory;  // from the first begin() on
+  WarmStart warm;
+};
+
 class LocalProcesses final : public Processes, public TemplateHost, public Leftovers, public WorkerTalk {
  public:
   struct Setting {  // must all outlive this object
     asio::io_context& io;
     net::TaskGroup& tasks;
     net::Time& time;
-    Guardian& guardian;  // started by begin()
+    KeptParts& kept;
     LocalLogs& logs;
     LocalVitals& vitals;
     LocalMpiHost& mpi;
@@ -98,6 +108,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   void kill_late_trackers();
   void wait_for_trackers();
   void kill_leftovers();
+  void end_template();
   NodeContext context(Attempt attempt) const;
   bool prepare_template(std::expected<TemplateSpec, std::string> wanted);
 
@@ -105,9 +116,8 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   rlimit worker_descriptor_limit_;
   ProcessListener* listener_ = nullptr;
   wire::JobSpec job_;
-  WarmStart warm_;
+  WarmStart& warm_;
   std::unique_ptr<WorkerSocket> socket_;  // from begin() on
-  std::string python_module_;             // in the directory of socket_
   MemorySlots memory_slots_;
   MemoryWriteOut memory_write_out_;
   MemoryExchange exchange_;

@@ -95,7 +95,8 @@ class TemplateHost {
   virtual bool load_for(const wire::PrepareAttempt& likely) = 0;
   // The template takes too long: kills it and tries no other for the same program. No callback follows.
   virtual void give_up(const std::string& reason) = 0;
-  // The agent leaves: kills the template, and all processes that its program started.
+  // The agent leaves: kills the template, and all processes that its program started, unless this process
+  // will serve another job.
   virtual void end() = 0;
 };
 

@@ -103,15 +103,15 @@ std::string Template::first_answer() {
   const auto answer = decode_template_answer(message->text);
   if (!answer) return answer.error().message();
   if (answer->kind == Kind::kRefused) return answer->text;
-  if (answer->kind == Kind::kReady && answer->text == kTemplateVersion) return "";
+  takes_arguments_ = answer->text == kTakesArguments;
+  if (answer->kind == Kind::kReady && (takes_arguments_ || answer->text == kTemplateVersion)) return "";
   return fmt::format("its runtime speaks version '{}' of the protocol, not {}", answer->text,
                      kTemplateVersion);
 }
 
-Expected<Process> Template::fork(const std::vector<std::string>& changes, const std::array<int, 3>& streams) {
+Expected<Process> Template::fork(const ForkOrder& order, const std::array<int, 3>& streams) {
   const int socket = socket_.native_handle();
-  const Status sent =
-      send_template_message(socket, encode(ForkOrder{changes}), {streams[0], streams[1], streams[2]});
+  const Status sent = send_template_message(socket, encode(order), {streams[0], streams[1], streams[2]});
   if (!sent) return std::unexpected(sent.error());
   auto message = receive_template_message(socket, kForkLimitMs);
   if (!message) return std::unexpected(message.error());

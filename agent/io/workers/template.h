@@ -35,9 +35,11 @@ class Template {
   // Reads the first message on the socket: empty if the template is ready, otherwise one clause why it cannot
   // be forked.
   std::string first_answer();
-  // Forks a worker with these changes to the template's environment. kInternal: this fork failed, but the
-  // next one may succeed. Any other error: the template cannot be used any more.
-  Expected<Process> fork(const std::vector<std::string>& changes, const std::array<int, 3>& streams);
+  // Whether ranks can have other arguments than the template; known after first_answer().
+  bool takes_arguments() const { return takes_arguments_; }
+  // Forks a worker. kInternal: this fork failed, but the next one may succeed. Any other error: the template
+  // cannot be used any more.
+  Expected<Process> fork(const ForkOrder& order, const std::array<int, 3>& streams);
   // Kills the template unless it has ended. If it ended by itself, returns how: "was killed by signal 9";
   // otherwise returns "". First waits `wait_ms`, because a process ends a moment after its socket.
   std::string end(int wait_ms = 0);
@@ -51,6 +53,7 @@ class Template {
   asio::posix::stream_descriptor socket_;
   asio::posix::stream_descriptor pidfd_;
   std::string output_file_;
+  bool takes_arguments_ = false;
 };
 
 }  // namespace muster::agent

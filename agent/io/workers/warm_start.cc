@@ -7,6 +7,12 @@
 
 namespace muster::agent {
 
+void WarmStart::begin(net::TaskGroup& tasks, std::function<void()> settled) {
+  tasks_ = &tasks;
+  settled_ = std::move(settled);
+  if (template_ != nullptr) tasks_->spawn(watch(template_));
+}
+
 bool WarmStart::prepare(std::expected<TemplateSpec, std::string> wanted, const std::string& output_file,
                         rlimit descriptor_limit) {
   if (!wanted) {
@@ -14,12 +20,13 @@ bool WarmStart::prepare(std::expected<TemplateSpec, std::string> wanted, const s
     why_not_ = wanted.error();
     return false;
   }
-  if (template_ != nullptr && template_->spec() == *wanted) return !ready_;
+  if (template_ != nullptr && can_serve(template_->spec(), *wanted, template_->takes_arguments()))
+    return !ready_;
   if (template_ != nullptr) {
     const bool same_file = template_->spec().file == wanted->file;
     drop(same_file ? "the job's settings have changed" : "the program's file has changed");
   }
-  if (refused_ == *wanted) return false;
+  if (refused_ && can_serve(*refused_, *wanted, /*takes_arguments=*/true)) return false;
   auto made = Template::execute(executor_, *wanted, output_file, descriptor_limit);
   if (!made) {
     why_not_ = made.error().message();
@@ -27,22 +34,24 @@ bool WarmStart::prepare(std::expected<TemplateSpec, std::string> wanted, const s
   }
   template_ = *std::move(made);
   log::info("template {} loads the program; its output goes to {}", template_->pid(), output_file);
-  tasks_.spawn(watch(template_));
+  tasks_->spawn(watch(template_));
   return true;
 }
 
 awaitable<void> WarmStart::watch(std::shared_ptr<Template> watched) {
-  const bool answered = co_await readable(watched->socket());
-  if (!answered || watched != template_) co_return;
-  const std::string refusal = watched->first_answer();
-  ready_ = refusal.empty();
   if (!ready_) {
-    give_up(refusal);
-  } else {
-    log::info("template {} is ready", watched->pid());
+    const bool answered = co_await readable(watched->socket());
+    if (!answered || watched != template_) co_return;
+    const std::string refusal = watched->first_answer();
+    ready_ = refusal.empty();
+    if (!ready_) {
+      give_up(refusal);
+    } else {
+      log::info("template {} is ready", watched->pid());
+    }
+    settled_();
+    if (watched != template_) co_return;
   }
-  settled_();
-  if (watched != template_) co_return;
   const bool ended = co_await readable(watched->pidfd());
   if (!ended || watched != template_) co_return;
   drop("");
@@ -53,13 +62,17 @@ std::expected<Process, std::string> WarmStart::fork(const std::vector<std::strin
                                                     const Environment& environment,
                                                     const std::array<int, 3>& streams) {
   if (template_ == nullptr || !ready_) return std::unexpected(why_not_);
-  const auto changes = changes_for(template_->spec(), arguments, environment);
-  if (!changes) return std::unexpected(changes.error());
-  auto process = template_->fork(*changes, streams);
+  const auto order = order_for(template_->spec(), template_->takes_arguments(), arguments, environment);
+  if (!order) return std::unexpected(order.error());
+  auto process = template_->fork(*order, streams);
   if (process) return *std::move(process);
   const std::string reason = "the template did not fork: " + process.error().message();
   if (process.error().code() != ErrorCode::kInternal) drop(reason);
   return std::unexpected(reason);
+}
+
+std::string WarmStart::job_of_template() const {
+  return template_ == nullptr ? "" : template_->spec().environment.at("MUSTER_JOB_ID");
 }
 
 void WarmStart::give_up(const std::string& reason) {

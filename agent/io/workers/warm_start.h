@@ -1,5 +1,6 @@
-// The template of this node through the attempts of a job: executed when an attempt is prepared, forked when
-// it starts, kept for the next one, replaced when its command or environment would change.
+// The template of this node through the attempts of a job, and through the jobs of an agent that serves
+// several: executed when an attempt is prepared, forked when it starts, kept for the next one, replaced when
+// its command or environment would change.
 //
 // If anything goes wrong with the template, ranks are executed instead, and the reason is kept. The attempt
 // never fails because of it. Node decides how long to wait for a template that is loading. One thread.
@@ -20,12 +21,13 @@ namespace muster::agent {
 
 class WarmStart {
  public:
-  // `settled`: called when the template that was loading is ready or gone.
-  WarmStart(asio::any_io_executor executor, net::TaskGroup& tasks, std::function<void()> settled)
-      : executor_(std::move(executor)), tasks_(tasks), settled_(std::move(settled)) {}
+  explicit WarmStart(asio::any_io_executor executor) : executor_(std::move(executor)) {}
   WarmStart(const WarmStart&) = delete;
   WarmStart& operator=(const WarmStart&) = delete;
 
+  // A job begins. `settled`: called when the template that was loading is ready or gone. Both are used until
+  // the tasks are cancelled.
+  void begin(net::TaskGroup& tasks, std::function<void()> settled);
   // Call before the ranks of an attempt start. True: the template is loading, and `settled` follows.
   bool prepare(std::expected<TemplateSpec, std::string> wanted, const std::string& output_file,
                rlimit descriptor_limit);
@@ -37,6 +39,8 @@ class WarmStart {
   // Kills the template, because the agent leaves.
   void end();
   bool has_template() const { return template_ != nullptr; }
+  // The job that the template's environment names; "" without a template.
+  std::string job_of_template() const;
   bool owns(pid_t pid) const { return template_ != nullptr && template_->pid() == pid; }
 
  private:
@@ -46,7 +50,7 @@ class WarmStart {
   void drop(const std::string& reason, bool is_final = false);
 
   asio::any_io_executor executor_;
-  net::TaskGroup& tasks_;
+  net::TaskGroup* tasks_ = nullptr;
   std::function<void()> settled_;
   std::shared_ptr<Template> template_;
   bool ready_ = false;

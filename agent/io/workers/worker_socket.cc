@@ -3,9 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fmt/format.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -23,20 +21,8 @@ namespace muster::agent {
 namespace {
 
 constexpr std::string_view kSocketName = "agent.sock";
-constexpr std::size_t kMostNameBytes = 1 + 16 + 1 + kSocketName.size();  // with the secret, see hide()
-constexpr int kDatagramsAtOnce = 256;                                    // then other work has its turn
+constexpr int kDatagramsAtOnce = 256;  // then other work has its turn
 constexpr std::size_t kMostKnown = 4096;
-
-Expected<std::string> make_run_directory() {
-  const char* chosen = std::getenv("TMPDIR");
-  std::string pattern =
-      std::string(chosen != nullptr && *chosen != '\0' ? chosen : "/tmp") + "/muster-XXXXXX";
-  // A socket's path can have at most 107 bytes.
-  if (pattern.size() + kMostNameBytes >= sizeof(sockaddr_un::sun_path)) pattern = "/tmp/muster-XXXXXX";
-  if (mkdtemp(pattern.data()) == nullptr)
-    return system_failure("cannot make the directory " + pattern, errno);
-  return pattern;
-}
 
 // Renames the socket, because /proc/net/unix shows everybody the name that a socket had at bind(). Other
 // users can use it if they know the new path, which is returned: a rank can have changed its user.
@@ -44,8 +30,7 @@ Expected<std::string> hide(const std::string& directory, const std::string& path
   std::uint64_t secret = 0;
   CHECK(getrandom(&secret, sizeof secret, 0) == sizeof secret, "getrandom: {}", std::strerror(errno));
   std::string hidden = fmt::format("{}/{:016x}-{}", directory, secret, kSocketName);
-  if (rename(path.c_str(), hidden.c_str()) != 0 || chmod(hidden.c_str(), 0666) != 0 ||
-      chmod(directory.c_str(), 0711) != 0)
+  if (rename(path.c_str(), hidden.c_str()) != 0 || chmod(hidden.c_str(), 0666) != 0)
     return system_failure("cannot open " + hidden, errno);
   return hidden;
 }
@@ -83,34 +68,24 @@ Expected<Datagram> receive_one(int socket, std::array<char, kMaxReportBytes>& bu
 }  // namespace
 
 Expected<std::unique_ptr<WorkerSocket>> WorkerSocket::open(const asio::any_io_executor& executor,
-                                                           OnReport on_report) {
-  auto directory = make_run_directory();
-  if (!directory) return std::unexpected(directory.error());
+                                                           const std::string& directory, OnReport on_report) {
   UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const int on = 1;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const std::string path = fmt::format("{}/{}", *directory, kSocketName);
+  const std::string path = fmt::format("{}/{}", directory, kSocketName);
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   const bool ready = fd && setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0 &&
                      bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  if (!ready) {
-    const int error = errno;
-    remove_run_directory(*directory);
-    return system_failure("cannot open " + path, error);
-  }
-  auto final_path = geteuid() == 0 ? hide(*directory, path) : path;
-  if (!final_path) {
-    remove_run_directory(*directory);
-    return std::unexpected(final_path.error());
-  }
-  return std::unique_ptr<WorkerSocket>(
-      new WorkerSocket(*std::move(directory), *std::move(final_path),
-                       asio::posix::stream_descriptor(executor, fd.release()), std::move(on_report)));
+  if (!ready) return system_failure("cannot open " + path, errno);
+  auto final_path = geteuid() == 0 ? hide(directory, path) : path;
+  if (!final_path) return std::unexpected(final_path.error());
+  return std::unique_ptr<WorkerSocket>(new WorkerSocket(
+      *std::move(final_path), asio::posix::stream_descriptor(executor, fd.release()), std::move(on_report)));
 }
 
 WorkerSocket::~WorkerSocket() {
-  remove_run_directory(directory_);
+  unlink(path_.c_str());
 }
 
 awaitable<void> WorkerSocket::receive_all() {
@@ -168,11 +143,6 @@ bool WorkerSocket::send(const std::string& receiver, const std::string& datagram
   }
   return sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL) ==
          static_cast<ssize_t>(datagram.size());
-}
-
-void remove_run_directory(const std::string& directory) {
-  std::error_code ignored;
-  std::filesystem::remove_all(directory, ignored);
 }
 
 }  // namespace muster::agent

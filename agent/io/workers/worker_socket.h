@@ -1,12 +1,11 @@
 // MUSTER_SOCKET: the datagram socket on which workers report to their agent, and receive its commands if they
 // have an address.
 //
-// Its directory is new, under TMPDIR, and only for this user. But a rank of root can change its user. So
-// root's agent lets other users enter the directory without listing it, and gives the socket a name that they
+// It is in the agent's run directory, which other users may enter, so root's agent gives it a name that they
 // cannot guess. Takes datagrams of this agent's user, and of other users only from processes that descend
 // from this agent, as its workers do. Ignores too large datagrams and garbage. A stranger who learns the path
 // can fill the socket's queue, so that heartbeats and steps are lost, but nothing else. Does not know
-// attempts or ranks. One thread.
+// attempts or ranks. The destructor removes the file. One thread.
 #pragma once
 
 #include <functional>
@@ -29,12 +28,10 @@ class WorkerSocket {
   using OnReport = std::function<void(const Report&, const std::string& sender)>;
 
   static Expected<std::unique_ptr<WorkerSocket>> open(const asio::any_io_executor& executor,
-                                                      OnReport on_report);
+                                                      const std::string& directory, OnReport on_report);
   WorkerSocket(const WorkerSocket&) = delete;
   WorkerSocket& operator=(const WorkerSocket&) = delete;
   ~WorkerSocket();
-  // Other users can open a file in this directory if they know the file's name and the file's mode lets them.
-  const std::string& directory() const { return directory_; }
   const std::string& path() const { return path_; }
 
   // Receives datagrams until the task is cancelled, which must happen before this object is destroyed.
@@ -46,22 +43,14 @@ class WorkerSocket {
   bool send(const std::string& receiver, const std::string& datagram, std::span<const int> fds = {});
 
  private:
-  WorkerSocket(std::string directory, std::string path, asio::posix::stream_descriptor socket,
-               OnReport on_report)
-      : directory_(std::move(directory)),
-        path_(std::move(path)),
-        socket_(std::move(socket)),
-        on_report_(std::move(on_report)) {}
+  WorkerSocket(std::string path, asio::posix::stream_descriptor socket, OnReport on_report)
+      : path_(std::move(path)), socket_(std::move(socket)), on_report_(std::move(on_report)) {}
   bool is_of_job(const ucred& sender);
 
-  std::string directory_;
   std::string path_;
   asio::posix::stream_descriptor socket_;
   OnReport on_report_;
   std::set<std::pair<pid_t, uid_t>> known_;  // other users' processes that sent something and were of the job
 };
-
-// Removes the directory and all files in it.
-void remove_run_directory(const std::string& directory);
 
 }  // namespace muster::agent

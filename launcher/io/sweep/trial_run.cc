@@ -55,7 +55,10 @@ TrialRun::TrialRun(Plan plan, Parts parts, std::int64_t newest_step)
                    .quiet = true,
                    .started_unix = unix_now(),
                    .finished = [this] { finish(); },
-                   .leaving = [this] { asio::post(parts_.context, [this] { tell_end(); }); },
+                   .leaving =
+                       [this] {
+                         if (parts_.agents == nullptr) asio::post(parts_.context, [this] { tell_end(); });
+                       },
                    .agents = parts_.agents}) {}
 
 void TrialRun::end(bool save) {
@@ -68,31 +71,38 @@ void TrialRun::tell_end() {
   parts_.ended(end_of(verdict), text_of_end(verdict));
 }
 
-// The context still works for the job when this is called: it closes in the next turn.
+// The context still works for the job when this is called: it closes in the next turn. The next trial's start
+// does not wait for the report.
 void TrialRun::finish() {
   asio::post(parts_.context, [this] {
     over_ = true;
     job_.close();
-    job_.flush();
-    const Job& job = job_.job();
-    const TimePoint now = Clock::now();
-    const Outcome outcome{.plan = plan_,
-                          .verdict = job.verdict(),
-                          .attempts = job.history(),
-                          .restart_count = job.restart_count(),
-                          .duration = now - started_,
-                          .now = now,
-                          .now_unix = unix_now(),
-                          .log_directory_flag = parts_.log_directory_flag,
-                          .names = job.names(),
-                          .has_output = true};
-    // The sweep's journal is what must survive a crash.
-    const std::string path = plan_.job.log_directory + "/report.json";
-    UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    const Status written = file ? write_all(file.get(), report_as_json(outcome), path)
-                                : system_failure("cannot create " + path, errno);
-    if (!written) parts_.say(written.error().message());
+    if (!told_end_) tell_end();
+    asio::post(parts_.context, [this] { write_report(); });
   });
+}
+
+void TrialRun::write_report() {
+  job_.flush();
+  const Job& job = job_.job();
+  const TimePoint now = Clock::now();
+  const Outcome outcome{.plan = plan_,
+                        .verdict = job.verdict(),
+                        .attempts = job.history(),
+                        .restart_count = job.restart_count(),
+                        .duration = now - started_,
+                        .now = now,
+                        .now_unix = unix_now(),
+                        .log_directory_flag = parts_.log_directory_flag,
+                        .names = job.names(),
+                        .has_output = true};
+  // The sweep's journal is what must survive a crash.
+  const std::string path = plan_.job.log_directory + "/report.json";
+  UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  const Status written = file ? write_all(file.get(), report_as_json(outcome), path)
+                              : system_failure("cannot create " + path, errno);
+  if (!written) parts_.say(written.error().message());
+  reported_ = true;
 }
 
 void TrialRun::TrialConsole::show_output(NodeId, Rank, int stream, std::string_view text, std::uint64_t,

@@ -26,7 +26,8 @@ class TrialRun {
     std::string log_directory_flag;  // for reports: where other commands find the job
     // A report of any rank. Without a step: one more than the newest step that the run has reported.
     std::function<void(std::int64_t step, std::map<std::string, double> values)> reported;
-    // The program has ended, and no process of it is left; the agents are still leaving. `text`: one clause
+    // The program has ended, and no process of it is left. Agents of the pool are back there, and take the
+    // next trial with the program already loaded; agents on other hosts are still leaving. `text`: one clause
     // for people.
     std::function<void(RunEnd end, std::string text)> ended;
     std::function<void(const std::string& what)> say;  // a line for the user
@@ -41,7 +42,7 @@ class TrialRun {
   void end(bool save);
   void hear_ends(const std::vector<ChildEnd>& ends) { job_.hear_ends(ends); }
   // After `ended`: whether nothing of the run uses the context any more. Then the run may be destroyed.
-  bool closed() const { return over_ && job_.closed(); }
+  bool closed() const { return reported_ && job_.closed(); }
 
  private:
   class TrialConsole final : public Console {
@@ -66,6 +67,7 @@ class TrialRun {
   void hear_metrics(std::int64_t step, const std::map<std::string, double>& values);
   void finish();
   void tell_end();
+  void write_report();
 
   const Plan plan_;
   Parts parts_;
@@ -74,6 +76,7 @@ class TrialRun {
   bool told_unreadable_ = false;
   bool told_end_ = false;
   bool over_ = false;
+  bool reported_ = false;
   TrialConsole console_{*this};
   LocalJob job_;
 };

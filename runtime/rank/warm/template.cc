@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iostream>
 #include <linux/sched.h>
+#include <optional>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -97,9 +98,9 @@ void become_worker(const Template& self, const ForkOrder& order, const std::vect
   prctl(PR_SET_NAME, self.name.data());
 }
 
-// Forks a worker as the message orders. Returns true in the worker.
-bool fork_one(const Template& self, const TemplateMessage& message) {
-  const auto order = decode_fork_order(message.text);
+// Forks a worker as the message orders. Returns the order in the worker.
+std::optional<ForkOrder> fork_one(const Template& self, const TemplateMessage& message) {
+  auto order = decode_fork_order(message.text);
   if (!order || message.fds.size() != std::size_t{3}) _exit(1);
   if (self.hooks.before != nullptr) self.hooks.before();
   int pidfd = -1;
@@ -107,7 +108,7 @@ bool fork_one(const Template& self, const TemplateMessage& message) {
   const int error = errno;
   if (pid == 0) {
     become_worker(self, *order, message.fds);
-    return true;
+    return *std::move(order);
   }
   if (self.hooks.in_parent != nullptr) self.hooks.in_parent();
   const UniqueFd owned(pidfd);
@@ -117,7 +118,7 @@ bool fork_one(const Template& self, const TemplateMessage& message) {
                     encode(TemplateAnswer{Kind::kFailed, fmt::format("fork: {}", std::strerror(error))}), {})
               : send_template_message(self.socket, encode(TemplateAnswer{Kind::kForked}), {pidfd});
   if (!told) _exit(0);
-  return false;
+  return std::nullopt;
 }
 
 // Returns the description of this process. If the agent has not executed this process itself, ends it.
@@ -136,9 +137,9 @@ Template recognise(int socket, const ForkHooks& hooks) {
 
 }  // namespace
 
-bool serve_as_template(const ForkHooks& hooks) {
+Serving serve_as_template(const ForkHooks& hooks, std::vector<std::string>* arguments) {
   const char* const variable = std::getenv(kTemplateVariable);
-  if (variable == nullptr) return false;
+  if (variable == nullptr) return Serving::kNoTemplate;
   Template self = recognise(parse_number<int>(variable).value_or(-1), hooks);
   unsetenv(kTemplateVariable);
   open_standard_streams();  // otherwise a worker's files, when they arrive, could get 0, 1 or 2
@@ -148,13 +149,17 @@ bool serve_as_template(const ForkHooks& hooks) {
   ForkSafety safety = check_fork_safety(self.socket);
   if (!safety.unsafe.empty()) refuse(self.socket, std::move(safety.unsafe));
   self.files = std::move(safety.files);
-  if (!send_template_message(self.socket, encode(TemplateAnswer{Kind::kReady, kTemplateVersion}), {}))
-    _exit(0);
+  const char* const version = arguments != nullptr ? kTakesArguments : kTemplateVersion;
+  if (!send_template_message(self.socket, encode(TemplateAnswer{Kind::kReady, version}), {})) _exit(0);
   prctl(PR_SET_NAME, "muster-template");  // this name tells observers that it is ready
   for (;;) {
     const auto message = receive_template_message(self.socket, -1);
     if (!message) _exit(0);
-    if (fork_one(self, *message)) return true;
+    const auto order = fork_one(self, *message);
+    if (!order) continue;
+    if (arguments == nullptr || !order->arguments) return Serving::kForked;
+    *arguments = *order->arguments;
+    return Serving::kForkedWithArguments;
   }
 }
 

@@ -31,8 +31,17 @@ def refresh_environment():
     os.environb.update(current)
 
 
+def arguments_of_worker(library):
+    """A worker's own arguments; sys.argv has the template's."""
+    library.muster_worker_argument.restype = ctypes.c_char_p
+    arguments = []
+    while (word := library.muster_worker_argument(len(arguments))) is not None:
+        arguments.append(os.fsdecode(word))
+    return arguments
+
+
 def serve():
-    """Returns in a forked rank."""
+    """Returns in a forked rank, with its arguments: the script or module, and what follows."""
     try:
         import torch
     except ImportError:
@@ -45,18 +54,18 @@ def serve():
     # PyDLL keeps the interpreter's lock, which Python's own fork handlers require.
     library = ctypes.PyDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), "libmuster_warm.so"))
     hooks = (ctypes.pythonapi.PyOS_BeforeFork, ctypes.pythonapi.PyOS_AfterFork_Parent, ctypes.pythonapi.PyOS_AfterFork_Child)
-    library.muster_serve_as_template(*(ctypes.cast(hook, ctypes.c_void_p) for hook in hooks))
+    serving = library.muster_serve_as_template(*(ctypes.cast(hook, ctypes.c_void_p) for hook in hooks))
     refresh_environment()
     random.seed()
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()
     if torch and torch.initial_seed() == drawn:
         torch.seed()
+    return arguments_of_worker(library) if serving == 2 else sys.argv[1:]
 
 
 def main():
-    arguments = sys.argv[1:]
-    serve()
+    arguments = serve()
     if arguments[0].startswith("-m"):
         module, rest = (arguments[0][2:], arguments[1:]) if len(arguments[0]) > 2 else (arguments[1], arguments[2:])
         sys.path[0] = os.getcwd()

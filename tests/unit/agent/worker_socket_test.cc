@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "agent/io/workers/run_directory.h"
 #include "common/base/file.h"
 
 namespace muster::agent {
@@ -93,9 +94,10 @@ class WorkerSocketTest : public testing::Test {
  protected:
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "only root can be two users";
-    auto opened = WorkerSocket::open(io_.get_executor(), [this](const Report& report, const std::string&) {
-      steps_.push_back(static_cast<int>(report.message.step));
-    });
+    auto opened = WorkerSocket::open(io_.get_executor(), directory_->path(),
+                                     [this](const Report& report, const std::string&) {
+                                       steps_.push_back(static_cast<int>(report.message.step));
+                                     });
     ASSERT_TRUE(opened) << opened.error().message();
     socket_ = *std::move(opened);
   }
@@ -105,6 +107,7 @@ class WorkerSocketTest : public testing::Test {
   }
 
   asio::io_context io_{1};
+  std::unique_ptr<RunDirectory> directory_ = RunDirectory::make().value();
   std::unique_ptr<WorkerSocket> socket_;
   std::vector<int> steps_;
 };
@@ -124,14 +127,14 @@ TEST_F(WorkerSocketTest, HearsAnotherUserOnlyFromProcessesBelowTheAgent) {
 
 TEST_F(WorkerSocketTest, AStrangerDoesNotFindTheSocket) {
   struct stat directory{};
-  ASSERT_EQ(stat(socket_->directory().c_str(), &directory), 0);
+  ASSERT_EQ(stat(directory_->path().c_str(), &directory), 0);
   EXPECT_EQ(directory.st_mode & 0777U, 0711U);
-  const std::string name = socket_->path().substr(socket_->directory().size() + 1);
+  const std::string name = socket_->path().substr(directory_->path().size() + 1);
   EXPECT_EQ(name.size(), 16 + std::strlen("-agent.sock")) << name;
   const std::string sockets = read_file("/proc/net/unix", 64 << 20).value_or("");
-  EXPECT_THAT(sockets, testing::HasSubstr(socket_->directory())) << "this test looks in the right place";
+  EXPECT_THAT(sockets, testing::HasSubstr(directory_->path())) << "this test looks in the right place";
   EXPECT_THAT(sockets, testing::Not(testing::HasSubstr(name)));
-  EXPECT_EQ(report_step(socket_->directory() + "/agent.sock", 1), std::strerror(ENOENT));
+  EXPECT_EQ(report_step(directory_->path() + "/agent.sock", 1), std::strerror(ENOENT));
 }
 
 }  // namespace

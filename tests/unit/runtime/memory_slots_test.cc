@@ -11,6 +11,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "agent/io/workers/run_directory.h"
 #include "agent/io/workers/worker_socket.h"
 #include "runtime/rank/reports.h"
 
@@ -83,13 +84,14 @@ TEST(MemorySlots, AWorkerReadsWhatAnotherHasWrittenThere) {
   MemorySlots slots;
   slots.keep(Rank(0), 8);
   slots.set_limit(4 * kMiB);
+  const auto directory = RunDirectory::make().value();
   std::unique_ptr<WorkerSocket> socket;
   const auto hear = [&](const Report& report, const std::string& sender) {
     if (report.message.kind != wire::ReportKind::kMemorySlots) return;
     const auto answer = slots.answer(report.message.rank, report.slot_bytes);
     EXPECT_TRUE(socket->send(sender, answer.text, answer.fds));
   };
-  socket = WorkerSocket::open(context.get_executor(), hear).value();
+  socket = WorkerSocket::open(context.get_executor(), directory->path(), hear).value();
   asio::co_spawn(context, socket->receive_all(), asio::detached);
   const Running agent(context);
   {

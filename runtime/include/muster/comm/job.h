@@ -96,5 +96,8 @@ class Job {
 // - ignores SIGPIPE unless the program has set a handler
 // - makes the C library keep the memory that a step frees
 Job init(const InitOptions& options = {});
+// The same. With a warm start (docs/warm_start.md) argc and argv can be another trial's of a sweep: this call
+// replaces them by the rank's own, so read the arguments after it.
+Job init(int& argc, char**& argv, const InitOptions& options = {});
 
 }  // namespace muster
