@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 #ifdef WITH_TORCH
-#include "muster/comm/job.h"
+#include <muster/comm/job.h>
 #endif
 
 namespace {
