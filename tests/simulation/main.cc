@@ -3,6 +3,10 @@
 //
 //   simulate --seeds N [--first S] [--nodes 8] [--ranks 4] [--json]
 //   simulate --seed S [--nodes 8] [--ranks 4] [--trace] [--shrink] [--json]
+//   simulate --sweeps --seeds N [--first S] [--json]
+//   simulate --sweeps --seed S [--trace] [--json]
+//
+// --sweeps: sweeps in place of jobs.
 //
 // The last line is "N seeds, F failed, E events, K kinds of fault, T s". Exit code 1 if any seed failed, with
 // the command that repeats it; 2 for bad input.
@@ -15,6 +19,7 @@
 #include <optional>
 
 #include "tests/simulation/runner.h"
+#include "tests/simulation/sweeps.h"
 
 namespace muster::simulation {
 namespace {
@@ -27,6 +32,7 @@ struct Flags {
   bool trace = false;
   bool shrink = false;
   bool json = false;
+  bool sweeps = false;
 };
 
 struct Totals {
@@ -73,6 +79,8 @@ void read_flags(int argc, char** argv, Flags& flags) {
   app.add_flag("--trace", flags.trace, "Print a line for each event, with its virtual time")->needs(seed);
   app.add_flag("--shrink", flags.shrink, "Shrink a seed that fails to the fewest faults")->needs(seed);
   app.add_flag("--json", flags.json, "The result as one JSON document");
+  auto* sweeps = app.add_flag("--sweeps", flags.sweeps, "Sweeps in place of jobs");
+  for (const char* of_jobs : {"--nodes", "--ranks", "--shrink"}) sweeps->excludes(app.get_option(of_jobs));
   try {
     app.parse(argc, argv);
     if (!flags.seeds && !flags.seed) throw CLI::RequiredError("--seeds N or --seed S");
@@ -166,11 +174,52 @@ int run(const Flags& flags) {
   return totals.failed == 0 ? 0 : 1;
 }
 
+int run_sweeps(const Flags& flags) {
+  const auto began = std::chrono::steady_clock::now();
+  std::array<int, kSweepFaultCount> faults{};
+  std::uint64_t events = 0;
+  nlohmann::ordered_json failures = nlohmann::ordered_json::array();
+  std::function<void(const std::string&)> trace;
+  if (flags.trace) trace = [](const std::string& line) { std::printf("%s\n", line.c_str()); };
+  const std::uint64_t first = flags.seed.value_or(flags.first);
+  const std::uint64_t count = flags.seeds.value_or(1);
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    const SweepSeedResult result = run_sweep_seed(seed, trace);
+    for (std::size_t kind = 0; kind < kSweepFaultCount; ++kind) faults[kind] += result.faults[kind];
+    events += result.event_count;
+    if (flags.seed && !flags.json) std::printf("%s\n", result.summary.c_str());
+    if (result.failures.empty()) continue;
+    const std::string replay = fmt::format("simulate --sweeps --seed {}", seed);
+    failures.push_back({{"seed", seed}, {"replay", replay}, {"findings", result.failures}});
+    if (flags.json) continue;
+    for (const std::string& each : result.failures)
+      std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), each.c_str());
+    std::printf("again: %s\n", replay.c_str());
+    std::fflush(stdout);
+  }
+  const auto kinds = std::ranges::count_if(faults, [](int each) { return each > 0; });
+  const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  nlohmann::ordered_json document{
+      {"seeds", count}, {"failed", failures.size()}, {"events", events}, {"kinds", kinds}, {"seconds", took}};
+  for (std::size_t kind = 0; kind < kSweepFaultCount; ++kind) {
+    const std::string name(name_of(static_cast<SweepFault>(kind)));
+    document["faults"][name] = faults[kind];
+    if (!flags.json && flags.seeds) std::printf("%7d %s\n", faults[kind], name.c_str());
+  }
+  document["failures"] = failures;
+  if (flags.json) std::printf("%s\n", document.dump(2).c_str());
+  if (!flags.json)
+    std::printf("%llu seeds, %zu failed, %llu events, %d kinds of fault, %.1f s\n",
+                static_cast<unsigned long long>(count), failures.size(),
+                static_cast<unsigned long long>(events), static_cast<int>(kinds), took);
+  return failures.empty() ? 0 : 1;
+}
+
 }  // namespace
 }  // namespace muster::simulation
 
 int main(int argc, char** argv) {
   muster::simulation::Flags flags;
   muster::simulation::read_flags(argc, argv, flags);
-  return muster::simulation::run(flags);
+  return flags.sweeps ? muster::simulation::run_sweeps(flags) : muster::simulation::run(flags);
 }

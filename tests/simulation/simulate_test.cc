@@ -29,9 +29,9 @@ Ran simulate(const std::string& flags, const std::string& streams = "2>&1") {
 }
 
 TEST(Simulate, RefusesBadInputInOneLine) {
-  for (const char* flags :
-       {"", "--seeds 0", "--seeds many", "--seed -1", "--seed 1 --seeds 2", "--nodes 0 --seed 1",
-        "--trace --seeds 2", "--first 3 --seed 1", "--seed 1 --what", "--seed 1 more"}) {
+  for (const char* flags : {"", "--seeds 0", "--seeds many", "--seed -1", "--seed 1 --seeds 2",
+                            "--nodes 0 --seed 1", "--trace --seeds 2", "--first 3 --seed 1",
+                            "--seed 1 --what", "--seed 1 more", "--sweeps", "--sweeps --seed 1 --nodes 3"}) {
     const Ran ran = simulate(flags);
     EXPECT_EQ(ran.exit_code, 2) << flags;
     EXPECT_TRUE(ran.output.starts_with("simulate: ")) << flags << ": " << ran.output;
@@ -81,6 +81,19 @@ TEST(Simulate, ShrinksASeedAndRunsWhatIsLeft) {
   EXPECT_EQ(ran.exit_code, 0);
   EXPECT_NE(ran.output.find(" faults are left:\n2 nodes "), std::string::npos) << ran.output;
   EXPECT_NE(ran.output.find("\n1 seeds, 0 failed, "), std::string::npos) << ran.output;
+}
+
+TEST(Simulate, RunsSweepsAndPrintsTheSameEventsForTheSameSeed) {
+  const Ran ran = simulate("--sweeps --seeds 200 --json", "2>/dev/null");
+  const auto document = nlohmann::json::parse(ran.output);
+  EXPECT_EQ(ran.exit_code, 0) << document.at("failures").dump(2);
+  EXPECT_EQ(document.at("seeds"), 200);
+  EXPECT_GT(document.at("events").get<int>(), 10'000);
+  EXPECT_EQ(document.at("kinds"), document.at("faults").size()) << document.at("faults");
+  const auto events_of = [](const std::string& output) { return output.substr(0, output.rfind(',')); };
+  const Ran one = simulate("--sweeps --seed 3 --trace");
+  EXPECT_GT(one.output.size(), 1000U);
+  EXPECT_EQ(events_of(one.output), events_of(simulate("--sweeps --seed 3 --trace").output));
 }
 
 TEST(Simulate, GivesTheSameResultsHoweverManySeedsAreRun) {

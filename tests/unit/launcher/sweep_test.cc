@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/sweep_judge.h"
+
 namespace muster::launcher::sweep {
 namespace {
 
@@ -120,16 +122,8 @@ class Programs {
 
 constexpr std::size_t kNever = 1'000'000;
 
-// The facts that decide about a sweep: each trial's state and point, and its value at the step where it was ended. A
-// run that is to end may do a few steps more.
 std::vector<std::string> outcome_of(const History& history) {
-  std::vector<std::string> lines;
-  for (const Trial& trial : history.trials()) {
-    const std::int64_t step = trial.state == TrialState::kFinished ? kLastStep : trial.until;
-    lines.push_back(fmt::format("{} {} {} {}", name_of(trial.state), point_as_json(trial.point).dump(), step,
-                                trial.value_at("loss", step).value_or(-1)));
-  }
-  return lines;
+  return outcome_of(history, "loss", kLastStep);
 }
 
 History folded(const std::vector<Event>& events) {
@@ -139,32 +133,6 @@ History folded(const std::vector<Event>& events) {
     EXPECT_TRUE(applied) << applied.error().message();
   }
   return history;
-}
-
-// Recomputes every decision of a sweep with `slots` slots from the events before it.
-void expect_explained(const SweepSettings& settings, const std::vector<Event>& events) {
-  History history;
-  std::map<std::int32_t, ReportDecision> wishes;
-  for (const Event& event : events) {
-    if (const auto* created = std::get_if<TrialCreated>(&event)) {
-      EXPECT_TRUE(std::holds_alternative<NewTrial>(next_for_slot(settings.schedule, history, true).what));
-      EXPECT_EQ(suggest(settings.search, settings.space, history)->point, created->point);
-    }
-    if (const auto* began = std::get_if<RunBegan>(&event); began && history.trials().back().run_count > 0) {
-      const auto decision = next_for_slot(settings.schedule, history, true);
-      const auto* next = std::get_if<NextRun>(&decision.what);
-      ASSERT_NE(next, nullptr) << decision.reason;
-      EXPECT_EQ(next->trial, began->trial);
-    }
-    if (const auto* ended = std::get_if<RunEnded>(&event);
-        ended && (ended->end == RunEnd::kPaused || ended->end == RunEnd::kStopped))
-      EXPECT_TRUE(wishes.contains(ended->trial)) << "nothing ended trial " << ended->trial;
-    ASSERT_TRUE(history.apply(event));
-    if (const auto* reported = std::get_if<Reported>(&event)) {
-      auto decision = after_report(settings.schedule, history, reported->trial);
-      if (!std::holds_alternative<GoOn>(decision.what)) wishes[reported->trial] = std::move(decision);
-    }
-  }
 }
 
 using Kinds = std::tuple<SearchSettings::Kind, ScheduleSettings::Kind>;
@@ -182,7 +150,11 @@ TEST_P(SweepOfKind, ExplainsEveryDecisionByTheHistory) {
     programs.run(sweep, slots, kNever, 0);
     EXPECT_TRUE(sweep.is_over());
     EXPECT_EQ(outcome_of(sweep.history()), outcome_of(folded(programs.events())));
-    expect_explained(settings(7), programs.events());
+    const SweepSettings same = settings(7);
+    SweepJudge judge(same, /*retries=*/0, static_cast<std::int32_t>(slots));
+    for (const Event& event : programs.events()) judge.hear(event);
+    judge.hear_end();
+    EXPECT_THAT(judge.faults(), testing::IsEmpty());
   }
 }
 
