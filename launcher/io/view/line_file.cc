@@ -5,7 +5,7 @@
 namespace muster::launcher {
 
 LineFile::LineFile(net::LogWriter& writer, const std::string& path, const Warn& warn)
-    : warn_([warn, told = std::make_shared<bool>(false)](const std::string& what) {
+    : warn_([warn, told = told_](const std::string& what) {
         if (!std::exchange(*told, true)) warn(what + "; the job goes on without it");
       }),
       file_(writer.add(std::make_unique<net::LogParts>(path, UniqueFd(), nullptr), warn_)) {}

@@ -22,9 +22,14 @@ class LineFile {
 
   // Appends to the file, or creates it with the first line.
   LineFile(net::LogWriter& writer, const std::string& path, const Warn& warn);
+  LineFile(const LineFile&) = delete;
+  LineFile& operator=(const LineFile&) = delete;
+  ~LineFile() { *told_ = true; }
   void append(std::string_view lines);
 
  private:
+  // The writer may warn after this object's end, if a disk hangs: `warn` may be gone then.
+  std::shared_ptr<bool> told_ = std::make_shared<bool>(false);
   Warn warn_;
   std::shared_ptr<net::LogWriter::File> file_;
 };

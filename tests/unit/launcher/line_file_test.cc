@@ -57,6 +57,15 @@ TEST_F(LineFileTest, SaysOnceThatTheDiskIsFull) {
                   "cannot write .*/events.jsonl: No space left on device; the job goes on without it")));
 }
 
+// A trial of a sweep ends while others run: its console is gone then.
+TEST_F(LineFileTest, DoesNotWarnAfterItsEnd) {
+  const std::string path = scratch_ / "events.jsonl";
+  std::filesystem::create_symlink("/dev/full", path);
+  make(path).append("one\n");
+  write();
+  EXPECT_THAT(warnings_, IsEmpty());
+}
+
 TEST_F(LineFileTest, WritesOnceItCanBeOpened) {
   const std::string path = scratch_ / "events.jsonl";
   std::filesystem::create_directory(path);
