@@ -11,8 +11,8 @@ namespace {
 
 bool has_reported(const Trial& trial, const std::string& metric, std::int64_t step) {
   const auto found = trial.measured.find(metric);
-  if (found == trial.measured.end() || found->second.back().step < step) return false;
-  return std::ranges::find(found->second, step, &Measurement::step) != found->second.end();
+  return found != trial.measured.end() &&
+         std::ranges::binary_search(found->second, step, {}, &Measurement::step);
 }
 
 }  // namespace

@@ -101,13 +101,13 @@ TEST(SweepHistory, FindsMeasurementsByMetricAndStep) {
                                     // After a restart from the checkpoint of step 4.
                                     Reported{.step = 6, .values = {{"loss", 2.5}}}}));
   const Trial& trial = history.trials()[0];
-  EXPECT_EQ(trial.newest_step(), 6);
-  EXPECT_EQ(trial.newest("loss"), 2.5);
+  EXPECT_EQ(trial.newest_step(), 8);
+  EXPECT_EQ(trial.newest("loss"), 2.0);
   EXPECT_EQ(trial.newest("acc"), 0.1);
   EXPECT_EQ(trial.newest("other"), std::nullopt);
   EXPECT_EQ(trial.value_at("loss", 0), 5.0);
   EXPECT_EQ(trial.value_at("loss", 4), 3.0);
-  EXPECT_EQ(trial.value_at("loss", 5), 2.0);
+  EXPECT_EQ(trial.value_at("loss", 5), 2.5);
   EXPECT_EQ(trial.value_at("loss", 9), std::nullopt);
   EXPECT_EQ(trial.value_at("acc", 2), std::nullopt);
 }

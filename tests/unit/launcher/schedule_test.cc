@@ -212,6 +212,17 @@ TEST(AshaStop, LooksAgainWhenALostTrialComesToTheRungAgain) {
   EXPECT_EQ(sweep.report(1, 3, 0.9), "stop");
 }
 
+TEST(AshaStop, DecidesOnceAtARungWhateverIsReportedLater) {
+  Trace sweep(schedule_of(Scheduler::kAshaStop, 2, 9, 1));
+  sweep.create(2);
+  EXPECT_EQ(sweep.report(0, 3, 0.5), "go on until 9");
+  EXPECT_EQ(sweep.report(1, 3, 0.4), "go on until 9");
+  EXPECT_EQ(sweep.report(0, 2, 0.5), "go on until 9") << "an earlier step";
+  sweep.report_other(0, 3, "accuracy");
+  EXPECT_EQ(sweep.decide(0), "go on until 9");
+  EXPECT_EQ(sweep.report(0, 4, 0.5), "go on until 9");
+}
+
 // ---- Hyperband ----
 
 std::vector<std::string> rungs_told(const Preview& preview) {

@@ -240,5 +240,19 @@ TEST(Sweep, IgnoresWhatATrialReportsTwice) {
   EXPECT_EQ(sweep.history().trials()[0].newest("loss"), 2);
 }
 
+// It began again at an older checkpoint than that of its newest report.
+TEST(Sweep, TakesReportsOfEarlierSteps) {
+  Sweep sweep(settings_of(SearchSettings::Kind::kRandom, ScheduleSettings::Kind::kNone, 1));
+  sweep.add_slot(0, "a");
+  EXPECT_EQ(sweep.on_report(0, 8, {{"loss", 3}}, 0).events.size(), 1U);
+  EXPECT_EQ(sweep.on_report(0, 5, {{"loss", 4}}, 0).events.size(), 1U);
+  EXPECT_TRUE(sweep.on_report(0, 8, {{"loss", 7}}, 0).events.empty());
+  EXPECT_EQ(sweep.on_report(0, kLastStep, {{"loss", 2}}, 0).actions.size(), 1U);
+  EXPECT_EQ(sweep.on_report(0, 7, {{"loss", 9}}, 0).events.size(), 1U);
+  EXPECT_EQ(sweep.history().trials()[0].newest("loss"), 2);
+  const auto end = sweep.on_end(0, RunEnd::kCancelled, "", 1);
+  EXPECT_EQ(std::get<RunEnded>(end.events.at(0)).end, RunEnd::kFinished) << "it has reported the last step";
+}
+
 }  // namespace
 }  // namespace muster::launcher::sweep

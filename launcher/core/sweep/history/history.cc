@@ -108,13 +108,16 @@ void follow(Trial& trial, const RunBegan& began) {
 void follow(Trial& trial, const Reported& reported) {
   note_begin(trial, reported.at);
   for (const auto& [metric, value] : reported.values) {
-    trial.measured[metric].push_back({.step = reported.step, .value = value});
+    std::vector<Measurement>& series = trial.measured[metric];
+    series.insert(std::ranges::upper_bound(series, reported.step, {}, &Measurement::step),
+                  {.step = reported.step, .value = value});
   }
 }
 
 void follow(Trial& trial, const RunEnded& ended, RetryLimit limit) {
   note_begin(trial, ended.at);
   if (ended.end == RunEnd::kFailed) ++trial.failure_count;
+  for (const auto& [metric, series] : trial.measured) trial.reached_before[metric] = series.back().step;
   trial.state = state_after(ended.end, trial.failure_count, limit);
   trial.text = ended.text;
   trial.ended_at = ended.at;
@@ -163,8 +166,7 @@ std::optional<double> Trial::newest(const std::string& metric) const {
 std::optional<double> Trial::value_at(const std::string& metric, std::int64_t step) const {
   const auto series = measured.find(metric);
   if (series == measured.end()) return std::nullopt;
-  const auto reached =
-      std::ranges::find_if(series->second, [step](const Measurement& each) { return each.step >= step; });
+  const auto reached = std::ranges::lower_bound(series->second, step, {}, &Measurement::step);
   return reached == series->second.end() ? std::nullopt : std::optional(reached->value);
 }
 

@@ -97,10 +97,13 @@ struct Trial {
   std::int32_t bracket = 0;
   TrialState state = TrialState::kWaiting;
   std::int32_t run_count = 0;
-  std::int32_t failure_count = 0;                              // runs with kFailed
-  std::int64_t until = 0;                                      // of the newest run
-  std::map<std::string, std::vector<Measurement>> measured{};  // by metric, in the order of arrival
-  std::string text{};                                          // of its last end, unless it runs again
+  std::int32_t failure_count = 0;  // runs with kFailed
+  std::int64_t until = 0;          // of the newest run
+  // By metric, in the order of steps: a program may report step 5 after step 9.
+  std::map<std::string, std::vector<Measurement>> measured{};
+  // By metric: its largest step before the trial's newest report.
+  std::map<std::string, std::int64_t> reached_before{};
+  std::string text{};  // of its last end, unless it runs again
   std::vector<Exploited> exploits{};
   double began_at = 0;  // of the first run; for people, as the next ones
   double ended_at = 0;
@@ -109,10 +112,10 @@ struct Trial {
   double busy = 0;           // s that its runs have taken, except one that still runs
 
   bool is_over() const;
-  std::int64_t newest_step() const;  // of any metric; -1: none was reported
-  // The newest value of a metric; nullopt: none was reported.
+  std::int64_t newest_step() const;  // the largest of any metric; -1: none was reported
+  // The value of a metric at its largest step; nullopt: none was reported.
   std::optional<double> newest(const std::string& metric) const;
-  // The first value of a metric at `step` or later; nullopt: the trial is not so far.
+  // The value of a metric at `step`, or else at the next one; nullopt: the trial is not so far.
   std::optional<double> value_at(const std::string& metric, std::int64_t step) const;
 };
 

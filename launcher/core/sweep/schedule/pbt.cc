@@ -22,15 +22,12 @@ std::uint64_t scrambled(std::uint64_t bits) {
 // Where the trial was before its newest report: it may have been further, and have taken over a checkpoint of
 // an earlier or a later step. Taking the largest step, a trial comes to each interval only once.
 std::int64_t step_before(const Objective& objective, const Trial& trial) {
-  const std::vector<Measurement>& values = measured(objective, trial);
-  std::int64_t step = trial.exploits.empty() ? 0 : trial.exploits.back().step;
-  for (std::size_t i = 0; i + 1 < values.size(); ++i) step = std::max(step, values[i].step);
-  return step;
+  const std::int64_t taken_over = trial.exploits.empty() ? 0 : trial.exploits.back().step;
+  return std::max(taken_over, newest_steps(objective, trial).before);
 }
 
 std::int64_t step_now(const Objective& objective, const Trial& trial) {
-  const std::vector<Measurement>& values = measured(objective, trial);
-  return std::max(step_before(objective, trial), values.empty() ? 0 : values.back().step);
+  return std::max(step_before(objective, trial), newest_steps(objective, trial).now);
 }
 
 struct Standing {

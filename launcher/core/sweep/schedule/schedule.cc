@@ -123,7 +123,8 @@ Steps newest_steps(const Objective& objective, const Trial& trial) {
   const std::vector<Measurement>& values = measured(objective, trial);
   Steps steps;
   if (!values.empty()) steps.now = values.back().step;
-  if (values.size() > 1) steps.before = values[values.size() - 2].step;
+  const auto before = trial.reached_before.find(objective.metric);
+  if (before != trial.reached_before.end()) steps.before = before->second;
   return steps;
 }
 

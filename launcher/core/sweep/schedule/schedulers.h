@@ -22,7 +22,8 @@ double cost_of(Mode mode, double value);
 double cost_at(const Objective& objective, const Trial& trial, std::int64_t step);
 const std::vector<Measurement>& measured(const Objective& objective, const Trial& trial);
 
-// A trial's two newest reports of the objective, in the order of arrival; -1: there is none.
+// How far the trial is by its reports of the objective: before its newest report and with it. -1: there is
+// none. A report of an earlier step, or of another metric, does not move it.
 struct Steps {
   std::int64_t before = -1;
   std::int64_t now = -1;
