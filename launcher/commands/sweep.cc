@@ -48,35 +48,28 @@ std::string state_line(const std::string& directory, const SweepView& sweep) {
   return text + counts_of_states(sweep.history.trials()) + "\n";
 }
 
-struct SweepCall {
-  std::string directory;
-  const CommandArguments& arguments;
-  SweepView sweep;
-  bool json = false;
-};
-
 std::string status_text(const std::string& directory, const SweepView& sweep, std::size_t width) {
   return state_line(directory, sweep) + trials_as_table(sweep.history.trials(),
                                                         sweep.options.settings.search.objectives,
                                                         {.now = age_of(directory, sweep), .width = width});
 }
 
-int status(const SweepCall& call, const Surroundings& here) {
+int status(const SweepCall& call, const SweepView& sweep) {
   if (call.json)
     return print(nlohmann::ordered_json{{"sweep_dir", call.directory},
                                         {"running", running_controller(call.directory).has_value()},
-                                        {"trials", trials_as_json(call.sweep.history.trials())}}
+                                        {"trials", trials_as_json(sweep.history.trials())}}
                      .dump(2) +
                  "\n");
   const auto is_running = [&] { return running_controller(call.directory).has_value(); };
   if (terminal_columns() == 0 || call.arguments.has("once") || !is_running())
-    return print(status_text(call.directory, call.sweep, terminal_columns()));
+    return print(status_text(call.directory, sweep, terminal_columns()));
   show_live([&]() -> std::optional<std::string> {
-    const auto now = view_sweep(call.directory, here);
+    const auto now = view_sweep(call.directory, call.here);
     if (!now || !is_running()) return std::nullopt;
     return status_text(call.directory, *now, terminal_columns());
   });
-  const auto last = view_sweep(call.directory, here);
+  const auto last = view_sweep(call.directory, call.here);
   return last ? print(status_text(call.directory, *last, terminal_columns())) : refuse(last.error(), 1);
 }
 
@@ -88,9 +81,9 @@ std::string launch_of(const SweepOptions& options) {
   return text;
 }
 
-int best(const SweepCall& call) {
-  const auto& objectives = call.sweep.options.settings.search.objectives;
-  const auto numbers = best_trials(call.sweep.history, objectives);
+int best(const SweepCall& call, const SweepView& sweep) {
+  const auto& objectives = sweep.options.settings.search.objectives;
+  const auto numbers = best_trials(sweep.history, objectives);
   if (numbers.empty())
     return refuse(
         {ErrorCode::kNotFound, call.directory + ": no trial has a value of " + objectives.front().metric}, 1);
@@ -98,15 +91,15 @@ int best(const SweepCall& call) {
   std::string text;
   auto array = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < shown; ++i) {
-    const Trial& trial = call.sweep.history.trials().at(static_cast<std::size_t>(numbers[i]));
+    const Trial& trial = sweep.history.trials().at(static_cast<std::size_t>(numbers[i]));
     const std::string directory = trial_directory(call.directory, trial.number);
     const auto command = training_command(
-        call.sweep.definition.program, call.sweep.options.settings.space, trial.point,
+        sweep.definition.program, sweep.options.settings.space, trial.point,
         {{"trial", std::to_string(trial.number)},
          {"trial_dir", directory},
-         {"seed", std::to_string(trial_seed(call.sweep.options.settings.search.seed, trial.number))}});
+         {"seed", std::to_string(trial_seed(sweep.options.settings.search.seed, trial.number))}});
     if (!command) return refuse(command.error(), 1);
-    const std::string line = launch_of(call.sweep.options) + *command;
+    const std::string line = launch_of(sweep.options) + *command;
     auto json = trial_as_json(trial);
     json["command"] = line;
     json["directory"] = directory;
@@ -122,9 +115,10 @@ int best(const SweepCall& call) {
   return print(text);
 }
 
-int show(const SweepCall& call, const std::string& word) {
-  const auto number = trial_number(word, call.sweep.history);
-  const auto& trials = call.sweep.history.trials();
+int show(const SweepCall& call, const SweepView& sweep) {
+  const std::string& word = call.arguments.operands.at(1);
+  const auto number = trial_number(word, sweep.history);
+  const auto& trials = sweep.history.trials();
   if (!number)
     return refuse({ErrorCode::kInvalidArgument,
                    fmt::format("sweep show: {} is not a trial: {} has trials 0 to {}", word, call.directory,
@@ -137,14 +131,14 @@ int show(const SweepCall& call, const std::string& word) {
     json["directory"] = directory;
     return print(json.dump(2) + "\n");
   }
-  return print(trial_as_text(trial, call.sweep.options.settings.search.objectives,
-                             {.now = age_of(call.directory, call.sweep), .width = terminal_columns()}) +
+  return print(trial_as_text(trial, sweep.options.settings.search.objectives,
+                             {.now = age_of(call.directory, sweep), .width = terminal_columns()}) +
                fmt::format("its jobs: launch ps --log-dir {}\n", as_shell_word(directory)));
 }
 
 constexpr Duration kCancelLimit = std::chrono::minutes(5);
 
-int cancel(const SweepCall& call) {
+int cancel(const SweepCall& call, const SweepView&) {
   const auto controller = running_controller(call.directory);
   if (!controller) return print(call.directory + " is not running\n");
   if (kill(static_cast<pid_t>(controller->pid), SIGINT) != 0)
@@ -163,10 +157,9 @@ int cancel(const SweepCall& call) {
   return print(call.directory + " is stopped; `launch sweep resume` goes on with it\n");
 }
 
-int importance(const SweepCall& call) {
-  const auto& settings = call.sweep.options.settings;
-  const auto found =
-      importances(settings.space, call.sweep.history, settings.search.objectives.front().metric);
+int importance(const SweepCall& call, const SweepView& sweep) {
+  const auto& settings = sweep.options.settings;
+  const auto found = importances(settings.space, sweep.history, settings.search.objectives.front().metric);
   if (!found) return refuse(found.error(), 1);
   if (!call.json) return print(importances_as_table(*found, terminal_columns()));
   auto array = nlohmann::ordered_json::array();
@@ -177,16 +170,16 @@ int importance(const SweepCall& call) {
 }
 
 // Writes the pictures into the directory that -o names, or into the sweep's.
-int plot(const SweepCall& call, const Surroundings& here) {
-  const auto& settings = call.sweep.options.settings;
+int plot(const SweepCall& call, const SweepView& sweep) {
+  const auto& settings = sweep.options.settings;
   const std::string folder =
       call.arguments.has("output")
-          ? (fs::path(here.working_directory) / call.arguments.value("output")).string()
+          ? (fs::path(call.here.working_directory) / call.arguments.value("output")).string()
           : call.directory;
   const Objective& objective = settings.search.objectives.front();
   const std::pair<const char*, std::string> files[] = {
-      {"parallel_coordinates.svg", parallel_coordinates(settings.space, call.sweep.history, objective)},
-      {"best_value.svg", course_of_best(call.sweep.history, objective)}};
+      {"parallel_coordinates.svg", parallel_coordinates(settings.space, sweep.history, objective)},
+      {"best_value.svg", course_of_best(sweep.history, objective)}};
   std::string text;
   for (const auto& [name, picture] : files) {
     const std::string path = (fs::path(folder) / name).string();
@@ -196,31 +189,42 @@ int plot(const SweepCall& call, const Surroundings& here) {
   return print(text);
 }
 
-// The subcommands that read a sweep, with the words that may follow them.
-int of_sweep(const Invocation& invocation) {
-  const auto arguments = read_arguments(invocation);
-  if (!arguments) return arguments.error();
-  const std::string& word = arguments->operands.front();
-  const auto directory = sweep_directory_of(*arguments, invocation.here);
-  if (!directory) return refuse(directory.error(), kExitUsage);
-  auto sweep = view_sweep(*directory, invocation.here);
-  if (!sweep) return refuse(sweep.error(), kExitUsage);
-  const SweepCall call{*directory, *arguments, *std::move(sweep), arguments->has("json")};
-  if (word == "status") return status(call, invocation.here);
-  if (word == "best") return best(call);
-  if (word == "cancel") return cancel(call);
-  if (word == "importance") return importance(call);
-  if (word == "plot") return plot(call, invocation.here);
-  return show(call, arguments->operands.at(1));
+// What a journal says, before anything follows from its events.
+struct Stored {
+  Definition definition;
+  SweepOptions options;
+  std::vector<Event> events;
+};
+
+Expected<Stored> stored_in(const Journal& journal, const Surroundings& here) {
+  const auto json = journal.definition();
+  if (!json) return std::unexpected(json.error());
+  auto definition = definition_from_json(*json);
+  if (!definition) return std::unexpected(definition.error());
+  auto options = make_sweep_options(definition->settings, definition->space, definition->program,
+                                    surroundings_of(*definition, here));
+  if (!options) return std::unexpected(options.error());
+  auto events = journal.events();
+  if (!events) return std::unexpected(events.error());
+  return Stored{*std::move(definition), *std::move(options), *std::move(events)};
 }
 
-// An error: the journal is damaged.
-Expected<History> history_of(const std::vector<Event>& events, std::int32_t retries) {
-  History history({retries});
+Expected<Sweep> sweep_after(const SweepOptions& options, const std::vector<Event>& events) {
+  Sweep sweep(options.settings, {options.retries});
   for (const Event& event : events) {
-    if (const Status applied = history.apply(event); !applied) return std::unexpected(applied.error());
+    if (const Status applied = sweep.replay(event); !applied) return std::unexpected(applied.error());
   }
-  return history;
+  return sweep;
+}
+
+// Now, in seconds since the sweep's begin. Not before its events, even if the wall clock was set back.
+double age_now(const Definition& definition, const std::vector<Event>& events) {
+  double age = unix_now() - definition.began_unix;
+  for (const Event& event : events) {
+    if (const auto* reported = std::get_if<Reported>(&event)) age = std::max(age, reported->at);
+    if (const auto* ended = std::get_if<RunEnded>(&event)) age = std::max(age, ended->at);
+  }
+  return age;
 }
 
 }  // namespace
@@ -265,38 +269,35 @@ std::optional<std::int32_t> trial_number(const std::string& word, const History&
   return known ? number : std::nullopt;
 }
 
+Expected<History> history_of(const std::vector<Event>& events, std::int32_t retries) {
+  History history({retries});
+  for (const Event& event : events) {
+    if (const Status applied = history.apply(event); !applied) return std::unexpected(applied.error());
+  }
+  return history;
+}
+
 Expected<SweepView> view_sweep(const std::string& directory, const Surroundings& here) {
   const auto journal = Journal::read(directory);
   if (!journal) return std::unexpected(journal.error());
-  const auto json = journal->definition();
-  if (!json) return std::unexpected(json.error());
-  auto definition = definition_from_json(*json);
-  if (!definition) return std::unexpected(definition.error());
-  auto options = make_sweep_options(definition->settings, definition->space, definition->program,
-                                    surroundings_of(*definition, here));
-  if (!options) return std::unexpected(options.error());
-  auto events = journal->events();
-  if (!events) return std::unexpected(events.error());
-  auto history = history_of(*events, options->retries);
+  auto stored = stored_in(*journal, here);
+  if (!stored) return std::unexpected(std::move(stored).error());
+  auto history = history_of(stored->events, stored->options.retries);
   if (!history) return failure_within(directory, std::move(history));
-  return SweepView{*std::move(definition), *std::move(options), *std::move(history), *std::move(events)};
+  return SweepView{std::move(stored->definition), std::move(stored->options), std::move(stored->events),
+                   *std::move(history)};
 }
 
-Expected<std::string> sweep_directory_of(const CommandArguments& arguments, const Surroundings& here) {
-  const std::size_t place = arguments.operands.front() == "show" ? 2 : 1;
-  if (arguments.operands.size() > place)
-    return (fs::path(here.working_directory) / arguments.operands[place]).lexically_normal().string();
-  const std::string usual = here.working_directory + "/sweeps";
-  std::string newest;
-  std::error_code error;
-  for (fs::directory_iterator next(usual, error); !error && next != fs::directory_iterator();
-       next.increment(error)) {
-    if (next->path().string() > newest && fs::exists(next->path() / "sweep.db", error))
-      newest = next->path().string();
-  }
-  if (!newest.empty()) return newest;
-  return failure(ErrorCode::kNotFound, "there is no sweep in {}: give its directory: `launch sweep {} DIR`",
-                 usual, arguments.operands.front());
+Expected<HeldSweep> hold_sweep(const std::string& directory, const Surroundings& here) {
+  auto journal = Journal::open(directory);
+  if (!journal) return std::unexpected(std::move(journal).error());
+  auto stored = stored_in(*journal, here);
+  if (!stored) return std::unexpected(std::move(stored).error());
+  auto sweep = sweep_after(stored->options, stored->events);
+  if (!sweep) return failure_within(directory, std::move(sweep));
+  const double age = age_now(stored->definition, stored->events);
+  return HeldSweep{*std::move(journal), std::move(stored->definition), std::move(stored->options),
+                   *std::move(sweep), age};
 }
 
 }  // namespace muster::launcher::sweep
@@ -305,30 +306,64 @@ namespace muster::launcher {
 
 namespace {
 
+using WithProgram = int (*)(const Invocation&);  // reads its words itself
+using OnDirectory = int (*)(const sweep::SweepCall&);
+using OnView = int (*)(const sweep::SweepCall&, const sweep::SweepView&);
+
 struct SweepWord {
   std::string_view name;
-  int (*execute)(const Invocation&);
-  std::size_t least_operands;  // after the subcommand's name
-  std::size_t most_operands;
-  std::string_view usage;  // of the operands, if some must be there
+  std::variant<WithProgram, OnDirectory, OnView> execute;
+  std::size_t least_operands = 0;  // after the subcommand's name
+  std::size_t most_operands = 0;
+  std::string_view usage{};  // of the operands, if some must be there
 };
 
-// Subcommands with 0 operands here take a program, and read their words themselves.
 constexpr SweepWord kSweepWordTable[] = {
-    {"run", sweep::sweep_run, 0, 0, ""},
-    {"preview", sweep::sweep_preview, 0, 0, ""},
-    {"status", sweep::of_sweep, 0, 1, ""},
-    {"best", sweep::of_sweep, 0, 1, ""},
-    {"show", sweep::of_sweep, 1, 2, "TRIAL DIR"},
-    {"resume", sweep::sweep_resume, 0, 1, ""},
-    {"cancel", sweep::of_sweep, 0, 1, ""},
-    {"ask", sweep::sweep_ask, 0, 1, ""},
+    {"run", sweep::sweep_run},
+    {"preview", sweep::sweep_preview},
+    {"status", sweep::status, 0, 1},
+    {"best", sweep::best, 0, 1},
+    {"show", sweep::show, 1, 2, "TRIAL DIR"},
+    {"resume", sweep::sweep_resume, 0, 1},
+    {"cancel", sweep::cancel, 0, 1},
+    {"ask", sweep::sweep_ask, 0, 1},
     {"tell", sweep::sweep_tell, 2, 99, "DIR TRIAL NAME=VALUE"},
-    {"importance", sweep::of_sweep, 0, 1, ""},
-    {"plot", sweep::of_sweep, 0, 1, ""},
+    {"importance", sweep::importance, 0, 1},
+    {"plot", sweep::plot, 0, 1},
     {"import", sweep::sweep_import, 2, 2, "DIR FILE"},
-    {"export", sweep::sweep_export, 0, 1, ""},
+    {"export", sweep::sweep_export, 0, 1},
 };
+
+// DIR, the operand after the subcommand's name; without it, the newest sweep in ./sweeps. An error: there is
+// none.
+Expected<std::string> sweep_directory_of(const CommandArguments& arguments, const Surroundings& here) {
+  const std::size_t place = arguments.operands.front() == "show" ? 2 : 1;
+  if (arguments.operands.size() > place)
+    return (std::filesystem::path(here.working_directory) / arguments.operands[place])
+        .lexically_normal()
+        .string();
+  const std::string usual = here.working_directory + "/sweeps";
+  std::string newest;
+  std::error_code error;
+  for (std::filesystem::directory_iterator next(usual, error);
+       !error && next != std::filesystem::directory_iterator(); next.increment(error)) {
+    if (next->path().string() > newest && std::filesystem::exists(next->path() / "sweep.db", error))
+      newest = next->path().string();
+  }
+  if (!newest.empty()) return newest;
+  return failure(ErrorCode::kNotFound, "there is no sweep in {}: give its directory: `launch sweep {} DIR`",
+                 usual, arguments.operands.front());
+}
+
+int execute(const SweepWord& word, const CommandArguments& arguments, const Surroundings& here) {
+  const auto directory = sweep_directory_of(arguments, here);
+  if (!directory) return refuse(directory.error(), kExitUsage);
+  const sweep::SweepCall call{arguments, here, *directory, arguments.has("json")};
+  if (const auto* on_directory = std::get_if<OnDirectory>(&word.execute)) return (*on_directory)(call);
+  const auto view = sweep::view_sweep(*directory, here);
+  if (!view) return refuse(view.error(), kExitUsage);
+  return std::get<OnView>(word.execute)(call, *view);
+}
 
 }  // namespace
 
@@ -343,12 +378,12 @@ int sweep_command(const Invocation& invocation) {
                                 : fmt::format("sweep: {}: not one of {}{}", name, kSweepWords,
                                               did_you_mean(name, kSweepWords))},
                   kExitUsage);
-  if (word->most_operands == 0) {
+  if (const auto* with_program = std::get_if<WithProgram>(&word->execute)) {
     Invocation rest = invocation;
     rest.words.erase(rest.words.begin());
     if (!rest.words.empty() && (rest.words.front() == "-h" || rest.words.front() == "--help"))
       return print(help_of(invocation.command));
-    return word->execute(rest);
+    return (*with_program)(rest);
   }
   const auto arguments = read_arguments(invocation);
   if (!arguments) return arguments.error();
@@ -361,7 +396,7 @@ int sweep_command(const Invocation& invocation) {
     return refuse({ErrorCode::kInvalidArgument,
                    fmt::format("sweep {}: {} is one argument too many", name, arguments->operands.back())},
                   kExitUsage);
-  return word->execute(invocation);
+  return execute(*word, *arguments, invocation.here);
 }
 
 }  // namespace muster::launcher

@@ -34,26 +34,43 @@ Surroundings surroundings_of(const Definition& definition, const Surroundings& h
 struct SweepView {
   Definition definition;
   SweepOptions options;
-  History history;
   std::vector<Event> events;
+  History history;
 };
 Expected<SweepView> view_sweep(const std::string& directory, const Surroundings& here);
+
+// A sweep that this process controls.
+struct HeldSweep {
+  Journal journal;
+  Definition definition;
+  SweepOptions options;
+  Sweep sweep;
+  double age = 0;  // s since the sweep's begin
+};
+Expected<HeldSweep> hold_sweep(const std::string& directory, const Surroundings& here);
+
+// The trials after these events. An error: the events do not follow on each other.
+Expected<History> history_of(const std::vector<Event>& events, std::int32_t retries);
 
 // The number that `word` is; nullopt: the sweep has no such trial.
 std::optional<std::int32_t> trial_number(const std::string& word, const History& history);
 
-// DIR, the operand after the subcommand's name; without it, the newest sweep in ./sweeps. An error: there is
-// none.
-Expected<std::string> sweep_directory_of(const CommandArguments& arguments, const Surroundings& here);
+// A subcommand that takes the directory of a sweep, and its words.
+struct SweepCall {
+  const CommandArguments& arguments;
+  const Surroundings& here;
+  std::string directory;
+  bool json = false;
+};
 
 // `sweep run`, `preview` and `resume`: sweep_start.cc.
 int sweep_run(const Invocation& invocation);
 int sweep_preview(const Invocation& invocation);
-int sweep_resume(const Invocation& invocation);
+int sweep_resume(const SweepCall& call);
 // For other programs that run or choose trials: sweep_exchange.cc.
-int sweep_ask(const Invocation& invocation);
-int sweep_tell(const Invocation& invocation);
-int sweep_export(const Invocation& invocation);
-int sweep_import(const Invocation& invocation);
+int sweep_ask(const SweepCall& call);
+int sweep_tell(const SweepCall& call);
+int sweep_import(const SweepCall& call);
+int sweep_export(const SweepCall& call, const SweepView& sweep);
 
 }  // namespace muster::launcher::sweep

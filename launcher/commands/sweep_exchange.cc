@@ -17,27 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A sweep that this process controls for a moment.
-struct Held {
-  Journal journal;
-  SweepView view;
-  Sweep sweep;
-  double age;  // s since the sweep's begin
-};
-
-Expected<Held> hold(const std::string& directory, const Surroundings& here) {
-  auto journal = Journal::open(directory);
-  if (!journal) return std::unexpected(journal.error());
-  auto view = view_sweep(directory, here);
-  if (!view) return std::unexpected(view.error());
-  Sweep sweep(view->options.settings, {view->options.retries});
-  for (const Event& event : view->events) {
-    if (const Status applied = sweep.replay(event); !applied) return std::unexpected(applied.error());
-  }
-  const double age = unix_now() - view->definition.began_unix;
-  return Held{*std::move(journal), *std::move(view), std::move(sweep), age};
-}
-
 Error wrong(std::string_view word, std::string_view what) {
   return {ErrorCode::kInvalidArgument, fmt::format("sweep tell: {} {}", word, what)};
 }
@@ -86,13 +65,8 @@ std::string word_of(const ReportDecision& decision) {
 
 }  // namespace
 
-int sweep_ask(const Invocation& invocation) {
-  const auto arguments = read_arguments(invocation);
-  if (!arguments) return arguments.error();
-  const auto found = sweep_directory_of(*arguments, invocation.here);
-  if (!found) return refuse(found.error(), kExitUsage);
-  const std::string& directory = *found;
-  auto held = hold(directory, invocation.here);
+int sweep_ask(const SweepCall& call) {
+  auto held = hold_sweep(call.directory, call.here);
   if (!held) return refuse(held.error(), kExitUsage);
   const SweepDecisions decisions = held->sweep.add_slot(0, "asked", held->age);
   const StartRun* start = nullptr;
@@ -100,31 +74,27 @@ int sweep_ask(const Invocation& invocation) {
     if (const auto* each = std::get_if<StartRun>(&action)) start = each;
   }
   if (start == nullptr)
-    return refuse(
-        {ErrorCode::kUnavailable, directory + ": no trial can start now: tell the results of those that run"},
-        1);
+    return refuse({ErrorCode::kUnavailable,
+                   call.directory + ": no trial can start now: tell the results of those that run"},
+                  1);
   if (const Status kept = held->journal.add(decisions.events); !kept) return refuse(kept.error(), 1);
-  const std::string folder = trial_directory(directory, start->trial);
+  const std::string folder = trial_directory(call.directory, start->trial);
   if (const Status made = make_trial_directory(folder, start->point); !made) return refuse(made.error(), 1);
   const nlohmann::ordered_json answer{{"trial", start->trial},
                                       {"params", point_as_json(start->point)},
                                       {"until", start->until},
                                       {"directory", folder}};
-  if (arguments->has("json")) return print(answer.dump(2) + "\n");
+  if (call.json) return print(answer.dump(2) + "\n");
   std::string text = fmt::format("trial {}", start->trial);
   for (const auto& [name, value] : start->point) text += fmt::format(" {}={}", name, text_of(value));
   return print(text + "\n");
 }
 
-int sweep_tell(const Invocation& invocation) {
-  const auto arguments = read_arguments(invocation);
-  if (!arguments) return arguments.error();
-  const auto found = sweep_directory_of(*arguments, invocation.here);
-  if (!found) return refuse(found.error(), kExitUsage);
-  auto held = hold(*found, invocation.here);
+int sweep_tell(const SweepCall& call) {
+  auto held = hold_sweep(call.directory, call.here);
   if (!held) return refuse(held.error(), kExitUsage);
   Sweep& sweep = held->sweep;
-  const auto told = read_told(*arguments, sweep.history());
+  const auto told = read_told(call.arguments, sweep.history());
   if (!told) return refuse(told.error(), kExitUsage);
   const Trial& trial = sweep.history().trials().at(static_cast<std::size_t>(told->trial));
   SweepDecisions all;
@@ -139,75 +109,58 @@ int sweep_tell(const Invocation& invocation) {
     all.events.insert(all.events.end(), end.events.begin(), end.events.end());
   }
   if (const Status kept = held->journal.add(all.events); !kept) return refuse(kept.error(), 1);
-  if (arguments->has("json"))
+  if (call.json)
     return print(nlohmann::ordered_json{{"decision", answer}, {"reason", reason}}.dump(2) + "\n");
   return print(answer == "end" ? fmt::format("trial {} is {}\n", told->trial, name_of(trial.state))
                                : answer + (reason.empty() ? "" : ": " + reason) + "\n");
 }
 
-int sweep_export(const Invocation& invocation) {
-  const auto arguments = read_arguments(invocation);
-  if (!arguments) return arguments.error();
-  if (!arguments->has("output"))
+int sweep_export(const SweepCall& call, const SweepView& sweep) {
+  if (!call.arguments.has("output"))
     return refuse(
         {ErrorCode::kInvalidArgument, "sweep export: the file is missing: `launch sweep export DIR -o FILE`"},
         kExitUsage);
-  const auto found = sweep_directory_of(*arguments, invocation.here);
-  if (!found) return refuse(found.error(), kExitUsage);
-  const std::string& directory = *found;
-  const auto sweep = view_sweep(directory, invocation.here);
-  if (!sweep) return refuse(sweep.error(), kExitUsage);
-  const std::string path =
-      (fs::path(invocation.here.working_directory) / arguments->value("output")).string();
-  const OptunaStudy study{.name = sweep->definition.id,
-                          .objectives = sweep->options.settings.search.objectives,
-                          .space = sweep->options.settings.space,
-                          .began_unix = sweep->definition.began_unix};
-  if (const Status written = write_optuna_journal(path, study, sweep->history.trials()); !written)
+  const std::string path = (fs::path(call.here.working_directory) / call.arguments.value("output")).string();
+  const OptunaStudy study{.name = sweep.definition.id,
+                          .objectives = sweep.options.settings.search.objectives,
+                          .space = sweep.options.settings.space,
+                          .began_unix = sweep.definition.began_unix};
+  if (const Status written = write_optuna_journal(path, study, sweep.history.trials()); !written)
     return refuse(written.error(), kExitUsage);
-  if (arguments->has("json"))
+  if (call.json)
     return print(nlohmann::ordered_json{
-                     {"file", path}, {"study", study.name}, {"trials", sweep->history.trials().size()}}
+                     {"file", path}, {"study", study.name}, {"trials", sweep.history.trials().size()}}
                      .dump(2) +
                  "\n");
   return print(
-      fmt::format("{}: study {}, {}\n", path, study.name, count_of(sweep->history.trials().size(), "trial")));
+      fmt::format("{}: study {}, {}\n", path, study.name, count_of(sweep.history.trials().size(), "trial")));
 }
 
-int sweep_import(const Invocation& invocation) {
-  const auto arguments = read_arguments(invocation);
-  if (!arguments) return arguments.error();
-  if (arguments->operands.size() < 3)
-    return refuse(
-        {ErrorCode::kInvalidArgument, "sweep import: the file is missing: `launch sweep import DIR FILE`"},
-        kExitUsage);
-  const std::string path = (fs::path(invocation.here.working_directory) / arguments->operands[2]).string();
-  auto imported = read_optuna_journal(path, arguments->value("study"));
+int sweep_import(const SweepCall& call) {
+  const std::string path = (fs::path(call.here.working_directory) / call.arguments.operands[2]).string();
+  auto imported = read_optuna_journal(path, call.arguments.value("study"));
   if (!imported) return refuse(imported.error(), kExitUsage);
   std::string metrics;
   for (const Objective& each : imported->study.objectives)
     metrics += fmt::format("{}{}:{}", metrics.empty() ? "" : ",", each.metric,
                            each.mode == Mode::kMin ? "min" : "max");
-  const auto found = sweep_directory_of(*arguments, invocation.here);
-  if (!found) return refuse(found.error(), kExitUsage);
-  const std::string& directory = *found;
   const Definition definition{
       .id = make_job_id("sweep"),
-      .working_directory = invocation.here.working_directory,
+      .working_directory = call.here.working_directory,
       .began_unix = imported->study.began_unix,
-      .settings = {{"metric", {"--metric", {metrics}}}, {"sweep-dir", {"--sweep-dir", {directory}}}},
+      .settings = {{"metric", {"--metric", {metrics}}}, {"sweep-dir", {"--sweep-dir", {call.directory}}}},
       .program = {},
       .space = space_as_json(imported->study.space)};
-  auto journal = Journal::create(directory, as_json(definition));
+  auto journal = Journal::create(call.directory, as_json(definition));
   if (!journal) return refuse(journal.error(), kExitUsage);
   if (const Status kept = journal->add(imported->events); !kept) return refuse(kept.error(), 1);
-  const auto sweep = view_sweep(directory, invocation.here);
+  const auto sweep = view_sweep(call.directory, call.here);
   if (!sweep) return refuse(sweep.error(), 1);
   const std::size_t count = sweep->history.trials().size();
-  if (arguments->has("json"))
-    return print(nlohmann::ordered_json{{"sweep_dir", directory}, {"trials", count}}.dump(2) + "\n");
+  if (call.json)
+    return print(nlohmann::ordered_json{{"sweep_dir", call.directory}, {"trials", count}}.dump(2) + "\n");
   return print(
-      fmt::format("{}: {} of study {}\n", directory, count_of(count, "trial"), imported->study.name));
+      fmt::format("{}: {} of study {}\n", call.directory, count_of(count, "trial"), imported->study.name));
 }
 
 }  // namespace muster::launcher::sweep

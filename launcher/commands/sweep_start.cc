@@ -347,16 +347,6 @@ Status end_lost_runs(const Setup& setup, Sweep& sweep, Journal& journal, double 
   return journal.add(events);
 }
 
-// Now, in seconds since the sweep's begin. Not before its events, even if the wall clock was set back.
-double age_when_resumed(const Definition& definition, const std::vector<Event>& events) {
-  double age = unix_now() - definition.began_unix;
-  for (const Event& event : events) {
-    if (const auto* reported = std::get_if<Reported>(&event)) age = std::max(age, reported->at);
-    if (const auto* ended = std::get_if<RunEnded>(&event)) age = std::max(age, ended->at);
-  }
-  return age;
-}
-
 std::string usual_directory(const Surroundings& here) {
   return here.working_directory + "/sweeps/" + make_job_id("");
 }
@@ -390,38 +380,21 @@ int sweep_run(const Invocation& invocation) {
   return carry_out(*setup, *journal, sweep, signals.get(), 0);
 }
 
-int sweep_resume(const Invocation& invocation) {
+int sweep_resume(const SweepCall& call) {
   const UniqueFd signals = take_signals();
-  const auto arguments = read_arguments(invocation);
-  if (!arguments) return arguments.error();
-  const auto found = sweep_directory_of(*arguments, invocation.here);
-  if (!found) return refuse(found.error(), kExitUsage);
-  const std::string& directory = *found;
-  auto journal = Journal::open(directory);
-  if (!journal) return refuse(journal.error(), kExitUsage);
-  const auto json = journal->definition();
-  if (!json) return refuse(json.error(), kExitUsage);
-  auto definition = definition_from_json(*json);
-  if (!definition) return refuse(definition.error(), kExitUsage);
-  definition->settings["sweep-dir"] = {"DIR", {directory}};
-  auto setup = set_up(*definition, surroundings_of(*definition, invocation.here));
+  auto held = hold_sweep(call.directory, call.here);
+  if (!held) return refuse(held.error(), kExitUsage);
+  held->definition.settings["sweep-dir"] = {"DIR", {call.directory}};
+  auto setup = set_up(held->definition, surroundings_of(held->definition, call.here));
   if (!setup) return refuse(setup.error(), kExitUsage);
-  if (arguments->has("json")) setup->job.json = true;
-  const auto events = journal->events();
-  if (!events) return refuse(events.error(), kExitUsage);
+  if (call.json) setup->job.json = true;
   if (setup->berths.empty())
     return refuse({ErrorCode::kInvalidArgument,
-                   directory + " was made with --parallel 0: `launch sweep ask` starts its trials"},
+                   call.directory + " was made with --parallel 0: `launch sweep ask` starts its trials"},
                   kExitUsage);
-  Sweep sweep(setup->sweep.settings, {setup->sweep.retries});
-  for (const Event& event : *events) {
-    if (Status applied = sweep.replay(event); !applied)
-      return refuse(std::move(applied).error().within(directory), kExitUsage);
-  }
-  const double age = age_when_resumed(*definition, *events);
-  if (const Status ended = end_lost_runs(*setup, sweep, *journal, age); !ended)
+  if (const Status ended = end_lost_runs(*setup, held->sweep, held->journal, held->age); !ended)
     return refuse(ended.error(), kExitInternal);
-  return carry_out(*setup, *journal, sweep, signals.get(), age);
+  return carry_out(*setup, held->journal, held->sweep, signals.get(), held->age);
 }
 
 int sweep_preview(const Invocation& invocation) {
