@@ -151,12 +151,14 @@ int sweep_import(const SweepCall& call) {
       .settings = {{"metric", {"--metric", {metrics}}}, {"sweep-dir", {"--sweep-dir", {call.directory}}}},
       .program = {},
       .space = space_as_json(imported->study.space)};
-  auto journal = Journal::create(call.directory, as_json(definition));
+  // A study that cannot be a sweep must leave no directory.
+  auto options = make_sweep_options(definition.settings, definition.space, {}, call.here);
+  if (!options) return refuse(std::move(options).error().within(path), kExitUsage);
+  auto history = history_of(imported->events, options->retries);
+  if (!history) return refuse(std::move(history).error().within(path), kExitUsage);
+  const auto journal = Journal::create(call.directory, as_json(definition), imported->events);
   if (!journal) return refuse(journal.error(), kExitUsage);
-  if (const Status kept = journal->add(imported->events); !kept) return refuse(kept.error(), 1);
-  const auto sweep = view_sweep(call.directory, call.here);
-  if (!sweep) return refuse(sweep.error(), 1);
-  const std::size_t count = sweep->history.trials().size();
+  const std::size_t count = history->trials().size();
   if (call.json)
     return print(nlohmann::ordered_json{{"sweep_dir", call.directory}, {"trials", count}}.dump(2) + "\n");
   return print(

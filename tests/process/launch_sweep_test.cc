@@ -293,6 +293,34 @@ TEST_F(LaunchSweep, AsksAndIsToldAndGoesToOptunaAndBack) {
   EXPECT_EQ(json::parse(launch({"sweep", "best", back, "--json"}).out).at("trial"), first.at("trial"));
 }
 
+TEST_F(LaunchSweep, AStudyThatCannotBeASweepIsNamedAndLeavesNothing) {
+  const std::string study = R"({"op_code":0,"worker_id":"a","study_name":"s","directions":[1]})"
+                            "\n";
+  const auto trial = [](const std::string& parameter) {
+    return R"({"op_code":4,"worker_id":"a","study_id":0,"state":1,"value":1.0,"distributions":{")" +
+           parameter +
+           R"(":"{\"name\":\"FloatDistribution\",\"attributes\":{\"low\":0,\"high\":1}}"},"params":{")" +
+           parameter + "\":0.5}}\n";
+  };
+  const std::string names =
+      R"({"op_code":3,"worker_id":"a","study_id":0,"system_attr":{"study:metric_names":["val loss"]}})"
+      "\n";
+  const std::pair<std::string, const char*> wrong[] = {{study + names + trial("lr"), "`val loss`"},
+                                                       {study + trial("a learning rate"), "a learning rate"}};
+  const std::string file = scratch / "study.log";
+  for (const auto& [text, named] : wrong) {
+    std::ofstream(file) << text;
+    const Printed answer = launch({"sweep", "import", directory, file});
+    EXPECT_EQ(answer.exit_code, 2);
+    EXPECT_THAT(answer.err, testing::AllOf(HasSubstr(file), HasSubstr(named)));
+    EXPECT_EQ(std::ranges::count(answer.err, '\n'), 1) << answer.err;
+    EXPECT_FALSE(std::filesystem::exists(directory));
+  }
+  std::ofstream(file) << study + trial("lr");
+  EXPECT_EQ(launch({"sweep", "import", directory, file}).exit_code, 0) << "the directory is free";
+  EXPECT_EQ(trials().size(), 1U);
+}
+
 TEST_F(LaunchSweep, PreviewsItsCost) {
   Words words = sweep_of(kNineSteps, {"--space", "x=uniform:0:1", "--scheduler", "asha", "--max-steps", "9",
                                       "--trials", "9", "--json", "--step-time", "2"});

@@ -122,6 +122,22 @@ std::string dumped(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
+Status insert(sqlite3* database, const std::string& path, std::span<const Event> events) {
+  // Numbered without gaps, so that a missing row is noticed.
+  Statement put(database,
+                "INSERT INTO events VALUES ((SELECT coalesce(max(number), 0) + 1 FROM events), ?1, ?2)");
+  const double time = unix_now();
+  for (const Event& event : events) {
+    const std::string text = dumped(event_as_json(event));
+    put.bind(1, time);
+    put.bind(2, std::string_view(text));
+    put.step();
+    if (put.failed()) return sqlite_failure(database, "write", path);
+    put.again();
+  }
+  return {};
+}
+
 Status check_local(const std::string& directory) {
   struct statfs found = {};
   if (statfs(directory.c_str(), &found) != 0) return system_failure("cannot use " + directory, errno);
@@ -181,7 +197,8 @@ Expected<Journal::Database> Journal::opened(const std::string& path, int flags) 
 }
 
 // Writes the new file under another name first, so that no crash leaves half a journal.
-Expected<Journal> Journal::create(const std::string& directory, const ordered_json& definition) {
+Expected<Journal> Journal::create(const std::string& directory, const ordered_json& definition,
+                                  std::span<const Event> events) {
   if (const auto made = make_directories_durably(directory); !made) return std::unexpected(made.error());
   if (const auto local = check_local(directory); !local) return std::unexpected(local.error());
   auto lock = ControllerLock::take(directory);
@@ -192,7 +209,7 @@ Expected<Journal> Journal::create(const std::string& directory, const ordered_js
                    "{} has a sweep already: resume it, or choose another directory", directory);
   const std::string unfinished = path + ".new";
   for (const char* suffix : {"", "-journal", "-wal", "-shm"}) unlink((unfinished + suffix).c_str());
-  if (const auto filled = fill(unfinished, definition); !filled) {
+  if (const auto filled = fill(unfinished, definition, events); !filled) {
     unlink(unfinished.c_str());
     return std::unexpected(filled.error());
   }
@@ -204,7 +221,7 @@ Expected<Journal> Journal::create(const std::string& directory, const ordered_js
   return Journal(path, std::move(*database), std::move(*lock));
 }
 
-Status Journal::fill(const std::string& path, const ordered_json& definition) {
+Status Journal::fill(const std::string& path, const ordered_json& definition, std::span<const Event> events) {
   auto database = opened(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   if (!database) return std::unexpected(std::move(database).error());
   sqlite3* const raw = database->get();
@@ -219,6 +236,7 @@ Status Journal::fill(const std::string& path, const ordered_json& definition) {
     put.step();
     if (put.failed()) return sqlite_failure(raw, "write", path);
   }
+  if (auto added = insert(raw, path, events); !added) return added;
   if (auto committed = execute(raw, path, "COMMIT"); !committed) return committed;
   const auto mode = value_of_query(raw, path, "PRAGMA journal_mode=WAL");
   if (!mode) return std::unexpected(mode.error());
@@ -267,26 +285,10 @@ Status Journal::add(std::span<const Event> events) {
   if (events.empty()) return {};
   sqlite3* const raw = database_.get();
   if (auto begun = execute(raw, path_, "BEGIN IMMEDIATE"); !begun) return begun;
-  Status added = insert(events);
+  Status added = insert(raw, path_, events);
   if (added) added = execute(raw, path_, "COMMIT");
   if (!added) sqlite3_exec(raw, "ROLLBACK", nullptr, nullptr, nullptr);
   return added;
-}
-
-Status Journal::insert(std::span<const Event> events) {
-  // Numbered without gaps, so that a missing row is noticed.
-  Statement put(database_.get(),
-                "INSERT INTO events VALUES ((SELECT coalesce(max(number), 0) + 1 FROM events), ?1, ?2)");
-  const double time = unix_now();
-  for (const Event& event : events) {
-    const std::string text = dumped(event_as_json(event));
-    put.bind(1, time);
-    put.bind(2, std::string_view(text));
-    put.step();
-    if (put.failed()) return sqlite_failure(database_.get(), "write", path_);
-    put.again();
-  }
-  return {};
 }
 
 Expected<std::vector<Event>> Journal::events() const {

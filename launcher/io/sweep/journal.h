@@ -24,10 +24,11 @@ namespace muster::launcher::sweep {
 
 class Journal {
  public:
-  // Makes the directory and a journal without events. After a crash during this call the directory has no
+  // Makes the directory and a journal with these events. After a crash during this call the directory has no
   // journal. kInvalidArgument: the directory has one already, or is on a network file system, where two hosts
   // would not see each other's locks. kFenced: another process is the controller.
-  static Expected<Journal> create(const std::string& directory, const nlohmann::ordered_json& definition);
+  static Expected<Journal> create(const std::string& directory, const nlohmann::ordered_json& definition,
+                                  std::span<const Event> events = {});
   // For the controller that continues the sweep. kNotFound: the directory has no journal. kCorrupt: the file
   // is damaged.
   static Expected<Journal> open(const std::string& directory);
@@ -53,8 +54,8 @@ class Journal {
   Journal(std::string path, Database database, std::optional<ControllerLock> lock)
       : path_(std::move(path)), lock_(std::move(lock)), database_(std::move(database)) {}
   static Expected<Database> opened(const std::string& path, int flags);
-  static Status fill(const std::string& path, const nlohmann::ordered_json& definition);
-  Status insert(std::span<const Event> events);
+  static Status fill(const std::string& path, const nlohmann::ordered_json& definition,
+                     std::span<const Event> events);
 
   std::string path_;
   std::optional<ControllerLock> lock_;  // outlives the connection

@@ -7,6 +7,7 @@
 
 #include "common/base/file.h"
 #include "common/base/text.h"
+#include "common/wire/metric_name.h"
 #include "launcher/io/sweep/optuna.h"
 #include "launcher/io/sweep/optuna_distribution.h"
 #include "launcher/io/sweep/optuna_format.h"
@@ -229,12 +230,17 @@ Expected<LoggedStudy> the_study(const Replay& replay, const std::string& name) {
 
 // ---- Our study ----
 
-std::vector<Objective> objectives_of(const LoggedStudy& study) {
+Expected<std::vector<Objective>> objectives_of(const LoggedStudy& study) {
   const ordered_json& names = member(study.system_attributes, optuna::kMetricNames);
   std::vector<Objective> objectives;
   for (std::size_t i = 0; i < study.directions.size(); ++i) {
     std::string name = study.directions.size() == 1 ? "value" : fmt::format("value_{}", i);
     if (names.is_array() && i < names.size() && names[i].is_string()) name = names[i];
+    if (!wire::is_metric_name(name))
+      return failure(ErrorCode::kInvalidArgument,
+                     "metric `{}`: use letters, digits and _ / . -, beginning with a letter or _: "
+                     "Optuna's study.set_metric_names() changes it",
+                     one_line(name));
     objectives.push_back({name, study.directions[i] == optuna::kMaximize ? Mode::kMax : Mode::kMin});
   }
   return objectives;
@@ -308,8 +314,10 @@ Expected<ImportedStudy> parse_optuna_journal(std::string_view text, const std::s
   if (!logged) return std::unexpected(logged.error());
   auto space = space_of(*replay, *logged);
   if (!space) return std::unexpected(std::move(space).error());
+  auto objectives = objectives_of(*logged);
+  if (!objectives) return std::unexpected(std::move(objectives).error());
   ImportedStudy imported;
-  imported.study = {logged->name, objectives_of(*logged), *std::move(space), 0};
+  imported.study = {logged->name, *std::move(objectives), *std::move(space), 0};
   if (imported.study.objectives.empty())
     return failure(ErrorCode::kCorrupt, "study {} has no direction", one_line(logged->name));
   std::optional<double> began;
