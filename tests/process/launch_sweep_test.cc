@@ -132,6 +132,14 @@ TEST_F(LaunchSweep, TellsHowATrialFailedAndTriesAgainIfItMay) {
   EXPECT_EQ(json::parse(launch({"sweep", "best", directory, "--json"}).out).at("parameters").at("x"), 3);
 }
 
+TEST_F(LaunchSweep, PrintsJsonWhateverBytesAProgramEndsWith) {
+  const Printed run = launch(sweep_of(R"(printf 'bad \377 byte\n' >&2; exit 3)",
+                                      {"--space", "x=choice:1", "--search", "grid", "--json"}));
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_THAT(json::parse(run.out).at("trials").at(0).at("text").get<std::string>(), HasSubstr("bad ? byte"));
+  EXPECT_EQ(trials().at(0), json::parse(run.out).at("trials").at(0)) << "the journal has the same text";
+}
+
 TEST_F(LaunchSweep, SaysThatAMetricNeverCame) {
   const Printed run =
       launch(sweep_of("echo MUSTER_METRIC los=$1", {"--space", "x=choice:1", "--search", "grid"}));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/text.h"
 
 namespace muster::launcher::sweep {
 
@@ -13,6 +14,13 @@ bool has_reported(const Trial& trial, const std::string& metric, std::int64_t st
   const auto found = trial.measured.find(metric);
   return found != trial.measured.end() &&
          std::ranges::binary_search(found->second, step, {}, &Measurement::step);
+}
+
+// A worker's last line may have any bytes; journal and --json need UTF-8.
+std::string in_utf8(std::string text) {
+  if (is_utf8(text)) return text;
+  std::ranges::replace_if(text, [](char letter) { return static_cast<unsigned char>(letter) >= 0x80; }, '?');
+  return text;
 }
 
 }  // namespace
@@ -155,7 +163,11 @@ SweepDecisions Sweep::end_run(std::int32_t trial, RunEnd end, std::string text, 
     text = stopped_for_;
   }
   add_end(all,
-          {.trial = trial, .run = at(trial).run_count - 1, .end = end, .text = std::move(text), .at = when},
+          {.trial = trial,
+           .run = at(trial).run_count - 1,
+           .end = end,
+           .text = in_utf8(std::move(text)),
+           .at = when},
           wish);
   return all;
 }

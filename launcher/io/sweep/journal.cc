@@ -118,7 +118,7 @@ std::optional<ordered_json> parsed(std::string_view text) {
 }
 
 std::string dumped(const ordered_json& json) {
-  // A program's error text may be in any encoding.
+  // The program's arguments may be in any encoding.
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 

@@ -112,7 +112,7 @@ TEST_F(SweepJournal, HasItsDefinitionAndEventsInOrderAfterItWasOpenedAgain) {
       TrialCreated{.trial = 0, .point = {{"lr", 0.1}, {"units", std::int64_t{64}}}, .reason = "random"},
       RunBegan{.trial = 0, .run = 0, .until = 9, .place = "node2 GPU 0,1"},
       Reported{.trial = 0, .step = 3, .values = {{"val_loss", 0.1 + 0.2}}, .at = 1.5},
-      RunEnded{.trial = 0, .end = RunEnd::kPaused, .text = "not UTF-8: \xff"}};
+      RunEnded{.trial = 0, .end = RunEnd::kPaused, .text = "stopped by SIGINT"}};
   {
     auto journal = Journal::create(directory(), kDefinition);
     ASSERT_TRUE(journal) << journal.error().message();

@@ -33,32 +33,23 @@ ordered_json real_as_json(double number) {
   return number;
 }
 
-// A worker's last line may have any bytes, and the library refuses to write a text that is not UTF-8.
-std::string writable(std::string text) {
-  if (is_utf8(text)) return text;
-  for (char& letter : text) {
-    if (static_cast<unsigned char>(letter) >= 0x80) letter = '?';
-  }
-  return text;
-}
-
 ordered_json members_of(const TrialCreated& created) {
   return {{"event", "trial_created"},
           {"trial", created.trial},
           {"point", point_as_json(created.point)},
           {"bracket", created.bracket},
-          {"reason", writable(created.reason)}};
+          {"reason", created.reason}};
 }
 
 ordered_json members_of(const RunBegan& began) {
-  return {{"event", "run_began"},        {"trial", began.trial},           {"run", began.run},
-          {"until", began.until},        {"place", writable(began.place)}, {"reason", writable(began.reason)},
+  return {{"event", "run_began"},        {"trial", began.trial}, {"run", began.run},
+          {"until", began.until},        {"place", began.place}, {"reason", began.reason},
           {"at", real_as_json(began.at)}};
 }
 
 ordered_json members_of(const Reported& reported) {
   auto values = ordered_json::object();
-  for (const auto& [metric, value] : reported.values) values[writable(metric)] = real_as_json(value);
+  for (const auto& [metric, value] : reported.values) values[metric] = real_as_json(value);
   return {{"event", "reported"},
           {"trial", reported.trial},
           {"step", reported.step},
@@ -68,8 +59,8 @@ ordered_json members_of(const Reported& reported) {
 
 ordered_json members_of(const RunEnded& ended) {
   const auto* name = std::ranges::find(kEndNames, ended.end, &std::pair<RunEnd, std::string_view>::first);
-  return {{"event", "run_ended"}, {"trial", ended.trial},         {"run", ended.run},
-          {"end", name->second},  {"text", writable(ended.text)}, {"at", real_as_json(ended.at)}};
+  return {{"event", "run_ended"}, {"trial", ended.trial}, {"run", ended.run},
+          {"end", name->second},  {"text", ended.text},   {"at", real_as_json(ended.at)}};
 }
 
 ordered_json members_of(const Exploited& exploited) {
@@ -78,7 +69,7 @@ ordered_json members_of(const Exploited& exploited) {
           {"from", exploited.from},
           {"step", exploited.step},
           {"point", point_as_json(exploited.point)},
-          {"reason", writable(exploited.reason)}};
+          {"reason", exploited.reason}};
 }
 
 // ---- Reading ----
