@@ -26,9 +26,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Whether `ask` and `tell` run its trials, or Optuna from whose file it was imported.
+bool is_run_by_others(const SweepView& sweep) {
+  return sweep.options.parallel == 0 || sweep.definition.program.empty();
+}
+
 // Seconds since the sweep's begin; of one that does not run, until its last event.
 double age_of(const std::string& directory, const SweepView& sweep) {
-  if (running_controller(directory)) return unix_now() - sweep.definition.began_unix;
+  if (running_controller(directory) || is_run_by_others(sweep))
+    return unix_now() - sweep.definition.began_unix;
   double newest = 0;
   for (const Trial& trial : sweep.history.trials())
     newest = std::max({newest, trial.run_began_at, trial.ended_at});
@@ -40,7 +46,8 @@ std::string state_line(const std::string& directory, const SweepView& sweep) {
   // Its trials ended with the controller that was killed.
   const bool interrupted = !controller && sweep.history.running_count() > 0;
   std::string text =
-      controller    ? fmt::format("running, pid {}", controller->pid)
+      controller                ? fmt::format("running, pid {}", controller->pid)
+      : is_run_by_others(sweep) ? std::string("run by other programs")
       : interrupted ? fmt::format("interrupted: `launch sweep resume {}` goes on", as_shell_word(directory))
                     : std::string("not running");
   text += fmt::format("; {} of {}", sweep.history.trials().size(),

@@ -59,6 +59,57 @@ Expected<Told> read_told(const CommandArguments& arguments, const History& histo
   return told;
 }
 
+// The directory that --checkpoint-dir names; empty: none.
+std::string checkpoint_directory_of(const Definition& definition) {
+  const auto setting = definition.settings.find("checkpoint-dir");
+  if (setting == definition.settings.end()) return "";
+  return (fs::path(definition.working_directory) / setting->second.values.back()).lexically_normal();
+}
+
+// A run that goes on after a pause: the trial whose checkpoint it has, and the step of that.
+struct GoesOn {
+  std::int32_t trial = 0;
+  std::int64_t step = 0;
+};
+std::optional<GoesOn> checkpoint_for(const StartRun& start, const History& history) {
+  if (!start.continues) return std::nullopt;
+  const Trial& trial = history.trials().at(static_cast<std::size_t>(start.trial));
+  if (trial.exploit_run == start.run) return GoesOn{start.exploited->from, start.exploited->step};
+  return GoesOn{start.trial, trial.newest_step()};
+}
+
+struct Asked {
+  const StartRun& start;
+  std::optional<GoesOn> from;
+  std::string directory;
+  std::string checkpoints;
+};
+
+nlohmann::ordered_json as_json(const Asked& asked) {
+  nlohmann::ordered_json from = nullptr;
+  if (asked.from) from = {{"trial", asked.from->trial}, {"step", asked.from->step}};
+  return {{"trial", asked.start.trial},
+          {"run", asked.start.run},
+          {"params", point_as_json(asked.start.point)},
+          {"until", asked.start.until},
+          {"directory", asked.directory},
+          {"checkpoints", asked.checkpoints},
+          {"from", std::move(from)}};
+}
+
+// "trial 3 lr=0.1"; after a first run, a second line says where the trial goes on.
+std::string as_text(const Asked& asked) {
+  std::string text = fmt::format("trial {}", asked.start.trial);
+  for (const auto& [name, value] : asked.start.point) text += fmt::format(" {}={}", name, text_of(value));
+  text += "\n";
+  if (asked.start.run == 0) return text;
+  text += fmt::format("run {} ", asked.start.run);
+  if (!asked.from) return text + fmt::format("tries again in {}\n", asked.directory);
+  text += fmt::format("goes on from step {}", asked.from->step);
+  if (asked.from->trial != asked.start.trial) text += fmt::format(" of trial {}", asked.from->trial);
+  return text + fmt::format(", with the checkpoints in {}\n", asked.checkpoints);
+}
+
 std::string word_of(const ReportDecision& decision) {
   return std::holds_alternative<Stop>(decision.what) ? "stop" : "pause";
 }
@@ -77,17 +128,15 @@ int sweep_ask(const SweepCall& call) {
     return refuse({ErrorCode::kUnavailable,
                    call.directory + ": no trial can start now: tell the results of those that run"},
                   1);
+  const std::string given = checkpoint_directory_of(held->definition);
+  // Before the journal says that the run has begun: after a crash here, the next `ask` does the same again.
+  if (const Status made = prepare_trial(call.directory, given, *start); !made) return refuse(made.error(), 1);
   if (const Status kept = held->journal.add(decisions.events); !kept) return refuse(kept.error(), 1);
-  const std::string folder = trial_directory(call.directory, start->trial);
-  if (const Status made = make_trial_directory(folder, start->point); !made) return refuse(made.error(), 1);
-  const nlohmann::ordered_json answer{{"trial", start->trial},
-                                      {"params", point_as_json(start->point)},
-                                      {"until", start->until},
-                                      {"directory", folder}};
-  if (call.json) return print(answer.dump(2) + "\n");
-  std::string text = fmt::format("trial {}", start->trial);
-  for (const auto& [name, value] : start->point) text += fmt::format(" {}={}", name, text_of(value));
-  return print(text + "\n");
+  const Asked asked{.start = *start,
+                    .from = checkpoint_for(*start, held->sweep.history()),
+                    .directory = trial_directory(call.directory, start->trial),
+                    .checkpoints = checkpoints_of(call.directory, start->trial, given)};
+  return print(call.json ? as_json(asked).dump(2) + "\n" : as_text(asked));
 }
 
 int sweep_tell(const SweepCall& call) {

@@ -134,11 +134,6 @@ std::string trial_of(const Setup& setup, std::int32_t trial) {
   return trial_directory(setup.sweep.directory, trial);
 }
 
-std::string checkpoints_of_trial(const Setup& setup, std::int32_t trial) {
-  if (setup.job.checkpoint_directory.empty()) return checkpoints_of(trial_of(setup, trial));
-  return fmt::format("{}/{:04}", setup.job.checkpoint_directory, trial);
-}
-
 std::string job_id_of(const Setup& setup, std::int32_t trial, std::int32_t run) {
   return fmt::format("{}-t{}-r{}", setup.definition.id, trial, run);
 }
@@ -156,7 +151,9 @@ Expected<Plan> plan_of_run(const Setup& setup, const StartRun& start) {
   options.added.merge(variables_of(start.point, place));
   options.added["MUSTER_SWEEP_DIR"] = setup.sweep.directory;
   options.log_directory = place.directory;
-  options.checkpoint_directory = setup.has_checkpoints ? checkpoints_of_trial(setup, start.trial) : "";
+  if (setup.has_checkpoints)
+    options.checkpoint_directory =
+        checkpoints_of(setup.sweep.directory, start.trial, setup.job.checkpoint_directory);
   options.hosts = berth.hosts;
   Machine machine = setup.machine;
   if (berth.core_count > 0) machine.core_count = berth.core_count;
@@ -182,14 +179,8 @@ Expected<Plan> plan_of_run(const Setup& setup, const StartRun& start) {
 Expected<Plan> prepare_run(const Setup& setup, const StartRun& start) {
   auto plan = plan_of_run(setup, start);
   if (!plan) return plan;
-  const std::string directory = trial_of(setup, start.trial);
-  if (Status made = make_trial_directory(directory, start.point); !made) return std::unexpected(made.error());
-  if (start.exploited) {
-    const Status taken =
-        take_over_checkpoints(checkpoints_of_trial(setup, start.trial),
-                              checkpoints_of_trial(setup, start.exploited->from), *start.exploited);
-    if (!taken) return std::unexpected(taken.error());
-  }
+  const Status prepared = prepare_trial(setup.sweep.directory, setup.job.checkpoint_directory, start);
+  if (!prepared) return std::unexpected(prepared.error());
   if (Status made = make_job_directory(plan->job.log_directory); !made) return std::unexpected(made.error());
   if (!plan->hosts.empty()) {
     auto nonce = leave_nonce(plan->job.log_directory);

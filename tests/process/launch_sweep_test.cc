@@ -10,6 +10,7 @@
 
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
+#include "tests/written_checkpoint.h"
 
 namespace muster {
 namespace {
@@ -299,6 +300,59 @@ TEST_F(LaunchSweep, AsksAndIsToldAndGoesToOptunaAndBack) {
   ASSERT_EQ(all.size(), trials().size());
   EXPECT_EQ(all[first.at("trial").get<std::size_t>()].at("metrics").at("loss"), 0.5);
   EXPECT_EQ(json::parse(launch({"sweep", "best", back, "--json"}).out).at("trial"), first.at("trial"));
+}
+
+// Another program runs trials that pause: it learns with which checkpoint a run goes on.
+TEST_F(LaunchSweep, AsksForTheRestOfATrialThatWasPaused) {
+  ASSERT_EQ(launch(sweep_of("true", {"--space", "x=choice:1:2:3", "--search", "grid", "--scheduler", "asha",
+                                     "--max-steps", "4", "--eta", "2", "--parallel", "0"}))
+                .exit_code,
+            0);
+  EXPECT_EQ(launch({"sweep", "ask", directory}).out, "trial 0 x=1\n");
+  EXPECT_THAT(launch({"sweep", "status", directory}).out,
+              testing::StartsWith("run by other programs; 1 of 3"));
+  const json second = json::parse(launch({"sweep", "ask", directory, "--json"}).out);
+  EXPECT_EQ(second.at("run"), 0);
+  EXPECT_EQ(second.at("from"), nullptr);
+  EXPECT_THAT(launch({"sweep", "tell", directory, "0", "loss=2", "--step", "1"}).out,
+              testing::StartsWith("pause"));
+  EXPECT_THAT(launch({"sweep", "tell", directory, "1", "loss=1", "--step", "1"}).out,
+              testing::StartsWith("pause"));
+  EXPECT_EQ(launch({"sweep", "ask", directory}).out,
+            "trial 1 x=2\nrun 1 goes on from step 1, with the checkpoints in " + directory +
+                "/trials/0001/checkpoints\n");
+}
+
+TEST_F(LaunchSweep, AsksForATrialThatTakesOverACheckpoint) {
+  const std::string given = scratch / "given";
+  ASSERT_EQ(launch(sweep_of("true", {"--space", "x=choice:1:2:3:4", "--search", "grid", "--scheduler", "pbt",
+                                     "--max-steps", "3", "--parallel", "0", "--checkpoint-dir", given}))
+                .exit_code,
+            0);
+  for (int trial = 0; trial < 4; ++trial) ASSERT_EQ(launch({"sweep", "ask", directory}).exit_code, 0);
+  std::filesystem::create_directories(given + "/0000/attempts");
+  write_checkpoint(CheckpointDirectory(given + "/0000"), {.step = 7, .attempt = Attempt(1)},
+                   {.tensors = {{"w", written_tensor(Dtype::kF32, {4}, 1)}}});
+  for (const std::string trial : {"0", "1", "2", "3"})
+    launch({"sweep", "tell", directory, trial, "loss=" + trial, "--step", "1"});
+  const json asked = json::parse(launch({"sweep", "ask", directory, "--json"}).out);
+  EXPECT_EQ(asked.at("trial"), 3);
+  EXPECT_EQ(asked.at("run"), 1);
+  EXPECT_EQ(asked.at("from"), (json{{"trial", 0}, {"step", 1}}));
+  EXPECT_EQ(asked.at("checkpoints"), given + "/0003");
+  EXPECT_EQ(json::parse(std::ifstream(directory + "/trials/0003/params.json")), asked.at("params"));
+  EXPECT_THAT(launch({"ckpt", "ls", given + "/0003"}).out, HasSubstr("7"));
+}
+
+TEST_F(LaunchSweep, StartsNoTrialThatHasNoDirectory) {
+  ASSERT_EQ(
+      launch(sweep_of("true", {"--space", "x=choice:1:2", "--search", "grid", "--parallel", "0"})).exit_code,
+      0);
+  std::ofstream(directory + "/trials") << "in the way";
+  EXPECT_EQ(launch({"sweep", "ask", directory}).exit_code, 1);
+  EXPECT_EQ(trials().size(), 0U);
+  std::filesystem::remove(directory + "/trials");
+  EXPECT_EQ(launch({"sweep", "ask", directory}).out, "trial 0 x=1\n");
 }
 
 TEST_F(LaunchSweep, AStudyThatCannotBeASweepIsNamedAndLeavesNothing) {

@@ -50,8 +50,9 @@ std::string trial_directory(const std::string& sweep_directory, std::int32_t tri
   return fmt::format("{}/trials/{:04}", sweep_directory, trial);
 }
 
-std::string checkpoints_of(const std::string& trial_directory) {
-  return trial_directory + "/checkpoints";
+std::string checkpoints_of(const std::string& sweep_directory, std::int32_t trial, const std::string& given) {
+  if (given.empty()) return trial_directory(sweep_directory, trial) + "/checkpoints";
+  return fmt::format("{}/{:04}", given, trial);
 }
 
 Status make_trial_directory(const std::string& directory, const Point& point) {
@@ -84,6 +85,14 @@ Status take_over_checkpoints(const std::string& mine, const std::string& donors,
   fs::remove_all(mine, error);
   fs::rename(unfinished, mine, error);
   return error ? system_failure("cannot create " + mine, error.value()) : Status();
+}
+
+Status prepare_trial(const std::string& sweep_directory, const std::string& given, const StartRun& start) {
+  const std::string directory = trial_directory(sweep_directory, start.trial);
+  if (Status made = make_trial_directory(directory, start.point); !made || !start.exploited) return made;
+  return take_over_checkpoints(checkpoints_of(sweep_directory, start.trial, given),
+                               checkpoints_of(sweep_directory, start.exploited->from, given),
+                               *start.exploited);
 }
 
 }  // namespace muster::launcher::sweep

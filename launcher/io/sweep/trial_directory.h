@@ -8,12 +8,13 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "launcher/core/sweep/history/history.h"
+#include "launcher/core/sweep/sweep.h"
 
 namespace muster::launcher::sweep {
 
 std::string trial_directory(const std::string& sweep_directory, std::int32_t trial);
-std::string checkpoints_of(const std::string& trial_directory);
+// `given`: the directory that --checkpoint-dir names; empty: the checkpoints are in the trial's directory.
+std::string checkpoints_of(const std::string& sweep_directory, std::int32_t trial, const std::string& given);
 
 // Makes the trial's directory and params.json in it, if they are missing or old.
 Status make_trial_directory(const std::string& directory, const Point& point);
@@ -22,5 +23,8 @@ Status make_trial_directory(const std::string& directory, const Point& point);
 // which may be writing new ones. The files are linked, not copied. Does nothing if this was done before: a
 // crash may repeat the call. A donor without checkpoints leaves none.
 Status take_over_checkpoints(const std::string& mine, const std::string& donors, const Exploited& exploited);
+
+// Both, as far as this run needs them. A crash may repeat the call. `given`: as for checkpoints_of().
+Status prepare_trial(const std::string& sweep_directory, const std::string& given, const StartRun& start);
 
 }  // namespace muster::launcher::sweep

@@ -127,6 +127,7 @@ void follow(Trial& trial, const RunEnded& ended, RetryLimit limit) {
 void follow(Trial& trial, const Exploited& exploited) {
   trial.point = exploited.point;
   trial.exploits.push_back(exploited);
+  trial.exploit_run = trial.run_count;
 }
 
 }  // namespace

@@ -105,7 +105,8 @@ struct Trial {
   std::map<std::string, std::int64_t> reached_before{};
   std::string text{};  // of its last end, unless it runs again
   std::vector<Exploited> exploits{};
-  double began_at = 0;  // of the first run; for people, as the next ones
+  std::int32_t exploit_run = -1;  // begins with the newest exploit's checkpoint
+  double began_at = 0;            // of the first run; for people, as the next ones
   double ended_at = 0;
   double run_began_at = 0;   // of the newest run
   bool knows_begin = false;  // run_began_at is that of the newest run
