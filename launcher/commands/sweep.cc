@@ -145,10 +145,29 @@ int show(const SweepCall& call, const SweepView& sweep) {
 
 constexpr Duration kCancelLimit = std::chrono::minutes(5);
 
+Expected<Sweep> sweep_after(const SweepOptions& options, const std::vector<Event>& events) {
+  Sweep sweep(options.settings, {options.retries});
+  for (const Event& event : events) {
+    if (const Status applied = sweep.replay(event); !applied) return std::unexpected(applied.error());
+  }
+  return sweep;
+}
+
+// Whether a controller would have anything to do.
+Expected<bool> has_more(const std::string& directory, const Surroundings& here) {
+  const auto view = view_sweep(directory, here);
+  if (!view) return std::unexpected(view.error());
+  if (view->history.running_count() > 0) return true;
+  auto sweep = sweep_after(view->options, view->events);
+  if (!sweep) return std::unexpected(std::move(sweep).error());
+  (void)sweep->add_slot(0, "");
+  return !sweep->is_over();
+}
+
 int cancel(const SweepCall& call, const SweepView&) {
   const auto controller = running_controller(call.directory);
   if (!controller) return print(call.directory + " is not running\n");
-  if (kill(static_cast<pid_t>(controller->pid), SIGINT) != 0)
+  if (kill(static_cast<pid_t>(controller->pid), SIGINT) != 0 && errno != ESRCH)
     return refuse(
         {ErrorCode::kPermission, fmt::format("cannot signal process {} on {}: {}", controller->pid,
                                              controller->host, std::generic_category().message(errno))},
@@ -161,7 +180,10 @@ int cancel(const SweepCall& call, const SweepView&) {
                     1);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  return print(call.directory + " is stopped; `launch sweep resume` goes on with it\n");
+  const auto more = has_more(call.directory, call.here);
+  if (!more) return refuse(more.error(), 1);
+  return print(call.directory +
+               (*more ? " is stopped; `launch sweep resume` goes on with it\n" : " had come to its end\n"));
 }
 
 int importance(const SweepCall& call, const SweepView& sweep) {
@@ -214,14 +236,6 @@ Expected<Stored> stored_in(const Journal& journal, const Surroundings& here) {
   auto events = journal.events();
   if (!events) return std::unexpected(events.error());
   return Stored{*std::move(definition), *std::move(options), *std::move(events)};
-}
-
-Expected<Sweep> sweep_after(const SweepOptions& options, const std::vector<Event>& events) {
-  Sweep sweep(options.settings, {options.retries});
-  for (const Event& event : events) {
-    if (const Status applied = sweep.replay(event); !applied) return std::unexpected(applied.error());
-  }
-  return sweep;
 }
 
 // Now, in seconds since the sweep's begin. Not before its events, even if the wall clock was set back.

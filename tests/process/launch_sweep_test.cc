@@ -1,12 +1,15 @@
 // `launch sweep`: real trials of programs that know nothing of Muster, the controller's death, and wrong
 // words.
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
@@ -251,9 +254,41 @@ TEST_F(LaunchSweep, IsStoppedByCancel) {
   LaunchRun run(sweep_of("echo ready > $MUSTER_TRIAL_DIR/ready; exec sleep 1000",
                          {"--space", "x=choice:1", "--search", "grid"}));
   ASSERT_TRUE(eventually([this] { return std::filesystem::exists(directory + "/trials/0000/ready"); }));
-  EXPECT_EQ(launch({"sweep", "cancel", directory}).exit_code, 0);
+  EXPECT_THAT(launch({"sweep", "cancel", directory}).out, HasSubstr("`launch sweep resume` goes on"));
   EXPECT_EQ(run.exit_code(), 130);
   expect_nothing_left(run);
+}
+
+// Holds the controller's lock until the signal comes, as a controller does whose last trial has just ended.
+TEST_F(LaunchSweep, CancelSaysThatTheSweepHadEnded) {
+  ASSERT_EQ(launch(sweep_of(kDistance, {"--space", "x=choice:1", "--search", "grid"})).exit_code, 0);
+  sigset_t wanted;
+  sigemptyset(&wanted);
+  sigaddset(&wanted, SIGINT);
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t controller = fork();
+  if (controller == 0) {
+    sigprocmask(SIG_BLOCK, &wanted, nullptr);
+    const std::string path = directory + "/controller";
+    const int file = open(path.c_str(), O_RDWR);
+    const std::string text = "host " + std::to_string(getpid()) + "\n";
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    const bool held = pwrite(file, text.data(), text.size(), 0) > 0 && ftruncate(file, text.size()) == 0 &&
+                      fcntl(file, F_OFD_SETLK, &lock) == 0;
+    int signal = 0;
+    if (held && write(ready[1], "+", 1) == 1) sigwait(&wanted, &signal);
+    _exit(signal == SIGINT ? 0 : 1);
+  }
+  close(ready[1]);
+  char held = 0;
+  ASSERT_EQ(read(ready[0], &held, 1), 1);
+  close(ready[0]);
+  EXPECT_EQ(launch({"sweep", "cancel", directory}).out, directory + " had come to its end\n");
+  int status = -1;
+  EXPECT_EQ(waitpid(controller, &status, 0), controller);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(LaunchSweep, ReadsAFile) {
