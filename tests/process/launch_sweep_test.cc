@@ -105,6 +105,11 @@ TEST_F(LaunchSweep, AshaResumesTheBestTrialsWhereTheyWerePaused) {
   EXPECT_GE(counts["finished"], 1);
   EXPECT_GE(counts["paused"], 5) << "most trials end at the first rung";
   EXPECT_EQ(json::parse(launch({"sweep", "best", directory, "--json"}).out).at("parameters").at("x"), 1);
+  const json jobs = json::parse(launch({"ps", "--json", "--log-dir", directory + "/trials/0008"}).out);
+  ASSERT_EQ(jobs.size(), 1U);
+  EXPECT_EQ(jobs[0].at("state"), "stopped") << "a trial that waits at a rung has not failed";
+  EXPECT_EQ(jobs[0].at("exit_code"), 0);
+  EXPECT_THAT(jobs[0].at("cause").get<std::string>(), testing::StartsWith("stopped by the sweep: "));
   std::ifstream runs(directory + "/trials/0000/runs");
   EXPECT_GE(std::count(std::istreambuf_iterator<char>(runs), {}, '\n'), 2) << "the best trial was promoted";
 }

@@ -178,7 +178,8 @@ Expected<JobEntry::State> parse_state(std::string_view name) {
 
 JobEntry::State state_at_end(std::string_view kind, std::string_view origin, int exit_code) {
   if (kind == name_of(Verdict::Kind::kCancelled)) return kCancelled;
-  const bool told_to = origin == "user" || kind == name_of(Verdict::Kind::kPreempted) ||
+  const bool told_to = origin == "user" || kind == name_of(Verdict::Kind::kInterrupted) ||
+                       kind == name_of(Verdict::Kind::kPreempted) ||
                        kind == name_of(Verdict::Kind::kTimeLimit);
   if (told_to) return kStopped;
   return exit_code == 0 ? kSucceeded : kFailed;

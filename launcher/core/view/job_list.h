@@ -40,7 +40,7 @@ struct JobEntry {
     kRunning,
     kSucceeded,
     kFailed,
-    kStopped,    // by a user's signal, on notice or at its time limit
+    kStopped,    // by a user's signal, by its sweep, on notice or at its time limit
     kCancelled,  // by `launch cancel`
     kLost,       // its launcher is gone and left no report
     kElsewhere,  // its launcher runs, or ran, on another machine, and left no report yet

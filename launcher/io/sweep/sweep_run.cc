@@ -121,7 +121,7 @@ void SweepRun::perform(const StartRun& start) {
 
 void SweepRun::perform(const EndRun& action) {
   const auto found = runs_.find(action.slot);
-  if (found != runs_.end()) found->second->end(action.save);
+  if (found != runs_.end()) found->second->end(action.save, action.reason);
 }
 
 void SweepRun::perform(const SweepOver& action) {
@@ -132,7 +132,7 @@ void SweepRun::perform(const SweepOver& action) {
 void SweepRun::end_at_once(const Error& why) {
   failure_ = why;
   over_ = "";
-  for (const auto& [slot, run] : runs_) run->end(/*save=*/true);
+  for (const auto& [slot, run] : runs_) run->end(/*save=*/true, why.message());
 }
 
 void SweepRun::wait_for_signals() {
@@ -168,7 +168,7 @@ void SweepRun::interrupt(int signal) {
   if (signal == SIGUSR1 || signal == SIGUSR2) return;
   if (signal_ == 0) signal_ = signal;
   if (signal_count_++ > 0) {
-    for (const auto& [slot, run] : runs_) run->end(/*save=*/false);
+    for (const auto& [slot, run] : runs_) run->end(/*save=*/false, std::string(signal_name(signal)));
     return;
   }
   const std::size_t running = runs_.size();

@@ -61,8 +61,21 @@ TrialRun::TrialRun(Plan plan, Parts parts, std::int64_t newest_step)
                        },
                    .agents = parts_.agents}) {}
 
-void TrialRun::end(bool save) {
-  if (!over_) job_.launcher().cancel(/*now=*/!save);
+void TrialRun::end(bool save, const std::string& why) {
+  if (over_) return;
+  if (ended_for_.empty()) ended_for_ = why;
+  job_.launcher().cancel(/*now=*/!save);
+}
+
+// `launch cancel` makes a job fail with 130. A job that its sweep has ended did what it was to do.
+Verdict TrialRun::reported_verdict() const {
+  Verdict verdict = job_.job().verdict();
+  if (verdict.kind != Verdict::Kind::kCancelled || ended_for_.empty()) return verdict;
+  verdict.kind = Verdict::Kind::kInterrupted;
+  verdict.exit_code = 0;
+  verdict.origin = "launcher";
+  verdict.cause = "stopped by the sweep: " + ended_for_;
+  return verdict;
 }
 
 void TrialRun::tell_end() {
@@ -87,7 +100,7 @@ void TrialRun::write_report() {
   const Job& job = job_.job();
   const TimePoint now = Clock::now();
   const Outcome outcome{.plan = plan_,
-                        .verdict = job.verdict(),
+                        .verdict = reported_verdict(),
                         .attempts = job.history(),
                         .restart_count = job.restart_count(),
                         .duration = now - started_,

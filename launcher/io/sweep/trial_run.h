@@ -38,8 +38,9 @@ class TrialRun {
   TrialRun& operator=(const TrialRun&) = delete;
 
   void begin() { job_.begin(); }
-  // Ends the run as `launch cancel` does. `save`: all ranks save first, if they can.
-  void end(bool save);
+  // Ends the run as `launch cancel` does. `save`: all ranks save first, if they can. `why`: for the job's
+  // report, which does not call this a failure.
+  void end(bool save, const std::string& why);
   void hear_ends(const std::vector<ChildEnd>& ends) { job_.hear_ends(ends); }
   // After `ended`: whether nothing of the run uses the context any more. Then the run may be destroyed.
   bool closed() const { return reported_ && job_.closed(); }
@@ -68,6 +69,7 @@ class TrialRun {
   void finish();
   void tell_end();
   void write_report();
+  Verdict reported_verdict() const;
 
   const Plan plan_;
   Parts parts_;
@@ -75,6 +77,7 @@ class TrialRun {
   std::int64_t newest_step_;
   bool told_unreadable_ = false;
   bool told_end_ = false;
+  std::string ended_for_;  // why the sweep ended the run; empty: it did not
   bool over_ = false;
   bool reported_ = false;
   TrialConsole console_{*this};
