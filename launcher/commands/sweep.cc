@@ -188,13 +188,18 @@ int cancel(const SweepCall& call, const SweepView&) {
 
 int importance(const SweepCall& call, const SweepView& sweep) {
   const auto& settings = sweep.options.settings;
-  const auto found = importances(settings.space, sweep.history, settings.search.objectives.front().metric);
+  const std::string& metric = settings.search.objectives.front().metric;
+  const auto found = importances(settings.space, sweep.history, metric, settings.search.rungs);
   if (!found) return refuse(found.error(), 1);
-  if (!call.json) return print(importances_as_table(*found, terminal_columns()));
+  if (!call.json) return print(importances_as_text(*found, metric, terminal_columns()));
   auto array = nlohmann::ordered_json::array();
-  for (const Importance& each : *found)
+  for (const Importance& each : found->parameters)
     array.push_back({{"parameter", each.parameter}, {"share", each.share}, {"deviation", each.deviation}});
-  return print(nlohmann::ordered_json{{"method", "fANOVA"}, {"importances", std::move(array)}}.dump(2) +
+  return print(nlohmann::ordered_json{{"method", "fANOVA"},
+                                      {"step", found->step ? nlohmann::ordered_json(*found->step) : nullptr},
+                                      {"trials", found->trial_count},
+                                      {"importances", std::move(array)}}
+                   .dump(2) +
                "\n");
 }
 

@@ -316,10 +316,10 @@ TEST(Importance, WeighsTheDecadesOfALogarithmicParameterAlike) {
   }
   const auto all = importances(space, told.history(), "val_loss");
   ASSERT_TRUE(all) << all.error().message();
-  EXPECT_EQ(all->at(0).parameter, "lr");
-  EXPECT_NEAR(all->at(0).share, 0.98, 0.02);  // 1/4 and 1/192
-  EXPECT_NEAR(all->at(1).share, 0.02, 0.02);
-  const std::string table = importances_as_table(*all, 0);
+  EXPECT_EQ(all->parameters.at(0).parameter, "lr");
+  EXPECT_NEAR(all->parameters.at(0).share, 0.98, 0.02);  // 1/4 and 1/192
+  EXPECT_NEAR(all->parameters.at(1).share, 0.02, 0.02);
+  const std::string table = importances_as_text(*all, "val_loss", 0);
   EXPECT_THAT(table, HasSubstr("PARAMETER  IMPORTANCE"));
   EXPECT_LT(table.find("\nlr "), table.find("\nx "));
 }
@@ -336,11 +336,38 @@ TEST(Importance, LearnsOnlyFromFinishedTrialsAndParametersThatAllOfThemHave) {
   }
   const auto all = importances(space, told.history(), "val_loss");
   ASSERT_TRUE(all) << all.error().message();
-  ASSERT_EQ(all->size(), 3u);
-  EXPECT_EQ(all->at(0).parameter, "a");
-  EXPECT_GT(all->at(0).share, 0.9);
-  EXPECT_EQ(all->at(2).parameter, "c");
-  EXPECT_EQ(all->at(2).share, 0);
+  ASSERT_EQ(all->parameters.size(), 3u);
+  EXPECT_EQ(all->parameters.at(0).parameter, "a");
+  EXPECT_GT(all->parameters.at(0).share, 0.9);
+  EXPECT_EQ(all->parameters.at(2).parameter, "c");
+  EXPECT_EQ(all->parameters.at(2).share, 0);
+}
+
+// ASHA: all trials report step 1, the best ones also 2 and 3, and only one finishes.
+TEST(Importance, ComparesAtTheHighestRungThatHalfOfTheTrialsReached) {
+  const auto space = parse_space("a=uniform:0:1,b=uniform:0:1").value();
+  const std::vector<std::int64_t> rungs = {1, 2, 3};
+  const auto told = [](int of_thirty) {
+    Told told;
+    for (int i = 0; i < 30; ++i) {
+      const double a = (i + 0.5) / 30;
+      std::vector<std::map<std::string, double>> values = {{{"val_loss", a}}};
+      if (i < of_thirty) values.resize(i == 0 ? 3 : 2, {{"val_loss", a - 1}});
+      told.trial({{"a", a}, {"b", 0.5}}, values, i == 0 ? RunEnd::kFinished : RunEnd::kPaused);
+    }
+    return told;
+  };
+  const auto low = importances(space, told(10).history(), "val_loss", rungs);
+  ASSERT_TRUE(low) << low.error().message();
+  EXPECT_EQ(low->step, 1);
+  EXPECT_EQ(low->trial_count, 30U);
+  EXPECT_EQ(low->parameters.front().parameter, "a");
+  EXPECT_THAT(importances_as_text(*low, "val_loss", 0),
+              testing::StartsWith("val_loss at step 1, of 30 trials\n"));
+  const auto high = importances(space, told(20).history(), "val_loss", rungs);
+  ASSERT_TRUE(high) << high.error().message();
+  EXPECT_EQ(high->step, 2);
+  EXPECT_EQ(high->trial_count, 20U);
 }
 
 TEST(Importance, SaysWhichTrialsItNeeds) {
@@ -350,6 +377,10 @@ TEST(Importance, SaysWhichTrialsItNeeds) {
   EXPECT_THAT(importances(space, losses({0.5}).history(), "val_loss").error().message(),
               testing::EndsWith("; 1 has a value"));
   EXPECT_FALSE(importances(space, History(), "val_loss"));
+  EXPECT_EQ(importances(space, losses({0.5}).history(), "val_loss", std::vector<std::int64_t>{1, 3})
+                .error()
+                .message(),
+            "importance needs two trials with different values of val_loss at step 1; 1 has a value");
 }
 
 // ---- Pictures ----
