@@ -106,9 +106,10 @@ int best(const SweepCall& call, const SweepView& sweep) {
          {"trial_dir", directory},
          {"seed", std::to_string(trial_seed(sweep.options.settings.search.seed, trial.number))}});
     if (!command) return refuse(command.error(), 1);
-    const std::string line = launch_of(sweep.options) + *command;
+    // An imported sweep has no program.
+    const std::string line = command->empty() ? "" : launch_of(sweep.options) + *command + "\n";
     auto json = trial_as_json(trial);
-    json["command"] = line;
+    json["command"] = first_line(line);
     json["directory"] = directory;
     array.push_back(std::move(json));
     text += fmt::format("trial {}:", trial.number);
@@ -116,7 +117,7 @@ int best(const SweepCall& call, const SweepView& sweep) {
       if (const auto value = judged_value(trial, each.metric))
         text += fmt::format(" {}={}", each.metric, *value);
     }
-    text += fmt::format(" at step {}\n{}\n", trial.newest_step(), line);
+    text += fmt::format(" at step {}\n{}", trial.newest_step(), line);
   }
   if (call.json) return print((objectives.size() > 1 ? array : array.front()).dump(2) + "\n");
   return print(text);

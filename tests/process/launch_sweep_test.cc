@@ -340,6 +340,7 @@ TEST_F(LaunchSweep, AsksAndIsToldAndGoesToOptunaAndBack) {
   ASSERT_EQ(all.size(), trials().size());
   EXPECT_EQ(all[first.at("trial").get<std::size_t>()].at("metrics").at("loss"), 0.5);
   EXPECT_EQ(json::parse(launch({"sweep", "best", back, "--json"}).out).at("trial"), first.at("trial"));
+  EXPECT_EQ(launch({"sweep", "best", back}).out, "trial " + a + ": loss=0.5 at step 3\n") << "it has no program";
 }
 
 // Another program runs trials that pause: it learns with which checkpoint a run goes on.

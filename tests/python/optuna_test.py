@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Optuna reads the sweep that Muster exports, and Muster reads what Optuna has written.
+"""Optuna reads the sweep that Muster exports, and Muster reads what Optuna has written. Optuna searches, and Muster runs the trials.
 
-    optuna_test.py SWEEP_IO_TEST     the program of tests/unit/launcher/sweep_optuna_test.cc
-    optuna_test.py --golden          writes tests/golden/optuna_5_0/by_optuna.log and .json anew
+    optuna_test.py SWEEP_IO_TEST LAUNCH     the program of tests/unit/launcher/sweep_optuna_test.cc, and launch
+    optuna_test.py --golden                 writes tests/golden/optuna_5_0/by_optuna.log and .json anew
 """
 
 import json
@@ -21,6 +21,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "optuna_5_0"
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "optuna_searcher"
 
 
 def check(condition, what):
@@ -138,6 +139,33 @@ def check_imported(program, log, expected, directory):
     check(run.returncode == 0 and "[  PASSED  ] 1 test" in run.stdout, f"{log}: {run.stdout}{run.stderr}")
 
 
+KILLED_ONCE = """import os, subprocess, sys
+train = [sys.executable, {train!r}, *sys.argv[1:]]
+if os.environ["MUSTER_ATTEMPT"] == "1":
+    subprocess.run([*train, "--epochs", "3"], check=True)
+    os.kill(os.getpid(), 9)
+os.execv(train[0], train)
+"""
+
+
+def check_example(launch, directory):
+    """The program of each trial is killed after its third epoch, and goes on."""
+    script = directory / "killed_once.py"
+    script.write_text(KILLED_ONCE.format(train=str(EXAMPLE / "train.py")))
+    environment = os.environ | {"PATH": f"{Path(launch).resolve().parent}:{os.environ['PATH']}"}
+    command = [sys.executable, EXAMPLE / "search.py", "--trials", "12", "--directory", directory / "search", script]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    check(run.returncode == 0 and "best: trial " in run.stdout, f"{run.stdout}{run.stderr}")
+    trials = optuna.load_study(study_name="search", storage=storage_in(directory / "search" / "study.log")).get_trials()
+    complete = [trial for trial in trials if trial.state == TrialState.COMPLETE]
+    states = [trial.state.name for trial in trials]
+    check(complete and states.count("PRUNED") >= 3 and len(complete) + states.count("PRUNED") == 12, f"states {states}")
+    for trial in complete:
+        check(list(trial.intermediate_values) == list(range(1, 21)), f"epochs {trial.intermediate_values}")
+        (report,) = (directory / "search" / f"{trial.number:04}").glob("*/report.json")
+        check(json.loads(report.read_text())["restarts"] == 1, f"{report}: not restarted once")
+
+
 def main():
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.simplefilter("ignore")  # metric names are experimental; choices may be null
@@ -156,7 +184,8 @@ def main():
         check_imported(sys.argv[1], log, expected, directory)
         study = write_study(directory / "study.log")
         check_imported(sys.argv[1], directory / "study.log", as_json(study), directory)
-    print("Optuna and Muster read each other's trials")
+        check_example(sys.argv[2], directory)
+    print("Optuna and Muster read each other's trials, and work together")
 
 
 if __name__ == "__main__":
