@@ -118,9 +118,12 @@ Status Member::wait_for_all(const std::function<std::string()>& refused) {
     if (!unseen.empty()) return failure(ErrorCode::kUnavailable, "{}", unseen);
     if (std::string reason = refused(); !reason.empty())
       return failure(ErrorCode::kInvalidArgument, "{}", reason);
-    for (int rank = 0; rank < segment_.ranks(); ++rank)
-      if (std::string wrong = what_is_wrong_with({rank}, true, true); !wrong.empty())
+    for (int rank = 0; rank < segment_.ranks(); ++rank) {
+      const std::string wrong = what_is_wrong_with({rank}, true, true);
+      // A rank leaves only after it has seen that all have joined, so this rank will see that too.
+      if (!wrong.empty() && segment_.state(rank).presence != Presence::kLeft)
         return failure(ErrorCode::kUnavailable, "{}", wrong);
+    }
     if (Clock::now() >= end)
       return failure(ErrorCode::kTimedOut, "{} did not join within {} ms", names_of(missing),
                      settings_.limit.count());

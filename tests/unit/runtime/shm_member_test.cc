@@ -385,6 +385,28 @@ TEST(Member, DoesNotMissWhoHasDoneItsPartAndLeft) {
   });
 }
 
+TEST(Member, ReceivesFromARankThatHasLeftBeforeThisOneHadJoined) {
+  auto made = Segment::create(2);
+  ASSERT_TRUE(made) << made.error().message();
+  const auto join = [&](int rank, const std::function<std::string()>& meanwhile) {
+    auto segment = Segment::open(made->address(), 2);
+    EXPECT_TRUE(segment) << segment.error().message();
+    return Member::join(std::move(*segment),
+                        {.rank = rank, .names = {10, 11}, .limit = std::chrono::seconds(20)}, meanwhile);
+  };
+  // Rank 0 has seen that rank 1 is missing; before it looks again, rank 1 joins, sends and leaves.
+  std::vector<std::int64_t> sent = values_of(1, 3), received(3);
+  const auto receiver = join(0, [&] {
+    const auto sender = join(1, [] { return std::string(); });
+    if (sender) finish(**sender, message_of(true, 0, 0, sent));
+    return std::string();
+  });
+  ASSERT_TRUE(receiver) << receiver.error().message();
+  EXPECT_EQ(made->state(1).presence, Presence::kLeft);
+  finish(**receiver, message_of(false, 1, 0, received));
+  EXPECT_EQ(received, sent);
+}
+
 TEST(Member, TellsRanksInDifferentCollectives) {
   const auto texts = run_ranks(2, [](Member& member) {
     std::vector<std::int64_t> values(member.settings().rank == 0 ? 4 : 5);
