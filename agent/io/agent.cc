@@ -223,13 +223,15 @@ void Agent::set_alarm() {
   auto next = node_.next_deadline();
   take_earlier(next, reports_.next_deadline());
   if (health_) take_earlier(next, health_->next_deadline());
+  alarm_at_ = next.value_or(TimePoint::max());
   alarm_->set(next);
 }
 
 void Agent::ring() {
+  const Duration late = parts_.time.now() - alarm_at_;
   send_reports(reports_.due(parts_.time.now()));
   look_after_workers();
-  on(TimePassed{});
+  on(TimePassed{late});
 }
 
 void Agent::look_after_workers() {

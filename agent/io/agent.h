@@ -138,6 +138,7 @@ class Agent final : private ProcessListener, private LogsListener, private MpiLi
   std::deque<Event> events_;
   bool handling_ = false;
   std::unique_ptr<net::Alarm> alarm_;
+  TimePoint alarm_at_{};
 };
 
 }  // namespace muster::agent

@@ -316,7 +316,12 @@ void Node::handle(const LeftoversNamed& event, TimePoint now) {
   actions_.emplace_back(KillLeftovers{});
 }
 
-void Node::handle(const TimePassed&, TimePoint now) {
+void Node::handle(const TimePassed& event, TimePoint now) {
+  // The agent has not run, so it could hear neither its launcher nor the store: what they said may wait.
+  if (event.late > kOverslept) {
+    if (!closed_) heard_ = now;
+    if (reach_until_) reach_until_ = now + kReachLimit;
+  }
   if (kill_at_ && *kill_at_ <= now) kill_workers(now);
   if (terminate_at_ && *terminate_at_ <= now) terminate_workers();
   if (unkillable_at_ && *unkillable_at_ <= now) name_unkillable(now);

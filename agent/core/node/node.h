@@ -96,7 +96,9 @@ struct MemoryWritten {                  // answers WriteMemoryOut
   std::optional<std::uint64_t> step{};  // of the checkpoint that was written
 };
 struct TemplateSettled {};  // the template can now fork, or is gone
-struct TimePassed {};       // next_deadline() has come
+struct TimePassed {         // next_deadline() has come
+  Duration late{};          // how long ago
+};
 using Event =
     std::variant<Welcomed, AttemptRequested, StandByRequested, StartRequested, StopRequested, SignalRequested,
                  LeaveRequested, LogsSent, LauncherHeard, LauncherClosed, AttemptOpened, AttemptNotOpened,
@@ -167,6 +169,8 @@ class Node {
   bool has_rank(Rank rank) const { return RankRange(plan_.first_rank, plan_.local_world_size).has(rank); }
 
   static constexpr Duration kWelcomeLimit = std::chrono::seconds(30);
+  // An alarm that is this late shows that the agent was stopped: others' silence meanwhile does not count.
+  static constexpr Duration kOverslept = std::chrono::seconds(1);
   // A killed process ends within milliseconds, unless the kernel holds it (state D) or its cgroup is frozen.
   static constexpr Duration kUnkillableLimit = std::chrono::seconds(3);
   // Node searches for leftovers again after this pause, and also whenever a child has ended.

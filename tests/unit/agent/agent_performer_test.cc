@@ -470,6 +470,16 @@ TEST_F(AgentPerformerTest, WhileTheLauncherIsSilentOutputMayWaitElsewhere) {
   EXPECT_EQ(sent<wire::WorkerReported>()[1].busy_ns, 0);
 }
 
+TEST_F(AgentPerformerTest, DoesNotCountAsSilenceThatItWasStoppedItself) {
+  run(kFirst);
+  time_.jump(2h);
+  EXPECT_THAT(asked_, IsEmpty());
+  time_.advance(1h + 29s);
+  EXPECT_THAT(asked_, IsEmpty());
+  time_.advance(1s);
+  EXPECT_THAT(asked_, ElementsAre("hurry", "signal 15 to 100", "signal 15 to 101")) << "it is silent";
+}
+
 TEST_F(AgentPerformerTest, APongReportsWhatItsWorkersUseIfAsked) {
   say(Attempt(), wire::Ping{.usage = true});
   run(kFirst);

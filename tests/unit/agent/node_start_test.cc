@@ -211,6 +211,15 @@ TEST_F(NodeAndStore, AStoreHasFiveSecondsForItsAnswer) {
   EXPECT_THAT(decided<StartWorker>(), IsEmpty()) << "the attempt is over here";
 }
 
+TEST_F(NodeAndStore, AStoreHasFiveSecondsMoreIfTheAgentWasStopped) {
+  order_start();
+  now_ += 1min;
+  on(TimePassed{.late = 1min - Node::kReachLimit});
+  EXPECT_THAT(sent<wire::AttemptRefused>(), IsEmpty());
+  advance(Node::kReachLimit);
+  EXPECT_EQ(sent<wire::AttemptRefused>().size(), 1U);
+}
+
 TEST_F(NodeAndStore, AStopBeforeTheAnswerEndsTheAttempt) {
   order_start();
   on(stop(1, 3s));
