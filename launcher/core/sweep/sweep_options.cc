@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "common/base/text.h"
 #include "common/wire/metric_name.h"
@@ -253,45 +254,45 @@ std::vector<Berth> berths_here(const SweepOptions& options, const Room& room) {
   return berths;
 }
 
-// Several trials share a host if it has slots for them. A trial over several nodes gets as many hosts.
-std::vector<Berth> berths_on(const SweepOptions& options, const std::vector<Host>& hosts) {
-  struct Free {
-    Host host;
-    std::int32_t next = 0;
-    std::int32_t left = 0;
-    bool counted = false;  // the user said how many slots it has
-  };
-  std::vector<Free> free;
-  for (const Host& host : hosts)
-    free.push_back({host, 0, host.slots.value_or(options.gpus_per_trial), host.slots.has_value()});
-  std::vector<Berth> berths;
-  const auto wanted = static_cast<std::size_t>(options.nodes_per_trial);
-  while (!options.parallel || std::cmp_less(berths.size(), *options.parallel)) {
-    // The hosts with the most room first: trials of several nodes then find other hosts.
-    std::vector<Free*> order;
-    for (Free& each : free) {
-      if (each.left >= options.gpus_per_trial) order.push_back(&each);
+// A trial on these hosts, with the same GPUs on each of them.
+Berth berth_on(const std::vector<Host>& hosts, std::span<const std::size_t> chosen, std::int32_t first_gpu,
+               std::int32_t gpu_count) {
+  Berth berth;
+  for (const std::size_t at : chosen) {
+    Host host = hosts[at];
+    if (host.slots && berth.gpus.empty()) {  // the user said how many it has
+      berth.gpus.resize(static_cast<std::size_t>(gpu_count));
+      std::iota(berth.gpus.begin(), berth.gpus.end(), first_gpu);
     }
-    if (order.size() < wanted) break;
-    std::ranges::sort(
-        order, [](const Free* a, const Free* b) { return a->left != b->left ? a->left > b->left : a < b; });
-    Berth berth;
-    for (std::size_t node = 0; node < wanted; ++node) {
-      Free& each = *order[node];
-      Host host = each.host;
-      host.slots = options.gpus_per_trial;
-      berth.place += (berth.place.empty() ? "" : ", ") + host.name;
-      if (node == 0 && each.counted) {
-        berth.gpus.resize(static_cast<std::size_t>(options.gpus_per_trial));
-        std::iota(berth.gpus.begin(), berth.gpus.end(), each.next);
-      }
-      each.next += options.gpus_per_trial;
-      each.left -= options.gpus_per_trial;
-      berth.hosts.push_back(std::move(host));
-    }
-    berths.push_back(std::move(berth));
+    host.slots = gpu_count;
+    berth.place += (berth.place.empty() ? "" : ", ") + host.name;
+    berth.hosts.push_back(std::move(host));
   }
-  return berths;
+  return berth;
+}
+
+// Several trials share a host if it has slots for them. All nodes of a job get one CUDA_VISIBLE_DEVICES, so a
+// trial over several hosts has the same GPUs on each of them. Prefers the hosts that have fewer trials.
+std::vector<Berth> berths_on(const SweepOptions& options, const std::vector<Host>& hosts) {
+  const std::int32_t gpus = options.gpus_per_trial;
+  const auto nodes = static_cast<std::size_t>(options.nodes_per_trial);
+  std::vector<Berth> berths;
+  std::vector<int> trials(hosts.size());
+  for (std::int32_t first = 0;; first += gpus) {
+    std::vector<std::size_t> order;
+    for (std::size_t at = 0; at < hosts.size(); ++at) {
+      if (hosts[at].slots.value_or(gpus) - first >= gpus) order.push_back(at);
+    }
+    if (order.size() < nodes) return berths;
+    std::ranges::sort(order, {}, [&](std::size_t at) { return std::pair(trials[at], at); });
+    for (std::span<std::size_t> rest = order; rest.size() >= nodes; rest = rest.subspan(nodes)) {
+      if (options.parallel && std::cmp_equal(berths.size(), *options.parallel)) return berths;
+      const auto chosen = rest.first(nodes);
+      std::ranges::sort(chosen);
+      for (const std::size_t at : chosen) ++trials[at];
+      berths.push_back(berth_on(hosts, chosen, first, gpus));
+    }
+  }
 }
 
 }  // namespace
