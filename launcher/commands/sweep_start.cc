@@ -250,10 +250,11 @@ std::string state_of(const Setup& setup, const History& history) {
          fmt::format("; best: trial {}, {}={:.6g}", first.number, metric, first.newest(metric).value_or(0));
 }
 
-// 0 if a trial has finished with a value of `metric`.
-int exit_code_of(const History& history, const std::string& metric, const SweepRun& run) {
+// 0 if a trial has finished with a value of `metric`; 69 if its hosts are gone.
+int exit_code_of(const Sweep& sweep, const std::string& metric, const SweepRun& run) {
   if (run.signal() != 0) return 128 + run.signal();
-  const bool any = std::ranges::any_of(history.trials(), [&](const Trial& trial) {
+  if (sweep.lacks_hosts()) return kExitNodesMissing;
+  const bool any = std::ranges::any_of(sweep.history().trials(), [&](const Trial& trial) {
     return trial.state == TrialState::kFinished && trial.newest(metric);
   });
   return any ? 0 : 1;
@@ -309,14 +310,14 @@ int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals, double 
                              terminal.show_progress(state_of(setup, sweep.history()));
                            },
                        .say = [&terminal](const std::string& what) { terminal.say(what); }});
-  std::vector<std::string> places;
-  for (const Berth& berth : setup.berths) places.push_back(berth.place);
-  const auto ended = run.run(places);
+  const auto ended = run.run(setup.berths);
   terminal.show_progress("");
   terminal.flush({.limit = kFlushLimit});
   if (!ended) return refuse(ended.error(), kExitInternal);
   tell_end(setup, sweep.history(), *ended, json);
-  return exit_code_of(sweep.history(), setup.sweep.settings.search.objectives.front().metric, run);
+  if (sweep.lacks_hosts())
+    say(fmt::format("`launch sweep resume {}` tries all hosts again", as_shell_word(setup.sweep.directory)));
+  return exit_code_of(sweep, setup.sweep.settings.search.objectives.front().metric, run);
 }
 
 // Ends the runs whose controller was killed, by what they have left in their directories.

@@ -210,6 +210,38 @@ TEST_F(LaunchHosts, AJumpHostThatClosesConnectionsIsAskedAgain) {
   expect_nothing_left();
 }
 
+// The workers there end by themselves. Their trials go on from their checkpoints on the other host.
+TEST_F(LaunchHosts, ASweepGoesOnWithoutAHostThatIsCutOff) {
+  lab_ = std::make_unique<Lab>(3);
+  const std::string directory = lab_->shared() + "/sweep";
+  const std::string script =
+      "cd $MUSTER_TRIAL_DIR; hostname >> began; step=$(cat step 2>/dev/null || echo 0); "
+      "while [ $step -lt 3 ]; do step=$((step + 1)); echo $step > new; mv new step; "
+      "echo MUSTER_METRIC loss=$1 step=$step; while [ ! -e ../../go ]; do sleep 0.1; done; done";
+  run_ = std::make_unique<LaunchRun>(
+      std::vector<std::string>{"sweep",   "run",         "--hosts",  "h1:2,h2:2", "--silence-limit",
+                               "2",       "--sweep-dir", directory,  "--metric",  "loss",
+                               "--space", "x=int:1:5",   "--search", "grid",      "--",
+                               "sh",      "-c",          script,     "trial",     "{x}"},
+      lab_->environment(0), LAUNCH_PROGRAM, [this](const std::string&) { return lab_->head().fork(); });
+  const auto text_of = [&directory](int trial, const char* name) {
+    return read_file(fmt::format("{}/trials/{:04}/{}", directory, trial, name), 1 << 16).value_or("");
+  };
+  for (const int trial : {0, 1, 2, 3})
+    ASSERT_TRUE(eventually([&] { return text_of(trial, "step") == "1\n"; })) << run_->err();
+  lab_->isolate(1);
+  ASSERT_TRUE(eventually([this] { return run_->err().contains("h1 is set aside"); }, 20s)) << run_->err();
+  ASSERT_TRUE(eventually([this] { return lab_->processes(1, "agent").empty(); }, 20s)) << commands(1);
+  std::ofstream(directory + "/go") << "\n";
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  EXPECT_THAT(run_->err(), HasSubstr("5 trials, 5 finished"));
+  EXPECT_EQ(count_in(run_->err(), "is set aside"), 1) << run_->err();
+  for (const int trial : {0, 1, 2, 3})
+    EXPECT_EQ(text_of(trial, "began"), trial % 2 == 0 ? "h1\nh2\n" : "h2\n") << "trial " << trial;
+  lab_->heal();
+  expect_nothing_left();
+}
+
 TEST_F(LaunchHosts, CtrlCWhileTheJobStartsLeavesNothingOnAnyHostAfterThreeSeconds) {
   lab_ = std::make_unique<Lab>(4);
   lab_->isolate(3);

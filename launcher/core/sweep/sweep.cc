@@ -10,6 +10,9 @@ namespace muster::launcher::sweep {
 
 namespace {
 
+// A lost run is repeated at once, as often as this.
+constexpr int kMostLosses = 3;
+
 bool has_reported(const Trial& trial, const std::string& metric, std::int64_t step) {
   const auto found = trial.measured.find(metric);
   return found != trial.measured.end() &&
@@ -50,13 +53,22 @@ bool Sweep::has_all_steps(const Trial& trial) const {
   return most > 0 && trial.newest_step() >= most;
 }
 
-SweepDecisions Sweep::add_slot(std::int32_t slot, std::string place, double when) {
+SweepDecisions Sweep::add_slot(std::int32_t slot, std::string place, double when,
+                               std::vector<std::string> hosts) {
   when_ = when;
-  slots_[slot].place = std::move(place);
-  slots_[slot].usable = true;
+  slots_[slot] = {.place = std::move(place), .hosts = std::move(hosts)};
   SweepDecisions all;
   fill_slots(all);
   return all;
+}
+
+bool Sweep::set_aside(const std::string& host) {
+  bool any = false;
+  for (auto& [slot, place] : slots_) {
+    if (std::ranges::find(place.hosts, host) == place.hosts.end()) continue;
+    any = std::exchange(place.usable, false) || any;
+  }
+  return any;
 }
 
 // Returns false if the trial has reported all of it before.
@@ -65,6 +77,7 @@ bool Sweep::add_report(SweepDecisions& all, Reported report) {
   std::erase_if(report.values,
                 [&](const auto& value) { return has_reported(trial, value.first, report.step); });
   if (report.values.empty()) return false;
+  losses_.erase(report.trial);
   add(all, std::move(report));
   return true;
 }
@@ -134,11 +147,23 @@ void Sweep::add_end(SweepDecisions& all, RunEnded ended, const std::optional<Rep
   ++exploit_count_;
 }
 
+bool Sweep::is_lost_too_often(std::int32_t trial, RunEnd end) {
+  if (end == RunEnd::kLost && ++losses_[trial] < kMostLosses) return false;
+  losses_.erase(trial);
+  return end == RunEnd::kLost;
+}
+
 SweepDecisions Sweep::on_end(std::int32_t slot, RunEnd end, std::string text, double when) {
   Slot& place = slots_.at(slot);
   CHECK(place.trial.has_value(), "slot {}", slot);
   when_ = when;
-  SweepDecisions all = end_run(*std::exchange(place.trial, std::nullopt), end, std::move(text), when);
+  const std::int32_t trial = *std::exchange(place.trial, std::nullopt);
+  // Where a host was set aside, the end of the hosts is the limit.
+  if (place.usable && is_lost_too_often(trial, end)) {
+    end = RunEnd::kFailed;
+    text = fmt::format("lost {} times in a row without a new report: {}", kMostLosses, text);
+  }
+  SweepDecisions all = end_run(trial, end, std::move(text), when);
   fill_slots(all);
   return all;
 }
@@ -205,9 +230,8 @@ void Sweep::fill_slots(SweepDecisions& all) {
   if (runs || over_) return;
   if (stopped_for_.empty()) {
     const SlotDecision last = next_for_slot(settings_.schedule, history_, points_left_);
-    // A slot that is to come may take a trial.
-    if (!std::holds_alternative<Over>(last.what) && !std::holds_alternative<Wait>(last.what)) return;
-    reason = last.reason;
+    lacks_hosts_ = !std::holds_alternative<Over>(last.what) && !std::holds_alternative<Wait>(last.what);
+    reason = lacks_hosts_ ? "no host is left" : last.reason;
   }
   over_ = true;
   all.actions.emplace_back(SweepOver{reason});

@@ -68,16 +68,19 @@ class Sweep {
                           double when);
   SweepDecisions on_lost(std::int32_t trial, bool finished, double when);
 
-  // A slot can take a trial from now on. `place`: for people, "node2 GPU 0,1".
-  SweepDecisions add_slot(std::int32_t slot, std::string place, double when = 0);
-  // A slot cannot take another trial: its node is lost. Its trial goes on until on_end().
-  void remove_slot(std::int32_t slot) { slots_.at(slot).usable = false; }
+  // A slot can take a trial from now on. `place`: for people, "node2 GPU 0,1". `hosts`: of its nodes; none:
+  // this machine.
+  SweepDecisions add_slot(std::int32_t slot, std::string place, double when = 0,
+                          std::vector<std::string> hosts = {});
+  // The host is lost: its slots take no more trials. Trials that run there go on until on_end(). Returns
+  // false if no slot there could take one before.
+  bool set_aside(const std::string& host);
   // A report of the trial in this slot. A value that the trial has reported for this step before is ignored:
   // a run that begins again at a checkpoint repeats steps.
   SweepDecisions on_report(std::int32_t slot, std::int64_t step, std::map<std::string, double> values,
                            double when);
   // The run in this slot is over. `end`: what happened to the program; this function knows whether it was to
-  // be paused or stopped.
+  // be paused or stopped. If a host was lost, set_aside() comes first.
   SweepDecisions on_end(std::int32_t slot, RunEnd end, std::string text, double when);
   // Starts no more runs and ends all; `reason`: for people. on_end() makes them kCancelled.
   SweepDecisions cancel(std::string reason);
@@ -94,10 +97,13 @@ class Sweep {
 
   const History& history() const { return history_; }
   bool is_over() const { return over_; }
+  // Whether the sweep is over because all of its hosts were set aside.
+  bool lacks_hosts() const { return lacks_hosts_; }
 
  private:
   struct Slot {
     std::string place;
+    std::vector<std::string> hosts;
     bool usable = true;
     std::optional<std::int32_t> trial{};
   };
@@ -107,6 +113,7 @@ class Sweep {
   std::optional<ReportDecision> take_wish(std::int32_t trial);
   RunEnd end_by(const ReportDecision& wish, std::int32_t trial) const;
   std::string missing_metric(const Trial& trial) const;
+  bool is_lost_too_often(std::int32_t trial, RunEnd end);
   void add_end(SweepDecisions& all, RunEnded ended, const std::optional<ReportDecision>& wish);
   bool add_report(SweepDecisions& all, Reported report);
   void add(SweepDecisions& all, Event event);
@@ -121,10 +128,12 @@ class Sweep {
   History history_;
   std::map<std::int32_t, Slot> slots_;
   std::map<std::int32_t, ReportDecision> wishes_;  // by running trial: what its run is ended for
+  std::map<std::int32_t, int> losses_;  // by trial: lost runs since its newest report, where hosts are kept
   bool points_left_ = true;
   std::string stopped_for_;  // why no more runs are started; empty: they are
   bool cancelled_ = false;
   bool over_ = false;
+  bool lacks_hosts_ = false;
   std::uint64_t exploit_count_ = 0;
   double when_ = 0;  // the time of the newest event
 };

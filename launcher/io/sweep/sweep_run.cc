@@ -29,7 +29,7 @@ SweepRun::SweepRun(Sweep& sweep, Parts parts)
       report_timer_(parts_.context),
       agents_(parts_.context.get_executor(), parts_.agent_program, LocalBootstrap::limit_before_raise()) {}
 
-Expected<std::string> SweepRun::run(const std::vector<std::string>& places) {
+Expected<std::string> SweepRun::run(const std::vector<Berth>& berths) {
   wait_for_signals();
   if (parts_.time_budget) {
     budget_.expires_after(*parts_.time_budget);
@@ -37,8 +37,8 @@ Expected<std::string> SweepRun::run(const std::vector<std::string>& places) {
       if (!error) perform(sweep_.cancel("the time budget is used up"));
     });
   }
-  for (std::size_t slot = 0; slot < places.size() && !over_; ++slot)
-    perform(sweep_.add_slot(static_cast<std::int32_t>(slot), places[slot], age()));
+  for (std::size_t slot = 0; slot < berths.size() && !over_; ++slot)
+    add_slot(static_cast<std::int32_t>(slot), berths[slot]);
   while (!(over_ && runs_.empty() && closing_.empty()) && parts_.context.run_one() > 0) {
   }
   budget_.cancel();
@@ -46,6 +46,12 @@ Expected<std::string> SweepRun::run(const std::vector<std::string>& places) {
   report_timer_.cancel();
   if (failure_) return std::unexpected(*std::move(failure_));
   return over_.value_or("");
+}
+
+void SweepRun::add_slot(std::int32_t slot, const Berth& berth) {
+  std::vector<std::string> hosts;
+  for (const Host& host : berth.hosts) hosts.push_back(host.name);
+  perform(sweep_.add_slot(slot, berth.place, age(), std::move(hosts)));
 }
 
 // Nothing follows from an event before the disk has it.
@@ -107,16 +113,24 @@ void SweepRun::perform(const StartRun& start) {
                             perform(sweep_.on_report(slot, step, std::move(values), age()));
                           },
                       .ended =
-                          [this, slot](RunEnd end, std::string text) {
-                            closing_.push_back(std::move(runs_.extract(slot).mapped()));
-                            close_soon();
-                            perform(sweep_.on_end(slot, end, std::move(text), age()));
+                          [this, slot](RunEnd end, std::string text, const std::string& lost_host) {
+                            hear_end(slot, end, std::move(text), lost_host);
                           },
                       .say = parts_.say},
       start.continues ? trial.newest_step() : -1);
   TrialRun& started = *run;
   runs_[slot] = std::move(run);
   started.begin();
+}
+
+void SweepRun::hear_end(std::int32_t slot, RunEnd end, std::string text, const std::string& lost_host) {
+  closing_.push_back(std::move(runs_.extract(slot).mapped()));
+  close_soon();
+  const bool aside = !lost_host.empty() && sweep_.set_aside(lost_host);
+  perform(sweep_.on_end(slot, end, std::move(text), age()));
+  if (aside)
+    parts_.say(fmt::format(
+        "{} is set aside: this sweep starts no more trials there; `launch sweep resume` does", lost_host));
 }
 
 void SweepRun::perform(const EndRun& action) {

@@ -16,6 +16,7 @@
 #include "common/net/log_writer.h"
 #include "common/net/time.h"
 #include "launcher/core/sweep/sweep.h"
+#include "launcher/core/sweep/sweep_options.h"
 #include "launcher/io/sweep/trial_run.h"
 
 namespace muster::launcher::sweep {
@@ -44,9 +45,9 @@ class SweepRun {
   SweepRun& operator=(const SweepRun&) = delete;
   ~SweepRun() { signals_.release(); }
 
-  // Returns when the sweep is over and no trial runs: why it ended, as one clause. An error: the journal
-  // cannot be written; everything was ended.
-  Expected<std::string> run(const std::vector<std::string>& places);
+  // `berths`: of the slots. Returns when the sweep is over and no trial runs: why it ended, as one clause. An
+  // error: the journal cannot be written; everything was ended.
+  Expected<std::string> run(const std::vector<Berth>& berths);
   // The signal that ended the sweep; 0: none.
   int signal() const { return signal_; }
   double age() const { return parts_.age + in_seconds(Clock::now() - started_); }  // s
@@ -56,6 +57,8 @@ class SweepRun {
   void perform(const StartRun& action);
   void perform(const EndRun& action);
   void perform(const SweepOver& action);
+  void add_slot(std::int32_t slot, const Berth& berth);
+  void hear_end(std::int32_t slot, RunEnd end, std::string text, const std::string& lost_host);
   bool keep(std::vector<Event> events);
   void keep_soon();
   void end_at_once(const Error& why);

@@ -37,7 +37,9 @@ RunEnd end_of(const Verdict& verdict) {
     case kNodeLost: return RunEnd::kLost;
     default: break;
   }
-  if (verdict.lost_before_start || verdict.never_came || verdict.refused_by_node) return RunEnd::kLost;
+  const bool too_few = verdict.kind == kRefused && verdict.exit_code == kExitNodesMissing;
+  if (too_few || verdict.lost_before_start || verdict.never_came || verdict.refused_by_node)
+    return RunEnd::kLost;
   return tells_of_memory(verdict) ? RunEnd::kInfeasible : RunEnd::kFailed;
 }
 
@@ -81,7 +83,9 @@ Verdict TrialRun::reported_verdict() const {
 void TrialRun::tell_end() {
   told_end_ = true;
   const Verdict& verdict = job_.job().verdict();
-  parts_.ended(end_of(verdict), text_of_end(verdict));
+  const RunEnd end = end_of(verdict);
+  const bool lost = end == RunEnd::kLost && verdict.node;
+  parts_.ended(end, text_of_end(verdict), lost ? job_.job().names().host_of(*verdict.node) : "");
 }
 
 // The context still works for the job when this is called: it closes in the next turn. The next trial's start

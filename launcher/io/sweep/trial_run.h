@@ -28,8 +28,8 @@ class TrialRun {
     std::function<void(std::int64_t step, std::map<std::string, double> values)> reported;
     // The program has ended, and no process of it is left. Agents of the pool are back there, and take the
     // next trial with the program already loaded; agents on other hosts are still leaving. `text`: one clause
-    // for people.
-    std::function<void(RunEnd end, std::string text)> ended;
+    // for people. `lost_host`: if a node is lost that is on a host, its name.
+    std::function<void(RunEnd end, std::string text, const std::string& lost_host)> ended;
     std::function<void(const std::string& what)> say;  // a line for the user
   };
   // Reports without a step count on from `newest_step`; -1: from the beginning.

@@ -190,11 +190,13 @@ INSTANTIATE_TEST_SUITE_P(All, SweepOfKind,
                                          Kinds{SearchSettings::Kind::kSobol, ScheduleSettings::Kind::kMedian},
                                          Kinds{SearchSettings::Kind::kRandom, ScheduleSettings::Kind::kPbt}));
 
-TEST(Sweep, FreesASlotAndGoesOnWithoutALostOne) {
+TEST(Sweep, FreesASlotAndGoesOnWithoutALostHost) {
   Sweep sweep(settings_of(SearchSettings::Kind::kRandom, ScheduleSettings::Kind::kNone, 1), {.retries = 1});
-  ASSERT_EQ(sweep.add_slot(0, "a").actions.size(), 1U);
-  ASSERT_EQ(sweep.add_slot(1, "b").actions.size(), 1U);
-  sweep.remove_slot(0);
+  ASSERT_EQ(sweep.add_slot(0, "a", 0, {"a"}).actions.size(), 1U);
+  ASSERT_EQ(sweep.add_slot(1, "b", 0, {"b"}).actions.size(), 1U);
+  EXPECT_FALSE(sweep.set_aside("c"));
+  EXPECT_TRUE(sweep.set_aside("a"));
+  EXPECT_FALSE(sweep.set_aside("a")) << "it is known already";
   const auto lost = sweep.on_end(0, RunEnd::kLost, "node0 was lost", 1);
   EXPECT_TRUE(lost.actions.empty()) << "slot 0 takes no more trials";
   const auto next = sweep.on_end(1, RunEnd::kFailed, "exit code 1", 2);
@@ -202,6 +204,33 @@ TEST(Sweep, FreesASlotAndGoesOnWithoutALostOne) {
   EXPECT_EQ(std::get<StartRun>(next.actions[0]).trial, 0) << "the lost trial comes first";
   EXPECT_EQ(sweep.history().trials()[0].failure_count, 0);
   EXPECT_EQ(sweep.history().trials()[1].failure_count, 1);
+}
+
+TEST(Sweep, EndsWithoutHostsWhenTheRunsThereHaveEnded) {
+  Sweep sweep(settings_of(SearchSettings::Kind::kRandom, ScheduleSettings::Kind::kNone, 1));
+  sweep.add_slot(0, "a, b", 0, {"a", "b"});
+  sweep.add_slot(1, "b, c", 0, {"b", "c"});
+  EXPECT_TRUE(sweep.set_aside("b"));
+  EXPECT_TRUE(sweep.on_end(0, RunEnd::kLost, "node1 was lost", 1).actions.empty()) << "the other one runs";
+  const auto last = sweep.on_end(1, RunEnd::kFinished, "", 2);
+  ASSERT_EQ(last.actions.size(), 1U);
+  EXPECT_EQ(std::get<SweepOver>(last.actions[0]).reason, "no host is left");
+  EXPECT_TRUE(sweep.lacks_hosts());
+  EXPECT_EQ(sweep.history().trials()[0].state, TrialState::kWaiting);
+}
+
+// On this machine there is no host to set aside.
+TEST(Sweep, FailsATrialThatIsLostThreeTimesInARow) {
+  Sweep sweep(settings_of(SearchSettings::Kind::kRandom, ScheduleSettings::Kind::kNone, 1));
+  sweep.add_slot(0, "slot 0");
+  const auto lose = [&sweep] { return sweep.on_end(0, RunEnd::kLost, "node0 was lost", 0); };
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(std::get<StartRun>(lose().actions.at(0)).trial, 0);
+  sweep.on_report(0, 1, {{"loss", 1}}, 0);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(std::get<StartRun>(lose().actions.at(0)).trial, 0) << "it got on";
+  sweep.on_report(0, 1, {{"loss", 1}}, 0);
+  EXPECT_EQ(std::get<StartRun>(lose().actions.at(0)).trial, 1) << "it repeated a step";
+  EXPECT_EQ(sweep.history().trials()[0].state, TrialState::kFailed);
+  EXPECT_EQ(sweep.history().trials()[0].text, "lost 3 times in a row without a new report: node0 was lost");
 }
 
 // The scheduler has decided already: another run would not be looked at before the next rung.
