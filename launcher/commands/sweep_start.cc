@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "common/base/text.h"
+#include "common/checkpoint/directory.h"
 #include "launcher/commands/prepare.h"
 #include "launcher/commands/signals.h"
 #include "launcher/commands/sweep.h"
@@ -155,6 +156,8 @@ Expected<Plan> plan_of_run(const Setup& setup, const StartRun& start) {
     options.checkpoint_directory =
         checkpoints_of(setup.sweep.directory, start.trial, setup.job.checkpoint_directory);
   options.hosts = berth.hosts;
+  if (options.remote.in_containers())
+    options.remote.container.mounts.push_back({.source = place.directory, .destination = place.directory});
   Machine machine = setup.machine;
   if (berth.core_count > 0) machine.core_count = berth.core_count;
   Surroundings here = setup.here;
@@ -181,6 +184,10 @@ Expected<Plan> prepare_run(const Setup& setup, const StartRun& start) {
   if (!plan) return plan;
   const Status prepared = prepare_trial(setup.sweep.directory, setup.job.checkpoint_directory, start);
   if (!prepared) return std::unexpected(prepared.error());
+  if (setup.has_checkpoints && plan->remote.in_containers()) {  // which only have directories that are there
+    const CheckpointDirectory checkpoints(plan->job.checkpoint_directory);
+    if (Status usable = checkpoints.check_writable(); !usable) return std::unexpected(usable.error());
+  }
   if (Status made = make_job_directory(plan->job.log_directory); !made) return std::unexpected(made.error());
   if (!plan->hosts.empty()) {
     auto nonce = leave_nonce(plan->job.log_directory);
@@ -292,7 +299,7 @@ int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals, double 
                        .files = files,
                        .agent_program = *agent_program,
                        .signals = signals,
-                       .local = setup.job.hosts.empty(),
+                       .local = setup.job.remote.bootstrap == BootstrapKind::kLocal,
                        .time_budget = setup.sweep.time_budget,
                        .age = age,
                        .keep = [&journal](std::span<const Event> events) { return journal.add(events); },
