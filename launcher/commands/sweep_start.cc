@@ -93,6 +93,21 @@ std::string visible_gpus(const std::vector<std::int32_t>& gpus, const Surroundin
   return text;
 }
 
+// Containers of one engine all have the same --gpus, so a sweep gives each container its trial's GPUs.
+Status check_container_gpus(const Setup& setup) {
+  const std::string& gpus = setup.job.remote.container.gpus;
+  if (gpus.empty()) return {};
+  if (gpus != "all" && gpus != std::to_string(setup.sweep.gpus_per_trial))
+    return failure(ErrorCode::kInvalidArgument,
+                   "--gpus: {}: a sweep gives each trial --gpus-per-trial of the GPUs: give all", gpus);
+  if (setup.job.hosts.empty() && setup.sweep.nodes_per_trial > 1)
+    return failure(ErrorCode::kInvalidArgument,
+                   "--nodes-per-trial: {}: with --gpus a trial has one container on this machine: give more "
+                   "--gpus-per-trial",
+                   setup.sweep.nodes_per_trial);
+  return {};
+}
+
 Expected<Setup> set_up(Definition definition, const Surroundings& here) {
   Setup setup;
   setup.definition = std::move(definition);
@@ -121,6 +136,7 @@ Expected<Setup> set_up(Definition definition, const Surroundings& here) {
   if (!asked.settings.contains("controller-grace")) setup.job.limits.controller_grace = kTrialGrace;
   setup.has_checkpoints =
       !setup.job.checkpoint_directory.empty() || pauses(setup.sweep.settings.schedule.kind);
+  if (Status fits = check_container_gpus(setup); !fits) return std::unexpected(fits.error());
   setup.machine = look_at_machine(setup.job, here);
   if (setup.sweep.parallel == 0) return setup;  // other programs run the trials
   auto berths = berths_of(setup.sweep, {.hosts = setup.job.hosts,
@@ -164,7 +180,9 @@ Expected<Plan> plan_of_run(const Setup& setup, const StartRun& start) {
   if (!berth.gpus.empty()) {
     const std::string gpus =
         berth.hosts.empty() ? visible_gpus(berth.gpus, here) : visible_gpus(berth.gpus, {});
-    if (berth.hosts.empty()) {
+    if (std::string& of_container = options.remote.container.gpus; !of_container.empty()) {
+      of_container = "device=" + gpus;
+    } else if (berth.hosts.empty()) {
       here.environment["CUDA_VISIBLE_DEVICES"] = gpus;
       machine.gpu_count = static_cast<std::int32_t>(berth.gpus.size());
     } else if (options.device != Device::kCpu) {

@@ -150,5 +150,28 @@ TEST_F(LaunchSweepHosts, WithoutAnyHostLeftItEndsAndIsResumedWhenTheyAreBack) {
   expect_all_finished_in({2, 2, 1, 1, 1, 1});
 }
 
+// `docker` of the hosts only writes down what it was told.
+TEST_F(LaunchSweepHosts, TheContainersOfATrialHaveItsGpusOnly) {
+  const std::string told = scratch / "told";
+  std::filesystem::create_directory(scratch / "bin");
+  std::ofstream(scratch / "bin/docker") << "#!/bin/sh\necho ${HOME##*.} \"$*\" >> " << told << "\nexit 3\n";
+  std::filesystem::permissions(scratch / "bin/docker", std::filesystem::perms::owner_all);
+  const auto launched = [this](const std::string& gpus) {
+    Words words = sweep_on("h0:4,h1:2", {"--image", "any", "--gpus-per-trial", "2", "--gpus", gpus});
+    std::ranges::replace(words, std::string("cpu"), std::string("auto"));
+    return words;
+  };
+  LaunchRun run(launched("all"), {{"PATH", (scratch / "bin") + ":/usr/bin:/bin"}});
+  EXPECT_EQ(run.exit_code(), 69) << run.err();
+  const std::string words = read_file(told, 1 << 20).value_or("");
+  for (const char* each : {"h0 run .*\"device=0,1\"", "h0 run .*\"device=2,3\"", "h1 run .*\"device=0,1\""})
+    EXPECT_THAT(words, testing::ContainsRegex(each));
+  std::filesystem::remove_all(directory);
+  LaunchRun wrong(launched("3"));
+  EXPECT_EQ(wrong.exit_code(), 2);
+  EXPECT_EQ(wrong.err(),
+            "launch: --gpus: 3: a sweep gives each trial --gpus-per-trial of the GPUs: give all\n");
+}
+
 }  // namespace
 }  // namespace muster
