@@ -1,5 +1,6 @@
 // `launch sweep run`, `preview` and `resume`.
 #include <filesystem>
+#include <set>
 #include <unistd.h>
 
 #include "common/base/text.h"
@@ -301,6 +302,22 @@ void tell_end(const Setup& setup, const History& history, const std::string& why
     say(fmt::format("`launch sweep best {}` prints its command line", as_shell_word(setup.sweep.directory)));
 }
 
+// Berths on hosts that are not `taken`, for as many trials as `slots` others leave.
+std::vector<Berth> more_berths(Setup& setup, const std::set<std::string>& taken, std::size_t slots) {
+  Room room{.hosts = setup.job.hosts};
+  std::erase_if(room.hosts, [&taken](const Host& host) { return taken.contains(host.name); });
+  if (room.hosts.empty()) return {};
+  SweepOptions options = setup.sweep;
+  options.parallel.reset();
+  std::vector<Berth> berths = berths_of(options, room).value_or(std::vector<Berth>());
+  if (setup.sweep.parallel) {
+    const auto most = static_cast<std::size_t>(*setup.sweep.parallel);
+    berths.resize(std::min(berths.size(), most - std::min(most, slots)));
+  }
+  setup.berths.insert(setup.berths.end(), berths.begin(), berths.end());
+  return berths;
+}
+
 // Runs the sweep until it is over.
 int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals, double age) {
   const auto agent_program = LocalBootstrap::find_agent_program();
@@ -313,6 +330,9 @@ int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals, double 
   Terminal terminal(context.get_executor(), /*output_to_stderr=*/true);
   const bool is_watched = isatty(STDERR_FILENO) == 1 && !json && !setup.job.quiet;
   TimePoint next_progress;
+  const auto more = [&setup](const std::set<std::string>& taken, std::size_t slots) {
+    return more_berths(setup, taken, slots);
+  };
   SweepRun run(sweep, {.context = context,
                        .files = files,
                        .agent_program = *agent_program,
@@ -321,6 +341,7 @@ int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals, double 
                        .time_budget = setup.sweep.time_budget,
                        .age = age,
                        .keep = [&journal](std::span<const Event> events) { return journal.add(events); },
+                       .more_berths = more,
                        .prepare = [&setup](const StartRun& start) { return prepare_run(setup, start); },
                        .log_directory_flag =
                            [&setup](const StartRun& start) {

@@ -116,6 +116,31 @@ TEST_F(LaunchSweepHosts, ALostHostCostsATrialOverTwoHostsAMove) {
   expect_nothing_left(run);
 }
 
+// h2 had no trial; h0 had one together with the lost host.
+TEST_F(LaunchSweepHosts, HostsWithoutTrialsTakeThePlaceOfALostOne) {
+  LaunchRun run(sweep_on("h0:1,h1:1,h2:1", {"--nodes-per-trial", "2"}));
+  ASSERT_TRUE(eventually([this] { return has_saved(0, 0) && has_saved(0, 1); })) << run.err();
+  lose(run, "h1");
+  ASSERT_TRUE(eventually([&run] { return run.err().contains("h1 is set aside"); })) << run.err();
+  open_gate();
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_EQ(began(0, 0) + began(0, 1), "h0 0\nh0 1\nh1 0\nh2 1\n");
+  EXPECT_EQ(began(5, 0) + began(5, 1), "h0 0\nh2 0\n");
+  expect_all_finished_in({2, 1, 1, 1, 1, 1});
+  expect_nothing_left(run);
+}
+
+TEST_F(LaunchSweepHosts, AsManyTrialsRunAtOnceAsBeforeALossIfThereAreHosts) {
+  LaunchRun run(sweep_on("h0,h1,h2,h3", {"--parallel", "2"}));
+  ASSERT_TRUE(eventually([this] { return has_saved(0) && has_saved(1); })) << run.err();
+  lose(run, "h0");
+  ASSERT_TRUE(eventually([this] { return began(0) == "h0 0\nh2 1\n"; })) << run.err();
+  EXPECT_EQ(began(2), "") << "two at once";
+  open_gate();
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  expect_all_finished_in({2, 1, 1, 1, 1, 1});
+}
+
 TEST_F(LaunchSweepHosts, AHostThatCannotBeReachedIsSetAside) {
   open_gate();
   // launch tries a job on a host that is away again, and not one on a host that does not exist.

@@ -56,6 +56,7 @@ bool Sweep::has_all_steps(const Trial& trial) const {
 SweepDecisions Sweep::add_slot(std::int32_t slot, std::string place, double when,
                                std::vector<std::string> hosts) {
   when_ = when;
+  if (std::exchange(lacks_hosts_, false)) over_ = false;
   slots_[slot] = {.place = std::move(place), .hosts = std::move(hosts)};
   SweepDecisions all;
   fill_slots(all);
@@ -63,12 +64,26 @@ SweepDecisions Sweep::add_slot(std::int32_t slot, std::string place, double when
 }
 
 bool Sweep::set_aside(const std::string& host) {
+  lost_hosts_.insert(host);
   bool any = false;
   for (auto& [slot, place] : slots_) {
     if (std::ranges::find(place.hosts, host) == place.hosts.end()) continue;
     any = std::exchange(place.usable, false) || any;
   }
   return any;
+}
+
+std::set<std::string> Sweep::taken_hosts() const {
+  std::set<std::string> taken = lost_hosts_;
+  for (const auto& [slot, place] : slots_) {
+    if (place.usable || place.trial) taken.insert(place.hosts.begin(), place.hosts.end());
+  }
+  return taken;
+}
+
+std::size_t Sweep::usable_count() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(slots_, [](const auto& each) { return each.second.usable; }));
 }
 
 // Returns false if the trial has reported all of it before.

@@ -75,6 +75,11 @@ class Sweep {
   // The host is lost: its slots take no more trials. Trials that run there go on until on_end(). Returns
   // false if no slot there could take one before.
   bool set_aside(const std::string& host);
+  const std::set<std::string>& lost_hosts() const { return lost_hosts_; }
+  // The hosts that have no room for another slot: those that are lost, and those of slots that run a trial or
+  // can take one.
+  std::set<std::string> taken_hosts() const;
+  std::size_t usable_count() const;  // slots that can take trials, now or when theirs ends
   // A report of the trial in this slot. A value that the trial has reported for this step before is ignored:
   // a run that begins again at a checkpoint repeats steps.
   SweepDecisions on_report(std::int32_t slot, std::int64_t step, std::map<std::string, double> values,
@@ -127,6 +132,7 @@ class Sweep {
   SweepSettings settings_;
   History history_;
   std::map<std::int32_t, Slot> slots_;
+  std::set<std::string> lost_hosts_;
   std::map<std::int32_t, ReportDecision> wishes_;  // by running trial: what its run is ended for
   std::map<std::int32_t, int> losses_;  // by trial: lost runs since its newest report, where hosts are kept
   bool points_left_ = true;

@@ -37,8 +37,9 @@ Expected<std::string> SweepRun::run(const std::vector<Berth>& berths) {
       if (!error) perform(sweep_.cancel("the time budget is used up"));
     });
   }
-  for (std::size_t slot = 0; slot < berths.size() && !over_; ++slot)
-    add_slot(static_cast<std::int32_t>(slot), berths[slot]);
+  for (const Berth& berth : berths) {
+    if (!over_) add_slot(berth);
+  }
   while (!(over_ && runs_.empty() && closing_.empty()) && parts_.context.run_one() > 0) {
   }
   budget_.cancel();
@@ -48,10 +49,10 @@ Expected<std::string> SweepRun::run(const std::vector<Berth>& berths) {
   return over_.value_or("");
 }
 
-void SweepRun::add_slot(std::int32_t slot, const Berth& berth) {
+void SweepRun::add_slot(const Berth& berth) {
   std::vector<std::string> hosts;
   for (const Host& host : berth.hosts) hosts.push_back(host.name);
-  perform(sweep_.add_slot(slot, berth.place, age(), std::move(hosts)));
+  perform(sweep_.add_slot(slot_count_++, berth.place, age(), std::move(hosts)));
 }
 
 // Nothing follows from an event before the disk has it.
@@ -131,6 +132,16 @@ void SweepRun::hear_end(std::int32_t slot, RunEnd end, std::string text, const s
   if (aside)
     parts_.say(fmt::format(
         "{} is set aside: this sweep starts no more trials there; `launch sweep resume` does", lost_host));
+  if (!sweep_.lost_hosts().empty()) use_idle_hosts();
+}
+
+// Hosts that had no trial, or only one together with a lost host.
+void SweepRun::use_idle_hosts() {
+  for (const Berth& berth : parts_.more_berths(sweep_.taken_hosts(), sweep_.usable_count())) {
+    if (over_ && !sweep_.lacks_hosts()) return;
+    over_.reset();
+    add_slot(berth);
+  }
 }
 
 void SweepRun::perform(const EndRun& action) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,8 @@ class SweepRun {
     double age = 0;  // of the sweep when run() begins: s
     // Returns when the events are on the disk.
     std::function<Status(std::span<const Event> events)> keep;
+    // Packs more trials on hosts that are not `taken`, beside `slots` others. Their slots' numbers go on.
+    std::function<std::vector<Berth>(const std::set<std::string>& taken, std::size_t slots)> more_berths;
     // Makes the run's directory, and its plan.
     std::function<Expected<Plan>(const StartRun& start)> prepare;
     std::function<std::string(const StartRun& start)> log_directory_flag;  // as in Outcome
@@ -57,7 +60,8 @@ class SweepRun {
   void perform(const StartRun& action);
   void perform(const EndRun& action);
   void perform(const SweepOver& action);
-  void add_slot(std::int32_t slot, const Berth& berth);
+  void add_slot(const Berth& berth);
+  void use_idle_hosts();
   void hear_end(std::int32_t slot, RunEnd end, std::string text, const std::string& lost_host);
   bool keep(std::vector<Event> events);
   void keep_soon();
@@ -79,6 +83,7 @@ class SweepRun {
   const TimePoint started_ = Clock::now();
   std::map<std::int32_t, std::unique_ptr<TrialRun>> runs_;  // by slot
   std::vector<std::unique_ptr<TrialRun>> closing_;
+  std::int32_t slot_count_ = 0;
   std::optional<std::string> over_;
   std::optional<Error> failure_;
   int signal_ = 0;

@@ -206,7 +206,7 @@ TEST(Sweep, FreesASlotAndGoesOnWithoutALostHost) {
   EXPECT_EQ(sweep.history().trials()[1].failure_count, 1);
 }
 
-TEST(Sweep, EndsWithoutHostsWhenTheRunsThereHaveEnded) {
+TEST(Sweep, EndsWithoutHostsWhenTheRunsThereHaveEndedAndGoesOnWithOthers) {
   Sweep sweep(settings_of(SearchSettings::Kind::kRandom, ScheduleSettings::Kind::kNone, 1));
   sweep.add_slot(0, "a, b", 0, {"a", "b"});
   sweep.add_slot(1, "b, c", 0, {"b", "c"});
@@ -217,6 +217,11 @@ TEST(Sweep, EndsWithoutHostsWhenTheRunsThereHaveEnded) {
   EXPECT_EQ(std::get<SweepOver>(last.actions[0]).reason, "no host is left");
   EXPECT_TRUE(sweep.lacks_hosts());
   EXPECT_EQ(sweep.history().trials()[0].state, TrialState::kWaiting);
+  EXPECT_THAT(sweep.taken_hosts(), ElementsAre("b"));
+  EXPECT_EQ(sweep.usable_count(), 0U);
+  EXPECT_EQ(std::get<StartRun>(sweep.add_slot(2, "a, c", 3, {"a", "c"}).actions.at(0)).trial, 0);
+  EXPECT_FALSE(sweep.lacks_hosts() || sweep.is_over());
+  EXPECT_THAT(sweep.taken_hosts(), ElementsAre("a", "b", "c"));
 }
 
 // On this machine there is no host to set aside.
