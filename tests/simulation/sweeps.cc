@@ -27,6 +27,7 @@ struct SweepSetup {
   SweepSettings settings;
   std::int32_t slots = 1;
   std::int32_t retries = 0;
+  bool has_hosts = false;  // one for each slot
   bool only_controller_dies = false;
   std::array<double, kSweepFaultCount> chances{};
 };
@@ -65,6 +66,7 @@ SweepSetup setup_of(std::uint64_t seed) {
   for (const Rung& rung : preview(settings.schedule).rungs) settings.search.rungs.push_back(rung.steps);
   setup.slots = 1 + chance.below(5);
   setup.retries = chance.below(3);
+  setup.has_hosts = chance.one_in(2);
   setup.only_controller_dies = chance.one_in(4);
   if (setup.only_controller_dies) setup.slots = 1;
   for (std::size_t fault = 0; fault < kSweepFaultCount; ++fault) {
@@ -104,10 +106,8 @@ class SweepWorld {
         kill_controller();
         continue;
       }
-      return_nodes();
-      if (runs_.empty() && away_.empty()) fail("the sweep waits for nothing");
-      if (runs_.empty() && !away_.empty()) now_ = away_.begin()->second;
-      if (!runs_.empty()) go_on(next_run());
+      if (runs_.empty()) return fail("the sweep waits for nothing");
+      go_on(next_run());
       if (++steps_ > kMostSteps) fail("the sweep does not end");
     }
     if (!runs_.empty() && failures_.empty()) fail("the sweep is over, but a trial runs");
@@ -145,7 +145,6 @@ class SweepWorld {
   void begin_controller() {
     sweep_.emplace(setup_.settings, RetryLimit{setup_.retries});
     runs_.clear();
-    away_.clear();
     for (const Event& event : events_) {
       if (const Status replayed = sweep_->replay(event); !replayed) fail(replayed.error().message());
     }
@@ -156,7 +155,11 @@ class SweepWorld {
         take(sweep_->on_found(trial, step, values, now_));
       take(sweep_->on_lost(trial, programs_[trial].saved >= last_step(), now_));
     }
-    for (std::int32_t slot = 0; slot < setup_.slots; ++slot) take(sweep_->add_slot(slot, "", now_));
+    for (std::int32_t slot = 0; slot < setup_.slots; ++slot) {
+      std::vector<std::string> hosts;
+      if (setup_.has_hosts) hosts.push_back(host_of(slot));
+      take(sweep_->add_slot(slot, "", now_, std::move(hosts)));
+    }
   }
 
   void kill_controller() {
@@ -171,13 +174,7 @@ class SweepWorld {
     begin_controller();
   }
 
-  void return_nodes() {
-    while (!away_.empty() && away_.begin()->second <= now_) {
-      const std::int32_t slot = away_.begin()->first;
-      away_.erase(away_.begin());
-      take(sweep_->add_slot(slot, "", now_));
-    }
-  }
+  static std::string host_of(std::int32_t slot) { return fmt::format("host{}", slot); }
 
   std::int32_t next_run() const {
     return std::ranges::min_element(runs_, {}, [](const auto& each) { return each.second.at; })->first;
@@ -204,8 +201,8 @@ class SweepWorld {
       return end(slot, RunEnd::kFailed);
     }
     if (happens(SweepFault::kNodeLost)) {
-      sweep_->remove_slot(slot);
-      away_[slot] = now_ + 5 * pause();
+      // Without a host the sweep would end; the next controller has all of them again.
+      if (setup_.has_hosts && sweep_->usable_count() > 1) sweep_->set_aside(host_of(slot));
       return end(slot, RunEnd::kLost);
     }
     const auto values = do_step(run);
@@ -230,7 +227,8 @@ class SweepWorld {
   }
 
   void begin(const StartRun& start) {
-    if (runs_.contains(start.slot) || away_.contains(start.slot))
+    const bool is_lost = sweep_->lost_hosts().contains(host_of(start.slot));
+    if (runs_.contains(start.slot) || is_lost)
       fail(fmt::format("trial {} starts in slot {}, which is not free", start.trial, start.slot));
     Program& program = programs_[start.trial];
     program.reports.clear();
@@ -251,7 +249,6 @@ class SweepWorld {
   std::function<void(const std::string&)> trace_;
   std::optional<Sweep> sweep_;
   std::map<std::int32_t, Run> runs_;          // by slot
-  std::map<std::int32_t, double> away_;       // slots of lost nodes, and when they come back
   std::map<std::int32_t, Program> programs_;  // by trial
   std::vector<Event> events_;
   std::array<int, kSweepFaultCount> faults_{};

@@ -18,7 +18,7 @@ namespace muster::simulation {
 enum class SweepFault {
   kProgramFails,
   kOutOfMemory,
-  kNodeLost,        // and comes back later
+  kNodeLost,
   kValueNotFinite,  // NaN
   kNoMetric,        // the program reports something else
   kControllerKilled,
