@@ -32,12 +32,12 @@ Expected<UniqueFd> connect_to(const JobEntry& job) {
 
 // The processes of a lost job that still run, as far as this process sees them.
 std::string survivors_of(const JobEntry& job) {
-  const auto counts = processes_by_job();
-  const auto found = counts.find(job.record.job_id);
-  if (found == counts.end()) return "none of its processes runs on this machine";
+  const auto processes = processes_by_job();
+  const auto found = processes.find(job.record.job_id);
+  if (found == processes.end()) return "none of its processes runs on this machine";
   return fmt::format(
       "{} of its processes still run{} on this machine, until --controller-grace (30 s) has passed",
-      found->second, found->second == 1 ? "s" : "");
+      found->second.size(), found->second.size() == 1 ? "s" : "");
 }
 
 }  // namespace

@@ -244,16 +244,6 @@ Expected<Stored> stored_in(const Journal& journal, const Surroundings& here) {
   return Stored{*std::move(definition), *std::move(options), *std::move(events)};
 }
 
-// Now, in seconds since the sweep's begin. Not before its events, even if the wall clock was set back.
-double age_now(const Definition& definition, const std::vector<Event>& events) {
-  double age = unix_now() - definition.began_unix;
-  for (const Event& event : events) {
-    if (const auto* reported = std::get_if<Reported>(&event)) age = std::max(age, reported->at);
-    if (const auto* ended = std::get_if<RunEnded>(&event)) age = std::max(age, ended->at);
-  }
-  return age;
-}
-
 }  // namespace
 
 nlohmann::ordered_json as_json(const Definition& definition) {
@@ -322,9 +312,14 @@ Expected<HeldSweep> hold_sweep(const std::string& directory, const Surroundings&
   if (!stored) return std::unexpected(std::move(stored).error());
   auto sweep = sweep_after(stored->options, stored->events);
   if (!sweep) return failure_within(directory, std::move(sweep));
-  const double age = age_now(stored->definition, stored->events);
+  double newest = 0;
+  for (const Event& event : stored->events) newest = std::max(newest, time_of(event));
   return HeldSweep{*std::move(journal), std::move(stored->definition), std::move(stored->options),
-                   *std::move(sweep), age};
+                   *std::move(sweep), newest};
+}
+
+double age_of(const Definition& definition, double newest) {
+  return std::max(unix_now() - definition.began_unix, newest);
 }
 
 }  // namespace muster::launcher::sweep

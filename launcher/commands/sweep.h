@@ -45,9 +45,12 @@ struct HeldSweep {
   Definition definition;
   SweepOptions options;
   Sweep sweep;
-  double age = 0;  // s since the sweep's begin
+  double newest = 0;  // the time of the newest event, s since the sweep's begin
 };
 Expected<HeldSweep> hold_sweep(const std::string& directory, const Surroundings& here);
+// Now, in seconds since the sweep's begin. Not before `newest`, the time of its newest event, even if the
+// wall clock was set back.
+double age_of(const Definition& definition, double newest);
 
 // The trials after these events. An error: the events do not follow on each other.
 Expected<History> history_of(const std::vector<Event>& events, std::int32_t retries);

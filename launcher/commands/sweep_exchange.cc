@@ -119,7 +119,7 @@ std::string word_of(const ReportDecision& decision) {
 int sweep_ask(const SweepCall& call) {
   auto held = hold_sweep(call.directory, call.here);
   if (!held) return refuse(held.error(), kExitUsage);
-  const SweepDecisions decisions = held->sweep.add_slot(0, "asked", held->age);
+  const SweepDecisions decisions = held->sweep.add_slot(0, "asked", age_of(held->definition, held->newest));
   const StartRun* start = nullptr;
   for (const SweepAction& action : decisions.actions) {
     if (const auto* each = std::get_if<StartRun>(&action)) start = each;
@@ -148,13 +148,14 @@ int sweep_tell(const SweepCall& call) {
   const Trial& trial = sweep.history().trials().at(static_cast<std::size_t>(told->trial));
   SweepDecisions all;
   if (!told->values.empty())
-    all = sweep.on_found(told->trial, told->step.value_or(trial.newest_step() + 1), told->values, held->age);
+    all = sweep.on_found(told->trial, told->step.value_or(trial.newest_step() + 1), told->values,
+                         age_of(held->definition, held->newest));
   const ReportDecision* const wish = sweep.wish_of(told->trial);
   const std::string answer = wish != nullptr ? word_of(*wish) : told->end ? "end" : "go on";
   const std::string reason = wish != nullptr ? wish->reason : "";
   if (wish != nullptr || told->end) {
-    const SweepDecisions end =
-        sweep.end_run(told->trial, told->end.value_or(RunEnd::kCancelled), "", held->age);
+    const SweepDecisions end = sweep.end_run(told->trial, told->end.value_or(RunEnd::kCancelled), "",
+                                             age_of(held->definition, held->newest));
     all.events.insert(all.events.end(), end.events.begin(), end.events.end());
   }
   if (const Status kept = held->journal.add(all.events); !kept) return refuse(kept.error(), 1);

@@ -319,7 +319,7 @@ std::vector<Berth> more_berths(Setup& setup, const std::set<std::string>& taken,
 }
 
 // Runs the sweep until it is over.
-int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals, double age) {
+int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals, double newest) {
   const auto agent_program = LocalBootstrap::find_agent_program();
   if (!agent_program) return refuse(agent_program.error(), kExitInternal);
   if (const int failed = prepare_places(setup, signals); failed != 0) return failed;
@@ -339,7 +339,7 @@ int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals, double 
                        .signals = signals,
                        .local = setup.job.remote.bootstrap == BootstrapKind::kLocal,
                        .time_budget = setup.sweep.time_budget,
-                       .age = age,
+                       .age = age_of(setup.definition, newest),
                        .keep = [&journal](std::span<const Event> events) { return journal.add(events); },
                        .more_berths = more,
                        .prepare = [&setup](const StartRun& start) { return prepare_run(setup, start); },
@@ -366,23 +366,31 @@ int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals, double 
   return exit_code_of(sweep, setup.sweep.settings.search.objectives.front().metric, run);
 }
 
-// Ends the runs whose controller was killed, by what they have left in their directories.
-Status end_lost_runs(const Setup& setup, Sweep& sweep, Journal& journal, double age) {
+// Ends the runs whose controller was killed, by what they have left in their directories. They ended with it,
+// perhaps long before now. Returns the time of the newest event; `newest`: that time before.
+Expected<double> end_lost_runs(const Setup& setup, Sweep& sweep, Journal& journal, double newest) {
+  std::map<std::int32_t, LostRun> all;
+  double when = newest;
+  const double now = age_of(setup.definition, newest);
+  for (const Trial& trial : sweep.history().trials()) {
+    if (trial.state != TrialState::kRunning) continue;
+    const std::string job_id = job_id_of(setup, trial.number, trial.run_count - 1);
+    auto lost = read_lost_run(trial_of(setup, trial.number) + "/" + job_id,
+                              setup.sweep.nodes_per_trial * setup.sweep.gpus_per_trial, trial.counts_from);
+    if (!lost) return std::unexpected(lost.error());
+    when = std::clamp(lost->ended_unix - setup.definition.began_unix, when, now);
+    all.emplace(trial.number, *std::move(lost));
+  }
   std::vector<Event> events;
   const auto add = [&events](SweepDecisions decisions) {
     std::ranges::move(decisions.events, std::back_inserter(events));
   };
-  for (std::size_t number = 0; number < sweep.history().trials().size(); ++number) {
-    const Trial& trial = sweep.history().trials()[number];
-    if (trial.state != TrialState::kRunning) continue;
-    const std::string job_id = job_id_of(setup, trial.number, trial.run_count - 1);
-    LostRun lost = read_lost_run(trial_of(setup, trial.number) + "/" + job_id,
-                                 setup.sweep.nodes_per_trial * setup.sweep.gpus_per_trial);
-    for (LostRun::Report& report : lost.reports)
-      add(sweep.on_found(trial.number, report.step, std::move(report.values), age));
-    add(sweep.on_lost(trial.number, lost.finished, age));
+  for (auto& [trial, lost] : all) {
+    for (auto& [step, values] : lost.reports) add(sweep.on_found(trial, step, std::move(values), when));
+    add(sweep.on_lost(trial, lost.finished, when));
   }
-  return journal.add(events);
+  if (const Status kept = journal.add(events); !kept) return std::unexpected(kept.error());
+  return when;
 }
 
 std::string usual_directory(const Surroundings& here) {
@@ -430,9 +438,9 @@ int sweep_resume(const SweepCall& call) {
     return refuse({ErrorCode::kInvalidArgument,
                    call.directory + " was made with --parallel 0: `launch sweep ask` starts its trials"},
                   kExitUsage);
-  if (const Status ended = end_lost_runs(*setup, held->sweep, held->journal, held->age); !ended)
-    return refuse(ended.error(), kExitInternal);
-  return carry_out(*setup, held->journal, held->sweep, signals.get(), held->age);
+  const auto ended_at = end_lost_runs(*setup, held->sweep, held->journal, held->newest);
+  if (!ended_at) return refuse(ended_at.error(), kExitInternal);
+  return carry_out(*setup, held->journal, held->sweep, signals.get(), *ended_at);
 }
 
 int sweep_preview(const Invocation& invocation) {

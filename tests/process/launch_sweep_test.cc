@@ -56,6 +56,18 @@ class LaunchSweep : public testing::Test {
     return all;
   }
 
+  json shown(int trial) const {
+    return json::parse(launch({"sweep", "show", std::to_string(trial), directory, "--json"}).out);
+  }
+  // Waits for a file that a trial makes, or makes one for which a trial waits.
+  std::string file_of(int trial, const std::string& name) const {
+    return fmt::format("{}/trials/{:04}/{}", directory, trial, name);
+  }
+  bool came(int trial, const std::string& name) const {
+    return eventually([&] { return std::filesystem::exists(file_of(trial, name)); });
+  }
+  void make(int trial, const std::string& name) const { std::ofstream(file_of(trial, name)) << ""; }
+
   ScratchDirectory scratch;
   const std::string directory = scratch / "sweep";
 };
@@ -204,6 +216,44 @@ TEST_F(LaunchSweep, ResumesATrialThatEndedWithItsController) {
   const json trial = trials().at(0);
   EXPECT_EQ(trial.at("state"), "finished");
   EXPECT_EQ(trial.at("runs"), 2);
+}
+
+// Reports without steps, which nobody hears: the controller is stopped, and then killed.
+TEST_F(LaunchSweep, CountsUnheardReportsOnFromThePause) {
+  const std::string script =
+      "trap 'exit 0' TERM; cd $MUSTER_CHECKPOINT_DIR; step=$(cat step 2>/dev/null || echo -1); "
+      "[ $step -ge 3 ] && until [ -e $MUSTER_TRIAL_DIR/go ]; do : > $MUSTER_TRIAL_DIR/waits; sleep 0.02; done; "
+      "while [ $step -lt 9 ]; do step=$((step + 1)); echo $step > step.new; mv step.new step; "
+      "echo MUSTER_METRIC loss=$step; [ $step = 3 ] && while :; do sleep 0.02; done; done; exit 0";
+  {
+    LaunchRun run(sweep_of(script, {"--space", "x=choice:1", "--search", "grid", "--scheduler", "asha",
+                                    "--max-steps", "9", "--grace-steps", "3", "--eta", "3"}));
+    ASSERT_TRUE(came(0, "waits")) << run.err();
+    run.signal(SIGSTOP);
+    make(0, "go");
+    EXPECT_TRUE(eventually([this] {
+      for (const auto& file : std::filesystem::recursive_directory_iterator(directory + "/trials/0000")) {
+        if (file.path().filename() == "metrics.jsonl" && std::filesystem::file_size(file) > 0 &&
+            file.path().string().contains("-r1/"))
+          return true;
+      }
+      return false;
+    })) << "the agent has seen the end of the second run";
+    run.signal(SIGKILL);
+    run.exit_code();
+    expect_nothing_left(run);
+  }
+  const Printed resumed = launch({"sweep", "resume", directory});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  const json trial = shown(0);
+  EXPECT_EQ(trial.at("state"), "finished");
+  EXPECT_EQ(trial.at("runs"), 2);
+  const json& losses = trial.at("measured").at("loss");
+  ASSERT_EQ(losses.size(), 10U);
+  for (int step = 0; const json& each : losses) {
+    EXPECT_EQ(each.at("step"), step);
+    EXPECT_EQ(each.at("value"), step++);
+  }
 }
 
 TEST_F(LaunchSweep, FailsIfNoTrialFinishes) {

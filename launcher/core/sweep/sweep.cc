@@ -283,13 +283,8 @@ void Sweep::start_run(std::int32_t slot, std::int32_t number, std::int64_t until
                       SweepDecisions& all) {
   const Trial& trial = at(number);
   const std::int32_t run = trial.run_count;
-  StartRun start{.slot = slot,
-                 .trial = number,
-                 .run = run,
-                 .until = until,
-                 .continues = trial.state == TrialState::kPaused,
-                 .point = trial.point,
-                 .exploited = {}};
+  StartRun start{
+      .slot = slot, .trial = number, .run = run, .until = until, .point = trial.point, .exploited = {}};
   if (!trial.exploits.empty()) start.exploited = trial.exploits.back();
   Slot& place = slots_.at(slot);
   add(all, RunBegan{.trial = number,

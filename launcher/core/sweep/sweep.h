@@ -32,7 +32,6 @@ struct StartRun {
   std::int32_t trial = 0;
   std::int32_t run = 0;
   std::int64_t until = 0;  // as in RunBegan
-  bool continues = false;  // the trial was paused: reports without steps count on
   Point point;
   std::optional<Exploited>
       exploited{};  // the newest one: if the trial has not taken over its checkpoint yet, it does so first

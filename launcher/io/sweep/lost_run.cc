@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sys/stat.h>
 #include <thread>
 
 #include "common/base/clock.h"
@@ -19,65 +20,95 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Duration kLostRunLimit = std::chrono::seconds(30);
 constexpr auto kLookPeriod = std::chrono::milliseconds(5);
 constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
 
-void wait_for_end(const std::string& job_id) {
-  const TimePoint end = Clock::now() + kLostRunLimit;
-  while (processes_by_job().contains(job_id) && Clock::now() < end) std::this_thread::sleep_for(kLookPeriod);
+Status wait_for_end(const std::string& job_id, Duration limit) {
+  const TimePoint end = Clock::now() + limit;
+  for (;;) {
+    const auto processes = processes_by_job();
+    const auto left = processes.find(job_id);
+    if (left == processes.end()) return {};
+    if (Clock::now() >= end)
+      return failure(ErrorCode::kUnavailable,
+                     "processes of {} still run after {} s: {}: end them, then resume the sweep", job_id,
+                     in_seconds(limit), fmt::join(left->second, ", "));
+    std::this_thread::sleep_for(kLookPeriod);
+  }
 }
 
-// Returns whether the rank has ended with 0. A torn last line ends the file.
-bool read_metrics(const std::string& text, LostRun& run) {
-  bool finished = false;
-  for (const std::string_view line : split(text, '\n')) {
-    const auto fact = nlohmann::json::parse(line, nullptr, false);
-    if (!fact.is_object()) continue;
-    finished = fact.value("finished", finished);
-    if (!fact.contains("values") || !fact["values"].is_object()) continue;
-    LostRun::Report report{.step = fact.value("step", std::int64_t{0}), .values = {}};
-    for (const auto& [name, value] : fact["values"].items()) {
-      const auto number = value.is_string() ? parse_number<double>(value.get<std::string>()) : std::nullopt;
-      if (number) report.values[name] = *number;
+// Hears what a run's ranks have written, as TrialRun hears it: all of them count up together.
+class RemainsReader {
+ public:
+  explicit RemainsReader(std::int64_t newest_step) : newest_step_(newest_step) {}
+
+  // Returns whether the rank has ended with 0. A torn last line ends the file.
+  bool read_metrics(const std::string& path) {
+    bool finished = false;
+    const std::string text = text_of(path);
+    for (const std::string_view line : split(text, '\n')) {
+      const auto fact = nlohmann::json::parse(line, nullptr, false);
+      if (!fact.is_object()) continue;
+      finished = fact.value("finished", finished);
+      if (!fact.contains("values") || !fact["values"].is_object()) continue;
+      std::map<std::string, double> values;
+      for (const auto& [name, value] : fact["values"].items()) {
+        const auto number = value.is_string() ? parse_number<double>(value.get<std::string>()) : std::nullopt;
+        if (number) values[name] = *number;
+      }
+      add(fact.value("step", std::int64_t{0}), std::move(values));
     }
-    run.reports.push_back(std::move(report));
+    return finished;
   }
-  return finished;
-}
+  void read_lines(const std::string& path) {
+    const std::string text = text_of(path);
+    for (const std::string_view line : split(text, '\n')) {
+      const auto read = read_metric_line(line);
+      if (read && *read) add((*read)->step.value_or(newest_step_ + 1), (*read)->values);
+    }
+  }
+  LostRun run() && { return std::move(run_); }
 
-// As TrialRun hears the lines of a run: without a step, they count up.
-void read_lines(const std::string& text, LostRun& run) {
-  std::int64_t newest = -1;
-  for (const std::string_view line : split(text, '\n')) {
-    const auto read = read_metric_line(line);
-    if (!read || !*read) continue;
-    const std::int64_t step = (*read)->step.value_or(newest + 1);
-    newest = std::max(newest, step);
-    run.reports.push_back({.step = step, .values = (*read)->values});
+ private:
+  std::string text_of(const std::string& path) {
+    struct stat facts{};
+    if (stat(path.c_str(), &facts) != 0) return "";
+    run_.ended_unix = std::max(run_.ended_unix, static_cast<double>(facts.st_mtim.tv_sec) +
+                                                    static_cast<double>(facts.st_mtim.tv_nsec) * 1e-9);
+    return read_file(path, kMostBytes).value_or("");
   }
-}
+  void add(std::int64_t step, std::map<std::string, double> values) {
+    newest_step_ = std::max(newest_step_, step);
+    run_.reports.emplace(step, std::move(values));
+  }
+
+  std::int64_t newest_step_;
+  LostRun run_;
+};
 
 }  // namespace
 
-LostRun read_lost_run(const std::string& job_directory, std::int32_t world_size) {
-  wait_for_end(fs::path(job_directory).filename());
+Expected<LostRun> read_lost_run(const std::string& job_directory, std::int32_t world_size,
+                                std::int64_t newest_step, Duration limit) {
+  if (Status ended = wait_for_end(fs::path(job_directory).filename(), limit); !ended)
+    return std::unexpected(ended.error());
   std::map<std::uint64_t, fs::path> attempts;
   (void)for_each_numbered<std::uint64_t>(
       job_directory, "attempt_",
       [&](std::uint64_t number, const fs::path& path) { attempts[number] = path; });
-  LostRun run;
+  RemainsReader reader(newest_step);
+  bool finished = false;
   for (const auto& [number, attempt] : attempts) {
     std::int32_t finished_count = 0;
     for (std::int32_t rank = 0; rank < world_size; ++rank) {
       const fs::path folder = attempt / fmt::format("rank_{}", rank);
-      finished_count +=
-          read_metrics(read_file(folder / wire::kMetricsFile, kMostBytes).value_or(""), run) ? 1 : 0;
-      read_lines(read_file(folder / "stdout.log", kMostBytes).value_or(""), run);
+      finished_count += reader.read_metrics(folder / wire::kMetricsFile) ? 1 : 0;
+      reader.read_lines(folder / "stdout.log");
     }
-    run.finished = finished_count == world_size;
+    finished = finished_count == world_size;
   }
-  std::ranges::sort(run.reports, {}, &LostRun::Report::step);
+  LostRun run = std::move(reader).run();
+  run.finished = finished;
   return run;
 }
 

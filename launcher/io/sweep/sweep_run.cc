@@ -118,7 +118,7 @@ void SweepRun::perform(const StartRun& start) {
                             hear_end(slot, end, std::move(text), lost_host);
                           },
                       .say = parts_.say},
-      start.continues ? trial.newest_step() : -1);
+      trial.counts_from);
   TrialRun& started = *run;
   runs_[slot] = std::move(run);
   started.begin();

@@ -75,20 +75,21 @@ Expected<std::vector<JobEntry>> list_jobs(const std::string& log_directory) {
   return jobs;
 }
 
-std::map<std::string, std::size_t> processes_by_job() {
+std::map<std::string, std::vector<pid_t>> processes_by_job() {
   constexpr std::size_t kMaxBytes = 16 << 20;
   constexpr std::string_view kMark = "MUSTER_JOB_ID=";
-  std::map<std::string, std::size_t> counts;
+  std::map<std::string, std::vector<pid_t>> processes;
   std::error_code error;
   std::filesystem::directory_iterator next("/proc", error);
   for (; !error && next != std::filesystem::directory_iterator(); next.increment(error)) {
-    if (!parse_number<pid_t>(next->path().filename().string())) continue;
+    const auto pid = parse_number<pid_t>(next->path().filename().string());
+    if (!pid) continue;
     const auto environment = read_file(next->path() / "environ", kMaxBytes);
     for (const std::string_view entry : split(environment ? *environment : "", '\0')) {
-      if (entry.starts_with(kMark)) ++counts[std::string(entry.substr(kMark.size()))];
+      if (entry.starts_with(kMark)) processes[std::string(entry.substr(kMark.size()))].push_back(*pid);
     }
   }
-  return counts;
+  return processes;
 }
 
 double unix_now() {

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "launcher/core/view/job_list.h"
@@ -22,9 +23,9 @@ Expected<JobEntry> read_job(const std::string& directory);
 // The jobs in the directories below `log_directory`; none if it does not exist.
 Expected<std::vector<JobEntry>> list_jobs(const std::string& log_directory);
 
-// The number of processes on this machine, by job. Counts processes with MUSTER_JOB_ID in their environment,
-// as far as this user may read that. Workers of a dead launcher run until the controller grace has passed.
-std::map<std::string, std::size_t> processes_by_job();
+// The processes on this machine, by job: those with MUSTER_JOB_ID in their environment, as far as this user
+// may read that. Workers of a dead launcher run until the controller grace has passed.
+std::map<std::string, std::vector<pid_t>> processes_by_job();
 
 double unix_now();
 

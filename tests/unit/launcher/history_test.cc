@@ -111,6 +111,22 @@ TEST(SweepHistory, FindsMeasurementsByMetricAndStep) {
   EXPECT_EQ(trial.value_at("acc", 2), std::nullopt);
 }
 
+TEST(SweepHistory, CountsOnAfterAPause) {
+  History history =
+      history_of(with(kOneRunning, {TrialCreated{.trial = 1}, Reported{.step = 3, .values = {{"loss", 1}}}}));
+  const auto counts_from = [&history](const Event& end, int run) {
+    EXPECT_TRUE(history.apply(end));
+    EXPECT_TRUE(history.apply(RunBegan{.run = run}));
+    return history.trials()[0].counts_from;
+  };
+  EXPECT_EQ(history.trials()[0].counts_from, -1);
+  EXPECT_EQ(counts_from(ended(0, RunEnd::kPaused), 1), 3);
+  ASSERT_TRUE(history.apply(Reported{.step = 4, .values = {{"loss", 1}}}));
+  EXPECT_EQ(counts_from(ended(1, RunEnd::kLost), 2), 3) << "it may go on from the checkpoint of its pause";
+  ASSERT_TRUE(history.apply(Exploited{.trial = 0, .from = 1, .step = 9}));
+  EXPECT_EQ(counts_from(ended(2, RunEnd::kPaused), 3), 9) << "the step of the checkpoint taken over";
+}
+
 TEST(SweepHistory, AnExploitChangesThePoint) {
   const Exploited exploited{.trial = 0, .from = 1, .step = 20, .point = {{"lr", 0.3}}};
   const History history =
@@ -188,6 +204,13 @@ TEST(SweepEvents, AreWrittenWithTheirNames) {
       R"({"event":"run_ended","trial":3,"run":1,"end":"infeasible","text":"out of memory","at":2.0})");
   EXPECT_EQ(line_of(Exploited{.trial = 3, .from = 4, .step = 7, .point = {{"lr", 1.0}}, .reason = "r"}),
             R"({"event":"exploited","trial":3,"from":4,"step":7,"point":{"lr":1.0},"reason":"r"})");
+}
+
+TEST(SweepEvents, KnowTheirTime) {
+  EXPECT_EQ(time_of(RunBegan{.at = 3}), 3);
+  EXPECT_EQ(time_of(Reported{.at = 4}), 4);
+  EXPECT_EQ(time_of(RunEnded{.at = 5}), 5);
+  EXPECT_EQ(time_of(TrialCreated{}), 0);
 }
 
 TEST(SweepEvents, KeepNanAndInfinities) {

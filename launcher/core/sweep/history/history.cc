@@ -96,7 +96,15 @@ void note_begin(Trial& trial, double at) {
   if (trial.run_count == 1) trial.began_at = at;
 }
 
+// Where a paused trial goes on. A run that was lost or has failed began at the same checkpoint at the
+// earliest.
+std::int64_t step_of_checkpoint(const Trial& trial) {
+  if (trial.state != TrialState::kPaused) return trial.counts_from;
+  return std::max(trial.newest_step(), trial.exploits.empty() ? -1 : trial.exploits.back().step);
+}
+
 void follow(Trial& trial, const RunBegan& began) {
+  trial.counts_from = step_of_checkpoint(trial);
   trial.state = TrialState::kRunning;
   trial.run_count = began.run + 1;
   trial.until = began.until;
@@ -107,6 +115,7 @@ void follow(Trial& trial, const RunBegan& began) {
 
 void follow(Trial& trial, const Reported& reported) {
   note_begin(trial, reported.at);
+  for (const auto& [metric, series] : trial.measured) trial.reached_before[metric] = series.back().step;
   for (const auto& [metric, value] : reported.values) {
     std::vector<Measurement>& series = trial.measured[metric];
     series.insert(std::ranges::upper_bound(series, reported.step, {}, &Measurement::step),
@@ -117,7 +126,6 @@ void follow(Trial& trial, const Reported& reported) {
 void follow(Trial& trial, const RunEnded& ended, RetryLimit limit) {
   note_begin(trial, ended.at);
   if (ended.end == RunEnd::kFailed) ++trial.failure_count;
-  for (const auto& [metric, series] : trial.measured) trial.reached_before[metric] = series.back().step;
   trial.state = state_after(ended.end, trial.failure_count, limit);
   trial.text = ended.text;
   trial.ended_at = ended.at;
@@ -131,6 +139,15 @@ void follow(Trial& trial, const Exploited& exploited) {
 }
 
 }  // namespace
+
+double time_of(const Event& event) {
+  return std::visit(
+      [](const auto& each) {
+        if constexpr (requires { each.at; }) return each.at;
+        return 0.0;
+      },
+      event);
+}
 
 std::string_view name_of(TrialState state) {
   switch (state) {

@@ -69,6 +69,9 @@ struct Exploited {
 };
 using Event = std::variant<TrialCreated, RunBegan, Reported, RunEnded, Exploited>;
 
+// When it happened, as in Reported; 0: the event does not say.
+double time_of(const Event& event);
+
 // {"event": "trial_created", ...}: docs/reference/formats.md describes the members.
 nlohmann::ordered_json event_as_json(const Event& event);
 Expected<Event> event_from_json(const nlohmann::ordered_json& json);
@@ -99,6 +102,7 @@ struct Trial {
   std::int32_t run_count = 0;
   std::int32_t failure_count = 0;  // runs with kFailed
   std::int64_t until = 0;          // of the newest run
+  std::int64_t counts_from = -1;   // of the newest run: its reports without a step count on from here
   // By metric, in the order of steps: a program may report step 5 after step 9.
   std::map<std::string, std::vector<Measurement>> measured{};
   // By metric: its largest step before the trial's newest report.
