@@ -57,7 +57,7 @@ class Sweep:
         self.parallel = pick([1, 1, 1, 2, 3, 4])
         self.kinds = pick([[CONTROLLER, SIGNAL]] * 2 + [[WORKER, AGENT], [WORKER, AGENT, CONTROLLER, BOTH, SIGNAL]])
         self.place = pick(["MUSTER_CHECKPOINT_DIR", "MUSTER_TRIAL_DIR"])
-        # PBT's trials go on from checkpoints of others, which this program does not write.
+        # PBT's trials go on from what others have saved, which may be a step further.
         self.comparable = self.parallel == 1 and WORKER not in self.kinds and self.scheduler != "pbt"
         self.kills = collections.Counter()
 

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
+#include "common/checkpoint/manifest.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
 #include "tests/written_checkpoint.h"
@@ -253,6 +255,73 @@ TEST_F(LaunchSweep, CountsUnheardReportsOnFromThePause) {
   for (int step = 0; const json& each : losses) {
     EXPECT_EQ(each.at("step"), step);
     EXPECT_EQ(each.at("value"), step++);
+  }
+}
+
+// Saves checkpoints as Muster does, with manifests that the test has made, and keeps the newest. A checkpoint
+// has the trial and step of every step that led to it. Both trials wait for files before step 3 and after it.
+constexpr const char* kPopulation = R"(
+cd $MUSTER_CHECKPOINT_DIR; step=${MUSTER_RESUME_STEP:-0}; way=
+[ $step = 0 ] || way=$(cat step-$step.attempt-*/rank-00000.safetensors)
+echo $step >> $MUSTER_TRIAL_DIR/begins
+wait_for() { until [ -e $MUSTER_TRIAL_DIR/$1 ]; do sleep 0.02; done; }
+while [ $step -lt 6 ]; do
+  [ $step = 2 ] && wait_for go
+  [ $step = 3 ] && wait_for on
+  step=$((step + 1)) way="$way $MUSTER_TRIAL:$step" new=step-$step.attempt-$MUSTER_ATTEMPT
+  mkdir $new; echo "$way" > $new/rank-00000.safetensors
+  cp $MUSTER_SWEEP_DIR/../$step.$MUSTER_ATTEMPT $new/new; mv $new/new $new/manifest.json
+  for old in step-*; do [ $old = $new ] || { rm $old/manifest.json; rm -r $old; }; done
+  echo MUSTER_METRIC loss=$1 step=$step
+done
+)";
+
+// Manifests of all checkpoints of the population: scratch/STEP.ATTEMPT.
+void make_manifests(const ScratchDirectory& scratch) {
+  for (std::uint64_t step = 1; step <= 6; ++step) {
+    for (std::uint64_t attempt = 1; attempt <= 2; ++attempt)
+      std::ofstream(scratch / fmt::format("{}.{}", step, attempt)) << encode_manifest(
+          {.format = 1,
+           .id = {step, Attempt(attempt)},
+           .job = "job",
+           .world_size = 1,
+           .files = {{.name = "rank-00000.safetensors", .size_bytes = 1, .xxh3 = std::string(32, '0')}}});
+  }
+}
+
+TEST_F(LaunchSweep, PbtGivesABadTrialTheCheckpointOfAGoodOne) {
+  make_manifests(scratch);
+  LaunchRun run(sweep_of(kPopulation, {"--space", "x=uniform:1:9", "--trials", "2", "--scheduler", "pbt",
+                                       "--max-steps", "6", "--grace-steps", "3"}));
+  const auto step_of = [this](int trial) { return trials().at(trial).at("step"); };
+  ASSERT_TRUE(came(1, "begins")) << run.err();
+  ASSERT_TRUE(eventually([&] { return step_of(0) == 2 && step_of(1) == 2; })) << run.err();
+  const json before = trials();
+  const auto x = [](const json& all, int trial) {
+    return all.at(trial).at("parameters").at("x").get<double>();
+  };
+  const int good = x(before, 0) < x(before, 1) ? 0 : 1, bad = 1 - good;
+  make(good, "go");
+  ASSERT_TRUE(eventually([&] { return step_of(good) == 3; })) << run.err();
+  make(bad, "go");
+  const auto begins = [&] { return read_file(file_of(bad, "begins"), 100).value_or(""); };
+  ASSERT_TRUE(eventually([&] { return begins().size() > 2; })) << run.err();
+  const std::string taken = "checkpoints/step-3.attempt-1/rank-00000.safetensors";
+  EXPECT_TRUE(std::filesystem::equivalent(file_of(good, taken), file_of(bad, taken))) << "one inode";
+  make(good, "on");
+  make(bad, "on");
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  const json after = trials();
+  EXPECT_THAT(states(), testing::Each("finished"));
+  EXPECT_EQ(x(after, good), x(before, good));
+  EXPECT_NE(x(after, bad), x(before, bad));
+  EXPECT_NE(x(after, bad), x(before, good)) << "perturbed";
+  EXPECT_EQ(after.at(bad).at("step"), 6);
+  EXPECT_EQ(begins(), "0\n3\n");
+  for (const auto& file : std::filesystem::recursive_directory_iterator(file_of(bad, "checkpoints"))) {
+    if (file.path().filename() == "rank-00000.safetensors")
+      EXPECT_EQ(read_file(file.path(), 100).value_or(""),
+                fmt::format(" {0}:1 {0}:2 {0}:3 {1}:4 {1}:5 {1}:6\n", good, bad));
   }
 }
 

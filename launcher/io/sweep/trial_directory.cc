@@ -1,5 +1,6 @@
 #include "launcher/io/sweep/trial_directory.h"
 
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -22,26 +23,76 @@ std::string text_of_exploit(const Exploited& exploited) {
          "\n";
 }
 
-// Links every file of a checkpoint that is committed, and all attempt files, without which none counts.
-Status link_checkpoints(const std::string& from, const std::string& to) {
+constexpr int kLinkTries = 100;  // each that fails means that the donor has removed a checkpoint meanwhile
+
+bool is_gone(const std::error_code& error) {
+  return error == std::errc::no_such_file_or_directory;
+}
+
+// Links the files in a directory, except the one called `left_out`. Files may vanish meanwhile.
+std::error_code link_files(const fs::path& from, const fs::path& to, std::string_view left_out = "") {
   std::error_code error;
-  const auto link_all = [&](const fs::path& folder) {
-    fs::create_directories(fs::path(to) / folder, error);
-    for (fs::directory_iterator next(fs::path(from) / folder, error);
-         !error && next != fs::directory_iterator(); next.increment(error)) {
-      if (next->is_regular_file(error))
-        fs::create_hard_link(next->path(), fs::path(to) / folder / next->path().filename(), error);
-    }
-  };
-  const CheckpointDirectory donor(from);
-  const auto committed = donor.committed();
-  if (!committed) return std::unexpected(committed.error());
-  // The attempt files last: a checkpoint of a newer attempt than these would not count.
-  for (const CheckpointId& id : *committed) {
-    if (!error) link_all(directory_name(id));
+  fs::create_directories(to, error);
+  if (error) return error;
+  for (fs::directory_iterator next(from, error); !error && next != fs::directory_iterator();
+       next.increment(error)) {
+    std::error_code ignored;
+    const fs::path name = next->path().filename();
+    if (name == left_out || !next->is_regular_file(ignored)) continue;
+    fs::create_hard_link(next->path(), to / name, error);
+    if (is_gone(error)) error.clear();
+    if (error) return error;
   }
-  if (!error) link_all("attempts");
+  return error;
+}
+
+// The manifest is linked last, as it is removed first: if it is there, nothing had been removed before.
+std::error_code link_checkpoint(const CheckpointDirectory& donor, const CheckpointDirectory& mine,
+                                CheckpointId id) {
+  const fs::path manifest = donor.manifest_path(id);
+  std::error_code error = link_files(donor.path_of(id), mine.path_of(id), manifest.filename().native());
+  if (!error) fs::create_hard_link(manifest, mine.manifest_path(id), error);
+  std::error_code ignored;
+  if (is_gone(error)) fs::remove_all(mine.path_of(id), ignored);
+  return error;
+}
+
+// Links the newest checkpoint that counts, and the attempt files, without which it would not. They come last:
+// a checkpoint of a newer attempt than these would not count.
+Status link_newest_checkpoint(const std::string& from, const std::string& to) {
+  const CheckpointDirectory donor(from);
+  std::error_code error;
+  for (int tries = 0; tries < kLinkTries; ++tries) {
+    const auto all = donor.step_directories();
+    if (!all) return std::unexpected(all.error());
+    const auto ids = donor.resumable();
+    if (!ids) return std::unexpected(ids.error());
+    if (all->empty()) break;
+    if (ids->empty()) continue;  // a newer one may have come since the directory was listed
+    error = link_checkpoint(donor, CheckpointDirectory(to), ids->front());
+    if (!is_gone(error)) break;
+  }
+  if (!error) error = link_files(from + "/attempts", to + "/attempts");
   return error ? system_failure("cannot link the checkpoints in " + from, error.value()) : Status();
+}
+
+bool is_own_file(const std::string& name) {
+  return name != "attempts" && name != "index.json" && name != kExploitFile && !name.starts_with('.') &&
+         !parse_directory_name(name);
+}
+
+// Copies the checkpoints of a program that has its own format: it may write into a file that is there.
+Status copy_own_files(const std::string& from, const std::string& to) {
+  std::error_code error;
+  for (fs::directory_iterator next(from, error); !error && next != fs::directory_iterator();
+       next.increment(error)) {
+    const fs::path name = next->path().filename();
+    if (!is_own_file(name)) continue;
+    fs::copy(next->path(), to / name, fs::copy_options::recursive | fs::copy_options::copy_symlinks, error);
+    if (is_gone(error)) error.clear();
+    if (error) break;
+  }
+  return error ? system_failure("cannot copy the checkpoints in " + from, error.value()) : Status();
 }
 
 }  // namespace
@@ -79,7 +130,8 @@ Status take_over_checkpoints(const std::string& mine, const std::string& donors,
   fs::create_directories(unfinished, error);
   if (error) return system_failure("cannot create " + unfinished, error.value());
   if (fs::exists(donors, error)) {
-    if (Status linked = link_checkpoints(donors, unfinished); !linked) return linked;
+    if (Status linked = link_newest_checkpoint(donors, unfinished); !linked) return linked;
+    if (Status copied = copy_own_files(donors, unfinished); !copied) return copied;
   }
   if (Status written = write_file_durably(unfinished + "/" + kExploitFile, text); !written) return written;
   fs::remove_all(mine, error);
