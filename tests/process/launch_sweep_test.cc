@@ -325,6 +325,22 @@ TEST_F(LaunchSweep, PbtGivesABadTrialTheCheckpointOfAGoodOne) {
   }
 }
 
+// A file lies where the directory of trial 1 must be.
+TEST_F(LaunchSweep, EndsWithOneErrorIfItCannotMakeATrialsDirectory) {
+  const std::string script =
+      "[ $MUSTER_TRIAL = 0 ] && [ ! -e $MUSTER_SWEEP_DIR/trials/0001 ] && "
+      ": > $MUSTER_SWEEP_DIR/trials/0001; echo MUSTER_METRIC loss=$1";
+  const Printed run = launch(sweep_of(
+      script, {"--space", "x=choice:1:2:3", "--search", "grid", "--parallel", "1", "--trial-retries", "1"}));
+  EXPECT_EQ(run.exit_code, 125);
+  EXPECT_THAT(run.err, testing::ContainsRegex("cannot start trial 1: cannot create .*/trials/0001: .*; "
+                                              "`launch sweep resume` goes on with the sweep\n$"));
+  std::filesystem::remove(directory + "/trials/0001");
+  EXPECT_EQ(launch({"sweep", "resume", directory}).exit_code, 0);
+  EXPECT_THAT(states(), ElementsAre("finished", "finished", "finished"));
+  EXPECT_EQ(trials().at(1).at("failures"), 0);
+}
+
 TEST_F(LaunchSweep, FailsIfNoTrialFinishes) {
   EXPECT_EQ(launch(sweep_of("exit 3", {"--space", "x=choice:1:2", "--search", "grid"})).exit_code, 1);
 }

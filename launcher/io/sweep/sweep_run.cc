@@ -68,8 +68,10 @@ void SweepRun::perform(SweepDecisions decisions) {
     return;
   }
   if (!keep(std::move(decisions.events))) return;
-  for (const SweepAction& action : decisions.actions)
+  for (const SweepAction& action : decisions.actions) {
     std::visit([this](const auto& what) { perform(what); }, action);
+    if (failure_) return;
+  }
 }
 
 bool SweepRun::keep(std::vector<Event> events) {
@@ -94,12 +96,10 @@ void SweepRun::keep_soon() {
 void SweepRun::perform(const StartRun& start) {
   const std::int32_t slot = start.slot;
   auto plan = parts_.prepare(start);
-  if (!plan) {
-    // In its own turn: the sweep is still deciding.
-    return asio::post(parts_.context, [this, slot, text = plan.error().message()] {
-      perform(sweep_.on_end(slot, RunEnd::kFailed, text, age()));
-    });
-  }
+  if (!plan)
+    return end_at_once({plan.error().code(),
+                        fmt::format("cannot start trial {}: {}; `launch sweep resume` goes on with the sweep",
+                                    start.trial, plan.error().message())});
   const Trial& trial = sweep_.history().trials().at(static_cast<std::size_t>(start.trial));
   auto run = std::make_unique<TrialRun>(
       *std::move(plan),
@@ -153,7 +153,8 @@ void SweepRun::perform(const SweepOver& action) {
   over_ = action.reason;
 }
 
-// Without its journal a sweep cannot go on. The next `launch sweep resume` finds these runs lost.
+// Without its journal, or a place for a trial's files, a sweep cannot go on. The next `launch sweep resume`
+// finds these runs lost.
 void SweepRun::end_at_once(const Error& why) {
   failure_ = why;
   over_ = "";

@@ -36,7 +36,7 @@ class SweepRun {
     std::function<Status(std::span<const Event> events)> keep;
     // Packs more trials on hosts that are not `taken`, beside `slots` others. Their slots' numbers go on.
     std::function<std::vector<Berth>(const std::set<std::string>& taken, std::size_t slots)> more_berths;
-    // Makes the run's directory, and its plan.
+    // Makes the run's directory, and its plan. An error ends the sweep: another trial would not fare better.
     std::function<Expected<Plan>(const StartRun& start)> prepare;
     std::function<std::string(const StartRun& start)> log_directory_flag;  // as in Outcome
     // Called when the events are on the disk, before what follows from them begins.
@@ -49,7 +49,7 @@ class SweepRun {
   ~SweepRun() { signals_.release(); }
 
   // `berths`: of the slots. Returns when the sweep is over and no trial runs: why it ended, as one clause. An
-  // error: the journal cannot be written; everything was ended.
+  // error: the journal or a run's directory cannot be written; everything was ended.
   Expected<std::string> run(const std::vector<Berth>& berths);
   // The signal that ended the sweep; 0: none.
   int signal() const { return signal_; }
