@@ -341,6 +341,19 @@ TEST_F(LaunchSweep, EndsWithOneErrorIfItCannotMakeATrialsDirectory) {
   EXPECT_EQ(trials().at(1).at("failures"), 0);
 }
 
+// The budget is one of each `sweep run` and `sweep resume`.
+TEST_F(LaunchSweep, EndsWhenItsTimeBudgetIsUsedUpAndGoesOnForAsLongAgain) {
+  const std::string script = "echo run >> $MUSTER_TRIAL_DIR/runs; exec sleep 1000";
+  const Printed run =
+      launch(sweep_of(script, {"--space", "x=choice:1", "--search", "grid", "--time-budget", "1"}));
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("the time budget is used up"));
+  const auto runs = [this] { return read_file(file_of(0, "runs"), 100).value_or(""); };
+  EXPECT_EQ(runs(), "run\n");
+  EXPECT_EQ(launch({"sweep", "resume", directory}).exit_code, 1);
+  EXPECT_EQ(runs(), "run\nrun\n");
+}
+
 TEST_F(LaunchSweep, FailsIfNoTrialFinishes) {
   EXPECT_EQ(launch(sweep_of("exit 3", {"--space", "x=choice:1:2", "--search", "grid"})).exit_code, 1);
 }

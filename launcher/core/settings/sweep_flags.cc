@@ -37,7 +37,7 @@ constexpr Flag kSweepRunFlags[] = {
      "How often a trial is tried again after a failure of its own (default 0). "
      "A lost node does not count, and a trial that runs out of memory is not tried again."},
     {"time-budget", 0, "DURATION", kOption,
-     "End the sweep after this time; `sweep resume` can go on with it."},
+     "End the sweep after this time. `sweep resume` goes on with it, for as long again."},
     {"seed", 0, "S", kOption, "Seed of all random choices (default 0)."},
     {"step-time", 0, "DURATION", kOption, "With preview: how long a step of a trial takes."},
     {"sweep-dir", 0, "DIR", kOption, "Directory of the sweep, on a local disk (default sweeps/TIME)."},
