@@ -141,14 +141,16 @@ TEST_F(LaunchSweep, AshaStopsTrialsThatAreWorse) {
 
 TEST_F(LaunchSweep, TellsHowATrialFailedAndTriesAgainIfItMay) {
   const std::string script =
-      "[ $1 = 1 ] && exit 3; [ $1 = 2 ] && { echo CUDA out of memory >&2; exit 1; }; "
+      "[ $1 = 1 ] && exit 3; "
+      "[ $1 = 2 ] && { echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.' >&2; exit 1; }; "
+      "[ $1 = 6 ] && { echo \"RuntimeError: DefaultCPUAllocator: can't allocate memory\" >&2; exit 1; }; "
       "[ $1 = 3 ] && [ ! -e $MUSTER_TRIAL_DIR/again ] && { touch $MUSTER_TRIAL_DIR/again; exit 4; }; "
       "[ $1 = 4 ] && { echo MUSTER_METRIC loss=nan; exit 0; }; echo MUSTER_METRIC loss=$1";
-  const Printed run =
-      launch(sweep_of(script, {"--space", "x=choice:1:2:3:4:5", "--search", "grid", "--trial-retries", "1"}));
+  const Printed run = launch(
+      sweep_of(script, {"--space", "x=choice:1:2:3:4:5:6", "--search", "grid", "--trial-retries", "1"}));
   EXPECT_EQ(run.exit_code, 0);
-  EXPECT_THAT(states(), ElementsAre("failed", testing::AnyOf("infeasible", "failed"), "finished", "finished",
-                                    "finished"));
+  EXPECT_THAT(states(),
+              ElementsAre("failed", "infeasible", "finished", "finished", "finished", "infeasible"));
   const json all = trials();
   EXPECT_EQ(all[0].at("runs"), 2) << "one retry";
   EXPECT_EQ(all[2].at("runs"), 2);

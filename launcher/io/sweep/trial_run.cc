@@ -10,12 +10,13 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// CUDA and HIP report a full GPU as an exception, which the kernel's counters do not show.
+// GPUs, torch's allocator, Python and C++ report that memory is used up as an exception, which the kernel's
+// counters do not show.
 bool tells_of_memory(const Verdict& verdict) {
-  constexpr std::string_view kMark = "out of memory";
-  return verdict.cause.contains(kMark) || verdict.hint.contains(kMark) ||
-         std::ranges::any_of(verdict.evidence,
-                             [kMark](const std::string& fact) { return fact.contains(kMark); });
+  constexpr std::string_view kMarks[] = {"out of memory", "can't allocate memory", "MemoryError",
+                                         "std::bad_alloc"};
+  const std::string text = verdict.culprit ? verdict.culprit->text() : "";
+  return std::ranges::any_of(kMarks, [&text](std::string_view mark) { return text.contains(mark); });
 }
 
 // The cause, and the last line that the program printed: usually it says why.
