@@ -222,6 +222,39 @@ TEST_F(LaunchSweep, ResumesATrialThatEndedWithItsController) {
   EXPECT_EQ(trial.at("runs"), 2);
 }
 
+// Saves after each step, and then reports it. Waits at step 2 of trial 1 for a file. Notes where each run
+// begins.
+constexpr const char* kSavingSteps =
+    "trap 'exit 0' TERM; cd $MUSTER_CHECKPOINT_DIR; step=$(cat step 2>/dev/null || echo 0); "
+    "echo $step >> $MUSTER_TRIAL_DIR/begins; while [ $step -lt 3 ]; do step=$((step + 1)); "
+    "echo $step > step.new; mv step.new step; echo MUSTER_METRIC loss=$(($1 * 10 + $step)) step=$step; "
+    "while [ $1$step = 21 ] && [ ! -e $MUSTER_TRIAL_DIR/go ]; do : > $MUSTER_TRIAL_DIR/waits; sleep 0.02; done; "
+    "sleep 0.02; done";
+
+// The controller is killed while trial 0 is paused and trial 1 runs.
+TEST_F(LaunchSweep, AshaResumesAPausedTrialFromItsCheckpointAfterItsControllerWasKilled) {
+  {
+    LaunchRun run(sweep_of(kSavingSteps, {"--space", "x=choice:1:2:3", "--search", "grid", "--scheduler",
+                                          "asha", "--max-steps", "3", "--parallel", "1"}));
+    ASSERT_TRUE(came(1, "waits")) << run.err();
+    run.signal(SIGKILL);
+    run.exit_code();
+    expect_nothing_left(run);
+  }
+  EXPECT_EQ(trials().at(0).at("state"), "paused");
+  make(1, "go");
+  const Printed resumed = launch({"sweep", "resume", directory});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(states(), ElementsAre("finished", "paused", "paused"));
+  std::ifstream begins(file_of(0, "begins"));
+  int first = -1, second = -1, third = -1;
+  EXPECT_TRUE(begins >> first >> second) << "it ran twice";
+  EXPECT_FALSE(begins >> third);
+  EXPECT_EQ(first, 0);
+  EXPECT_GE(second, 1) << "its checkpoint";
+  EXPECT_EQ(trials().at(0).at("step"), 3);
+}
+
 // Reports without steps, which nobody hears: the controller is stopped, and then killed.
 TEST_F(LaunchSweep, CountsUnheardReportsOnFromThePause) {
   const std::string script =
