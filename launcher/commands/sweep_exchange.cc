@@ -72,10 +72,10 @@ struct GoesOn {
   std::int64_t step = 0;
 };
 std::optional<GoesOn> checkpoint_for(const StartRun& start, const History& history) {
-  if (!start.continues) return std::nullopt;
   const Trial& trial = history.trials().at(static_cast<std::size_t>(start.trial));
+  if (trial.counts_from < 0) return std::nullopt;
   if (trial.exploit_run == start.run) return GoesOn{start.exploited->from, start.exploited->step};
-  return GoesOn{start.trial, trial.newest_step()};
+  return GoesOn{start.trial, trial.counts_from};
 }
 
 struct Asked {
