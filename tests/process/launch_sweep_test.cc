@@ -523,7 +523,8 @@ TEST_F(LaunchSweep, AsksAndIsToldAndGoesToOptunaAndBack) {
   ASSERT_EQ(all.size(), trials().size());
   EXPECT_EQ(all[first.at("trial").get<std::size_t>()].at("metrics").at("loss"), 0.5);
   EXPECT_EQ(json::parse(launch({"sweep", "best", back, "--json"}).out).at("trial"), first.at("trial"));
-  EXPECT_EQ(launch({"sweep", "best", back}).out, "trial " + a + ": loss=0.5 at step 3\n") << "it has no program";
+  EXPECT_EQ(launch({"sweep", "best", back}).out, "trial " + a + ": loss=0.5 at step 3\n")
+      << "it has no program";
 }
 
 // Another program runs trials that pause: it learns with which checkpoint a run goes on.
@@ -555,6 +556,8 @@ TEST_F(LaunchSweep, AsksForATrialThatTakesOverACheckpoint) {
             0);
   for (int trial = 0; trial < 4; ++trial) ASSERT_EQ(launch({"sweep", "ask", directory}).exit_code, 0);
   std::filesystem::create_directories(given + "/0000/attempts");
+  std::ofstream(given + "/0000/attempts/000001.json")
+      << R"({"format":1,"attempt":1,"job":"own","host":"elsewhere","resume":null})";
   write_checkpoint(CheckpointDirectory(given + "/0000"), {.step = 7, .attempt = Attempt(1)},
                    {.tensors = {{"w", written_tensor(Dtype::kF32, {4}, 1)}}});
   for (const std::string trial : {"0", "1", "2", "3"})
