@@ -224,7 +224,7 @@ int plot(const SweepCall& call, const SweepView& sweep) {
   return print(text);
 }
 
-// What a journal says, before anything follows from its events.
+// A journal as it is read, before anything follows from its events.
 struct Stored {
   Definition definition;
   SweepOptions options;

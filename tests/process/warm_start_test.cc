@@ -447,7 +447,7 @@ class WarmSweep : public testing::Test {
                                "{x}", "place", "environment"});
     return words;
   }
-  // What the files of this name of all trials say, in the order of the trials.
+  // The content of the files of this name, one after the other in the order of the trials.
   std::string all(const std::string& name) const {
     std::map<std::string, std::string> texts;
     for (const auto& file : std::filesystem::recursive_directory_iterator(directory + "/trials"))

@@ -1,0 +1,136 @@
+// `launch sweep ask`, `tell`, `import` and `export`: other programs that run trials, and Optuna's files.
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "common/checkpoint/manifest.h"
+#include "tests/process/launch_sweep_fixture.h"
+#include "tests/written_checkpoint.h"
+
+namespace muster {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class LaunchSweepExchange : public LaunchSweep {};
+
+// Another program runs the trials. Optuna's file brings the sweep back.
+TEST_F(LaunchSweepExchange, AsksAndIsToldAndGoesToOptunaAndBack) {
+  ASSERT_EQ(launch(sweep_of("true", {"--space", "x=choice:1:2:3", "--search", "grid", "--scheduler",
+                                     "asha-stop", "--max-steps", "4", "--eta", "2", "--parallel", "0"}))
+                .exit_code,
+            0);
+  const auto tell = [&](const Words& words) { return launch(with({"sweep", "tell", directory}, words)).out; };
+  const json first = json::parse(launch({"sweep", "ask", directory, "--json"}).out);
+  const json second = json::parse(launch({"sweep", "ask", directory, "--json"}).out);
+  EXPECT_NE(first.at("trial"), second.at("trial"));
+  const std::string a = std::to_string(first.at("trial").get<int>()),
+                    b = std::to_string(second.at("trial").get<int>());
+  EXPECT_EQ(tell({a, "loss=1", "--step", "1"}), "go on\n");
+  EXPECT_EQ(tell({a, "loss=1", "--step", "1"}), "go on\n") << "a repeated report is ignored";
+  EXPECT_THAT(tell({b, "loss=2", "--step", "1"}), testing::StartsWith("stop: "));
+  EXPECT_EQ(launch({"sweep", "tell", directory, b, "loss=2"}).exit_code, 2) << "it has ended";
+  EXPECT_EQ(launch({"sweep", "tell", directory, a, "=2"}).exit_code, 2) << "no name";
+  EXPECT_EQ(tell({a, "loss=0.5", "--step", "3", "--state", "finished"}), "trial " + a + " is finished\n");
+
+  const std::string file = scratch / "study.log";
+  ASSERT_EQ(launch({"sweep", "export", directory, "-o", file}).exit_code, 0);
+  const std::string back = scratch / "back";
+  ASSERT_EQ(launch({"sweep", "import", back, file}).exit_code, 0);
+  const json all = json::parse(launch({"sweep", "status", back, "--json"}).out).at("trials");
+  ASSERT_EQ(all.size(), trials().size());
+  EXPECT_EQ(all[first.at("trial").get<std::size_t>()].at("metrics").at("loss"), 0.5);
+  EXPECT_EQ(json::parse(launch({"sweep", "best", back, "--json"}).out).at("trial"), first.at("trial"));
+  EXPECT_EQ(launch({"sweep", "best", back}).out, "trial " + a + ": loss=0.5 at step 3\n")
+      << "it has no program";
+}
+
+// Another program runs trials that pause: it learns with which checkpoint a run goes on.
+TEST_F(LaunchSweepExchange, AsksForTheRestOfATrialThatWasPaused) {
+  ASSERT_EQ(launch(sweep_of("true", {"--space", "x=choice:1:2:3", "--search", "grid", "--scheduler", "asha",
+                                     "--max-steps", "4", "--eta", "2", "--parallel", "0"}))
+                .exit_code,
+            0);
+  EXPECT_EQ(launch({"sweep", "ask", directory}).out, "trial 0 x=1\n");
+  EXPECT_THAT(launch({"sweep", "status", directory}).out,
+              testing::StartsWith("run by other programs; 1 of 3"));
+  const json second = json::parse(launch({"sweep", "ask", directory, "--json"}).out);
+  EXPECT_EQ(second.at("run"), 0);
+  EXPECT_EQ(second.at("from"), nullptr);
+  EXPECT_THAT(launch({"sweep", "tell", directory, "0", "loss=2", "--step", "1"}).out,
+              testing::StartsWith("pause"));
+  EXPECT_THAT(launch({"sweep", "tell", directory, "1", "loss=1", "--step", "1"}).out,
+              testing::StartsWith("pause"));
+  EXPECT_EQ(launch({"sweep", "ask", directory}).out,
+            "trial 1 x=2\nrun 1 goes on from step 1, with the checkpoints in " + directory +
+                "/trials/0001/checkpoints\n");
+}
+
+TEST_F(LaunchSweepExchange, AsksForATrialThatTakesOverACheckpoint) {
+  const std::string given = scratch / "given";
+  ASSERT_EQ(launch(sweep_of("true", {"--space", "x=choice:1:2:3:4", "--search", "grid", "--scheduler", "pbt",
+                                     "--max-steps", "3", "--parallel", "0", "--checkpoint-dir", given}))
+                .exit_code,
+            0);
+  for (int trial = 0; trial < 4; ++trial) ASSERT_EQ(launch({"sweep", "ask", directory}).exit_code, 0);
+  std::filesystem::create_directories(given + "/0000/attempts");
+  std::ofstream(given + "/0000/attempts/000001.json")
+      << R"({"format":1,"attempt":1,"job":"own","host":"elsewhere","resume":null})";
+  write_checkpoint(CheckpointDirectory(given + "/0000"), {.step = 7, .attempt = Attempt(1)},
+                   {.tensors = {{"w", written_tensor(Dtype::kF32, {4}, 1)}}});
+  for (const std::string trial : {"0", "1", "2", "3"})
+    launch({"sweep", "tell", directory, trial, "loss=" + trial, "--step", "1"});
+  const json asked = json::parse(launch({"sweep", "ask", directory, "--json"}).out);
+  EXPECT_EQ(asked.at("trial"), 3);
+  EXPECT_EQ(asked.at("run"), 1);
+  EXPECT_EQ(asked.at("from"), (json{{"trial", 0}, {"step", 1}}));
+  EXPECT_EQ(asked.at("checkpoints"), given + "/0003");
+  EXPECT_EQ(json::parse(std::ifstream(directory + "/trials/0003/params.json")), asked.at("params"));
+  EXPECT_THAT(launch({"ckpt", "ls", given + "/0003"}).out, HasSubstr("7"));
+}
+
+TEST_F(LaunchSweepExchange, StartsNoTrialThatHasNoDirectory) {
+  ASSERT_EQ(
+      launch(sweep_of("true", {"--space", "x=choice:1:2", "--search", "grid", "--parallel", "0"})).exit_code,
+      0);
+  std::ofstream(directory + "/trials") << "in the way";
+  EXPECT_EQ(launch({"sweep", "ask", directory}).exit_code, 1);
+  EXPECT_EQ(trials().size(), 0U);
+  std::filesystem::remove(directory + "/trials");
+  EXPECT_EQ(launch({"sweep", "ask", directory}).out, "trial 0 x=1\n");
+}
+
+TEST_F(LaunchSweepExchange, AStudyThatCannotBeASweepIsNamedAndLeavesNothing) {
+  const std::string study = R"({"op_code":0,"worker_id":"a","study_name":"s","directions":[1]})"
+                            "\n";
+  const auto trial = [](const std::string& parameter) {
+    return R"({"op_code":4,"worker_id":"a","study_id":0,"state":1,"value":1.0,"distributions":{")" +
+           parameter +
+           R"(":"{\"name\":\"FloatDistribution\",\"attributes\":{\"low\":0,\"high\":1}}"},"params":{")" +
+           parameter + "\":0.5}}\n";
+  };
+  const std::string names =
+      R"({"op_code":3,"worker_id":"a","study_id":0,"system_attr":{"study:metric_names":["val loss"]}})"
+      "\n";
+  const std::pair<std::string, const char*> wrong[] = {{study + names + trial("lr"), "`val loss`"},
+                                                       {study + trial("a learning rate"), "a learning rate"}};
+  const std::string file = scratch / "study.log";
+  for (const auto& [text, named] : wrong) {
+    std::ofstream(file) << text;
+    const Printed answer = launch({"sweep", "import", directory, file});
+    EXPECT_EQ(answer.exit_code, 2);
+    EXPECT_THAT(answer.err, testing::AllOf(HasSubstr(file), HasSubstr(named)));
+    EXPECT_EQ(std::ranges::count(answer.err, '\n'), 1) << answer.err;
+    EXPECT_FALSE(std::filesystem::exists(directory));
+  }
+  std::ofstream(file) << study + trial("lr");
+  EXPECT_EQ(launch({"sweep", "import", directory, file}).exit_code, 0) << "the directory is free";
+  EXPECT_EQ(trials().size(), 1U);
+}
+
+}  // namespace
+}  // namespace muster
