@@ -7,6 +7,7 @@
 #include "launcher/core/text/words.h"
 #include "launcher/core/verdict/verdict.h"
 #include "launcher/io/sweep/optuna.h"
+#include "launcher/io/sweep/tensorboard.h"
 #include "launcher/io/sweep/trial_directory.h"
 #include "launcher/io/view/job_directory.h"
 #include "launcher/io/view/job_files.h"
@@ -166,24 +167,27 @@ int sweep_tell(const SweepCall& call) {
 }
 
 int sweep_export(const SweepCall& call, const SweepView& sweep) {
-  if (!call.arguments.has("output"))
-    return refuse(
-        {ErrorCode::kInvalidArgument, "sweep export: the file is missing: `launch sweep export DIR -o FILE`"},
-        kExitUsage);
-  const std::string path = (fs::path(call.here.working_directory) / call.arguments.value("output")).string();
-  const OptunaStudy study{.name = sweep.definition.id,
+  const bool for_tensorboard = call.arguments.has("tensorboard");
+  if (for_tensorboard == call.arguments.has("output"))
+    return refuse({ErrorCode::kInvalidArgument,
+                   "sweep export: say where to: `-o FILE` for Optuna, or `--tensorboard LOGDIR`"},
+                  kExitUsage);
+  const std::string word = call.arguments.value(for_tensorboard ? "tensorboard" : "output");
+  const std::string path = (fs::path(call.here.working_directory) / word).string();
+  const std::string& name = sweep.definition.id;
+  const OptunaStudy study{.name = name,
                           .objectives = sweep.options.settings.search.objectives,
                           .space = sweep.options.settings.space,
                           .began_unix = sweep.definition.began_unix};
-  if (const Status written = write_optuna_journal(path, study, sweep.history.trials()); !written)
-    return refuse(written.error(), kExitUsage);
+  const auto& trials = sweep.history.trials();
+  const Status written =
+      for_tensorboard ? write_tensorboard(path, sweep.history, sweep.events, sweep.definition.began_unix)
+                      : write_optuna_journal(path, study, trials);
+  if (!written) return refuse(written.error(), kExitUsage);
   if (call.json)
-    return print(nlohmann::ordered_json{
-                     {"file", path}, {"study", study.name}, {"trials", sweep.history.trials().size()}}
-                     .dump(2) +
+    return print(nlohmann::ordered_json{{"file", path}, {"study", name}, {"trials", trials.size()}}.dump(2) +
                  "\n");
-  return print(
-      fmt::format("{}: study {}, {}\n", path, study.name, count_of(sweep.history.trials().size(), "trial")));
+  return print(fmt::format("{}: study {}, {}\n", path, name, count_of(trials.size(), "trial")));
 }
 
 int sweep_import(const SweepCall& call) {

@@ -11,7 +11,9 @@
 #include <unistd.h>
 #include <utility>
 #include <vector>
+#include <zlib.h>
 
+#include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
@@ -38,6 +40,44 @@ std::string csv_of(const std::string& text) {
   std::string quoted = "\"";
   for (const char letter : text) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
   return quoted + "\"";
+}
+
+void add_chunk(std::string& png, std::string_view kind, std::string_view bytes) {
+  const auto add_number = [&png](std::uint32_t number) {
+    for (const int shift : {24, 16, 8, 0}) png += static_cast<char>(number >> shift);
+  };
+  add_number(static_cast<std::uint32_t>(bytes.size()));
+  const std::string summed = std::string(kind) + std::string(bytes);
+  png += summed;
+  add_number(static_cast<std::uint32_t>(
+      crc32(0, reinterpret_cast<const Bytef*>(summed.data()), static_cast<uInt>(summed.size()))));
+}
+
+// `pixels`: row by row, `channels` bytes for each pixel.
+std::string png_of(event_records::Size size, std::string_view pixels) {
+  const auto row_bytes = static_cast<std::size_t>(size.width * size.channels);
+  CHECK(pixels.size() == row_bytes * static_cast<std::size_t>(size.height));
+  std::string rows;
+  rows.reserve(pixels.size() + static_cast<std::size_t>(size.height));
+  for (std::size_t at = 0; at < pixels.size(); at += row_bytes) {
+    rows += '\0';  // no filter
+    rows += pixels.substr(at, row_bytes);
+  }
+  uLongf packed_bytes = compressBound(rows.size());
+  std::string packed(packed_bytes, '\0');
+  CHECK(compress2(reinterpret_cast<Bytef*>(packed.data()), &packed_bytes,
+                  reinterpret_cast<const Bytef*>(rows.data()), rows.size(), Z_BEST_SPEED) == Z_OK);
+  packed.resize(packed_bytes);
+  std::string header;
+  for (const std::int64_t side : {size.width, size.height})
+    for (const int shift : {24, 16, 8, 0}) header += static_cast<char>(side >> shift);
+  // 8 bits a channel, grey or colours; deflate, no filter, not interlaced
+  header += {8, static_cast<char>(size.channels == 1 ? 0 : 2), 0, 0, 0};
+  std::string png("\x89PNG\r\n\x1a\n");
+  add_chunk(png, "IHDR", header);
+  add_chunk(png, "IDAT", packed);
+  add_chunk(png, "IEND", "");
+  return png;
 }
 
 }  // namespace
@@ -70,8 +110,7 @@ void RunRecords::add_image(std::int64_t step, const std::string& tag, event_reco
   begin();
   mark_.newest_step = std::max(mark_.newest_step, step);
   if (formats_.tensorboard)
-    write(events_,
-          event_records::image({unix_seconds(), step}, tag, size, event_records::png_of(size, pixels)));
+    write(events_, event_records::image({unix_seconds(), step}, tag, size, png_of(size, pixels)));
 }
 
 void RunRecords::add_text(std::int64_t step, const std::string& tag, const std::string& text) {

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/base/event_records.h"
 #include "common/base/file.h"
-#include "runtime/train/event_records.h"
 
 namespace muster {
 

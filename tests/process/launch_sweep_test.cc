@@ -43,6 +43,17 @@ TEST_F(LaunchSweep, RunsAGridAndPrintsTheWinnersCommand) {
   EXPECT_EQ(best.at("parameters").at("x"), 3);
   EXPECT_THAT(best.at("command").get<std::string>(), testing::EndsWith(" trial 3"));
   EXPECT_THAT(launch({"sweep", "show", "4", directory}).out, HasSubstr("loss"));
+  const std::string runs = scratch / "runs";
+  EXPECT_EQ(launch({"sweep", "export", directory}).exit_code, 2) << "where to?";
+  for (int times = 0; times < 2; ++times)
+    EXPECT_EQ(launch({"sweep", "export", directory, "--tensorboard", runs}).exit_code, 0);
+  std::set<std::string> exported;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(runs)) {
+    if (!file.is_regular_file()) continue;
+    EXPECT_THAT(read_file(file.path(), 1 << 20).value(), HasSubstr("_hparams_/session_start_info"));
+    EXPECT_TRUE(exported.insert(file.path().parent_path().filename()).second) << "two files of one trial";
+  }
+  EXPECT_THAT(exported, ElementsAre("trial-0000", "trial-0001", "trial-0002", "trial-0003", "trial-0004"));
   const std::string folder = directory + "/trials/0004";
   EXPECT_EQ(json::parse(std::ifstream(folder + "/params.json")), (json{{"x", 5}}));
   const json jobs = json::parse(launch({"ps", "--json", "--log-dir", folder}).out);

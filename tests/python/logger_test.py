@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Reads the files of a muster::Logger after three restarts with TensorBoard's own reader and with W&B's client.
+"""Reads the files of a muster::Logger after three restarts with TensorBoard's own reader and with W&B's client, and those of a sweep with TensorBoard's.
 
-    logger_test.py RUN_RECORDS_TEST    the program of tests/unit/runtime/run_records_test.cc
+    logger_test.py RUN_RECORDS_TEST LAUNCH    the program of tests/unit/runtime/run_records_test.cc, and launch
 """
 
 import glob
@@ -13,8 +13,11 @@ import sys
 import tempfile
 import zlib
 
+from tensorboard import context
+from tensorboard.backend.event_processing import data_provider, plugin_event_multiplexer
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tensorboard.plugins.hparams import plugin_data_pb2
+from tensorboard.plugins import base_plugin
+from tensorboard.plugins.hparams import api_pb2, backend_context, list_session_groups, plugin_data_pb2
 from tensorboard.util import tensor_util
 from wandb.proto import wandb_internal_pb2
 
@@ -87,6 +90,31 @@ def check_tail(path):
         check((lines := tail.read()) == expected, f"{lines} of {content}")
 
 
+def check_sweep(launch, directory):
+    """The tab HPARAMS has each trial's parameters, its newest loss and how it ended."""
+    sweep, runs = os.path.join(directory, "sweep"), os.path.join(directory, "runs")
+    script = "echo MUSTER_METRIC loss=5 step=1; echo MUSTER_METRIC loss=$1 step=2; test $1 != 3"
+    flags = ["--space", "x=choice:1:2:3,act=choice:relu", "--search", "grid", "--metric", "loss", "--sweep-dir", sweep]
+    subprocess.run([launch, "sweep", "run", *flags, "--quiet", "--", "sh", "-c", script, "trial", "{x}"], check=True, stderr=subprocess.DEVNULL)
+    for _ in range(2):  # the second export replaces the first
+        subprocess.run([launch, "sweep", "export", sweep, "--tensorboard", runs], check=True, stdout=subprocess.DEVNULL)
+    multiplexer = plugin_event_multiplexer.EventMultiplexer()
+    multiplexer.AddRunsFromDirectory(runs).Reload()
+    provider = data_provider.MultiplexerDataProvider(multiplexer, runs)
+    backend = backend_context.Context(base_plugin.TBContext(data_provider=provider))
+    request = api_pb2.ListSessionGroupsRequest(
+        start_index=0, slice_size=10, allowed_statuses=[api_pb2.STATUS_SUCCESS, api_pb2.STATUS_FAILURE], include_metrics=True
+    )
+    groups = list_session_groups.Handler(context.RequestContext(), backend, "", request).run().session_groups
+    got = [
+        (group.name, group.hparams["x"].number_value, group.hparams["act"].string_value, *(value.value for value in group.metric_values),
+         group.metric_values[0].training_step, api_pb2.Status.Name(group.sessions[0].status))
+        for group in groups
+    ]
+    expected = [(f"trial-{x - 1:04}", x, "relu", x, 2, "STATUS_FAILURE" if x == 3 else "STATUS_SUCCESS") for x in (1, 2, 3)]
+    check(sorted(got) == expected, f"the tab HPARAMS has {got}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as directory:
         subprocess.run(
@@ -99,6 +127,7 @@ def main():
         events.Reload()
         check_wandb(directory)
         check_tail(os.path.join(directory, "tail"))
+        check_sweep(sys.argv[2], directory)
     tags = events.Tags()
     check(set(tags["scalars"]) == {"accuracy", "loss", "lr"}, f"scalars {tags['scalars']}")
     loss = events.Scalars("loss")
@@ -125,7 +154,7 @@ def main():
     check(got == {"lr": 0.1, "layers": 3, "name": "small", "warm": True}, f"hyper-parameters {got}")
     experiment = plugin_data_pb2.HParamsPluginData.FromString(plugin["_hparams_/experiment"]).experiment
     check([each.name.tag for each in experiment.metric_infos] == ["accuracy"], "metrics of the experiment")
-    print("TensorBoard and W&B read what the logger writes")
+    print("TensorBoard and W&B read what the logger writes, and TensorBoard a sweep")
 
 
 if __name__ == "__main__":

@@ -137,6 +137,8 @@ constexpr Flag kSweepFlags[] = {
     {"output", 'o', "PATH", kOption,
      "With plot: directory to write the pictures to (default: the sweep's). "
      "With export: file to write Optuna's journal to."},
+    {"tensorboard", 0, "LOGDIR", kOption,
+     "With export: directory for TensorBoard, whose tab HPARAMS compares the trials; replaces an earlier export."},
     {"study", 0, "NAME", kOption, "With import: the study to read, if the file has several."},
     {"step", 0, "S", kOption, "With tell: the step of the values (default: one more than the last)."},
     {"state", 0, "finished|failed|infeasible", kOption, "With tell: how the trial has ended."},
@@ -248,6 +250,7 @@ constexpr Example kSweepExamples[] = {
     {"launch sweep preview sweep.yaml --step-time 0.2", "what it would cost"},
     {"launch sweep status", "watch the newest sweep in ./sweeps"},
     {"launch sweep best", "the best trial, and the command line that trains it"},
+    {"launch sweep export --tensorboard runs", "for TensorBoard's tab HPARAMS"},
     {"launch sweep resume sweeps/20260501-120000-ab12", "go on after an end or a crash"},
 };
 constexpr Example kCompletionExamples[] = {

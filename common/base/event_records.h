@@ -1,6 +1,6 @@
-// Builds what TensorBoard reads: the records of an event file, and PNG images. A record is TFRecord's length,
-// checksum, bytes, checksum; its bytes are an Event message in protobuf's wire format
-// (tensorflow/core/util/event.proto, summary.proto).
+// Builds what TensorBoard reads: the records of an event file. A record is TFRecord's length, checksum,
+// bytes, checksum; its bytes are an Event message in protobuf's wire format
+// (tensorflow/core/util/event.proto, summary.proto; tensorboard/plugins/hparams/plugin_data.proto).
 //
 // Plain functions from values to bytes, safe from any thread. They touch no file.
 #pragma once
@@ -41,9 +41,12 @@ std::string image(When when, const std::string& tag, Size size, std::string_view
 std::string text(When when, const std::string& tag, std::string_view text);
 // `metrics`: the names of the values that TensorBoard compares for trainings with different settings.
 std::string settings(When when, const Settings& values, const std::vector<std::string>& metrics);
+// Two parts of that, for one of several trainings: its beginning and end. TensorBoard then compares all
+// scalars.
+std::string session_start(When when, const Settings& values);
+enum class SessionEnd { kSuccess = 1, kFailure = 2 };
+std::string session_end(When when, SessionEnd how);
 
-// `pixels`: row by row, `channels` bytes for each pixel.
-std::string png_of(Size size, std::string_view pixels);
 std::uint32_t crc32c(std::string_view bytes);
 
 }  // namespace muster::event_records

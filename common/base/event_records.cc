@@ -1,13 +1,10 @@
-#include "runtime/train/event_records.h"
+#include "common/base/event_records.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <zlib.h>
-
-#include "common/base/check.h"
 
 namespace muster::event_records {
 namespace {
@@ -156,15 +153,10 @@ std::uint64_t type_of(const std::variant<bool, std::int64_t, double, std::string
   return std::holds_alternative<bool>(setting) ? 2 : 3;
 }
 
-void add_chunk(std::string& png, std::string_view kind, std::string_view bytes) {
-  const auto add_number = [&png](std::uint32_t number) {
-    for (const int shift : {24, 16, 8, 0}) png += static_cast<char>(number >> shift);
-  };
-  add_number(static_cast<std::uint32_t>(bytes.size()));
-  const std::string summed = std::string(kind) + std::string(bytes);
-  png += summed;
-  add_number(static_cast<std::uint32_t>(
-      crc32(0, reinterpret_cast<const Bytef*>(summed.data()), static_cast<uInt>(summed.size()))));
+// HParamsPluginData
+std::string hparams(When when, std::string_view tag, const Message& content) {
+  const Message metadata = metadata_of("hparams", content.bytes());
+  return with_summary(when, Message().message(1, Message().text(1, tag).message(9, metadata)));
 }
 
 }  // namespace
@@ -224,52 +216,27 @@ std::string text(When when, const std::string& tag, std::string_view text) {
           Message().text(1, tag + "/text_summary").message(9, metadata_of("text", "")).message(8, tensor)));
 }
 
-std::string settings(When when, const Settings& values, const std::vector<std::string>& metrics) {
-  constexpr std::string_view kPlugin = "hparams";
-  constexpr std::uint64_t kSuccess = 1;
-  Message experiment;
+std::string session_start(When when, const Settings& values) {
   Message start;
-  for (const auto& [name, value] : values) {
-    experiment.message(4, Message().text(1, name).integer(4, type_of(value)));
+  for (const auto& [name, value] : values)
     start.message(1, Message().text(1, name).message(2, value_of(value)));
-  }
-  for (const std::string& metric : metrics)
-    experiment.message(5, Message().message(1, Message().text(2, metric)));
   start.real(5, when.time);
-  const Message end = Message().integer(1, kSuccess).real(2, when.time);
-  const auto write = [when, kPlugin](std::string_view tag, const Message& content) {
-    return with_summary(
-        when, Message().message(1, Message().text(1, tag).message(9, metadata_of(kPlugin, content.bytes()))));
-  };
-  return write("_hparams_/experiment", Message().message(2, experiment)) +
-         write("_hparams_/session_start_info", Message().message(3, start)) +
-         write("_hparams_/session_end_info", Message().message(4, end));
+  return hparams(when, "_hparams_/session_start_info", Message().message(3, start));
 }
 
-std::string png_of(Size size, std::string_view pixels) {
-  const auto row_bytes = static_cast<std::size_t>(size.width * size.channels);
-  CHECK(pixels.size() == row_bytes * static_cast<std::size_t>(size.height));
-  std::string rows;
-  rows.reserve(pixels.size() + static_cast<std::size_t>(size.height));
-  for (std::size_t at = 0; at < pixels.size(); at += row_bytes) {
-    rows += '\0';  // no filter
-    rows += pixels.substr(at, row_bytes);
-  }
-  uLongf packed_bytes = compressBound(rows.size());
-  std::string packed(packed_bytes, '\0');
-  CHECK(compress2(reinterpret_cast<Bytef*>(packed.data()), &packed_bytes,
-                  reinterpret_cast<const Bytef*>(rows.data()), rows.size(), Z_BEST_SPEED) == Z_OK);
-  packed.resize(packed_bytes);
-  std::string header;
-  for (const std::int64_t side : {size.width, size.height})
-    for (const int shift : {24, 16, 8, 0}) header += static_cast<char>(side >> shift);
-  // 8 bits a channel, grey or colours; deflate, no filter, not interlaced
-  header += {8, static_cast<char>(size.channels == 1 ? 0 : 2), 0, 0, 0};
-  std::string png("\x89PNG\r\n\x1a\n");
-  add_chunk(png, "IHDR", header);
-  add_chunk(png, "IDAT", packed);
-  add_chunk(png, "IEND", "");
-  return png;
+std::string session_end(When when, SessionEnd how) {
+  const Message end = Message().integer(1, static_cast<std::uint64_t>(how)).real(2, when.time);
+  return hparams(when, "_hparams_/session_end_info", Message().message(4, end));
+}
+
+std::string settings(When when, const Settings& values, const std::vector<std::string>& metrics) {
+  Message experiment;
+  for (const auto& [name, value] : values)
+    experiment.message(4, Message().text(1, name).integer(4, type_of(value)));
+  for (const std::string& metric : metrics)
+    experiment.message(5, Message().message(1, Message().text(2, metric)));
+  return hparams(when, "_hparams_/experiment", Message().message(2, experiment)) +
+         session_start(when, values) + session_end(when, SessionEnd::kSuccess);
 }
 
 }  // namespace muster::event_records

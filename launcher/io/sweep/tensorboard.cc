@@ -1,0 +1,47 @@
+#include "launcher/io/sweep/tensorboard.h"
+
+#include <cmath>
+#include <fmt/format.h>
+
+#include "common/base/event_records.h"
+#include "common/base/file.h"
+
+namespace muster::launcher::sweep {
+
+namespace {
+
+// The end of the trial's session. A trial that runs, or may run again, has none.
+std::string end_record(const Trial& trial, double began_unix) {
+  using event_records::SessionEnd;
+  const bool failed = trial.state == TrialState::kFailed || trial.state == TrialState::kInfeasible;
+  if (!trial.is_over() && trial.state != TrialState::kPaused) return "";
+  return event_records::session_end({began_unix + trial.ended_at, 0},
+                                    failed ? SessionEnd::kFailure : SessionEnd::kSuccess);
+}
+
+}  // namespace
+
+Status write_tensorboard(const std::string& directory, const History& history, std::span<const Event> events,
+                         double began_unix) {
+  std::vector<std::string> scalars(history.trials().size());
+  for (const Event& event : events) {
+    if (const auto* reported = std::get_if<Reported>(&event))
+      scalars.at(static_cast<std::size_t>(reported->trial)) +=
+          event_records::scalars({began_unix + reported->at, reported->step}, reported->values);
+  }
+  for (const Trial& trial : history.trials()) {
+    if (trial.run_count == 0) continue;
+    const double began = began_unix + trial.began_at;
+    const std::string folder = fmt::format("{}/trial-{:04}", directory, trial.number);
+    const std::string path =
+        fmt::format("{}/events.out.tfevents.{:010.0f}.muster", folder, std::floor(began_unix));
+    const std::string bytes = event_records::beginning(began) +
+                              event_records::session_start({began, 0}, trial.point) +
+                              scalars[static_cast<std::size_t>(trial.number)] + end_record(trial, began_unix);
+    if (Status made = make_directories(folder); !made) return made;
+    if (Status written = write_file_durably(path, bytes); !written) return written;
+  }
+  return {};
+}
+
+}  // namespace muster::launcher::sweep
