@@ -51,7 +51,7 @@ class LaunchNodes : public LaunchHosts {
 TEST_F(LaunchNodes, OneOfSixteenHostsThatDropsPacketsDelaysNobodyElse) {
   lab_ = std::make_unique<Lab>(16);
   lab_->drop_packets_to(1);
-  launch(16, {"--nodes", "15:16", "--start-timeout", "1", "--connect-timeout", "60", "--ssh-parallel", "4"},
+  launch(16, {"--nodes", "15:16", "--start-timeout", "1", "--connect-timeout", "170", "--ssh-parallel", "4"},
          {"sh", "-c", "echo rank $RANK of $WORLD_SIZE"});
   EXPECT_EQ(run_->exit_code(), 0) << run_->err();
   for (int rank = 0; rank < 15; ++rank)
