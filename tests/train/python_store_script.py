@@ -21,6 +21,7 @@ def queues(store, rank, world_size):
 
 def list_keys(store, rank, world_size):
     store.set(f"rank{rank}", "here")
+    store.get(f"rank{rank}")  # set() does not wait for the store, and the barrier does not go through it
     dist.barrier()
     assert {f"script/rank{each}" for each in range(world_size)} <= set(store.underlying_store.list_keys())
 
