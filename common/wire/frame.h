@@ -26,6 +26,8 @@ constexpr std::uint8_t kMovesOn = 0;       // the last frame of a stream that th
 constexpr std::uint8_t kFirstToAgent = 1;  // types from here on: launcher to agent
 constexpr std::uint8_t kFirstToLauncher = 64;    // agent to launcher
 constexpr std::uint8_t kFirstToNeighbour = 128;  // agent to agent
+constexpr std::uint8_t kJobOver = 192;  // the agent has left the job, and waits for the next one; no message
+constexpr std::uint8_t kNextJob = 193;  // the words of the agent's next job (net/kept_stream.h)
 constexpr std::size_t kMaxBodyBytes = std::size_t{4}
                                       << 20;  // a command line and its environment are at most 2 MiB
 constexpr int kMaxDepth = 16;                 // of nested arrays and maps; nlohmann's parser is recursive
