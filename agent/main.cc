@@ -6,6 +6,7 @@
 //   agent --stdio [--identity JOB/ROLE/K/N] --node K --incarnation N     any other agent; it reads its key,
 //       64 hexadecimal digits, from stdin
 //   agent --door FD     local agents of one job after the other: each comes through FD (agent_pool.h)
+//   --stays, with --stdio or --stdio-first: the same for any other agent; each job comes through stdin
 //   agent --sweep JOB --node K [--below N] [--kill]     looks on this host for what is left of that node
 //
 // N counts the starts of this node's agent; default: 1.
@@ -41,7 +42,7 @@ namespace {
 constexpr int kExitUsage = 2;
 constexpr int kExitNoLauncher = 69;
 constexpr int kExitInternal = 125;
-// After this many jobs a local agent of many jobs ends, and with it whatever they have left in its memory.
+// After this many jobs an agent of many jobs ends, and with it whatever they have left in its memory.
 constexpr int kMostJobs = 100;
 const std::vector<int> kSignalsToLeave = {SIGTERM, SIGINT, SIGHUP};
 
@@ -55,18 +56,21 @@ wire::Hello hello(const Arguments& arguments, const ProcessIdentity& self) {
           self.boot_id.empty() ? "" : fmt::format("{} {}", self.boot_id, self.host)};
 }
 
-awaitable<void> move(Control& control, const Arguments& arguments, Link& link, Agent& agent) {
+awaitable<void> move(Control& control, const Arguments& arguments, Link& link,
+                     const std::function<void(const std::string& reason)>& leave) {
   const Status moved = co_await control.move(arguments);
   if (moved) co_return;
   link.send(Attempt(), wire::AgentRemark{moved.error().message()});
-  agent.leave("it cannot connect to its launcher");
+  leave("it cannot connect to its launcher");
 }
 
-// An exception from a library (which got no thread or no memory) ends the agent as a signal would: the
-// guardian gets no goodbye, and ends what the agent leaves.
-void run_all(asio::io_context& io) {
+// Runs until `done`, or until nothing is left to do. An exception from a library (which got no thread or no
+// memory) ends the agent as a signal would: the guardian gets no goodbye, and ends what the agent leaves.
+void run_until(asio::io_context& io, const std::function<bool()>& done) {
   try {
-    io.run();
+    while (!done() && io.run_one() > 0) {
+    }
+    io.poll();
   } catch (const std::exception& error) {
     log::divert({});
     log::error("{}", error.what());
@@ -74,11 +78,16 @@ void run_all(asio::io_context& io) {
   }
 }
 
+bool waits_for_next_job(int exit_code, const KeptParts& kept) {
+  return exit_code == 0 && kept.for_next_job && !kept.guardian.inherits();
+}
+
 // Runs until the agent has left, and returns the exit code.
 int serve(asio::io_context& io, KeptParts& kept, Control& control, std::shared_ptr<net::Channel> channel,
           const Arguments& arguments, const ProcessIdentity& self) {
   const AgentId own = arguments.agent;
   int exit_code = 0;
+  bool stays = false;  // the stream to the launcher is kept, so the io_context does not run out of work
   net::SystemTime time(io.get_executor());
   Link link(time, std::move(channel), own.node);
   net::TaskGroup tasks(io.get_executor());
@@ -99,19 +108,24 @@ int serve(asio::io_context& io, KeptParts& kept, Control& control, std::shared_p
                 exit_code = quit.exit_code;
                 if (quit.leaves_processes) kept.guardian.inherit();
                 // Posted, because a cancel now would also cancel the task that is running this.
-                asio::post(io, [&tasks, &control] {
+                asio::post(io, [&] {
                   tasks.cancel();
-                  control.finish();
+                  stays = waits_for_next_job(exit_code, kept) && control.stays();
+                  if (!stays) control.finish();
                 });
               });
+  // Only the launcher ends a job so that the next one can follow.
+  const auto leave = [&](const std::string& reason) {
+    kept.for_next_job = false;
+    agent.leave(reason);
+  };
   agent.start(hello(arguments, self));
   if (!arguments.job.empty()) kept.guardian.keep_from(own.incarnation.next());
   logs.divert_own_log();
-  tasks.spawn(hear_signals(kSignalsToLeave, [&agent](int signal) {
-    agent.leave(fmt::format("the agent got signal {}", signal));
-  }));
-  tasks.spawn(move(control, arguments, link, agent));
-  run_all(io);
+  tasks.spawn(hear_signals(kSignalsToLeave,
+                           [&leave](int signal) { leave(fmt::format("the agent got signal {}", signal)); }));
+  tasks.spawn(move(control, arguments, link, leave));
+  run_until(io, [&] { return stays && tasks.empty(); });
   return exit_code;
 }
 
@@ -120,9 +134,8 @@ void settle_process() {
   ask_for_short_slices();
 }
 
-int run(const Arguments& arguments, asio::io_context& io, KeptParts& kept) {
+int run(const Arguments& arguments, asio::io_context& io, KeptParts& kept, Control& control) {
   log::set_up(fmt::format("agent {}", arguments.agent.node), log::Level::kInfo);
-  Control control(io);
   const ProcessIdentity self = own_identity();
   auto channel = control.connect(arguments, self);
   // Processes that an earlier agent of this node left must be gone before this one starts ranks.
@@ -151,16 +164,27 @@ std::optional<Arguments> take_job(int door) {
   return arguments;
 }
 
-// Serves one job. Objects are destroyed in reverse order, so the guardian is told last.
-int serve_job(const Arguments& arguments) {
+// Serves one job after the other, or only the first. Objects are destroyed in reverse order, so the guardian
+// is told last.
+int serve_jobs(Arguments arguments) {
   settle_process();
   asio::io_context io(1);
   KeptParts kept(io.get_executor());
-  return run(arguments, io, kept);
+  Control control(io);
+  for (int count = 1;; ++count) {
+    kept.for_next_job = arguments.stays && count < kMostJobs;
+    const int exit_code = run(arguments, io, kept, control);
+    if (!waits_for_next_job(exit_code, kept) || !control.stays()) return exit_code;
+    kept.guardian.job_is_over();
+    unblock_signals(kSignalsToLeave);
+    auto next = control.next_job();
+    if (!next) return 0;
+    arguments = *std::move(next);
+  }
 }
 
 // If a job fails, this process ends with its exit code, which the launcher sees.
-int serve_jobs(int door) {
+int serve_jobs_at_door(int door) {
   settle_process();
   asio::io_context io(1);
   KeptParts kept(io.get_executor());
@@ -169,8 +193,9 @@ int serve_jobs(int door) {
     const auto job = take_job(door);
     if (!job) return 0;
     kept.for_next_job = count < kMostJobs;
-    const int exit_code = run(*job, io, kept);
-    if (exit_code != 0 || kept.guardian.inherits() || !kept.for_next_job) return exit_code;
+    Control control(io);
+    const int exit_code = run(*job, io, kept, control);
+    if (!waits_for_next_job(exit_code, kept)) return exit_code;
     kept.guardian.job_is_over();
     io.restart();
     if (!send_template_message(door, "left", {})) return 0;
@@ -206,5 +231,5 @@ int main(int argc, char** argv) {
   if (arguments->sweep) return agent::print_sweep(*arguments->sweep);
   keep_freed_memory();
   agent::lower_oom_score();
-  return arguments->door ? agent::serve_jobs(*arguments->door) : agent::serve_job(*arguments);
+  return arguments->door ? agent::serve_jobs_at_door(*arguments->door) : agent::serve_jobs(*arguments);
 }

@@ -92,6 +92,7 @@ Expected<std::shared_ptr<net::Channel>> Control::connect(const Arguments& argume
                                                          const ProcessIdentity& self) {
   if (arguments.control_fd)
     return net::Connection::make(net::adopt_socket(io_.get_executor(), *arguments.control_fd), nullptr);
+  if (kept_) return open_stdio(arguments);
   const bool calls_first = !arguments.addresses.empty() && !arguments.stdio_first;
   std::string greeting = fmt::format("muster-agent 1 {} {} {}", self.pid, self.start_ticks, MUSTER_VERSION);
   // Both lines are written together: each write would wake ssh and sshd once more.
@@ -107,12 +108,38 @@ Expected<std::shared_ptr<net::Channel>> Control::connect(const Arguments& argume
     log::info("{}; using stdin and stdout instead", connection.error().message());
     if (Status chosen = say(std::string(kControlByStdio)); !chosen) return std::unexpected(chosen.error());
   }
-  stdio_ = StdioSocket::open(io_.get_executor());
-  auto connection = net::Connection::make(stdio_->take(), nullptr);
-  if (!arguments.stdio_first) return connection;
   key_ = *key;
-  moving_ = std::make_shared<net::MovingChannel>(std::move(connection));
+  return open_stdio(arguments);
+}
+
+Expected<std::shared_ptr<net::Channel>> Control::open_stdio(const Arguments& arguments) {
+  std::shared_ptr<net::Channel> channel;
+  if (!stdio_) {
+    stdio_ = StdioSocket::open(io_.get_executor());
+    channel = net::Connection::make(stdio_->take(), nullptr);
+    if (arguments.stays) kept_ = net::KeptStream::make(io_.get_executor(), channel);
+  }
+  if (kept_) channel = kept_->converse();
+  if (!arguments.stdio_first) return channel;
+  moving_ = std::make_shared<net::MovingChannel>(std::move(channel));
   return moving_;
+}
+
+std::optional<Arguments> Control::next_job() {
+  moving_.reset();
+  kept_->send_job_over();
+  for (;;) {
+    if (auto words = kept_->take_next_job()) {
+      const auto key = words->empty() ? std::nullopt : net::key_from_hex(words->front());
+      if (!key) return std::nullopt;
+      words->erase(words->begin());
+      auto arguments = parse_arguments(*words);
+      if (!arguments || !arguments->stays) return std::nullopt;
+      key_ = *key;
+      return *std::move(arguments);
+    }
+    if (kept_->closed() || io_.run_one() == 0) return std::nullopt;
+  }
 }
 
 awaitable<Status> Control::move(const Arguments& arguments) {
@@ -131,6 +158,7 @@ awaitable<Status> Control::move(const Arguments& arguments) {
 }
 
 void Control::finish() {
+  if (kept_) kept_->close();
   if (stdio_) stdio_->finish(kLastWordsLimit);
 }
 

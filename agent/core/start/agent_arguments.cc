@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kWithValue[] = {"--control-fd",  "--connect", "--identity", "--node",
                                            "--incarnation", "--sweep",   "--below",    "--door"};
-constexpr std::string_view kWithout[] = {"--stdio", "--or-stdio", "--stdio-first", "--kill"};
+constexpr std::string_view kWithout[] = {"--stdio", "--or-stdio", "--stdio-first", "--stays", "--kill"};
 
 using Given = std::map<std::string, std::string>;
 
@@ -119,6 +119,9 @@ Expected<Arguments> parse_arguments(const std::vector<std::string>& words) {
     if (given->contains(name) && !given->contains("--connect"))
       return failure(ErrorCode::kInvalidArgument, "{}: expected with --connect only", name);
   }
+  arguments.stays = given->contains("--stays");
+  if (arguments.stays && !given->contains("--stdio") && !given->contains("--stdio-first"))
+    return failure(ErrorCode::kInvalidArgument, "--stays: expected with --stdio or --stdio-first only");
   if (const auto fd = given->find("--control-fd"); fd != given->end()) {
     arguments.control_fd = parse_number<int>(fd->second);
     if (!arguments.control_fd || *arguments.control_fd < 0)

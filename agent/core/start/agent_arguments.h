@@ -34,6 +34,7 @@ struct Arguments {
   std::vector<LauncherAddress> addresses;  // all of one launcher
   bool stdio = false;
   bool stdio_first = false;         // use stdio until an address is reached, then that address
+  bool stays = false;               // with stdio: when the job is over, wait there for the next one
   std::string identity;             // required with addresses
   std::string job;                  // from the identity
   std::optional<SweepOrder> sweep;  // if set, the agent does nothing else

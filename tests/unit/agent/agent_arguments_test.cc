@@ -49,6 +49,10 @@ TEST(ParseArguments, TakesStdinAndStdoutAlsoAsTheSecondChoice) {
   ASSERT_TRUE(first);
   EXPECT_TRUE(first->stdio_first);
   EXPECT_FALSE(first->stdio);
+  EXPECT_FALSE(first->stays);
+  const auto stays = parse_arguments({"--stdio", "--stays", "--node", "0"});
+  ASSERT_TRUE(stays);
+  EXPECT_TRUE(stays->stays);
 }
 
 TEST(ParseArguments, TakesAnOrderToSweep) {
@@ -72,6 +76,7 @@ TEST(ParseArguments, NamesTheWrongArgument) {
       {{"--node", "0", "--stdio", "--control-fd", "3"}, "--control-fd, --connect and --stdio"},
       {{"--node", "0", "--control-fd", "3", "--or-stdio"}, "--or-stdio"},
       {{"--node", "0", "--stdio", "--stdio-first"}, "--stdio-first"},
+      {{"--node", "0", "--connect", "10.0.0.1:7", "--identity", "j/r/0/1", "--stays"}, "--stays"},
       {{"--node", "0", "--stdio", "--identity", "j/agent/1/1"}, "expected JOB/ROLE/0/1"},
       {{"--node", "0", "--connect", "10.0.0.1:7,", "--identity", "j/r/0/1"}, "--connect"},
       {{"--node", "0", "--control-fd"}, "--control-fd"},
