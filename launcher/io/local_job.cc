@@ -13,7 +13,8 @@ namespace {
 // Chooses the bootstrap (fleet/bootstrap.h) by the plan. A new bootstrap needs a line here.
 std::unique_ptr<Bootstrap> make_bootstrap(const Plan& plan, const LocalJob::Parts& parts) {
   if (!plan.hosts.empty())
-    return std::make_unique<RemoteBootstrap>(parts.context.get_executor(), plan, parts.agent_program);
+    return std::make_unique<RemoteBootstrap>(parts.context.get_executor(), plan, parts.agent_program,
+                                             RemoteBootstrap::Calls::kLater, parts.kept);
   return std::make_unique<LocalBootstrap>(parts.context.get_executor(), plan, parts.agent_program,
                                           parts.agents);
 }

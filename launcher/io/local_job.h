@@ -12,6 +12,7 @@
 
 #include "launcher/io/fleet/agent_pool.h"
 #include "launcher/io/fleet/bootstrap.h"
+#include "launcher/io/fleet/kept_agents.h"
 #include "launcher/io/launcher.h"
 #include "launcher/io/local_lineage.h"
 #include "launcher/io/standard_input.h"
@@ -33,6 +34,7 @@ class LocalJob {
     std::function<void()> finished;   // called when the job is over and nothing of it is left
     std::function<void()> leaving{};  // called before that, once: the verdict is known, and no worker is left
     AgentPool* agents = nullptr;      // where local agents come from; null: each is a new process
+    KeptAgents* kept = nullptr;       // where agents of hosts come from; null: each is a new process
   };
   LocalJob(const Plan& plan, const Parts& parts);
   LocalJob(const LocalJob&) = delete;

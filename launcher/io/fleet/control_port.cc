@@ -98,4 +98,9 @@ std::string ControlPort::invite(AgentId agent) {
   return net::to_hex(newest->second.key);
 }
 
+void ControlPort::withdraw(AgentId agent) {
+  const auto invited = invited_.find(agent.node);
+  if (invited != invited_.end() && invited->second.incarnation == agent.incarnation) invited_.erase(invited);
+}
+
 }  // namespace muster::launcher

@@ -147,6 +147,13 @@ void ChildShell::terminate() {
   signal(SIGTERM);
 }
 
+void HostShell::link_errors(const std::string& errors) {
+  struct stat status{};
+  if (stat(errors_.c_str(), &status) != 0 || link(errors_.c_str(), errors.c_str()) != 0) return;
+  errors_ = errors;
+  errors_from_ = static_cast<std::uint64_t>(status.st_size);
+}
+
 std::string HostShell::last_error_line() const {
   const UniqueFd file(open(errors_.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status{};

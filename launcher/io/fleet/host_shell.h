@@ -38,6 +38,9 @@ class HostShell {
   // `deadline`.
   virtual awaitable<Expected<int>> ended(TimePoint deadline = TimePoint::max()) = 0;
   virtual void terminate() = 0;  // sends SIGTERM; to a container SIGKILL
+  // A new job's name for the file of stderr, which holds what the command wrote in earlier jobs too. Keeps
+  // the old name if `errors` exists, or is on another file system.
+  void link_errors(const std::string& errors);
   // The last line that the command has written to stderr since its start.
   virtual std::string last_error_line() const;
   // Whether the command has ended because the kernel killed it for lack of memory. False if unknown.

@@ -20,6 +20,8 @@ namespace {
 // From the greeting until the agent says how it talks; the agent's own limit is 10 s.
 constexpr Duration kControlLimit = std::chrono::seconds(15);
 constexpr Duration kTakeCallsAfter = std::chrono::milliseconds(500);  // agents connect after a second
+// An agent that waits answers within a round trip; a host that does not is reached in the ordinary way.
+constexpr Duration kHelloLimit = std::chrono::seconds(2);
 constexpr int kBySignal = 128;
 constexpr Duration kFirstLook = std::chrono::milliseconds(2);
 constexpr Duration kLongestLook = std::chrono::milliseconds(500);
@@ -59,18 +61,19 @@ std::unique_ptr<HostAccess> make_access(const asio::any_io_executor& executor, c
 }  // namespace
 
 RemoteBootstrap::RemoteBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program,
-                                 Calls calls)
-    : RemoteBootstrap(executor, std::move(plan), std::unique_ptr<HostAccess>(), calls) {
+                                 Calls calls, KeptAgents* kept)
+    : RemoteBootstrap(executor, std::move(plan), std::unique_ptr<HostAccess>(), calls, kept) {
   access_ = make_access(executor, plan_, std::move(agent_program));  // keeps a reference to plan_
 }
 
 RemoteBootstrap::RemoteBootstrap(const asio::any_io_executor& executor, Plan plan,
-                                 std::unique_ptr<HostAccess> access, Calls calls)
+                                 std::unique_ptr<HostAccess> access, Calls calls, KeptAgents* kept)
     : executor_(executor),
       tasks_(executor),
       last_tasks_(executor),
       plan_(std::move(plan)),
       calls_(calls),
+      kept_(kept),
       access_(std::move(access)),
       prepared_(executor, TimePoint::max()),
       time_(executor),
@@ -122,6 +125,8 @@ awaitable<std::optional<HostStart::GiveUp>> RemoteBootstrap::start_agent(AgentId
   const HostStart::GiveUp given_up{.why = "the launcher gave up its agent"};
   if (const Status ready = co_await prepare(); !ready)
     co_return HostStart::GiveUp{ready.error().message(), ready.error().code() == ErrorCode::kInvalidArgument};
+  const bool hired = co_await hire(agent);
+  if (hired) co_return std::nullopt;
   HostStart start(plan_.remote, host_of(agent.node), own_machine(), plan_.needs_all_nodes());
   HostStart::Step step = start.first();
   for (;;) {
@@ -140,6 +145,56 @@ awaitable<std::optional<HostStart::GiveUp>> RemoteBootstrap::start_agent(AgentId
       step = co_await bring(agent, start, std::get<HostStart::Bring>(step).what);
     }
   }
+}
+
+// A sweep of a host finds agents by the job in their command line, which is the first one's: so an agent that
+// has replaced another one does not stay, and no agent that has stayed replaces another one.
+bool RemoteBootstrap::may_stay(AgentId agent) const {
+  return kept_ != nullptr && agent.incarnation == Incarnation(1);
+}
+
+awaitable<bool> RemoteBootstrap::hire(AgentId agent) {
+  while (may_stay(agent) && find(agent) != nullptr) {
+    auto kept = kept_->take(host_of(agent.node));
+    if (!kept) break;
+    Child* child = find(agent);
+    child->shell = kept->shell;
+    child->greeting = kept->greeting;
+    child->stream = kept->stream;
+    kept->shell->link_errors(plan_.agent_log(agent.node));
+    auto stream = converse(agent);
+    const Status told = tell_next_job(agent, *kept->stream);
+    const bool answered = told && co_await kept->stream->answered(Clock::now() + kHelloLimit);
+    child = find(agent);
+    if (child == nullptr) break;
+    if (answered || child->killed) {
+      talk_through_shell(agent, std::move(stream));
+      co_return true;
+    }
+    *child = {};
+    if (control_port_) control_port_->withdraw(agent);
+    tasks_.spawn(drop(agent, *std::move(kept)));
+    if (!told) break;  // the start of a new agent says why
+  }
+  co_return false;
+}
+
+Status RemoteBootstrap::tell_next_job(AgentId agent, net::KeptStream& stream) {
+  auto words = arguments_of(agent);
+  if (!words) return std::unexpected(words.error());
+  const auto key = key_of(agent);
+  if (!key) return std::unexpected(key.error());
+  words->insert(words->begin(), *key);
+  stream.send_next_job(*words);
+  return {};
+}
+
+// It might still answer, and take part in the job besides the agent that is started instead.
+awaitable<void> RemoteBootstrap::drop(AgentId agent, KeptAgent dropped) {
+  const bool ended = dropped.stream->closed();
+  dropped.stream->close();
+  if (!ended) (void)co_await access_->kill_agent(agent, dropped.greeting);
+  dropped.shell->terminate();
 }
 
 HostStart::Step RemoteBootstrap::after_failure(HostStart& start, HostStart::Failure failure,
@@ -218,11 +273,25 @@ awaitable<Status> RemoteBootstrap::agree_on_control(AgentId agent, TimePoint dea
   if (*line != "control stdio")
     co_return failure(ErrorCode::kCorrupt,
                       "its agent said '{}' where `control tcp` or `control stdio` belongs", one_line(*line));
+  std::shared_ptr<net::Channel> stream = net::Connection::make(shell->take_socket(), nullptr);
+  if (may_stay(agent)) {
+    child->stream = net::KeptStream::make(executor_, std::move(stream));
+    stream = converse(agent);
+  }
+  talk_through_shell(agent, std::move(stream));
+  co_return Status{};
+}
+
+std::shared_ptr<net::Channel> RemoteBootstrap::converse(AgentId agent) {
+  return find(agent)->stream->converse([this, agent] { job_over(agent); });
+}
+
+void RemoteBootstrap::talk_through_shell(AgentId agent, std::shared_ptr<net::Channel> stream) {
+  Child* const child = find(agent);
   child->spoken_to = SpokenTo::kThroughShell;
-  auto moving = std::make_shared<net::MovingChannel>(net::Connection::make(shell->take_socket(), nullptr));
+  auto moving = std::make_shared<net::MovingChannel>(std::move(stream));
   child->moving = moving;
   connected(agent, std::move(moving));
-  co_return Status{};
 }
 
 void RemoteBootstrap::connected(AgentId agent, std::shared_ptr<net::Channel> channel) {
@@ -276,6 +345,7 @@ Expected<std::vector<std::string>> RemoteBootstrap::arguments_of(AgentId agent) 
   words.insert(words.end(),
                {"--identity", ControlPort::identity_of(plan_, agent), "--node", fmt::format("{}", agent.node),
                 "--incarnation", fmt::format("{}", agent.incarnation)});
+  if (may_stay(agent)) words.emplace_back("--stays");
   return words;
 }
 
@@ -289,6 +359,14 @@ Expected<std::string> RemoteBootstrap::key_of(AgentId agent) {
 }
 
 // ---- Ending ----
+
+// The agent has left the job, and waits for the next one.
+void RemoteBootstrap::job_over(AgentId agent) {
+  Child* const child = find(agent);
+  if (child == nullptr || child->killed) return;
+  kept_->put(host_of(agent.node), {child->shell, child->stream, *child->greeting});
+  tell_ended(agent, "its agent has left");
+}
 
 // A shell may fail because it lost its own connection to the host, while the agent still talks over TLS. So
 // this also waits for the agent's connection, which closes as soon as the agent has ended.
@@ -384,6 +462,7 @@ void RemoteBootstrap::close() {
   tasks_.cancel();
   std::vector<std::shared_ptr<HostShell>> shells;
   for (auto& [agent, child] : std::exchange(children_, {})) {
+    if (child.stream) child.stream->close();
     if (child.shell) shells.push_back(std::move(child.shell));
   }
   last_tasks_.spawn(bury(std::move(shells)));

@@ -7,7 +7,10 @@
 // End: an agent has ended when its shell has ended and its connection is closed. A killed agent has ended
 // when a second shell has killed it, or when that shell has timed out (kill_agent()), so that nothing waits
 // for an unreachable host. An agent on such a host notices that it has no launcher, and stops its workers
-// itself. One thread.
+// itself.
+//
+// If there are KeptAgents, an agent that has left the job goes to them, and a node's first agent comes from
+// them if one waits on its host. One thread.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +30,7 @@
 #include "launcher/io/fleet/bootstrap.h"
 #include "launcher/io/fleet/control_port.h"
 #include "launcher/io/fleet/host_access.h"
+#include "launcher/io/fleet/kept_agents.h"
 
 namespace muster::launcher {
 
@@ -39,11 +43,12 @@ class RemoteBootstrap final : public Bootstrap {
   enum class Calls { kFirst, kLater };
   // The stderr of host shells and agents goes to LOG_DIRECTORY/agent.nodeN.log. `agent_program`: the file to
   // copy to hosts or to mount into containers.
+  // `kept` may be null: all agents exit with the job.
   RemoteBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program,
-                  Calls calls = Calls::kLater);
+                  Calls calls = Calls::kLater, KeptAgents* kept = nullptr);
   // Reaches the nodes through `access`; tests use a fake.
   RemoteBootstrap(const asio::any_io_executor& executor, Plan plan, std::unique_ptr<HostAccess> access,
-                  Calls calls = Calls::kLater);
+                  Calls calls = Calls::kLater, KeptAgents* kept = nullptr);
 
   void listen(Listener& listener) override { listener_ = &listener; }
   void start(AgentId agent) override;
@@ -63,6 +68,7 @@ class RemoteBootstrap final : public Bootstrap {
   struct Child {                         // an agent; until the listener knows its end
     std::shared_ptr<HostShell> shell{};  // null: the agent waits for its turn to start
     std::optional<AgentGreeting> greeting{};
+    std::shared_ptr<net::KeptStream> stream{};  // of an agent that stays
     SpokenTo spoken_to = SpokenTo::kNotYet;
     std::weak_ptr<net::Channel> channel{};
     std::weak_ptr<net::MovingChannel> moving{};  // the same channel, if it can move
@@ -72,6 +78,11 @@ class RemoteBootstrap final : public Bootstrap {
   void start_next();
   awaitable<void> bring_up(AgentId agent);
   awaitable<std::optional<HostStart::GiveUp>> start_agent(AgentId agent);
+  bool may_stay(AgentId agent) const;
+  // Gives the node to an agent that waits on its host. False: none does, so a new one has to be started.
+  awaitable<bool> hire(AgentId agent);
+  Status tell_next_job(AgentId agent, net::KeptStream& stream);
+  awaitable<void> drop(AgentId agent, KeptAgent dropped);
   awaitable<Status> prepare();
   awaitable<HostStart::Step> try_start(AgentId agent, HostStart& start);
   awaitable<HostStart::Step> bring(AgentId agent, HostStart& start, HostStart::Missing missing);
@@ -84,6 +95,9 @@ class RemoteBootstrap final : public Bootstrap {
   awaitable<void> sweep(Sweeps::Ask asked);
   awaitable<void> bury(std::vector<std::shared_ptr<HostShell>> shells);
 
+  void talk_through_shell(AgentId agent, std::shared_ptr<net::Channel> stream);
+  std::shared_ptr<net::Channel> converse(AgentId agent);
+  void job_over(AgentId agent);
   void connected(AgentId agent, std::shared_ptr<net::Channel> channel);
   void called(AgentId agent, std::shared_ptr<net::Connection> connection);
   awaitable<void> take_calls();
@@ -100,6 +114,7 @@ class RemoteBootstrap final : public Bootstrap {
   net::TaskGroup last_tasks_;  // those that close() starts
   Plan plan_;
   Calls calls_;
+  KeptAgents* kept_;
   std::unique_ptr<HostAccess> access_;
   asio::steady_timer prepared_;        // cancelled when access_->prepare() has returned
   std::optional<Status> preparation_;  // its result

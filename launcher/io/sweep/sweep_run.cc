@@ -27,7 +27,8 @@ SweepRun::SweepRun(Sweep& sweep, Parts parts)
       budget_(parts_.context),
       closing_timer_(parts_.context),
       report_timer_(parts_.context),
-      agents_(parts_.context.get_executor(), parts_.agent_program, LocalBootstrap::limit_before_raise()) {}
+      agents_(parts_.context.get_executor(), parts_.agent_program, LocalBootstrap::limit_before_raise()),
+      kept_(parts_.context.get_executor()) {}
 
 Expected<std::string> SweepRun::run(const std::vector<Berth>& berths) {
   wait_for_signals();
@@ -45,6 +46,9 @@ Expected<std::string> SweepRun::run(const std::vector<Berth>& berths) {
   budget_.cancel();
   signals_.cancel();
   report_timer_.cancel();
+  kept_.close();
+  while (!kept_.idle() && parts_.context.run_one() > 0) {
+  }
   if (failure_) return std::unexpected(*std::move(failure_));
   return over_.value_or("");
 }
@@ -101,6 +105,7 @@ void SweepRun::perform(const StartRun& start) {
                         fmt::format("cannot start trial {}: {}; `launch sweep resume` goes on with the sweep",
                                     start.trial, plan.error().message())});
   const Trial& trial = sweep_.history().trials().at(static_cast<std::size_t>(start.trial));
+  const bool in_containers = plan->remote.in_containers();  // a container is made for its trial
   auto run = std::make_unique<TrialRun>(
       *std::move(plan),
       TrialRun::Parts{.context = parts_.context,
@@ -108,6 +113,7 @@ void SweepRun::perform(const StartRun& start) {
                       .files = parts_.files,
                       .agent_program = parts_.agent_program,
                       .agents = parts_.local ? &agents_ : nullptr,
+                      .kept = parts_.local || in_containers ? nullptr : &kept_,
                       .log_directory_flag = parts_.log_directory_flag(start),
                       .reported =
                           [this, slot](std::int64_t step, std::map<std::string, double> values) {

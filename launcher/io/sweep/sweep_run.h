@@ -79,6 +79,7 @@ class SweepRun {
   asio::steady_timer closing_timer_;
   asio::steady_timer report_timer_;
   AgentPool agents_;
+  KeptAgents kept_;
   std::vector<Event> unkept_;  // reports from which nothing has followed yet
   const TimePoint started_ = Clock::now();
   std::map<std::int32_t, std::unique_ptr<TrialRun>> runs_;  // by slot

@@ -60,9 +60,11 @@ TrialRun::TrialRun(Plan plan, Parts parts, std::int64_t newest_step)
                    .finished = [this] { finish(); },
                    .leaving =
                        [this] {
-                         if (parts_.agents == nullptr) asio::post(parts_.context, [this] { tell_end(); });
+                         if (parts_.agents == nullptr && parts_.kept == nullptr)
+                           asio::post(parts_.context, [this] { tell_end(); });
                        },
-                   .agents = parts_.agents}) {}
+                   .agents = parts_.agents,
+                   .kept = parts_.kept}) {}
 
 void TrialRun::end(bool save, const std::string& why) {
   if (over_) return;

@@ -23,12 +23,13 @@ class TrialRun {
     net::LogWriter& files;
     std::string agent_program;
     AgentPool* agents;               // null: the agents are on other hosts
+    KeptAgents* kept;                // null: agents on other hosts exit with the trial
     std::string log_directory_flag;  // for reports: where other commands find the job
     // A report of any rank. Without a step: one more than the newest step that the run has reported.
     std::function<void(std::int64_t step, std::map<std::string, double> values)> reported;
-    // The program has ended, and no process of it is left. Agents of the pool are back there, and take the
-    // next trial with the program already loaded; agents on other hosts are still leaving. `text`: one clause
-    // for people. `lost_host`: if a node is lost that is on a host, its name.
+    // The program has ended, and no process of it is left. Agents that stay are back, and take the next trial
+    // with the program already loaded; others are still leaving. `text`: one clause for people. `lost_host`:
+    // if a node is lost that is on a host, its name.
     std::function<void(RunEnd end, std::string text, const std::string& lost_host)> ended;
     std::function<void(const std::string& what)> say;  // a line for the user
   };
