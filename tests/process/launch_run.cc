@@ -82,7 +82,7 @@ int LaunchRun::exit_code() {
     exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     return true;
   };
-  if (!exit_code_ && !eventually(ended, std::chrono::seconds(80))) {
+  if (!exit_code_ && !eventually(ended, std::chrono::seconds(150))) {
     ADD_FAILURE() << "launch does not end\n" << err();
     return -1;
   }

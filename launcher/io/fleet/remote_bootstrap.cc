@@ -189,7 +189,7 @@ Status RemoteBootstrap::tell_next_job(AgentId agent, net::KeptStream& stream) {
   return {};
 }
 
-// It might still answer, and take part in the job besides the agent that is started instead.
+// It might still answer, and take part in the job together with the agent that replaces it.
 awaitable<void> RemoteBootstrap::drop(AgentId agent, KeptAgent dropped) {
   const bool ended = dropped.stream->closed();
   dropped.stream->close();

@@ -18,7 +18,7 @@ std::string frame_of(std::uint64_t sequence) {
   return bytes;
 }
 
-// What one side hears in one conversation.
+// The frames that one side gets in one conversation.
 struct Heard {
   std::shared_ptr<Channel> channel{};
   std::vector<std::uint64_t> frames{};
