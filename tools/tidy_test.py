@@ -89,6 +89,8 @@ class Includes(Tidy):
             ("agent__core__b_dot_h", "<unistd.h>"),
             ("agent__core__b_dot_h", "<ctime>"),
             ("launcher__io__b_dot_h", "<torch/torch.h>"),
+            ("launcher__core__b_dot_h", "<torch/torch.h>"),
+            ("agent__core__b_dot_h", "<c10/util/Exception.h>"),
             ("agent__io__b_dot_h", "<c10/util/Exception.h>"),
             ("common__net__b_dot_h", "<ATen/ATen.h>"),
             ("runtime__include__muster__b_dot_h", "<boost/asio.hpp>"),

@@ -23,7 +23,7 @@ std::string path_variable(const Prepared& prepared, const Surroundings& here) {
   return variable_of(prepared.plan, here, "PATH").value_or("/usr/bin:/bin");
 }
 
-// The environment that the workers will have.
+// The workers' environment, except the variables that an agent adds for each rank.
 std::vector<std::string> environment_of(const Prepared& prepared, const Surroundings& here) {
   Environment merged = here.environment;
   for (const auto& [name, value] : prepared.plan.job.environment) merged[name] = value;

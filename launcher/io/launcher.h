@@ -2,7 +2,7 @@
 //
 // Five seams lead outside: machines (fleet/bootstrap.h), the lineage (lineage.h), people (view/view.h), the
 // job's input (input.h), time. Agents talk over sessions. Events that arrive while another one is handled
-// wait for their turn. Decides nothing. One thread; the parts outlive it.
+// wait for their turn. Decides nothing. For one thread.
 #pragma once
 
 #include <deque>
@@ -27,7 +27,7 @@ namespace muster::launcher {
 
 class Launcher final : private Bootstrap::Listener {
  public:
-  struct Parts {
+  struct Parts {  // must outlive the launcher
     net::Time& time;
     Bootstrap& bootstrap;
     Lineage& lineage;

@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-// The arguments of one kernel call: gradients of one device and type.
+// Gradients by device and type. One kernel call takes one entry.
 using GradsByKind = std::map<std::pair<std::string, at::ScalarType>, std::vector<at::Tensor>>;
 
 GradsByKind grads_of(torch::optim::Optimizer& optimizer) {

@@ -91,7 +91,8 @@ void read_profile(const nlohmann::json& parsed, wire::WorkerReported& message) {
 
 constexpr std::size_t kMaxValues = 64;
 
-// JSON has no number that is NaN or infinite, but a diverged training must be seen: these are words.
+// JSON has no number that is NaN or infinite. Such values come as "nan", "inf" and "-inf", because a diverged
+// training must be seen.
 double metric_value(const nlohmann::json& value) {
   if (value.is_number()) return value.get<double>();
   const std::string& word = value.get_ref<const std::string&>();

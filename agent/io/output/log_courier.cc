@@ -31,7 +31,7 @@ void LogCourier::look() {
     each = look_at(each->second) ? entries_.erase(each) : std::next(each);
 }
 
-// Notes how much of the file is written. Returns whether the file is finished.
+// Notes how much of the file is written. Returns whether nothing more of it is to be sent.
 bool LogCourier::look_at(Entry& entry) {
   const auto progress = entry.file->progress();
   const bool all = progress.closed || (entry.ended && !progress.waiting);

@@ -51,7 +51,7 @@ class Recovery {
   void fields(Archive& archive) {
     archive(policy_, restart_count_, growth_count_, commits_before_, repeated_, forbidden_by_);
   }
-  // Whether the fields that were read are consistent.
+  // Whether the counters that were read can be counters.
   bool restored() const { return is_count(restart_count_) && is_count(growth_count_); }
 
  private:

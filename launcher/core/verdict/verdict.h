@@ -173,8 +173,9 @@ Verdict judge(const AttemptFacts& facts, const NodeNames& names = {});
 Verdict stopped_after(const Verdict& failed, const StopWish& wish);
 // The verdict of a job that reached its time limit when it would have restarted: `failed`, with code 124.
 Verdict out_of_time_after(const Verdict& failed, bool committed_on_notice);
-// The verdict of a job whose restart never ran because of `end`: `end`, with the culprit of `failed`. A
-// refusal then counts as the launcher's own failure, because an earlier attempt accepted the user's input.
+// The verdict of a job that was to restart after `failed`, but ended before with `end`. Returns `end` with
+// the culprit of `failed`. A refusal then counts as the launcher's own failure, because an earlier attempt
+// accepted the user's input.
 Verdict ended_after(const Verdict& failed, const Verdict& end);
 // The exit code if a path fails before anything runs: kExitUsage if another path may work, else
 // kExitInternal.

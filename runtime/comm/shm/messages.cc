@@ -141,7 +141,8 @@ bool Messages::push(int to, Ended& ended) {
   }
   if (written != before) publish();
   if (!peer.sends.empty()) {
-    // The pipe is full. The other rank's thread makes room if somebody has asked for the data in the pipe.
+    // The pipe is full. The receiver's thread empties it into receives that wait for the data. Wakes it, but
+    // not again before it has taken something.
     const std::uint64_t taken = pipe.taken.load(std::memory_order_relaxed);
     if (std::exchange(peer.called_at, taken) != taken) wake(segment_.state(to).call);
   }

@@ -64,8 +64,7 @@ void BatchMemory::give_back(void* block, std::size_t size_bytes) {
   for (void* each : too_many) std::free(each);
 }
 
-// Removes a block of the size that was used longest ago. The search is linear, because there are few sizes,
-// or the call is rare.
+// Removes a block of the size that was used longest ago. Searches all sizes: batches have few of them.
 void* BatchMemory::oldest_block() {
   const auto oldest = std::ranges::min_element(
       idle_, {}, [](const auto& size_and_idle) { return size_and_idle.second.last_used; });

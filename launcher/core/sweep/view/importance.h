@@ -29,9 +29,9 @@ struct Importances {
   std::size_t trial_count = 0;
   std::optional<std::int64_t> step;  // at which they were compared; nullopt: finished ones, by newest values
 };
-// `rungs`: ascending. If there are several, compares at the highest one that half of the trials at the first
-// one have reached: only good trials get to higher ones. Values that are not finite do not count. An error:
-// the trials are too few, or have the same value.
+// `rungs`: ascending. With several rungs, compares the trials at the highest rung that at least half of those
+// at the first rung have reached. Above it only good trials are left. Values that are not finite do not
+// count. An error: the trials are too few, or have the same value.
 Expected<Importances> importances(const Space& space, const History& history, const std::string& metric,
                                   std::span<const std::int64_t> rungs = {});
 

@@ -95,7 +95,8 @@ class LoadedState {
   Number number(const std::string& name);
 
   bool has(const std::string& name) const;  // whether a tensor has this name
-  // Whether the checkpoint has this rank's own tensor of this name. It has none if too few ranks saved it.
+  // Whether the checkpoint has this rank's own tensor of this name. It has none if fewer ranks saved the
+  // checkpoint than this rank's number needs.
   bool has_own(const std::string& name) const;
   bool has_value(const std::string& name) const;
 
