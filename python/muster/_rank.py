@@ -250,9 +250,15 @@ class Rank:
         return True
 
     def _hand_over_within(self, limit):
-        end = time.monotonic() + limit
+        """Gives up when the agent has taken nothing for so long."""
+        left, end = self._kept_count(), time.monotonic() + limit
         while not self._hand_over() and time.monotonic() < end:
+            if self._kept_count() < left:
+                left, end = self._kept_count(), time.monotonic() + limit
             time.sleep(_RETRY)
+
+    def _kept_count(self):
+        return len(self._kept) + len(self._metrics)
 
     # ---- The thread
 

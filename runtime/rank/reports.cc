@@ -242,9 +242,18 @@ bool Reports::hand_over_kept() {
   return hand_over(kept_) && hand_over(kept_metrics_);
 }
 
+std::size_t Reports::kept_count() {
+  const std::lock_guard lock(kept_mutex_);
+  return kept_.size() + kept_metrics_.size();
+}
+
 void Reports::hand_over_within(std::chrono::milliseconds limit) {
-  const TimePoint end = Clock::now() + limit;
-  while (!hand_over_kept() && Clock::now() < end) {
+  TimePoint end = Clock::now() + limit;
+  for (std::size_t left = kept_count(); !hand_over_kept() && Clock::now() < end;) {
+    if (const std::size_t count = kept_count(); count < left) {
+      left = count;
+      end = Clock::now() + limit;
+    }
     pollfd room{socket_.get(), POLLOUT, 0};
     poll(&room, 1, static_cast<int>(kRetryInterval.count()));
   }

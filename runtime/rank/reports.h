@@ -83,6 +83,8 @@ class Reports {
   bool hand_over(const std::string& bytes);
   bool hand_over(std::deque<std::string>& kept);
   bool hand_over_kept();
+  std::size_t kept_count();
+  // Gives up when the agent has taken nothing for so long.
   void hand_over_within(std::chrono::milliseconds limit);
   void beat(const std::stop_token& stop);
   void say_hello();
