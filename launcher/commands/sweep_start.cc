@@ -156,6 +156,23 @@ std::string job_id_of(const Setup& setup, std::int32_t trial, std::int32_t run) 
   return fmt::format("{}-t{}-r{}", setup.definition.id, trial, run);
 }
 
+// Mounts the directories of all trials in place of this one's, so that the container can serve each trial.
+void mount_for_all_trials(const Setup& setup, std::int32_t trial, Plan& plan) {
+  std::vector<Mount> mounts;
+  for (Mount mount : plan.remote.container.mounts) {
+    if (mount.source == plan.job.log_directory || mount.source == trial_of(setup, trial))
+      mount = {setup.sweep.directory, setup.sweep.directory};
+    if (mount.source == plan.job.checkpoint_directory) {
+      const std::string& given = setup.job.checkpoint_directory;
+      mount.source = given.empty() ? setup.sweep.directory : given;
+      mount.destination = mount.source;
+    }
+    const auto there = std::ranges::find(mounts, mount.destination, &Mount::destination);
+    if (there == mounts.end()) mounts.push_back(std::move(mount));
+  }
+  plan.remote.container.mounts = std::move(mounts);
+}
+
 // The plan of a run, in its slot. Changes nothing.
 Expected<Plan> plan_of_run(const Setup& setup, const StartRun& start) {
   const Berth& berth = setup.berths.at(static_cast<std::size_t>(start.slot));
@@ -192,6 +209,7 @@ Expected<Plan> plan_of_run(const Setup& setup, const StartRun& start) {
   }
   auto plan = make_plan(options, machine, here, job_id_of(setup, start.trial, start.run));
   if (!plan) return plan;
+  if (plan->remote.bootstrap == BootstrapKind::kDocker) mount_for_all_trials(setup, start.trial, *plan);
   plan->program_is_here = setup.program_is_here;
   plan->take_over = true;  // the trial's earlier runs are over
   return plan;

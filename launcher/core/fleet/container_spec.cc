@@ -199,6 +199,18 @@ std::string container_body(const Plan& plan, AgentId agent, const std::vector<st
   if (network == network_name(plan))
     body["NetworkingConfig"]["EndpointsConfig"][network] = {{"Aliases", {hostname_of(node)}}};
   for (const ContainerArgument& argument : options.arguments) add_argument(body, argument);
+  if (std::ranges::find(arguments, "--stays") != arguments.end()) {
+    body["Labels"].erase(kJobLabel);
+    body["Labels"][kStaysLabel] = plan.job.job_id;
+  }
+  return body.dump();
+}
+
+// Everything that a container is made of, except its names.
+std::string container_place(const Plan& plan, NodeId node, const ContainerSurroundings& here) {
+  if (network_of(plan, here) == network_name(plan)) return "";
+  Json body = Json::parse(container_body(plan, {node, Incarnation(1)}, {}, here));
+  body.erase("Labels");
   return body.dump();
 }
 

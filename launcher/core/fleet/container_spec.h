@@ -14,6 +14,8 @@
 namespace muster::launcher {
 
 inline constexpr const char* kJobLabel = "muster.job";
+inline constexpr const char* kStaysLabel =
+    "muster.first_job";  // in place of kJobLabel: it serves later jobs too
 inline constexpr const char* kNodeLabel = "muster.node";
 inline constexpr const char* kIncarnationLabel = "muster.incarnation";
 inline constexpr const char* kLauncherLabel = "muster.launcher";
@@ -36,9 +38,12 @@ std::string network_name(const Plan& plan);
 // peers; else the job's own.
 std::string network_of(const Plan& plan, const ContainerSurroundings& here);
 
-// Body of POST /containers/create. `arguments`: the agent's.
+// Body of POST /containers/create. `arguments`: the agent's; with --stays it is not labelled as the job's.
 std::string container_body(const Plan& plan, AgentId agent, const std::vector<std::string>& arguments,
                            const ContainerSurroundings& here);
+// A container can serve a node of a later job if both have the same place. "": it serves one job only, in
+// that job's own network.
+std::string container_place(const Plan& plan, NodeId node, const ContainerSurroundings& here);
 // Body of POST /networks/create.
 std::string network_body(const Plan& plan, const std::string& launcher);
 

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <unistd.h>
 #include <utility>
 
@@ -63,16 +64,16 @@ std::string ContainerAccess::job_label() const {
   return fmt::format("{}={}", kJobLabel, plan_.job.job_id);
 }
 
-// How long agents may stay without a launcher.
-Duration ContainerAccess::agents_stay() const {
-  const wire::JobLimits& limits = plan_.job.limits;
+Duration agents_stay(const Plan& plan) {
+  const wire::JobLimits& limits = plan.job.limits;
   return limits.controller_grace + limits.grace +
          (limits.memory_tier_bytes > 0 ? kWriteOutLimit : Duration::zero());
 }
 
 awaitable<Status> ContainerAccess::prepare() {
   if (!socket_) co_return std::unexpected(socket_.error());
-  if (Status guarded = guardian_.start(*socket_, job_label(), agents_stay()); !guarded) co_return guarded;
+  if (Status guarded = guardian_.start(*socket_, job_label(), agents_stay(plan_)); !guarded)
+    co_return guarded;
   const bool alone = plan_.hosts.size() == 1 && plan_.remote.container.network.empty();
   if (alone) {
     const auto bridge = co_await engine_.ask({.verb = "GET", .target = "/networks/bridge"});
@@ -143,7 +144,7 @@ awaitable<Status> ContainerAccess::make_room(AgentId agent, const std::string& n
   if (!found->good()) co_return Status{};
   const Json json = parse_json(found->body);
   const Json& labels = member(member(json, "Config"), "Labels");
-  if (text_in(labels, kJobLabel) != plan_.job.job_id)
+  if (text_in(labels, kJobLabel) != plan_.job.job_id && text_in(labels, kStaysLabel) != plan_.job.job_id)
     co_return failure(ErrorCode::kInvalidArgument,
                       "another container has the name {}: `docker rm -f {}` if nobody needs it", name, name);
   const auto incarnation = parse_number<std::uint32_t>(text_in(labels, kIncarnationLabel));
@@ -189,6 +190,10 @@ awaitable<HostAccess::Shell> ContainerAccess::start_agent(AgentId agent, Words a
   co_return std::unexpected(why.code() == ErrorCode::kInvalidArgument ? refused(why.message()) : why);
 }
 
+void ContainerAccess::adopt(AgentId agent, const std::shared_ptr<HostShell>& shell) {
+  shells_[agent] = std::dynamic_pointer_cast<ContainerShell>(shell);
+}
+
 // Nothing can be missing but a deleted image: the launcher pulls it before the job starts, and mounts the
 // agent.
 awaitable<Expected<HostAccess::Errand>> ContainerAccess::bring(NodeId, HostStart::Missing) {
@@ -214,13 +219,21 @@ awaitable<std::optional<std::vector<Leftover>>> ContainerAccess::sweep(AgentId b
   const std::vector<std::string> labels = {job_label(), fmt::format("{}={}", kNodeLabel, below.node)};
   const auto all = co_await running_containers(engine_, labels, deadline);
   if (!all) co_return std::nullopt;
-  std::vector<Leftover> left;
+  std::set<std::string> ids;
+  const auto is_older = [below](Incarnation incarnation) {
+    return below.incarnation == Incarnation() || incarnation < below.incarnation;
+  };
   for (const Json& each : *all) {
-    const std::string id = text_in(each, "Id");
     const auto incarnation = parse_number<std::uint32_t>(text_in(member(each, "Labels"), kIncarnationLabel));
-    const bool older =
-        below.incarnation == Incarnation() || (incarnation && Incarnation(*incarnation) < below.incarnation);
-    if (id.empty() || !older) continue;
+    if (is_older(Incarnation(incarnation.value_or(UINT32_MAX)))) ids.insert(text_in(each, "Id"));
+  }
+  for (const auto& [agent, weak] : shells_) {  // a container that stays does not have the job's label
+    const auto shell = weak.lock();
+    if (agent.node == below.node && is_older(agent.incarnation) && shell && !shell->has_ended())
+      ids.insert(shell->id());
+  }
+  std::vector<Leftover> left;
+  for (const std::string& id : ids) {
     const bool gone = kill && co_await remove_container(engine_, id, deadline);
     if (!gone)
       left.push_back(
@@ -247,8 +260,9 @@ awaitable<void> ContainerAccess::finish() {
 }
 
 awaitable<void> ContainerAccess::watch() {
+  const std::string label = fmt::format("{}={}", kLauncherLabel, here_.launcher);
   const std::string filter =
-      percent_encoded(Json({{"type", {"container"}}, {"event", {"oom"}}, {"label", {job_label()}}}).dump());
+      percent_encoded(Json({{"type", {"container"}}, {"event", {"oom"}}, {"label", {label}}}).dump());
   for (;;) {
     (void)co_await engine_.read_lines({.verb = "GET", .target = "/events?filters=" + filter},
                                       [this](std::string_view event) { hear_of_memory(event); });

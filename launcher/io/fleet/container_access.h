@@ -20,6 +20,9 @@
 
 namespace muster::launcher {
 
+// How long agents may stay without a launcher.
+Duration agents_stay(const Plan& plan);
+
 class ContainerAccess final : public HostAccess {
  public:
   // Mounts `agent_program` into the containers, with its TLS and PMIx modules and `launch`.
@@ -27,6 +30,8 @@ class ContainerAccess final : public HostAccess {
 
   std::string name() const override { return "container"; }
   awaitable<Status> prepare() override;
+  std::string place(NodeId node) const override { return container_place(plan_, node, here_); }
+  void adopt(AgentId agent, const std::shared_ptr<HostShell>& shell) override;
   awaitable<Shell> start_agent(AgentId agent, Words arguments) override;
   awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) override;
   awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting) override;
@@ -45,7 +50,6 @@ class ContainerAccess final : public HostAccess {
   awaitable<Status> make_room(AgentId agent, const std::string& name);
   void hear_of_memory(std::string_view event);
   std::string job_label() const;
-  Duration agents_stay() const;
 
   asio::any_io_executor executor_;
   const Plan& plan_;

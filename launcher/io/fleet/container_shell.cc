@@ -18,8 +18,8 @@ constexpr Duration kOutOfMemoryBefore = std::chrono::seconds(2);
 }  // namespace
 
 struct ContainerShell::Container {
-  Container(DockerEngine& its_engine, std::string its_id, DockerEngine::Streams streams, net::Socket end,
-            UniqueFd file)
+  Container(const DockerEngine& its_engine, std::string its_id, DockerEngine::Streams streams,
+            net::Socket end, UniqueFd file)
       : engine(its_engine),
         id(std::move(its_id)),
         outside(std::move(streams.socket)),
@@ -28,7 +28,7 @@ struct ContainerShell::Container {
         messages(std::move(file)),
         over(inside.get_executor(), TimePoint::max()) {}
 
-  DockerEngine& engine;
+  DockerEngine engine;
   std::string id;
   UnixSocket outside;  // the engine's, with a header before each piece of output
   std::string early;   // bytes already read from `outside`
@@ -168,6 +168,10 @@ awaitable<Expected<int>> ContainerShell::ended(TimePoint deadline) {
 
 const std::string& ContainerShell::id() const {
   return container_->id;
+}
+
+bool ContainerShell::has_ended() const {
+  return container_->code.has_value();
 }
 
 void ContainerShell::seems_to_end() {

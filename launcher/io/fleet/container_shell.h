@@ -23,6 +23,7 @@ class ContainerShell final : public HostShell {
   awaitable<Expected<int>> ended(TimePoint deadline) override;
   void terminate() override;
   const std::string& id() const;
+  bool has_ended() const;
   // Call this when the agent is lost: a busy engine may report the container's end seconds later.
   void seems_to_end();
   // Call this when the engine says that the kernel killed a process in the container for lack of memory.

@@ -32,6 +32,11 @@ class HostAccess {
   virtual std::string name() const = 0;  // the program that runs the agent, for messages: "ssh"
   // Called once, before the first agent starts and before the launcher looks for its own addresses.
   virtual awaitable<Status> prepare() = 0;
+  // An agent that has stayed can serve a node whose place is the same. "": the node's agent has to exit with
+  // the job. Call it after prepare().
+  virtual std::string place(NodeId node) const = 0;
+  // An agent of an earlier job, in this shell, is the node's agent now.
+  virtual void adopt(AgentId agent, const std::shared_ptr<HostShell>& shell) = 0;
   // Runs the agent on its host, with these arguments. kInvalidArgument: the host would refuse a retry too.
   virtual awaitable<Shell> start_agent(AgentId agent, Words arguments) = 0;
   virtual awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) = 0;

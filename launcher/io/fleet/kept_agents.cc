@@ -1,13 +1,19 @@
 #include "launcher/io/fleet/kept_agents.h"
 
+#include <cstdlib>
 #include <fmt/format.h>
 #include <utility>
+
+#include "common/base/process.h"
+#include "launcher/core/fleet/container_spec.h"
+#include "launcher/io/fleet/container_cleanup.h"
 
 namespace muster::launcher {
 
 namespace {
 
 constexpr Duration kExitLimit = std::chrono::seconds(1);
+constexpr Duration kRemoveLimit = std::chrono::seconds(8);
 
 // Without its stream an agent exits; without its shell it notices the same a little later.
 awaitable<void> wait_for_exit(std::shared_ptr<HostShell> shell) {
@@ -15,18 +21,34 @@ awaitable<void> wait_for_exit(std::shared_ptr<HostShell> shell) {
   if (!code) shell->terminate();
 }
 
-std::string place_of(const Host& host) {
-  return fmt::format("{}:{}", address_of(host), host.port);
-}
-
 }  // namespace
 
-void KeptAgents::put(const Host& host, KeptAgent agent) {
-  waiting_[place_of(host)].push_back(std::move(agent));
+Status KeptAgents::guard_containers(Duration patience) {
+  if (engine_) return {};
+  const auto socket = docker_socket(std::getenv("DOCKER_HOST"));
+  if (!socket) return std::unexpected(socket.error());
+  containers_ = fmt::format("{}={}", kLauncherLabel, launcher_label(own_identity()));
+  if (Status guarded = guardian_.start(*socket, containers_, patience); !guarded) return guarded;
+  engine_ = std::make_unique<DockerEngine>(executor_, *socket);
+  return {};
 }
 
-std::optional<KeptAgent> KeptAgents::take(const Host& host) {
-  auto& waiting = waiting_[place_of(host)];
+// If the engine hangs, leaves what it could not remove to the guardian.
+awaitable<void> KeptAgents::remove_containers() {
+  const auto removed = co_await remove_labelled(*engine_, {containers_}, Clock::now() + kRemoveLimit);
+  if (removed) {
+    guardian_.dismiss();
+  } else {
+    guardian_.hurry();
+  }
+}
+
+void KeptAgents::put(const std::string& place, KeptAgent agent) {
+  waiting_[place].push_back(std::move(agent));
+}
+
+std::optional<KeptAgent> KeptAgents::take(const std::string& place) {
+  auto& waiting = waiting_[place];
   while (!waiting.empty()) {
     KeptAgent agent = std::move(waiting.back());
     waiting.pop_back();
@@ -43,6 +65,7 @@ void KeptAgents::close() {
       tasks_.spawn(wait_for_exit(std::move(agent.shell)));
     }
   }
+  if (engine_) tasks_.spawn(remove_containers());
 }
 
 }  // namespace muster::launcher

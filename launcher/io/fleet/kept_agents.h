@@ -14,6 +14,8 @@
 #include "common/net/kept_stream.h"
 #include "common/net/task_group.h"
 #include "launcher/core/fleet/host_script.h"
+#include "launcher/io/fleet/container_guardian.h"
+#include "launcher/io/fleet/docker_engine.h"
 #include "launcher/io/fleet/host_shell.h"
 
 namespace muster::launcher {
@@ -26,20 +28,31 @@ struct KeptAgent {
 
 class KeptAgents {
  public:
-  explicit KeptAgents(const asio::any_io_executor& executor) : tasks_(executor) {}
+  explicit KeptAgents(const asio::any_io_executor& executor) : executor_(executor), tasks_(executor) {}
   KeptAgents(const KeptAgents&) = delete;
   KeptAgents& operator=(const KeptAgents&) = delete;
 
-  void put(const Host& host, KeptAgent agent);
-  // The agent that has come last from this host. nullopt: none waits there.
-  std::optional<KeptAgent> take(const Host& host);
+  // `place`: HostAccess::place().
+  void put(const std::string& place, KeptAgent agent);
+  // The agent that has come last from this place. nullopt: none waits there.
+  std::optional<KeptAgent> take(const std::string& place);
+  // Some agents are containers: when this launcher dies, a guardian removes what it has created in the
+  // engine, and close() removes it too. `patience` as in ContainerGuardian. Does nothing after the first
+  // call.
+  Status guard_containers(Duration patience);
   // Ends all agents: an agent exits when its stream ends. Run the context until idle().
   void close();
   bool idle() const { return tasks_.empty(); }
 
  private:
+  awaitable<void> remove_containers();
+
+  asio::any_io_executor executor_;
   net::TaskGroup tasks_;
-  std::map<std::string, std::vector<KeptAgent>> waiting_;  // by host
+  std::unique_ptr<DockerEngine> engine_;  // null: no agent is a container
+  std::string containers_;                // the label that they have
+  ContainerGuardian guardian_;
+  std::map<std::string, std::vector<KeptAgent>> waiting_;  // by place
 };
 
 }  // namespace muster::launcher

@@ -150,14 +150,15 @@ awaitable<std::optional<HostStart::GiveUp>> RemoteBootstrap::start_agent(AgentId
 // A sweep of a host finds agents by the job in their command line, which is the first one's: so an agent that
 // has replaced another one does not stay, and no agent that has stayed replaces another one.
 bool RemoteBootstrap::may_stay(AgentId agent) const {
-  return kept_ != nullptr && agent.incarnation == Incarnation(1);
+  return kept_ != nullptr && agent.incarnation == Incarnation(1) && !access_->place(agent.node).empty();
 }
 
 awaitable<bool> RemoteBootstrap::hire(AgentId agent) {
   while (may_stay(agent) && find(agent) != nullptr) {
-    auto kept = kept_->take(host_of(agent.node));
+    auto kept = kept_->take(access_->place(agent.node));
     if (!kept) break;
     Child* child = find(agent);
+    access_->adopt(agent, kept->shell);
     child->shell = kept->shell;
     child->greeting = kept->greeting;
     child->stream = kept->stream;
@@ -364,7 +365,7 @@ Expected<std::string> RemoteBootstrap::key_of(AgentId agent) {
 void RemoteBootstrap::job_over(AgentId agent) {
   Child* const child = find(agent);
   if (child == nullptr || child->killed) return;
-  kept_->put(host_of(agent.node), {child->shell, child->stream, *child->greeting});
+  kept_->put(access_->place(agent.node), {child->shell, child->stream, *child->greeting});
   tell_ended(agent, "its agent has left");
 }
 

@@ -25,6 +25,12 @@ std::string ShellAccess::name() const {
   return plan_.remote.bootstrap == BootstrapKind::kExec ? plan_.remote.exec.front() : "ssh";
 }
 
+// A container is made for its job.
+std::string ShellAccess::place(NodeId node) const {
+  const Host& host = host_of(node);
+  return plan_.remote.in_containers() ? "" : fmt::format("{}:{}", address_of(host), host.port);
+}
+
 awaitable<HostAccess::Shell> ShellAccess::start_agent(AgentId agent, Words arguments) {
   const auto place = agent_place();
   if (!place) co_return std::unexpected(place.error());

@@ -20,6 +20,8 @@ class ShellAccess final : public HostAccess {
 
   std::string name() const override;
   awaitable<Status> prepare() override { co_return Status{}; }
+  std::string place(NodeId node) const override;
+  void adopt(AgentId, const std::shared_ptr<HostShell>&) override {}
   awaitable<Shell> start_agent(AgentId agent, Words arguments) override;
   awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) override;
   awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting) override;

@@ -7,6 +7,7 @@
 #include "common/base/process.h"
 #include "launcher/core/text/words.h"
 #include "launcher/io/fleet/children.h"
+#include "launcher/io/fleet/container_access.h"
 #include "launcher/io/fleet/local_bootstrap.h"
 
 namespace muster::launcher::sweep {
@@ -105,7 +106,7 @@ void SweepRun::perform(const StartRun& start) {
                         fmt::format("cannot start trial {}: {}; `launch sweep resume` goes on with the sweep",
                                     start.trial, plan.error().message())});
   const Trial& trial = sweep_.history().trials().at(static_cast<std::size_t>(start.trial));
-  const bool in_containers = plan->remote.in_containers();  // a container is made for its trial
+  const bool stay = !parts_.local && keeps_agents(*plan);
   auto run = std::make_unique<TrialRun>(
       *std::move(plan),
       TrialRun::Parts{.context = parts_.context,
@@ -113,7 +114,7 @@ void SweepRun::perform(const StartRun& start) {
                       .files = parts_.files,
                       .agent_program = parts_.agent_program,
                       .agents = parts_.local ? &agents_ : nullptr,
-                      .kept = parts_.local || in_containers ? nullptr : &kept_,
+                      .kept = stay ? &kept_ : nullptr,
                       .log_directory_flag = parts_.log_directory_flag(start),
                       .reported =
                           [this, slot](std::int64_t step, std::map<std::string, double> values) {
@@ -148,6 +149,16 @@ void SweepRun::use_idle_hosts() {
     over_.reset();
     add_slot(berth);
   }
+}
+
+// Containers on hosts, and those in a network of their trial, are made for one trial.
+bool SweepRun::keeps_agents(const Plan& plan) {
+  if (!plan.remote.in_containers()) return true;
+  if (plan.remote.bootstrap != BootstrapKind::kDocker) return false;
+  if (plan.hosts.size() > 1 && plan.remote.container.network.empty()) return false;
+  const Status guarded = kept_.guard_containers(agents_stay(plan));
+  if (!guarded) parts_.say(guarded.error().message());
+  return guarded.has_value();
 }
 
 void SweepRun::perform(const EndRun& action) {

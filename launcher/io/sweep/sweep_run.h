@@ -63,6 +63,8 @@ class SweepRun {
   void add_slot(const Berth& berth);
   void use_idle_hosts();
   void hear_end(std::int32_t slot, RunEnd end, std::string text, const std::string& lost_host);
+  // Whether the agents of such a job can serve the next one.
+  bool keeps_agents(const Plan& plan);
   bool keep(std::vector<Event> events);
   void keep_soon();
   void end_at_once(const Error& why);

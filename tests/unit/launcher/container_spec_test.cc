@@ -177,6 +177,23 @@ TEST(ContainerNetwork, IsTheEnginesForASingleContainer) {
   EXPECT_EQ(network_of(plan, here), "lab");
 }
 
+TEST(ContainerPlace, IsTheSameForJobsWithTheSameContainersOutsideOfTheirOwnNetworks) {
+  const auto place = [](const char* job, ContainerOptions container) {
+    container.network = "lab";
+    Plan plan = plan_of(std::move(container));
+    plan.job.job_id = job;
+    return container_place(plan, NodeId(1), kMachine);
+  };
+  EXPECT_EQ(place("j1", {}), place("j2", {}));
+  EXPECT_NE(place("j1", {}), place("j1", {.memory_bytes = 1}));
+  EXPECT_NE(place("j1", {}), place("j1", {.mounts = {{"/data", "/data"}}}));
+  EXPECT_EQ(container_place(plan_of({}), NodeId(1), kMachine), "") << "in the job's own network";
+  const Json staying =
+      Json::parse(container_body(plan_of({}), {NodeId(1), Incarnation(1)}, {"--stays"}, kMachine));
+  EXPECT_FALSE(staying["Labels"].contains(kJobLabel)) << "the end of the job would remove it";
+  EXPECT_EQ(staying["Labels"][kStaysLabel], "j1");
+}
+
 TEST(LauncherLabel, NamesTheLauncherAgain) {
   const ProcessIdentity own = own_identity();
   const auto again = parse_launcher_label(launcher_label(own));

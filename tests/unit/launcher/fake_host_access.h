@@ -144,6 +144,8 @@ class FakeHostAccess final : public HostAccess {
     co_await pass();
     co_return prepared;
   }
+  std::string place(NodeId node) const override { return fmt::format("{}", node); }
+  void adopt(AgentId, const std::shared_ptr<HostShell>&) override {}
   awaitable<Shell> start_agent(AgentId agent, Words arguments) override {
     auto shell = FakeHostShell::open(executor_);
     starts.push_back({agent, std::move(arguments), shell});
