@@ -78,6 +78,7 @@ std::shared_ptr<Channel> KeptStream::converse(std::function<void()> on_over) {
   conversation_ = conversation;
   on_over_ = std::move(on_over);
   answered_ = false;
+  if (closed()) conversation->end(Error(ErrorCode::kUnavailable, "the stream has ended"));
   return conversation;
 }
 

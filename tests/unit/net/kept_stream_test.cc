@@ -18,7 +18,7 @@ std::string frame_of(std::uint64_t sequence) {
   return bytes;
 }
 
-// The frames that one side gets in one conversation.
+// Collects the frames that one side gets in one conversation.
 struct Heard {
   std::shared_ptr<Channel> channel{};
   std::vector<std::uint64_t> frames{};
@@ -120,6 +120,10 @@ TEST_F(KeptStreamTest, AnAnswerIsAwaitedUntilTheDeadlineOrTheEnd) {
   agent_->close();
   EXPECT_FALSE(answered(20s));
   EXPECT_TRUE(next->closed());
+  Heard late{launcher_->converse()};
+  late.start();
+  run();
+  EXPECT_TRUE(late.ended) << "a conversation that begins too late hears of it";
 }
 
 }  // namespace
