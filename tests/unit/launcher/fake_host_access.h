@@ -28,8 +28,9 @@ class FakeHostShell final : public HostShell {
   }
 
   // The command prints a line on its stdout.
-  void print(const std::string& line) {
-    const std::string text = line + "\n";
+  void print(const std::string& line) { send(line + "\n"); }
+  // The command writes to its stdout.
+  void send(const std::string& text) {
     EXPECT_EQ(::send(theirs_.get(), text.data(), text.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(text.size()));
   }
