@@ -55,11 +55,17 @@ Expected<Definition> read_definition(const std::vector<std::string>& words, cons
   const std::string path = (std::filesystem::path(here.working_directory) / program.front()).string();
   auto file = read_sweep_file(path, here.environment);
   if (!file) return std::unexpected(file.error());
-  definition.settings.merge(file->job.settings);
-  definition.space = std::move(file->space);
+  // Flags may come before the file and after it. If both have one, the later one counts.
   program.erase(program.begin());
-  if (!program.empty() && program.front() == "--") program.erase(program.begin());
-  // As with --config: words that begin with a dash are more arguments of the file's program.
+  auto more = read_words(program, here, sweep_run_flags());
+  if (!more) return std::unexpected(more.error());
+  notices = std::move(more->notices);
+  more->settings.merge(definition.settings);
+  more->settings.merge(file->job.settings);
+  definition.settings = std::move(more->settings);
+  definition.space = std::move(file->space);
+  program = std::move(more->program);
+  // As with --config: after `--`, words that begin with a dash are more arguments of the file's program.
   if (program.empty() || program.front().starts_with('-'))
     program.insert(program.begin(), file->job.program.begin(), file->job.program.end());
   return definition;

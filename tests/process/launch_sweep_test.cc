@@ -457,6 +457,21 @@ TEST_F(LaunchSweep, ReadsAFile) {
   }
 }
 
+TEST_F(LaunchSweep, TakesFlagsAfterItsFileAndArgumentsAfterDashes) {
+  const std::string file = scratch / "sweep.yaml";
+  std::ofstream(file) << "space:\n  x: [1]\nmetric: loss\ntrials: 9\nsweep_dir: nowhere\n"
+                         "program: [sh, -c, 'echo MUSTER_METRIC loss=$# last=$4', trial, \"{x}\"]\n";
+  const Printed run =
+      launch({"sweep", "run", file, "--trials", "1", "--sweep-dir", directory, "--", "--epochs", "-3", "7"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(trials().size(), 1U);
+  EXPECT_EQ(trials()[0].at("metrics").at("loss"), 4);
+  EXPECT_EQ(trials()[0].at("metrics").at("last"), 7);
+  const Printed wrong = launch({"sweep", "preview", file, "--nonsense"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--nonsense"));
+}
+
 TEST_F(LaunchSweep, PreviewsItsCost) {
   Words words = sweep_of(kNineSteps, {"--space", "x=uniform:0:1", "--scheduler", "asha", "--max-steps", "9",
                                       "--trials", "9", "--json", "--step-time", "2"});
