@@ -133,6 +133,19 @@ TEST_F(LaunchSweep, SaysThatAMetricNeverCame) {
   EXPECT_THAT(run.err, HasSubstr("trial 0 finished at step 0: reported no value of loss; it reported los"));
 }
 
+TEST_F(LaunchSweep, ReportsOfSeveralRanksWithoutAStepAreOfTheSameStep) {
+  // Rank 1 reports all of its steps before rank 0 reports its first one.
+  const std::string script =
+      "cd $MUSTER_TRIAL_DIR; [ $RANK = 0 ] && until [ -e done ]; do sleep 0.02; done; "
+      "for i in 1 2 3; do echo MUSTER_METRIC loss=$((i + RANK)) rank$RANK=$i; done; : > done";
+  const Printed run =
+      launch(sweep_of(script, {"--space", "x=choice:1", "--search", "grid", "--gpus-per-trial", "2"}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json measured = shown(0).at("measured");
+  EXPECT_EQ(measured.at("loss").size(), 3U) << measured;
+  EXPECT_EQ(measured.at("rank0"), measured.at("rank1"));
+}
+
 TEST_F(LaunchSweep, LeavesOutTheFlagOfAParameterThatDoesNotExist) {
   const std::string file = scratch / "sweep.yaml";
   std::ofstream(file)

@@ -37,10 +37,10 @@ Status wait_for_end(const std::string& job_id, Duration limit) {
   }
 }
 
-// Hears what a run's ranks have written, as TrialRun hears it: all of them count up together.
+// Hears what a run's ranks have written, as TrialRun hears it.
 class RemainsReader {
  public:
-  explicit RemainsReader(std::int64_t newest_step) : newest_step_(newest_step) {}
+  explicit RemainsReader(std::int64_t newest_step) : line_steps_(newest_step) {}
 
   // Returns whether the rank has ended with 0. A torn last line ends the file.
   bool read_metrics(const std::string& path) {
@@ -60,11 +60,11 @@ class RemainsReader {
     }
     return finished;
   }
-  void read_lines(const std::string& path) {
+  void read_lines(Attempt attempt, Rank rank, const std::string& path) {
     const std::string text = text_of(path);
     for (const std::string_view line : split(text, '\n')) {
       const auto read = read_metric_line(line);
-      if (read && *read) add((*read)->step.value_or(newest_step_ + 1), (*read)->values);
+      if (read && *read) add(line_steps_.step_of(attempt, rank, **read), (*read)->values);
     }
   }
   LostRun run() && { return std::move(run_); }
@@ -78,11 +78,10 @@ class RemainsReader {
     return read_file(path, kMostBytes).value_or("");
   }
   void add(std::int64_t step, std::map<std::string, double> values) {
-    newest_step_ = std::max(newest_step_, step);
     run_.reports.emplace(step, std::move(values));
   }
 
-  std::int64_t newest_step_;
+  LineSteps line_steps_;
   LostRun run_;
 };
 
@@ -103,7 +102,7 @@ Expected<LostRun> read_lost_run(const std::string& job_directory, std::int32_t w
     for (std::int32_t rank = 0; rank < world_size; ++rank) {
       const fs::path folder = attempt / fmt::format("rank_{}", rank);
       finished_count += reader.read_metrics(folder / wire::kMetricsFile) ? 1 : 0;
-      reader.read_lines(folder / "stdout.log");
+      reader.read_lines(Attempt(number), Rank(rank), folder / "stdout.log");
     }
     finished = finished_count == world_size;
   }

@@ -19,9 +19,9 @@ struct LostRun {
   double ended_unix = 0;  // when its ranks last wrote, in s since 1970; 0: they have written nothing
 };
 inline constexpr Duration kLostRunLimit = std::chrono::seconds(30);
-// Reports without a step count on from `newest_step`, as in TrialRun. Waits for the processes of the job:
-// their agents end them. kUnavailable names those that are left after `limit`. A file that is missing or torn
-// has no reports.
+// Printed lines without a step count on from `newest_step`, as in TrialRun. Waits for the processes of the
+// job: their agents end them. kUnavailable names those that are left after `limit`. A file that is missing or
+// torn has no reports.
 Expected<LostRun> read_lost_run(const std::string& job_directory, std::int32_t world_size,
                                 std::int64_t newest_step, Duration limit = kLostRunLimit);
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 
 #include "common/base/text.h"
-#include "launcher/core/sweep/history/metric_line.h"
 #include "launcher/io/view/job_files.h"
 
 namespace muster::launcher::sweep {
@@ -49,7 +48,7 @@ RunEnd end_of(const Verdict& verdict) {
 TrialRun::TrialRun(Plan plan, Parts parts, std::int64_t newest_step)
     : plan_(std::move(plan)),
       parts_(std::move(parts)),
-      newest_step_(newest_step),
+      line_steps_(newest_step),
       job_(plan_, {.context = parts_.context,
                    .time = parts_.time,
                    .console = console_,
@@ -125,13 +124,13 @@ void TrialRun::write_report() {
   reported_ = true;
 }
 
-void TrialRun::TrialConsole::show_output(NodeId, Rank, int stream, std::string_view text, std::uint64_t,
+void TrialRun::TrialConsole::show_output(NodeId, Rank rank, int stream, std::string_view text, std::uint64_t,
                                          LocalRank) {
   if (stream != 1) return;
-  for (const std::string_view line : split(text, '\n')) run_.hear_line(line);
+  for (const std::string_view line : split(text, '\n')) run_.hear_line(rank, line);
 }
 
-void TrialRun::hear_line(std::string_view line) {
+void TrialRun::hear_line(Rank rank, std::string_view line) {
   const auto read = read_metric_line(line);
   if (!read) return;
   if (!*read) {
@@ -139,11 +138,10 @@ void TrialRun::hear_line(std::string_view line) {
       parts_.say(fmt::format("{}: {}{}", plan_.job.job_id, kMetricMark, read->error().message()));
     return;
   }
-  hear_metrics((*read)->step.value_or(newest_step_ + 1), (*read)->values);
+  hear_metrics(line_steps_.step_of(job_.job().attempt(), rank, **read), (*read)->values);
 }
 
 void TrialRun::hear_metrics(std::int64_t step, const std::map<std::string, double>& values) {
-  newest_step_ = std::max(newest_step_, step);
   if (!told_end_) parts_.reported(step, values);  // afterwards the slot is another trial's
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "launcher/core/sweep/history/history.h"
+#include "launcher/core/sweep/history/metric_line.h"
 #include "launcher/core/view/report.h"
 #include "launcher/io/local_job.h"
 
@@ -25,7 +26,7 @@ class TrialRun {
     AgentPool* agents;               // null: the agents are on other hosts
     KeptAgents* kept;                // null: agents on other hosts exit with the trial
     std::string log_directory_flag;  // for reports: where other commands find the job
-    // A report of any rank. Without a step: one more than the newest step that the run has reported.
+    // A report of any rank.
     std::function<void(std::int64_t step, std::map<std::string, double> values)> reported;
     // The program has ended, and no process of it is left. Agents that stay are back, and take the next trial
     // with the program already loaded; others are still leaving. `text`: one clause for people. `lost_host`:
@@ -33,7 +34,7 @@ class TrialRun {
     std::function<void(RunEnd end, std::string text, const std::string& lost_host)> ended;
     std::function<void(const std::string& what)> say;  // a line for the user
   };
-  // Reports without a step count on from `newest_step`; -1: from the beginning.
+  // Printed lines without a step count on from `newest_step` (LineSteps); -1: from the beginning.
   TrialRun(Plan plan, Parts parts, std::int64_t newest_step);
   TrialRun(const TrialRun&) = delete;
   TrialRun& operator=(const TrialRun&) = delete;
@@ -65,7 +66,7 @@ class TrialRun {
    private:
     TrialRun& run_;
   };
-  void hear_line(std::string_view line);
+  void hear_line(Rank rank, std::string_view line);
   void hear_metrics(std::int64_t step, const std::map<std::string, double>& values);
   void finish();
   void tell_end();
@@ -75,7 +76,7 @@ class TrialRun {
   const Plan plan_;
   Parts parts_;
   const TimePoint started_ = Clock::now();
-  std::int64_t newest_step_;
+  LineSteps line_steps_;
   bool told_unreadable_ = false;
   bool told_end_ = false;
   std::string ended_for_;  // why the sweep ended the run; empty: it did not

@@ -34,12 +34,15 @@ class LostRunTest : public testing::Test {
   const std::string directory = scratch / fmt::format("sweep-{}-t0-r1", getpid());
 };
 
-TEST_F(LostRunTest, CountsOnFromTheStepAtTheRunsBegin) {
+TEST_F(LostRunTest, EachRankCountsOnFromTheStepAtTheAttemptsBegin) {
   write("attempt_1/rank_0/stdout.log", "MUSTER_METRIC loss=1\nMUSTER_METRIC loss=2\n");
+  write("attempt_1/rank_0/metrics.jsonl", "{\"step\":30,\"values\":{\"loss\":\"9\"}}\n");
   write("attempt_1/rank_1/stdout.log", "MUSTER_METRIC loss=3\n");
   write("attempt_2/rank_0/stdout.log", "MUSTER_METRIC loss=4 step=20\nMUSTER_METRIC loss=5\n");
-  EXPECT_THAT(losses(read_lost_run(directory, 2, 6).value()),
-              ElementsAre(Pair(7, 1), Pair(8, 2), Pair(9, 3), Pair(20, 4), Pair(21, 5)));
+  write("attempt_2/rank_1/stdout.log", "MUSTER_METRIC loss=6\n");
+  EXPECT_THAT(
+      losses(read_lost_run(directory, 2, 6).value()),
+      ElementsAre(Pair(7, 1), Pair(7, 3), Pair(8, 2), Pair(9, 6), Pair(20, 4), Pair(21, 5), Pair(30, 9)));
 }
 
 TEST_F(LostRunTest, KeepsTheOrderOfRanksWithinAStep) {

@@ -30,4 +30,17 @@ std::optional<Expected<MetricLine>> read_metric_line(std::string_view line) {
   return read;
 }
 
+std::int64_t LineSteps::step_of(Attempt attempt, Rank rank, const MetricLine& line) {
+  if (attempt != attempt_) {
+    attempt_ = attempt;
+    begin_ = newest_;
+    ranks_.clear();
+  }
+  std::int64_t& newest = ranks_.try_emplace(rank, begin_).first->second;
+  const std::int64_t step = line.step.value_or(newest + 1);
+  newest = std::max(newest, step);
+  newest_ = std::max(newest_, step);
+  return step;
+}
+
 }  // namespace muster::launcher::sweep

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "common/base/error.h"
+#include "common/base/ids.h"
 
 namespace muster::launcher::sweep {
 
@@ -23,5 +24,21 @@ struct MetricLine {
 // nullopt: the line reports nothing. An error: it begins with the mark, but cannot be read; one clause for
 // the user. Values are numbers as C++ and Python print them, nan and inf included.
 std::optional<Expected<MetricLine>> read_metric_line(std::string_view line);
+
+// Counts the steps of lines that do not say theirs: each rank counts by itself, so that the ranks' lines for
+// one step have one number. All ranks of an attempt count on from the same step.
+class LineSteps {
+ public:
+  // The run's first attempt counts on from `newest_step`.
+  explicit LineSteps(std::int64_t newest_step) : newest_(newest_step), begin_(newest_step) {}
+  // The step of the next line of this rank. A later attempt counts on from the newest step of all ranks.
+  std::int64_t step_of(Attempt attempt, Rank rank, const MetricLine& line);
+
+ private:
+  std::int64_t newest_;  // of all lines
+  std::int64_t begin_;   // newest_ at the attempt's begin
+  Attempt attempt_;
+  std::map<Rank, std::int64_t> ranks_;  // newest steps of the attempt
+};
 
 }  // namespace muster::launcher::sweep
