@@ -80,14 +80,6 @@ int status(const SweepCall& call, const SweepView& sweep) {
   return last ? print(status_text(call.directory, *last, terminal_columns())) : refuse(last.error(), 1);
 }
 
-// "launch --gpus-per-node 2 ", as far as a trial's job differs from the default.
-std::string launch_of(const SweepOptions& options) {
-  std::string text = "launch ";
-  if (options.nodes_per_trial > 1) text += fmt::format("--nodes {} ", options.nodes_per_trial);
-  if (options.gpus_per_trial > 1) text += fmt::format("--gpus-per-node {} ", options.gpus_per_trial);
-  return text;
-}
-
 int best(const SweepCall& call, const SweepView& sweep) {
   const auto& objectives = sweep.options.settings.search.objectives;
   const auto numbers = best_trials(sweep.history, objectives);
@@ -100,16 +92,17 @@ int best(const SweepCall& call, const SweepView& sweep) {
   for (std::size_t i = 0; i < shown; ++i) {
     const Trial& trial = sweep.history.trials().at(static_cast<std::size_t>(numbers[i]));
     const std::string directory = trial_directory(call.directory, trial.number);
-    const auto command = training_command(
-        sweep.definition.program, sweep.options.settings.space, trial.point,
-        {{"trial", std::to_string(trial.number)},
-         {"trial_dir", directory},
-         {"seed", std::to_string(trial_seed(sweep.options.settings.search.seed, trial.number))}});
-    if (!command) return refuse(command.error(), 1);
+    const auto program =
+        training_command(sweep.definition.program, sweep.options.settings.space, trial.point,
+                         {.trial = trial.number,
+                          .directory = directory,
+                          .seed = trial_seed(sweep.options.settings.search.seed, trial.number)});
+    if (!program) return refuse(program.error(), 1);
     // An imported sweep has no program.
-    const std::string line = command->empty() ? "" : launch_of(sweep.options) + *command + "\n";
+    const std::string command =
+        program->empty() ? "" : launch_command(sweep.definition.settings, sweep.options) + " " + *program;
     auto json = trial_as_json(trial);
-    json["command"] = first_line(line);
+    json["command"] = command;
     json["directory"] = directory;
     array.push_back(std::move(json));
     text += fmt::format("trial {}:", trial.number);
@@ -117,7 +110,7 @@ int best(const SweepCall& call, const SweepView& sweep) {
       if (const auto value = judged_value(trial, each.metric))
         text += fmt::format(" {}={}", each.metric, *value);
     }
-    text += fmt::format(" at step {}\n{}", trial.newest_step(), line);
+    text += fmt::format(" at step {}\n{}{}", trial.newest_step(), command, command.empty() ? "" : "\n");
   }
   if (call.json) return print((objectives.size() > 1 ? array : array.front()).dump(2) + "\n");
   return print(text);

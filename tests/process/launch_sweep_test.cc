@@ -61,6 +61,28 @@ TEST_F(LaunchSweep, RunsAGridAndPrintsTheWinnersCommand) {
   EXPECT_EQ(jobs[0].at("state"), "succeeded");
 }
 
+// The command is run by a shell, as a user pastes it.
+TEST_F(LaunchSweep, TheWinnersCommandHasTheFlagsOfItsJob) {
+  const std::string script =
+      "echo MUSTER_METRIC loss=$1\necho \"x $1, word ${WORD-}, wrapped ${WRAPPED-}, "
+      "of $WORLD_SIZE, ${MUSTER_CHECKPOINT_DIR-no checkpoints}\"";
+  const Printed run =
+      launch(sweep_of(script, {"--space", "x=choice:2", "--search", "grid", "--gpus-per-trial", "2", "--env",
+                               "WORD=it's $1", "--wrap", "0:env WRAPPED=yes", "--device", "cpu", "--quiet",
+                               "--checkpoint-dir", scratch / "shared"}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const std::string command = json::parse(launch({"sweep", "best", directory, "--json"}).out).at("command");
+  EXPECT_THAT(launch({"sweep", "best", directory}).out, testing::EndsWith("\n" + command + "\n"));
+  ASSERT_THAT(command, testing::StartsWith("launch --gpus-per-node 2 --device cpu --env "));
+  const std::string out = scratch / "out";
+  const std::string line = fmt::format("XDG_STATE_HOME={} {}{} > {} 2>&1", scratch / "state", LAUNCH_PROGRAM,
+                                       command.substr(command.find(' ')), out);
+  EXPECT_EQ(std::system(line.c_str()), 0) << command;
+  const std::string printed = read_file(out, 1 << 20).value_or("");
+  EXPECT_THAT(printed, HasSubstr("x 2, word it's $1, wrapped yes, of 2, no checkpoints"));
+  EXPECT_THAT(printed, HasSubstr("x 2, word it's $1, wrapped , of 2, no checkpoints"));
+}
+
 TEST_F(LaunchSweep, GivesATrialItsParametersInThreeWays) {
   const std::string look =
       "echo MUSTER_METRIC loss=1 arguments=$1 variable=$MUSTER_PARAM_X file=$(tr -dc 0-9 < $MUSTER_TRIAL_DIR/params.json)";

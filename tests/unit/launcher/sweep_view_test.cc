@@ -217,8 +217,36 @@ TEST(BestTrials, TrainAgainWithACommandForAShell) {
   EXPECT_EQ(
       training_command({"train me", "--lr={lr}", "--name", "{name}", "{\"x\": 1}"}, space, point).value(),
       R"('train me' --lr=0.001 --name 'it'\''s $HOME' '{"x": 1}')");
-  EXPECT_EQ(training_command({"t", "{trial}"}, space, point, {{"trial", "7"}}).value(), "t 7");
+  EXPECT_EQ(training_command({"t", "{trial}"}, space, point, {7, "", 0}).value(), "t 7");
   EXPECT_THAT(training_command({"t", "{lt}"}, space, point).error().message(), HasSubstr("lr"));
+  EXPECT_EQ(training_command({"t", "--lr", "{lr}", "--name={name}"}, space, {}).value(), "t")
+      << "parameters that do not exist in this point";
+}
+
+TEST(BestTrials, TrainAgainWithTheFlagsOfTheirJobs) {
+  const Settings settings = {{"env", {"--env", {"A=1", "B=it's 2"}}},
+                             {"device", {"device in sweep.yaml", {"cpu"}}},
+                             {"hang-limit", {"--hang-limit", {"5", "20"}}},
+                             {"warm", {"--warm", {"1"}}},
+                             {"fold", {"fold in sweep.yaml", {"0"}}},
+                             {"wrap", {"--wrap", {"0:nice -n 5"}}},
+                             {"master-port", {"--master-port", {"29500"}}},
+                             {"checkpoint-dir", {"--checkpoint-dir", {"ckpt"}}},
+                             {"memory-tier", {"--memory-tier", {"1G"}}},
+                             {"connect-timeout", {"MUSTER_CONNECT_TIMEOUT", {"3"}}},
+                             {"json", {"--json", {"1"}}},
+                             {"space", {"--space", {"x=int:1:2"}}},
+                             {"seed", {"--seed", {"7"}}}};
+  EXPECT_EQ(launch_command(settings, {}),
+            R"(launch --device cpu --env A=1 --env 'B=it'\''s 2' --hang-limit 20 --master-port 29500 --warm )"
+            "--wrap '0:nice -n 5'");
+  SweepOptions large;
+  large.nodes_per_trial = 2;
+  large.gpus_per_trial = 4;
+  EXPECT_EQ(launch_command({{"role", {"--role", {"-a"}}}}, large),
+            "launch --nodes 2 --gpus-per-node 4 --role=-a");
+  EXPECT_EQ(launch_command({{"hosts", {"--hosts", {"a:8", "b:8"}}}}, {}),
+            "launch --nodes 1 --gpus-per-node 1 --hosts a:8 --hosts b:8");
 }
 
 // ---- Importance ----

@@ -1,9 +1,9 @@
 #include "launcher/core/sweep/view/best.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
-#include "launcher/core/sweep/space/placeholders.h"
 #include "launcher/core/text/words.h"
 
 namespace muster::launcher::sweep {
@@ -36,6 +36,27 @@ bool dominates(const std::vector<Objective>& objectives, const Judged& one, cons
   return better;
 }
 
+bool is_of_job(const Flag& flag, const Setting& setting) {
+  // --memory-tier and --take-over need --checkpoint-dir; the settings have the lines of --config's file.
+  constexpr std::string_view kOthers[] = {"checkpoint-dir", "memory-tier", "take-over", "config",
+                                          "dry-run",        "json",        "quiet"};
+  const bool is_variable = std::isupper(static_cast<unsigned char>(setting.source.front())) != 0;
+  return !is_variable && std::ranges::find(kOthers, flag.name) == std::end(kOthers);
+}
+
+// " --env A=1 --env B=2", or nothing for a switch that is off.
+std::string flag_text(const Flag& flag, const Setting& setting) {
+  if (flag.value.empty()) return setting.values.back() == "0" ? "" : fmt::format(" --{}", flag.name);
+  std::string text;
+  for (const std::string& value : setting.values) {
+    if (!may_be_repeated(flag) && &value != &setting.values.back()) continue;
+    const bool is_apart = !value.empty() && !value.starts_with('-');
+    text += is_apart ? fmt::format(" --{} {}", flag.name, as_shell_word(value))
+                     : " " + as_shell_word(fmt::format("--{}={}", flag.name, value));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::optional<double> judged_value(const Trial& trial, const std::string& metric) {
@@ -65,14 +86,25 @@ std::vector<std::int32_t> best_trials(const History& history, const std::vector<
   return trials;
 }
 
-Expected<std::string> training_command(const std::vector<std::string>& command, const Space& space,
-                                       const Point& point, const std::map<std::string, std::string>& more) {
-  std::string line;
-  for (const std::string& word : command) {
-    const auto text = filled(word, space, point, more);
-    if (!text) return text;
-    line += (line.empty() ? "" : " ") + as_shell_word(*text);
+std::string launch_command(const Settings& settings, const SweepOptions& options) {
+  std::string text = "launch";
+  // Without these, a list of hosts decides how many nodes and workers there are.
+  const bool hosts = settings.contains("hosts") || settings.contains("hostfile");
+  if (hosts || options.nodes_per_trial > 1) text += fmt::format(" --nodes {}", options.nodes_per_trial);
+  if (hosts || options.gpus_per_trial > 1) text += fmt::format(" --gpus-per-node {}", options.gpus_per_trial);
+  for (const auto& [name, setting] : settings) {
+    if (const Flag* flag = find_flag(name); flag != nullptr && is_of_job(*flag, setting))
+      text += flag_text(*flag, setting);
   }
+  return text;
+}
+
+Expected<std::string> training_command(const std::vector<std::string>& program, const Space& space,
+                                       const Point& point, const TrialPlace& place) {
+  const auto words = program_of(program, space, point, place);
+  if (!words) return std::unexpected(words.error());
+  std::string line;
+  for (const std::string& word : *words) line += (line.empty() ? "" : " ") + as_shell_word(word);
   return line;
 }
 

@@ -4,7 +4,6 @@
 // and neither do values that are not finite. Pure.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "launcher/core/sweep/history/history.h"
 #include "launcher/core/sweep/search/search.h"
 #include "launcher/core/sweep/space/space.h"
+#include "launcher/core/sweep/sweep_options.h"
 
 namespace muster::launcher::sweep {
 
@@ -24,10 +24,13 @@ std::optional<double> judged_value(const Trial& trial, const std::string& metric
 // trials are in the order of their numbers; a front is sorted by its first objective.
 std::vector<std::int32_t> best_trials(const History& history, const std::vector<Objective>& objectives);
 
-// The command that trains this point, as a shell reads it. `command`: the sweep's program and arguments, with
-// placeholders; `more`: values of those that are not parameters (placeholders.h).
-Expected<std::string> training_command(const std::vector<std::string>& command, const Space& space,
-                                       const Point& point,
-                                       const std::map<std::string, std::string>& more = {});
+// "launch --device cpu": the flags with which a job runs as the trials did. Those of the sweep's flags and
+// file that are a job's, but not from variables, which hold for every launch; not those that say what is
+// printed; and not --checkpoint-dir, because a training would go on from the checkpoints that are there.
+std::string launch_command(const Settings& settings, const SweepOptions& options);
+
+// The program with the values of this point, as a shell reads it (program_of() in sweep_options.h).
+Expected<std::string> training_command(const std::vector<std::string>& program, const Space& space,
+                                       const Point& point, const TrialPlace& place = {});
 
 }  // namespace muster::launcher::sweep
