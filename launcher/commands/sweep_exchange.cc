@@ -1,4 +1,5 @@
 // `launch sweep ask`, `tell`, `import` and `export`: other programs run trials, or choose them.
+#include <algorithm>
 #include <filesystem>
 
 #include "common/base/text.h"
@@ -149,8 +150,8 @@ int sweep_tell(const SweepCall& call) {
   const Trial& trial = sweep.history().trials().at(static_cast<std::size_t>(told->trial));
   SweepDecisions all;
   if (!told->values.empty())
-    all = sweep.on_found(told->trial, told->step.value_or(trial.newest_step() + 1), told->values,
-                         age_of(held->definition, held->newest));
+    all = sweep.on_found(told->trial, told->step.value_or(std::max<std::int64_t>(trial.newest_step(), 0) + 1),
+                         told->values, age_of(held->definition, held->newest));
   const ReportDecision* const wish = sweep.wish_of(told->trial);
   const std::string answer = wish != nullptr ? word_of(*wish) : told->end ? "end" : "go on";
   const std::string reason = wish != nullptr ? wish->reason : "";

@@ -30,8 +30,9 @@ TEST_F(LaunchSweepExchange, AsksAndIsToldAndGoesToOptunaAndBack) {
   EXPECT_NE(first.at("trial"), second.at("trial"));
   const std::string a = std::to_string(first.at("trial").get<int>()),
                     b = std::to_string(second.at("trial").get<int>());
-  EXPECT_EQ(tell({a, "loss=1", "--step", "1"}), "go on\n");
+  EXPECT_EQ(tell({a, "loss=1"}), "go on\n") << "of step 1";
   EXPECT_EQ(tell({a, "loss=1", "--step", "1"}), "go on\n") << "a repeated report is ignored";
+  EXPECT_EQ(shown(std::stoi(a)).at("measured").at("loss").size(), 1U);
   EXPECT_THAT(tell({b, "loss=2", "--step", "1"}), testing::StartsWith("stop: "));
   EXPECT_EQ(launch({"sweep", "tell", directory, b, "loss=2"}).exit_code, 2) << "it has ended";
   EXPECT_EQ(launch({"sweep", "tell", directory, a, "=2"}).exit_code, 2) << "no name";

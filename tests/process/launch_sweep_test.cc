@@ -152,7 +152,7 @@ TEST_F(LaunchSweep, SaysThatAMetricNeverCame) {
   const Printed run =
       launch(sweep_of("echo MUSTER_METRIC los=$1", {"--space", "x=choice:1", "--search", "grid"}));
   EXPECT_EQ(run.exit_code, 1);
-  EXPECT_THAT(run.err, HasSubstr("trial 0 finished at step 0: reported no value of loss; it reported los"));
+  EXPECT_THAT(run.err, HasSubstr("trial 0 finished at step 1: reported no value of loss; it reported los"));
 }
 
 TEST_F(LaunchSweep, ReportsOfSeveralRanksWithoutAStepAreOfTheSameStep) {
@@ -254,7 +254,7 @@ TEST_F(LaunchSweep, AshaResumesAPausedTrialFromItsCheckpointAfterItsControllerWa
 // Reports without steps, which nobody hears: the controller is stopped, and then killed.
 TEST_F(LaunchSweep, CountsUnheardReportsOnFromThePause) {
   const std::string script =
-      "trap 'exit 0' TERM; cd $MUSTER_CHECKPOINT_DIR; step=$(cat step 2>/dev/null || echo -1); "
+      "trap 'exit 0' TERM; cd $MUSTER_CHECKPOINT_DIR; step=$(cat step 2>/dev/null || echo 0); "
       "[ $step -ge 3 ] && until [ -e $MUSTER_TRIAL_DIR/go ]; do : > $MUSTER_TRIAL_DIR/waits; sleep 0.02; done; "
       "while [ $step -lt 9 ]; do step=$((step + 1)); echo $step > step.new; mv step.new step; "
       "echo MUSTER_METRIC loss=$step; [ $step = 3 ] && while :; do sleep 0.02; done; done; exit 0";
@@ -282,8 +282,8 @@ TEST_F(LaunchSweep, CountsUnheardReportsOnFromThePause) {
   EXPECT_EQ(trial.at("state"), "finished");
   EXPECT_EQ(trial.at("runs"), 2);
   const json& losses = trial.at("measured").at("loss");
-  ASSERT_EQ(losses.size(), 10U);
-  for (int step = 0; const json& each : losses) {
+  ASSERT_EQ(losses.size(), 9U);
+  for (int step = 1; const json& each : losses) {
     EXPECT_EQ(each.at("step"), step);
     EXPECT_EQ(each.at("value"), step++);
   }

@@ -45,6 +45,11 @@ TEST_F(LostRunTest, EachRankCountsOnFromTheStepAtTheAttemptsBegin) {
       ElementsAre(Pair(7, 1), Pair(7, 3), Pair(8, 2), Pair(9, 6), Pair(20, 4), Pair(21, 5), Pair(30, 9)));
 }
 
+TEST_F(LostRunTest, CountsFrom1) {
+  write("attempt_1/rank_0/stdout.log", "MUSTER_METRIC loss=1\nMUSTER_METRIC loss=2\n");
+  EXPECT_THAT(losses(read_lost_run(directory, 1, -1).value()), ElementsAre(Pair(1, 1), Pair(2, 2)));
+}
+
 TEST_F(LostRunTest, KeepsTheOrderOfRanksWithinAStep) {
   for (int rank = 0; rank < 20; ++rank)
     write(fmt::format("attempt_1/rank_{}/metrics.jsonl", rank),

@@ -3,6 +3,7 @@
 // Pure.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -29,14 +30,14 @@ std::optional<Expected<MetricLine>> read_metric_line(std::string_view line);
 // one step have one number. All ranks of an attempt count on from the same step.
 class LineSteps {
  public:
-  // The run's first attempt counts on from `newest_step`.
-  explicit LineSteps(std::int64_t newest_step) : newest_(newest_step), begin_(newest_step) {}
+  // The run's first attempt counts on from `newest_step`; -1: from the beginning, whose step is 1.
+  explicit LineSteps(std::int64_t newest_step) : newest_(std::max<std::int64_t>(newest_step, 0)) {}
   // The step of the next line of this rank. A later attempt counts on from the newest step of all ranks.
   std::int64_t step_of(Attempt attempt, Rank rank, const MetricLine& line);
 
  private:
-  std::int64_t newest_;  // of all lines
-  std::int64_t begin_;   // newest_ at the attempt's begin
+  std::int64_t newest_;     // of all lines
+  std::int64_t begin_ = 0;  // newest_ at the attempt's begin
   Attempt attempt_;
   std::map<Rank, std::int64_t> ranks_;  // newest steps of the attempt
 };
