@@ -84,8 +84,9 @@ constexpr std::string_view kNameForm =
 
 constexpr std::string_view kSlotsForm = "HOST:SLOTS or HOST:PORT:SLOTS, at least 1 and at most 4096 slots";
 
-// Every name that matches a pattern such as r[0-1]n[00-15].
-Expected<std::vector<std::string>> names_of_pattern(std::string_view pattern, std::string_view source) {
+// Every name that matches a pattern such as r[0-1]n[00-15]. `item`: of the list, for messages.
+Expected<std::vector<std::string>> names_of_pattern(std::string_view pattern, std::string_view source,
+                                                    std::string_view item) {
   std::vector<std::string> names(1);
   std::string_view rest = pattern;
   while (!rest.empty()) {
@@ -93,13 +94,13 @@ Expected<std::vector<std::string>> names_of_pattern(std::string_view pattern, st
     for (std::string& name : names) name += rest.substr(0, open);
     if (open == rest.size()) break;
     const std::size_t close = rest.find(']', open);
-    if (close == rest.npos) return expected(source, pattern, kRangeForm);
+    if (close == rest.npos) return expected(source, item, kRangeForm);
     std::vector<std::string> numbers;
     for (const std::string_view range : split(rest.substr(open + 1, close - open - 1), ',')) {
-      if (!add_numbers(range, numbers)) return expected(source, pattern, kRangeForm);
+      if (!add_numbers(range, numbers)) return expected(source, item, kRangeForm);
     }
     if (names.size() * numbers.size() > kMostHosts || names.front().size() > kMostNameBytes)
-      return expected(source, pattern, kRangeForm);
+      return expected(source, item, kRangeForm);
     std::vector<std::string> longer;
     longer.reserve(names.size() * numbers.size());
     for (const std::string& name : names) {
@@ -109,7 +110,7 @@ Expected<std::vector<std::string>> names_of_pattern(std::string_view pattern, st
     rest.remove_prefix(close + 1);
   }
   for (const std::string& name : names) {
-    if (!is_name(name)) return expected(source, pattern, kNameForm);
+    if (!is_name(name)) return expected(source, item, kNameForm);
   }
   return names;
 }
@@ -154,7 +155,7 @@ Expected<Item> parse_item(std::string_view text, std::string_view source) {
     rest.remove_prefix(close + 1);
   } else {
     const std::size_t colon = std::min(rest.find(':'), rest.size());
-    auto names = names_of_pattern(rest.substr(0, colon), source);
+    auto names = names_of_pattern(rest.substr(0, colon), source, text);
     if (!names) return std::unexpected(names.error());
     item.names = *std::move(names);
     rest.remove_prefix(colon);

@@ -104,6 +104,9 @@ TEST(Hosts, ReportErrorsInOneLine) {
   EXPECT_EQ(hosts("n[3-1]"),
             "--hosts: 'n[3-1]': expected numbers or ranges in brackets, low-high, at most 100000 names: "
             "n[0-3] or n[01-12,15]");
+  for (const char* bad : {"h0@:x", ":22:2", "h0@n[1:2"})
+    EXPECT_THAT(hosts(std::string("h0:2,") + bad),
+                testing::StartsWith(fmt::format("--hosts: '{}': expected ", bad)));
   EXPECT_LT(hosts(std::string(10'000, 'x')).size(), 400U);
 }
 
