@@ -331,23 +331,37 @@ struct SweepWord {
   std::size_t least_operands = 0;  // after the subcommand's name
   std::size_t most_operands = 0;
   std::string_view usage{};  // of the operands, if some must be there
+  std::string_view flags = "json";
 };
 
 constexpr SweepWord kSweepWordTable[] = {
     {"run", sweep::sweep_run},
     {"preview", sweep::sweep_preview},
-    {"status", sweep::status, 0, 1},
+    {"status", sweep::status, 0, 1, "", "once json"},
     {"best", sweep::best, 0, 1},
     {"show", sweep::show, 1, 2, "TRIAL DIR"},
-    {"resume", sweep::sweep_resume, 0, 1},
-    {"cancel", sweep::cancel, 0, 1},
+    {"resume", sweep::sweep_resume, 0, 1, "", "parallel time-budget json"},
+    {"cancel", sweep::cancel, 0, 1, "", ""},
     {"ask", sweep::sweep_ask, 0, 1},
-    {"tell", sweep::sweep_tell, 2, 99, "DIR TRIAL NAME=VALUE"},
+    {"tell", sweep::sweep_tell, 2, 99, "DIR TRIAL NAME=VALUE", "step state json"},
     {"importance", sweep::importance, 0, 1},
-    {"plot", sweep::plot, 0, 1},
-    {"import", sweep::sweep_import, 2, 2, "DIR FILE"},
-    {"export", sweep::sweep_export, 0, 1},
+    {"plot", sweep::plot, 0, 1, "", "output"},
+    {"import", sweep::sweep_import, 2, 2, "DIR FILE", "study json"},
+    {"export", sweep::sweep_export, 0, 1, "", "output tensorboard json"},
 };
+
+// Refuses a flag of `launch sweep` that this subcommand does not take.
+Status check_flags(const SweepWord& word, const CommandArguments& arguments) {
+  const auto taken = split(word.flags, ' ');
+  for (const auto& [name, given] : arguments.flags) {
+    if (std::ranges::find(taken, name) != taken.end()) continue;
+    const bool is_of_run = std::ranges::find(sweep_run_flags(), name, &Flag::name) != sweep_run_flags().end();
+    return failure(ErrorCode::kInvalidArgument, "{}: `launch sweep {}` takes {}{}", given.spelling, word.name,
+                   word.flags.empty() ? "no flags" : fmt::format("only --{}", fmt::join(taken, ", --")),
+                   is_of_run ? "; `launch sweep run` takes it for a new sweep" : "");
+  }
+  return {};
+}
 
 // DIR, the operand after the subcommand's name; without it, the newest sweep in ./sweeps. An error: there is
 // none.
@@ -402,6 +416,7 @@ int sweep_command(const Invocation& invocation) {
   }
   const auto arguments = read_arguments(invocation);
   if (!arguments) return arguments.error();
+  if (const Status known = check_flags(*word, *arguments); !known) return refuse(known.error(), kExitUsage);
   const std::size_t given = arguments->operands.size() - 1;
   if (given < word->least_operands)
     return refuse({ErrorCode::kInvalidArgument,

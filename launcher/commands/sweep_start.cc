@@ -455,12 +455,20 @@ int sweep_resume(const SweepCall& call) {
   auto held = hold_sweep(call.directory, call.here);
   if (!held) return refuse(held.error(), kExitUsage);
   held->definition.settings["sweep-dir"] = {"DIR", {call.directory}};
+  const bool is_run_by_others = held->options.parallel == 0 || held->definition.program.empty();
+  if (is_run_by_others)
+    return refuse({ErrorCode::kInvalidArgument,
+                   call.directory + " is run by other programs: `launch sweep ask` starts its trials"},
+                  kExitUsage);
+  for (const char* name : {"parallel", "time-budget"}) {  // for this time
+    if (call.arguments.has(name))
+      held->definition.settings[name] = {fmt::format("--{}", name), {call.arguments.value(name)}};
+  }
   auto setup = set_up(held->definition, surroundings_of(held->definition, call.here));
   if (!setup) return refuse(setup.error(), kExitUsage);
   if (call.json) setup->job.json = true;
   if (setup->berths.empty())
-    return refuse({ErrorCode::kInvalidArgument,
-                   call.directory + " was made with --parallel 0: `launch sweep ask` starts its trials"},
+    return refuse({ErrorCode::kInvalidArgument, "--parallel: 0: give 1 or more to go on with the sweep"},
                   kExitUsage);
   const auto ended_at = end_lost_runs(*setup, held->sweep, held->journal, held->newest);
   if (!ended_at) return refuse(ended_at.error(), kExitInternal);

@@ -383,6 +383,50 @@ TEST_F(LaunchSweep, EndsWhenItsTimeBudgetIsUsedUpAndGoesOnForAsLongAgain) {
   EXPECT_EQ(runs(), "run\n");
   EXPECT_EQ(launch({"sweep", "resume", directory}).exit_code, 1);
   EXPECT_EQ(runs(), "run\nrun\n");
+  EXPECT_EQ(launch({"sweep", "resume", directory, "--time-budget", "soon"}).exit_code, 2);
+  EXPECT_THAT(launch({"sweep", "resume", directory, "--parallel", "0"}).err, HasSubstr("--parallel: 0"));
+  EXPECT_EQ(runs(), "run\nrun\n");
+}
+
+// Each trial waits until all three of the sweep run.
+TEST_F(LaunchSweep, GoesOnWithMoreTrialsAtOnceAndAnotherBudget) {
+  const std::string script =
+      "cd $MUSTER_SWEEP_DIR/trials; : > $MUSTER_TRIAL_DIR/runs; "
+      "until [ -e 0000/runs ] && [ -e 0001/runs ] && [ -e 0002/runs ]; do sleep 0.02; done; "
+      "echo MUSTER_METRIC loss=$1";
+  EXPECT_EQ(launch(sweep_of(script, {"--space", "x=choice:1:2:3", "--search", "grid", "--parallel", "1",
+                                     "--time-budget", "0.5"}))
+                .exit_code,
+            1);
+  const Printed resumed = launch({"sweep", "resume", directory, "--parallel", "3", "--time-budget", "1000"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(states(), ElementsAre("finished", "finished", "finished"));
+}
+
+TEST_F(LaunchSweep, RefusesTheFlagsOfOtherSubcommands) {
+  ASSERT_EQ(launch(sweep_of(kDistance, {"--space", "x=choice:1", "--search", "grid"})).exit_code, 0);
+  const std::string file = scratch / "file";
+  const std::pair<Words, const char*> wrong[] = {
+      {{"resume", directory, "--trials", "3"},
+       "--trials: `launch sweep resume` takes only --parallel, --time-budget, --json; "
+       "`launch sweep run` takes it for a new sweep"},
+      {{"status", directory, "--state", "failed"}, "--state"},
+      {{"best", directory, "--once"}, "--once: `launch sweep best` takes only --json"},
+      {{"show", "0", directory, "--metric", "x"}, "--metric"},
+      {{"ask", directory, "--trials", "3"}, "--trials"},
+      {{"tell", directory, "0", "loss=1", "-o", file}, "-o"},
+      {{"cancel", directory, "--json"}, "--json: `launch sweep cancel` takes no flags"},
+      {{"importance", directory, "--step", "1"}, "--step"},
+      {{"plot", directory, "--tensorboard", file}, "--tensorboard"},
+      {{"export", directory, "--study", "x"}, "--study"},
+      {{"import", directory, file, "--seed", "1"}, "--seed"},
+  };
+  for (const auto& [words, text] : wrong) {
+    const Printed answer = launch(with({"sweep"}, words));
+    EXPECT_EQ(answer.exit_code, 2) << answer.err;
+    EXPECT_EQ(std::ranges::count(answer.err, '\n'), 1) << answer.err;
+    EXPECT_THAT(answer.err, HasSubstr(text));
+  }
 }
 
 TEST_F(LaunchSweep, FailsIfNoTrialFinishes) {

@@ -29,7 +29,7 @@ constexpr Flag kSweepRunFlags[] = {
     {"trials", 0, "N", kOption, "How many trials there are (default: all points of a grid, otherwise 16)."},
     {"parallel", 0, "K", kOption,
      "How many trials run at once (default: as many as GPUs or hosts allow, otherwise one for each core). "
-     "0: only make the sweep, for `sweep ask` and `sweep tell`."},
+     "0: only make the sweep, for `sweep ask` and `sweep tell`. `sweep resume` takes another number for that time."},
     {"nodes-per-trial", 0, "n", kOption, "Nodes of each trial (default 1)."},
     {"gpus-per-trial", 0, "g", kOption,
      "Workers, and GPUs if there are any, on each node of a trial (default 1)."},
@@ -37,7 +37,8 @@ constexpr Flag kSweepRunFlags[] = {
      "How often a trial is tried again after a failure of its own (default 0). "
      "A lost node does not count, and a trial that runs out of memory is not tried again."},
     {"time-budget", 0, "DURATION", kOption,
-     "End the sweep after this time. `sweep resume` goes on with it, for as long again."},
+     "End the sweep after this time. `sweep resume` goes on with it, for as long again, "
+     "or for the time that it is given."},
     {"seed", 0, "S", kOption, "Seed of all random choices (default 0)."},
     {"step-time", 0, "DURATION", kOption, "With preview: how long a step of a trial takes."},
     {"sweep-dir", 0, "DIR", kOption, "Directory of the sweep, on a local disk (default sweeps/TIME)."},
