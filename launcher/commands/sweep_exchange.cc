@@ -19,6 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Exit codes of `ask`, for loops of drivers.
+constexpr int kExitWait = 1;
+constexpr int kExitSweepOver = 3;
+
 Error wrong(std::string_view word, std::string_view what) {
   return {ErrorCode::kInvalidArgument, fmt::format("sweep tell: {} {}", word, what)};
 }
@@ -112,6 +116,18 @@ std::string as_text(const Asked& asked) {
   return text + fmt::format(", with the checkpoints in {}\n", asked.checkpoints);
 }
 
+// `ask` has no trial: later there may be one, or the sweep is over.
+int answer_without_trial(const SweepCall& call, const History& history) {
+  const bool over = history.running_count() == 0;
+  const int exit_code = over ? kExitSweepOver : kExitWait;
+  if (call.json)
+    return print(nlohmann::ordered_json{{"trial", nullptr}, {"over", over}}.dump(2) + "\n", exit_code);
+  const std::string text =
+      over ? fmt::format("the sweep is over: {}", count_of(history.trials().size(), "trial"))
+           : "no trial can start now: tell the results of those that run";
+  return refuse({ErrorCode::kUnavailable, call.directory + ": " + text}, exit_code);
+}
+
 std::string word_of(const ReportDecision& decision) {
   return std::holds_alternative<Stop>(decision.what) ? "stop" : "pause";
 }
@@ -126,14 +142,13 @@ int sweep_ask(const SweepCall& call) {
   for (const SweepAction& action : decisions.actions) {
     if (const auto* each = std::get_if<StartRun>(&action)) start = each;
   }
-  if (start == nullptr)
-    return refuse({ErrorCode::kUnavailable,
-                   call.directory + ": no trial can start now: tell the results of those that run"},
-                  1);
+  if (start == nullptr) return answer_without_trial(call, held->sweep.history());
   const std::string given = checkpoint_directory_of(held->definition);
   // Before the journal says that the run has begun: after a crash here, the next `ask` does the same again.
-  if (const Status made = prepare_trial(call.directory, given, *start); !made) return refuse(made.error(), 1);
-  if (const Status kept = held->journal.add(decisions.events); !kept) return refuse(kept.error(), 1);
+  if (const Status made = prepare_trial(call.directory, given, *start); !made)
+    return refuse(made.error(), kExitInternal);
+  if (const Status kept = held->journal.add(decisions.events); !kept)
+    return refuse(kept.error(), kExitInternal);
   const Asked asked{.start = *start,
                     .from = checkpoint_for(*start, held->sweep.history()),
                     .directory = trial_directory(call.directory, start->trial),

@@ -94,12 +94,29 @@ TEST_F(LaunchSweepExchange, AsksForATrialThatTakesOverACheckpoint) {
   EXPECT_THAT(launch({"ckpt", "ls", given + "/0003"}).out, HasSubstr("7"));
 }
 
+TEST_F(LaunchSweepExchange, SaysWhetherToWaitOrToEnd) {
+  ASSERT_EQ(
+      launch(sweep_of("true", {"--space", "x=choice:1", "--search", "grid", "--parallel", "0"})).exit_code,
+      0);
+  ASSERT_EQ(launch({"sweep", "ask", directory}).exit_code, 0);
+  const Printed wait = launch({"sweep", "ask", directory, "--json"});
+  EXPECT_EQ(wait.exit_code, 1);
+  EXPECT_EQ(json::parse(wait.out), (json{{"trial", nullptr}, {"over", false}}));
+  ASSERT_EQ(launch({"sweep", "tell", directory, "0", "loss=1", "--state", "finished"}).exit_code, 0);
+  const Printed over = launch({"sweep", "ask", directory});
+  EXPECT_EQ(over.exit_code, 3);
+  EXPECT_EQ(over.err, "launch: " + directory + ": the sweep is over: 1 trial\n");
+  const Printed in_json = launch({"sweep", "ask", directory, "--json"});
+  EXPECT_EQ(in_json.exit_code, 3);
+  EXPECT_EQ(json::parse(in_json.out), (json{{"trial", nullptr}, {"over", true}}));
+}
+
 TEST_F(LaunchSweepExchange, StartsNoTrialThatHasNoDirectory) {
   ASSERT_EQ(
       launch(sweep_of("true", {"--space", "x=choice:1:2", "--search", "grid", "--parallel", "0"})).exit_code,
       0);
   std::ofstream(directory + "/trials") << "in the way";
-  EXPECT_EQ(launch({"sweep", "ask", directory}).exit_code, 1);
+  EXPECT_EQ(launch({"sweep", "ask", directory}).exit_code, 125);
   EXPECT_EQ(trials().size(), 0U);
   std::filesystem::remove(directory + "/trials");
   EXPECT_EQ(launch({"sweep", "ask", directory}).out, "trial 0 x=1\n");

@@ -383,7 +383,8 @@ constexpr Command kCommands[] = {
      "A trial reports with muster.report(), muster::report(), "
      "or a line `MUSTER_METRIC val_loss=0.12 step=3`. "
      "DIR is the directory of a sweep; without it: the newest in ./sweeps. "
-     "The exit code of run is 0 if at least one trial has finished with a value.",
+     "The exit code of run is 0 if at least one trial has finished with a value. "
+     "ask ends with 0 if it has started a trial, 1 if none can start now, 3 if the sweep is over.",
      kSweepFlags, kSweepExamples},
     {"completion", Operand::kShell, "Print the completion script for bash, zsh or fish.", "", kTextFlags,
      kCompletionExamples},
