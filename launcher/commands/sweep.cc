@@ -121,10 +121,11 @@ int show(const SweepCall& call, const SweepView& sweep) {
   const auto number = trial_number(word, sweep.history);
   const auto& trials = sweep.history.trials();
   if (!number)
-    return refuse({ErrorCode::kInvalidArgument,
-                   fmt::format("sweep show: {} is not a trial: {} has trials 0 to {}", word, call.directory,
-                               static_cast<std::int64_t>(trials.size()) - 1)},
-                  kExitUsage);
+    return refuse(
+        {ErrorCode::kInvalidArgument,
+         fmt::format("sweep show: {} is not a trial: {} has {}", word, call.directory,
+                     trials.empty() ? "none yet" : fmt::format("trials 0 to {}", trials.size() - 1))},
+        kExitUsage);
   const Trial& trial = trials.at(static_cast<std::size_t>(*number));
   const std::string directory = trial_directory(call.directory, *number);
   if (call.json) {

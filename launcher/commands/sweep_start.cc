@@ -126,6 +126,8 @@ Expected<Setup> set_up(Definition definition, const Surroundings& here) {
   auto sweep = make_sweep_options(asked.settings, asked.space, asked.program, here);
   if (!sweep) return std::unexpected(sweep.error());
   setup.sweep = *std::move(sweep);
+  const Status has_point = check_has_point(setup.sweep.settings.search, setup.sweep.settings.space);
+  if (!has_point) return std::unexpected(has_point.error());
   for (const char* name : {"nodes", "gpus-per-node", "log-dir"}) {
     if (const auto found = asked.settings.find(name); found != asked.settings.end())
       return failure(ErrorCode::kInvalidArgument, "{}: a sweep has its own: give {}", found->second.source,

@@ -98,6 +98,7 @@ TEST_F(LaunchSweepExchange, SaysWhetherToWaitOrToEnd) {
   ASSERT_EQ(
       launch(sweep_of("true", {"--space", "x=choice:1", "--search", "grid", "--parallel", "0"})).exit_code,
       0);
+  EXPECT_THAT(launch({"sweep", "show", "0", directory}).err, HasSubstr("has none yet\n"));
   ASSERT_EQ(launch({"sweep", "ask", directory}).exit_code, 0);
   const Printed wait = launch({"sweep", "ask", directory, "--json"});
   EXPECT_EQ(wait.exit_code, 1);

@@ -580,6 +580,10 @@ TEST_F(LaunchSweep, AnswersWrongWordsInOneLine) {
       {{"--space", "x=uniform:0:1", "--mode", "least"}, "--mode"},
       {{"--space", "x=uniform:0:1", "--nodes", "2"}, "--nodes-per-trial"},
       {{"--space", "x=uniform:0:1", "--constraint", "z > 1"}, "there is no parameter z"},
+      {{"--space", "x=uniform:0:1", "--constraint", "x > 2"},
+       "constraint: x > 2: none of 10,000 points fulfils it"},
+      {{"--space", "x=choice:1:2", "--search", "grid", "--constraint", "x > 2", "--constraint", "x < 9"},
+       "constraint: x > 2, x < 9: none of 2 points fulfils all of them"},
       {{}, "--space"},
   };
   for (const auto& [flags, text] : wrong) {

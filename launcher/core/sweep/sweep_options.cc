@@ -143,6 +143,7 @@ Status complete(SweepOptions& options) {
     settings.schedule.trials = grid ? static_cast<std::int32_t>(*points) : kUsualTrials;
   }
   if (Status fits = check_search(settings.search, settings.space); !fits) return fits;
+  if (settings.schedule.trials == 0) return check_has_point(settings.search, settings.space);  // an error
   if (Status fits = check_schedule(settings.schedule); !fits) return fits;
   for (const Rung& rung : preview(settings.schedule).rungs) settings.search.rungs.push_back(rung.steps);
   std::ranges::sort(settings.search.rungs);

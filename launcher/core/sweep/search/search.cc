@@ -190,6 +190,17 @@ std::optional<Suggestion> suggest(const SearchSettings& settings, const Space& s
   return Suggestion{std::move(*point), std::move(reason)};
 }
 
+Status check_has_point(const SearchSettings& settings, const Space& space) {
+  if (space.constraints.empty() || suggest(settings, space, History())) return {};
+  std::string texts;
+  for (const Constraint& each : space.constraints) texts += (texts.empty() ? "" : ", ") + each.text();
+  const bool is_grid = settings.kind == SearchSettings::Kind::kGrid;
+  const std::string points =
+      is_grid ? std::to_string(std::min(grid_size(space).value_or(0), kMostForbidden)) : "10,000";
+  return failure(ErrorCode::kInvalidArgument, "constraint: {}: none of {} points fulfils {}", texts, points,
+                 space.constraints.size() == 1 ? "it" : "all of them");
+}
+
 Point perturbed(const Space& space, const Point& point, std::uint64_t seed, std::uint64_t nth) {
   constexpr double kAnew = 0.25;
   Random random(seed, static_cast<std::uint64_t>(Draws::kPerturbed), nth);

@@ -35,6 +35,9 @@ Status check_search(const SearchSettings& settings, const Space& space);
 // The number of different points; nullopt: not finite, or more than 2^53.
 std::optional<std::uint64_t> point_count(const Space& space);
 
+// An error names the constraints that forbid all points, as far as suggest() looks.
+Status check_has_point(const SearchSettings& settings, const Space& space);
+
 struct Suggestion {
   Point point;
   std::string reason;  // "TPE: 24 candidates from 12 good and 100 other trials"
