@@ -381,8 +381,15 @@ Expected<std::string> sweep_directory_of(const CommandArguments& arguments, cons
       newest = next->path().string();
   }
   if (!newest.empty()) return newest;
-  return failure(ErrorCode::kNotFound, "there is no sweep in {}: give its directory: `launch sweep {} DIR`",
-                 usual, arguments.operands.front());
+  return failure(ErrorCode::kNotFound, "there is no sweep in {}: give its directory: `launch sweep {} {}DIR`",
+                 usual, arguments.operands.front(), place == 2 ? "TRIAL " : "");
+}
+
+// `show DIR TRIAL` is `show TRIAL DIR`, if only its second word is a number.
+void sort_words_of_show(std::vector<std::string>& operands) {
+  if (operands.front() != "show" || operands.size() != 3) return;
+  const auto is_number = [](const std::string& word) { return parse_number<std::int32_t>(word).has_value(); };
+  if (!is_number(operands[1]) && is_number(operands[2])) std::swap(operands[1], operands[2]);
 }
 
 int execute(const SweepWord& word, const CommandArguments& arguments, const Surroundings& here) {
@@ -415,7 +422,7 @@ int sweep_command(const Invocation& invocation) {
       return print(help_of(invocation.command));
     return (*with_program)(rest);
   }
-  const auto arguments = read_arguments(invocation);
+  auto arguments = read_arguments(invocation);
   if (!arguments) return arguments.error();
   if (const Status known = check_flags(*word, *arguments); !known) return refuse(known.error(), kExitUsage);
   const std::size_t given = arguments->operands.size() - 1;
@@ -427,6 +434,7 @@ int sweep_command(const Invocation& invocation) {
     return refuse({ErrorCode::kInvalidArgument,
                    fmt::format("sweep {}: {} is one argument too many", name, arguments->operands.back())},
                   kExitUsage);
+  sort_words_of_show(arguments->operands);
   return execute(*word, *arguments, invocation.here);
 }
 

@@ -43,6 +43,7 @@ TEST_F(LaunchSweep, RunsAGridAndPrintsTheWinnersCommand) {
   EXPECT_EQ(best.at("parameters").at("x"), 3);
   EXPECT_THAT(best.at("command").get<std::string>(), testing::EndsWith(" trial 3"));
   EXPECT_THAT(launch({"sweep", "show", "4", directory}).out, HasSubstr("loss"));
+  EXPECT_EQ(launch({"sweep", "show", directory, "4"}).out, launch({"sweep", "show", "4", directory}).out);
   const std::string runs = scratch / "runs";
   EXPECT_EQ(launch({"sweep", "export", directory}).exit_code, 2) << "where to?";
   for (int times = 0; times < 2; ++times)
@@ -595,8 +596,13 @@ TEST_F(LaunchSweep, AnswersWrongWordsInOneLine) {
   }
   EXPECT_EQ(launch({"sweep"}).exit_code, 2);
   EXPECT_EQ(launch({"sweep", "walk"}).exit_code, 2);
-  EXPECT_EQ(launch({"sweep", "best", scratch / "none"}).exit_code, 2);
-  EXPECT_EQ(launch({"sweep", "show", "0"}).exit_code, 2);
+  const std::string none = scratch / "none";
+  for (const Words& words : {Words{"best", none}, Words{"resume", none}, Words{"show", none, "2"}}) {
+    const Printed answer = launch(with({"sweep"}, words));
+    EXPECT_EQ(answer.exit_code, 2);
+    EXPECT_EQ(answer.err, "launch: " + none + " is not a sweep's directory: it has no sweep.db\n");
+  }
+  EXPECT_THAT(launch({"sweep", "show", "0"}).err, HasSubstr("`launch sweep show TRIAL DIR`"));
   EXPECT_THAT(launch({"sweep", "best"}).err, HasSubstr("/sweeps: give its directory"));
 }
 

@@ -32,6 +32,13 @@ std::string database_path(const std::string& directory) {
   return directory + "/sweep.db";
 }
 
+// `error_number`: of access() to the journal.
+std::unexpected<Error> no_journal(const std::string& directory, int error_number) {
+  if (error_number != ENOENT && error_number != ENOTDIR)
+    return system_failure("cannot open " + database_path(directory), error_number);
+  return failure(ErrorCode::kNotFound, "{} is not a sweep's directory: it has no sweep.db", directory);
+}
+
 std::unexpected<Error> damaged(const std::string& path, std::string_view how) {
   return failure(ErrorCode::kCorrupt,
                  "{} is damaged ({}): use a copy of it, or begin the sweep anew in another directory", path,
@@ -262,7 +269,7 @@ Status Journal::fill(const std::string& path, const ordered_json& definition, st
 
 Expected<Journal> Journal::open(const std::string& directory) {
   const std::string path = database_path(directory);
-  if (access(path.c_str(), F_OK) != 0) return system_failure("cannot open " + path, errno);
+  if (access(path.c_str(), F_OK) != 0) return no_journal(directory, errno);
   if (const auto local = check_local(directory); !local) return std::unexpected(local.error());
   auto lock = ControllerLock::take(directory);
   if (!lock) return std::unexpected(std::move(lock).error());
@@ -279,7 +286,7 @@ Expected<Journal> Journal::open(const std::string& directory) {
 
 Expected<Journal> Journal::read(const std::string& directory) {
   const std::string path = database_path(directory);
-  if (access(path.c_str(), F_OK) != 0) return system_failure("cannot open " + path, errno);
+  if (access(path.c_str(), F_OK) != 0) return no_journal(directory, errno);
   if (const auto local = check_local(directory); !local) return std::unexpected(local.error());
   auto database = opened(path, SQLITE_OPEN_READONLY);
   if (!database) return std::unexpected(std::move(database).error());

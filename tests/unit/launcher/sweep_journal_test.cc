@@ -135,7 +135,7 @@ TEST_F(SweepJournal, IsNotMadeTwice) {
 }
 
 TEST_F(SweepJournal, ADirectoryWithoutOneIsNamed) {
-  const std::string expected = "cannot open " + file() + ": No such file or directory";
+  const std::string expected = directory() + " is not a sweep's directory: it has no sweep.db";
   expect_line(Journal::open(directory()).error(), ErrorCode::kNotFound, expected);
   expect_line(Journal::read(directory()).error(), ErrorCode::kNotFound, expected);
 }
