@@ -205,6 +205,11 @@ int plot(const SweepCall& call, const SweepView& sweep) {
       call.arguments.has("output")
           ? (fs::path(call.here.working_directory) / call.arguments.value("output")).string()
           : call.directory;
+  if (std::error_code error; !fs::is_directory(folder, error))
+    return refuse({ErrorCode::kInvalidArgument,
+                   fmt::format("{}: {} is not a directory: give one, for two pictures",
+                               call.arguments.flags.at("output").spelling, call.arguments.value("output"))},
+                  kExitUsage);
   const Objective& objective = settings.search.objectives.front();
   const std::pair<const char*, std::string> files[] = {
       {"parallel_coordinates.svg", parallel_coordinates(settings.space, sweep.history, objective)},

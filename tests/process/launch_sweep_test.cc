@@ -44,6 +44,13 @@ TEST_F(LaunchSweep, RunsAGridAndPrintsTheWinnersCommand) {
   EXPECT_THAT(best.at("command").get<std::string>(), testing::EndsWith(" trial 3"));
   EXPECT_THAT(launch({"sweep", "show", "4", directory}).out, HasSubstr("loss"));
   EXPECT_EQ(launch({"sweep", "show", directory, "4"}).out, launch({"sweep", "show", "4", directory}).out);
+  const std::string picture = scratch / "picture.svg";
+  for (int times = 0; times < 2; ++times) {
+    const Printed plot = launch({"sweep", "plot", directory, "-o", picture});
+    EXPECT_EQ(plot.exit_code, 2);
+    EXPECT_EQ(plot.err, "launch: -o: " + picture + " is not a directory: give one, for two pictures\n");
+    std::ofstream(picture) << "";
+  }
   const std::string runs = scratch / "runs";
   EXPECT_EQ(launch({"sweep", "export", directory}).exit_code, 2) << "where to?";
   for (int times = 0; times < 2; ++times)
