@@ -132,6 +132,20 @@ std::string word_of(const ReportDecision& decision) {
   return std::holds_alternative<Stop>(decision.what) ? "stop" : "pause";
 }
 
+// Hints at a mistyped metric: other values are allowed, but the search does not see them.
+void say_if_no_metric(const std::map<std::string, double>& values, std::span<const Objective> objectives) {
+  if (values.empty()) return;
+  std::string names;
+  for (const auto& [name, value] : values) {
+    if (std::ranges::find(objectives, name, &Objective::metric) != objectives.end()) return;
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  std::string metrics;
+  for (const Objective& each : objectives) metrics += (metrics.empty() ? "" : " or ") + each.metric;
+  say(fmt::format("{} {} not the metric {} of this sweep", names, values.size() == 1 ? "is" : "are",
+                  metrics));
+}
+
 }  // namespace
 
 int sweep_ask(const SweepCall& call) {
@@ -176,6 +190,7 @@ int sweep_tell(const SweepCall& call) {
     all.events.insert(all.events.end(), end.events.begin(), end.events.end());
   }
   if (const Status kept = held->journal.add(all.events); !kept) return refuse(kept.error(), 1);
+  say_if_no_metric(told->values, held->options.settings.search.objectives);
   if (call.json)
     return print(nlohmann::ordered_json{{"decision", answer}, {"reason", reason}}.dump(2) + "\n");
   return print(answer == "end" ? fmt::format("trial {} is {}\n", told->trial, name_of(trial.state))

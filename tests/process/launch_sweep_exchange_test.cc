@@ -103,7 +103,14 @@ TEST_F(LaunchSweepExchange, SaysWhetherToWaitOrToEnd) {
   const Printed wait = launch({"sweep", "ask", directory, "--json"});
   EXPECT_EQ(wait.exit_code, 1);
   EXPECT_EQ(json::parse(wait.out), (json{{"trial", nullptr}, {"over", false}}));
-  ASSERT_EQ(launch({"sweep", "tell", directory, "0", "loss=1", "--state", "finished"}).exit_code, 0);
+  const Printed mistyped = launch({"sweep", "tell", directory, "0", "los=1"});
+  EXPECT_EQ(mistyped.exit_code, 0);
+  EXPECT_EQ(mistyped.out, "go on\n");
+  EXPECT_EQ(mistyped.err, "launch: los is not the metric loss of this sweep\n");
+  const Printed told =
+      launch({"sweep", "tell", directory, "0", "loss=1", "accuracy=1", "--state", "finished"});
+  EXPECT_EQ(told.exit_code, 0);
+  EXPECT_EQ(told.err, "");
   const Printed over = launch({"sweep", "ask", directory});
   EXPECT_EQ(over.exit_code, 3);
   EXPECT_EQ(over.err, "launch: " + directory + ": the sweep is over: 1 trial\n");
