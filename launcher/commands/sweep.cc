@@ -80,6 +80,15 @@ int status(const SweepCall& call, const SweepView& sweep) {
   return last ? print(status_text(call.directory, *last, terminal_columns())) : refuse(last.error(), 1);
 }
 
+// "lr=0.1 units=32", as a line.
+std::string parameters_of(const Trial& trial) {
+  std::string text;
+  for (const auto& [name, value] : trial.point)
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, text_of(value));
+  return text + "
+";
+}
+
 int best(const SweepCall& call, const SweepView& sweep) {
   const auto& objectives = sweep.options.settings.search.objectives;
   const auto numbers = best_trials(sweep.history, objectives);
@@ -98,7 +107,7 @@ int best(const SweepCall& call, const SweepView& sweep) {
                           .directory = directory,
                           .seed = trial_seed(sweep.options.settings.search.seed, trial.number)});
     if (!program) return refuse(program.error(), 1);
-    // An imported sweep has no program.
+    // An imported sweep has no program, and others need none with --parallel 0.
     const std::string command =
         program->empty() ? "" : launch_command(sweep.definition.settings, sweep.options) + " " + *program;
     auto json = trial_as_json(trial);
@@ -110,7 +119,8 @@ int best(const SweepCall& call, const SweepView& sweep) {
       if (const auto value = judged_value(trial, each.metric))
         text += fmt::format(" {}={}", each.metric, *value);
     }
-    text += fmt::format(" at step {}\n{}{}", trial.newest_step(), command, command.empty() ? "" : "\n");
+    text += fmt::format(" at step {}\n{}", trial.newest_step(),
+                        command.empty() ? parameters_of(trial) : command + "\n");
   }
   if (call.json) return print((objectives.size() > 1 ? array : array.front()).dump(2) + "\n");
   return print(text);

@@ -115,27 +115,35 @@ Status check_container_gpus(const Setup& setup) {
   return {};
 }
 
-Expected<Setup> set_up(Definition definition, const Surroundings& here) {
-  Setup setup;
-  setup.definition = std::move(definition);
-  setup.here = here;
-  const Definition& asked = setup.definition;
-  if (asked.program.empty())
-    return failure(ErrorCode::kInvalidArgument,
-                   "no program given: `launch sweep run --space ... PROGRAM --lr {{lr}}`");
-  auto sweep = make_sweep_options(asked.settings, asked.space, asked.program, here);
-  if (!sweep) return std::unexpected(sweep.error());
-  setup.sweep = *std::move(sweep);
-  const Status has_point = check_has_point(setup.sweep.settings.search, setup.sweep.settings.space);
-  if (!has_point) return std::unexpected(has_point.error());
+// Refuses flags of a job that a sweep has in another form.
+Status check_flags_of_job(const Settings& settings) {
   for (const char* name : {"nodes", "gpus-per-node", "log-dir"}) {
-    if (const auto found = asked.settings.find(name); found != asked.settings.end())
+    if (const auto found = settings.find(name); found != settings.end())
       return failure(ErrorCode::kInvalidArgument, "{}: a sweep has its own: give {}", found->second.source,
                      std::string_view(name) == "nodes"     ? "--nodes-per-trial"
                      : std::string_view(name) == "log-dir" ? "--sweep-dir"
                                                            : "--gpus-per-trial");
   }
-  auto options = read_options(asked.settings, asked.program, here);
+  return {};
+}
+
+Expected<Setup> set_up(Definition definition, const Surroundings& here) {
+  Setup setup;
+  setup.definition = std::move(definition);
+  setup.here = here;
+  const Definition& asked = setup.definition;
+  auto sweep = make_sweep_options(asked.settings, asked.space, asked.program, here);
+  if (!sweep) return std::unexpected(sweep.error());
+  setup.sweep = *std::move(sweep);
+  const bool runs = setup.sweep.parallel != 0;  // otherwise other programs run the trials
+  if (runs && asked.program.empty())
+    return failure(ErrorCode::kInvalidArgument,
+                   "no program given: `launch sweep run --space ... PROGRAM --lr {{lr}}`");
+  const Status has_point = check_has_point(setup.sweep.settings.search, setup.sweep.settings.space);
+  if (!has_point) return std::unexpected(has_point.error());
+  if (Status fits = check_flags_of_job(asked.settings); !fits) return std::unexpected(fits.error());
+  const std::vector<std::string> none{"none"};  // for a sweep without a program, whose flags are read as well
+  auto options = read_options(asked.settings, asked.program.empty() ? none : asked.program, here);
   if (!options) return std::unexpected(options.error());
   setup.job = *std::move(options);
   setup.job.nodes = setup.sweep.nodes_per_trial;
@@ -147,7 +155,7 @@ Expected<Setup> set_up(Definition definition, const Surroundings& here) {
       !setup.job.checkpoint_directory.empty() || pauses(setup.sweep.settings.schedule.kind);
   if (Status fits = check_container_gpus(setup); !fits) return std::unexpected(fits.error());
   setup.machine = look_at_machine(setup.job, here);
-  if (setup.sweep.parallel == 0) return setup;  // other programs run the trials
+  if (!runs) return setup;
   auto berths = berths_of(setup.sweep, {.hosts = setup.job.hosts,
                                         .core_count = setup.machine.core_count,
                                         .gpu_count = setup.machine.gpu_count});

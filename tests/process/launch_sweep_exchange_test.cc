@@ -46,7 +46,9 @@ TEST_F(LaunchSweepExchange, AsksAndIsToldAndGoesToOptunaAndBack) {
   ASSERT_EQ(all.size(), trials().size());
   EXPECT_EQ(all[first.at("trial").get<std::size_t>()].at("metrics").at("loss"), 0.5);
   EXPECT_EQ(json::parse(launch({"sweep", "best", back, "--json"}).out).at("trial"), first.at("trial"));
-  EXPECT_EQ(launch({"sweep", "best", back}).out, "trial " + a + ": loss=0.5 at step 3\n")
+  EXPECT_EQ(launch({"sweep", "best", back}).out,
+            "trial " + a +
+                ": loss=0.5 at step 3\nx=" + std::to_string(first.at("params").at("x").get<int>()) + "\n")
       << "it has no program";
 }
 
@@ -95,9 +97,9 @@ TEST_F(LaunchSweepExchange, AsksForATrialThatTakesOverACheckpoint) {
 }
 
 TEST_F(LaunchSweepExchange, SaysWhetherToWaitOrToEnd) {
-  ASSERT_EQ(
-      launch(sweep_of("true", {"--space", "x=choice:1", "--search", "grid", "--parallel", "0"})).exit_code,
-      0);
+  const Printed made = launch({"sweep", "run", "--sweep-dir", directory, "--metric", "loss", "--space",
+                               "x=choice:1", "--search", "grid", "--parallel", "0"});
+  ASSERT_EQ(made.exit_code, 0) << made.err << "it needs no program";
   EXPECT_THAT(launch({"sweep", "show", "0", directory}).err, HasSubstr("has none yet\n"));
   ASSERT_EQ(launch({"sweep", "ask", directory}).exit_code, 0);
   const Printed wait = launch({"sweep", "ask", directory, "--json"});
@@ -116,6 +118,7 @@ TEST_F(LaunchSweepExchange, SaysWhetherToWaitOrToEnd) {
   EXPECT_EQ(over.err, "launch: " + directory + ": the sweep is over: 1 trial\n");
   const Printed in_json = launch({"sweep", "ask", directory, "--json"});
   EXPECT_EQ(in_json.exit_code, 3);
+  EXPECT_EQ(launch({"sweep", "best", directory}).out, "trial 0: loss=1 at step 1\nx=1\n");
   EXPECT_EQ(json::parse(in_json.out), (json{{"trial", nullptr}, {"over", true}}));
 }
 

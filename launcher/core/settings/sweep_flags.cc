@@ -29,7 +29,7 @@ constexpr Flag kSweepRunFlags[] = {
     {"trials", 0, "N", kOption, "How many trials there are (default: all points of a grid, otherwise 16)."},
     {"parallel", 0, "K", kOption,
      "How many trials run at once (default: as many as GPUs or hosts allow, otherwise one for each core). "
-     "0: only make the sweep, for `sweep ask` and `sweep tell`. `sweep resume` takes another number for that time."},
+     "0: only make the sweep, which needs no program, for `sweep ask` and `sweep tell`. `sweep resume` takes another number for that time."},
     {"nodes-per-trial", 0, "n", kOption, "Nodes of each trial (default 1)."},
     {"gpus-per-trial", 0, "g", kOption,
      "Workers, and GPUs if there are any, on each node of a trial (default 1)."},
