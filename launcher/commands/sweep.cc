@@ -85,8 +85,7 @@ std::string parameters_of(const Trial& trial) {
   std::string text;
   for (const auto& [name, value] : trial.point)
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, text_of(value));
-  return text + "
-";
+  return text + "\n";
 }
 
 int best(const SweepCall& call, const SweepView& sweep) {

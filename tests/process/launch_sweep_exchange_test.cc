@@ -118,7 +118,7 @@ TEST_F(LaunchSweepExchange, SaysWhetherToWaitOrToEnd) {
   EXPECT_EQ(over.err, "launch: " + directory + ": the sweep is over: 1 trial\n");
   const Printed in_json = launch({"sweep", "ask", directory, "--json"});
   EXPECT_EQ(in_json.exit_code, 3);
-  EXPECT_EQ(launch({"sweep", "best", directory}).out, "trial 0: loss=1 at step 1\nx=1\n");
+  EXPECT_EQ(launch({"sweep", "best", directory}).out, "trial 0: loss=1 at step 2\nx=1\n");
   EXPECT_EQ(json::parse(in_json.out), (json{{"trial", nullptr}, {"over", true}}));
 }
 

@@ -24,9 +24,10 @@ std::optional<double> judged_value(const Trial& trial, const std::string& metric
 // trials are in the order of their numbers; a front is sorted by its first objective.
 std::vector<std::int32_t> best_trials(const History& history, const std::vector<Objective>& objectives);
 
-// "launch --device cpu": the flags with which a job runs as the trials did. Those of the sweep's flags and
-// file that are a job's, but not from variables, which hold for every launch; not those that say what is
-// printed; and not --checkpoint-dir, because a training would go on from the checkpoints that are there.
+// "launch --device cpu": `launch` with the flags with which a job runs as the trials did. The sweep got them
+// as flags or lines of a file; variables are left out, since they hold for every launch. So are flags that
+// say what is printed, and --checkpoint-dir, because a training would go on from the checkpoints that are
+// there.
 std::string launch_command(const Settings& settings, const SweepOptions& options);
 
 // The program with the values of this point, as a shell reads it (program_of() in sweep_options.h).
