@@ -52,7 +52,7 @@ int print(std::string_view text, int exit_code = 0);
 void say(const std::string& text);
 int refuse(const Error& error, int exit_code);
 // Call before a command removes something. Returns nothing if the command can go on, else its exit code. With
-// --yes, asks nobody. Without --yes, shows `list` and asks the user; refuses if there is no terminal.
+// --yes, it asks nobody. Without --yes, it shows `list` and asks the user; without a terminal, it refuses.
 // `what`: such as "remove 3 jobs".
 std::optional<int> ask_before(const std::string& what, const std::string& list,
                               const CommandArguments& arguments);

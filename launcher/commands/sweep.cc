@@ -26,14 +26,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether `ask` and `tell` run its trials, or Optuna from whose file it was imported.
-bool is_run_by_others(const SweepView& sweep) {
-  return sweep.options.parallel == 0 || sweep.definition.program.empty();
-}
-
 // Seconds since the sweep's begin; of one that does not run, until its last event.
 double age_of(const std::string& directory, const SweepView& sweep) {
-  if (running_controller(directory) || is_run_by_others(sweep))
+  if (running_controller(directory) || is_run_by_others(sweep.definition, sweep.options))
     return unix_now() - sweep.definition.began_unix;
   double newest = 0;
   for (const Trial& trial : sweep.history.trials())
@@ -46,8 +41,8 @@ std::string state_line(const std::string& directory, const SweepView& sweep) {
   // Its trials ended with the controller that was killed.
   const bool interrupted = !controller && sweep.history.running_count() > 0;
   std::string text =
-      controller                ? fmt::format("running, pid {}", controller->pid)
-      : is_run_by_others(sweep) ? std::string("run by other programs")
+      controller                                          ? fmt::format("running, pid {}", controller->pid)
+      : is_run_by_others(sweep.definition, sweep.options) ? std::string("run by other programs")
       : interrupted ? fmt::format("interrupted: `launch sweep resume {}` goes on", as_shell_word(directory))
                     : std::string("not running");
   text += fmt::format("; {} of {}", sweep.history.trials().size(),
@@ -324,6 +319,10 @@ Expected<HeldSweep> hold_sweep(const std::string& directory, const Surroundings&
   for (const Event& event : stored->events) newest = std::max(newest, time_of(event));
   return HeldSweep{*std::move(journal), std::move(stored->definition), std::move(stored->options),
                    *std::move(sweep), newest};
+}
+
+bool is_run_by_others(const Definition& definition, const SweepOptions& options) {
+  return options.parallel == 0 || definition.program.empty();
 }
 
 double age_of(const Definition& definition, double newest) {

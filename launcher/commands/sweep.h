@@ -48,6 +48,8 @@ struct HeldSweep {
   double newest = 0;  // the time of the newest event, s since the sweep's begin
 };
 Expected<HeldSweep> hold_sweep(const std::string& directory, const Surroundings& here);
+// Whether other programs run the trials, by `ask` and `tell`, or have run them: an imported sweep.
+bool is_run_by_others(const Definition& definition, const SweepOptions& options);
 // Now, in seconds since the sweep's begin. Not before `newest`, the time of its newest event, even if the
 // wall clock was set back.
 double age_of(const Definition& definition, double newest);

@@ -465,8 +465,7 @@ int sweep_resume(const SweepCall& call) {
   auto held = hold_sweep(call.directory, call.here);
   if (!held) return refuse(held.error(), kExitUsage);
   held->definition.settings["sweep-dir"] = {"DIR", {call.directory}};
-  const bool is_run_by_others = held->options.parallel == 0 || held->definition.program.empty();
-  if (is_run_by_others)
+  if (is_run_by_others(held->definition, held->options))
     return refuse({ErrorCode::kInvalidArgument,
                    call.directory + " is run by other programs: `launch sweep ask` starts its trials"},
                   kExitUsage);

@@ -34,7 +34,8 @@ class SweepRun {
     double age = 0;  // of the sweep when run() begins: s
     // Returns when the events are on the disk.
     std::function<Status(std::span<const Event> events)> keep;
-    // Packs more trials on hosts that are not `taken`, beside `slots` others. Their slots' numbers go on.
+    // Packs more trials on hosts that are not `taken`, for a sweep that has `slots` slots already. The
+    // numbers of the new slots follow those of the old ones.
     std::function<std::vector<Berth>(const std::set<std::string>& taken, std::size_t slots)> more_berths;
     // Makes the run's directory, and its plan. An error ends the sweep: another trial would not fare better.
     std::function<Expected<Plan>(const StartRun& start)> prepare;

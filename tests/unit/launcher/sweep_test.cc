@@ -224,7 +224,7 @@ TEST(Sweep, EndsWithoutHostsWhenTheRunsThereHaveEndedAndGoesOnWithOthers) {
   EXPECT_THAT(sweep.taken_hosts(), ElementsAre("a", "b", "c"));
 }
 
-// On this machine there is no host to set aside.
+// A sweep without hosts cannot set one aside.
 TEST(Sweep, FailsATrialThatIsLostThreeTimesInARow) {
   Sweep sweep(settings_of(SearchSettings::Kind::kRandom, ScheduleSettings::Kind::kNone, 1));
   sweep.add_slot(0, "slot 0");
