@@ -18,7 +18,7 @@ class DockerSweep : public DockerLaunch {
     words.emplace_back("--");
     run_ = launched(words, {"sh", "-c",
                             "grep -o 'containers/[0-9a-f]*/hostname' /proc/self/mountinfo; " + more +
-                                "; echo MUSTER_METRIC loss={x}"});
+                                "; echo MUSTER_METRIC loss={x} step=2"});
   }
   // The ids, and the number of trials that printed one.
   std::pair<std::set<std::string>, int> containers() const {
