@@ -11,7 +11,7 @@
 // steps, from the training thread. Without a directory a Checkpointer only counts steps.
 //
 // Memory: each rank keeps a buffer for a copy of its share of the state, allocated at the first step.
-// restore() reads into the state itself, and needs 64 MiB more.
+// restore() reads into the state itself, and needs another 64 MiB.
 #pragma once
 
 #include <chrono>
@@ -29,21 +29,24 @@ namespace muster {
 struct CheckpointerOptions {
   std::int64_t every = 100;  // steps between two saves; 0: only by time
   // Steps between two copies to the agent's memory; 0: none.
-  // If all ranks have a copy that is newer than the checkpoints on disk, restore() uses the copy, also in the
-  // job's next attempt, and reads no checkpoint.
+  // If all ranks have a copy that is newer than the checkpoints on disk, restore() loads these copies and
+  // reads no checkpoint. The copies outlive a restart of the job.
   // Only one Checkpointer of the program can use the agent's memory, and the job must run under
-  // `launch --memory-tier`. Without that flag or enough room, a Checkpointer makes no copies and warns once.
+  // `launch --memory-tier`. Without that flag, or if the memory is too small, a Checkpointer makes no copies
+  // and warns once.
   std::int64_t memory_every = 0;
   std::string directory{};  // empty: job.checkpoint_dir()
   int keep = 3;             // number of newest checkpoints that stay on disk
-  // Besides the newest checkpoints, the directory keeps that of every n-th step (0: none), the best ones by a
-  // metric given to report(), and those pinned with `launch ckpt pin`.
+  // Besides the newest checkpoints, the directory keeps:
+  // - those whose step is a multiple of `keep_every` (0: none),
+  // - the best `keep_best` ones by the metric `best_by`, which the program gives to report(),
+  // - those pinned with `launch ckpt pin`.
   std::int64_t keep_every = 0;
   int keep_best = 0;
   std::string best_by{};
   enum class Best { kLeast, kGreatest };
   Best best = Best::kGreatest;
-  // Also saves at intervals of this time, by rank 0's clock; 0: only by steps.
+  // Also saves whenever this much time has passed on rank 0's clock; 0: saves only by steps.
   std::chrono::milliseconds every_time{0};
   // Chooses the interval between two saves that costs the least time in total, by Young's formula:
   // `sqrt(2 * d * f)`. d is the time that a save delays training. f is the time between failures:
@@ -53,12 +56,13 @@ struct CheckpointerOptions {
   // Limit for a rank's copy of its share of the state. A share within the limit is written while training
   // continues; for a larger share, training waits while the share is written in pieces.
   std::uint64_t staging_bytes = std::uint64_t{16} << 30;
-  // Timeout for the slowest rank to write its file, once rank 0 has written its own.
+  // How long rank 0, once it has written its own file, waits for the other ranks' files.
   std::chrono::milliseconds commit_timeout = std::chrono::minutes(5);
-  // Timeout for rank 0 to write its own file, and in restore() for each rank to read its state.
+  // How long the ranks wait for rank 0's own file, and how long restore() waits for each rank to read its
+  // state.
   std::chrono::milliseconds patience = std::chrono::minutes(30);
-  // For restore() next to a running training: the Checkpointer does not take over the directory, writes
-  // nothing, and reports no step to the agent.
+  // Set it to restore() from the directory of a training that still runs: the Checkpointer does not take over
+  // the directory, writes nothing, and reports no step to the agent.
   bool read_only = false;
   // true: starts at step 0 even if the directory has checkpoints, and removes these as the job saves new
   // ones. restore() loads only what this job has saved, so a restarted job still resumes.
@@ -66,9 +70,9 @@ struct CheckpointerOptions {
   // Does not commit a state whose parameters contain NaN or infinity, so the last good checkpoint stays;
   // warns once. The check runs on the copy that is written, in parallel with training.
   bool check_finite = true;
-  // Compares at each save what must be equal on all ranks that have it: the optimizers' values, and of the
-  // parameters a part that changes from save to save: 1 MiB of whole ones and 1 MiB of slices. Does not
-  // commit a state with differences; warns once.
+  // At each save, compares the values that must be equal on all ranks that have them: optimizer values, 1 MiB
+  // of whole parameters, and 1 MiB of slices. Each save compares other parameters. Does not commit a state
+  // with differences; warns once.
   bool check_replicas = true;
 };
 
@@ -91,22 +95,23 @@ class FencedError : public std::runtime_error {
 // These statements always hold:
 // - At most one save is in progress. The next save waits for it, so the copy of the state never changes while
 //   it is being written.
-// - While a save is in progress, only the writing thread uses the save's meeting and outcome; the training
-//   thread reads both when the writing thread has finished.
+// - While a save is in progress, only the writing thread exchanges messages with the other ranks about the
+//   save. The training thread reads the outcome after the writing thread has finished.
 // - A checkpoint is committed when rank 0 renames its manifest, after all ranks have written and synced their
 //   files. Until then restore() ignores it.
-// - All ranks take part in every agreement of a save, even if one of them has failed, so they take the same
+// - All ranks take part in every exchange of a save, even a rank that has failed. So all ranks take the same
 //   decisions at the same step.
 class Checkpointer {
  public:
-  // Throws std::invalid_argument, which names the option, or std::runtime_error, which names the directory
-  // that cannot be used.
-  // - Without a launcher, or in another directory than the launcher's, the constructor takes over the
-  //   directory as a new attempt, unless read_only is set.
-  // - The constructor throws if rank 0 of another job runs on this machine and uses the directory, if the
-  //   nodes see different directories, or if another Checkpointer of this job writes to the directory.
-  // - With a group that is not the whole job, the members save and restore what they train. They need a
-  //   directory of their own, and cannot use the agents' memory.
+  // Throws std::invalid_argument, which names an option that cannot be used. Throws std::runtime_error, which
+  // names the directory, if the directory cannot be used, for example in these cases:
+  // - Rank 0 of another job on this machine uses the directory.
+  // - The nodes see different directories.
+  // - Another Checkpointer of this job writes to the directory.
+  // The launcher's directory belongs to the launcher's attempt. The constructor takes over any other
+  // directory as a new attempt, unless read_only is set.
+  // If the group is not the whole job, the members save and restore what they train. They need a directory of
+  // their own, and cannot use the agents' memory.
   explicit Checkpointer(const Group& group, CheckpointerOptions options = {});
   ~Checkpointer();  // finishes the save in progress; prints errors
 
@@ -129,8 +134,8 @@ class Checkpointer {
   std::int64_t steps() const;  // steps done, including those before a restore
 
   // Saves the current step, unless it has been saved, and waits until it is committed or has failed. Returns
-  // false if it failed; the next call tries again. Throws FencedError and std::logic_error as step() does,
-  // and std::logic_error if read_only.
+  // false if it failed; the next call tries again. Throws FencedError and std::logic_error as step() does.
+  // Also throws std::logic_error if read_only is set.
   bool save(TrainState& state);
   // Writes rank 0's value into the following checkpoints. keep_best compares them by the metric `best_by`.
   // Throws std::invalid_argument if the value is not finite.

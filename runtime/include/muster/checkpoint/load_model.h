@@ -20,17 +20,17 @@ namespace muster {
 
 struct LoadModelOptions {
   // `step`, `best` and `name` are only for checkpoints; with a file of weights they are an error.
-  std::optional<std::int64_t> step = std::nullopt;  // empty: the newest usable one
+  std::optional<std::int64_t> step = std::nullopt;  // empty: the newest usable checkpoint
   bool best = false;  // instead of `step`: the best checkpoint by the training's metric
   // true: the checkpoint must have exactly the module's parameters and buffers. false: loads those that
   // checkpoint and module share.
   bool strict = true;
-  // Chooses the module in the checkpoint. Empty: the model; else the module that the training added to its
-  // TrainState under this name, such as an average.
+  // The name with which the training added the module to its TrainState, such as "average". Empty: the
+  // training's model.
   std::string name{};
   // Maps prefixes of names in the module to prefixes in the checkpoint: {{"encoder.", "backbone."}}.
   std::map<std::string, std::string> rename{};
-  std::optional<c10::Device> device = std::nullopt;  // moves the module there; empty: it stays
+  std::optional<c10::Device> device = std::nullopt;  // moves the module to this device, unless empty
 };
 
 struct LoadedModel {

@@ -1,5 +1,5 @@
-// How an optimizer that is not torch's own, such as a fused or a sharded one, gives its state to a
-// checkpoint: it derives from one of these three classes.
+// Base classes for optimizers that are not torch's own, such as a fused or a sharded one. An optimizer that
+// derives from one of these three classes can give its state to a checkpoint.
 //
 //   class Lion : public torch::optim::Optimizer, public muster::SavedOptimizer { ... };
 //
@@ -21,13 +21,14 @@ class SavedOptimizer {
   virtual ~SavedOptimizer() = default;
   // Returns the name of the optimizer's kind; an optimizer can only load state of its own kind.
   virtual std::string saved_kind() const = 0;
-  // Returns the options of group number `group` as texts by name. After a restore, load_options() gets what
-  // saved_options() returned at the save.
+  // Returns the options of parameter group number `group` as texts by name. After a restore, load_options()
+  // gets what saved_options() returned at the save.
   virtual std::map<std::string, std::string> saved_options(std::size_t group) const = 0;
   virtual void load_options(std::size_t group, const std::map<std::string, std::string>& options) = 0;
 
   // A parameter's state: tensors and counts by name. If ranks share a parameter's state, whole_shape and
-  // offsets give the place of the rank's slice (TensorSlice). If both are empty, the tensor is the whole.
+  // offsets give the place of the rank's slice (see TensorSlice). If they are empty, the tensor is the whole
+  // state.
   struct Field {
     at::Tensor tensor;
     std::vector<std::int64_t> whole_shape{};

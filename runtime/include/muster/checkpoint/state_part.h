@@ -7,7 +7,7 @@
 //   };
 //   state.add("scaler", std::make_unique<Part>());
 //
-// Names need not mention a rank or file: any number of ranks can load a checkpoint. All ranks must save and
+// Names need not contain the rank, and any number of ranks can load a checkpoint. All ranks must save and
 // load the same parts in the same order; a part may use collectives. For the training thread.
 #pragma once
 
@@ -44,8 +44,8 @@ class SavedState {
   void of_first(const std::string& name, const at::Tensor& tensor);
   void own(const std::string& name, const at::Tensor& tensor);  // every rank saves its own
 
-  // A shared value must be equal on all ranks that have it. A save compares the value among the ranks whose
-  // shared values have the same names.
+  // A shared value must be equal on all ranks that have it. A save compares shared values only between ranks
+  // that have shared values of the same names.
   void shared_value(const std::string& name, const std::string& value);
   void value_of_first(const std::string& name, const std::string& value);
   void own_value(const std::string& name, const std::string& value);
@@ -61,9 +61,9 @@ class SavedState {
     Kind kind{};
     std::string text;
   };
-  // The added tensors and values by name, for the Checkpointer. A rank's own tensor or value may have the
+  // The added tensors and values by name, for the Checkpointer. A rank's own tensor or value can have the
   // same name as a shared one.
-  using Key = std::pair<bool, std::string>;  // whether it is the rank's own, and its name
+  using Key = std::pair<bool, std::string>;  // whether the entry is the rank's own, and the entry's name
   std::map<Key, Tensor> tensors;
   std::map<Key, Value> values;
   std::string prefix;  // put before each given name
@@ -76,11 +76,14 @@ class LoadedState {
   explicit LoadedState(std::shared_ptr<Source> source) : source_(std::move(source)) {}
 
   // For check(): requests that `target` holds the saved tensor, or this slice of it, when load() is called.
-  // Throws std::invalid_argument if the tensor has another shape or type. If the tensor is missing, throws
-  // the same or, without RestoreOptions::strict, returns false.
+  // - If the saved tensor has another shape, throws std::invalid_argument.
+  // - If the saved tensor has another type, throws std::invalid_argument, unless RestoreOptions::convert is
+  //   set.
+  // - If the checkpoint lacks the tensor, returns false. With RestoreOptions::strict, throws
+  //   std::invalid_argument instead.
   bool fill(const std::string& name, const at::Tensor& target);
   bool fill(const std::string& name, const at::Tensor& target, const TensorSlice& slice);
-  // Uses this rank's own tensor if the checkpoint has one, else the tensor of all ranks.
+  // As fill(), but prefers the tensor that this rank saved with own(), if the checkpoint has it.
   bool fill_own(const std::string& name, const at::Tensor& target);
 
   // Reads a small tensor of any shape during the call, into the CPU's memory. Throws std::invalid_argument if
@@ -95,8 +98,8 @@ class LoadedState {
   Number number(const std::string& name);
 
   bool has(const std::string& name) const;  // whether a tensor has this name
-  // Whether the checkpoint has this rank's own tensor of this name. It has none if fewer ranks saved the
-  // checkpoint than this rank's number needs.
+  // Whether the checkpoint has this rank's own tensor of this name. For example, a checkpoint that 4 ranks
+  // saved has none of rank 5.
   bool has_own(const std::string& name) const;
   bool has_value(const std::string& name) const;
 
@@ -106,8 +109,8 @@ class LoadedState {
   std::shared_ptr<Source> source_;
 };
 
-// Returns the exact number with its type: "int64:7", "double:0.1". `Number` is bool, int (written as int64),
-// std::int64_t, float or double.
+// Returns a text with the number's type and exact value: "int64:7", "double:0.1". `Number` is bool, int
+// (written as int64), std::int64_t, float or double.
 template <class Number>
 std::string write_number(Number value);
 

@@ -10,7 +10,7 @@
 // Everything is stored by name, so a checkpoint depends neither on the order of parameters in the optimizer
 // nor on the number of ranks.
 // - Parameters and optimizers must be equal on all ranks that have them; the ranks compare them.
-// - For objects that the program adds, rank 0's values count.
+// - For other objects that the program adds, rank 0's values are saved.
 // - Generators, and buffers that are not broadcast, are saved for each rank.
 // - Generators other than torch's default ones (rand(), <random>) are not saved: the program must set them up
 //   as in the run before.
@@ -90,8 +90,8 @@ class TrainState {
       : TrainState(detail::module_of(model), optimizer, loader, has_own_buffers(model)) {
     add_bucket_order_of(model, "bucket_order");
   }
-  // Holds all stages of this rank, as parts of the undivided model, and the schedule's count of steps. Any
-  // other cut of the model, and the undivided model, can resume from the checkpoint. `optimizer`: over
+  // Holds all stages of this rank, as parts of the undivided model, and the schedule's count of steps. A run
+  // that divides the model in another way, or not at all, can resume from the checkpoint. `optimizer`: over
   // schedule.parameters(). Collective over the group of the stages. Throws std::invalid_argument on all ranks
   // of the group if their loaders read different samples.
   template <detail::HasStages Schedule>
@@ -108,8 +108,8 @@ class TrainState {
   // Adds an object to be saved and restored under this name. Throws std::invalid_argument if the name is
   // taken.
   // restore() fills a tensor in place, so its shape and type must not change; a vector gets its saved length.
-  // Text must be UTF-8. A scheduler (StepLR) gets back its count of steps, a ReduceLROnPlateauScheduler the
-  // metrics that it has seen.
+  // Text must be UTF-8. A scheduler such as StepLR gets back its count of steps. A ReduceLROnPlateauScheduler
+  // gets back the metrics that it has seen.
   void add(const std::string& name, at::Tensor tensor);
   template <detail::SavedValue Value>
   void add(const std::string& name, Value& value) {
@@ -117,8 +117,8 @@ class TrainState {
   }
   void add(const std::string& name, torch::optim::LRScheduler& scheduler);
   void add(const std::string& name, torch::optim::ReduceLROnPlateauScheduler& scheduler);
-  // Adds another module, in any form that a model may have: an average of the model, a teacher. Its name must
-  // not contain a dot; its shapes and types must not change.
+  // Adds another module, such as an average of the model or a teacher, in any form that the constructor
+  // accepts. Its name must not contain a dot; its shapes and types must not change.
   template <detail::IsModel Model>
   void add(const std::string& name, Model& model) {
     add_module(name, detail::module_of(model), has_own_buffers(model));

@@ -9,10 +9,11 @@
 // - CPU tensors use Gloo. CUDA tensors use NCCL, in the current stream. Functions that do not reduce accept
 //   any type and memory layout.
 // - Wrong arguments throw std::invalid_argument; a rank that is not a member gets std::logic_error.
-// - If other members prevent completion, a call throws std::runtime_error, which names the call and the
-//   group. On the CPU it also names a rank that is in another call. If the program has made groups, it names
-//   a rank that is gone.
-// - All functions but isend() and irecv() return when this rank's part is done.
+// - If a call cannot complete because of other members, it throws std::runtime_error, which names the call
+//   and the group. On the CPU, the error also names a rank that is in another call. If the program has called
+//   new_group(), the error also names a rank whose process has ended.
+// - On the CPU, all functions but isend() and irecv() return when this rank's part is done. On a GPU, only
+//   the current stream waits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,8 +29,9 @@ namespace muster {
 // kAvg needs floating-point numbers; kBand, kBor and kBxor (bitwise) need integers.
 enum class ReduceOp { kSum, kMin, kMax, kProduct, kAvg, kBand, kBor, kBxor };
 
-// Reduces in place; all members get the same result. Takes on the CPU: floating-point numbers of 16, 32 and
-// 64 bits, signed integers of 8, 32 and 64 bits, uint8, and bool (its sum means "any", its product "all").
+// Reduces in place; all members get the same result. Tensors on the CPU can have floating-point numbers of
+// 16, 32 and 64 bits, signed integers of 8, 32 and 64 bits, uint8, or bool. For bool, the sum means "any" and
+// the product means "all".
 void all_reduce(const Group& group, const at::Tensor& tensor, ReduceOp op = ReduceOp::kSum);
 
 // Copies src's tensor into the tensors of all members. Shape and type must be the same on all members.
@@ -45,7 +47,8 @@ void all_gather_into_tensor(const Group& group, const at::Tensor& output, const 
 // the member at place p, and has the same shape on all members.
 at::Tensor reduce_scatter(const Group& group, const std::vector<at::Tensor>& inputs,
                           ReduceOp op = ReduceOp::kSum);
-// As reduce_scatter(), but all parts have one shape and lie in one tensor, as in all_gather_into_tensor().
+// As reduce_scatter(), but all parts have one shape and lie in `input`, in the layout of
+// all_gather_into_tensor()'s output.
 void reduce_scatter_tensor(const Group& group, const at::Tensor& output, const at::Tensor& input,
                            ReduceOp op = ReduceOp::kSum);
 
@@ -85,10 +88,11 @@ class [[nodiscard]] Work {
  private:
   std::unique_ptr<State> state_;
 };
-// Any number of operations can be in progress, in both directions, and both members can receive before they
-// send. NCCL ignores tags. Over NCCL a rank's first call for another rank returns only when that rank makes
-// its first call for this one. So in a ring one rank must first call for the next rank, and all others for
-// the previous one; otherwise all wait for ever.
+// isend() and irecv() start an operation with one other member. Any number of operations can be in progress,
+// in both directions, and both members can receive before they send. NCCL ignores tags.
+// With NCCL, the first call of rank A with rank B returns only when B makes its first call with A. So in a
+// ring, one rank must first call with the next rank, and all others with the previous rank. Otherwise all of
+// them wait for ever.
 Work isend(const Group& group, const at::Tensor& tensor, int dst, int tag = 0);
 Work irecv(const Group& group, const at::Tensor& tensor, int src, int tag = 0);
 

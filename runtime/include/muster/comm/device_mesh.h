@@ -1,14 +1,14 @@
-// The ranks of a job in rows and columns, or in more dimensions, with a group for each line: PyTorch's
-// DeviceMesh.
+// The ranks of a job as a grid, with a group for each row and each column, in any number of dimensions:
+// PyTorch's DeviceMesh.
 //
 //   const auto mesh = muster::init_device_mesh(job, {2, 4}, {"dp", "tp"});
 //   auto model = muster::DistributedDataParallel(net, mesh.get_group("dp"));
 //   muster::all_reduce(mesh.get_group("tp"), partial);
 //
 // Ranks are in row-major order: along the last dimension they are consecutive. Ranks are numbered node by
-// node. So if the last dimension is as long as a node has ranks, each of its groups is on one node: use this
-// dimension for what communicates most. A mesh is a handle: copies share one state, which keeps the groups
-// and the job. Safe from any thread.
+// node. If the last dimension has the size of a node's ranks, each of its groups is on one node. Use this
+// dimension for the operations that communicate most. A mesh is a handle: copies share one state, which keeps
+// the groups and the job. Safe from any thread.
 #pragma once
 
 #include <memory>
@@ -47,7 +47,8 @@ class DeviceMesh {
   std::vector<int> get_coordinate() const;  // this rank's place along each dimension
 
   // Returns the group of this rank along a dimension: the ranks with the same place in all other dimensions.
-  // Messages call the second such group "dp 1". Without an argument the mesh must have only one dimension.
+  // Messages name the groups along the dimension "dp": "dp 0", "dp 1" and so on. Without an argument the mesh
+  // must have only one dimension.
   Group get_group() const;
   Group get_group(int dim) const;
   Group get_group(const std::string& name) const;

@@ -23,8 +23,8 @@ namespace muster {
 
 class Job;
 
-// NCCL's settings for a group: ncclConfig_t, and PyTorch's additions. NCCL, with its NCCL_* variables,
-// chooses the empty ones. Ignored without GPUs.
+// NCCL's settings for a group: ncclConfig_t, and PyTorch's additions. For an empty setting, NCCL uses its
+// NCCL_* variable or its default. Ignored without GPUs.
 struct NcclOptions {
   // Runs the group's kernels at a higher priority than the program's.
   bool high_priority_stream = false;
@@ -35,7 +35,7 @@ struct NcclOptions {
   std::optional<int> max_ctas = std::nullopt;
   std::string net_name{};  // "Socket", "IB", or a plug-in's name
   // Creates the group's communicator from the job's with ncclCommSplit, which is faster than a new one and
-  // shares its resources. Not for the job itself.
+  // shares its resources. Has no effect on the job's own communicator.
   bool split = false;
 };
 

@@ -39,7 +39,7 @@ struct InitOptions {
   // - Empty: MUSTER_BACKEND, which `launch --backend` sets; if that is not set, Gloo, and NCCL if a GPU is
   //   visible.
   std::string backend{};
-  // For all groups that do not set their own.
+  // For groups without NCCL options of their own.
   NcclOptions nccl{};
 };
 
@@ -89,15 +89,15 @@ class Job {
 
 // Joins the world that the environment or the options describe. Throws std::logic_error if the process calls
 // init() a second time.
-// If main does not catch a later exception, the process prints it as "rank R: Type: text" (under a launcher
-// as "Type: text"), writes it to torchrun's error file, and ends with exit code 1.
+// If main does not catch a later exception, the process prints the exception as "rank R: Type: text" (under a
+// launcher as "Type: text"), writes it to torchrun's error file, and ends with exit code 1.
 // Changes the whole process:
 // - makes stdout line-buffered unless it is unbuffered
 // - ignores SIGPIPE unless the program has set a handler
 // - makes the C library keep the memory that a step frees
 Job init(const InitOptions& options = {});
-// The same. With a warm start (docs/warm_start.md) argc and argv can be another trial's of a sweep: this call
-// replaces them by the rank's own, so read the arguments after it.
+// As init(options), but also replaces argc and argv by this rank's own. In a sweep with a warm start
+// (docs/warm_start.md), main can get another trial's arguments, so read them only after this call.
 Job init(int& argc, char**& argv, const InitOptions& options = {});
 
 }  // namespace muster

@@ -1,7 +1,7 @@
 // Runs a function as all ranks of a small world on this machine: torch's mp.spawn for C++.
 //
-// spawn() forks, so call it before anything that starts threads; most torch operations do. Each child has its
-// own Job, over loopback.
+// spawn() forks, so call it before anything that starts threads. Most torch operations start threads. Each
+// child has its own Job; the children communicate over loopback.
 #pragma once
 
 #include <functional>

@@ -1,9 +1,9 @@
-// Memory for batches, used again and again.
+// Memory for batches that a DataLoader reuses.
 //
-// A fresh tensor of some hundred KiB is a fresh mapping: the kernel clears every page of it, which takes
-// longer than filling it. Inside a DataLoader, batch_empty() reuses memory of earlier batches. A batch
-// returns its memory when the last tensor that refers to it is destroyed, at any time and in any thread. Safe
-// from any thread.
+// For a new tensor of some hundred KiB, the allocator maps new memory. The kernel clears all its pages, which
+// takes longer than filling the tensor. Inside a DataLoader, batch_empty() reuses memory of earlier batches.
+// A batch returns its memory when the last tensor that refers to it is destroyed, at any time and in any
+// thread. Safe from any thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>

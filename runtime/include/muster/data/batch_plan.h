@@ -36,18 +36,19 @@ struct PlannedBatch {
 // together is one training step. A value; copies share their lookup tables. Safe to use from several threads.
 class BatchPlan {
  public:
-  // `batch` returns batch 0 to `size - 1`; `consumed_before` implements the function of that name below.
+  // `batch(number)` returns batch `number`, from 0 to `size - 1`. `consumed_before` implements the member
+  // function of that name.
   BatchPlan(std::int64_t size, std::function<PlannedBatch(std::int64_t number)> batch,
             std::function<std::int64_t(std::int64_t number)> consumed_before);
 
   std::int64_t size() const { return size_; }  // batches
   PlannedBatch operator[](std::int64_t number) const;
   // Returns the number of entries that all ranks together take before batch `number`, or in the whole epoch
-  // if `number == size()`. Counts padding if it counts in the mean. The result is a place in the epoch that
-  // is valid for any number of ranks.
+  // if `number == size()`. Does not count padding with weight 0. The result is a place in the epoch that is
+  // valid for any number of ranks.
   std::int64_t consumed_before(std::int64_t number) const;
-  // Returns the batch before which all ranks together have taken `consumed` entries: size() at the end of the
-  // epoch, empty in the middle of a batch.
+  // Returns the number of the batch before which all ranks together have taken `consumed` entries. Returns
+  // size() if this place is the end of the epoch, and nothing if it is in the middle of a batch.
   std::optional<std::int64_t> batch_at(std::int64_t consumed) const;
 
  private:

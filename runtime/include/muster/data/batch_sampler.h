@@ -25,7 +25,7 @@ class BatchSamplerBase {
 };
 
 // Cuts the order of a sampler into batches of batch_size. The last batch of an epoch can be smaller;
-// drop_last leaves out a smaller one.
+// drop_last leaves out a smaller last batch.
 class BatchSampler : public BatchSamplerBase {
  public:
   BatchSampler(std::shared_ptr<const Sampler> sampler, std::int64_t batch_size, bool drop_last);
@@ -46,9 +46,9 @@ struct BucketBatchSamplerOptions {
   // A batch has as many examples as both limits allow; at least one limit is required.
   std::optional<std::int64_t> batch_size = std::nullopt;  // examples
   std::optional<std::int64_t> max_tokens = std::nullopt;  // examples * length of the longest: padding counts
-  // A batch with more examples than multiple_of is cut to a multiple of it. Set multiple_of to the number of
-  // ranks (or to 12 for 2, 3, 4 or 6 ranks): all ranks then get equal shares of at most
-  // `max_tokens / ranks` tokens, unless a single example is longer.
+  // If a batch has more examples than multiple_of, their number is rounded down to a multiple of it. Set
+  // multiple_of to the number of ranks (or to 12 for 2, 3, 4 or 6 ranks). All ranks then get equal shares, of
+  // at most `max_tokens / ranks` tokens unless a single example is longer.
   std::int64_t multiple_of = 1;
   // The number of batches in a window, within which examples are sorted: larger windows waste less on
   // padding, smaller ones mix better.
@@ -57,9 +57,9 @@ struct BucketBatchSamplerOptions {
   std::uint64_t seed = 0;
 };
 
-// Cuts the dataset, in a random order, into windows, sorts each window by length, cuts the windows into
-// batches, and returns the batches in a random order. Each example is in exactly one batch of an epoch.
-// Within a batch the longest example is first. Without shuffle the windows follow the dataset's order.
+// Puts the dataset into a random order and cuts it into windows. Sorts each window by length and cuts it into
+// batches. Returns all batches in a random order. Each example is in exactly one batch of an epoch. Within a
+// batch the longest example is first. Without shuffle the windows follow the dataset's order.
 class BucketBatchSampler : public BatchSamplerBase {
  public:
   // lengths[i] is the length of example i, at most max_tokens.

@@ -25,7 +25,7 @@ namespace detail {
 
 void check_cache_limit(std::int64_t limit_bytes);
 
-// Returns the bytes of a sample, with everything that the sample refers to.
+// Returns the size of a sample in bytes, with everything that the sample refers to.
 template <class Value>
 std::int64_t bytes_of_sample(const Value& value) {
   const auto sum = [](const auto&... part) { return (std::int64_t{0} + ... + bytes_of_sample(part)); };
@@ -50,8 +50,8 @@ std::int64_t bytes_of_sample(const Value& value) {
   }
 }
 
-// Returns a copy with memory of its own. The copy shares no changes with the original, and does not keep
-// alive the storage that the original is a view of.
+// Returns a copy with memory of its own. Changes to the copy do not change the original. The copy does not
+// keep alive the storage that the original is a view of.
 template <class Sample>
 Sample copy_of_sample(const Sample& sample) {
   Sample copy = sample;
@@ -67,7 +67,7 @@ Sample copy_of_sample(const Sample& sample) {
 template <class Sample>
 class CachedDataset : public Dataset<Sample> {
  public:
-  // Keeps at most `limit_bytes` of samples. `dataset` must outlive this.
+  // Keeps at most `limit_bytes` of samples. `dataset` must outlive the cache.
   CachedDataset(const Dataset<Sample>& dataset, std::int64_t limit_bytes)
       : dataset_(dataset), limit_bytes_(limit_bytes), kept_(static_cast<std::size_t>(dataset.size())) {
     detail::check_cache_limit(limit_bytes);

@@ -1,4 +1,5 @@
-// Streams one after the other: each shard has the first dataset's samples, then the second's, and so on.
+// Iterable datasets, one after the other: each shard has the first dataset's samples, then the second's, and
+// so on.
 //
 //   const muster::ChainDataset both(first, second);
 //

@@ -31,7 +31,7 @@
 
 namespace muster {
 
-// Names the batch of a struct whose fields are not all tensors:
+// Names the batch type of a struct whose fields are not all tensors:
 //   template <> struct muster::BatchOf<Review> { using type = ReviewBatch; };
 // Each field of ReviewBatch has the type Collated<Field>, where Field is the type of the same field of
 // Review. Specialize BatchOf before the first use of Dataset<Review>.
@@ -46,7 +46,7 @@ constexpr bool kNever = false;
 }
 
 // Puts samples of one type together: add() each, then finish() once. `count` is the expected number of
-// samples; there may be fewer. If an add() throws, call truncate() with the number of samples added before;
+// samples; there can be fewer. If an add() throws, call truncate() with the number of samples added before;
 // the collator can then be used again. This primary template only reports a type that is not in the list at
 // the top of this file.
 template <class Sample>

@@ -22,13 +22,14 @@ namespace muster {
 struct CsvDatasetOptions {
   std::string label = {};                 // the column of the target; required
   std::vector<std::string> columns = {};  // the columns of the data, in this order; empty: all but the label
-  // The first line has the names of the columns. false: they are "0", "1", "2", ...
+  // true: the first line has the names of the columns. false: the names are "0", "1", "2", ...
   bool header = true;
   char separator = ',';
-  // Columns of words: each word is replaced by its place in the list, from 0.
+  // The words that can be in a column, by the column's name. A word is replaced by its place in the list,
+  // from 0.
   std::map<std::string, std::vector<std::string>> categories = {};
-  // The value, such as NaN, for data fields that are empty or one of na_values. Without this value such
-  // fields are errors, except "nan" in a column of floats. A missing label is always an error.
+  // The value, such as NaN, for data fields that are empty or in na_values. Without this value such fields
+  // are errors, except "nan" in a column of floats. A missing label is always an error.
   std::optional<double> fill_na = {};
   std::vector<std::string> na_values = {"NA",   "N/A",  "n/a",  "NaN",  "nan",
                                         "NULL", "null", "None", "<NA>", "#N/A"};
@@ -45,8 +46,8 @@ struct CsvDatasetOptions {
 // Samples: data [columns] of dtype, target [] of label_dtype.
 class CsvDataset : public Dataset<> {
  public:
-  // Throws std::runtime_error, which names file, line, column, the text there and what would be right, or
-  // std::invalid_argument, which names an option that cannot be used.
+  // Throws std::invalid_argument, which names an option that cannot be used. Throws std::runtime_error if the
+  // file cannot be used; the message has the file, line, column, the text there and what would be right.
   CsvDataset(const std::string& path, const CsvDatasetOptions& options);
 
   std::int64_t size() const override { return rows_.size(); }

@@ -1,5 +1,5 @@
-// Loads batches of a dataset for this rank, ahead and in threads. The order of the batches depends only on
-// the seed, the epoch and the number of ranks.
+// Loads batches of a dataset for this rank, in threads and ahead of the loop. The order of the batches
+// depends only on the seed, the epoch and the number of ranks.
 //
 //   muster::DataLoader loader(dataset, {.batch_size = 64, .shuffle = true, .num_workers = 4}, job);
 //   for (auto& batch : loader.epochs(10)) { ...; checkpoints.step(state); }
@@ -10,15 +10,16 @@
 //   for (auto epoch = loader.epoch(); epoch < 10; ++epoch)
 //     for (auto& batch : loader) { ... }
 //
-// runs one loop per epoch: each loop starts an epoch from its beginning, the next epoch if an earlier loop
-// was left in the middle. After load_state() the first loop runs the rest of the loaded epoch. The number of
-// workers does not change the batches. Options have PyTorch's names, defaults and meaning; docs/data.md lists
-// the differences.
+// runs one loop per epoch. Each loop starts an epoch from its beginning. After a loop that was left in the
+// middle of its epoch, the next loop starts the next epoch. After load_state() the first loop runs the rest
+// of the loaded epoch. The number of workers does not change the batches. Options have PyTorch's names,
+// defaults and meaning; docs/data.md lists the differences.
 //
 // If a dataset throws, the loop throws std::runtime_error, which names the dataset, the epoch, the batch and
-// the sample, with the original nested in it. After any error the loader stays at the batch that failed: the
-// next loop, of either kind, tries it again, skip_failed_batch() skips it, and state() is the place before
-// it. Only one thread, the training thread, may use a loader. A loader neither copies nor owns its dataset.
+// the sample, with the original nested in it. After any error the loader stays at the batch that failed, and
+// state() is the place before this batch. The next loop tries the batch again, unless the program has called
+// skip_failed_batch(). Only one thread, the training thread, may use a loader. A loader neither copies nor
+// owns its dataset.
 #pragma once
 
 #include <concepts>
@@ -47,20 +48,20 @@ class AnyDataLoader {
   // The rank and world size given to the constructor.
   int rank() const { return engine_.share().first; }
   int world_size() const { return engine_.share().second; }
-  // Returns the number of batches in the epoch that epoch() names; epochs may differ. Throws std::logic_error
-  // for an iterable dataset.
+  // Returns the number of batches in the epoch that epoch() names; epochs can have different numbers. Throws
+  // std::logic_error for an iterable dataset.
   std::int64_t batches_per_epoch() const { return engine_.batches_per_epoch(); }
-  // The epoch, from 0, of the batch taken last. Before a loop, after a loop that ran to its end, and after
-  // load_state(): the epoch of the next batch.
+  // Returns the epoch, from 0, of the batch that the loop took last. Before a loop, after a loop that ran to
+  // its end, and after load_state(), returns the epoch of the next batch.
   std::int64_t epoch() const { return engine_.epoch(); }
-  std::int64_t batch() const { return engine_.info().batch; }  // its place in that epoch, from 0
+  std::int64_t batch() const { return engine_.info().batch; }  // that batch's place in the epoch, from 0
   // Describes the batch that the loop has.
   const BatchInfo& info() const { return engine_.info(); }
 
   DataLoaderState state() const { return engine_.state(); }
   // Continues from `state`. The call itself reads no data.
-  // - With another number of ranks or another batch_size, the rest of the epoch is divided anew from the same
-  //   place in the global order, so each sample is still used once; rank 0 reports the change in one line.
+  // - If the number of ranks or batch_size has changed, the loader divides the rest of the epoch anew, so
+  //   each sample is still used once. Rank 0 reports the change in one line.
   // - A global_batch_size must not change, so the batches do not change either.
   // - An iterable dataset needs as many shards as before, except at the start of an epoch; its readers skip
   //   the samples that were consumed.
@@ -70,9 +71,9 @@ class AnyDataLoader {
   void check_state(const DataLoaderState& state) const { engine_.check_state(state); }
 
   // After an error in a loop, makes the next loop start after the batch that failed, so this rank does not
-  // train on it. The other ranks would wait for this rank in that step, so either all ranks call this, or
-  // they train inside DistributedDataParallel::join(). Throws std::logic_error if the last loop did not fail
-  // in a batch.
+  // train on it. The other ranks would wait for this rank in that step. So either all ranks call
+  // skip_failed_batch(), or they train inside DistributedDataParallel::join(). Throws std::logic_error if the
+  // last loop did not fail in a batch.
   void skip_failed_batch() { engine_.skip_failed_batch(); }
 
   // Ends and joins the workers. The next loop starts new ones, at the same place.
@@ -100,8 +101,8 @@ class DataLoader : public AnyDataLoader {
   DataLoader(const Dataset<Sample>& dataset, DataLoaderOptions options, const Group& group,
              CollateFunction collate_fn = nullptr)
       : DataLoader(dataset, std::move(options), group.rank(), group.size(), std::move(collate_fn)) {}
-  // One worker reads each shard, and the loader takes batches from the shards in turn; it leaves out a shard
-  // that has ended. So ranks can have different numbers of batches.
+  // One worker reads each shard. The loader takes batches from the shards in turn, and leaves out shards that
+  // have ended. So ranks can have different numbers of batches.
   DataLoader(const IterableDataset<Sample>& dataset, const DataLoaderOptions& options, int rank,
              int world_size, CollateFunction collate_fn = nullptr)
       : AnyDataLoader(
@@ -154,9 +155,10 @@ class DataLoader : public AnyDataLoader {
     std::int64_t end_;
   };
 
-  // Loops over all batches from the loader's place to the end of the first `count` epochs; over none if the
-  // loader is past that end. So an evaluation should loop over the loader itself: epochs(1) has batches only
-  // once. The first dimension of a batch is the batch size; an epoch's last batch can be smaller.
+  // Loops over all batches from the loader's place to the end of epoch `count - 1`. The loop has no batches
+  // if the loader is already past that end: epochs(1) has batches only once. So an evaluation should loop
+  // over the loader itself. The first dimension of a batch is the batch size; an epoch's last batch can be
+  // smaller.
   Epochs epochs(std::int64_t count) { return {this, count}; }
   // Loops over one epoch, from its start or from a loaded state.
   Iterator begin() { return {this, engine_.begin_pass()}; }

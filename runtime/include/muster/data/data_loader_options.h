@@ -27,10 +27,11 @@ struct DataLoaderOptions {
   std::int64_t batch_size = 1;  // per rank
   bool shuffle = false;
   // Gives the order over all ranks, which the loader divides among them. A DistributedSampler already gives
-  // this rank's part: the loader does not divide it, and the sampler's uneven_ranks counts. Excludes shuffle.
+  // this rank's part: the loader does not divide the order, and uses the sampler's uneven_ranks. Excludes
+  // shuffle.
   std::shared_ptr<const Sampler> sampler = nullptr;
-  // Batches of all ranks together, each divided among the ranks. Excludes batch_size, shuffle, sampler and
-  // drop_last. The loader checks its batches when an epoch begins.
+  // Gives the batches over all ranks; the loader divides each batch among the ranks. Excludes batch_size,
+  // shuffle, sampler and drop_last. The loader checks an epoch's batches when the epoch begins.
   std::shared_ptr<const BatchSamplerBase> batch_sampler = nullptr;
   int num_workers = 0;      // threads; 0 loads in the training thread
   bool pin_memory = false;  // page-locked batches, for faster copies to a GPU; without a GPU it has no effect
@@ -43,7 +44,8 @@ struct DataLoaderOptions {
   // true: keeps the workers after a loop over epochs has ended. Within a loop they always stay.
   bool persistent_workers = false;
   bool in_order = true;  // false: take whichever batch is ready first
-  // PyTorch's generator: seeds the order and sample_random(). The same on all ranks.
+  // Seeds the order and sample_random(), in place of PyTorch's option `generator`. Must be the same on all
+  // ranks.
   std::uint64_t seed = 0;
 
   // The batch size over all ranks, divided into equal parts for any number of ranks. Excludes batch_size.
@@ -51,16 +53,17 @@ struct DataLoaderOptions {
   std::int64_t global_batch_size = 0;
   UnevenRanks uneven_ranks = UnevenRanks::kPad;
   // For an iterable dataset: the number of shards that it is cut into, at least one per rank. With this
-  // option a run can continue with another number of ranks and workers. 0: as many as the workers of all
-  // ranks.
+  // option a run can continue with another number of ranks and workers. 0: one shard for each worker, over
+  // all ranks.
   std::int64_t shards = 0;
   BadSample bad_sample = BadSample::kStop;
   // false: reads nothing, and batches are empty, but the loop and the place in the data are the same as on
-  // other ranks: for the inner ranks of a pipeline. Not for an iterable dataset.
+  // other ranks. Set it to false on ranks of a pipeline that have neither the first nor the last stage. Not
+  // for an iterable dataset.
   bool read = true;
-  // limit for batches loaded ahead; a single batch can exceed it
+  // Limit in bytes for batches loaded ahead. A single batch can exceed it.
   std::int64_t prefetch_bytes = std::int64_t{1} << 30;
-  // Copies batches to this device, each while the previous one is in use.
+  // Copies each batch to this device while the loop uses the previous batch.
   std::optional<at::Device> device = std::nullopt;
 };
 
@@ -72,7 +75,7 @@ struct BatchInfo {
   // `n * c + s`.
   std::vector<std::int64_t> indices;
   std::vector<std::int64_t> skipped;  // indices of the bad samples that were left out
-  std::int64_t padding_count = 0;     // number of repeated samples at its end, which make the ranks even
+  std::int64_t padding_count = 0;     // number of repeated samples at the end of the batch
   // Multiply a mean over this batch by `weight`: the mean of the products over the ranks is then the mean
   // over the global batch. `weight` differs from 1 where ranks have unequal shares of a batch: with
   // global_batch_size, with a batch_sampler, and in the last batch with UnevenRanks::kKeep. Skipped samples
@@ -83,8 +86,8 @@ struct BatchInfo {
   at::Tensor mask() const;
 };
 
-// The training's place in the data, over all ranks: it has consumed the first `consumed` entries of this
-// epoch's order. The other fields say for which order and ranks that is valid.
+// The training's place in the data, over all ranks: the ranks have consumed the first `consumed` entries of
+// this epoch's order. The other fields say for which order and which ranks this place is valid.
 struct DataLoaderState {
   std::int64_t epoch = 0;
   std::int64_t consumed = 0;
@@ -94,7 +97,7 @@ struct DataLoaderState {
   std::int64_t batch_size = 0;         // per rank; 0 if the loader has global_batch_size or a batch_sampler
   std::int64_t global_batch_size = 0;  // 0 if not set
   // For an iterable dataset, a number for each shard of this rank: n if the rank has consumed n batches of
-  // the shard in this epoch, or `-(n + 1)` if the shard has ended after them.
+  // the shard in this epoch, or `-(n + 1)` if the shard has ended after n batches.
   std::vector<std::int64_t> of_shards = {};
   std::int64_t first_shard = 0;
   std::int64_t shards = 0;  // over all ranks

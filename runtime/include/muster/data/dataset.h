@@ -2,7 +2,7 @@
 //
 // A sample is any type that collate.h can put together into a batch: tensors, numbers, strings; pairs,
 // tuples, vectors and maps of them; and structs. Several threads read a dataset at once, in any order. A
-// dataset must return the same sample for the same index each time: only then is a resumed run equal to an
+// dataset must return the same sample for the same index each time; otherwise a resumed run differs from an
 // uninterrupted one. Draw random numbers from sample_random(), which the loader seeds with its own seed, the
 // epoch and the sample's place in the order. A dataset must outlive the loaders that read it.
 #pragma once
@@ -34,12 +34,14 @@ class Dataset {
 
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  // Returns sample number `index`, at least 0 and below size(). Muster's datasets throw std::out_of_range for
-  // any other index. The training thread gets an exception of get() with dataset and index added.
+  // Returns sample number `index`, from 0 to `size() - 1`. Muster's datasets throw std::out_of_range for any
+  // other index. If get() throws, the training thread gets an exception that also names the dataset and the
+  // index.
   virtual Sample get(std::int64_t index) const = 0;
-  // Returns the samples with these indices, in this order, put together as by default_collate(); PyTorch's
-  // __getitems__. The default calls get() for each and throws std::out_of_range for an index outside the
-  // dataset. Override it where reading many samples at once is cheaper; batch_empty() provides the memory.
+  // Returns a batch of the samples with these indices, in this order, as default_collate() makes it:
+  // PyTorch's __getitems__. The default implementation calls get() for each index, and throws
+  // std::out_of_range for an index outside the dataset. Override get_batch() if reading many samples at once
+  // is cheaper, and get the batch's memory from batch_empty().
   virtual Collated<Sample> get_batch(std::span<const std::int64_t> indices) const;
   // For messages: describes the dataset and its origin.
   virtual std::string name() const { return "the dataset"; }
@@ -47,12 +49,12 @@ class Dataset {
 
 namespace detail {
 
-// Call only while an exception is handled: throws an error that names the sample, with the exception nested
-// in it.
+// Call it only in an exception handler. Throws an error that names the sample and has the handled exception
+// nested in it.
 [[noreturn]] void rethrow_bad_sample(const std::string& dataset, std::int64_t index);
 
-// Call only while an exception is handled: if this is the first sample to be skipped, warns and gives the
-// reason.
+// Call it only in an exception handler. Warns that the sample is skipped, and why. Only the process's first
+// 10 calls print a warning.
 void warn_of_skipped(const std::string& dataset, std::int64_t index);
 [[noreturn]] void refuse_index(const std::string& dataset, std::int64_t index, std::int64_t size);
 

@@ -3,10 +3,10 @@
 //
 // The sampler's order is padded with its first entries, or cut, to a multiple of the number of ranks. Rank r
 // takes the places `r, r + num_replicas, r + 2 * num_replicas, ...` Over a WeightedRandomSampler this is a
-// distributed weighted sampler. A DataLoader divides the order of its `sampler` among the ranks, but uses the
-// order of a DistributedSampler, which is already divided, unchanged. Do not give a DistributedSampler to a
-// BatchSampler or to a second DistributedSampler: these need the order of all ranks, and throw. A plain
-// value, safe to use from several threads.
+// distributed weighted sampler. A DataLoader divides the order of its `sampler` among the ranks. If the
+// sampler is a DistributedSampler, its order is already divided, and the DataLoader does not divide it again.
+// Do not give a DistributedSampler to a BatchSampler or to a second DistributedSampler: these need the order
+// of all ranks, and throw. A plain value, safe to use from several threads.
 #pragma once
 
 #include <memory>
@@ -49,10 +49,10 @@ class DistributedSampler : public Sampler {
 
   // Returns indices(epoch) in batches of batch_size per rank, as a DataLoader uses them.
   // `drop_last` leaves out the last batch unless it is full on all ranks.
-  // Padding counts in the mean of a batch, as in PyTorch, so weights are 1. With kKeep they can differ from 1
-  // in the last batch, which some ranks may lack.
-  // `first`, 0 <= first < the sampler's size: divides only the part of the order from that place on among the
-  // ranks, for a run that continues with another number of ranks in the middle of an epoch.
+  // Padding counts in the mean of a batch, as in PyTorch, so weights are 1. With kKeep, weights can differ
+  // from 1 in the last batch, and some ranks can have no last batch.
+  // `first` is a place in the sampler's order, from 0. The plan divides only the order from this place on
+  // among the ranks. This is for a run that continues in the middle of an epoch with another number of ranks.
   BatchPlan plan(std::int64_t epoch, std::int64_t batch_size, bool drop_last = false,
                  std::int64_t first = 0) const;
   // Returns the number of batches in the plan of a whole epoch.
@@ -62,8 +62,8 @@ class DistributedSampler : public Sampler {
   std::string description() const override;
 
  private:
-  // For the part of the order from the place `first` on, these return this rank's entries, the place where
-  // the entries of all ranks end, and the number of batches.
+  // These functions are for the part of the order from the place `first` on. They return the number of this
+  // rank's entries, the place where the entries of all ranks end, and the number of batches.
   std::int64_t size_from(std::int64_t first) const;
   std::int64_t end_from(std::int64_t first) const;
   std::int64_t batches_from(std::int64_t first, std::int64_t batch_size, bool drop_last) const;

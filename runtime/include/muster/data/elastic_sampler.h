@@ -22,10 +22,11 @@ class ElasticSampler {
   // fewer examples than there are ranks.
   ElasticSampler(std::shared_ptr<const BatchSamplerBase> batches, int num_replicas, int rank);
 
-  // Returns the same number of batches on all ranks, none of them empty. If a batch (usually the last of an
-  // epoch) has too few examples for all ranks, a rank without an example gets the batch's first one as
-  // padding, with weight 0: the rank takes part in the step and adds nothing. Throws std::invalid_argument if
-  // even the largest batch has fewer examples than there are ranks, or if the batches are not well-formed.
+  // Returns a plan with the same number of batches on all ranks, none of them empty. If a batch (usually the
+  // last of an epoch) has too few examples for all ranks, a rank without an example gets the batch's first
+  // one as padding, with weight 0: the rank takes part in the step and adds nothing. Throws
+  // std::invalid_argument if even the largest batch has fewer examples than there are ranks, or if the
+  // batches are not well-formed.
   BatchPlan plan(std::int64_t epoch) const;
 
   // Describes the order: the same text on all ranks, and for any number of ranks.

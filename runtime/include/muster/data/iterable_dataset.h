@@ -20,9 +20,10 @@
 
 namespace muster {
 
-// Part number `index` of `count`, in this epoch. All parts together are the dataset.
+// One part of an iterable dataset: number `index` of `count`, in this epoch. All parts together are the
+// dataset.
 struct Shard {
-  std::int64_t index = 0;  // rank * workers + worker, unless the loader has the option `shards`
+  std::int64_t index = 0;  // `rank * num_workers + worker`, unless the loader has the option `shards`
   std::int64_t count = 1;
   std::int64_t epoch = 0;
   std::uint64_t seed = 0;  // the loader's, the same on all ranks
@@ -36,12 +37,12 @@ class IterableDataset {
   class Reader {
    public:
     virtual ~Reader() = default;
-    // Returns the next sample; empty at the end. If next() throws, the training thread gets the exception,
-    // and its text names the dataset, the shard and the sample's number there. A loader that skips bad
-    // samples warns instead, and calls next() again.
+    // Returns the next sample; empty at the end. If next() throws, the training thread gets the exception
+    // with a text that names the dataset, the shard and the sample's number in the shard. A loader that skips
+    // bad samples warns instead, and calls next() again.
     virtual std::optional<Sample> next() = 0;
-    // Skips `count` samples and returns true; or does nothing and returns false, and the loader then reads
-    // the samples instead. The loader calls it when a run resumes.
+    // The loader calls it when a run resumes. Skips `count` samples and returns true, or does nothing and
+    // returns false. After false, the loader reads these samples and ignores them.
     virtual bool skip(std::int64_t /*count*/) { return false; }
   };
 

@@ -6,9 +6,10 @@
 //   });
 //   muster::DataLoader loader(rows, {.batch_size = 64, .num_workers = 4}, job);
 //
-// A stream (muster/data/iterable_dataset.h). Each shard reads a part of its own, one row group after the
-// other; the lengths of the parts differ by at most one row. A run that resumes reads no row again, even with
-// shuffling, and seeks to the row group that it needs. `decode` makes the sample, in several threads at once.
+// A ParquetDataset is an IterableDataset. Each shard reads a part of its own, one row group after the other;
+// the lengths of the parts differ by at most one row. A run that resumes seeks to the row group that it
+// needs, and reads no earlier row again, even with shuffling. `decode` makes the sample; several threads call
+// it at once.
 //
 // Files may be Parquet, Arrow IPC files (Feather) or Arrow streams, as Hugging Face's datasets stores them;
 // the first bytes tell which. Arrow files are memory-mapped and must not be truncated while in use. Parquet's
@@ -37,8 +38,8 @@ namespace muster {
 
 struct ParquetDatasetOptions {
   std::vector<std::string> columns = {};  // to read; empty: all
-  bool shuffle_row_groups = false;        // read them in another order in every epoch
-  // Draw the next row from a buffer of this many rows. 0: in order.
+  bool shuffle_row_groups = false;        // another order of the row groups in every epoch
+  // Draws the next row from a buffer of this many rows. 0: reads the rows in order.
   std::int64_t shuffle = 0;
   // The value for a null number; without it, reading a null number is an error.
   std::optional<double> fill_na = {};
@@ -49,7 +50,7 @@ class ParquetRows;
 class ParquetFiles;
 }  // namespace detail
 
-// One row. Columns have their names in the file; a dot leads to a field of a struct: "image.path".
+// One row. A column has its name in the file. "image.path" is the field `path` of the struct `image`.
 //
 // If a column is missing, null or of another type, the functions throw an error that names file, row and
 // column.
@@ -66,7 +67,8 @@ class ParquetRow {
   double real(std::string_view column) const;  // also of whole numbers
   // Reads text, also from a dictionary (a category). The result is valid as long as the row.
   std::string_view text(std::string_view column) const;
-  // Reads binary data or text; or the bytes of a struct {bytes, path}, as datasets stores pictures and sound.
+  // Reads binary data or text; or the bytes of a struct {bytes, path}, which is how Hugging Face's datasets
+  // stores pictures and sound.
   std::span<const std::uint8_t> bytes(std::string_view column) const;
   // Returns a tensor of the column's type: [] for a number, [n] for a list of numbers, [n, m] for a list of
   // lists of equal lengths. A tensor of 4 KiB or more can share the row's memory, which later rows do not
@@ -87,8 +89,8 @@ std::shared_ptr<const ParquetFiles> open_parquet_files(const std::vector<std::st
                                                        const ParquetDatasetOptions& options);
 const std::string& name_of(const ParquetFiles& files);
 std::int64_t row_count(const ParquetFiles& files);
-// Call only while an exception is handled: throws an error that names the row, with the exception nested in
-// it.
+// Call it only in an exception handler. Throws an error that names the row and has the handled exception
+// nested in it.
 [[noreturn]] void rethrow_undecoded(const ParquetRow& row);
 
 class ParquetStream {
@@ -119,8 +121,8 @@ class ParquetDataset
   using typename Base::Sample;
 
   // `files` may contain a shell's *, ? and []. Opens all files, to count their rows. Throws
-  // std::invalid_argument, which names an option that cannot be used, or std::runtime_error: pyarrow is
-  // missing, or a file is missing, is of another kind or lacks a column.
+  // std::invalid_argument, which names an option that cannot be used. Throws std::runtime_error if pyarrow or
+  // a file is missing, or if a file is of another kind or lacks a column.
   ParquetDataset(const std::vector<std::string>& files, Decode decode, ParquetDatasetOptions options = {})
       : files_(detail::open_parquet_files(files, options)), decode_(std::move(decode)) {}
   ParquetDataset(std::initializer_list<std::string> files, Decode decode, ParquetDatasetOptions options = {})

@@ -3,11 +3,11 @@
 //
 //   if (muster::sample_random().chance(0.5)) image = image.flip(-1);
 //
-// While a DataLoader reads a sample, it seeds the generator of its thread with its own seed, the epoch and
-// the sample's place in the epoch's order over all ranks: a sample that occurs twice in an epoch draws other
-// numbers the second time. In a stream, sample n of shard s of c has the place `n * c + s`. Outside a loader
-// the seed is 0 when the thread starts. The generator is splitmix64 (Steele, Lea, Flood: Fast splittable
-// pseudorandom number generators, 2014).
+// Before a DataLoader reads a sample, it seeds the reading thread's generator with the loader's seed, the
+// epoch, and the sample's place in the epoch's order over all ranks. So a sample that occurs twice in an
+// epoch draws other numbers the second time. In an iterable dataset of c shards, sample n of shard s has the
+// place `n * c + s`. Outside a loader the seed is 0 when the thread starts. The generator is splitmix64
+// (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,8 @@ class [[nodiscard]] ReadBatch {
   ~ReadBatch();
 };
 // While a ReadSamples exists, this thread reads samples one by one, with begin() before each. If get() of a
-// dataset reads another dataset, begin() does nothing there: all of it draws the numbers of the outer sample.
+// dataset reads a second dataset, begin() does nothing for the second one: reading it continues the random
+// numbers of the outer sample.
 class [[nodiscard]] ReadSamples {
  public:
   ReadSamples();

@@ -1,7 +1,7 @@
 // The order in which an epoch visits a dataset, over all ranks: PyTorch's samplers.
 //
-// An order is a function of the epoch alone, so nobody can forget set_epoch(), and a resumed run finds its
-// place again. The random samplers draw from a CPU generator seeded with seed + epoch, and give exactly what
+// An order depends only on the epoch. So there is no set_epoch() to forget, and a resumed run finds its place
+// again. The random samplers draw from a CPU generator seeded with seed + epoch, and give exactly what
 // Python's sampler of the same name gives with generator.manual_seed(seed + epoch). distributed_sampler.h,
 // batch_sampler.h and elastic_sampler.h divide the order into the parts and batches of the ranks. A sampler
 // never changes, so it is safe to use from several threads. Constructors throw std::invalid_argument, which
@@ -51,8 +51,8 @@ struct RandomSamplerOptions {
   std::uint64_t seed = 0;
 };
 
-// A random order. Without replacement num_samples can exceed the dataset's size: several orders follow each
-// other.
+// A random order. If num_samples exceeds the dataset's size without replacement, an epoch consists of several
+// random orders, one after the other.
 class RandomSampler : public Sampler {
  public:
   explicit RandomSampler(std::int64_t dataset_size, RandomSamplerOptions options = {});
@@ -69,7 +69,7 @@ class RandomSampler : public Sampler {
 // keep. It takes no memory and no time before the first batch; RandomSampler needs 8 bytes per sample on each
 // rank while it makes the order. An entry takes about 60 ns. The order is not Python's. The permutation is a
 // Feistel network of 8 rounds, keyed by seed and epoch, on the smallest rectangle of numbers that contains
-// the dataset; numbers outside the dataset are encrypted again until they fall inside it (cycle walking;
+// the dataset. It permutes a number outside the dataset again, until the result is inside (cycle walking;
 // Black and Rogaway: Ciphers with Arbitrary Finite Domains, 2002, methods 2 and 3).
 class KeyedRandomSampler : public ComputedSampler {
  public:
@@ -111,8 +111,8 @@ struct WeightedRandomSamplerOptions {
 // - With replacement it draws from the weights' cumulative sums, as numpy.random.choice does.
 // - Without replacement it draws a random time for each index, exponential with the weight as rate, and takes
 //   the indices with the shortest times.
-// Without replacement, num_samples must not exceed the number of weights above 0. (Python would then draw
-// indices of weight 0.)
+// Without replacement, num_samples must not exceed the number of weights above 0. (Python does not check
+// this, and draws indices of weight 0.)
 class WeightedRandomSampler : public Sampler {
  public:
   WeightedRandomSampler(std::vector<double> weights, std::int64_t num_samples,

@@ -47,7 +47,7 @@ class StackDataset : public Dataset<std::tuple<Sample...>> {
     detail::check_index(*this, index);
     return std::apply(
         [index](const auto&... dataset) {
-          // Braces evaluate from left to right.
+          // In braces, C++ reads the datasets from left to right.
           return std::tuple<Sample...>{detail::get_from(dataset, index)...};
         },
         datasets_);

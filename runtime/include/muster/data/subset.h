@@ -1,11 +1,11 @@
-// Datasets made of others: a part of a dataset, several in sequence, and a random split.
+// Datasets that are made of other datasets: a part of one, several in sequence, and a random split.
 //
 //   muster::Subset first(dataset, {0, 1, 2});
 //   muster::ConcatDataset both(dataset, more);
 //   auto parts = muster::random_split(dataset, {0.8, 0.2}, 42);   // or {48000, 12000}
 //
-// The same as PyTorch's classes of these names; random_split gives exactly PyTorch's indices. None of the
-// classes copies samples; the datasets that they are made of must outlive them.
+// The names and the behavior are PyTorch's; random_split gives exactly PyTorch's indices. The classes copy no
+// samples. The datasets that they are made of must outlive them.
 #pragma once
 
 #include <algorithm>
@@ -108,7 +108,7 @@ class ConcatDataset : public Dataset<Sample> {
 
 // Splits the dataset at random into parts that do not overlap, as PyTorch does with
 // generator.manual_seed(seed). `lengths` are numbers of samples, or, if they are floating-point numbers,
-// fractions of 1; samples that rounding leaves over go to the first parts, one each.
+// fractions of 1. If rounding leaves n samples over, the first n parts get one more each.
 template <class Sample, class Number>
 std::vector<Subset<Sample>> random_split(const Dataset<Sample>& dataset, const std::vector<Number>& lengths,
                                          std::uint64_t seed = 0) {

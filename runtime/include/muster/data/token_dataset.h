@@ -39,9 +39,11 @@ struct TokenDatasetOptions {
   bool within_documents = false;
 };
 
-// Sample i of a file has data, the `context` tokens from `i * stride` on, and target, the `context` tokens
-// from `i * stride + 1` on; [context] each, int64. Tokens at the end of a file or document that do not fill a
-// sample are skipped, and no sample has tokens of two files.
+// Sample i of a file has two tensors [context] of int64:
+// - data: the tokens from place `i * stride` on
+// - target: the tokens from place `i * stride + 1` on
+// Tokens at the end of a file or document that do not fill a sample are skipped, and no sample has tokens of
+// two files.
 class TokenDataset : public Dataset<> {
  public:
   // `path` may contain a shell's *, ? and []. Throws std::invalid_argument, which names an option that cannot
@@ -57,8 +59,8 @@ class TokenDataset : public Dataset<> {
   Batch get_batch(std::span<const std::int64_t> indices) const override;
   std::string name() const override { return name_; }
   std::int64_t token_count() const { return token_count_; }  // in all files
-  // Returns the place of each document's first token, counted over all files, and at the end token_count(). A
-  // file without document boundaries is one document.
+  // Returns the place of each document's first token, counted over all files. The last entry is
+  // token_count(). A file without document boundaries is one document.
   std::vector<std::int64_t> documents() const;
 
  private:

@@ -3,8 +3,8 @@
 //   const auto dataset = muster::transformed(images, transforms::RandomHorizontalFlip());
 //
 // The function takes the sample and returns another, of any type that can be collated. For samples of type
-// Example the function may also take and return a tensor: the sample's data. Several threads call it at once.
-// It must draw random numbers from sample_random().
+// Example, the function can also take and return a tensor, which is the sample's data. Several threads call
+// it at once. It must draw random numbers from sample_random().
 #pragma once
 
 #include <concepts>
@@ -37,7 +37,7 @@ using TransformedSample = decltype(transform_sample(std::declval<const Function&
 template <class Sample, class Function>
 class Transformed : public Dataset<detail::TransformedSample<Function, Sample>> {
  public:
-  // `dataset` must outlive this.
+  // `dataset` must outlive this object.
   Transformed(const Dataset<Sample>& dataset, Function function)
       : dataset_(dataset), function_(std::move(function)) {}
 

@@ -1,5 +1,5 @@
-// Samples from tar archives, read from front to back, as the WebDataset library does: consecutive files with
-// the same name, up to its first dot, make one sample.
+// Samples from tar archives, which are read from front to back, as by the WebDataset library. Consecutive
+// files make one sample if their names are equal up to the first dot.
 //
 //   const muster::WebDataset images({"train-{000000..000146}.tar"}, [](const muster::WebSample& sample) {
 //     return muster::Example{.data = muster::decode_image(sample.bytes("jpg")),
@@ -7,10 +7,11 @@
 //   });
 //   muster::DataLoader loader(images, {.batch_size = 64, .num_workers = 4}, job);
 //
-// A stream (muster/data/iterable_dataset.h): of `count` shards, shard `i % count` reads archive number i.
-// There must not be more shards than archives with samples. `decode` makes the sample; several threads call
-// it at once. Archives may be compressed with gzip or zstd. Only regular files count (sparse ones whole).
-// Hidden files, and files whose name or first folder begins and ends with two underscores, are ignored.
+// A WebDataset is an IterableDataset: with `count` shards, shard `i % count` reads archive number i. There
+// must not be more shards than archives with samples. `decode` makes the sample; several threads call it at
+// once. Archives may be compressed with gzip or zstd. Readers ignore hidden files, everything but regular
+// files, and files whose name or first folder begins and ends with two underscores. They fill the holes of
+// sparse files with zeros.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,7 +33,7 @@ namespace muster {
 struct WebSample {
   std::string key;      // "images/000123"; WebDataset's __key__
   std::string archive;  // the archive's name; __url__
-  // by the rest of the file's name, in lower case: "jpg", "seg.png"
+  // the files' contents, by what follows the first dot of their names, in lower case: "jpg", "seg.png"
   std::map<std::string, std::string> parts;
 
   // If the part is missing or is not what the function reads, the function throws an error that names the
@@ -42,8 +43,8 @@ struct WebSample {
   std::int64_t number(const std::string& part) const;
   at::Tensor array(const std::string& part) const;  // of an .npy, with its type and shape
   std::map<std::string, at::Tensor> arrays(const std::string& part) const;  // of an .npz, by name
-  // Returns the value of `key` in a .json: "caption", or deeper, "/boxes/0/label" (RFC 6901). True is 1,
-  // false is 0; a whole number of 2^53 or more throws.
+  // Returns the value of `key` in a .json. `key` is a name, such as "caption", or a path, such as
+  // "/boxes/0/label" (RFC 6901). True is 1, false is 0; a whole number of 2^53 or more throws.
   double json_number(const std::string& part, const std::string& key) const;
   std::string json_text(const std::string& part, const std::string& key) const;
 };
@@ -51,19 +52,19 @@ struct WebSample {
 // The options have WebDataset's names.
 struct WebDatasetOptions {
   bool shardshuffle = false;  // read the archives in another order in every epoch
-  // Draw the next sample from a buffer of this many samples. 0: in order. With a buffer, a run that resumes
-  // must read the consumed samples again; without a buffer, it skips them.
+  // Draws the next sample from a buffer of this many samples. 0: reads the samples in order. With a buffer, a
+  // run that resumes must read the consumed samples again; without a buffer, it skips them.
   std::int64_t shuffle = 0;
 };
 
 namespace detail {
 
-// Replaces "{000..146}" by all numbers from 000 to 146, and "{train,more}" by both words; a name may contain
+// Replaces "{000..146}" by all numbers from 000 to 146, and "{train,more}" by both words; a name can contain
 // several. Throws std::invalid_argument, which says what is wrong.
 std::vector<std::string> expand_archives(const std::vector<std::string>& names,
                                          const WebDatasetOptions& options);
-// Call only while an exception is handled: throws an error that names the sample, with the exception nested
-// in it.
+// Call it only in an exception handler. Throws an error that names the sample and has the handled exception
+// nested in it.
 [[noreturn]] void rethrow_undecoded(const std::string& key, const std::string& archive);
 std::string name_of_archives(const std::vector<std::string>& archives);
 
@@ -94,8 +95,8 @@ class WebDataset
   using typename Base::Reader;
   using typename Base::Sample;
 
-  // Throws std::invalid_argument for names or options that cannot be used, and std::runtime_error if the
-  // first name is not an archive but, say, an address. Readers open archives when they reach them.
+  // Throws std::invalid_argument for names or options that cannot be used. Throws std::runtime_error if the
+  // first name is not an archive, for example if it is a URL. Readers open archives when they reach them.
   WebDataset(const std::vector<std::string>& archives, Decode decode, WebDatasetOptions options = {})
       : archives_(detail::expand_archives(archives, options)),
         decode_(std::move(decode)),

@@ -2,9 +2,10 @@
 //
 //   muster::WindowDataset dataset(series, {.length = 96, .horizon = 24});    // series [time, ...]
 //
-// Sample i has data [length, ...], the `length` steps from `i * stride` on, and target [horizon, ...], the
-// `horizon` steps after them. Samples of get() share memory with the series; batches are copies. Safe to read
-// from several threads.
+// Sample i has two tensors:
+// - data [length, ...]: the steps from `i * stride` on
+// - target [horizon, ...]: the steps after these
+// Samples of get() share memory with the series; batches are copies. Safe to read from several threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>

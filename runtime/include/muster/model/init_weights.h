@@ -25,8 +25,8 @@ Initializer kaiming_normal(double a = 0, Mode mode = Mode::kFanIn);
 Initializer kaiming_uniform(double a = 0, Mode mode = Mode::kFanIn);
 Initializer xavier_normal(double gain = 1);
 Initializer xavier_uniform(double gain = 1);
-// For tensors of two dimensions or more; the second and later dimensions count as one. Floats and doubles get
-// Python's numbers.
+// For tensors of two dimensions or more; the second and later dimensions count as one. For floats and
+// doubles, the numbers are Python's.
 Initializer orthogonal(double gain = 1);
 Initializer normal(double std, double mean = 0);
 // Draws from a normal distribution truncated to [a, b]; std >= 0. Uses the inverse distribution function;
@@ -40,7 +40,7 @@ Initializer constant(double value);
 struct LayerInitializers {
   Initializer conv{};       // Conv1d to Conv3d, and transposed
   Initializer linear{};     // Linear, Bilinear
-  Initializer recurrent{};  // RNN, LSTM and GRU, with their cells: every matrix
+  Initializer recurrent{};  // every matrix of RNN, LSTM, GRU and their cells
   Initializer embedding{};
   Initializer bias = initializers::constant(0);  // for the biases of the kinds that are set
 };
@@ -49,8 +49,8 @@ namespace detail {
 int init_weights(torch::nn::Module& module, const LayerInitializers& initializers);
 }  // namespace detail
 
-// Returns the number of tensors that it has filled. Sets an embedding's row padding_idx to 0. Throws
-// std::invalid_argument if the model has no layer of a kind that is set.
+// Returns the number of tensors that it has filled. Sets the row `padding_idx` of an embedding to zeros.
+// Throws std::invalid_argument if the model has no layer of a kind that is set.
 template <detail::IsModel Model>
 int init_weights(Model& model, const LayerInitializers& initializers) {
   return detail::init_weights(detail::module_of(model), initializers);

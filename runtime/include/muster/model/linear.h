@@ -2,8 +2,8 @@
 //
 // If the input does not have two dimensions, as in transformers, LibTorch's forward() multiplies first and
 // adds the bias afterwards: in bf16 that rounds twice, and autocast does not cache the weight. This class
-// adds the bias within the product. In all else it is a torch::nn::Linear, also for code that tests for that
-// type, and its parameters have the same names.
+// adds the bias within the product. It derives from torch::nn::LinearImpl, and its parameters have the same
+// names.
 #pragma once
 
 #include <ATen/ops/linear.h>
@@ -17,7 +17,7 @@ namespace muster {
 class LinearImpl : public torch::nn::LinearImpl {
  public:
   using torch::nn::LinearImpl::LinearImpl;
-  // [..., in_features] to [..., out_features]
+  // Maps [..., in_features] to [..., out_features].
   at::Tensor forward(const at::Tensor& input) { return at::linear(input, weight, bias); }
   std::shared_ptr<torch::nn::Module> clone(
       const std::optional<torch::Device>& device = std::nullopt) const override;

@@ -1,5 +1,4 @@
-// A model as a list of functions that make one layer each, such as models::resnet_layers(): for
-// PipelineLayers.
+// One layer of a model that is a list of layers, such as models::resnet_layers(). For PipelineLayers.
 //
 // A plain value. A rank calls only the functions of its own layers.
 #pragma once
@@ -11,7 +10,7 @@
 namespace muster {
 
 struct NamedLayer {
-  // "layer1.0": the prefix, before a dot, of its parameters' names. Empty: no prefix.
+  // The prefix of the layer's parameters' names, without the dot: "layer1.0". Empty: no prefix.
   std::string name;
   std::function<torch::nn::AnyModule()> build;
 };

@@ -39,8 +39,8 @@ struct ModelSummary {
   std::int64_t parameter_bytes = 0;
   std::int64_t gradient_bytes = 0;  // for the gradients of a backward pass
   std::int64_t buffer_bytes = 0;
-  // Memory of the forward pass, if one ran, as the allocators count it: what the pass returns or keeps for
-  // the backward pass, and its peak.
+  // Memory of the forward pass, if one ran, as the allocators count it. `activation_bytes`: after the pass,
+  // for its results and for the backward pass. `peak_bytes`: the most during the pass.
   std::optional<std::int64_t> activation_bytes{};
   std::optional<std::int64_t> peak_bytes{};
 
@@ -93,8 +93,8 @@ ModelSummary summary(Model&& model, const Inputs&... inputs) {
   }
 }
 
-// `input_size`: the size of the model's only input, with the batch: {64, 1, 28, 28}. Models that take words
-// or several inputs need example inputs.
+// `input_size`: the size of the model's only input, with the batch: {64, 1, 28, 28}. A model with integer
+// inputs, such as token numbers, or with several inputs needs example inputs instead.
 template <class Model>
 ModelSummary summary(Model&& model, at::IntArrayRef input_size) {
   return summary(model, detail::input_for(detail::module_in(model), input_size));

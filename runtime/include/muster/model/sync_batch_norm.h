@@ -5,8 +5,8 @@
 //   auto model = muster::DistributedDataParallel(net, job);
 //
 // - In a Sequential, convert_sync_batchnorm() replaces the layer by a SyncBatchNorm with its parameters and
-//   buffers. Elsewhere the layer keeps its type (C++ cannot replace a layer behind the member that names it),
-//   and computes as a SyncBatchNorm. Names, parameters and checkpoints stay the same.
+//   buffers. Elsewhere the layer keeps its type and computes as a SyncBatchNorm, because C++ cannot replace a
+//   layer that a member variable refers to. Names, parameters and checkpoints stay the same.
 // - Ranks can have batches of different sizes, even empty ones; they normalize like one process with all of
 //   the batches.
 // - A layer that kept its type refuses a batch with one value per feature, such as one sample for a
@@ -30,8 +30,8 @@ void synchronize_batch_norms(torch::nn::Module& module, const Group& group);
 bool is_synchronized(const at::Tensor& running_mean);
 }  // namespace detail
 
-// Converts every BatchNorm1d, 2d, 3d and SyncBatchNorm of a model. Throws std::invalid_argument, which names
-// a layer that keeps no running statistics.
+// Converts every BatchNorm1d, 2d, 3d and SyncBatchNorm of a model. Throws std::invalid_argument if a layer
+// keeps no running statistics; the message names the layer.
 template <detail::IsModel Model>
 void convert_sync_batchnorm(Model& model, const Group& group) {
   detail::synchronize_batch_norms(detail::module_of(model), group);

@@ -1,5 +1,5 @@
-// One process, several devices: each device runs the model on a part of the batch, in a thread of its own;
-// gradients are summed on the first device, which has the parameters.
+// Data-parallel training in one process with several devices. Each device runs the model on a part of the
+// batch, in a thread of its own. The gradients are summed on the first device, which has the parameters.
 //
 //   muster::DataParallel<NetImpl> model(net.ptr(), {{torch::kCUDA, 0}, {torch::kCUDA, 1}});
 //   loss_of(model(images), labels).backward();  // then step the optimizer of net
@@ -27,7 +27,8 @@ class Replicas {
   Replicas(std::shared_ptr<torch::nn::Module> module, std::vector<c10::Device> devices);
 
   torch::nn::Module& at(std::size_t index) const { return *replicas_[index]; }
-  // Returns into how many parts these inputs of one batch are split: one per device, but none empty.
+  // Returns the number of parts into which these inputs of one batch are split: at most one per device, and
+  // none empty.
   std::size_t count_parts(const std::vector<at::Tensor>& inputs) const;
   // Returns the parts of one input, each on its device.
   std::vector<at::Tensor> scatter(const at::Tensor& input) const;
@@ -47,15 +48,15 @@ class Replicas {
 template <class Module>
 class DataParallel {
  public:
-  // The module must be on the first device and be a torch::nn::Cloneable, as torch's own are; else throws
-  // std::invalid_argument. A device can occur several times. After a step `module` has the gradients, and its
-  // buffers as the first part of the batch has changed them.
+  // Throws std::invalid_argument unless the module is on the first device and is a torch::nn::Cloneable, as
+  // torch's own modules are. A device can occur several times. backward() leaves the gradients in `module`.
+  // The module's buffers change as the first part of the batch changes them.
   DataParallel(std::shared_ptr<Module> module, std::vector<c10::Device> devices)
       : module_(std::move(module)), replicas_(module_, std::move(devices)) {}
 
   // Splits tensors, [batch, ...] each, and gives all other arguments to every part.
-  // The module's forward() must return a tensor: [part of the batch, ...], which gives [batch, ...], or a
-  // number, which gives [parts].
+  // The module's forward() must return a tensor. If its first dimension is the batch, the results are
+  // concatenated along it. Results without dimensions become one tensor [parts].
   // Throws std::invalid_argument if no input is a tensor, or if the tensors' first dimensions differ.
   // The threads share the random number generators, so dropout differs from run to run.
   template <class... Inputs>

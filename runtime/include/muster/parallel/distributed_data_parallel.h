@@ -23,7 +23,8 @@
 
 namespace muster {
 
-// While a NoSync exists, backward() only accumulates gradients; the next backward() reduces the sum.
+// While a NoSync exists, backward() only accumulates gradients. The first backward() after it reduces the
+// sum.
 class [[nodiscard]] NoSync {
  public:
   explicit NoSync(std::shared_ptr<detail::DataParallelEngine> engine)
@@ -43,8 +44,8 @@ class [[nodiscard]] NoSync {
 template <class Module>
 class DistributedDataParallel {
  public:
-  // Throws std::invalid_argument, which names what is wrong with the model, its device or an option. If ranks
-  // differ, all of them throw it, with the first difference.
+  // Throws std::invalid_argument, which names what is wrong with the model, its device or an option. If the
+  // ranks' models or options differ, all ranks throw std::invalid_argument with the first difference.
   explicit DistributedDataParallel(std::shared_ptr<Module> module, const Group& group,
                                    DistributedDataParallelOptions options = {})
       : module_(std::move(module)),
@@ -70,14 +71,16 @@ class DistributedDataParallel {
 
   NoSync no_sync() { return NoSync(engine_); }
 
-  // Reduces the sum that backward passes without reduction have left in grad(), without another backward
-  // pass.
-  // - A parameter that some ranks have not used counts as zero there. A parameter that no rank has used, or
-  //   that is frozen, keeps no gradient.
+  // Reduces the gradients in grad(), where backward passes without reduction have summed them. Needs no
+  // further backward pass.
+  // - If some ranks have not used a parameter, its gradient counts as zero on these ranks. A parameter that
+  //   no rank has used, or that is frozen, keeps no gradient.
   // - Collective, with a small all-reduce first.
   // - Throws std::logic_error within join(), with static_graph, and for sparse gradients.
-  // - Without find_unused_parameters, throws it on all ranks if a rank froze a parameter after construction.
-  // - With find_unused_parameters, throws it on all ranks if a rank froze every parameter that others used.
+  // - Without find_unused_parameters, all ranks throw std::logic_error if a rank froze a parameter after
+  //   construction.
+  // - With find_unused_parameters, all ranks throw std::logic_error if a rank froze every parameter that
+  //   other ranks used.
   void reduce_grads() { engine_->reduce_grads(); }
   // Returns an upper limit for the bytes that reduce_grads() would allocate on this rank now, without those
   // of the communication library.
@@ -92,9 +95,10 @@ class DistributedDataParallel {
     engine_->register_comm_hook(std::move(hook));
   }
 
-  // For ranks with different numbers of batches. `body` is this rank's loop. A rank whose loop has ended
-  // takes part in the reductions of the others until all have ended. Then all ranks get the parameters and
-  // buffers of the rank that ended last, or if several ended together, of the highest of them.
+  // Runs `body`, which is this rank's loop. Use it if ranks have different numbers of batches. A rank whose
+  // loop has ended takes part in the reductions of the other ranks until all loops have ended. Afterwards all
+  // ranks get the parameters and buffers of the rank that ended last. If several ranks ended last together,
+  // the highest of these ranks counts.
   //
   //   model.join([&] {
   //     for (auto& batch : batches) { ...; loss.backward(); optimizer.step(); }

@@ -19,7 +19,8 @@ struct DistributedDataParallelOptions {
   bool broadcast_buffers = true;  // sends rank 0's buffers to all ranks before each forward()
   std::optional<double> bucket_cap_mb = std::nullopt;  // empty: 25 MiB, and 1 MiB for the first bucket
   bool find_unused_parameters = false;
-  // true: saves a copy of the gradients. Call DistributedDataParallel's zero_grad(), not the optimizer's.
+  // true: gradients need no second copy in memory. Call DistributedDataParallel's zero_grad(), not the
+  // optimizer's.
   bool gradient_as_bucket_view = false;
   bool static_graph = false;
   CommHook comm_hook = CommHook::kNone;
@@ -29,7 +30,7 @@ struct JoinOptions {
   // true: divides gradients by the number of ranks, so that every input has the same weight over the whole
   // join. false: divides by the number of ranks that still train.
   bool divide_by_initial_world_size = true;
-  bool throw_on_early_termination = false;  // all ranks throw std::runtime_error as soon as one has ended
+  bool throw_on_early_termination = false;  // all ranks throw std::runtime_error once one loop has ended
 };
 
 // Groups of parameters, by name, that are reduced together, in the order of reduction.

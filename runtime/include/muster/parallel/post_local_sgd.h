@@ -1,7 +1,8 @@
 // Each rank takes steps of its own; at intervals all parameters become the mean over the ranks: PyTorch's
 // post-local SGD (Lin et al., 2018).
 //
-//   // All ranks reduce gradients for 100 steps, then each node does; parameters are averaged every 4 steps.
+//   // For 100 steps all ranks reduce gradients together. Afterwards only the ranks of a node do, and
+//   // parameters are averaged every 4 steps.
 //   muster::PostLocalSGDState local(job, node, 100);
 //   model.register_comm_hook(muster::post_localSGD_hook(local));
 //
@@ -32,8 +33,8 @@ class SavedState;
 
 class PostLocalSGDState {
  public:
-  // `subgroup` reduces gradients from step `start_localSGD_iter` on; empty: nobody reduces gradients from
-  // that step on.
+  // `group` reduces gradients before step `start_localSGD_iter`, and `subgroup` from this step on. If
+  // `subgroup` is empty, ranks keep their own gradients from this step on.
   PostLocalSGDState(Group group, std::optional<Group> subgroup, std::int64_t start_localSGD_iter);
 
   std::int64_t iter() const { return iter_; }  // steps done
@@ -57,8 +58,8 @@ class PeriodicModelAverager {
   // Throws std::invalid_argument if period < 1 or warmup_steps < 0.
   PeriodicModelAverager(Group group, std::int64_t period, std::int64_t warmup_steps = 0);
 
-  // Call it after each optimizer step. Every `period` steps from step warmup_steps on, it replaces each
-  // parameter that has a gradient by the group's mean.
+  // Call it after each optimizer step. From step warmup_steps on, every `period` steps, it replaces each
+  // parameter that has a gradient by its mean over the group.
   void average_parameters(const std::vector<at::Tensor>& parameters);
   std::int64_t step() const { return step_; }  // number of calls
   bool averaged() const { return averaged_; }  // the last call averaged

@@ -1,6 +1,5 @@
 // PyTorch's ZeroRedundancyOptimizer (ZeRO-1): the ranks of a data-parallel model divide the optimizer's state
-// among themselves. Each rank updates its share of the parameters, whole tensors, and sends them to all
-// ranks.
+// among themselves. Each rank updates some of the parameters, each as a whole, and sends them to all ranks.
 //
 //   muster::ZeroRedundancyOptimizer optimizer(
 //       model.parameters(), [](auto mine) {
@@ -24,7 +23,8 @@ namespace muster {
 
 class ZeroRedundancyOptimizer : public torch::optim::Optimizer, public WrappedOptimizer {
  public:
-  // Makes a rank's inner optimizer for these groups, the rank's share of parameters. A group can be empty.
+  // Makes a rank's inner optimizer for these groups, which have the rank's share of the parameters. A group
+  // can be empty.
   using Make = std::function<std::unique_ptr<torch::optim::Optimizer>(
       const std::vector<torch::optim::OptimizerParamGroup>&)>;
 
@@ -45,7 +45,7 @@ class ZeroRedundancyOptimizer : public torch::optim::Optimizer, public WrappedOp
  private:
   Group group_;
   std::unique_ptr<torch::optim::Optimizer> local_;
-  std::vector<std::vector<at::Tensor>> shares_;  // of each member, in the group's order
+  std::vector<std::vector<at::Tensor>> shares_;  // each member's parameters, in the group's order
 };
 
 }  // namespace muster

@@ -7,10 +7,9 @@
 //
 //   muster::PipelineParallel model({{FirstHalf(), {at::kCUDA, 0}}, {SecondHalf(), {at::kCUDA, 1}}}, 20);
 //
-// A stage is anything that PipelineStage takes. Both classes are modules: their parameters have the names
-// that they have in the stages. If the stages were cut from a model, these are the model's names, and the
-// parameters are shared with the stages. Dropout draws from the devices' generators, in the order in which
-// the stages run.
+// A stage is any module that PipelineStage takes. Both classes are modules. They share the stages'
+// parameters, and use the stages' names for them. If the stages were cut from a model, these are the model's
+// names. Dropout draws from the devices' generators, in the order in which the stages run.
 #pragma once
 
 #include <cstdint>
@@ -52,11 +51,11 @@ class DeviceStage {
   c10::Device device_;
 };
 
-// At any time one device computes while the others wait.
+// Runs one stage after the other: one device computes while the others wait.
 class ModelParallel : public torch::nn::Module {
  public:
-  // Throws std::invalid_argument without a stage, or if two stages have different tensors as a parameter or
-  // buffer of the same name.
+  // Throws std::invalid_argument if there is no stage, or if two stages have a parameter or buffer of the
+  // same name but not the same tensor.
   explicit ModelParallel(std::vector<DeviceStage> stages);
 
   // Returns the last stage's output, on its device. The second form is for a last stage that returns one

@@ -6,8 +6,8 @@
 //   layers.add("head", [] { return Head(1024); });
 //   muster::PipelineStage stage = layers.stage({0, 13}, job.rank(), job);  // the first layers of two stages
 //
-// However the list is cut, parameters have the same names and initial values. A layer's output (a tensor, a
-// tuple or a vector of tensors) is the next layer's input. One thread.
+// Parameters have the same names and initial values, wherever the list is cut into stages. A layer's output
+// (a tensor, a tuple or a vector of tensors) is the next layer's input. One thread.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@
 
 namespace muster {
 
-// Some consecutive layers. Its parameters have the names that they have in the whole model.
+// A module of some consecutive layers. Its parameters have the names that they have in the whole model.
 class StageModule : public torch::nn::Module {
  public:
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs);
@@ -40,7 +40,7 @@ class StageModule : public torch::nn::Module {
   friend class StageBuilder;
   std::uint64_t first_ = 0;  // its first layer's place in the whole model
   std::vector<detail::StageForward> layers_;
-  std::vector<std::shared_ptr<torch::nn::Module>> unnamed_;  // their parameters belong to this module itself
+  std::vector<std::shared_ptr<torch::nn::Module>> unnamed_;  // layers without a name
   std::vector<std::string> shared_;                          // names of modules
 };
 
@@ -97,7 +97,7 @@ BuiltLayer built_layer(Module module) {
 class PipelineLayers {
  public:
   // Initializes each layer with random numbers that depend on this seed and the layer's place in the list,
-  // whichever rank makes it.
+  // but not on the rank.
   explicit PipelineLayers(std::uint64_t seed = 0) : seed_(seed) {}
   // Adds these layers, such as those of models::resnet_layers().
   explicit PipelineLayers(const std::vector<NamedLayer>& layers, std::uint64_t seed = 0) : seed_(seed) {
@@ -107,7 +107,8 @@ class PipelineLayers {
   // Adds a layer: a module, or a function that makes one. The function can take a muster::SharedModules&.
   // A parameter's name is `name`, a dot, and its name in the module; a dot in `name` makes nested modules
   // ("layer1.0"). If `name` is empty, parameters belong to the model itself.
-  // Throws std::invalid_argument if another layer has this name or a name inside it.
+  // Throws std::invalid_argument if one layer's name lies inside another's ("a.b" in "a"). Two layers can
+  // have the same name only if they are the same module, or if functions with a SharedModules& make them.
   template <class Layer>
   void add(const std::string& name, Layer layer) {
     if constexpr (detail::IsModel<Layer> || std::is_same_v<Layer, torch::nn::AnyModule>)

@@ -22,7 +22,7 @@ struct PipelineProfile {
   };
   std::vector<Stage> stages;
   double step_ms = 0;       // from the start of the first instruction to the end of the last
-  double simulated_ms = 0;  // the simulated step, with the stages' times and a link that takes no time
+  double simulated_ms = 0;  // the simulated step: the stages' times, without communication
   // Means over the ranks; they add up to step_ms.
   double compute_ms = 0;
   double bubble_ms = 0;

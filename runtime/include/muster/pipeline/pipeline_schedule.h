@@ -1,5 +1,5 @@
 // Pipeline-parallel training: a batch is cut into microbatches, which go through the stages of a model, so
-// that all ranks compute at the same time: torch.distributed.pipelining's schedules, by their names.
+// that all ranks compute at the same time. The schedules and their names are torch.distributed.pipelining's.
 //
 //   muster::Schedule1F1B schedule({stage}, 8, [](const auto& output, const auto& target) {
 //     return torch::nn::functional::cross_entropy(output, target);
@@ -12,10 +12,10 @@
 //   const double loss = schedule.loss();  // known to all ranks
 //
 // Loss and gradients are those of the whole batch: the mean over the microbatches. Random numbers (dropout)
-// depend on the step, the microbatch and the layer, so every schedule and every cut of PipelineLayers draws
-// the same numbers; in the program's own modules they depend on the stage instead of the layer.
-// docs/pipeline.md describes the schedules and their costs. All functions are collective over the stages'
-// group. For the training thread.
+// depend on the step, the microbatch and the layer, so the numbers are the same for every schedule and every
+// cut of PipelineLayers. If the stages are the program's own modules, random numbers depend on the stage
+// instead of the layer. docs/pipeline.md describes the schedules and their costs. All functions are
+// collective over the stages' group. For the training thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -37,20 +37,21 @@ namespace muster {
 using PipelineLoss = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>;
 
 struct PipelineOptions {
-  // Divides gradients by the number of microbatches: right for a loss that is a mean over its samples, wrong
-  // for one that is a sum.
+  // true: divides gradients by the number of microbatches, for a loss that is a mean over its samples. Set it
+  // to false for a loss that is a sum.
   bool scale_grads = true;
-  // A stage keeps only its inputs, and repeats its forward pass when backward arrives: less memory, a third
-  // more time.
+  // true: a stage keeps only its inputs, and repeats its forward pass before its backward pass. This takes
+  // less memory and a third more time.
   bool recompute = false;
   // The ranks that have the same stages as this rank, each with its own share of the batch. Gradients become
   // the mean over these ranks. Parameters and buffers start as those of the group's first rank; afterwards
   // each replica keeps its own buffers.
   std::optional<Group> replicas = std::nullopt;
-  // Seeds the random numbers of layers. Replicas draw different ones.
+  // Seeds the random numbers of layers. Replicas draw different numbers.
   std::uint64_t seed = 0;
-  // Names of parameters that several stages have. They start equal, and each gets the sum of their gradients.
-  // Parameters of SharedModules (pipeline_layers.h) need not be listed. All others need different names.
+  // Names of parameters that several stages have. A parameter's copies start equal, and each copy gets the
+  // sum of their gradients. Parameters of SharedModules (pipeline_layers.h) need not be listed. No other
+  // parameter can be in two stages under one name.
   std::vector<std::string> tied_weights{};
 };
 
@@ -65,7 +66,7 @@ class PipelineSchedule {
  public:
   // `name`: a name that `launch schedule` knows, or a .csv file in torch's format. `stages`: this rank's
   // stages, in the schedule's order. If the schedule does not exist or cannot run, or if the stages do not
-  // fit it, all ranks throw std::invalid_argument with the first difference.
+  // fit it, all ranks throw std::invalid_argument, which names the first problem.
   PipelineSchedule(const std::string& name, std::vector<PipelineStage> stages, int n_microbatches,
                    PipelineLoss loss = {}, PipelineOptions options = {});
   PipelineSchedule(PipelineSchedule&&) noexcept;
@@ -75,24 +76,24 @@ class PipelineSchedule {
   // Returns the loss on the rank of the last stage; elsewhere an undefined tensor.
   // Throws std::invalid_argument if the number of microbatches does not divide the batch, if shapes or
   // requires_grad differ from the first step, or if inputs and target come from DataLoaders that read
-  // different samples. Only the ranks that see the mistake throw it; the others wait for those ranks, and
-  // throw std::runtime_error when those are gone. After either error the schedule cannot be used again.
+  // different samples. Only the ranks that see the mistake throw it. The other ranks wait for them, and throw
+  // std::runtime_error when their processes have ended. After either error the schedule cannot be used again.
   at::Tensor step(const PipelineBatch& batch = {});
   // If false, steps do not sum gradients over replicas and tied weights: for gradient accumulation, set it to
   // false for all steps but the last. Initially true.
   void set_requires_gradient_sync(bool sync);
 
-  // Runs a forward pass without gradients. The batch may have any size that the number of microbatches
+  // Runs a forward pass without gradients. The batch can have any size that the number of microbatches
   // divides. Returns the outputs of the whole batch on the rank of the last stage; elsewhere nothing.
-  // Leaves the modules in their mode (train or eval). With a target and a loss function, loss() then returns
-  // this batch's loss.
+  // Leaves the modules in their mode (train or eval). If the batch has a target and the schedule a loss
+  // function, loss() returns this batch's loss afterwards.
   std::vector<at::Tensor> eval(const PipelineBatch& batch = {});
 
   // Returns the loss of the last step(), or of the last eval() with a target, over all microbatches and
-  // replicas; the same on all ranks. NaN: there was none yet.
+  // replicas; the same on all ranks. Returns NaN if there was none yet.
   double loss() const;
   // As muster::clip_grad_norm_ over the parameters of all stages; tied parameters count once. The norm has
-  // the same bits on all ranks and for every cut. norm_type must be above 0.
+  // the same bits on all ranks and for every cut into stages. norm_type must be above 0.
   at::Tensor clip_grad_norm_(double max_norm, double norm_type = 2.0);
 
   // Shows where the time of the last step went; without figures on GPUs.

@@ -44,24 +44,27 @@ struct ProfileOptions {
   int repetitions = 10;  // times are medians over these
 };
 
-// Makes one layer after the other, on the device of the microbatch. Before the next layer is made, a layer
-// that came from a function is deleted: only one exists at a time. Layers that were added as modules keep
-// their buffers and gradients, and torch's random numbers are restored. Layers in training mode run in
-// training mode. Without a microbatch nothing runs. Throws std::invalid_argument, which names a layer that
-// does not accept the output of the one before it.
+// Measures one layer after the other, on the device of the microbatch. If functions make the layers, each
+// layer is deleted before the next one is made. Layers that were added as modules keep their buffers and
+// gradients, and torch's random numbers are restored. Each layer runs in its own mode (train or eval).
+// Without a microbatch nothing runs. Throws std::invalid_argument, which names a layer that does not accept
+// the output of the one before it.
 std::vector<LayerProfile> profile_layers(const PipelineLayers& layers,
                                          const std::vector<at::Tensor>& microbatch,
                                          const ProfileOptions& options = {});
-// All ranks measure at the same time, as they will compute; a rank without a microbatch only waits, but the
-// first rank must have one. Times are means over the ranks that measured; everything else is the first
-// rank's. All ranks get the same profile, so they cut alike. Collective: if a rank throws, all throw the
-// same.
+// Collective. All ranks measure at the same time, because they will also compute at the same time. A rank
+// without a microbatch only waits; the first rank must have one. Times are means over the ranks that
+// measured; everything else is the first rank's. All ranks get the same profile, so they split the model
+// alike. If a rank throws, all ranks throw the same error.
 //
 // If the job has a checkpoint directory, the first rank stores the profile there, in a file
-// layer_profile.*.json. Later calls, also those of a restart, read it: no two measurements are equal, and a
-// restart must not cut the model elsewhere. They measure again, and store that, if the layers' names or
-// numbers of parameters differ, or the microbatch's shapes, types or device, or the group's ranks. To measure
-// again, delete the file.
+// layer_profile.*.json. Later calls, also those after a restart, read the file instead of measuring. No two
+// measurements are equal, so otherwise a restart could split the model elsewhere. A call measures again, and
+// stores another file, if one of these differs:
+// - the layers' names or numbers of parameters,
+// - the microbatch's shapes, types or device,
+// - the group's ranks.
+// To measure again in other cases, delete the file.
 std::vector<LayerProfile> profile_layers(const PipelineLayers& layers,
                                          const std::vector<at::Tensor>& microbatch, const Group& group,
                                          const ProfileOptions& options = {});
@@ -75,11 +78,12 @@ struct SplitOptions {
   // parameters in a stage as small as possible. "profile": makes the slowest stage as fast as possible, then
   // moves layers if that shortens the step.
   std::string by = "profile";
-  std::vector<int> first_layers{};  // chosen by hand, for all stages; empty: by `by`
-  // A rank's limit for parameters and the activations that the schedule holds at once; empty: no limit.
+  std::vector<int> first_layers{};  // of all stages, chosen by hand; empty: `by` decides
+  // Limit for the memory of each rank: `parameter_copies` times its parameters, and the activations that it
+  // holds at once. Empty: no limit.
   std::optional<std::int64_t> memory_bytes{};
-  // How many times the size of the parameters a rank holds: for the parameters, their gradients, and the
-  // optimizer's state. 4 for Adam, 3 for SGD with momentum, 2 for plain SGD.
+  // The size of the parameters, their gradients and the optimizer's state, divided by the size of the
+  // parameters: 4 for Adam, 3 for SGD with momentum, 2 for plain SGD.
   double parameter_copies = 4;
 };
 
@@ -98,8 +102,8 @@ struct PipelineSplit {
   int microbatches = 0;
   std::vector<int> first_layers{};
   std::vector<StageSplit> stages{};
-  // The most memory that each rank needs at once, in bytes, estimated from above: its parameters' bytes times
-  // `SplitOptions::parameter_copies`, and the activations that it holds.
+  // An upper estimate of the memory that each rank needs at once, in bytes: its parameters' bytes times
+  // `SplitOptions::parameter_copies`, plus the activations that it holds.
   std::vector<std::int64_t> rank_memory_bytes{};
   double step = 0;  // without communication and optimizer
   double bubble_fraction = 0;

@@ -4,10 +4,10 @@
 //   muster::PipelineStage stage(SecondHalf(), 1, 2, job);  // on rank 1
 //   muster::Schedule1F1B schedule({stage}, 8, loss);       // pipeline_schedule.h
 //
-// A stage is a module whose forward() takes tensors, up to 8 or one vector, and returns a tensor, a tuple or
-// a vector of tensors, which the next stage takes. Its parameters should have the names that they have in the
-// undivided model: then checkpoints do not depend on the cut. PipelineLayers (pipeline_layers.h) makes such
-// stages from a list of layers. A stage is a handle: copies share the module.
+// A stage is a module. Its forward() takes up to 8 tensors or one vector of tensors. It returns a tensor, or
+// a tuple or vector of tensors, for the next stage. The stage's parameters should have the names that they
+// have in the undivided model, so that checkpoints do not depend on the cut. PipelineLayers
+// (pipeline_layers.h) makes such stages from a list of layers. A stage is a handle: copies share the module.
 #pragma once
 
 #include <memory>

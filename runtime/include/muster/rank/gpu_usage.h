@@ -21,7 +21,7 @@ struct GpuUsage {
     std::int32_t pid = 0;
     std::optional<std::uint64_t> memory_bytes{};
   };
-  unsigned index = 0;  // the driver's, from 0, whatever CUDA_VISIBLE_DEVICES says
+  unsigned index = 0;  // the driver's number, from 0; ignores CUDA_VISIBLE_DEVICES
   std::string name{};
   std::optional<int> utilization_percent{};  // share of the time in which a kernel ran
   std::uint64_t memory_used_bytes = 0;       // by all processes

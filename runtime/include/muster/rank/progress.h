@@ -26,10 +26,10 @@ struct StepNumbers {
   std::optional<double> loss{};
   std::int64_t samples = 0;  // on this rank; 0: unknown
 };
-// Describes the step that this program, or its Checkpointer, reports next.
+// Describes the step that this program or its Checkpointer reports next.
 void describe_step(const StepNumbers& numbers);
 
-// Reports that `done` steps are done. From the first call on the launcher treats missing steps as a hang. The
+// Reports that `done` steps are done. After the first call, the launcher treats missing steps as a hang. The
 // report travels with the heartbeat, so calling this in every step is cheap.
 void step(std::int64_t done);
 
@@ -41,16 +41,17 @@ void committed(std::int64_t step);
 //   muster::report("val_loss", evaluate(model), step);
 //
 // The value may be NaN or infinite. Every report reaches the launcher, in order. Throws std::invalid_argument
-// for a negative step, and unless the name is a letter or _, and then letters, digits and _ / . -, at most
-// 128 in all.
+// for a negative step or an invalid name. A name begins with a letter or `_`, continues with letters, digits,
+// `_`, `/`, `.` or `-`, and has at most 128 characters.
 void report(std::string_view name, double value, std::int64_t step);
 
 // Returns the step committed last before this start; empty at the first start.
 std::optional<std::int64_t> resume_step();
 
-// True once this machine is about to go away. The first call tells the launcher that the program can save and
-// leave in time: before the launcher stops workers, it gives notice only to programs that have called this
-// function. Ranks see the notice at different steps: they must agree on one.
+// Returns true once the launcher has given notice that this rank must leave soon, for example because its
+// machine is taken away. The first call tells the launcher that the program can save and leave in time:
+// before the launcher stops workers, it gives notice only to programs that have called this function. Ranks
+// see the notice at different steps: they must agree on one.
 bool preemption_noticed();
 
 // The error of a rank that leaves because its machine is taken away, after all ranks have saved a checkpoint.

@@ -1,4 +1,4 @@
-// Named parts of a training: they tell the agent what a rank is doing, and how long that usually takes.
+// Named parts of a training, which tell the agent what a rank is doing.
 //
 //   {
 //     const auto in = muster::section("eval");
@@ -6,10 +6,10 @@
 //   }
 //
 // Put a section around long work between two steps. The agent learns a time limit from earlier sections of
-// the same name (at first --hang-limit); a section that exceeds it is a hang, and the report has its name.
-// The time of a section does not count in the step around it, and has its own line in the step profile.
-// Sections nest; enter and leave them on the training thread. A section costs a few microseconds; without an
-// agent less.
+// the same name; at first the limit is --hang-limit. A section that exceeds its limit is a hang, and the
+// report names the section. The time of a section does not count in the step around it, and has its own line
+// in the step profile. Sections nest; enter and leave them on the training thread. A section costs a few
+// microseconds, and less without an agent.
 #pragma once
 
 #include <cstdint>

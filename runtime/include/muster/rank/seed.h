@@ -10,9 +10,9 @@ namespace muster {
 struct SeedOptions {
   // Equal runs give equal bits. Sets torch.use_deterministic_algorithms(True) and cudnn.deterministic, turns
   // cudnn.benchmark off, and sets CUBLAS_WORKSPACE_CONFIG=:4096:8 unless that variable is set already. An
-  // operator without a deterministic form throws c10::Error; uninitialized memory is filled with NaN. Slower
-  // on GPUs. Runs are equal only with the same number of ranks and threads, which determine the order of
-  // additions.
+  // operator without a deterministic form throws c10::Error; uninitialized memory is filled with NaN. This is
+  // slower on GPUs. Runs are equal only with the same number of ranks and threads, which determine the order
+  // of additions.
   bool deterministic = false;
 };
 

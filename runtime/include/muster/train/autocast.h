@@ -30,7 +30,7 @@ struct AutocastOptions {
 
 class [[nodiscard]] Autocast {
  public:
-  // Throws std::invalid_argument for another type, or for a kind of device that has no autocast.
+  // Throws std::invalid_argument for any other `dtype`, or for a kind of device that has no autocast.
   explicit Autocast(at::DeviceType device, const AutocastOptions& options = {});
   ~Autocast();
   Autocast(const Autocast&) = delete;

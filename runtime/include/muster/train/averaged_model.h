@@ -1,5 +1,5 @@
-// An average of a model's parameters over its training: torch.optim.swa_utils.AveragedModel, exponential
-// (EMA) or with equal weights (SWA).
+// An average of a model's parameters over its training, exponential (EMA) or with equal weights (SWA):
+// torch.optim.swa_utils.AveragedModel.
 //
 //   Net average;  // of the same architecture
 //   muster::AveragedModel ema(net, average, {.decay = 0.999});
@@ -62,15 +62,15 @@ void update_batch_norm(torch::nn::Module& module, const Group* group,
 
 // Recomputes the running mean and variance of all BatchNorm layers: torch.optim.swa_utils.update_bn(), but
 // over all ranks of the group.
-// `forward_all` calls the module's forward() with this rank's batches. It must not call that of a
-// DistributedDataParallel, which sends rank 0's buffers to all ranks.
+// `forward_all` calls the module's forward() with this rank's batches. It must not call a
+// DistributedDataParallel's forward(), which would send rank 0's buffers to all ranks.
 // All ranks get the mean over the batches of all ranks; each batch has the same weight. Ranks can have
 // different numbers of batches, unless the model has a SyncBatchNorm, which is collective in each batch.
 template <detail::IsModel Model>
 void update_bn(Model& model, const Group& group, const std::function<void()>& forward_all) {
   detail::update_batch_norm(detail::module_of(model), &group, forward_all);
 }
-// The same for a single process.
+// As above, but for a single process.
 template <detail::IsModel Model>
 void update_bn(Model& model, const std::function<void()>& forward_all) {
   detail::update_batch_norm(detail::module_of(model), nullptr, forward_all);

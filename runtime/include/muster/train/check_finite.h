@@ -12,8 +12,9 @@
 
 namespace muster {
 
-// Throws std::runtime_error if a value is NaN or infinite. The message says which value or how many, and
-// names the DataLoader's batch that this thread is training on. `name` is what the message calls the values.
+// Throws std::runtime_error if a value is NaN or infinite. The message has the value, or the number of such
+// values, and names the DataLoader's batch that this thread is training on. `name` is the message's name for
+// `values`.
 void check_finite(const at::Tensor& values, std::string_view name = "the loss");
 void check_finite(double value, std::string_view name = "the loss");
 

@@ -48,7 +48,8 @@ class ConfusionMatrix {
   at::Tensor counts_;  // undefined: no data yet
 };
 
-// Base of the class scores. compute() returns a double, [] or [classes]; a class that never occurred has 0.
+// Base of the class scores. compute() returns a tensor of doubles, [] or [classes]. The score of a class that
+// never occurred is 0.
 class ClassScore {
  public:
   void update(const at::Tensor& predictions, const at::Tensor& target, const at::Tensor& mask = {}) {
@@ -83,8 +84,9 @@ class F1Score : public ClassScore {
 
 // The exact area under the ROC curve: keeps all scores until reset(); compute() gathers the scores of one
 // class at a time on one rank.
-// With kBinary, update() takes scores [examples] of class 1. With kMacro, kWeighted and kNone, scores
-// [examples, classes]; each class is compared with all others. Pass softmax(logits), not logits.
+// With kBinary, update() takes scores [examples] of class 1. With kMacro, kWeighted and kNone, update() takes
+// scores [examples, classes], and compute() compares each class with all others. Pass softmax(logits), not
+// logits.
 // A class without examples, or without examples of other classes, counts as 0, with a warning.
 class AUROC {
  public:

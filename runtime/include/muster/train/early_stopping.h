@@ -15,7 +15,7 @@
 //   }
 //   muster::load_model(net, job.checkpoint_dir(), {.best = true});
 //
-// The epoch that stops the training is never the best. One thread; the group or job must outlive it.
+// The epoch that stops the training is never the best. One thread.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +39,9 @@ class EarlyStopping {
  public:
   explicit EarlyStopping(Group group, const EarlyStoppingOptions& options = {});
 
-  // Call step() on all ranks after each epoch. Pass the same value on all ranks, as metrics return it, or
-  // each rank's own value: the mean of these then counts. Returns true if the training should stop; rank 0
-  // reports the reason once.
+  // Call step() on all ranks after each epoch. Muster's metrics return the same value on all ranks. If the
+  // ranks pass different values, their mean counts. Returns true if the training should stop; rank 0 reports
+  // the reason once.
   bool step(double value);
 
   bool should_stop() const { return !reason_.empty(); }

@@ -9,9 +9,10 @@
 //
 // A part is named by a prefix of its parameters' names, up to a dot: "backbone", "backbone.layer4",
 // "head.weight"; "" is the whole model.
-// DistributedDataParallel reduces the parameters that learn when it is constructed. Before the construction,
-// freeze the parts that stay frozen. After it, freeze the parts that thaw later, and set
-// .find_unused_parameters = true. If any other part thaws, the next forward() throws.
+// A DistributedDataParallel reduces only the parameters that learn at its construction:
+// - Before the construction, freeze the parts that will stay frozen.
+// - After the construction, freeze the parts that will learn later. They need .find_unused_parameters = true.
+// If any other part is unfrozen, the next forward() throws.
 // A checkpoint is restored into the optimizer's existing groups, so create all groups at the beginning, also
 // those of parts that learn later. For the training thread.
 #pragma once
@@ -46,7 +47,7 @@ int unfreeze(Model& model, const std::string& part) {
 
 // Returns groups for an optimizer: one per part, with the part's options. `Options` is LibTorch's type for
 // that optimizer. Each parameter belongs to the longest part that matches. Throws std::invalid_argument if a
-// part has no parameter, or a parameter no part.
+// part has no parameter, or if a parameter belongs to no part.
 // From LibTorch 2.12 on, an option equal to its type's default (AdamW: learning rate 1e-3, weight decay 0.01)
 // counts as not set, and the group gets the optimizer's value. To give a group that default, set it in the
 // optimizer's param_groups() afterwards.

@@ -4,7 +4,7 @@
 //   muster::FusedAdamW optimizer(net->parameters(), torch::optim::AdamWOptions(1e-3).weight_decay(0.01));
 //
 // Options, groups and state are LibTorch's: a FusedAdamW can resume from a checkpoint of torch::optim::AdamW,
-// and the other way round. Parameters and gradients must be dense, real and contiguous in memory; else step()
+// and the other way round. Unless parameters and gradients are dense, real and contiguous in memory, step()
 // throws std::invalid_argument. One thread, like LibTorch's.
 #pragma once
 

@@ -6,13 +6,14 @@
 //   optimizer.step();
 //
 // The norm is over all gradients as one vector. After backward() of a DistributedDataParallel all ranks have
-// the same gradients, so each clips on its own with the same result; inside no_sync() they differ.
-// (LibTorch's torch::nn::utils::clip_grad_norm_ adds in another order, and waits for the GPU.)
+// the same gradients, so each rank clips on its own with the same result. Inside no_sync() the ranks'
+// gradients differ. (LibTorch's torch::nn::utils::clip_grad_norm_ adds in another order, and waits for the
+// GPU.)
 //
 // If ranks hold different parameters of one model, pass the groups of these ranks, such as the pipeline's or
 // the tensor shards': the norm is then over the whole model, and the call is collective over these groups.
-// The last bit of this norm depends on which rank has which parameters; that of a pipeline schedule's own
-// clip_grad_norm_() does not.
+// The last bit of this norm depends on which rank has which parameters. PipelineSchedule::clip_grad_norm_()
+// returns a norm that does not depend on it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,9 +23,9 @@
 namespace muster {
 
 // Scales the gradients in place so that their norm is at most max_norm. Returns the norm before scaling, a
-// tensor without dimensions. Skips parameters without a gradient. norm_type: 2 or any other, including
-// infinity. If the norm is not finite, throws std::runtime_error with error_if_nonfinite; without that flag
-// gradients become NaN or 0.
+// tensor without dimensions. Skips parameters without a gradient. norm_type: any number, including infinity;
+// with `groups`, above 0. If the norm is not finite: with error_if_nonfinite, throws std::runtime_error;
+// without it, gradients become NaN or 0.
 at::Tensor clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type = 2.0,
                            bool error_if_nonfinite = false, const std::vector<Group>& groups = {});
 

@@ -12,8 +12,9 @@
 //   }
 //
 // Works with any optimizer, also with several. With GradientAccumulation, call everything but scale() only in
-// the last part. A gradient that is not finite on one rank counts for the whole group, so unscale_(), or
-// step() without it, is collective. For the training thread. Calls in another order throw std::logic_error.
+// the last part. A gradient that is not finite on one rank counts for the whole group. So unscale_() is
+// collective, and a step() without an unscale_() before it is collective too. For the training thread. Calls
+// in another order throw std::logic_error.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -42,7 +43,8 @@ class GradScaler {
   explicit GradScaler(Group group, const GradScalerOptions& options = {});
 
   at::Tensor scale(const at::Tensor& loss) const;
-  // Divides the gradients by the scale; once per step. Throws std::invalid_argument if a gradient is fp16.
+  // Divides the gradients by the scale. Call it at most once per step. Throws std::invalid_argument if a
+  // gradient is fp16.
   void unscale_(torch::optim::Optimizer& optimizer);
   // Steps the optimizer, unless a gradient of any rank is not finite. Returns true if the optimizer stepped.
   bool step(torch::optim::Optimizer& optimizer);

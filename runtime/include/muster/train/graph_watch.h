@@ -19,8 +19,8 @@ namespace muster {
 
 class GraphWatch {
  public:
-  // Reports a graph that still exists `steps` steps later. Throws std::invalid_argument for less than 2: a
-  // variable of the program keeps the previous step's graph.
+  // Reports a graph that still exists `steps` steps later. Throws std::invalid_argument for less than 2,
+  // because the program's variable for the loss keeps the previous step's graph alive.
   explicit GraphWatch(const Group& group, std::int64_t steps = 3);
 
   // Call it once per step, with the tensor on which backward() was called. `name` is for the message; empty:

@@ -9,10 +9,10 @@
 //   handle.remove();
 //
 // A layer can have forward hooks if a Sequential calls it, at any depth, or if it is declared with hooks:
-// muster::Hooked<torch::nn::Conv2d> conv. A forward() in C++ calls its other members directly, so registering
-// a hook on such a layer throws an error, which names the layer. Layers must take and return one tensor.
-// Hooks run in the order of their registration, until they are removed or the layer is destroyed. For the
-// thread of the forward pass.
+// muster::Hooked<torch::nn::Conv2d> conv. A forward() in C++ calls all other layers directly. Registering a
+// hook on one of these throws an error, which names the layer. Layers must take and return one tensor. Hooks
+// run in the order of their registration, until they are removed or the layer is destroyed. For the thread of
+// the forward pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -83,9 +83,9 @@ template <detail::IsModel Model>
 HookHandle register_forward_pre_hook(Model& model, const std::string& name, ForwardPreHook hook) {
   return detail::add_forward_pre_hook(detail::module_of(model), name, std::move(hook));
 }
-// Registers the hook for each parameter of a part, named as in freeze(); "" is the whole model. The hook gets
-// this rank's gradient, before it is added to grad() and reduced. Throws std::invalid_argument if no
-// parameter of the part learns.
+// Registers the hook for each parameter of a part. `part` is a name as for freeze(); "" is the whole model.
+// The hook gets this rank's gradient, before it is added to grad() and reduced. Throws std::invalid_argument
+// if no parameter of the part learns.
 template <detail::IsModel Model>
 HookHandle register_gradient_hook(Model& model, const std::string& part, const GradientHook& hook) {
   return detail::add_gradient_hook(detail::module_of(model), part, hook);

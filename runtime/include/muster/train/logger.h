@@ -17,10 +17,9 @@
 // - A training that starts without a checkpoint moves existing files to before-1, before-2 and so on. Files
 //   of other programs in the directory stay.
 // - A failure to write is reported once, and the training continues.
-// - In a sweep's trial (the environment has MUSTER_TRIAL) the first rank also reports the scalars, as
-// report()
-//   does (rank/progress.h).
-// For the training thread; the group or job must outlive it.
+// - In a trial of a sweep (the environment has MUSTER_TRIAL), the first rank also reports the scalars to the
+//   sweep, like muster::report() (rank/progress.h).
+// For the training thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -53,14 +52,14 @@ class Logger {
   Logger(Logger&&) noexcept;
   ~Logger();
 
-  // If `tag` is "step", "time" or "hparams", names that metrics.jsonl uses itself, all ranks throw
-  // std::invalid_argument, unless metrics.jsonl is off.
+  // metrics.jsonl itself uses the names "step", "time" and "hparams". If it is on and `tag` is one of these
+  // names, all ranks throw std::invalid_argument.
   void add_scalar(const std::string& tag, double value, std::int64_t step);
   // Collective: reduces all ranks' values with `op`.
   void add_scalar(const std::string& tag, double value, std::int64_t step, ReduceOp op);
   // Lightning's function: writes several values as one row.
   void log_metrics(const std::map<std::string, double>& metrics, std::int64_t step);
-  // Writes the histogram of all elements, to TensorBoard only. Any shape and device.
+  // Writes the histogram of all elements, to TensorBoard only. The tensor can have any shape and device.
   void add_histogram(const std::string& tag, const at::Tensor& values, std::int64_t step);
   // Writes an image [1 or 3, height, width] or [height, width], uint8 or floating-point from 0 to 1, to
   // TensorBoard only. Throws std::invalid_argument for any other image.

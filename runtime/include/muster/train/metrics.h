@@ -6,9 +6,8 @@
 //
 // update() only adds, on the device of its arguments, without waiting for the device. compute() and
 // all_reduce() are collective, over CPU tensors. A mask has a bool for each example, false for examples that
-// do not count: BatchInfo::mask() excludes the samplers' repeated samples. A metric without data is NaN, with
-// a warning. One thread uses a metric; its group or job must outlive it. For classes see
-// classification_metrics.h.
+// do not count: BatchInfo::mask() excludes the samplers' repeated samples. Without data, compute() warns and
+// returns NaN. One thread uses a metric. For classes see classification_metrics.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -46,7 +45,7 @@ class MeanMetric {
   void update(const at::Tensor& values, double weight = 1.0);
   // Takes only elements for which the mask, of the same shape, is true.
   void update_masked(const at::Tensor& values, const at::Tensor& mask);
-  double compute() const;  // NaN, with a warning, without values
+  double compute() const;  // without values: warns, and returns NaN
   void reset() { *this = MeanMetric(group_); }
 
  private:
@@ -62,9 +61,9 @@ class Accuracy {
   explicit Accuracy(Group group, std::int64_t top_k = 1) : mean_(std::move(group)), top_k_(top_k) {}
 
   // `scores`: [examples, classes]; `target`: the classes, [examples]. Throws std::invalid_argument for other
-  // shapes, and for a class without a score if that can be seen without waiting for a GPU.
+  // shapes. For tensors on the CPU, also throws it for a class without a score.
   void update(const at::Tensor& scores, const at::Tensor& target, const at::Tensor& mask = {});
-  double compute() const { return mean_.compute(); }  // NaN, with a warning, without examples
+  double compute() const { return mean_.compute(); }  // without examples: warns, and returns NaN
   void reset() { mean_.reset(); }
 
  private:

@@ -37,11 +37,11 @@ struct OomSafeStepOptions {
 // after the other, without DistributedDataParallel. If a microbatch does not fit into the memory of some
 // rank, all ranks repeat the step with microbatches of half the size and the same data, buffers and random
 // numbers, and keep that size.
-// All ranks agree that the pass is complete before they reduce gradients; the price is that reduction does
-// not overlap with the backward pass.
+// All ranks agree that the pass is complete before they reduce gradients. So the reduction does not overlap
+// with the backward pass.
 // Gradients are those of the whole batch, except for rounding and BatchNorm, which sees microbatches.
 // `loss` calls the module itself, returns the mean over its examples, and must not communicate with other
-// ranks (SyncBatchNorm does). Not with static_graph.
+// ranks. So the model can have no SyncBatchNorm. DistributedDataParallel's static_graph must be false.
 //
 // All ranks repeat a step if one of them lacks memory for a microbatch, for a copy of the module's buffers,
 // or for DistributedDataParallel's reduction. If memory runs out elsewhere, only that rank throws, and the
@@ -99,10 +99,11 @@ std::int64_t find_batch_size(torch::nn::Module& module, const Group& group,
                              const FindBatchSizeOptions& options);
 }  // namespace detail
 
-// Returns the largest size at which `trial` fits into the memory of every rank; first doubles the size, then
-// bisects. `trial` runs a forward and backward pass on made-up data, on this rank alone. The model keeps its
-// parameters and buffers but has no gradients afterwards; random numbers are restored. Leave some memory
-// free: optimizers allocate state in their first step. Throws std::runtime_error if not even `first` fits.
+// Returns the largest size at which `trial` fits into the memory of every rank. Doubles the size, from
+// `options.first` on, until a trial fails, and then bisects. `trial` runs a forward and backward pass on
+// made-up data, without communication. The model keeps its parameters and buffers but has no gradients
+// afterwards; random numbers are restored. Leave some memory free: optimizers allocate state in their first
+// step. Throws std::runtime_error if not even `first` fits.
 template <detail::IsModel Model>
 std::int64_t find_batch_size(Model& model, const Group& group, const std::function<void(std::int64_t)>& trial,
                              const FindBatchSizeOptions& options = {}) {

@@ -10,10 +10,10 @@
 // - "checkpoint": the training waits for a Checkpointer.
 // - a muster::section: its own time, under its own name.
 // - "compute": the rest.
-// A step ends with Checkpointer::step() or muster::step(). Time before the first such call, or before
-// Checkpointer::restore() returns, does not count. Reduction that overlaps with a backward pass costs no time
-// and is in no part. On GPUs the reduction is in "compute", because the program does not wait for it. Under
-// `launch`, report.json has the same numbers without a call.
+// A step ends with Checkpointer::step() or muster::step(). Time counts from the end of
+// Checkpointer::restore() or, without it, from the first of these calls. Reduction that overlaps with a
+// backward pass costs no time and is in no part. On GPUs the reduction is in "compute", because the program
+// does not wait for it. Under `launch`, report.json has the same numbers without a call.
 #pragma once
 
 #include <cstdint>

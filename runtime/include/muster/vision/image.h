@@ -3,9 +3,9 @@
 // The first bytes of a file, not its name, determine its format. Pixels equal those of Pillow's
 // convert("RGB"), bit for bit if both use the same libraries; docs/data.md lists the exceptions. A truncated
 // or damaged image throws instead of returning a partly gray picture; damage that affects no pixel (bytes
-// between the segments of a JPEG) is ignored, as in other decoders. Other formats, such as GIF and AVIF, are
-// refused by name. Safe from any thread; each thread keeps its own decoders. libtiff is loaded with the first
-// TIFF.
+// between the segments of a JPEG) is ignored, as in other decoders. For other formats, such as GIF and AVIF,
+// the error names the format. Safe from any thread; each thread keeps its own decoders. libtiff is loaded
+// with the first TIFF.
 #pragma once
 
 #include <ATen/core/Tensor.h>

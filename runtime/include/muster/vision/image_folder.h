@@ -4,8 +4,8 @@
 //
 // Classes are numbered in the sorted order of the folders in `root`. A class has the image files in its
 // folder and in all folders below it, following links, in torchvision's order: sorted by folder, then by
-// name. The constructor lists the tree once without opening a file; one warning counts, by kind, the files
-// that it ignores. Safe to read from several threads.
+// name. The constructor lists the tree once without opening a file. It prints one warning with the numbers
+// and kinds of the files that it ignores. Safe to read from several threads.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct ImageFolderOptions {
 
 class ImageFolder : public Dataset<> {
  public:
-  // Throws std::runtime_error for a folder that cannot be read, for a link to nothing, if there is no class,
-  // and for a class without images unless allow_empty is set.
+  // Throws std::runtime_error if a folder cannot be read, if a link is broken, or if there is no class.
+  // Unless allow_empty is set, also throws std::runtime_error for a class without images.
   explicit ImageFolder(std::string root, ImageFolderOptions options = {});
 
   const std::vector<std::string>& classes() const { return classes_; }

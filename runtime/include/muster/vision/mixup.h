@@ -9,9 +9,9 @@
 //
 // Function objects that map a batch to a batch. Input: data [batch, channels, height, width] (floating-point
 // for MixUp), target int64 [batch] or [batch, classes]. Output: target [batch, classes], floating-point. Any
-// device. They draw from sample_random(): in a collate_fn the same batch gives the same result with any
-// worker and after a restart. In the training loop, where no sample is being read, that holds only without
-// workers. They throw std::invalid_argument, which says what does not fit. Safe from any thread.
+// device. They draw from sample_random(). In a collate_fn, the same batch gives the same result with any
+// worker and after a restart. In the training loop, where no sample is being read, the result is the same
+// only without workers. They throw std::invalid_argument, which says what does not fit. Safe from any thread.
 #pragma once
 
 #include <cstdint>

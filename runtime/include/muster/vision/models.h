@@ -7,8 +7,8 @@
 //   net->fc = net->replace_module("fc", head);
 //
 // Parameters and buffers have torchvision's names ("layer1.0.downsample.0.weight") and are initialized from
-// the same distributions. The public members are the heads, to be replaced as above. Modules like any other:
-// one thread at a time.
+// the same distributions. The public members are the heads, to be replaced as above. One thread at a time
+// uses a model.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ namespace muster::models {
 
 struct ResNetOptions {
   std::array<std::int64_t, 4> blocks{3, 4, 6, 3};  // of layer1 to layer4
-  bool bottleneck = true;  // blocks of three convolutions, with four times the output channels; false: of two
+  bool bottleneck = true;   // three convolutions and four times the output channels per block; false: two
   std::int64_t width = 64;  // channels of the first convolution
   std::int64_t classes = 1000;
 };

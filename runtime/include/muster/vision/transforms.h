@@ -42,7 +42,8 @@ class RandomApply {
   double p_;
 };
 
-// Applies one of the transforms. `p`: how likely each is; need not sum to 1. Empty: all equally likely.
+// Applies one of the transforms. `p`: the relative probability of each transform; they need not sum to 1.
+// Empty: all are equally likely.
 class RandomChoice {
  public:
   explicit RandomChoice(std::vector<Compose::Step> transforms, std::vector<double> p = {});

@@ -52,8 +52,9 @@ struct Jitter {
   std::optional<Range> range;
 };
 // ColorJitter applies the four changes in random order. Brightness, contrast and saturation change by a
-// factor drawn from `[1 - x, 1 + x]` or {low, high}; hue turns by a fraction of the circle drawn from
-// `[-x, x]` or {low, high}. ColorJitter skips a change of size 0. Saturation and hue need three channels.
+// factor drawn from `[1 - spread, 1 + spread]` or from `range`. Hue turns by a fraction of the color circle,
+// drawn from `[-spread, spread]` or from `range`. ColorJitter skips a change of size 0. Saturation and hue
+// need three channels.
 struct ColorJitterOptions {
   Jitter brightness = 0, contrast = 0, saturation = 0, hue = 0;
 };

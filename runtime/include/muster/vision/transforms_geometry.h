@@ -52,7 +52,7 @@ struct Padding {
   std::int64_t left, top, right, bottom;
 };
 
-// From -most to most, or from low to high. Counter-clockwise.
+// A range of angles: from -most to most, or from low to high. Counter-clockwise, except for RandomAffine.
 struct Degrees {
   Degrees(double most) : low(-most), high(most) {}
   Degrees(double the_low, double the_high) : low(the_low), high(the_high) {}
@@ -120,7 +120,8 @@ class CenterCrop {
 struct ResizeOptions {
   InterpolationMode interpolation = InterpolationMode::kBilinear;
   bool antialias = true;  // for bilinear and bicubic
-  // 0, or a limit for the longer side if only the shorter one is given: to meet it, both sides shrink.
+  // A limit for the longer side if only the shorter side is given. If the longer side would exceed it, both
+  // sides shrink. 0: no limit.
   std::int64_t max_size = 0;
 };
 // Computes the values of torch.nn.functional.interpolate.

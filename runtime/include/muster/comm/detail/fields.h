@@ -33,7 +33,7 @@ constexpr std::size_t field_count() {
     return field_count<Struct, Count - 1>();
 }
 
-// References to the fields, in order.
+// Returns references to the fields, in order.
 template <class Struct>
 auto fields(Struct& value) {
   constexpr std::size_t kCount = field_count<std::remove_const_t<Struct>>();

@@ -57,8 +57,8 @@ void collect_tensors(Value& value, std::vector<at::Tensor*>& tensors) {
   }
 }
 
-// Returns the tensors, each a single block of memory, that make up `tensor`: the tensor itself, or the parts
-// of a sparse one. Empty for any other layout.
+// Returns the tensors that make up `tensor`, each in a single block of memory: the tensor itself, or the
+// parts of a sparse tensor. Returns nothing for any other layout.
 std::vector<at::Tensor> dense_parts(const at::Tensor& tensor);
 // Returns the bytes of a tensor of any layout; 0 if the tensor is undefined.
 std::int64_t tensor_bytes(const at::Tensor& tensor);

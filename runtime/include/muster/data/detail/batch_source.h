@@ -1,4 +1,5 @@
-// The source of a loader's batches: one class that knows the type of the samples, and a base that does not.
+// The source of a loader's batches. The base class does not depend on the type of the samples; its subclasses
+// do.
 //
 // Not for direct use: include muster/data/data_loader.h. Several threads read a source at once.
 #pragma once
@@ -30,7 +31,7 @@ struct LoadedBatch {
   std::vector<at::Tensor*> tensors;   // the tensors in `batch`
   PlannedBatch planned;               // the request
   std::vector<std::int64_t> skipped;  // places in `planned` of unreadable samples, ascending
-  // How many of the requested samples exist. At the end of a shard these are fewer than requested.
+  // How many of the requested samples exist: fewer than requested at the end of a shard.
   std::int64_t count = 0;
 };
 
@@ -45,8 +46,8 @@ class BatchSource {
   // Returns an empty batch of the loader's type, for a rank that reads nothing; null if that type has no
   // default constructor.
   virtual std::shared_ptr<void> nothing() const { return nullptr; }
-  // Called when the threads that are reading now are left behind, because they may hang for ever: the source
-  // must not use their readers again.
+  // The loader calls it when it abandons the threads that are reading, because they could hang for ever. The
+  // source must not use the readers of these threads again.
   virtual void abandon_readers() {}
 };
 
@@ -58,7 +59,7 @@ class BatchBuilder {
   BatchBuilder(const CollateFunction& collate, std::size_t count)
       : collate_(collate), collator_(static_cast<std::int64_t>(count)) {}
 
-  // If add() throws, the batch goes on without the sample.
+  // If add() throws, the batch does not contain the sample. Other samples can still be added.
   void add(Sample sample) {
     if (!collate_) return add_whole(collator_, std::move(sample), count_);
     samples_.push_back(std::move(sample));
@@ -176,7 +177,7 @@ class StreamSource : public BatchSource {
   }
 
  private:
-  // A sample, or why it could not be read.
+  // A sample, or the exception that reading it threw.
   using ReadSample = std::expected<Sample, std::exception_ptr>;
   struct Reading {
     std::int64_t epoch = -1;
@@ -220,7 +221,7 @@ class StreamSource : public BatchSource {
     }
   }
 
-  // Reads the next sample. nullopt: the shard has ended.
+  // Reads the next sample. Returns nullopt if the shard has ended.
   static std::optional<ReadSample> next_of(typename IterableDataset<Sample>::Reader& reader) {
     try {
       std::optional<Sample> sample = reader.next();
@@ -231,7 +232,7 @@ class StreamSource : public BatchSource {
     }
   }
 
-  // True if the shard has no more samples. To find out, reads one sample, which it keeps for the next batch.
+  // True if the shard has no more samples. To find out, reads one sample and keeps it for the next batch.
   bool at_end(Reading& reading) {
     if (reading.ended) return true;
     begin_sample_at(reading.next);

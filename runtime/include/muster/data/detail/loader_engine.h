@@ -24,20 +24,21 @@ namespace detail {
 
 class LoaderEngine {
  public:
-  // `copier`, for tests, copies batches to the device; options.device is then ignored.
+  // `copier` is for tests: if it is given, it copies batches to the device, and options.device is ignored.
   LoaderEngine(std::unique_ptr<BatchSource> source, DataLoaderOptions options, int rank, int world_size,
                std::shared_ptr<DeviceCopier> copier = nullptr);
   ~LoaderEngine();
   LoaderEngine(const LoaderEngine&) = delete;
   LoaderEngine& operator=(const LoaderEngine&) = delete;
 
-  // Returns the next batch, of the source's type, before the end of epoch `end - 1`; null if there is none.
-  // The batch is valid until the next call. If next() throws, the loader stays at the batch that failed.
-  // `loop`: the return value of begin_loop(). Throws std::logic_error if another loop has begun since.
+  // Returns the next batch, which has the source's type, or null if epoch `end - 1` has ended. The batch is
+  // valid until the next call. If next() throws, the loader stays at the batch that failed. `loop`: the
+  // return value of begin_loop(). Throws std::logic_error if another loop has begun since.
   void* next(std::int64_t end, std::uint64_t loop);
   std::uint64_t begin_loop();
-  // Begins a loop up to the end of epoch `end - 1`. Warns if the loop has no batch: after load_state(), that
-  // nothing is left to train, and once per loader, that the loop is useless.
+  // Begins a loop up to the end of epoch `end - 1`. If the loop has no batch, rank 0 warns:
+  // - the first loop after load_state(): that nothing is left to train,
+  // - in a loader without a loaded state: once, that the loop has no batch.
   void begin_epochs(std::int64_t end);
   // Begins a loop over one epoch; returns the `end` for next().
   std::int64_t begin_pass();

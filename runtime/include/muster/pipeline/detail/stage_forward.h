@@ -43,7 +43,8 @@ std::vector<at::Tensor> call_forward(Module& module, const std::vector<at::Tenso
   return tensors_of(module.forward(inputs[I]...));
 }
 
-// Calls forward() with as many arguments as there are tensors, or with all of them in one vector.
+// Calls forward() with one argument for each tensor. Throws std::invalid_argument if it does not take that
+// many.
 template <std::size_t Count, class Module>
 std::vector<at::Tensor> forward_tensors(Module& module, const std::vector<at::Tensor>& inputs) {
   if constexpr (Count > kMostStageInputs) {
@@ -57,8 +58,8 @@ std::vector<at::Tensor> forward_tensors(Module& module, const std::vector<at::Te
   }
 }
 
-// Only a forward() with arbitrary arguments accepts this type, such as that of a torch::nn::Sequential. Such
-// a forward() also compiles with a vector, although its first layer may not take one.
+// Only a forward() with arbitrary arguments, such as torch::nn::Sequential's, accepts this type. That
+// forward() compiles with a vector even if the first layer does not take one.
 struct Anything {};
 template <class Module>
 constexpr bool takes_vector() {
