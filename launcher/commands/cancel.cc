@@ -15,7 +15,7 @@ namespace {
 constexpr Duration kCancelLimit = std::chrono::seconds(10);
 constexpr Duration kLookAgain = std::chrono::milliseconds(20);
 
-// No timeout: the job's grace bounds the wait, and the user may leave with Ctrl-C.
+// Has no timeout: the job's grace bounds the wait, and the user can leave with Ctrl-C.
 Expected<JobEntry> wait_for_end(const JobEntry& running) {
   for (;;) {
     auto job = read_job(running.record.directory);

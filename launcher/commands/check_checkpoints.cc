@@ -50,8 +50,8 @@ int read_marks(const std::string& directory, std::uint64_t nonce, std::int32_t r
   return 0;
 }
 
-// Runs `work` in a process for each node. Returns the first errno, or 0. Runs kAtOnce at a time: in a real
-// job the nodes would not all be on this machine.
+// Runs `work` in a process for each node, at most kAtOnce at a time, because all of them are on this machine.
+// Returns the first errno, or 0.
 template <class Work>
 int in_a_process_each(std::int32_t nodes, Work work) {
   constexpr std::int32_t kAtOnce = 64;

@@ -199,7 +199,8 @@ int ckpt_ls(const CkptCall& call) {
   const auto best = best_of(found->catalog, {});
   const auto attempts = found->directory.attempts();
   if (!attempts) return refuse(attempts.error(), kExitUsage);
-  // By the default plan, finds the checkpoints that stay whatever a training or `prune` is told to keep.
+  // With the default plan, finds the checkpoints that always stay, whatever a training or `prune` is told to
+  // keep.
   const auto decisions = decide_retention(known_of(found->catalog), *attempts, {});
   nlohmann::ordered_json array = nlohmann::ordered_json::array();
   std::vector<Row> rows;
@@ -304,7 +305,8 @@ nlohmann::ordered_json as_json(const std::vector<RetentionDecision>& decisions, 
 }
 
 Status remove_old(const CheckpointDirectory& directory, const std::vector<RetentionDecision>& decisions) {
-  // Syncs what stays first: a rank may have been killed after a commit, before the disk had the checkpoint.
+  // First syncs the checkpoints that stay. If a rank was killed after a commit, the disk may not have the
+  // checkpoint.
   for (const RetentionDecision& decision : decisions) {
     if (!decision.stays) continue;
     if (Status synced = directory.sync(decision.id); !synced) return synced;
@@ -373,7 +375,7 @@ int ckpt_prune(const CkptCall& call) {
   if (asks) {
     if (const auto refused = ask_before("remove " + sum, list_of(*decisions, "would go"), call.arguments))
       return *refused;
-    // A training may have begun while the user thought.
+    // A training may have begun before the user answered.
     if (const std::string now = user_of(found->directory, call.arguments.has("force")); !now.empty())
       return refuse(Error(ErrorCode::kFenced, fmt::format("{} {}", found->directory.path(), now)),
                     kExitUsage);

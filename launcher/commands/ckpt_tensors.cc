@@ -69,7 +69,7 @@ std::string parts_text(const SavedTensor& tensor, const CheckpointManifest& mani
 }
 
 std::string as_text(const Contents& contents, const CheckpointManifest& manifest, const std::string& indent) {
-  // Names are long: on a narrow terminal the files give way first.
+  // Names are long. On a narrow terminal, leaves out the column of files before it wraps names.
   constexpr std::size_t kLeastOfName = 45;
   std::vector<Row> rows;
   for (const auto& [name, tensor] : contents.tensors)
@@ -225,7 +225,7 @@ int ckpt_verify(const CkptCall& call) {
   std::uint64_t all_bytes = 0;
   for (const CheckpointId id : ids) {
     const CatalogEntry& entry = entry_of(*found, id);
-    // A checkpoint of another version is neither whole nor damaged.
+    // A checkpoint of another version is neither whole nor damaged, so the command ends.
     if (entry.damage && entry.damage->code() == ErrorCode::kInvalidArgument)
       return refuse(*entry.damage, kExitUsage);
     all_bytes += entry.size_bytes;

@@ -66,7 +66,7 @@ Expected<Conversation> Conversation::ask(const JobEntry& job, std::string_view r
   if (!job.may_run())
     return failure(ErrorCode::kNotFound, "{} is not running: it {}", job.record.job_id, end_of(job));
   auto socket = connect_to(job);
-  // The socket of a job elsewhere works from another container of its machine, but from no other machine.
+  // If the job is elsewhere, its socket works only from containers of the same machine.
   if (!socket && job.state == JobEntry::State::kElsewhere)
     return failure(ErrorCode::kUnavailable, "{} {}", job.record.job_id, end_of(job));
   if (!socket) return std::unexpected(socket.error());

@@ -56,8 +56,8 @@ void draw(const std::string& sequences) {
   (void)write_all(STDOUT_FILENO, sequences, "stdout");
 }
 
-// The sequences that draw the table over the last one. Names of jobs and hosts may contain control
-// characters, which this removes.
+// The sequences that draw the table over the last one. Removes control characters, which names of jobs and
+// hosts may contain.
 std::string in_place(const std::string& table) {
   std::string drawn = "\033[H";
   std::vector<std::string_view> lines = split(table, '\n');

@@ -8,8 +8,8 @@
 
 namespace muster::launcher {
 
-// Draws what `table` returns, once a second and whenever the terminal changes its size. Ends when it returns
-// nothing, too. Shows no control characters of its text but colours.
+// Draws the text that `table` returns, once a second and whenever the terminal changes its size. Also ends if
+// `table` returns nothing. Removes all control characters from the text but colours.
 void show_live(const std::function<std::optional<std::string>()>& table);
 
 }  // namespace muster::launcher

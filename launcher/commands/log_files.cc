@@ -87,9 +87,9 @@ NodeId LogFiles::node_of(std::uint64_t attempt, Rank rank) const {
   return planned == job_.nodes.end() ? NodeId(0) : planned->node;
 }
 
-// Takes the bytes in the order of order.log. Then takes the bytes that order.log does not list: the newest,
-// or all bytes if order.log does not exist. Each line of order.log counts bytes of one stream; due_bytes adds
-// them up, so bytes that are early or missing do not shift the order of later bytes.
+// First takes bytes in the order of order.log: each of its lines names a stream and a number of bytes. Then
+// takes the bytes that order.log does not list: the newest, or all if order.log does not exist. due_bytes
+// adds the numbers up, so that bytes which are early or missing do not shift the order of later bytes.
 void LogFiles::read_rank(RankLogs& logs, const OnLine& on_line, bool is_new) {
   (void)logs.order.read([&](std::string_view bytes, double) { logs.order_rest += bytes; });
   std::size_t at = 0;

@@ -34,7 +34,8 @@ class LogFiles {
   // A line without its newline, and its time.
   using OnLine = std::function<void(const LogSource& source, std::string_view line, double time)>;
 
-  // Called when lines are missing. `what` says why, in one clause; `wanted`: because of the flag --log-limit.
+  // Called when lines are missing. `what` says why, in one clause. `wanted`: whether --log-limit is the
+  // reason.
   using OnProblem = std::function<void(const std::string& what, bool wanted)>;
 
   LogFiles(JobRecord job, LocalTime local, Wanted wanted, OnProblem on_problem);

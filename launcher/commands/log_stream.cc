@@ -90,7 +90,7 @@ Status LogStream::read_parts(const std::vector<Part>& parts, const OnBytes& on_b
     const UniqueFd fd(open(part.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     if (!fd && errno != ENOENT) return system_failure("cannot read " + part.path, errno);
     struct stat now{};
-    // --log-limit empties parts: an empty one has lost its lines.
+    // With --log-limit the agent empties old parts. An empty part has lost its lines.
     if (!fd || fstat(fd.get(), &now) != 0 || now.st_size == 0) {
       has_gap_ = true;
     } else if (Status done = read_rest(fd.get(), part.path, on_bytes); !done) {

@@ -24,13 +24,13 @@ struct Planned {
   Plan plan;
   std::optional<wire::Mpi> mpi_of_program;  // that it is built with, as far as its file tells
 };
-// The plan of make_plan(), completed by what the program's file tells.
+// Returns the plan of make_plan(), completed with facts from the program's file.
 Expected<Planned> plan_of(const Options& options, const Machine& machine, const Surroundings& here,
                           std::string job_id);
 
 // Returns 0 if the program can be started. If not, says why and returns the exit code.
 int refuse_program(const Prepared& prepared, const Invocation& invocation);
-// The same for a plan that no command line describes. `program`: as the user gave it.
+// Like the function above, for a plan that no command line describes. `program`: as the user gave it.
 int refuse_program(const Plan& plan, const std::string& program, const Surroundings& here);
 
 // The variable as the workers will have it: set by the plan, or inherited.

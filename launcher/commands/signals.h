@@ -6,8 +6,8 @@
 namespace muster::launcher {
 
 // Blocks the signals and reads them as data, so that none is lost. Signals that the caller ignores (nohup)
-// stay ignored, except INT and QUIT: a script's shell ignores these for every program that it starts with
-// `&`, and whoever sends one to this launch means to stop it. torchrun takes them as well.
+// stay ignored. INT and QUIT do not: a script's shell ignores both for every program that it starts with `&`,
+// but a user who sends one to this launch wants to stop it. torchrun takes both as well.
 UniqueFd take_signals();
 
 }  // namespace muster::launcher

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Seconds since the sweep's begin; of one that does not run, until its last event.
+// Returns the seconds since the sweep's begin. If the sweep does not run, returns the time of its last event.
 double age_of(const std::string& directory, const SweepView& sweep) {
   if (running_controller(directory) || is_run_by_others(sweep.definition, sweep.options))
     return unix_now() - sweep.definition.began_unix;
@@ -38,7 +38,7 @@ double age_of(const std::string& directory, const SweepView& sweep) {
 
 std::string state_line(const std::string& directory, const SweepView& sweep) {
   const auto controller = running_controller(directory);
-  // Its trials ended with the controller that was killed.
+  // The controller was killed while trials ran. They ended with it.
   const bool interrupted = !controller && sweep.history.running_count() > 0;
   std::string text =
       controller                                          ? fmt::format("running, pid {}", controller->pid)
@@ -227,7 +227,7 @@ int plot(const SweepCall& call, const SweepView& sweep) {
   return print(text);
 }
 
-// A journal as it is read, before anything follows from its events.
+// The contents of a journal. Its events have not been applied yet.
 struct Stored {
   Definition definition;
   SweepOptions options;
@@ -377,8 +377,8 @@ Status check_flags(const SweepWord& word, const CommandArguments& arguments) {
   return {};
 }
 
-// DIR, the operand after the subcommand's name; without it, the newest sweep in ./sweeps. An error: there is
-// none.
+// Returns DIR, the operand after the subcommand's name. Without it, returns the newest sweep in ./sweeps, or
+// an error if there is none.
 Expected<std::string> sweep_directory_of(const CommandArguments& arguments, const Surroundings& here) {
   const std::size_t place = arguments.operands.front() == "show" ? 2 : 1;
   if (arguments.operands.size() > place)
@@ -398,7 +398,7 @@ Expected<std::string> sweep_directory_of(const CommandArguments& arguments, cons
                  usual, arguments.operands.front(), place == 2 ? "TRIAL " : "");
 }
 
-// `show DIR TRIAL` is `show TRIAL DIR`, if only its second word is a number.
+// Turns `show DIR TRIAL` into `show TRIAL DIR`, if only the second of the two words is a number.
 void sort_words_of_show(std::vector<std::string>& operands) {
   if (operands.front() != "show" || operands.size() != 3) return;
   const auto is_number = [](const std::string& word) { return parse_number<std::int32_t>(word).has_value(); };

@@ -1,5 +1,5 @@
-// The definition of a sweep, and its state as its directory has it: the subcommands of `launch sweep` share
-// these.
+// The definition of a sweep, and its state according to its directory. The subcommands of `launch sweep`
+// share these.
 //
 // Blocking. Errors are one line for the user.
 #pragma once
@@ -30,7 +30,7 @@ Expected<Definition> definition_from_json(const nlohmann::ordered_json& json);
 // The surroundings in which the sweep was defined.
 Surroundings surroundings_of(const Definition& definition, const Surroundings& here);
 
-// A sweep in a directory, as others than its controller see it.
+// A sweep in a directory, for commands that do not control it.
 struct SweepView {
   Definition definition;
   SweepOptions options;
@@ -48,16 +48,16 @@ struct HeldSweep {
   double newest = 0;  // the time of the newest event, s since the sweep's begin
 };
 Expected<HeldSweep> hold_sweep(const std::string& directory, const Surroundings& here);
-// Whether other programs run the trials, by `ask` and `tell`, or have run them: an imported sweep.
+// Whether other programs run the trials, by `ask` and `tell`, or have run them, as in an imported sweep.
 bool is_run_by_others(const Definition& definition, const SweepOptions& options);
-// Now, in seconds since the sweep's begin. Not before `newest`, the time of its newest event, even if the
-// wall clock was set back.
+// Returns the seconds since the sweep's begin, even if the wall clock was set back: at least `newest`, the
+// time of the newest event.
 double age_of(const Definition& definition, double newest);
 
-// The trials after these events. An error: the events do not follow on each other.
+// Returns the trials after these events. It is an error if an event cannot follow the ones before it.
 Expected<History> history_of(const std::vector<Event>& events, std::int32_t retries);
 
-// The number that `word` is; nullopt: the sweep has no such trial.
+// Reads the number of a trial; nullopt: the sweep has no such trial.
 std::optional<std::int32_t> trial_number(const std::string& word, const History& history);
 
 // A subcommand that takes the directory of a sweep, and its words.

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Exit codes of `ask`, for loops of drivers.
+// Exit codes of `ask`, for scripts that call it in a loop.
 constexpr int kExitWait = 1;
 constexpr int kExitSweepOver = 3;
 
@@ -34,7 +34,7 @@ struct Told {
   std::optional<RunEnd> end;
 };
 
-// TRIAL NAME=VALUE... with --step and --state.
+// Reads `TRIAL NAME=VALUE...`, --step and --state.
 Expected<Told> read_told(const CommandArguments& arguments, const History& history) {
   Told told;
   const std::string& word = arguments.operands.at(2);
@@ -72,7 +72,7 @@ std::string checkpoint_directory_of(const Definition& definition) {
   return (fs::path(definition.working_directory) / setting->second.values.back()).lexically_normal();
 }
 
-// A run that goes on after a pause: the trial whose checkpoint it has, and the step of that.
+// The checkpoint from which a run continues: the trial that has it, and its step.
 struct GoesOn {
   std::int32_t trial = 0;
   std::int64_t step = 0;
@@ -103,7 +103,8 @@ nlohmann::ordered_json as_json(const Asked& asked) {
           {"from", std::move(from)}};
 }
 
-// "trial 3 lr=0.1"; after a first run, a second line says where the trial goes on.
+// "trial 3 lr=0.1". If the run is not the trial's first one, a second line says from which checkpoint it
+// continues.
 std::string as_text(const Asked& asked) {
   std::string text = fmt::format("trial {}", asked.start.trial);
   for (const auto& [name, value] : asked.start.point) text += fmt::format(" {}={}", name, text_of(value));
@@ -116,7 +117,7 @@ std::string as_text(const Asked& asked) {
   return text + fmt::format(", with the checkpoints in {}\n", asked.checkpoints);
 }
 
-// `ask` has no trial: later there may be one, or the sweep is over.
+// Answers an `ask` for which there is no trial: there may be one later, or the sweep is over.
 int answer_without_trial(const SweepCall& call, const History& history) {
   const bool over = history.running_count() == 0;
   const int exit_code = over ? kExitSweepOver : kExitWait;
@@ -158,7 +159,8 @@ int sweep_ask(const SweepCall& call) {
   }
   if (start == nullptr) return answer_without_trial(call, held->sweep.history());
   const std::string given = checkpoint_directory_of(held->definition);
-  // Before the journal says that the run has begun: after a crash here, the next `ask` does the same again.
+  // Prepares the trial before the journal says that the run has begun. After a crash in between, the next
+  // `ask` starts the same run.
   if (const Status made = prepare_trial(call.directory, given, *start); !made)
     return refuse(made.error(), kExitInternal);
   if (const Status kept = held->journal.add(decisions.events); !kept)
@@ -236,7 +238,7 @@ int sweep_import(const SweepCall& call) {
       .settings = {{"metric", {"--metric", {metrics}}}, {"sweep-dir", {"--sweep-dir", {call.directory}}}},
       .program = {},
       .space = space_as_json(imported->study.space)};
-  // A study that cannot be a sweep must leave no directory.
+  // Checks the study before it creates the directory: a study that cannot be a sweep must leave none.
   auto options = make_sweep_options(definition.settings, definition.space, {}, call.here);
   if (!options) return refuse(std::move(options).error().within(path), kExitUsage);
   auto history = history_of(imported->events, options->retries);

@@ -28,7 +28,7 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// A trial whose controller is gone is started again by `sweep resume`: nobody can attach to it.
+// A trial does not outlive its controller, because nobody can attach to it: `sweep resume` starts it again.
 constexpr Duration kTrialGrace{};
 constexpr auto kProgressPeriod = std::chrono::milliseconds(200);
 constexpr Duration kFlushLimit = std::chrono::seconds(5);  // for a slow reader
@@ -38,7 +38,7 @@ bool is_sweep_file(const std::string& word) {
   return word.ends_with(".yaml") || word.ends_with(".yml");
 }
 
-// The words of `sweep run`, and those of the file that they may name.
+// Reads the words of `sweep run`, and the sweep's file if they name one.
 Expected<Definition> read_definition(const std::vector<std::string>& words, const Surroundings& here,
                                      std::vector<std::string>& notices) {
   auto given = read_words(words, here, sweep_run_flags());
@@ -55,7 +55,7 @@ Expected<Definition> read_definition(const std::vector<std::string>& words, cons
   const std::string path = (std::filesystem::path(here.working_directory) / program.front()).string();
   auto file = read_sweep_file(path, here.environment);
   if (!file) return std::unexpected(file.error());
-  // Flags may come before the file and after it. If both have one, the later one counts.
+  // Flags can come before the file and after it. If both places have a flag, the later one counts.
   program.erase(program.begin());
   auto more = read_words(program, here, sweep_run_flags());
   if (!more) return std::unexpected(more.error());
@@ -100,7 +100,8 @@ std::string visible_gpus(const std::vector<std::int32_t>& gpus, const Surroundin
   return text;
 }
 
-// Containers of one engine all have the same --gpus, so a sweep gives each container its trial's GPUs.
+// Refuses --gpus if it names GPUs: all containers of one engine get the same flag, but the sweep chooses the
+// GPUs of each trial.
 Status check_container_gpus(const Setup& setup) {
   const std::string& gpus = setup.job.remote.container.gpus;
   if (gpus.empty()) return {};
@@ -189,7 +190,7 @@ void mount_for_all_trials(const Setup& setup, std::int32_t trial, Plan& plan) {
   plan.remote.container.mounts = std::move(mounts);
 }
 
-// The plan of a run, in its slot. Changes nothing.
+// Returns the plan of a run in its slot. Creates nothing.
 Expected<Plan> plan_of_run(const Setup& setup, const StartRun& start) {
   const Berth& berth = setup.berths.at(static_cast<std::size_t>(start.slot));
   const TrialPlace place{.trial = start.trial,
@@ -231,7 +232,7 @@ Expected<Plan> plan_of_run(const Setup& setup, const StartRun& start) {
   return plan;
 }
 
-// Makes the run's directories.
+// Creates the run's directories, and returns the run's plan.
 Expected<Plan> prepare_run(const Setup& setup, const StartRun& start) {
   auto plan = plan_of_run(setup, start);
   if (!plan) return plan;
@@ -250,13 +251,13 @@ Expected<Plan> prepare_run(const Setup& setup, const StartRun& start) {
   return plan;
 }
 
-// A run that shows what all have in common.
+// Returns a run with any point, to find out what all runs have in common.
 StartRun any_run(const Setup& setup) {
   return {.point = point_at(setup.sweep.settings.space,
                             std::vector<double>(setup.sweep.settings.space.parameters.size(), 0.5))};
 }
 
-// Refuses a program that cannot be started, before there is a directory.
+// Refuses a program that cannot be started, before the sweep's directory is created.
 int refuse_first(const Setup& setup) {
   const auto plan = plan_of_run(setup, any_run(setup));
   if (!plan) return refuse(plan.error(), kExitUsage);
@@ -310,7 +311,8 @@ std::string state_of(const Setup& setup, const History& history) {
          fmt::format("; best: trial {}, {}={:.6g}", first.number, metric, first.newest(metric).value_or(0));
 }
 
-// 0 if a trial has finished with a value of `metric`; 69 if its hosts are gone.
+// Returns 0 if a trial has finished with a value of `metric`, kExitNodesMissing if no host is left, 128 +
+// signal after a signal, and 1 otherwise.
 int exit_code_of(const Sweep& sweep, const std::string& metric, const SweepRun& run) {
   if (run.signal() != 0) return 128 + run.signal();
   if (sweep.lacks_hosts()) return kExitNodesMissing;
@@ -336,7 +338,8 @@ void tell_end(const Setup& setup, const History& history, const std::string& why
     say(fmt::format("`launch sweep best {}` prints its command line", as_shell_word(setup.sweep.directory)));
 }
 
-// Berths on hosts that are not `taken`, for as many trials as `slots` others leave.
+// Adds berths on hosts that are not `taken`. With --parallel, adds only as many as are missing: `slots` is
+// the number of berths that are still in use.
 std::vector<Berth> more_berths(Setup& setup, const std::set<std::string>& taken, std::size_t slots) {
   Room room{.hosts = setup.job.hosts};
   std::erase_if(room.hosts, [&taken](const Host& host) { return taken.contains(host.name); });
@@ -400,8 +403,9 @@ int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals, double 
   return exit_code_of(sweep, setup.sweep.settings.search.objectives.front().metric, run);
 }
 
-// Ends the runs whose controller was killed, by what they have left in their directories. They ended with it,
-// perhaps long before now. Returns the time of the newest event; `newest`: that time before.
+// Ends the runs whose controller was killed, according to what they have left in their directories. They
+// ended with the controller, perhaps long before now. `newest`: the time of the newest event so far. Returns
+// the time of the newest event after that.
 Expected<double> end_lost_runs(const Setup& setup, Sweep& sweep, Journal& journal, double newest) {
   std::map<std::int32_t, LostRun> all;
   double when = newest;

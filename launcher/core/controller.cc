@@ -15,7 +15,7 @@ namespace {
 // meanwhile.
 constexpr Duration kOverslept = std::chrono::seconds(1);
 
-// Output of an agent that was heard this recently is ignored here: a worker can print without a pause.
+// The core ignores output of an agent that it heard less than this ago: a worker can print without a pause.
 constexpr Duration kHeardJustNow = std::chrono::milliseconds(100);
 
 // Logs can arrive without a pause, but the job only needs to know that some arrive.
@@ -51,7 +51,7 @@ Controller::Controller(const Plan& plan, std::string version)
     : fleet_(limits_of(plan, std::move(version))), job_(plan, fleet_) {}
 
 // Output, pongs and logs are signs of life, which may give an agent more time. They decide nothing about
-// ranks, so held reports stay held.
+// ranks, so they do not release held reports.
 Decisions Controller::on(const Event& event, TimePoint now) {
   Decisions all;
   const auto* const said = std::get_if<AgentSaid>(&event);
@@ -177,8 +177,8 @@ void Controller::handle(const TimePassed& event, TimePoint now) {
   tell_job(event, now);
 }
 
-// Takes a stop of the launcher off the agents' silence. Otherwise a deadline just after a stop that was
-// shorter than kOverslept would count the stop as silence.
+// Does not count the time in which the launcher was stopped as silence of the agents. Otherwise an agent
+// could count as silent after a stop that is too short for kOverslept.
 void Controller::handle(const SecondPassed& event, TimePoint now) {
   fleet_.slept(now - event.due);
 }

@@ -40,8 +40,10 @@ class Controller {
   // Returns when TimePassed is due, or nullopt once the job is over.
   std::optional<TimePoint> next_deadline() const;
 
-  // Whether the message counts: the fleet listens to its agent, the agent takes part in the current attempt,
-  // which is the message's, and if the message names a rank, it is one of this agent's.
+  // Whether the message counts:
+  // - the fleet listens to its agent;
+  // - the agent takes part in the current attempt, and the message belongs to that attempt;
+  // - if the message names a rank, the rank is one of this agent's.
   bool counts(AgentId agent, Attempt attempt, const wire::ToLauncher& message) const;
 
   const Fleet& fleet() const { return fleet_; }

@@ -287,7 +287,8 @@ Number number_at(const char* bytes) {
   return number;
 }
 
-// Returns nothing for types without plain numbers. Large integers need more digits than a double has.
+// A long double, because large integers need more digits than a double has. Nothing for types without plain
+// numbers.
 std::optional<long double> value_at(Dtype dtype, const char* bytes) {
   switch (dtype) {
     case Dtype::kBool:
@@ -314,7 +315,7 @@ double distance(long double left, long double right) {
   return std::isnan(difference) ? std::numeric_limits<double>::infinity() : static_cast<double>(difference);
 }
 
-// The place in the tensor of the `element`-th of a slice.
+// Returns the index in the tensor of element number `element` of the slice.
 Extents index_of(std::uint64_t element, const Slice& slice) {
   Extents index = slice.offsets;
   for (std::size_t d = index.size(); d-- > 0;) {
@@ -325,7 +326,7 @@ Extents index_of(std::uint64_t element, const Slice& slice) {
   return index;
 }
 
-// Keeps the largest difference of the elements in these equally long pieces.
+// Updates `difference` with the largest difference of two elements in these equally long pieces.
 void compare_numbers(Dtype dtype, const Slice& piece, const std::string& left, const std::string& right,
                      TensorDifference& difference) {
   const std::size_t size = bits_of(dtype) / 8;

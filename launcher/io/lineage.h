@@ -1,7 +1,7 @@
-// The seam to the lineage of a training: which attempt came from which checkpoint, and which attempt may
-// write.
+// The seam to the lineage of a training: which attempt came from which checkpoint, and which attempt is
+// allowed to write.
 //
-// The lineage is on a disk, which may be slow: each request gets one answer, before the call returns or at
+// The lineage is on a disk, which may be slow. Each request gets one answer, before the call returns or at
 // any later time. The answer has the request's number. The core decides what an answer means. One thread.
 #pragma once
 

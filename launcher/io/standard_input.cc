@@ -66,7 +66,7 @@ void StandardInput::close(std::size_t unread) {
   input_.close(ignored);
 }
 
-// For a regular file, async_wait() fails at once, and take() reads.
+// Waits for input, then calls take(). For a regular file async_wait() fails at once, and take() can read.
 void StandardInput::wait() {
   input_.async_wait(asio::posix::stream_descriptor::wait_read,
                     [this](const boost::system::error_code& error) {
@@ -82,7 +82,7 @@ void StandardInput::wait_for_foreground() {
 }
 
 void StandardInput::take() {
-  // Another program may have read the input first.
+  // If another program has read the input first, waits again.
   pollfd now{input_.native_handle(), POLLIN, 0};
   if (poll(&now, 1, 0) == 0) return wait();
   std::string text(most_, '\0');

@@ -21,8 +21,9 @@ class StandardInput final : public Input {
   StandardInput& operator=(const StandardInput&) = delete;
 
   void read(std::size_t most, OnRead done) override;
-  // `unread`: how many of the bytes read last no rank has got. If stdin is a file, seeks back by so many, so
-  // that the next reader of stdin finds them, such as a shell's loop over the lines of that file.
+  // `unread`: the number of bytes read last that no rank has got. If stdin is a file, seeks back by this
+  // number, so that the next reader of stdin finds these bytes: for example a shell's loop over the lines of
+  // the file.
   void close(std::size_t unread);
 
  private:

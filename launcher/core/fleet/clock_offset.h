@@ -1,8 +1,8 @@
 // How far an agent's clock is ahead of ours, estimated from its answers to pings.
 //
-// The agent answered at some moment within the round trip; the shorter the round trip, the better its middle
-// estimates that moment. Clocks drift apart, by about 20 microseconds a second, so only the best answer of
-// the last minutes counts. A peer may send any numbers; the results are then wrong, but not undefined. Pure;
+// The estimate assumes that the agent answered in the middle of the round trip. The shorter the round trip,
+// the smaller the error. Clocks drift apart by about 20 microseconds a second, so only the best answer of the
+// last minutes counts. A peer can send any numbers. They make the results wrong, but never undefined. Pure;
 // times are nanoseconds of each machine's monotonic clock.
 #pragma once
 
@@ -17,11 +17,11 @@ namespace muster::launcher {
 
 class ClockOffset {
  public:
-  // The best answer counts for one to two of these periods.
+  // The best answer of a period counts until the end of the next period.
   static constexpr Duration kPeriod = std::chrono::minutes(2);
 
-  // take_answer() returns the first answer, then the best of kFirstAnswers, and then one after each pause.
-  // The pause starts with kFirstPause, and doubles up to kLongestPause.
+  // take_answer() returns answer 1, then the best of answers 2 to kFirstAnswers, and then the best answer of
+  // each pause. The pause starts with kFirstPause, and doubles up to kLongestPause.
   static constexpr int kFirstAnswers = 16;
   static constexpr Duration kFirstPause = std::chrono::seconds(1);
   static constexpr Duration kLongestPause = std::chrono::seconds(16);
@@ -32,7 +32,7 @@ class ClockOffset {
   };
 
   void on(const wire::Pong& pong, TimePoint now);
-  // Converts the agent's time `there` to the launcher's clock; never later than `now`.
+  // Converts the time `there` of the agent's clock to the launcher's clock. Returns at most `now`.
   std::int64_t here(std::int64_t there, TimePoint now) const;
   // For traces: returns the best answer since the last one returned; nullopt if no answer is due.
   std::optional<Answer> take_answer(TimePoint now);

@@ -23,7 +23,7 @@ Json ulimit(std::string_view text) {
   return {{"Name", text.substr(0, equals)}, {"Soft", soft}, {"Hard", hard}};
 }
 
-// HERE[:THERE[:PERMISSIONS]] or HERE:PERMISSIONS.
+// `text`: HERE[:THERE[:PERMISSIONS]] or HERE:PERMISSIONS.
 Json device(std::string_view text) {
   const auto parts = split(text, ':');
   const bool has_place = parts.size() > 1 && parts[1].starts_with('/');
@@ -91,7 +91,7 @@ std::string hostname_of(NodeId node) {
   return fmt::format("node{}", node);
 }
 
-// Advice for a message that contains any of the parts.
+// `text` is the advice for a message of the engine that contains any of `parts`.
 struct Advice {
   std::vector<std::string_view> parts;
   const char* text;
@@ -162,7 +162,7 @@ std::string container_body(const Plan& plan, AgentId agent, const std::vector<st
   }
   std::vector<std::string> command{kAgentInContainer};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  // The agent first sends frames over stdout, which the engine must not log.
+  // The engine must not log stdout, because the agent first sends frames over it.
   Json host = {{"AutoRemove", true},
                {"LogConfig", {{"Type", "none"}}},
                {"NetworkMode", network},
@@ -206,7 +206,7 @@ std::string container_body(const Plan& plan, AgentId agent, const std::vector<st
   return body.dump();
 }
 
-// Everything that a container is made of, except its names.
+// Returns the whole request for the container, but without the labels, which name the job and the node.
 std::string container_place(const Plan& plan, NodeId node, const ContainerSurroundings& here) {
   if (network_of(plan, here) == network_name(plan)) return "";
   Json body = Json::parse(container_body(plan, {node, Incarnation(1)}, {}, here));

@@ -34,15 +34,18 @@ struct ContainerSurroundings {
 const std::string& container_name(const Plan& plan, NodeId node);
 // "muster-JOB", the network that the job creates.
 std::string network_name(const Plan& plan);
-// The network of the job's containers: that of --network; "bridge" for a single container, which has no
-// peers; else the job's own.
+// Returns the network of the job's containers:
+// - that of --network, if given;
+// - "bridge", if the job has only one container and the engine has that network;
+// - otherwise network_name().
 std::string network_of(const Plan& plan, const ContainerSurroundings& here);
 
-// Body of POST /containers/create. `arguments`: the agent's; with --stays it is not labelled as the job's.
+// Body of POST /containers/create. `arguments`: of the agent. With --stays among them, the container gets
+// kStaysLabel in place of kJobLabel.
 std::string container_body(const Plan& plan, AgentId agent, const std::vector<std::string>& arguments,
                            const ContainerSurroundings& here);
-// A container can serve a node of a later job if both have the same place. "": it serves one job only, in
-// that job's own network.
+// Returns the container's settings as one text. A container can serve a node of a later job if both nodes
+// have the same text. Returns "" if the container is in the job's own network, and so serves only this job.
 std::string container_place(const Plan& plan, NodeId node, const ContainerSurroundings& here);
 // Body of POST /networks/create.
 std::string network_body(const Plan& plan, const std::string& launcher);

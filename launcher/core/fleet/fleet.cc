@@ -51,7 +51,7 @@ FleetDecisions Fleet::drop(NodeId id, TimePoint lost_at, const std::string& why,
   return take_decisions();
 }
 
-// Lets the node's silence count from `from` on.
+// Counts the node's silence from `from` on.
 void Fleet::listen_for(NodeId id, TimePoint from) {
   Node& node = at(id);
   auto place = order_.extract({node.silent_since(), id});
@@ -75,9 +75,9 @@ void Fleet::handle(const AgentConnected& event, TimePoint now) {
   decide(AcceptConnection{event.agent, event.connection}, "its agent was started and is expected");
 }
 
-// Waits a moment for the end of the agent's process, which says more than the end of its connection, and
-// usually follows at once: the kernel closes a process's connections before it reports the end. If the
-// process has ended already, all that it sent has now been read.
+// Waits a moment for the end of the agent's process, because its exit status tells the cause. The kernel
+// reports that end right after it has closed the process's connections. If the process has ended already, the
+// fleet has now read everything that the agent sent, and the node is lost.
 void Fleet::handle(const ConnectionClosed& event, TimePoint now) {
   Node* const node = find(event.agent);
   if (node == nullptr || node->connection != event.connection) return;
@@ -85,7 +85,7 @@ void Fleet::handle(const ConnectionClosed& event, TimePoint now) {
   if (!node->ends_since) node->ends_since = now;
   if (!node->process) return lose(event.agent.node, now);
   if (releasing_) return;
-  // An agent without a connection is useless, and must not run in parallel to its successor.
+  // An agent without a connection is useless, and must end before its successor starts.
   if (event.unreadable.empty()) return half_gone_.push_back({event.agent, now});
   kill_for(event.agent, *node, "sent an unreadable frame: " + event.unreadable);
 }
@@ -97,7 +97,8 @@ void Fleet::handle(const ProcessEnded& event, TimePoint now) {
   node->process = false;
   --process_count_;
   if (!node->ends_since) node->ends_since = now;
-  // Lack of memory stays the cause: such an agent had ended before the launcher could kill it.
+  // If the kernel killed the agent for lack of memory, that is the cause, even if the launcher wanted to kill
+  // it.
   const bool by_itself = node->killed_for.empty() || event.end == AgentEnd::kOutOfMemory;
   node->how = by_itself ? event.how : "its agent " + node->killed_for;
   node->end = by_itself ? event.end : AgentEnd::kOther;
@@ -151,8 +152,8 @@ bool Fleet::is_named(const Leftover& left) const {
          });
 }
 
-// Forgets ended processes, since other processes may get their pids. Keeps all pids that living agents have
-// reported: a look for leftovers does not show each of these.
+// Forgets the pids of ended processes, because other processes may get them. Keeps all pids that living
+// agents have reported, because `left` does not contain each of those.
 void Fleet::forget_ended(const std::vector<Leftover>& left) {
   for (auto& [id, pids] : named_) {
     if (alive(id)) continue;
@@ -196,7 +197,7 @@ void Fleet::check_silence(TimePoint now) {
     const std::string how = fmt::format("its agent {} for {:g} s",
                                         node.presence == Presence::kComing ? "did not appear" : "was silent",
                                         in_seconds(limits_.silence));
-    // The loss gets the time of the agent's last sign of life: it may be the cause of failures after that.
+    // The node counts as lost from the agent's last sign of life: failures after it may follow from the loss.
     const TimePoint last_heard = std::max(node.last_heard, forgiven_);
     const bool had_joined = node.presence == Presence::kThere;
     FleetDecisions decisions = drop(id, last_heard, how, now);
@@ -230,7 +231,8 @@ void Fleet::kill_for(AgentId agent, Node& node, std::string why) {
 
 void Fleet::lose(NodeId id, TimePoint now) {
   const Node& node = at(id);
-  // The loss gets the time of the first end: failures elsewhere between the two ends came after the loss.
+  // The node counts as lost from the first end, of its process or its connection: failures elsewhere after
+  // that moment may follow from the loss.
   const TimePoint lost_at = node.ends_since.value_or(now);
   NodeLost lost{id, lost_at, node.how, node.end, node.presence == Presence::kThere};
   forget(id, lost_at);

@@ -1,10 +1,10 @@
 // The agents of a job: which nodes have one, in which incarnation, which agents the fleet listens to, when a
 // node counts as lost, and the leftovers of lost agents.
 //
-// Nodes are added by number, without a fixed count. An agent has a process and a connection. If only one of
-// the two has ended, the agent is half gone, and the fleet waits for the second end for at most
-// kHalfGoneLimit. It kills silent agents. It looks for leftovers of lost agents until none is left, kills
-// those that stay, and reports those that survive. The job decides which nodes take part in an attempt
+// Nodes can be added at any time. An agent has a process and a connection. If only one of the two has ended,
+// the agent is half gone, and the fleet waits for the second end for at most kHalfGoneLimit. It kills silent
+// agents. Leftovers are processes that outlive a lost agent. The fleet looks for them until none is left,
+// kills those that stay, and reports those that survive. The job decides which nodes take part in an attempt
 // (job.h). The time for an event is at most logarithmic in the number of nodes. Use the fleet on one thread.
 // It performs nothing and reads no clock.
 #pragma once
@@ -37,8 +37,8 @@ inline bool is_excluded(const std::vector<TimePoint>& losses, const ExclusionLim
 
 struct FleetLimits {
   Duration silence{};  // an agent that sends nothing for this long is lost
-  // True: the bootstrap reports a failed start itself, but a start can take long, so silence counts only from
-  // the agent's connection. False: silence counts from the start.
+  // True: the bootstrap itself reports a failed start. Silence then counts only from the agent's connection,
+  // because a start can take long. False: silence counts from the start.
   bool starts_are_watched = false;
   std::string version{};  // of Muster; agents of another version are refused
   ExclusionLimits exclusion{};
@@ -48,8 +48,8 @@ class Fleet {
  public:
   // How long the fleet waits for the second end of a half-gone agent: of its process or of its connection.
   static constexpr Duration kHalfGoneLimit = std::chrono::seconds(1);
-  // When an agent ends, its guardian process kills what the agent left, within milliseconds. Leftovers that
-  // outlive the agent by this time have lost their guardian, too; the fleet kills them.
+  // When an agent ends, its guardian process kills the agent's leftovers within milliseconds. If leftovers
+  // live longer than this limit, the guardian has ended, too, and the fleet kills them.
   static constexpr Duration kLeftoverLimit = std::chrono::seconds(2);
   // Leftovers that are alive this long after the first kill count as unkillable; the fleet looks for them
   // less often.
@@ -73,14 +73,16 @@ class Fleet {
   // silence before `now` does not count.
   Outcome on_time(TimePoint now, bool noticed_late);
   std::optional<TimePoint> next_deadline() const;
-  // Call when the launcher has received nothing for this time, which then is not counted as agents' silence.
+  // Call when the launcher itself could not receive for `time`. The agents' silence does not include this
+  // time.
   void slept(Duration time) { slept_ += time; }
 
   // Adds a node that the job may use from now on; it has no agent yet.
   void add(NodeId node);
   // Starts the next incarnation of the node's agent. The node must be without an agent.
   FleetDecisions hire(NodeId node, TimePoint now, std::string reason);
-  // Kills the node's agent, and counts the node as lost at `lost_at`. No NodeLost follows: the caller knows.
+  // Kills the node's agent, and counts the node as lost at `lost_at`. Sends no NodeLost, because the caller
+  // knows.
   FleetDecisions drop(NodeId node, TimePoint lost_at, const std::string& why, TimePoint now);
   // From now on, does not wait for the leftovers that LeftoversRemain has reported.
   void leave_leftovers_behind();
@@ -105,7 +107,8 @@ class Fleet {
   std::size_t size() const { return nodes_.size(); }
   std::size_t alive_count() const { return nodes_.size() - absent_.size(); }
   std::size_t there_count() const { return there_count_; }
-  // Whether, by the agents' last reports, output of any rank waits for its reader. Looks at every node.
+  // Whether output of any rank waits for its reader, according to the agents' last reports. Looks at every
+  // node.
   bool output_waits() const;
   // Whether the node is excluded because it was lost too often. Without a node, returns all excluded nodes.
   bool excluded(NodeId node, TimePoint now) const;
@@ -135,8 +138,8 @@ class Fleet {
     std::vector<TimePoint> losses{};        // only losses of agents that had joined
     bool output_waits = false;              // of some rank, according to the agent's last report
 
-    // Leaves out the time that the launcher slept, so that the node with the earliest value reaches the
-    // silence limit first.
+    // Does not count time in which the launcher slept. The node with the earliest value reaches the silence
+    // limit first.
     TimePoint silent_since() const { return last_heard - slept; }
   };
   struct HalfGone {

@@ -23,9 +23,9 @@ std::string check_script(const AgentPlace& place) {
                      kAgentFile, place.module, place.digest);
 }
 
-// Like check_script(), but does not read files that passed an earlier check: that check made links to the
-// files, and they have not been written since. For such files, shell built-ins are enough, which saves time:
-// the start of another program takes longer than that of the agent.
+// Like check_script(), but skips the digest if the files passed an earlier check, which left links to them in
+// $d/ok, and have not been written since. For such files shell built-ins are enough. To start another program
+// would take longer than to start the agent.
 std::string quick_check_script(const AgentPlace& place) {
   return fmt::format(
       R"sh({{ test -O "$d" && test -O "$d/{0}" && test -O "$d/{1}" && )sh"
@@ -135,8 +135,10 @@ std::vector<std::string> agent_shell(const RemoteOptions& options, const Host& h
   return words;
 }
 
-// rsync splits the value of -e into words; two quotes within quotes are one quote. rsync appends the host's
-// name, which the script drops, and the remote command. -s keeps the host's shell from changing its words.
+// Facts about rsync that the command relies on:
+// - It splits the value of -e into words. Within quotes, it reads two quotes as one.
+// - It appends the host's name, which the script drops, and the remote command.
+// - -s keeps the host's shell from changing the words of the remote command.
 std::vector<std::string> sync_command(const RemoteOptions& options, const Host& host,
                                       const std::string& directory) {
   std::string script = "shift; exec";
@@ -169,7 +171,8 @@ SyncFailure sync_failure(const Host& host, const std::string& directory, int exi
   const std::string& said = last_of_shell.empty() ? last : last_of_shell;
   SyncFailure failure{.text = fmt::format("{}: {} cannot be copied there", host.name, directory),
                       .is_busy = is_busy(kSshFailed, said)};
-  // Reads the text, too: rsync may see the connection close before it sees how the host's shell ended.
+  // The exit code is not enough: rsync may see the connection close before it learns how the host's shell
+  // ended.
   const bool lacks_rsync =
       exit_code == kNoSuchProgram || has_any(said, {"rsync: not found", "rsync: command not found",
                                                     "rsync: Command not found", "Unknown command: rsync"});

@@ -11,8 +11,9 @@ namespace {
 
 constexpr std::string_view kAbsent = "muster-agent absent";
 
-// Whether ssh would fail again: unknown name, wrong host key, login not allowed. A host that is booting
-// refuses connections, and name servers may be unreachable for a while: those are not lasting.
+// Whether ssh would fail again in the same way: the name is unknown, the host key is wrong, or login is not
+// allowed. Does not count a host that refuses connections while it boots, or name servers that are
+// unreachable for a while.
 bool is_lasting_ssh_failure(const HostStart::Failure& failure) {
   constexpr int kSshFailed = 255;
   if (failure.exit_code != kSshFailed) return false;
@@ -25,7 +26,8 @@ bool is_lasting_ssh_failure(const HostStart::Failure& failure) {
 
 }  // namespace
 
-// Containers of this machine's engine need nothing here: their image is pulled before the job starts.
+// With --pull always, brings the image first. Containers of this machine's engine do not need that: the
+// launcher pulls their image before the job starts.
 HostStart::Step HostStart::first() const {
   const bool always = options_.in_containers() && options_.bootstrap != BootstrapKind::kDocker &&
                       options_.container.pull == Pull::kAlways;
@@ -54,8 +56,8 @@ HostStart::Step HostStart::on_failure(const Failure& failure, double random) {
   if (lacks_image && options_.container.pull == Pull::kMissing && !pulled_) return Bring{Missing::kImage};
   const bool busy = failure.exit_code && is_busy(*failure.exit_code, failure.last_line);
   const auto pause = busy ? pause_before_next_try(++busy_count_, random) : std::nullopt;
-  // With this machine's engine, an exit code means that the container ended before its agent spoke, which
-  // would happen again. On a host many failures are temporary.
+  // With this machine's engine, an exit code means that the container ended before its agent sent anything. A
+  // retry would fail the same way. On other hosts many failures are temporary.
   const bool for_good = options_.bootstrap == BootstrapKind::kDocker ||
                         (needed_ && options_.in_containers() && is_lasting_refusal(failure.last_line)) ||
                         (needed_ && is_lasting_ssh_failure(failure));

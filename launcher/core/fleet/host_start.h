@@ -38,7 +38,8 @@ class HostStart {
       : options_(std::move(options)), host_(std::move(host)), machine_(std::move(machine)), needed_(needed) {}
 
   Step first() const;
-  // Handles a line of the start script's shell. Returns nullopt if it comes from the user's start-up files.
+  // Handles a line of the start script's shell. Returns nullopt if the user's start-up files printed the
+  // line.
   std::optional<Step> on_line(std::string_view line);
   struct Failure {
     std::string what;

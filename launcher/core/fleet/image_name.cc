@@ -2,8 +2,8 @@
 
 namespace muster::launcher {
 
-// A first part that has a dot or a colon, or is localhost, is a registry. A colon after the last slash begins
-// a tag; a digest replaces the tag.
+// The first part is a registry if it has a dot or a colon, or is localhost. A colon after the last slash
+// begins a tag; a digest replaces the tag.
 ImageName parse_image(std::string_view image) {
   ImageName name{.registry = "docker.io", .repository = std::string(image), .tag = "latest"};
   const std::size_t slash = image.find('/');

@@ -40,7 +40,8 @@ void Sweeps::begin(TimePoint now, Actions& actions) {
   finish_if_answered(now, actions);
 }
 
-// Asks at once about agents that ended after a host was asked: an older answer does not cover them.
+// If an agent has ended since its host was asked, asks the host again at once: the earlier answer may not
+// cover the agent's leftovers.
 void Sweeps::ask_new_ones(Actions& actions) {
   for (const auto& [node, each] : nodes_) {
     if (each.ended <= look_->asked) continue;

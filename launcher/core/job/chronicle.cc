@@ -35,8 +35,8 @@ void Chronicle::note_step(Rank rank, std::int64_t step) {
   if (step > current.resumed_step.value_or(current.offered_step.value_or(0))) stepped_ = true;
 }
 
-// Notes where rank 0 resumes, and how many steps are repeated: those after it that the newest earlier attempt
-// with a step has made.
+// Notes the step at which rank 0 resumes, and the number of repeated steps: the steps after it that an
+// earlier attempt has made. Uses the newest earlier attempt that has made a step.
 void Chronicle::note_resume(const wire::WorkerReported& reported) {
   if (reported.rank != Rank(0)) return;
   AttemptHistory& current = history_.back();

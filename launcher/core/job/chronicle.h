@@ -14,7 +14,7 @@ namespace muster::launcher {
 
 class Chronicle {
  public:
-  // A new attempt begins; `attempt` has what is known about it so far.
+  // Begins the history of a new attempt. `attempt` has what is known about it so far.
   void begin(AttemptHistory attempt);
   // Notes a report of a rank of the newest attempt. Returns whether the report commits a checkpoint.
   bool note(const wire::WorkerReported& reported);
@@ -22,7 +22,8 @@ class Chronicle {
   void note(const PaceChanged& change, NodeId node);
   // Notes a stall of the newest attempt. Returns its text, for the user.
   std::string stalled(std::string what, TimePoint since);
-  // Notes that this stall is over. Returns its text with its duration, or "" if there was none.
+  // Notes that the stall reported to stalled() is over. Returns its text with its duration, or "" if there
+  // was none.
   std::string moved_on(TimePoint now);
   // Notes that `step`, which an ended attempt held in memory, has become a checkpoint.
   void saved(std::int64_t step);

@@ -1,8 +1,9 @@
 // The job's input on its way from the launcher's stdin to one rank: how much to read and send, and what to
 // send again in the next attempt.
 //
-// Keeps at most 128 KiB that the rank is not known to have read: a restarted rank continues there. Carries
-// bytes, decides nothing about the job. Plain values; tolerates any numbers from an agent.
+// Keeps input until the rank is known to have read it, at most 128 KiB. A restarted rank continues with the
+// first kept byte. Carries bytes, decides nothing about the job. Plain values; tolerates any numbers from an
+// agent.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ class InputFeed {
   // Call when the rank has ended: sends and reads nothing until begin().
   void stop() { open_ = false; }
   void on(const wire::InputTaken& taken);
-  // How many bytes the caller may read from stdin now; 0: wait for another event.
+  // How many bytes to read from stdin now; 0: wait for another event.
   std::size_t wanted() const;
   // Adds what was read; empty: the input has ended.
   void add(std::string_view text);

@@ -17,7 +17,7 @@ using Presence = Fleet::Presence;
 constexpr Duration kCulpritPatience = std::chrono::seconds(1);
 constexpr Duration kAnswerPatience = std::chrono::seconds(1);
 constexpr Duration kStacksLimit = std::chrono::seconds(2);
-// After the workers' grace: time for the agent to reap them, read their last output, and report.
+// Time for the agent, after the workers' grace, to reap the workers, read their last output, and report.
 constexpr Duration kStopMargin = std::chrono::seconds(5);
 // Time for the processes of killed agents to end.
 constexpr Duration kLastMargin = std::chrono::seconds(5);
@@ -104,8 +104,8 @@ void Job::handle(const CheckpointFound& event, TimePoint now) {
   advance(now);
 }
 
-// With TERM or USR1 a scheduler says that it needs the machine; with INT a user ends the job. Each signal is
-// a notice if all workers have reported that they can save and leave.
+// A scheduler sends TERM or USR1 when it needs the machine. A user sends INT to end the job. If all workers
+// have reported that they can save and leave, each of these signals gives them time to do so.
 void Job::handle(const Interrupted& event, TimePoint now) {
   const bool is_notice = event.signal == SIGTERM || event.signal == SIGUSR1 || event.signal == SIGINT;
   if (is_notice && can_save()) return notice({event.signal}, now + plan_.recovery.preemption_grace, now);
@@ -113,7 +113,7 @@ void Job::handle(const Interrupted& event, TimePoint now) {
   interrupt({event.signal}, now);
 }
 
-// Even a repeated `launch cancel` waits for the workers; only a third signal leaves at once.
+// A repeated `launch cancel` still waits for the workers. Only a third signal ends the launcher at once.
 void Job::handle(const Cancelled& event, TimePoint now) {
   const StopWish wish{.signal = SIGINT, .cancelled = true};
   if (!event.now && can_save()) return notice(wish, now + plan_.recovery.preemption_grace, now);
@@ -193,7 +193,7 @@ void Job::interrupt(const StopWish& wish, TimePoint now) {
   }
   if (stops_for_another_reason && !recovery_.is_forbidden()) {
     recovery_.forbid(wish);
-    // Without living workers nobody needs the grace: treats this interrupt like a second one.
+    // If no worker lives, nobody needs the grace, and this interrupt acts like a second one.
     if (!no_rank_lives()) return tell_wait(now);
   }
   react(Occurrence::kInterrupted, now);
@@ -262,15 +262,15 @@ void Job::advance(TimePoint now) {
   }
 }
 
-// A rank that leaves main() closes its connections first, so a peer that misses it may end before this
-// culprit does. A stop now would hide how the culprit ends. The attempt stops at the culprit's end, or after
-// kCulpritPatience at the latest.
+// Waits for the end of the rank that another rank missed. A rank closes its connections before its process
+// ends, so a peer may end before this culprit does. A stop now would hide how the culprit ends. The attempt
+// stops at the culprit's end, or after kCulpritPatience at the latest.
 void Job::await_culprit(TimePoint now) {
   if (!deadline_) deadline_ = {now + kCulpritPatience, Deadline::What::kCulprit};
   advance(now);
 }
 
-// Collects the answers, so that one message names all hosts that lack something.
+// Waits for the other nodes' answers, so that one message names all hosts that lack something.
 void Job::await_answers(TimePoint now) {
   const bool starting = phase_ == Phase::kGathering;
   const std::size_t answered = facts_.refusal->by_node.size() + crew_.prepared_count();
@@ -293,7 +293,7 @@ void Job::dump(TimePoint now) {
 }
 
 void Job::preempt(TimePoint now) {
-  // A deadline means that a rank has failed: the others cannot agree on a step, and are stopped in a moment.
+  // If there is a deadline, a rank has failed. The others cannot agree on a step, and are stopped soon.
   if (deadline_) return;
   phase_ = Phase::kPreempting;
   deadline_ = {preemption_.until(), Deadline::What::kNotice};
@@ -310,7 +310,7 @@ void Job::stop_workers(TimePoint now) {
   deadline_ = {kill_from_ + kStopMargin, Deadline::What::kEnd};
   if (facts_.hangs && facts_.hang.suspects(facts_.groups).front().stopped)
     send_to_workers(wire::SignalWorkers{SIGCONT}, "a stopped worker must continue to act on the signal");
-  // A program may save at the user's own signal (KeyboardInterrupt). After a notice it has had its time.
+  // Passes the user's own signal on, so that the program can save. After a notice it has had its time.
   const auto by = preemption_.given() ? std::nullopt : facts_.interrupted_by;
   send_to_workers(wire::StopWorkers{by ? by->signal : SIGTERM, to_ns(plan_.job.limits.grace)},
                   "the attempt cannot succeed any more");
@@ -331,7 +331,7 @@ void Job::kill_remaining(TimePoint now) {
 
 // ---- From gathering agents to starting workers ----
 
-// Hires agents that the attempt does not wait for only after the workers' start, so as not to slow it down.
+// Hires agents that the attempt does not need only after the workers' start, so that they do not delay it.
 void Job::gather(TimePoint now) {
   phase_ = Phase::kGathering;
   if (deadline_) return;  // in a back-off: an agent that cannot start would end the back-off
@@ -436,7 +436,7 @@ void Job::start_workers(TimePoint now) {
 
 // ---- The end of an attempt, and the next step ----
 
-// Call when every rank has ended. An agent that has not killed the leftovers by the deadline counts as lost.
+// Call when every rank has ended. Agents that have not killed the leftovers by the deadline count as lost.
 void Job::clear_up(TimePoint now) {
   phase_ = Phase::kStopping;
   kill_from_ = now;
@@ -485,7 +485,7 @@ void Job::conclude(TimePoint now) {
   leave(now);
 }
 
-// An attempt whose program cannot be executed never ran; a fenced attempt did.
+// If a node refused the attempt, no program ran. A fenced attempt had been running.
 bool Job::attempt_ran() const {
   return facts_.started && !(facts_.refusal && facts_.refusal->kind != Refusal::Kind::kFenced);
 }

@@ -107,7 +107,7 @@ class Job {
   void handle(const Cancelled& event, TimePoint now);
   void handle(const NodesAdded& event, TimePoint now);
   Status check_addable(const std::vector<NodesAdded::Node>& nodes) const;
-  // After a commit: ends the attempt if added nodes are there and shall take part at once.
+  // Call after a commit. Ends the attempt if added nodes are there and are to take part at once.
   void grow_if_wanted(std::int64_t committed_step, TimePoint now);
   void handle(const StacksWanted& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
@@ -196,8 +196,8 @@ class Job {
   void leave(TimePoint now);
   Duration leave_limit() const;
   void abandon(TimePoint now, const std::string& reason);
-  // Gives a launcher that was itself stopped time to read waiting messages before it kills agents that seem
-  // late.
+  // If the launcher itself was stopped for a while, agents only seem late. Gives the launcher time to read
+  // waiting messages before it kills such agents.
   void hear_first(TimePoint now) {
     deadline_ = {.at = now + std::chrono::milliseconds(200), .what = Deadline::What::kEnd, .was_due = true};
   }

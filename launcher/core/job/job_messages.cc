@@ -44,9 +44,10 @@ Neighbours Job::find_neighbours() const {
   return {members, plan_.job.interface};
 }
 
-// Lets a spare, or a node that joined too late, load the program now to save time later. Among the agents of
-// its machine, whose numbers can decide about GPUs, the node comes last. Without hosts, it will replace one
-// of them; with hosts, it will replace a member on another machine, so it is one more here.
+// Lets a spare, or a node that joined too late, load the program now, so that its workers start faster later.
+// StandBy says how many agents are on its machine and which of them this one is, because this can decide
+// about GPUs. This node counts as the last one. Without hosts, it will replace a member on its machine. With
+// hosts, it will replace a member on another machine, so its machine gets one agent more.
 void Job::stand_by(NodeId id) {
   const bool workers_start = phase_ == Phase::kRunning || phase_ == Phase::kDumping;
   if (plan_.job.warm == wire::Warm::kOff || !workers_start || crew_.find(id) != nullptr ||
@@ -99,14 +100,14 @@ void Job::hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now) 
   });
 }
 
-// A node that refuses a restart was able to start workers before: something is wrong with it, and another
-// node may work.
+// If a node refuses a restart, something is wrong with it, because it was able to start workers before.
+// Another node may work.
 void Job::hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
   if (refused.unreachable) return hear_unreachable(id, refused, now);
   refuse(id, refused, now);
 }
 
-// The same nodes may reach each other over another network.
+// Notes the store address that failed, because the nodes may reach each other over another network.
 void Job::hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
   unreachable_.insert(store_address_);
   wire::AttemptRefused told = refused;
@@ -124,7 +125,7 @@ void Job::hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimeP
 }
 
 // A node that reaches the store starts its workers at once, long before another node's request times out. So
-// if no other node has started any by now, probably none reaches the store.
+// if no other node has started workers by now, probably none reaches the store.
 bool Job::seems_cut_off(NodeId host) const {
   return crew_.members().size() > 2 && std::ranges::none_of(crew_.members(), [&](const NodePlan& each) {
            return each.node != host && crew_.has_started(each.node);
@@ -191,8 +192,8 @@ void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {
   });
 }
 
-// Ignores an agent that stops its workers and leaves because it does not hear its launcher. Its loss follows,
-// and tells the reason.
+// Ignores an agent that stops its workers and leaves because it does not hear its launcher. The loss of its
+// node follows, and tells the reason.
 void Job::hear(NodeId id, const wire::WorkersGone&, TimePoint now) {
   if (crew_.is_giving_up(id)) return;
   react(Occurrence::kNodeEmptied, now, [&] { crew_.emptied(id); });
@@ -213,11 +214,11 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
            "the memory has a newer step than the checkpoint directory");
   if (reported.kind == kStep && !facts_.hangs) facts_.groups.trains_in(reported.rank, reported.group);
   if (reported.kind == kStep || reported.kind == kHeartbeat) {
-    // The verdict on a hang uses only what was known when the hang was decided: a worker that was continued
-    // to act on the stop makes steps again.
+    // Once a hang is decided, later steps do not change the verdict. The stop itself continues stopped
+    // workers, which then make steps again.
     if (!facts_.hangs) facts_.hang.moved(reported.rank, reported.step);
     if (reported.kind == kStep) facts_.still.erase(reported.rank);
-    // It did not hang: tell the user about the next stall again.
+    // No rank hangs any more, so the next stall is worth a line again.
     if (facts_.hang.stalls().empty() && std::exchange(told_stall_, false)) stall_is_over(now);
   }
   if (reported.kind == kSaving && phase_ == Phase::kPreempting)
@@ -389,7 +390,8 @@ void Job::hear(NodeId, const wire::LogPiece&, TimePoint now) {
     deadline_->at = std::max(deadline_->at, now + kLogsLimit);
 }
 
-// If log files accept output slowly, an agent takes long to finish them. The job waits while Pongs say so.
+// If log files accept output slowly, an agent takes long to finish them. The job waits as long as Pongs say
+// that output is waiting.
 void Job::hear(NodeId id, const wire::Pong& pong, TimePoint now) {
   if (phase_ != Phase::kStopping || deadline_->what != Deadline::What::kEnd || !no_rank_lives()) return;
   if (pong.output_waits && crew_.with_workers().contains(id))

@@ -36,8 +36,8 @@ void Job::tell_loss() {
   if (!loss.empty()) verdict_.cause += "; " + loss;
 }
 
-// The runtime resumes from its own checkpoint (`on_disk`). Another program may or may not resume from the
-// checkpoint that it has committed. Returns "" without any checkpoint.
+// `on_disk`: the runtime wrote the checkpoint, and will resume from it. Another program can resume from the
+// checkpoint that it has committed, but may not do so. Returns "" without any checkpoint.
 std::string Job::offer_text(bool on_disk) const {
   const auto step = chronicle_.resume_step();
   return step ? fmt::format("{} from step {}", on_disk ? "resumes" : "can resume", *step) : "";

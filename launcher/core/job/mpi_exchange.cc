@@ -62,9 +62,9 @@ void MpiExchange::fence(NodeId from, const wire::MpiAsked& asked, const Crew& cr
   fences_.erase(asked.key);
 }
 
-// Lets all nodes that wait at the fence continue without it. Always answers: an agent whose fence has
-// completed ignores this second answer; an agent whose fence was sent to an earlier launcher needs this
-// answer.
+// Breaks the fence off, and answers all nodes that wait at it. Answers `from` in any case. If the fence has
+// completed, the agent ignores this second answer. If the agent sent its fence to an earlier launcher, it
+// needs this answer.
 void MpiExchange::withdraw(NodeId from, const wire::MpiAsked& asked) {
   const auto fence = fences_.find(asked.key);
   if (fence == fences_.end()) return answer({from, asked.number}, false);

@@ -37,14 +37,14 @@ void Neighbours::prepared(NodeId node, const wire::AttemptPrepared& said) {
 
 std::map<NodeId, std::vector<wire::Neighbour>> Neighbours::told_to_each(
     const std::function<Incarnation(NodeId)>& incarnation_of) const {
-  // By (caller, called): what each keeps or has for the other.
+  // For each (caller, called): what each of the two nodes keeps or has for the other.
   struct Pair {
     bool caller_keeps = false, called_keeps = false;
     bool caller_has = false, called_has = false;  // has a checkpoint that the other lacks
   };
   std::map<std::pair<std::size_t, std::size_t>, Pair> pairs;
-  // Notes that node `of` keeps, or has, something for node `to`. Each pair is listed once, as (caller,
-  // called): the fact is about the called node if that is `of`, else about the caller.
+  // Notes that node `of` keeps, or has, something for node `to`. Two nodes have one entry, (caller, called).
+  // Sets `if_called` if `of` is the called node, else `if_caller`.
   const auto between = [&pairs](std::size_t of, std::size_t to, bool Pair::* if_called,
                                 bool Pair::* if_caller) {
     const auto known = pairs.find({of, to});

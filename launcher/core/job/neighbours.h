@@ -1,9 +1,9 @@
 // Decides which agents of an attempt keep copies of each other's checkpoints in memory.
 //
 // The agents form a ring. Each keeps copies of the checkpoints of its predecessor, which is on another
-// machine if there is one. An agent that lacks a checkpoint of its ranks, because another node had these
-// ranks before, learns which agent has it. Two agents share one connection; launcher/io/launcher.cc makes the
-// key of each connection. Pure.
+// machine if possible. An agent that lacks a checkpoint of its ranks, because another node had these ranks
+// before, learns which agent has it. Two agents share one connection; launcher/io/launcher.cc makes the key
+// of each connection. Pure.
 #pragma once
 
 #include <functional>

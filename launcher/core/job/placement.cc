@@ -11,16 +11,16 @@ namespace {
 
 using Agent = NodeStatus::Agent;
 
-// If `patient`, all nodes are on their way, and the order of their arrival must not decide the ranks. A node
-// without an agent was lost during that wait, and comes last.
+// The order in which nodes are chosen. If `patient`, all nodes are on their way, and the order of their
+// arrival must not decide the ranks. A node without an agent was lost meanwhile, and comes last.
 auto preference(const NodeStatus& status, bool patient) {
   return std::tuple(status.agent == Agent::kAbsent, status.excluded,
                     !patient && status.agent != Agent::kThere, !patient && !status.member);
 }
 
-// A set of nodes that can take part together. By Hall's theorem, they can if for each n the nodes with room
-// for fewer than n workers are not more than the places for fewer than n workers. Such sets are a matroid, so
-// taking nodes in the order of preference yields the most preferred set.
+// A set of nodes that can all take part, each in its own place. By Hall's theorem, they can if, for each n,
+// the nodes with room for fewer than n workers do not outnumber the places for fewer than n workers. Such
+// sets are a matroid, so taking nodes in the order of preference yields the most preferred set.
 class Seating {
  public:
   explicit Seating(const JobSize& size) : most_(size.places.size()) {

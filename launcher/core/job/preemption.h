@@ -26,7 +26,8 @@ class Preemption {
   bool all_can(std::int32_t world_size) const {
     return capable_.size() == static_cast<std::size_t>(world_size);
   }
-  // Gives the notice: the ranks have time until `until`. Commits that `steps` has now do not count.
+  // Gives the notice: the ranks have time until `until`. has_committed() ignores commits that `steps` has
+  // now.
   void give(const StopWish& wish, TimePoint until, const Steps& steps);
   // Replaces the reason of the notice: the user has asked for the end in another way since.
   void want(const StopWish& wish) { wish_ = wish; }
@@ -38,10 +39,11 @@ class Preemption {
   // Notes that the rank leaves, because its checkpoint (its own or that of its group) was committed.
   void leaves(Rank rank) { leaving_.insert(rank); }
   bool some_leave() const { return !leaving_.empty(); }
-  // The lineage's answer: the step of the attempt's newest checkpoint; nullopt: there is none.
+  // Call with the lineage's answer: the step of the attempt's newest checkpoint; nullopt: there is none.
   void found(std::optional<std::int64_t> step);
   bool has_committed(const Steps& steps) const;  // since the notice
-  // Whether only the lineage knows if the ranks have saved: their reports may have been lost with them.
+  // Whether the lineage must be asked if the ranks have saved: their reports may have been lost with the
+  // ranks.
   bool is_unclear(const Steps& steps) const { return given_ && !has_committed(steps) && !looked_; }
 
   // For the journal (journal/state.h).

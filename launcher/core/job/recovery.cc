@@ -34,7 +34,7 @@ Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, Ti
         break;
       case RestartDecision::Kind::kRestart:
         auto instead = forbidding(verdict, attempt);
-        // This failure belongs to the last restart, whose cause remains the cause.
+        // This failure belongs to the last restart. The cause of that restart remains the cause.
         if (!instead && !decision.counted) return {std::move(verdict), std::move(decision)};
         if (!instead) {
           ++restart_count_;

@@ -98,8 +98,8 @@ FleetDecisions Recruiter::hire_absent(TimePoint now) {
   return all;
 }
 
-// Checks cheaply whether a placement is worth trying: ten thousand agents greet one by one, and a placement
-// takes time for each node. For nodes with different rooms, only the placement itself can tell.
+// Checks cheaply whether a placement is worth a try. Up to ten thousand agents join one by one, and each
+// placement takes time for each node. If nodes have different rooms, only the placement itself can tell.
 bool Recruiter::enough_may_be_there(bool patient, TimePoint now) const {
   if (mixed_) return fleet_.there_count() >= static_cast<std::size_t>(size_.min_nodes);
   std::size_t usable = patient ? fleet_.alive_count() : fleet_.there_count();

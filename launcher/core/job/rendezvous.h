@@ -40,7 +40,8 @@ struct Rendezvous {
 // - `members`: by rank, rank 0's first.
 // - `interface`: if not empty, only addresses on this interface of the first host, or in this network
 //   (10.77.0.0/16).
-// - `unreachable`: addresses where a member did not reach the store; prefers another one in a shared network.
+// - `unreachable`: addresses where a member did not reach the store. Prefers other addresses in a shared
+//   network.
 // Errors: kInvalidArgument if the first host has no address on `interface`, or if the members have more
 // addresses than fit into one message.
 Expected<Rendezvous> meet(const std::vector<Whereabouts>& members, const std::string& interface,

@@ -30,8 +30,9 @@ const std::string& text_of(const WorkerEnd& end) {
   return end.cause.empty() ? end.exception : end.cause;
 }
 
-// Returns Failure::at_start. Returns "" also for a rank that only missed a peer, as the rank may succeed next
-// time, and for a rank without any text, as the cause is unknown.
+// Returns the value for Failure::at_start. It is "" also
+// - for a rank that only missed a peer, because the rank may succeed next time;
+// - for a rank without any text, because the cause is unknown.
 std::string failure_at_start(const Verdict& verdict, const std::string& what) {
   const bool own = verdict.kind == Verdict::Kind::kExit || verdict.kind == Verdict::Kind::kSignal;
   if (!own || is_from_outside(verdict) || !verdict.at_start || verdict.lived >= RestartPolicy::kLongLife)

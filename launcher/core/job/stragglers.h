@@ -1,13 +1,13 @@
 // Finds ranks that are slower than the others of their group, by the time of their own work in a step.
 //
-// Ranks that train together all need the time of the slowest for a step, so only busy time counts, without
-// waiting for others.
+// In a group that trains together, a step takes every rank as long as the slowest one. So only busy time
+// counts: the time of a rank's own work, without waiting for others.
 // - The busy time is averaged over windows of kWindowSteps reported steps of every rank of a group. The
 //   longest step of each rank is left out: one hiccup would hide a rank that is always slow.
-// - A rank becomes a straggler after kWindowCount windows in a row above the median of its group by more than
-//   3 robust sigmas (median absolute deviation) and by a factor of 1.2; with two ranks, by a factor of 1.5
-//   above the other rank.
-// - It stops being one after kWindowCount windows in a row below that limit.
+// - The limit is the median of the group plus 3 robust sigmas (median absolute deviation), but at least 1.2
+//   times the median. With two ranks, it is 1.5 times the time of the other rank.
+// - A rank becomes a straggler after kWindowCount windows in a row above the limit. It stops being a
+//   straggler after kWindowCount windows in a row below the limit.
 // - A rank counts as training in the world until its first step names another group. A window closes only
 //   when every rank of the group has reported all its steps. Pure.
 #pragma once

@@ -55,7 +55,7 @@ std::string_view name_of_alternative(const Variant& value) {
 
 }  // namespace
 
-// Events without fields, and events whose fields are in the record under their names.
+// Encoders of events without fields, and of events whose fields the record has under the same names.
 template <class Empty>
   requires std::is_empty_v<Empty>
 void to_json(json& out, const Empty&) {
@@ -156,8 +156,8 @@ std::string details_of(const BeginAttempt& action) {
 std::string details_of(const LookForCheckpoint& action) {
   return fmt::format("of attempt {}", action.attempt);
 }
-// Welcome has no digest: it is the same for every agent, and contains the workers' environment, which must
-// not be stored.
+// Shows a Welcome without a digest. Every agent gets the same Welcome, and it contains the workers'
+// environment, which must not be stored.
 std::string details_of(const Send& action) {
   if (std::holds_alternative<wire::Welcome>(action.message))
     return fmt::format("Welcome to node{}", action.node);

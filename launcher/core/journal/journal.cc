@@ -29,7 +29,7 @@ json hosts_of(const Plan& plan) {
   return hosts;
 }
 
-// Stores the job's part as the Welcome that agents get.
+// Stores `plan.job` in the form of the Welcome message that agents get.
 json record_of(const Plan& plan) {
   wire::JobSpec job = plan.job;
   job.environment.clear();
@@ -96,7 +96,7 @@ class Replayer {
     replay_.version = head.at("version").get<std::string>();
   }
 
-  // Returns false at a difference.
+  // Returns false if the replayed decisions differ from the recorded ones.
   Expected<bool> take(const json& record) {
     if (const auto state = record.find("state"); state != record.end()) {
       if (std::exchange(begun_, true))

@@ -1,6 +1,6 @@
 // Names of types and numbers of enumerators, from the compiler.
 //
-// Constants, safe in any thread. Ignores namespaces.
+// Constants, safe in any thread. The names of types have no namespaces.
 #pragma once
 
 #include <string_view>
@@ -23,7 +23,7 @@ constexpr bool is_enumerator() {
   return kText[kText.find("value = ") + 8] != '(';
 }
 
-// The enumeration must number its enumerators from 0 without a gap.
+// Returns the number of enumerators. They must be numbered from 0 without a gap.
 template <class Enum, int count = 0>
 constexpr int enumerator_count() {
   if constexpr (is_enumerator<static_cast<Enum>(count)>()) {

@@ -128,7 +128,7 @@ class Reader {
     if (number < 0 || number >= count) throw std::out_of_range(fmt::format("{} is not a {}", number, name));
     return number;
   }
-  // Reads an element of a map with a key that is not const.
+  // Reads an element of a container. For a map, the key of the returned pair is not const.
   template <class Container>
   static auto read_element(const json& in) {
     using Element = std::ranges::range_value_t<Container>;

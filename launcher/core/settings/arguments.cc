@@ -127,7 +127,8 @@ bool may_be_flag(const std::string& word) {
   return word.size() > 1 && word.front() == '-';
 }
 
-// Other launchers have flags of the same names, which the user most likely meant for launch.
+// For `launch torchrun --nnodes 2 train.py`: a flag of another launcher is most likely meant for launch,
+// which has a flag of the same name.
 std::string in_place_of_launcher(const Words& program, const Words& meant) {
   const Words rest(program.begin() + 1, program.end());
   const auto sorted = sort_arguments(rest);
@@ -241,7 +242,7 @@ Expected<CommandArguments> read_command_arguments(const Command& command, const 
                            : command.operand == Operand::kSchedule ? 2
                            : several                               ? 3
                                                                    : 1;
-  // Each subcommand of `launch sweep` takes another number.
+  // Does not check `launch sweep`, whose subcommands take different numbers of operands.
   if (result.operands.size() > most && command.operand != Operand::kSweep) {
     return failure(ErrorCode::kInvalidArgument,
                    "{}: too many arguments: `launch {}` takes {}; see `launch {} --help`",

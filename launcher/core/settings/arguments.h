@@ -31,8 +31,8 @@ struct Arguments {
   bool after_dashes = false;  // `--` stands before the program
   std::vector<std::string> notices;
 };
-// Splits the words after the command's name. Never reads the program's arguments as flags. `more`: flags of
-// the command that a job's own do not include.
+// Splits the words after the command's name. Never reads the program's arguments as flags. `more`: flags that
+// the command has in addition to those of a job.
 Expected<Arguments> sort_arguments(const std::vector<std::string>& words, std::span<const Flag> more = {});
 
 // The words of any other command: flags and operands in any order.

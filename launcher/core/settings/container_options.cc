@@ -82,7 +82,7 @@ bool are_gpus(std::string_view text) {
   return !text.empty() && std::ranges::all_of(split(text, ','), is_docker_name);
 }
 
-// NAME or UID, optionally with :GROUP. The image must know a name.
+// NAME or UID, optionally with :GROUP. A name must exist in the image.
 bool is_container_user(std::string_view text) {
   const auto parts = split(text, ':');
   return parts.size() <= 2 && std::ranges::all_of(parts, is_docker_name);

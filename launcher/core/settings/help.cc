@@ -40,8 +40,8 @@ constexpr Topic kTopics[] = {
 constexpr std::string_view kMostUsed[] = {"nodes",   "gpus-per-node", "checkpoint-dir", "max-restarts",
                                           "log-dir", "env",           "config",         "dry-run"};
 
-// Wraps to lines of at most kWidth letters. Lines after the first begin with `indent` spaces; the caller has
-// written `used` letters of the first line.
+// Wraps the text to lines of at most kWidth letters. Lines after the first begin with `indent` spaces; the
+// caller has written `used` letters of the first line.
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t used) {
   std::string result;
   std::size_t column = used;

@@ -84,7 +84,7 @@ constexpr std::string_view kNameForm =
 
 constexpr std::string_view kSlotsForm = "HOST:SLOTS or HOST:PORT:SLOTS, at least 1 and at most 4096 slots";
 
-// Every name that matches a pattern such as r[0-1]n[00-15]. `item`: of the list, for messages.
+// Every name that matches a pattern such as r[0-1]n[00-15]. `item`: the whole item of the list, for messages.
 Expected<std::vector<std::string>> names_of_pattern(std::string_view pattern, std::string_view source,
                                                     std::string_view item) {
   std::vector<std::string> names(1);
@@ -315,7 +315,7 @@ Expected<std::vector<Host>> parse_hostfile(std::string_view text, std::string_vi
 
 Expected<std::vector<Host>> choose_hosts(std::vector<Host> all, const std::optional<HostNames>& include,
                                          const std::optional<HostNames>& exclude) {
-  // Checks both lists against all hosts, so that a name may be in both.
+  // Checks the names of both lists against all hosts, because both lists can have the same name.
   const std::vector<Host> whole = all;
   for (const auto& [given, keep] : {std::pair(&include, true), std::pair(&exclude, false)}) {
     if (!*given) continue;

@@ -8,7 +8,8 @@ namespace muster::launcher {
 
 void read_mpi(SettingReader& reader, Options& options);
 
-// Replaces kAuto according to --backend mpi, or to what the program needs if it is on this machine.
+// If the plan's MPI is kAuto, chooses one: according to --backend mpi, or to what the program needs, if the
+// program is on this machine.
 void settle_mpi(Plan& plan, std::optional<wire::Mpi> of_program);
 
 // Returns a warning if the program needs another MPI library than --mpi or --backend asks for. (The program

@@ -200,7 +200,8 @@ bool is_variable(const Setting& setting) {
   return std::isupper(static_cast<unsigned char>(setting.source.front())) != 0;
 }
 
-// Refuses a flag without another flag that it needs; but no variable, since it may be set for all launches.
+// Refuses a flag if a flag that it needs is missing. Does not refuse a variable, which may be set for all
+// launches.
 Status check_needs(const Settings& settings) {
   struct Needed {
     std::string_view flag;
@@ -283,7 +284,7 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
   };
   if (has_any("MUSTER_")) {
     for (const Flag& flag : own_flags()) {
-      // In a worker these are set for the worker itself, by the outer job.
+      // In a worker of another job, these variables are meant for the worker itself.
       if (in_a_worker && (flag.name == "checkpoint-dir" || flag.name == "backend")) continue;
       if (!has_variable(flag)) continue;
       if (const Status status = read("MUSTER_", flag); !status) return std::unexpected(status.error());

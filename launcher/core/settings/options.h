@@ -40,8 +40,9 @@ Status add_setting(Settings& settings, const Flag& flag, std::string source, std
 Expected<Settings> settings_from_environment(const Environment& environment);
 
 enum class Device { kAuto, kCuda, kCpu };
-// How the launcher talks to agents. kAuto: over an inherited socket to an agent on this machine. To an agent
-// elsewhere, over TCP if the agent can connect, else through the host shell.
+// How the launcher talks to agents. kAuto chooses
+// - for an agent on this machine: an inherited socket;
+// - for another agent: TCP if the agent can connect, else the host shell.
 enum class Control { kAuto, kSocket, kTcp, kStdio };
 
 struct WorkerCount {

@@ -127,7 +127,8 @@ std::vector<Host> containers_of(const Options& options, std::string_view job_id,
   return containers;
 }
 
-// Threads for each worker. Containers of one engine share its cores, but each would count all as its own.
+// Returns the number of threads for each worker. Containers of one engine share its cores, but each sees all
+// of them.
 std::int32_t threads_in_container(const Options& options, const Machine& machine, std::int32_t per_node) {
   const double cpus = options.remote.container.cpus;
   const std::int32_t cores = cpus > 0 ? static_cast<std::int32_t>(cpus) : machine.core_count / options.nodes;
@@ -207,7 +208,7 @@ std::string_view name_of(Control control) {
   return kNames[static_cast<std::size_t>(control)];
 }
 
-// In the form of --hosts, without the slots.
+// "USER@NAME port 2222"; the user and the port only if they were given.
 std::string place_text(const Host& host) {
   const std::string name = host.name.contains(':') ? fmt::format("[{}]", host.name) : host.name;
   return fmt::format("{}{}{}", host.user.empty() ? "" : host.user + "@", name,
@@ -432,7 +433,7 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
 
 namespace {
 
-// Checks that the nodes' ranks follow from the room of each node.
+// Checks that the nodes are numbered in order, and that each has the next ranks, as many as it has room for.
 Status check_nodes(const Plan& plan) {
   std::int32_t first_rank = 0;
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {

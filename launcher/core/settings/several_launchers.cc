@@ -6,7 +6,7 @@ namespace muster::launcher {
 
 namespace {
 
-// Either name may lack its domain.
+// Compares two names of a host. One of them can lack the domain.
 bool is_name_of(std::string_view host, std::string_view hostname) {
   const auto begins = [](std::string_view full, std::string_view name) {
     return full.starts_with(name) && full.substr(name.size()).starts_with('.');
@@ -54,7 +54,7 @@ std::string whole_job(const Options& options) {
 Status refuse_several_launchers(const Settings& given, const Options& options, const Surroundings& here) {
   const Settings settings = is_standalone(given) ? Settings() : given;
   if (const auto rank = settings.find("node-rank"); rank != settings.end()) {
-    // With one node, 0 is the only rank; with more, even 0 means that other launchers start the rest.
+    // With one node, 0 is the only node rank. With more, even 0 means that other launchers start the rest.
     if (rank->second.values.back() != "0" || options.nodes > 1) {
       return failure(ErrorCode::kInvalidArgument,
                      "{}: {} means that this is one of several launchers, but {}", rank->second.source,

@@ -12,8 +12,8 @@ namespace muster::launcher {
 // Errors: the flag or variable, and the command to use instead.
 Status refuse_several_launchers(const Settings& settings, const Options& options, const Surroundings& here);
 
-// A notice if --master-addr or --rdzv-endpoint names this machine, as on the first host of several, although
-// all nodes start here. Not for localhost, which says so itself.
+// Returns a notice if all nodes start here, but --master-addr or --rdzv-endpoint names this machine, as on
+// the first of several hosts. Returns none for localhost, which cannot mean several hosts.
 std::optional<std::string> notice_of_one_machine(const Settings& settings, const Options& options,
                                                  const Surroundings& here);
 

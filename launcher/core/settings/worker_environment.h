@@ -34,7 +34,7 @@ Expected<std::map<std::string, std::string>> parse_env_file(std::string_view tex
                                                             const Environment& here);
 
 // The NCCL variables that agents set because neither the job nor the workers' environment sets them. On hosts
-// each agent also chooses its interface, unless the job names one.
+// this includes NCCL's interface: the one that the job names, else one that each agent chooses.
 std::map<std::string, std::string> chosen_for_nccl(const wire::JobSpec& job, const Environment& inherited,
                                                    bool on_hosts);
 

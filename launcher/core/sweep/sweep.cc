@@ -10,7 +10,7 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// A lost run is repeated at once, as often as this.
+// After this many lost runs in a row without a new report, a trial's run counts as failed.
 constexpr int kMostLosses = 3;
 
 bool has_reported(const Trial& trial, const std::string& metric, std::int64_t step) {
@@ -46,8 +46,8 @@ const Trial& Sweep::at(std::int32_t trial) const {
   return history_.trials().at(static_cast<std::size_t>(trial));
 }
 
-// A trial that has reported max_steps is finished, even if the scheduler ended it: it may keep its last
-// checkpoint.
+// A trial that has reported max_steps counts as finished, even if the scheduler ended it, so that it can keep
+// its last checkpoint.
 bool Sweep::has_all_steps(const Trial& trial) const {
   const std::int64_t most = settings_.schedule.max_steps;
   return most > 0 && trial.newest_step() >= most;
@@ -86,7 +86,7 @@ std::size_t Sweep::usable_count() const {
       std::ranges::count_if(slots_, [](const auto& each) { return each.second.usable; }));
 }
 
-// Returns false if the trial has reported all of it before.
+// Adds the report's new values. Returns false if the trial has reported all of them before.
 bool Sweep::add_report(SweepDecisions& all, Reported report) {
   const Trial& trial = at(report.trial);
   std::erase_if(report.values,
@@ -97,7 +97,7 @@ bool Sweep::add_report(SweepDecisions& all, Reported report) {
   return true;
 }
 
-// Notes what the scheduler wants after the trial's newest report, if its run is not to end already.
+// Notes the scheduler's decision after the trial's newest report, unless the trial's run is already to end.
 void Sweep::note_wish(std::int32_t trial) {
   if (wishes_.contains(trial)) return;
   ReportDecision decision = after_report(settings_.schedule, history_, trial);
@@ -130,7 +130,8 @@ SweepDecisions Sweep::on_report(std::int32_t slot, std::int64_t step, std::map<s
   return all;
 }
 
-// A trial that has finished without a value is useless: perhaps its program calls the metric otherwise.
+// Returns "" if the finished trial has a value of the objective's metric. Otherwise names the metrics that it
+// has reported, because its program may use another name.
 std::string Sweep::missing_metric(const Trial& trial) const {
   const std::string& metric = settings_.schedule.objective.metric;
   if (trial.newest(metric)) return "";
@@ -140,7 +141,7 @@ std::string Sweep::missing_metric(const Trial& trial) const {
   return "reported no value of " + metric + others;
 }
 
-// How a run ends that the scheduler wanted to end.
+// How a run ends that the scheduler has decided to end.
 RunEnd Sweep::end_by(const ReportDecision& wish, std::int32_t trial) const {
   if (!std::holds_alternative<Stop>(wish.what)) return RunEnd::kPaused;
   return has_all_steps(at(trial)) ? RunEnd::kFinished : RunEnd::kStopped;
@@ -173,7 +174,7 @@ SweepDecisions Sweep::on_end(std::int32_t slot, RunEnd end, std::string text, do
   CHECK(place.trial.has_value(), "slot {}", slot);
   when_ = when;
   const std::int32_t trial = *std::exchange(place.trial, std::nullopt);
-  // Where a host was set aside, the end of the hosts is the limit.
+  // On a host that was set aside, a lost run does not count: such losses end when no host is left.
   if (place.usable && is_lost_too_often(trial, end)) {
     end = RunEnd::kFailed;
     text = fmt::format("lost {} times in a row without a new report: {}", kMostLosses, text);
@@ -187,10 +188,12 @@ SweepDecisions Sweep::on_lost(std::int32_t trial, bool finished, double when) {
   return end_run(trial, finished ? RunEnd::kFinished : RunEnd::kLost, "its controller was gone", when);
 }
 
-// A program that has trained to its end, or cannot be trained, is told so. Otherwise a decision of the
-// scheduler says how the run has ended, even if its node was lost or the program failed before it was ended.
-// A program that ends well at the step at which it was to be paused knew that step, and may still be
-// promoted.
+// The end of the run is the first of these that applies:
+// - The point is infeasible, or the program has finished although the scheduler did not want to pause it:
+//   `end`.
+// - The scheduler had decided to end the run: its decision, even if the node was lost or the program failed
+//   first. A program that finishes at the step of its pause counts as paused, and may still be promoted.
+// - Otherwise `end`.
 SweepDecisions Sweep::end_run(std::int32_t trial, RunEnd end, std::string text, double when) {
   SweepDecisions all;
   const auto wish = take_wish(trial);
@@ -232,7 +235,7 @@ SweepDecisions Sweep::drain(std::string reason) {
   return all;
 }
 
-// A trial whose run ends frees its slot, which may let the scheduler decide for other free slots too.
+// The end of a run frees its slot, and may let the scheduler decide for other free slots, too.
 void Sweep::fill_slots(SweepDecisions& all) {
   std::string reason = stopped_for_;
   if (stopped_for_.empty()) {

@@ -1,7 +1,7 @@
 // A running sweep: which trial runs in which slot, and what follows from its reports and its end.
 //
-// Decides by the searcher and the scheduler. Each function returns the events that the journal must keep
-// before anything else happens, and what to do then. A slot is a place for one trial: nodes, GPUs and cores.
+// The searcher and the scheduler decide. Each function returns the events that the journal must keep before
+// anything else happens, and the actions that follow. A slot is a place for one trial: nodes, GPUs and cores.
 // For one thread; performs nothing and reads no clock.
 #pragma once
 
@@ -58,42 +58,44 @@ class Sweep {
   explicit Sweep(SweepSettings settings, RetryLimit retries = {})
       : settings_(std::move(settings)), history_(retries) {}
 
-  // For a sweep that goes on: takes each event of its journal, in order, before anything else. An error: the
+  // To continue a sweep, call this first, with each event of its journal in order. Returns an error if the
   // event cannot follow.
   Status replay(const Event& event);
-  // Then, for each trial that was running when its controller was killed: on_found() for the reports that it
-  // has left, in order, and on_lost(). `finished`: its program had ended with 0.
+  // After replay(), call these for each trial that was running when its controller was killed: on_found() for
+  // each report that the trial has left, in order, and then on_lost(). `finished`: the trial's program had
+  // ended with 0.
   SweepDecisions on_found(std::int32_t trial, std::int64_t step, std::map<std::string, double> values,
                           double when);
   SweepDecisions on_lost(std::int32_t trial, bool finished, double when);
 
-  // A slot can take a trial from now on. `place`: for people, "node2 GPU 0,1". `hosts`: of its nodes; none:
-  // this machine.
+  // Adds a slot, which can take a trial from now on. `place`: for people, "node2 GPU 0,1". `hosts`: of its
+  // nodes; none: this machine.
   SweepDecisions add_slot(std::int32_t slot, std::string place, double when = 0,
                           std::vector<std::string> hosts = {});
-  // The host is lost: its slots take no more trials. Trials that run there go on until on_end(). Returns
-  // false if no slot there could take one before.
+  // Call when the host is lost: its slots take no more trials. Trials that run there continue until on_end().
+  // Returns false if none of its slots could take a trial before.
   bool set_aside(const std::string& host);
   const std::set<std::string>& lost_hosts() const { return lost_hosts_; }
-  // The hosts that have no room for another slot: those that are lost, and those of slots that run a trial or
-  // can take one.
+  // The hosts that have no room for another slot: lost hosts, and hosts with a slot that runs a trial or can
+  // take one.
   std::set<std::string> taken_hosts() const;
   std::size_t usable_count() const;  // slots that can take trials, now or when theirs ends
-  // A report of the trial in this slot. A value that the trial has reported for this step before is ignored:
-  // a run that begins again at a checkpoint repeats steps.
+  // Call for each report of the trial in this slot. Ignores a value that the trial has reported for this step
+  // before: a run that begins again at a checkpoint repeats steps.
   SweepDecisions on_report(std::int32_t slot, std::int64_t step, std::map<std::string, double> values,
                            double when);
-  // The run in this slot is over. `end`: what happened to the program; this function knows whether it was to
-  // be paused or stopped. If a host was lost, set_aside() comes first.
+  // Call when the run in this slot is over. `end`: what happened to the program. The function itself
+  // considers whether the scheduler wanted to pause or stop the run. If a host was lost, call set_aside()
+  // first.
   SweepDecisions on_end(std::int32_t slot, RunEnd end, std::string text, double when);
-  // Starts no more runs and ends all; `reason`: for people. on_end() makes them kCancelled.
+  // Ends all runs, and starts no more. `reason`: for people. on_end() follows for each run.
   SweepDecisions cancel(std::string reason);
-  // Starts no more trials or runs; those that run end by themselves or by the scheduler.
+  // Starts no more trials or runs. Running ones end by themselves or when the scheduler ends them.
   SweepDecisions drain(std::string reason);
 
-  // For a program that another one runs: its run has ended, as it says or as the scheduler wants.
+  // If another program runs the trials, call when a trial's run has ended. `end`: as for on_end().
   SweepDecisions end_run(std::int32_t trial, RunEnd end, std::string text, double when);
-  // The scheduler's decision to end the run of this trial; nullptr: it goes on.
+  // The scheduler's decision to end the run of this trial; nullptr: the run continues.
   const ReportDecision* wish_of(std::int32_t trial) const {
     const auto found = wishes_.find(trial);
     return found == wishes_.end() ? nullptr : &found->second;

@@ -20,7 +20,7 @@ Error wrong(const Setting& setting, std::string_view value, std::string_view wha
   return {ErrorCode::kInvalidArgument, fmt::format("{}: {} {}", setting.source, value, what)};
 }
 
-// `NAME[:min|max],...`; --mode is for those that do not say.
+// Reads `NAME[:min|max],...`. --mode applies to names without :min or :max.
 void read_objectives(SettingReader& reader, std::vector<Objective>& objectives) {
   Mode usual = Mode::kMin;
   reader.choice("mode", {{"min", Mode::kMin}, {"max", Mode::kMax}}, usual);
@@ -102,7 +102,7 @@ void read_numbers(SettingReader& reader, SweepOptions& options) {
   schedule.seed = options.settings.search.seed;
 }
 
-// From --space and --constraint, or from the file.
+// Reads the space from --space and --constraint, or from the file.
 Expected<Space> read_space(const Settings& settings, const nlohmann::ordered_json& file) {
   const auto given = settings.find("space");
   const auto constraints = settings.find("constraint");
@@ -132,7 +132,7 @@ Expected<Space> read_space(const Settings& settings, const nlohmann::ordered_jso
   return space;
 }
 
-// Fills what the user has left open, from what else is known.
+// Derives what the user has left open from the other options, and checks the result.
 Status complete(SweepOptions& options) {
   SweepSettings& settings = options.settings;
   settings.schedule.objective = settings.search.objectives.front();
@@ -169,7 +169,7 @@ Expected<SweepOptions> make_sweep_options(const Settings& settings, const nlohma
   if (!read) return std::unexpected(read.error());
   options.settings.space = *std::move(read);
   if (Status done = complete(options); !done) return std::unexpected(done.error());
-  // Every placeholder is known: any point shows it.
+  // Checks that every placeholder is known. Any point can show that; this one is in the middle of the space.
   const Point point =
       point_at(options.settings.space, std::vector<double>(options.settings.space.parameters.size(), 0.5));
   auto filled_in = program_of(program, options.settings.space, point, {});
@@ -221,7 +221,7 @@ std::map<std::string, std::string> variables_of(const Point& point, const TrialP
   return variables;
 }
 
-// Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators".
+// SplitMix64: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators".
 std::uint64_t trial_seed(std::uint64_t sweep_seed, std::int32_t trial) {
   std::uint64_t state = sweep_seed + (static_cast<std::uint64_t>(trial) + 1) * 0x9E3779B97F4A7C15U;
   state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9U;

@@ -24,14 +24,15 @@ struct SweepOptions {
   std::string directory;                // absolute, or empty: not given
 };
 
-// `space`: the members `space` and `constraints` of a sweep's file, or an empty object. `program`: its
-// arguments may name parameters, and must not name anything else.
+// `space`: the members `space` and `constraints` of a sweep's file, or an empty object. `program`: the
+// placeholders in its arguments must be known (program_of()).
 Expected<SweepOptions> make_sweep_options(const Settings& settings, const nlohmann::ordered_json& space,
                                           const std::vector<std::string>& program, const Surroundings& here);
 
-// The program's arguments with the trial's values, and its variables: MUSTER_PARAM_NAME and those of the
-// trial. Adds the placeholders {trial}, {trial_dir} and {seed}. An argument that is only the placeholder of a
-// parameter without a value is left out, and so is the flag before it.
+// program_of() returns the program's arguments with the trial's values. variables_of() returns its variables:
+// MUSTER_PARAM_NAME and those of the trial. {trial}, {trial_dir} and {seed} are placeholders, too. If an
+// argument is only the placeholder of a parameter without a value, the argument and the flag before it are
+// left out.
 struct TrialPlace {
   std::int32_t trial = 0;
   std::string directory;   // of the trial
@@ -40,17 +41,18 @@ struct TrialPlace {
 Expected<std::vector<std::string>> program_of(const std::vector<std::string>& program, const Space& space,
                                               const Point& point, const TrialPlace& place);
 std::map<std::string, std::string> variables_of(const Point& point, const TrialPlace& place);
-// SplitMix64 of the sweep's seed and the trial's number.
+// Returns the trial's seed: SplitMix64 of the sweep's seed and the trial's number.
 std::uint64_t trial_seed(std::uint64_t sweep_seed, std::int32_t trial);
 
-// Where trials run: hosts and GPUs of one trial, and a name for people. One slot has one berth.
+// The hosts and GPUs of one trial, and a name for people. Each slot has one berth.
 struct Berth {
   std::string place;
   std::vector<Host> hosts{};         // empty: this machine
   std::vector<std::int32_t> gpus{};  // indexes among those that this process may use; empty: not assigned
   std::int32_t core_count = 0;       // cores for the trial on each of its nodes; 0: unknown, on another host
 };
-// Packs as many trials as `options` asks for (not 0), or as fit. An error: not even one fits.
+// berths_of() returns as many berths as `options` asks for (not 0), or as fit. It is an error if not even one
+// fits.
 struct Room {
   std::vector<Host> hosts;  // of the job; empty: this machine
   std::int32_t core_count = 1;

@@ -74,7 +74,7 @@ class Layout {
     for (std::size_t i = 0; i < columns_.size(); ++i) sum += shown_[i] ? widths_[i] + kGap : 0;
     return sum - std::min(sum, kGap);
   }
-  // The characters that the column can give away.
+  // By how many characters the column can become narrower.
   std::size_t spare(std::size_t i) const {
     const bool shrinks = columns_[i].narrow == Narrow::kCut || columns_[i].narrow == Narrow::kWrap;
     const std::size_t least = std::max(columns_[i].least, width_of(columns_[i].title));

@@ -1,9 +1,11 @@
 // Tables of text that fit a terminal.
 //
-// Each column is as wide as its widest cell, or its usual width. A table that is wider than the terminal
-// becomes narrower in this order: columns that may be cut or wrapped shrink to their least width; columns
-// that may be left out go, the first one first; at last whole lines are cut. Without a terminal nothing is
-// cut. Pure.
+// Each column is as wide as its widest cell, but at least its usual width. A table that is wider than the
+// terminal becomes narrower in this order:
+// - Columns that can be cut or wrapped shrink to their least width.
+// - Columns that can be left out go, the first one first.
+// - All lines are cut.
+// Without a terminal nothing is cut. Pure.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +30,7 @@ using Row = std::vector<std::string>;
 // question marks.
 std::string table_text(const std::vector<Column>& columns, std::vector<Row> rows, std::size_t width);
 
-// The lines of a text cut at `width` characters, if that is not 0, between words where possible.
+// Splits the text into lines of at most `width` characters (0: unlimited), between words where possible.
 std::vector<std::string> lines_of_cell(const std::string& text, std::size_t width);
 
 // Number of characters.

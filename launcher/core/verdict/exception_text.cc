@@ -83,7 +83,8 @@ std::string type_and_text(std::string_view type, std::string_view text, std::spa
   return fmt::format("{}: {}", type, text);
 }
 
-// The text of torchrun's ChildFailedError from this field of the root cause on; empty if there is none.
+// Returns torchrun's ChildFailedError from the line of `field` in its root cause on; empty if there is no
+// such line.
 std::span<const std::string> root_cause(std::span<const std::string> lines, std::string_view field) {
   const auto begins = [](std::string_view with) {
     return [with](const std::string& line) { return line.starts_with(with); };
@@ -156,7 +157,8 @@ class ExceptionSearch {
   }
   void raised_in_python(std::string_view line, std::span<const std::string> rest) {
     const std::string_view type = line.substr(0, type_size(line));
-    // Without the heading, the program only printed a call stack and went on, unless it is a SyntaxError.
+    // Without a traceback's heading, the program only printed a call stack and continued. Only a SyntaxError
+    // has no heading.
     if (type.empty() || !(traced_ || is_of_syntax(type)) || std::exchange(ignored_, false)) return;
     if (type.ends_with(kChildFailed)) return child_failed(rest);
     const bool has_text = type.size() < line.size();
@@ -191,8 +193,8 @@ std::string without_prefix(std::string line) {
   return line;
 }
 
-// Exception groups have a margin: "  | " before the group's own traceback, two more columns before those of
-// its members. Drops lines that are indented further than `column`.
+// Exception groups have a margin: "  | " before the group's own traceback, and two more columns before the
+// tracebacks of its members. Drops lines that are indented further than `column`.
 TextLines without_margin(const TextLines& lines, std::size_t column) {
   TextLines kept;
   for (const std::string& line : lines) {

@@ -31,7 +31,8 @@ struct Space {
   std::uint64_t free_bytes = 0;
 };
 
-// `name`: such as "log directory". Warns below `wanted_bytes`, fails below a hundredth of it.
+// Warns if less than `wanted_bytes` are free, and fails below a hundredth of that. `name`: such as "log
+// directory".
 Finding judge_disk(std::string name, const std::string& path, const Space& space, std::uint64_t wanted_bytes);
 // `space`: of /dev/shm, where data loaders and NCCL pass tensors; nullopt if it does not exist.
 Finding judge_shared_memory(const std::optional<Space>& space, const Demand& demand);

@@ -62,7 +62,7 @@ bool Hang::knows_others_than(Rank rank, const TrainingGroups& groups) const {
          std::ranges::any_of(stacks_, [&](const auto& each) { return is_mate(each.first); });
 }
 
-// The part of this hang that concerns the ranks that may train in this group.
+// The part of this hang that concerns ranks which may train in `group`.
 Hang Hang::within(const std::string& group, const TrainingGroups& groups) const {
   Hang part;
   for (const Stall& each : stalls_)
@@ -134,8 +134,8 @@ std::vector<Rank> Hang::awaited() const {
   return ranks;
 }
 
-// If no rank of `elsewhere` stalls, and all other ranks do, those of `elsewhere` hold up the others; returns
-// them. They may be in a section that is allowed to take long, and therefore do not count as stalled.
+// If no rank of `elsewhere` stalls, but all other ranks do, the ranks of `elsewhere` hold up the others;
+// returns them. They may be in a section that is allowed to take long, and therefore do not count as stalled.
 std::vector<Stall> Hang::absent_where_others_wait(const std::vector<Rank>& elsewhere) const {
   std::vector<Stall> found;
   for (const Rank rank : elsewhere) {

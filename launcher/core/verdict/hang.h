@@ -38,7 +38,7 @@ class Hang {
  public:
   // A new stall of a rank replaces the rank's older one. A hard stall is replaced only by a `stopped` one.
   void add(Stall stall);
-  // The rank has reached `step`: forgets its stalls of earlier steps.
+  // Call when the rank has reached `step`. Forgets its stalls of earlier steps.
   void moved(Rank rank, std::int64_t step);
   void add_stacks(Rank rank, NodeId node, std::string_view text) {
     stacks_[rank] = main_stack_of(text);

@@ -1,7 +1,7 @@
-// Explains obscure errors of this field: a table of text patterns, each with advice.
+// Explains obscure error messages with a table of text patterns, each with advice.
 //
-// The patterns are looked up in a worker's last lines and error file. Hints decide nothing; only
-// shows_lost_peer() and its relatives affect a verdict. Pure.
+// The patterns are looked up in a worker's last lines and error file. Hints decide nothing. Only the
+// functions that return bool affect a verdict. Pure.
 #pragma once
 
 #include <span>

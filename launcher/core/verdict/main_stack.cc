@@ -93,7 +93,8 @@ bool is_call_of_mpi(std::string_view frame) {
   return frame.starts_with("MPI_") || frame.starts_with("PMPI_");
 }
 
-// The frame that frame_of() gives for more than half of the ranks, if any. "": no frame is at this depth.
+// Returns the frame that more than half of the ranks have; nullopt: there is none. A rank has the frame "" if
+// its stack is not this deep.
 std::optional<std::string> majority(const std::map<Rank, MainStack>& stacks, const std::vector<Rank>& ranks,
                                     const auto& frame_of) {
   std::map<std::string, std::size_t> counts;

@@ -53,7 +53,8 @@ const WorkerEnd* first_failure(const AttemptFacts& facts) {
 const WorkerEnd* who_left(const AttemptFacts& facts, const WorkerEnd& missing) {
   if (!shows_missed_peer(missing.text())) return nullptr;
   const auto trained_apart = [&](Rank rank) { return facts.groups.apart(rank, missing.rank); };
-  // If all others had already succeeded, no rank left early. But one of two ranks may have left early.
+  // If all other ranks of the group had exited with 0, the training was over, and none of them left early.
+  // With two ranks this proves nothing: the other rank may have left early.
   const auto done = std::ranges::count_if(facts.ends, [&](const WorkerEnd& end) {
     return !end.failed() && !end.after_stop && end.at < missing.at && !trained_apart(end.rank);
   });
@@ -80,9 +81,9 @@ const AgentLoss* first_loss(const AttemptFacts& facts) {
   return first == facts.losses.end() ? nullptr : &*first;
 }
 
-// The peers of a dying node notice the loss through their own connections, as fast as the launcher does. So a
-// failure elsewhere just before the loss is a victim of the loss. A failure on the node itself came first:
-// the agent reported it while the agent still lived.
+// Whether the loss came before the failure. The peers of a dying node notice the loss through their own
+// connections, as fast as the launcher does. So a failure elsewhere just before the loss is a victim of the
+// loss. A failure on the node itself came first: the agent reported it while the agent still lived.
 bool precedes(const AgentLoss& loss, const WorkerEnd& failure) {
   constexpr Duration kNoticed = std::chrono::milliseconds(100);
   if (loss.node == failure.node) return loss.at <= failure.at;
@@ -155,7 +156,8 @@ Verdict failed(const WorkerEnd& end, const AttemptFacts& facts, const NodeNames&
   return verdict;
 }
 
-// `left` exited with 0, and that is the failure: `missing` is the first rank that could not go on without it.
+// `left` exited with 0 too early, and that is the failure. `missing` is the first rank that could not go on
+// alone.
 Verdict left_early(const WorkerEnd& left, const WorkerEnd& missing, const AttemptFacts& facts,
                    const NodeNames& names) {
   const auto step = facts.steps.find(left.rank);
@@ -209,7 +211,7 @@ Verdict hung(const AttemptFacts& facts, const NodeNames& names) {
   const bool another_ended = std::ranges::any_of(facts.ends, [&](const WorkerEnd& end) {
     return end.rank != stall.rank && !facts.groups.apart(stall.rank, end.rank);
   });
-  // A rank that is alone in its group, but waits, waits for another group.
+  // If a rank that is alone in its group waits, it waits for another group.
   const bool alone = facts.groups.is_alone(stall.rank, facts.world_size) &&
                      (facts.world_size == 1 || !facts.hang.is_known_to_wait(stall.rank));
   const bool compared =
@@ -252,7 +254,7 @@ bool all_saved(const AttemptFacts& facts) {
          (facts.told_preempted || std::ranges::any_of(facts.ends, on_notice));
 }
 
-// By the exit code, a scheduler restarts a job that it preempted, but not a job that the user stopped.
+// The exit code lets a scheduler restart a job that it preempted, but not a job that the user stopped.
 Verdict left_with_checkpoint(const StopWish& notice) {
   if (notice.signal == SIGINT) return interrupted(notice);
   return make(Kind::kPreempted, kExitPreempted, "launcher",
@@ -300,8 +302,9 @@ void add_life(Verdict& verdict, const AttemptFacts& facts) {
   verdict.at_start = !facts.stepped && !facts.shrunk;
 }
 
-// A program that exits at once with kExitUsage, or a script with a mistake, would fail again; other programs
-// report a permanent error in their error files. An attempt with more ranks may still succeed.
+// Notes whether a later attempt may succeed. A program that exits at once with kExitUsage, or a script with a
+// mistake, would fail again. Other programs report a permanent error in their error files. An attempt with
+// more ranks may still succeed.
 void add_hope(Verdict& verdict, const AttemptFacts& facts) {
   constexpr Duration kAtOnce = std::chrono::seconds(10);
   // Many scripts report no steps. One that fails within this time has lost little work.
@@ -390,7 +393,7 @@ bool Verdict::is_early_leave() const {
 
 std::string Verdict::cause_and_step() const {
   if (!step || is_early_leave()) return cause;
-  // The cause of a lost node ends with what ssh said.
+  // The cause of a lost node ends with a message of ssh, so a comma must follow.
   return fmt::format("{}{} at step {}", cause, kind == Kind::kNodeLost ? "," : "", *step);
 }
 

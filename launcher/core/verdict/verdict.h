@@ -1,10 +1,11 @@
 // The verdict on one attempt: what caused the failure, and the job's exit code. Decided from the attempt's
 // facts. Pure.
 //
-// The first worker that failed is the culprit, by the time when its agent saw the end, corrected to the
-// launcher's clock. Victims are: a worker that ended after the workers were told to stop; a worker that
-// reports a lost peer while another failed by itself or left with 0. docs/reference lists classes and exit
-// codes.
+// The culprit is the worker that failed first, by the time when its agent saw the end, corrected to the
+// launcher's clock. Victims cannot be the culprit:
+// - workers that ended after the workers were told to stop;
+// - workers that report a lost peer, if another worker failed by itself or left with 0.
+// docs/reference lists classes and exit codes.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ constexpr int kExitTimeOut = 124;
 constexpr int kExitInternal = 125;
 constexpr int kExitOutOfMemory = 253;
 
-// A worker that reports a lost peer may end before that peer does: a big process, above all one that dumps
-// core, closes its connections long before it has ended.
+// A worker that reports a lost peer may end this long before the peer itself does. A big process, above all
+// one that dumps core, closes its connections long before it has ended.
 constexpr Duration kPeerWindow = std::chrono::seconds(3);
 
 // How the user asked for the end of the job: by a signal, or by `launch cancel`, which counts as SIGINT.
@@ -168,17 +169,18 @@ bool left_on_notice(bool notice_given, const WorkerEnd& end);
 // `names`: the nodes' names in the cause and the evidence.
 Verdict judge(const AttemptFacts& facts, const NodeNames& names = {});
 
-// The verdict of a job that the user stopped when it would have restarted: `failed`, with the exit code of
+// Returns the verdict of a job that the user stopped before it could restart: `failed`, with the exit code of
 // the user's stop.
 Verdict stopped_after(const Verdict& failed, const StopWish& wish);
-// The verdict of a job that reached its time limit when it would have restarted: `failed`, with code 124.
+// Returns the verdict of a job that reached its time limit before it could restart: `failed`, with exit code
+// 124.
 Verdict out_of_time_after(const Verdict& failed, bool committed_on_notice);
-// The verdict of a job that was to restart after `failed`, but ended before with `end`. Returns `end` with
-// the culprit of `failed`. A refusal then counts as the launcher's own failure, because an earlier attempt
+// Returns the verdict of a job that was to restart after `failed`, but ended with `end` first: `end`, with
+// the culprit of `failed`. A refusal counts as the launcher's own failure, because an earlier attempt
 // accepted the user's input.
 Verdict ended_after(const Verdict& failed, const Verdict& end);
-// The exit code if a path fails before anything runs: kExitUsage if another path may work, else
-// kExitInternal.
+// Returns the exit code for a path that cannot be used, before anything runs: kExitUsage if another path may
+// work, else kExitInternal.
 int exit_code_of_path_error(ErrorCode code);
 
 }  // namespace muster::launcher

@@ -50,8 +50,8 @@ struct WorkerEnd {
 // `killing`: the job has sent, or may have sent, SIGKILL to the workers.
 WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing);
 
-// The launcher's exit code for a worker's end: the worker's own, 128 + signal, or 1 if its own is reserved
-// for a verdict of the launcher.
+// Returns the launcher's exit code for a worker's end: the worker's own code, or 128 + signal. Returns 1 if
+// the worker's code is reserved for a verdict of the launcher.
 int exit_code_for(const WorkerEnd& end);
 // As in a shell: 128 + signal. A number that is not a signal is cut to seven bits.
 constexpr int exit_code_of_signal(int signal) {

@@ -53,7 +53,8 @@ Fold::Line Fold::take_front() {
   if (alike->second.empty()) {
     numbers.erase(alike);
   } else {
-    // The key views this line's text, which is about to go: replace it with that of the next identical line.
+    // The key is a view of this line's text, which is deleted below. Replaces the key by a view of the next
+    // identical line's text.
     auto node = numbers.extract(alike);
     node.key() = waiting_[node.mapped().front() - first_].text;
     numbers.insert(std::move(node));

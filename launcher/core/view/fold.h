@@ -33,8 +33,8 @@ class Fold {
   };
 
   void add(NodeId node, Rank rank, int stream, std::string_view text, TimePoint now);
-  // The next line that has waited long enough; call it until it returns nullopt. At TimePoint::max() returns
-  // all.
+  // Returns the next line that has waited long enough. Call it until it returns nullopt. With
+  // TimePoint::max() it returns every line.
   std::optional<Line> take(TimePoint now);
   // When take() will have a line.
   std::optional<TimePoint> next_deadline() const;

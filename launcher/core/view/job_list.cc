@@ -242,7 +242,7 @@ std::vector<JobEntry> ended_jobs(const std::vector<JobEntry>& jobs, Duration age
     }
     // The end of a lost job is unknown: takes its start.
     const double end = job->record.started_unix + job->duration_seconds.value_or(0);
-    // The clock may have been set back meanwhile: the job has ended nevertheless.
+    // If the clock was set back, the job's end seems to be in the future. It counts as now.
     if (std::max(0.0, now_unix - end) >= in_seconds(age)) ended.push_back(*job);
   }
   return ended;

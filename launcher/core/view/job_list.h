@@ -53,7 +53,7 @@ struct JobEntry {
   bool may_run() const { return state == State::kRunning || state == State::kElsewhere; }
 };
 std::string_view name_of(JobEntry::State state);
-// The state of this name, as --state names it.
+// Parses the name of a state, as --state takes it.
 Expected<JobEntry::State> parse_state(std::string_view name);
 // The state of an ended job, from the fields of its report.json.
 JobEntry::State state_at_end(std::string_view kind, std::string_view origin, int exit_code);

@@ -1,7 +1,7 @@
 // Selects lines of the workers' output: by rank and node, by pattern, by time.
 //
-// Pure: the time and the zone are passed in. The files do not store times, so a line's time is the one that
-// it begins with, or that of the line before it, or the time of the file's last write.
+// Pure: the time and the zone are passed in. The files do not store times. So a line's time is the one that
+// it begins with, else that of the line before it, else the time of the file's last write.
 #pragma once
 
 #include <cstdint>

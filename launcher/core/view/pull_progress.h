@@ -10,7 +10,7 @@ namespace muster::launcher {
 
 class PullProgress {
  public:
-  // A line from the engine; ignores lines that are not JSON.
+  // Call with each line from the engine. Ignores lines that are not JSON.
   void hear(std::string_view line);
   // Why the pull failed; empty if it did not.
   const std::string& error() const { return error_; }

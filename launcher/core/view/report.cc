@@ -308,8 +308,10 @@ std::string profile_text(const Outcome& outcome, std::size_t most_lines) {
   return {};
 }
 
-// The command to type next: for the culprit's output, if there is some; else for the report. In the report
-// itself (the full text): for all output; empty if there is none.
+// Returns the command to type next. It shows
+// - the culprit's output, if there is any;
+// - else, in a summary, the report;
+// - else, in the report itself (the full text), all output; "" if there is none.
 std::string next_command(const Outcome& outcome, std::size_t most_lines) {
   const std::string job = outcome.plan.job.job_id + outcome.log_directory_flag;
   // Without any attempt, only the host shell's output exists.
@@ -332,7 +334,7 @@ std::string_view outcome_word(Verdict::Kind kind) {
   }
 }
 
-// For a failure, returns at most `most_lines`; ten lines are enough for each kind of line.
+// For a failure, returns at most `most_lines` lines. Ten lines have room for each kind of line.
 std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   const Verdict& verdict = outcome.verdict;
   const std::string profile = profile_text(outcome, most_lines);
@@ -341,7 +343,7 @@ std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   std::string text = fmt::format("launch: {} after {:.1f} s: {}\n", outcome_word(verdict.kind),
                                  in_seconds(outcome.duration), cause_of_end(verdict.cause));
   const std::size_t further = (verdict.hint.empty() ? 0U : 1U) + (verdict.collateral_count > 0 ? 1U : 0U);
-  // Usually the console has just shown the stack.
+  // The console has usually just shown the stack, so a summary leaves it out.
   const bool with_stacks = most_lines == kAllLines || hides_errors(outcome.plan.job);
   add_evidence(text, verdict, most_lines - kFixedLines - further, with_stacks);
   if (!verdict.hint.empty()) text += fmt::format("  hint        {}\n", verdict.hint);

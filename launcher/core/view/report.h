@@ -29,7 +29,8 @@ struct Outcome {
 
 // docs/reference/formats.md describes the fields.
 std::string report_as_json(const Outcome& outcome);
-// After a success, one line, and one more if ranks reported their steps' times. The text ends with a newline.
+// Returns at most ten lines, which end with a newline. A success takes one line, or two if ranks reported the
+// times of their steps.
 std::string summary(const Outcome& outcome);
 
 }  // namespace muster::launcher

@@ -193,7 +193,8 @@ std::string Trace::of_rank(Rank rank, const std::map<std::uint64_t, std::string>
   return write(tracks, std::move(spans));
 }
 
-// Returns the number of lines that are not events, without a torn line at the end.
+// Reads a rank's trace file. Returns the number of lines that are not events; does not count a torn last
+// line.
 std::size_t Trace::read_rank(std::string_view text, const TraceClock& clock, std::vector<Span>& spans) const {
   std::size_t unread = 0;
   const std::size_t whole = text.rfind('\n');

@@ -20,7 +20,8 @@ double between(std::int64_t one, std::int64_t other) {
   return std::abs(static_cast<double>(one) - static_cast<double>(other));
 }
 
-// Keeps each answer that is at least as precise as the best one before it, whose error grows by kDrift.
+// Keeps each answer that is at least as precise as the best one before it. The best one's error grows by
+// kDrift with time.
 template <class Answers>
 void sift(Answers& answers) {
   Answers good;

@@ -1,8 +1,8 @@
 // Converts times of one node's ranks to the launcher's clock, using the answers to pings in events.jsonl.
 //
 // An answer with a short round trip is precise, but gets less precise with time, since clocks drift. Ignores
-// answers that are less precise than what other answers imply for the same moment; interpolates between the
-// others. Tolerates any numbers. Pure; times are nanoseconds of monotonic clocks.
+// an answer if other answers tell the offset at the same moment more precisely. Interpolates between the
+// remaining answers. Tolerates any numbers. Pure; times are nanoseconds of monotonic clocks.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // Agent processes that stay when their job is over, and take part in the next one: a sweep's trials then need
 // no new process for their agents.
 //
-// Each process waits at a door, a socket: the pool sends the job's control socket and log file through it,
-// and the process answers when it has left the job. A process that fails, or is killed, is gone. One thread,
-// the executor's.
+// Each process waits on a socket, its door. The pool sends the job's control socket and log file through the
+// door, and the process answers when it has left the job. The pool forgets a process that fails or is killed.
+// One thread, the executor's.
 #pragma once
 
 #include <functional>
@@ -38,7 +38,7 @@ class AgentPool {
   };
   // Gives the job to a waiting process, or to a new one. Returns its pid.
   Expected<pid_t> hire(Job job);
-  // These children have ended.
+  // Call when these child processes have ended.
   void hear_ends(const std::vector<ChildEnd>& ends);
   // All processes of the pool, whether they wait or not.
   std::set<pid_t> pids() const;

@@ -1,8 +1,9 @@
 // The seam to the machines: starts agents, kills them, looks for the processes that they leave.
 //
-// No function blocks. The outcome of start() arrives later: agent_connected(), agent_ended(), or neither, for
-// which the fleet has a timeout. The bootstrap calls agent_connected() when frames can be exchanged and the
-// peer has proven to be that agent. One thread; the listener outlives the bootstrap's last call.
+// No function blocks. After start(), the bootstrap calls agent_connected() or agent_ended(). If it calls
+// neither, the fleet's timeout ends the wait. The bootstrap calls agent_connected() when frames can be
+// exchanged and the peer has proven to be that agent. One thread; the listener outlives the bootstrap's last
+// call.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ class Bootstrap {
   class Listener {
    public:
     virtual ~Listener() = default;
-    // The channel is not started yet. It may arrive late, and a second one may arrive: the listener closes
-    // each channel that it does not use.
+    // The agent's channel is there, but not started yet. It can come late, and a second one can come: the
+    // listener closes each channel that it does not use.
     virtual void agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) = 0;
     // Called once for each agent that was started. `how` is a clause, "its agent was killed by SIGKILL", or
     // the reason why the agent could not be started.
@@ -51,8 +52,8 @@ class Bootstrap {
   // Answers with leftovers_seen(). `kill`: kills each leftover as well.
   virtual void look_for_leftovers(bool kill) = 0;
 
-  // local_job.h calls the functions below, for bootstraps with child processes or tasks of their own. It
-  // calls hear_ends() when these children of this process have ended; some may belong to others.
+  // local_job.h calls the functions below. Bootstraps with child processes or tasks of their own override
+  // them. hear_ends(): these children of this process have ended; other parts may have started some of them.
   virtual void hear_ends(const std::vector<ChildEnd>&) {}
   // Ends the bootstrap's tasks. They may end later; idle() is true when all have.
   virtual void close() {}

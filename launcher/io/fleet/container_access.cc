@@ -25,7 +25,8 @@ constexpr Duration kFinishLimit = std::chrono::seconds(8);
 constexpr Duration kWriteOutLimit = std::chrono::seconds(45);  // agents write checkpoints in memory to disk
 constexpr Duration kRoomLimit = std::chrono::seconds(10);      // to remove an older container
 
-// The module needs the image's libpmix; in an image without that library, nothing uses the module.
+// Mounts the PMIx module into each container. It needs the image's libpmix; without that library nothing
+// loads it.
 void add_pmix(const std::string& agent, ContainerSurroundings& here) {
   std::error_code error;
   if (std::filesystem::exists(pmix_beside(agent), error))
@@ -101,8 +102,8 @@ struct ContainerAccess::Making {
   asio::steady_timer over;
 };
 
-// The request runs as a task of its own, even if its caller stops waiting: the engine creates the object in
-// any case, and finish() must find it.
+// The request runs as a task of its own, and continues if its caller stops waiting: the engine creates the
+// object in any case, and finish() must find it.
 std::shared_ptr<ContainerAccess::Making> ContainerAccess::make(DockerEngine::Request request) {
   auto making = std::make_shared<Making>(executor_);
   if (finishing_) {
@@ -194,14 +195,14 @@ void ContainerAccess::adopt(AgentId agent, const std::shared_ptr<HostShell>& she
   shells_[agent] = std::dynamic_pointer_cast<ContainerShell>(shell);
 }
 
-// Nothing can be missing but a deleted image: the launcher pulls it before the job starts, and mounts the
-// agent.
+// Only an image that was deleted can be missing: the launcher pulls the image before the job starts, and
+// mounts the agent.
 awaitable<Expected<HostAccess::Errand>> ContainerAccess::bring(NodeId, HostStart::Missing) {
   co_return failure(ErrorCode::kUnavailable, "the image {} is gone", plan_.remote.container.image);
 }
 
-// The engine kills a paused container like any other. This waits for the container's end: only then does the
-// shell know whether the container had run out of memory.
+// Kills the agent's container, even a paused one. Waits for its end: only then does the shell know whether
+// the container had run out of memory.
 awaitable<bool> ContainerAccess::kill_agent(AgentId agent, AgentGreeting) {
   const TimePoint deadline = Clock::now() + kEngineLimit;
   const auto found = shells_.find(agent);
@@ -242,7 +243,7 @@ awaitable<std::optional<std::vector<Leftover>>> ContainerAccess::sweep(AgentId b
   co_return left;
 }
 
-// If the engine hangs, leaves what it could not remove to the guardian.
+// If the engine hangs, leaves the remaining objects to the guardian.
 awaitable<void> ContainerAccess::finish() {
   if (!socket_) co_return;
   finishing_ = true;

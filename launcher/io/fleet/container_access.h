@@ -20,7 +20,7 @@
 
 namespace muster::launcher {
 
-// How long agents may stay without a launcher.
+// How long agents are allowed to run without a launcher.
 Duration agents_stay(const Plan& plan);
 
 class ContainerAccess final : public HostAccess {

@@ -96,8 +96,8 @@ awaitable<bool> remove_container(DockerEngine& engine, std::string container, Ti
   co_return false;
 }
 
-// Removes containers and networks at the same time: the engine takes as long for a network as for a
-// container, and frees a network when its containers have ended, which is before they are removed.
+// Removes containers and networks at the same time, because the engine takes equally long for both. It frees
+// a network when the network's containers have ended, even if they are not removed yet.
 awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vector<std::string> labels,
                                                  TimePoint deadline) {
   const auto [left, nets] =
@@ -111,7 +111,7 @@ awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vect
   co_return left->size() + nets->size();
 }
 
-// Only an answer ends the wait: an engine that is silent for a moment may still run such containers.
+// Only an answer ends the wait: while the engine is silent, containers with the label may still run.
 awaitable<void> wait_until_ended(DockerEngine& engine, std::string label, TimePoint deadline) {
   while (Clock::now() < deadline) {
     const auto running = co_await running_containers(engine, {label}, deadline);

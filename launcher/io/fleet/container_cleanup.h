@@ -11,10 +11,10 @@ namespace muster::launcher {
 // Removes a container in any state. Returns true if the container is gone. `container`: its id or name.
 awaitable<bool> remove_container(DockerEngine& engine, std::string container, TimePoint deadline);
 // Removes all containers and networks that have these labels; returns their number. kUnavailable: some are
-// left, or the engine did not say.
+// left, or the engine did not answer.
 awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vector<std::string> labels,
                                                  TimePoint deadline);
-// The running containers with these labels, as the engine lists them. Error: the engine did not say.
+// The running containers with these labels, as the engine lists them. Error: the engine did not answer.
 awaitable<Expected<std::vector<nlohmann::json>>> running_containers(DockerEngine& engine,
                                                                     std::vector<std::string> labels,
                                                                     TimePoint deadline);

@@ -36,7 +36,8 @@ awaitable<void> remove_all(DockerEngine& engine, std::string label, Duration pat
   }
 }
 
-// The guardian's main function. Keeps none of the launcher's signals, terminal and descriptors.
+// The guardian's main function. Gives up the launcher's terminal and descriptors, and ignores the user's
+// signals.
 [[noreturn]] void guard(int line, const std::string& socket, const std::string& label, Duration patience) {
   setsid();
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) signal(number, SIG_IGN);

@@ -23,16 +23,16 @@ class ContainerGuardian {
   ~ContainerGuardian() = default;
 
   // `socket`: the engine's. `label`: NAME=VALUE, which every object to remove has. `patience`: how long
-  // agents may go on without a launcher.
+  // agents are allowed to run without a launcher.
   Status start(const std::string& socket, const std::string& label, Duration patience);
   // Ends the guardian: nothing is left to remove.
   void dismiss();
-  // The guardian removes everything at once: agents must not go on without this launcher.
+  // Lets the guardian remove everything at once: agents must not run without this launcher.
   void hurry();
 
  private:
-  // The pipe to the guardian. Its end means that the launcher is gone; kGo means exit; kNow means start
-  // without patience.
+  // The pipe to the guardian. kGo means exit. kNow means remove everything at once. The pipe's end means that
+  // the launcher is gone.
   UniqueFd line_;
   pid_t pid_ = 0;
 };

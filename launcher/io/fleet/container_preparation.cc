@@ -59,7 +59,7 @@ class Preparation {
     progress_.stop();
   }
 
-  // kInvalidArgument: a flag names something that does not exist.
+  // Returns kInvalidArgument if a flag names something that does not exist.
   awaitable<Status> prepare() {
     const auto abandoned = co_await remove_abandoned(engine_);
     if (!abandoned) co_return std::unexpected(unusable(abandoned.error()));

@@ -65,7 +65,8 @@ awaitable<bool> read_exactly(Container& container, char* to, std::size_t count) 
   co_return !error;
 }
 
-// Each piece has a header of 8 bytes: its stream (1: stdout, 2: stderr), three zeros, its length, big-endian.
+// Passes the container's output on. Each piece has a header of 8 bytes: its stream (1: stdout, 2: stderr),
+// three zeros, and its length, big-endian.
 awaitable<void> pass_output_on(Held container) {
   std::array<char, 8> header{};
   std::string piece;

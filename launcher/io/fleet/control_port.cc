@@ -31,7 +31,8 @@ Expected<std::unique_ptr<ControlPort>> ControlPort::open(const asio::any_io_exec
       port->listeners_.emplace_back(address, std::move(*listener));
       continue;
     }
-    // The launcher found this address itself: it may be gone by now, or still be tentative (IPv6).
+    // Skips the address if another one is left. The launcher found it by itself; it may be gone by now, or
+    // still be tentative (IPv6).
     const bool others = !port->listeners_.empty() || &address != &addresses.back();
     if (!plan.remote.listen.empty() || !others) return std::unexpected(listener.error());
     log::info("{}; skipping this address", listener.error().message());
@@ -60,7 +61,7 @@ Status ControlPort::start() {
   };
   for (const auto& [address, listener] : listeners_) {
     net::Listener::Limits limits;
-    // All agents on this machine share the loopback address.
+    // The loopback address has no limit, because all agents on this machine share it.
     if (!asio::ip::make_address(address).is_loopback()) limits.unproven_of_an_address = kStrangersOfAHost;
     listener->start(*tls_, tasks_, find_key, accept, limits);
   }

@@ -40,7 +40,7 @@ class ControlPort {
   // Lets this agent connect from now on, and locks out earlier incarnations of its node. Returns the agent's
   // key, 64 hexadecimal digits; the same one for each call.
   std::string invite(AgentId agent);
-  // The agent's key opens no connection any more. The next invite() makes a new one.
+  // Makes the agent's key invalid. The next invite() makes a new one.
   void withdraw(AgentId agent);
   // The first call loads the TLS module and begins to accept; until then callers wait. An error names the
   // file.

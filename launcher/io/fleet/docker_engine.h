@@ -1,8 +1,12 @@
 // A client of this machine's Docker Engine: its HTTP API over a Unix socket.
 //
-// Each request has a connection of its own. Errors: kUnavailable, no engine is there, or it went away;
-// kPermission, this user may not use its socket; kTimedOut; kCorrupt, the peer does not speak HTTP. An error
-// that the engine itself reports is an Answer. One thread.
+// Each request has a connection of its own. An error that the engine itself reports is an Answer. Other
+// errors:
+// - kUnavailable: no engine is there, or it went away;
+// - kPermission: this user is not allowed to use the engine's socket;
+// - kTimedOut;
+// - kCorrupt: the peer does not speak HTTP.
+// One thread.
 #pragma once
 
 #include <functional>
@@ -30,7 +34,7 @@ class DockerEngine {
     std::string target;  // without the version: "/containers/json?all=1"
     std::string body{};  // JSON
     std::string registry_auth{};
-    // Kills a container.
+    // A request that kills a container.
     static Request kill(const std::string& container) {
       return {.verb = "POST", .target = "/containers/" + container + "/kill?signal=KILL"};
     }
@@ -64,7 +68,8 @@ class DockerEngine {
   // answer is an error, it has its whole body and `on_line` is not called.
   awaitable<Expected<Answer>> read_lines(Request request, std::function<void(std::string_view)> on_line);
   awaitable<Expected<Streams>> attach(std::string id);
-  // Returns as soon as the engine waits for the container's next end; End::code() waits for that end.
+  // Asks the engine to wait for the container's next end, and returns once it waits. End::code() returns at
+  // that end.
   awaitable<Expected<std::unique_ptr<End>>> next_end(std::string id);
 
   const asio::any_io_executor& executor() const { return executor_; }

@@ -32,16 +32,16 @@ class HostAccess {
   virtual std::string name() const = 0;  // the program that runs the agent, for messages: "ssh"
   // Called once, before the first agent starts and before the launcher looks for its own addresses.
   virtual awaitable<Status> prepare() = 0;
-  // An agent that has stayed can serve a node whose place is the same. "": the node's agent has to exit with
-  // the job. Call it after prepare().
+  // An agent that stays after its job can serve a node with the same place in a later job. "": the node's
+  // agent has to exit with the job. Call place() after prepare().
   virtual std::string place(NodeId node) const = 0;
-  // An agent of an earlier job, in this shell, is the node's agent now.
+  // Notes that an agent of an earlier job, in this shell, is now the node's agent.
   virtual void adopt(AgentId agent, const std::shared_ptr<HostShell>& shell) = 0;
   // Runs the agent on its host, with these arguments. kInvalidArgument: the host would refuse a retry too.
   virtual awaitable<Shell> start_agent(AgentId agent, Words arguments) = 0;
   virtual awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) = 0;
-  // Kills an agent that has greeted; waits for its end, at most 1 s with a shell, 5 s with an engine. False:
-  // the host did not answer.
+  // Kills an agent that has greeted. Waits for its end, at most 1 s with a shell, 5 s with an engine. Returns
+  // false if the host did not answer.
   virtual awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting) = 0;
   // Returns the leftovers of the node's agents whose incarnation is below `below.incarnation`; if that is 0,
   // of all its agents. Returns nothing if the host did not answer. `kill`: kills the leftovers as well.

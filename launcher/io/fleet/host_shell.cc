@@ -22,7 +22,7 @@ constexpr std::size_t kMostLineBytes = 64 << 10;
 constexpr std::size_t kTailBytes = 8 << 10;
 constexpr std::chrono::milliseconds kReapLimit{1000};
 
-// Gives up on a process in uninterruptible sleep, which SIGKILL does not end.
+// Gives up after kReapLimit: SIGKILL does not end a process in uninterruptible sleep.
 void reap_killed(pid_t pid) {
   for (const TimePoint end = Clock::now() + kReapLimit;
        waitpid(pid, nullptr, WNOHANG) == 0 && Clock::now() < end;)

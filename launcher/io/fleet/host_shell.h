@@ -38,8 +38,8 @@ class HostShell {
   // `deadline`.
   virtual awaitable<Expected<int>> ended(TimePoint deadline = TimePoint::max()) = 0;
   virtual void terminate() = 0;  // sends SIGTERM; to a container SIGKILL
-  // A new job's name for the file of stderr, which holds what the command wrote in earlier jobs too. Keeps
-  // the old name if `errors` exists, or is on another file system.
+  // Gives the file of stderr another name, `errors`, for a new job. The file still has what the command wrote
+  // in earlier jobs. Keeps the old name if `errors` exists, or is on another file system.
   void link_errors(const std::string& errors);
   // The last line that the command has written to stderr since its start.
   virtual std::string last_error_line() const;
@@ -76,7 +76,7 @@ class ChildShell final : public HostShell {
   static Expected<std::shared_ptr<HostShell>> start(const asio::any_io_executor& executor,
                                                     std::vector<std::string> words, const std::string& errors,
                                                     const rlimit& descriptors);
-  // Kills the child, if it still runs, with its process group.
+  // Kills the child with its process group, if the child still runs.
   ~ChildShell() override;
 
   awaitable<Expected<int>> ended(TimePoint deadline) override;

@@ -128,7 +128,8 @@ void HostSurvey::settle(Peer& peer) {
   ask_for_links();
 }
 
-// A host's address here is the address that the job would use if rank 0 were on that host.
+// Asks each host whether it can connect to the other hosts, at the addresses that the job would use if rank 0
+// were there.
 void HostSurvey::ask_for_links() {
   std::vector<std::size_t> there;
   for (std::size_t i = 0; i < peers_.size(); ++i) {

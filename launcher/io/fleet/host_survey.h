@@ -19,7 +19,7 @@ namespace muster::launcher {
 
 class HostSurvey final : private Bootstrap::Listener {
  public:
-  // `mark`: a file in the checkpoint directory. The plan's log directory exists.
+  // `mark`: a file in the checkpoint directory. The plan's log directory must exist.
   HostSurvey(const Plan& plan, const std::string& agent_program, std::string mark);
   HostSurvey(const HostSurvey&) = delete;
   HostSurvey& operator=(const HostSurvey&) = delete;

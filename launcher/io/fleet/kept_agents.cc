@@ -15,7 +15,7 @@ namespace {
 constexpr Duration kExitLimit = std::chrono::seconds(1);
 constexpr Duration kRemoveLimit = std::chrono::seconds(8);
 
-// Without its stream an agent exits; without its shell it notices the same a little later.
+// Waits for the agent, which exits because its stream is closed. If it takes too long, ends its shell, too.
 awaitable<void> wait_for_exit(std::shared_ptr<HostShell> shell) {
   const auto code = co_await shell->ended(Clock::now() + kExitLimit);
   if (!code) shell->terminate();
@@ -33,7 +33,7 @@ Status KeptAgents::guard_containers(Duration patience) {
   return {};
 }
 
-// If the engine hangs, leaves what it could not remove to the guardian.
+// If the engine hangs, leaves the remaining objects to the guardian.
 awaitable<void> KeptAgents::remove_containers() {
   const auto removed = co_await remove_labelled(*engine_, {containers_}, Clock::now() + kRemoveLimit);
   if (removed) {

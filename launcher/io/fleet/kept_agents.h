@@ -2,7 +2,7 @@
 // shell for their agents, and find their program loaded.
 //
 // The bootstrap of a job takes an agent from here instead of starting one, and puts it back when it has left
-// the job. Nobody else has an agent that waits here, so it never serves two jobs. One thread.
+// the job. An agent that waits here has no job, so it never serves two. One thread.
 #pragma once
 
 #include <map>
@@ -34,11 +34,11 @@ class KeptAgents {
 
   // `place`: HostAccess::place().
   void put(const std::string& place, KeptAgent agent);
-  // The agent that has come last from this place. nullopt: none waits there.
+  // Takes the agent that was put here last with this place; nullopt: none waits.
   std::optional<KeptAgent> take(const std::string& place);
-  // Some agents are containers: when this launcher dies, a guardian removes what it has created in the
-  // engine, and close() removes it too. `patience` as in ContainerGuardian. Does nothing after the first
-  // call.
+  // Call if some agents are containers. If this launcher dies, a guardian removes everything that the
+  // launcher has created in the engine. close() removes it, too. `patience`: as in ContainerGuardian. Does
+  // nothing after the first call.
   Status guard_containers(Duration patience);
   // Ends all agents: an agent exits when its stream ends. Run the context until idle().
   void close();

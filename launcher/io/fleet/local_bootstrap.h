@@ -32,8 +32,8 @@ namespace muster::launcher {
 class LocalBootstrap final : public Bootstrap {
  public:
   // Executes `agent_program`; each agent's own messages go to LOG_DIRECTORY/agent.nodeN.log. Raises this
-  // process's descriptor limit, since each agent takes one; agents get the limit from before.
-  // `pool`: agents with a socket come from it, and go back to it; null: each is a new process.
+  // process's descriptor limit, since each agent takes a descriptor; the agents get the old limit. `pool`:
+  // agents with a socket come from it, and go back to it; null: each is a new process.
   LocalBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program,
                  AgentPool* pool = nullptr);
 

@@ -8,7 +8,7 @@
 
 namespace muster::launcher {
 
-// One thread. Outlives the io_context's run().
+// Use it on one thread. It must outlive the io_context's run().
 class Periodic {
  public:
   Periodic(asio::io_context& context, Duration period, std::function<void()> tick)
@@ -22,7 +22,8 @@ class Periodic {
       if (!stopped_) start();
     });
   }
-  // No tick follows, not even one that is due, nor after another start(). May be called within a tick.
+  // After stop(), no tick follows, not even one that is due, nor after another start(). A tick can call
+  // stop().
   void stop() {
     stopped_ = true;
     timer_.cancel();

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr Duration kHelperLimit = std::chrono::seconds(30);
 
-// RFC 4648, with the alphabet of its section 5.
+// Base64 of RFC 4648, with the alphabet of its section 5.
 std::string base64url(std::string_view bytes) {
   std::string text;
   std::uint32_t bits = 0;

@@ -147,8 +147,8 @@ awaitable<std::optional<HostStart::GiveUp>> RemoteBootstrap::start_agent(AgentId
   }
 }
 
-// A sweep of a host finds agents by the job in their command line, which is the first one's: so an agent that
-// has replaced another one does not stay, and no agent that has stayed replaces another one.
+// Whether the agent may stay for a later job. Only a node's first agent may: a sweep of a host finds an agent
+// by the job in its command line, which remains the agent's first job.
 bool RemoteBootstrap::may_stay(AgentId agent) const {
   return kept_ != nullptr && agent.incarnation == Incarnation(1) && !access_->place(agent.node).empty();
 }
@@ -190,7 +190,7 @@ Status RemoteBootstrap::tell_next_job(AgentId agent, net::KeptStream& stream) {
   return {};
 }
 
-// It might still answer, and take part in the job together with the agent that replaces it.
+// Ends the agent. Otherwise it might still answer, and take part in the job together with its replacement.
 awaitable<void> RemoteBootstrap::drop(AgentId agent, KeptAgent dropped) {
   const bool ended = dropped.stream->closed();
   dropped.stream->close();
@@ -317,7 +317,7 @@ bool RemoteBootstrap::is_over_tls(const Child& child) const {
          (child.spoken_to == SpokenTo::kByTcp || (moving && moving->moved()));
 }
 
-// Loads the TLS module after the start, which is faster without it.
+// Loads the TLS module only after the agents' start, so as not to delay it.
 awaitable<void> RemoteBootstrap::take_calls() {
   co_await pause_for(executor_, kTakeCallsAfter);
   if (const Status started = control_port_->start(); !started)
@@ -350,7 +350,7 @@ Expected<std::vector<std::string>> RemoteBootstrap::arguments_of(AgentId agent) 
   return words;
 }
 
-// Without a control port the agent expects a key too, but never uses it.
+// Without a control port, returns a key of zeros: the agent expects a key, but never uses it.
 Expected<std::string> RemoteBootstrap::key_of(AgentId agent) {
   if (!control_port_) return net::to_hex(net::Key{});
   if (calls_ == Calls::kFirst) {
@@ -361,7 +361,7 @@ Expected<std::string> RemoteBootstrap::key_of(AgentId agent) {
 
 // ---- Ending ----
 
-// The agent has left the job, and waits for the next one.
+// Call when the agent has left the job, and waits for the next one.
 void RemoteBootstrap::job_over(AgentId agent) {
   Child* const child = find(agent);
   if (child == nullptr || child->killed) return;
@@ -370,7 +370,7 @@ void RemoteBootstrap::job_over(AgentId agent) {
 }
 
 // A shell may fail because it lost its own connection to the host, while the agent still talks over TLS. So
-// this also waits for the agent's connection, which closes as soon as the agent has ended.
+// this function also waits for the agent's connection, which closes as soon as the agent has ended.
 awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
   const std::shared_ptr<HostShell> shell = find(agent)->shell;
   const auto code = co_await shell->ended();
@@ -469,7 +469,7 @@ void RemoteBootstrap::close() {
   last_tasks_.spawn(bury(std::move(shells)));
 }
 
-// Ending a shell ends its agent's stdin; an agent without a launcher then exits.
+// Ends the shells, and with them their agents' stdin. An agent without a launcher then exits.
 awaitable<void> RemoteBootstrap::bury(std::vector<std::shared_ptr<HostShell>> shells) {
   for (const auto& shell : shells) shell->terminate();
   const TimePoint deadline = Clock::now() + kKillLimit;

@@ -42,7 +42,8 @@ Taken Session::received_output(std::int32_t stream, std::size_t bytes) {
           if (!self) return;
           Received& ours = self->received(stream);
           ours.taken += taken_bytes;
-          // Sends one message for each quarter of the window: most agents never send so much, and get none.
+          // Tells the agent only once for each quarter of the window. Most agents send less output, and get
+          // no message.
           if (self->window_bytes_ > 0 && ours.taken - ours.told >= self->window_bytes_ / kToldPerWindow)
             self->tell_taken(stream);
         });

@@ -30,12 +30,13 @@ class Session : public std::enable_shared_from_this<Session> {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session() { close(); }
-  // `on_closed` as in channel.h. Also called, with kCorrupt, for a message that cannot be decoded; the
-  // session closes the channel then.
+  // `on_closed`: as in channel.h. If a message cannot be decoded, the session closes the channel and calls
+  // `on_closed` with kCorrupt.
   void start(OnMessage on_message, OnClosed on_closed);
   void send(Attempt attempt, const wire::ToAgent& message);
   void send_ping(bool output_waits, bool usage = false);
-  // Output of the agent has arrived. Call the returned function when it has been written or thrown away.
+  // Call when output of the agent has arrived. Call the returned function when the output has been written or
+  // thrown away.
   Taken received_output(std::int32_t stream, std::size_t bytes);
   // Call while the reader of this stream consumes output, perhaps only that of other agents. Sends the agent
   // a sign of life if the agent waits for this reader.

@@ -25,7 +25,7 @@ std::string ShellAccess::name() const {
   return plan_.remote.bootstrap == BootstrapKind::kExec ? plan_.remote.exec.front() : "ssh";
 }
 
-// A container is made for its job.
+// An agent in a container has no place, because its container is made for one job.
 std::string ShellAccess::place(NodeId node) const {
   const Host& host = host_of(node);
   return plan_.remote.in_containers() ? "" : fmt::format("{}:{}", address_of(host), host.port);

@@ -39,7 +39,7 @@ Expected<Settings> settings_of(Arguments& arguments) {
   return settings;
 }
 
-// A hostfile can be a pipe: `--hostfile <(scontrol show hostnames)`.
+// Reads files of any kind, because a hostfile can be a pipe: `--hostfile <(scontrol show hostnames)`.
 Status read_files(const Settings& settings, Surroundings& here) {
   constexpr std::uint64_t kLimitBytes = 16 << 20;
   for (const auto& [source, path] : files_of(settings)) {
@@ -52,7 +52,7 @@ Status read_files(const Settings& settings, Surroundings& here) {
   return {};
 }
 
-// The flags and the program, without variables and files.
+// Reads the flags and the program, but no variables and files.
 Expected<GivenWords> sorted_words(const std::vector<std::string>& words, std::span<const Flag> more) {
   auto arguments = sort_arguments(words, more);
   if (!arguments) return std::unexpected(arguments.error());

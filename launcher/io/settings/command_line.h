@@ -29,14 +29,15 @@ Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std:
                                                           const Surroundings& here,
                                                           const Command& command = *find_command("run"));
 
-// The words of a command that starts programs, before anybody has decided what their values mean.
+// The words of a command that starts programs. The values of its settings have not been checked yet.
 struct GivenWords {
   Settings settings;
   std::vector<std::string> program;
   std::vector<std::string> notices;
   bool after_dashes = false;  // `--` stands before the program
 };
-// With the variables and the file of --config. `more`: flags of the command that a job's own do not include.
+// Reads the words, the variables and the file of --config. `more`: flags that the command has in addition to
+// those of a job.
 Expected<GivenWords> read_words(const std::vector<std::string>& words, const Surroundings& here,
                                 std::span<const Flag> more);
 // Reads the files that the settings name, and makes the options of a job.

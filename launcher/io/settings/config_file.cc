@@ -83,7 +83,7 @@ Expected<std::vector<std::string>> words_of(const YAML::Node& value, const std::
     return failure(ErrorCode::kInvalidArgument, "has no value: write `{}: VALUE`", name);
   const auto word_of = [&](const YAML::Node& node) -> Expected<std::string> {
     if (!node.IsScalar()) return failure(ErrorCode::kInvalidArgument, "its parts must be plain values");
-    // Its ${NAME}s are fields of the line prefix, not variables.
+    // In this value, ${NAME} is a field of the line prefix, not a variable.
     if (name == "log-line-prefix-template") return node.Scalar();
     return expanded(node.Scalar(), environment, /*may_stay=*/name == "program");
   };
@@ -202,7 +202,7 @@ std::string_view in_plain_words(std::string_view message) {
   return message;
 }
 
-// Adds the line to yaml-cpp's message, which says little about a wrong indentation.
+// Adds the file's wrong line to yaml-cpp's message, which says little about a wrong indentation.
 Error unreadable(const std::string& path, const std::string& text, const YAML::Exception& error) {
   if (error.mark.is_null()) return {ErrorCode::kInvalidArgument, fmt::format("{}: {}", path, error.msg)};
   const auto lines = split(text, '\n');
@@ -236,7 +236,8 @@ Status read(Reading& reading) {
   return {};
 }
 
-// Messages quote keys and values, and so does yaml-cpp; these may contain line breaks.
+// Makes each error one line: messages of Muster and yaml-cpp quote keys and values, which may contain line
+// breaks.
 Expected<Reading> read_all(const std::string& path, const Environment& environment, bool is_sweep) {
   Reading reading{.path = path, .environment = environment, .is_sweep = is_sweep};
   if (const Status done = read(reading); !done)

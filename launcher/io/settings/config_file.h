@@ -21,7 +21,8 @@ struct ConfigFile {
 // Errors name the file, the line if there is one, and the key.
 Expected<ConfigFile> read_config_file(const std::string& path, const Environment& environment);
 
-// The file of a sweep: it may also have the flags of `launch sweep run`, and its space and constraints.
+// The file of a sweep. It can also have the flags of `launch sweep run`, and the sweep's space and
+// constraints.
 struct SweepFile {
   ConfigFile job;
   nlohmann::ordered_json space = nlohmann::ordered_json::object();  // the members `space` and `constraints`

@@ -81,7 +81,7 @@ Status check_executable(const std::string& name, const std::string& search_path)
 
 Status check_program(const std::vector<std::string>& command, const std::string& search_path) {
   if (Status executable = check_executable(command.front(), search_path); !executable) return executable;
-  // The plan's form for scripts: `python3 -u FILE`.
+  // A plan starts a script as `python3 -u FILE`.
   if (command.size() > 2 && command[1] == "-u" && command[2].ends_with(".py"))
     return check_script(command[2]);
   return {};

@@ -109,7 +109,7 @@ awaitable<void> ControlSocket::accept_all() {
     auto socket = co_await acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
     if (error == asio::error::operation_aborted) co_return;
     if (error) {
-      // Most likely out of descriptors: another accept would fail at once.
+      // Most likely this process has no free descriptor, and another accept would fail at once.
       pause.expires_after(std::chrono::milliseconds(100));
       co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
       if (error) co_return;
@@ -125,7 +125,8 @@ awaitable<void> ControlSocket::serve(std::shared_ptr<Caller> caller) {
   const auto line = co_await read_line(caller);
   if (line) {
     on_request_(*line, caller);
-    // Waits until the caller disconnects or finish() closes the socket; does not read what else it sends.
+    // Waits until the caller disconnects or finish() closes the socket. Reads nothing that the caller still
+    // sends.
     boost::system::error_code error;
     co_await caller->socket_.async_wait(asio::local::stream_protocol::socket::wait_error,
                                         asio::redirect_error(asio::use_awaitable, error));

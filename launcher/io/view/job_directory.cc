@@ -31,7 +31,7 @@ Status make_job_directory(const std::string& path) {
   return {};
 }
 
-// Does not sync the file: the start waits for this, and other hosts see the file once it is closed.
+// Does not sync the file, because that would delay the start. Other hosts see the file once it is closed.
 Expected<std::string> leave_nonce(const std::string& directory) {
   std::uint64_t random[2] = {};
   CHECK(getrandom(random, sizeof random, 0) == sizeof random, "errno {}", errno);

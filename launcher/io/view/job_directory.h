@@ -10,7 +10,7 @@
 
 namespace muster::launcher {
 
-// `name` and random digits; without a name, date and time and random digits.
+// Returns `name` followed by random digits. Without a name, date and time take its place.
 std::string make_job_id(const std::string& name);
 
 // Creates the directory and its parents.

@@ -24,7 +24,7 @@ Expected<JobEntry> read_job(const std::string& directory);
 Expected<std::vector<JobEntry>> list_jobs(const std::string& log_directory);
 
 // The processes on this machine, by job: those with MUSTER_JOB_ID in their environment, as far as this user
-// may read that. Workers of a dead launcher run until the controller grace has passed.
+// can read it. Workers of a dead launcher run until the controller grace has passed.
 std::map<std::string, std::vector<pid_t>> processes_by_job();
 
 double unix_now();

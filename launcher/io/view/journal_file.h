@@ -55,7 +55,8 @@ class JournalFile {
   About job_;
   Warn warn_;
   std::size_t long_bytes_;
-  // The writer may use this after this object's end, if a disk hangs, and so may a timer that has expired.
+  // True once the journal has ended, and after this object's end. The writer, if a disk hangs, and an expired
+  // timer may still look at it then.
   std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
   std::shared_ptr<net::LogWriter::File> file_;
   std::size_t bytes_ = 0;       // of the file

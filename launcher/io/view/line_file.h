@@ -28,7 +28,8 @@ class LineFile {
   void append(std::string_view lines);
 
  private:
-  // The writer may warn after this object's end, if a disk hangs: `warn` may be gone then.
+  // True once the user was told about lost lines, and after this object's end. If a disk hangs, the writer
+  // may want to warn only when `warn` is gone.
   std::shared_ptr<bool> told_ = std::make_shared<bool>(false);
   Warn warn_;
   std::shared_ptr<net::LogWriter::File> file_;

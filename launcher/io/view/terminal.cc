@@ -47,7 +47,7 @@ Sink::Sink(int fd) : fd_(fd), is_terminal_(isatty(fd) != 0) {
   } else if (S_ISSOCK(status.st_mode)) {
     kind_ = Kind::kSocket;
   } else {
-    // A pipe or terminal that is opened again has flags of its own. Opening fails after su, or without a
+    // Opens the pipe or terminal again, to get flags of its own. That fails after su, or if the pipe has no
     // reader.
     own_.reset(
         open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
@@ -219,7 +219,7 @@ void Terminal::show_progress(std::string_view text) {
     winsize size{};
     const std::size_t columns =
         ioctl(err_.fd(), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
-    // One row at most: clear_progress() can erase only one.
+    // Cuts the text to one row, because clear_progress() can erase only one.
     err_.add(fmt::format("launch: {}", text).substr(0, columns - 1));
     progress_shown_ = true;
   }

@@ -28,7 +28,7 @@ namespace muster::launcher {
 // One of the two standard streams.
 class Sink {
  public:
-  // A pipe's queue is larger: when ranks end, agents send more than their windows allow.
+  // A pipe's queue is larger, because agents send more than their windows allow when ranks end.
   static constexpr std::size_t kTerminalLimitBytes = std::size_t{32} << 20;
   static constexpr std::size_t kPipeLimitBytes = std::size_t{256} << 20;
 
@@ -85,7 +85,7 @@ class Sink {
 
 class Terminal final : public Console {
  public:
-  // `output_to_stderr`: keep stdout free for a report. `fold`: whether to show a line that several ranks
+  // `output_to_stderr`: keeps stdout free for a report. `fold`: whether to show a line that several ranks
   // print once; by default only on a terminal.
   Terminal(const asio::any_io_executor& executor, bool output_to_stderr, std::optional<bool> fold = {},
            std::optional<PrefixTemplate> prefix = {});
@@ -105,8 +105,8 @@ class Terminal final : public Console {
   // Prints a progress line of the launcher, which the next line overwrites. Without a terminal or without
   // colours it is an ordinary line. Empty text only removes the last progress line.
   void show_progress(std::string_view text) override;
-  // Prints the launcher's own text on stdout or stderr. The text can contain workers' lines; a terminal gets
-  // only letters and colours of these.
+  // Prints the launcher's own text on stdout or stderr. The text can contain workers' lines. A terminal gets
+  // only their letters and colours.
   void print(int stream, std::string_view text);
   struct Patience {
     Duration stall = std::chrono::seconds(30);  // the longest wait for a reader that takes nothing

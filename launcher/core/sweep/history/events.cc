@@ -25,8 +25,8 @@ constexpr std::array<std::pair<RunEnd, std::string_view>, 7> kEndNames = {{
 
 // ---- Writing ----
 
-// JSON has neither NaN nor infinities. The library writes other real numbers with up to 17 significant
-// digits, as many as it takes to read exactly the same number back.
+// JSON has neither NaN nor infinities, so they become texts. The JSON library writes any other real number
+// with enough digits, up to 17, to read exactly the same number back.
 ordered_json real_as_json(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
@@ -74,7 +74,7 @@ ordered_json members_of(const Exploited& exploited) {
 
 // ---- Reading ----
 
-// Reads members of one event; after the first error, all others are left alone.
+// Reads the members of one event. After the first error it reads no more.
 class EventReader {
  public:
   explicit EventReader(const ordered_json& json) : json_(json) {}
@@ -131,7 +131,7 @@ class EventReader {
   void refuse(std::string_view name, std::string_view what) {
     error_ = Error(ErrorCode::kCorrupt, one_line(fmt::format("{}: {}", name, what)));
   }
-  // `event`, or the first error.
+  // Returns `event`, or the first error.
   template <class Type>
   Expected<Event> result(Type event) && {
     if (error_) return std::unexpected(*std::move(error_));

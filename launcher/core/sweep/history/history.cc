@@ -64,7 +64,7 @@ Status fits(const Trial& trial, const RunEnded& ended) {
   return {};
 }
 
-// The controller may end the trial's run before or after this event.
+// Accepts a running trial, too: the controller records the end of its run before or after this event.
 Status fits(const Trial& trial, const Exploited& exploited) {
   if (trial.is_over()) {
     return cannot_follow(trial.number, "took over trial {}, but is {}", exploited.from, name_of(trial.state));
@@ -89,15 +89,17 @@ TrialState state_after(RunEnd end, std::int32_t failures, RetryLimit limit) {
   return TrialState::kWaiting;
 }
 
-// The history of another program may not know when a run began: then its first report, or its end, tells.
+// If RunBegan has no time, as in the history of another program, the run counts from its first report or its
+// end.
 void note_begin(Trial& trial, double at) {
   if (std::exchange(trial.knows_begin, true)) return;
   trial.run_began_at = at;
   if (trial.run_count == 1) trial.began_at = at;
 }
 
-// Where a paused trial goes on. A run that was lost or has failed began at the same checkpoint at the
-// earliest.
+// Returns the step after which the trial's next run continues; -1: it begins anew. A paused trial has a
+// checkpoint of its newest step, or has taken over another trial's checkpoint. After a run that was lost or
+// has failed, returns the step at which that run began, although it may have saved a later one.
 std::int64_t step_of_checkpoint(const Trial& trial) {
   if (trial.state != TrialState::kPaused) return trial.counts_from;
   return std::max(trial.newest_step(), trial.exploits.empty() ? -1 : trial.exploits.back().step);

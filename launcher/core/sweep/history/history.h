@@ -1,7 +1,7 @@
 // A sweep's history: what was decided and what has happened so far, in order.
 //
-// A history is the fold of its events: the journal keeps the events, and everything else follows from them.
-// Searchers (search.h) and schedulers (schedule.h) read nothing but the history and the settings. Pure.
+// The journal keeps the events; everything else in a history follows from them. Searchers (search.h) and
+// schedulers (schedule.h) read nothing but the history and the settings. Pure.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +69,7 @@ struct Exploited {
 };
 using Event = std::variant<TrialCreated, RunBegan, Reported, RunEnded, Exploited>;
 
-// When it happened, as in Reported; 0: the event does not say.
+// The event's `at`; 0: the event has no time.
 double time_of(const Event& event);
 
 // {"event": "trial_created", ...}: docs/reference/formats.md describes the members.
@@ -103,7 +103,7 @@ struct Trial {
   std::int32_t failure_count = 0;  // runs with kFailed
   std::int64_t until = 0;          // of the newest run
   std::int64_t counts_from = -1;   // of the newest run: its reports without a step count on from here
-  // By metric, in the order of steps: a program may report step 5 after step 9.
+  // By metric, sorted by step, because a program may report step 5 after step 9.
   std::map<std::string, std::vector<Measurement>> measured{};
   // By metric: its largest step before the trial's newest report.
   std::map<std::string, std::int64_t> reached_before{};
@@ -120,11 +120,11 @@ struct Trial {
   std::int64_t newest_step() const;  // the largest of any metric; -1: none was reported
   // The value of a metric at its largest step; nullopt: none was reported.
   std::optional<double> newest(const std::string& metric) const;
-  // The value of a metric at `step`, or else at the next one; nullopt: the trial is not so far.
+  // The value of a metric at `step`, or at the first reported step after it; nullopt: there is neither.
   std::optional<double> value_at(const std::string& metric, std::int64_t step) const;
 };
 
-// Gives up a trial after this many failed runs.
+// A trial whose runs fail is retried this many times, and then given up.
 struct RetryLimit {
   std::int32_t retries = 0;
 };
@@ -132,8 +132,8 @@ struct RetryLimit {
 class History {
  public:
   explicit History(RetryLimit limit = {}) : limit_(limit) {}
-  // An error: the event cannot follow on this history (the journal is damaged, or of another sweep). Nothing
-  // has changed then.
+  // Returns an error, and changes nothing, if the event cannot follow this history: the journal is damaged,
+  // or belongs to another sweep.
   Status apply(const Event& event);
   const std::vector<Trial>& trials() const { return trials_; }
   std::size_t running_count() const;

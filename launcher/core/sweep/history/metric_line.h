@@ -22,17 +22,17 @@ struct MetricLine {
   std::optional<std::int64_t> step;  // nullopt: the line does not say
 };
 
-// nullopt: the line reports nothing. An error: it begins with the mark, but cannot be read; one clause for
-// the user. Values are numbers as C++ and Python print them, nan and inf included.
+// Returns nullopt if the line does not begin with kMetricMark. Returns an error, one clause for the user, if
+// the rest of the line cannot be read. Values are numbers as C++ and Python print them, nan and inf included.
 std::optional<Expected<MetricLine>> read_metric_line(std::string_view line);
 
-// Counts the steps of lines that do not say theirs: each rank counts by itself, so that the ranks' lines for
-// one step have one number. All ranks of an attempt count on from the same step.
+// Numbers the steps of lines that do not name one. Each rank has its own count, so that all ranks' lines for
+// one step get the same number. In a new attempt, all ranks start after the same step.
 class LineSteps {
  public:
-  // The run's first attempt counts on from `newest_step`; -1: from the beginning, whose step is 1.
+  // `newest_step`: the step after which the run's first attempt counts. -1: the run's first step is 1.
   explicit LineSteps(std::int64_t newest_step) : newest_(std::max<std::int64_t>(newest_step, 0)) {}
-  // The step of the next line of this rank. A later attempt counts on from the newest step of all ranks.
+  // Returns the step of this rank's next line. A new attempt counts on from the newest step of all ranks.
   std::int64_t step_of(Attempt attempt, Rank rank, const MetricLine& line);
 
  private:

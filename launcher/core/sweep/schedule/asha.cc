@@ -1,5 +1,5 @@
-// ASHA (Li et al., A System for Massively Parallel Hyperparameter Tuning, MLSys 2020, arXiv 1810.05934), in
-// the paper's form, which promotes paused trials (algorithm 2), and in the form that stops running ones.
+// ASHA (Li et al., A System for Massively Parallel Hyperparameter Tuning, MLSys 2020, arXiv 1810.05934) in
+// two forms: the paper's algorithm 2, which promotes paused trials, and the form that stops running trials.
 #include <algorithm>
 
 #include "launcher/core/sweep/schedule/schedulers.h"
@@ -31,7 +31,7 @@ std::vector<RungCount> count_rungs(const Slot& slot, const std::vector<std::int6
   return counts;
 }
 
-// Whether at least `limit` of the trials that have been promoted from `rung` are better there.
+// Whether at least `limit` of the trials that have been promoted from `rung` have a better value there.
 bool has_better(const Slot& slot, const Trial& trial, std::int64_t rung, std::int32_t limit) {
   const Objective& objective = slot.settings.objective;
   const double cost = cost_at(objective, trial, rung);
@@ -45,7 +45,8 @@ bool has_better(const Slot& slot, const Trial& trial, std::int64_t rung, std::in
   return false;
 }
 
-// One of the best floor(n / eta) trials of a rung, if one of them is not promoted yet.
+// Finds a paused trial that is one of the best floor(n / eta) of the n trials that have arrived at its rung.
+// Looks at the highest rungs first.
 std::optional<SlotDecision> promotion(const Slot& slot, const std::vector<std::int64_t>& rungs,
                                       const std::vector<RungCount>& counts) {
   for (std::size_t at = rungs.size() - 1; at-- > 0;) {
@@ -53,7 +54,7 @@ std::optional<SlotDecision> promotion(const Slot& slot, const std::vector<std::i
     if (places == 0 || counts[at].paused == 0) continue;
     const Trial* best = best_paused(slot.settings.objective, slot.trials, rungs[at]);
     if (best == nullptr) continue;
-    // All trials that are better than the best paused one have been promoted.
+    // Skips the rung if promoted trials, all better than the best paused one, have taken all places.
     if (counts[at].beyond >= places && has_better(slot, *best, rungs[at], places)) continue;
     return SlotDecision{
         NextRun{.trial = best->number, .until = rungs[at + 1]},
@@ -62,8 +63,8 @@ std::optional<SlotDecision> promotion(const Slot& slot, const std::vector<std::i
   return std::nullopt;
 }
 
-// The paper has trials without end. With few of them nobody may get to R: 8 trials with eta 3 leave 2, and
-// these nobody. So the best one goes on when nothing else is left.
+// Promotes the best trial when nothing else is left, so that one trial reaches R, the last rung. The paper
+// never runs out of trials. Here, with eta 3, only 2 of 8 trials are promoted, and of these 2 none.
 std::optional<SlotDecision> last_promotion(const Slot& slot, const std::vector<std::int64_t>& rungs) {
   const Objective& objective = slot.settings.objective;
   const bool is_done = std::ranges::any_of(
@@ -87,8 +88,9 @@ std::optional<SlotDecision> next_of_asha(const Slot& slot) {
   return slot.any_runs ? std::nullopt : last_promotion(slot, rungs);
 }
 
-// The trial goes on if it is one of the best floor(n / eta) of the n trials with a value at the rung, itself
-// included, or the best one: as in Optuna 5.0 and Determined. Ray interpolates between the others' values.
+// The trial continues if it is one of the best floor(n / eta) trials, or the best one. n counts the trials
+// that have a value at the rung, this one included. Optuna 5.0 and Determined do the same; Ray interpolates
+// between the other trials' values.
 ReportDecision report_to_asha_stop(const ScheduleSettings& settings, std::span<const Trial> trials,
                                    const Trial& trial) {
   const std::vector<std::int64_t> rungs = rungs_of(settings);

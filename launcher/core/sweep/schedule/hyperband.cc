@@ -1,10 +1,10 @@
 // Hyperband (Li et al., JMLR 18, 2018, arXiv 1603.06560, algorithm 1): brackets of synchronous successive
-// halving. The paper runs one bracket after the other; here a slot for which the first brackets have nothing
-// starts a trial of the next one.
+// halving. The paper runs one bracket after another. Here, if the started brackets have nothing for a free
+// slot, the slot starts a trial of the next bracket.
 //
-// With R = 81, r = 1 and eta = 3 a round has 143 trials, as in the paper's table 1: 81, 34, 15, 8 and 5. A
-// round with fewer trials (`trials` is not a multiple of 143) has the same shape: each bracket gets its
-// share.
+// With R = 81, r = 1 and eta = 3, a round of all brackets has 143 trials, as in the paper's table 1: 81, 34,
+// 15, 8 and 5. The last round has fewer trials if `trials` is not a multiple of 143. Each of its brackets
+// gets its share.
 #include <algorithm>
 
 #include "launcher/core/sweep/schedule/schedulers.h"
@@ -12,7 +12,8 @@
 namespace muster::launcher::sweep {
 namespace {
 
-// The paper's s_max, rounded down: Ray 2.60 rounds to the nearest, and starts with fewer steps than r then.
+// Returns the paper's s_max, rounded down. Ray 2.60 rounds it to the nearest number, and may start a bracket
+// with fewer than r steps.
 std::int32_t largest_bracket(const ScheduleSettings& settings) {
   std::int32_t s = 0;
   for (std::int64_t rung = settings.max_steps / settings.eta; rung >= settings.grace_steps;
@@ -21,7 +22,8 @@ std::int32_t largest_bracket(const ScheduleSettings& settings) {
   return s;
 }
 
-// n = ceil((s_max + 1) / (s + 1) * eta^s), with eta^s at most kMostTrials, which no sweep uses up.
+// Bracket s has `ceil((s_max + 1) / (s + 1) * eta^s)` trials. kMostTrials limits eta^s; no sweep has more
+// trials.
 constexpr std::int64_t kMostTrials = std::int64_t{1} << 20;
 
 std::int64_t trials_in(std::int32_t s, std::int32_t s_max, std::int32_t eta) {
@@ -35,8 +37,8 @@ bool is_complete(std::span<const Trial> trials, std::int64_t rung) {
                               [&](const Trial& trial) { return trial.until <= rung && !has_arrived(trial); });
 }
 
-// The next promotion in a bracket that has all its trials. A trial that fails after its promotion is not
-// replaced.
+// Returns the next promotion in a bracket that has all its trials. If a trial fails after its promotion, no
+// other trial is promoted in its place.
 std::optional<SlotDecision> promotion_in(const Slot& slot, std::span<const Trial> trials,
                                          const std::vector<std::int64_t>& rungs) {
   std::int32_t kept = static_cast<std::int32_t>(trials.size());

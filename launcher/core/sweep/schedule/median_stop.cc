@@ -1,8 +1,8 @@
 // The median stopping rule of Google Vizier (Golovin et al., KDD 2017, section 3.2.2): a trial ends if its
 // best value so far is strictly worse than the median of the other trials' running averages up to this step.
 //
-// Vizier counts completed trials only: with as many slots as trials nobody would ever be stopped. As in Ray,
-// each trial that has got to this step counts, and three of them are needed.
+// Vizier counts only completed trials. If all trials ran at once, that rule would never stop one. Here, as in
+// Ray, each trial that has reached this step counts, and the rule needs three of them.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kOthersNeeded = 3;
 
-// The average of the reports up to `step`; nullopt: the trial has not got there.
+// The average cost of the trial's reports up to `step`; nullopt: the trial has not reached `step`.
 std::optional<double> average_cost(const Objective& objective, const Trial& trial, std::int64_t step) {
   double sum = 0;
   std::int64_t count = 0;

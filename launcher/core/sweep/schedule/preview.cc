@@ -3,7 +3,7 @@
 namespace muster::launcher::sweep {
 namespace {
 
-// Successive halving: each rung's best share goes on.
+// Adds the rungs of successive halving: the best share of the trials at each rung continues.
 void add_halving(const ScheduleSettings& settings, const Bracket& bracket, std::int32_t number,
                  Preview& preview) {
   std::int32_t trials = bracket.trials;
@@ -16,7 +16,7 @@ void add_halving(const ScheduleSettings& settings, const Bracket& bracket, std::
   }
 }
 
-// All trials may get to the end.
+// Adds rungs that all trials may reach.
 void add_all(const ScheduleSettings& settings, const std::vector<std::int64_t>& rungs, Preview& preview) {
   for (const std::int64_t rung : rungs)
     preview.rungs.push_back({.bracket = 0, .steps = rung, .trials = settings.trials});

@@ -21,7 +21,7 @@ std::string_view flag_value(ScheduleSettings::Kind kind) {
   return "none";
 }
 
-// R as it is written in RunBegan and in GoOn: 0 if there is none.
+// Returns the step at which the scheduler first looks at a trial; 0: at no step.
 std::int64_t first_until(const ScheduleSettings& settings, std::int32_t bracket) {
   switch (settings.kind) {
     case ScheduleSettings::Kind::kNone: return settings.max_steps;
@@ -34,7 +34,8 @@ std::int64_t first_until(const ScheduleSettings& settings, std::int32_t bracket)
   return settings.max_steps;
 }
 
-// A run that was decided already: the last one was lost or has failed, or it never began.
+// Returns the next run of a trial that waits. The trial's last run was lost or has failed, or its first run
+// never began.
 std::optional<SlotDecision> waiting_run(const ScheduleSettings& settings, const History& history) {
   const auto waiting = std::ranges::find(history.trials(), TrialState::kWaiting, &Trial::state);
   if (waiting == history.trials().end()) return std::nullopt;
@@ -46,7 +47,8 @@ std::optional<SlotDecision> waiting_run(const ScheduleSettings& settings, const 
                           : "its first run"};
 }
 
-// The schedulers that never pause a trial: those that are paused nevertheless go on.
+// For schedulers that never pause a trial. Continues a trial that was paused for another reason, or else
+// starts a new one.
 std::optional<SlotDecision> next_in_order(const Slot& slot) {
   const auto paused = std::ranges::find(slot.trials, TrialState::kPaused, &Trial::state);
   if (paused != slot.trials.end())
@@ -67,8 +69,8 @@ std::optional<SlotDecision> next_of(const Slot& slot) {
   return next_in_order(slot);
 }
 
-// A report of another metric may come before the objective's of the same step, so only a later step ends a
-// trial without it.
+// A program may report another metric of a step before the objective's value of that step. So without that
+// value, only a step after max_steps ends the trial.
 bool is_at_end(const ScheduleSettings& settings, const Trial& trial) {
   if (settings.max_steps == 0) return false;
   return newest_steps(settings.objective, trial).now >= settings.max_steps ||

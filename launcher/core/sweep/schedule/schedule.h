@@ -1,5 +1,5 @@
-// The scheduler: it says what a free slot runs next and until which step, and what happens to a trial at that
-// step. ASHA in both forms, Hyperband, the median rule, PBT, and none.
+// The scheduler decides what a free slot runs next and until which step, and what happens to a trial at that
+// step. The kinds are ASHA in two forms, Hyperband, the median rule, PBT, and none.
 //
 // Both functions depend only on their arguments: the same history gives the same decision. Pure.
 #pragma once
@@ -26,7 +26,7 @@ struct ScheduleSettings {
   std::uint64_t seed = 0;
 };
 
-// An error: a setting that does not fit (eta below 2, grace_steps above max_steps, ...), as one line that
+// Returns an error if a setting does not fit (eta below 2, grace_steps above max_steps, ...): one line that
 // names the flag.
 Status check_schedule(const ScheduleSettings& settings);
 
@@ -45,7 +45,7 @@ struct SlotDecision {
   std::variant<NewTrial, NextRun, Wait, Over> what;
   std::string reason;
 };
-// `points_left`: the searcher may have another point.
+// `points_left`: whether the searcher may have another point.
 SlotDecision next_for_slot(const ScheduleSettings& settings, const History& history, bool points_left);
 
 // ---- A report ----
@@ -61,16 +61,16 @@ struct ReportDecision {
   std::variant<GoOn, Pause, Stop, Exploit> what;
   std::string reason;
 };
-// Says what to do with the running trial `trial` after its newest report, which the history has. At R it is
-// Stop: the trial is done.
+// Says what to do with the running trial `trial` after its newest report, which the history must have.
+// Returns Stop at R, the last step: the trial is done.
 ReportDecision after_report(const ScheduleSettings& settings, const History& history, std::int32_t trial);
 
 // ---- Before the start ----
 struct Rung {
   std::int32_t bracket = 0;
   std::int64_t steps = 0;  // at which trials are compared
-  std::int32_t trials =
-      0;  // that get so far, if none fails: the most for ASHA's stopping form and the median rule
+  // Trials that reach the rung if none fails; for ASHA's stopping form and the median rule, at most so many.
+  std::int32_t trials = 0;
 };
 struct Preview {
   std::vector<Rung> rungs;

@@ -14,16 +14,16 @@ namespace muster::launcher::sweep {
 
 // ---- Values ----
 
-// Values as costs, so that the schedulers need not know the mode: smaller is better, and kWorst stands for
-// NaN, for the worst infinity and for no value. A trial with kWorst is never promoted.
+// The schedulers compare costs, so that they need not know the mode: a smaller cost is better. kWorst stands
+// for NaN, for the worst infinity and for no value. A trial with kWorst is never promoted.
 inline constexpr double kWorst = std::numeric_limits<double>::infinity();
 double cost_of(Mode mode, double value);
 // The cost of the trial's first report at `step` or later.
 double cost_at(const Objective& objective, const Trial& trial, std::int64_t step);
 const std::vector<Measurement>& measured(const Objective& objective, const Trial& trial);
 
-// How far the trial is by its reports of the objective: before its newest report and with it. -1: there is
-// none. A report of an earlier step, or of another metric, does not move it.
+// The largest step that the trial has reported for the objective: before its newest report, and with it. -1:
+// none. A report of an earlier step, or of another metric, changes neither.
 struct Steps {
   std::int64_t before = -1;
   std::int64_t now = -1;
@@ -32,11 +32,12 @@ Steps newest_steps(const Objective& objective, const Trial& trial);
 
 // ---- Steps ----
 
-// r, r * eta, r * eta^2 ... below R, and R.
+// The rungs: `r, r * eta, r * eta^2, ...` below R, and R. r is grace_steps, R is max_steps.
 std::vector<std::int64_t> rungs_of(const ScheduleSettings& settings);
-// PBT and the median rule look at multiples of the interval, and stop at R: the next one after `step`.
+// Returns the next step after `step` at which PBT and the median rule look at a trial: a multiple of
+// grace_steps, or max_steps.
 std::int64_t next_look(const ScheduleSettings& settings, std::int64_t step);
-// The best share of `count` trials that goes on from a rung: at least one.
+// How many of `count` trials at a rung continue: the best ones, at least one.
 inline std::int32_t share_of(std::int32_t count, std::int32_t eta) {
   return std::max(1, count / eta);
 }
@@ -45,8 +46,7 @@ inline std::int32_t share_of(std::int32_t count, std::int32_t eta) {
 
 // A trial has arrived at its rung, Trial::until, once it is paused there or over.
 bool has_arrived(const Trial& trial);
-// The best one of the trials that are paused at `rung`, the first one of several; nullptr: there is none that
-// can be promoted.
+// The best trial of those paused at `rung`; among equal ones, the first. nullptr: none can be promoted.
 const Trial* best_paused(const Objective& objective, std::span<const Trial> trials, std::int64_t rung);
 
 // ---- Hyperband's brackets ----
@@ -60,9 +60,10 @@ Bracket bracket_of(const ScheduleSettings& settings, std::int32_t number);
 // The first bracket after `number` in which a trial is created.
 std::int32_t next_bracket(const ScheduleSettings& settings, std::int32_t number);
 
-// ---- A free slot: nullopt, nothing can be started now ----
+// ---- A free slot; nullopt: nothing can be started now ----
 
-// No trial waits. `may_create`: there may be another trial.
+// The facts about a free slot. No trial is in kWaiting. `may_create`: whether a new trial may
+// be created.
 struct Slot {
   const ScheduleSettings& settings;
   std::span<const Trial> trials;

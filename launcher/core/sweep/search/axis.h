@@ -1,9 +1,9 @@
 // A parameter as the models of TPE and BOHB see it: a coordinate in which the parameter's own distribution is
 // uniform.
 //
-// A number's coordinate is in [0, 1]: of a logarithmic parameter it is linear in the logarithm, of a normal
-// one in the quantile. A parameter with steps cuts [0, 1] into one cell for each value, and a value's
-// coordinate lies within its cell. A choice's coordinate is its number. Pure.
+// A number's coordinate is in [0, 1]. It is linear in the logarithm of a logarithmic parameter, and is the
+// quantile of a normally distributed one. A parameter with steps cuts [0, 1] into one cell for each value,
+// and a value's coordinate lies within its cell. A choice's coordinate is its number. Pure.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ class Axis {
   bool has_cells() const { return value_count_ > 0 && !is_choice(); }
   std::uint64_t value_count() const { return value_count_; }  // 0: infinitely many
 
-  // nullopt: the point lacks the parameter, or has a value that is none of this parameter's.
+  // nullopt: the point lacks the parameter, or its value is none that the parameter can have.
   std::optional<double> coordinate_in(const Point& point) const;
   Value value(double coordinate) const;
-  // The coordinate of the value at `coordinate`: the same, unless the parameter has cells.
+  // Returns the middle of the cell at `coordinate`, or `coordinate` itself if the parameter has no cells.
   double snapped(double coordinate) const;
   struct Cell {
     double low = 0;

@@ -25,8 +25,9 @@ struct Observation {
   double loss = 0;
 };
 
-// The trials' losses at `rung`, the best first; rung 0: at the end. A point that cannot be trained
-// counts as infinitely bad at the rungs that it was started for.
+// Returns the trials' losses at `rung`, the best first. Rung 0: the final losses of finished trials. A trial
+// that is infeasible or has failed counts as infinitely bad at each rung up to the one that it was started
+// for.
 std::vector<Observation> observations_at(const Objective& objective, std::int64_t rung,
                                          const std::vector<Trial>& trials) {
   std::vector<Observation> observations;
@@ -50,8 +51,8 @@ std::vector<Observation> observations_at(const Objective& objective, std::int64_
   return observations;
 }
 
-// A kernel density estimate with normal kernels for numbers and Aitchison and Aitken's for choices, as
-// statsmodels' KDEMultivariate.
+// A kernel density estimate with normal kernels for numbers and Aitchison and Aitken's kernels for choices,
+// as in statsmodels' KDEMultivariate.
 class Density {
  public:
   Density(std::span<const Axis> axes, std::vector<Coordinates> rows) : axes_(axes), rows_(std::move(rows)) {
@@ -82,7 +83,7 @@ class Density {
     return sum / static_cast<double>(rows_.size());
   }
 
-  // Near a random row.
+  // Draws coordinates near a random row.
   Coordinates sample(Random& random) const {
     Coordinates coordinates = rows_[random.below(rows_.size())];
     for (std::size_t axis = 0; axis < axes_.size(); ++axis) {
@@ -96,7 +97,7 @@ class Density {
   }
 
  private:
-  // The rule of thumb for normally distributed data: 1.06 deviations * rows^(-1 / (4 + axes)).
+  // The rule of thumb for normally distributed data: `1.06 * deviation * rows^(-1 / (4 + axes))`.
   double bandwidth(std::size_t axis) const {
     const auto count = static_cast<double>(rows_.size());
     double mean = 0;
@@ -105,8 +106,8 @@ class Density {
     for (const Coordinates& row : rows_) variance += (row[axis] - mean) * (row[axis] - mean) / count;
     const double rule =
         1.06 * std::sqrt(variance) * std::pow(count, -1 / (4 + static_cast<double>(axes_.size())));
-    // For a choice the bandwidth is a probability; at (c - 1) / c all choices are equally dense. HpBandSter
-    // lacks this limit, and its densities can be negative.
+    // A choice's bandwidth is a probability. With c choices it is at most (c - 1) / c, where all choices are
+    // equally dense. HpBandSter lacks this limit, and its densities can be negative.
     const auto choices = static_cast<double>(axes_[axis].value_count());
     return std::clamp(rule, kLeastBandwidth, axes_[axis].is_choice() ? (choices - 1) / choices : 1);
   }
@@ -118,8 +119,8 @@ class Density {
   double scale_ = 1;            // of the product of the normal kernels
 };
 
-// The rows of the model: what a trial lacks, because the parameter did not exist in its point, is taken from
-// a random one of these trials that has it, or drawn.
+// Returns the model's rows, one for each observation. If a trial's point lacks a parameter, takes the value
+// of a random observation that has it; if none has it, draws a value.
 std::vector<Coordinates> rows_of(std::span<const Axis> axes, const std::vector<Trial>& trials,
                                  std::span<const Observation> observations, Random& random) {
   std::vector<Coordinates> rows(observations.size());
@@ -141,7 +142,7 @@ std::vector<Coordinates> rows_of(std::span<const Axis> axes, const std::vector<T
   return rows;
 }
 
-// Without the parameters that do not exist in it.
+// Returns the point at the coordinates, without its inactive parameters.
 Point point_of(const Space& space, std::span<const Axis> axes, const Coordinates& coordinates) {
   Point point;
   for (const Parameter& parameter : space.parameters) {
@@ -163,7 +164,8 @@ struct Model {
   std::vector<Observation> observations;  // the best first
 };
 
-// Takes the highest rung with enough trials for both densities: each needs more trials than there are axes.
+// Makes a model of the highest rung that has enough trials for two densities. Each density needs more trials
+// than there are axes.
 std::optional<Model> model_of(const SearchSettings& settings, std::size_t axes,
                               const std::vector<Trial>& trials) {
   std::vector<std::int64_t> rungs = settings.rungs;
@@ -181,8 +183,8 @@ std::optional<Model> model_of(const SearchSettings& settings, std::size_t axes,
   return std::nullopt;
 }
 
-// The sample at which the good trials are densest in relation to the others; nullopt: none keeps the
-// constraints.
+// Returns the sample with the highest ratio of the good trials' density to the others' density; nullopt: no
+// sample satisfies the constraints.
 std::optional<Point> best_sample(const Space& space, std::span<const Axis> axes, const Density& good,
                                  const Density& others, Random& random) {
   std::optional<Point> best;

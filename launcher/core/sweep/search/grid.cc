@@ -8,7 +8,7 @@ namespace muster::launcher::sweep {
 namespace {
 
 constexpr std::uint64_t kMost = std::uint64_t{1} << 53;
-// A parameter that conditions name is looked at value by value.
+// The most values of a parameter that conditions name: completions() looks at each of them.
 constexpr std::uint64_t kMostLookedAt = 1 << 20;
 
 bool is_named_after(const Space& space, std::size_t parameter) {
@@ -18,8 +18,8 @@ bool is_named_after(const Space& space, std::size_t parameter) {
                      });
 }
 
-// The number of ways to complete `point`, which has the parameters before `first`; nullopt as in grid_size().
-// All values of a parameter that no condition names have equally many completions.
+// Returns the number of ways to complete `point`, which has the parameters before number `first`; nullopt: as
+// for grid_size(). If no condition names a parameter, all its values have equally many completions.
 std::optional<std::uint64_t> completions(const Space& space, std::size_t first, Point& point) {
   if (first == space.parameters.size()) return 1;
   const Parameter& parameter = space.parameters[first];
@@ -49,7 +49,7 @@ std::optional<std::uint64_t> completions(const Space& space, std::size_t first, 
 }  // namespace
 
 Value nth_value(const Parameter& parameter, std::uint64_t index) {
-  // The values of a logarithmic range are not equally likely, which value_at() would need here.
+  // value_at() below needs equally likely values, and those of a logarithmic range are not.
   if (parameter.kind == Parameter::Kind::kIntLog)
     return static_cast<std::int64_t>(parameter.low) + static_cast<std::int64_t>(index);
   const auto count = static_cast<double>(value_count(parameter).value());

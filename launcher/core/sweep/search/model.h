@@ -1,7 +1,7 @@
 // The searches with a model: TPE and BOHB.
 //
-// Each gives a point, or leaves the choice to a random one. They share with search.cc how a point is drawn
-// and the numbers that keep the uses of a sweep's seed apart. Pure.
+// Each suggests a point, or returns nullopt to leave the choice to a random point. search.cc draws points
+// with the same functions, and shares the numbers of Draws. Pure.
 #pragma once
 
 #include <functional>
@@ -13,21 +13,22 @@
 
 namespace muster::launcher::sweep {
 
-// The same number for the same use of the sweep's seed: see Random.
+// The uses of a sweep's seed. Each use has its own stream of random numbers (Random).
 enum class Draws : std::uint64_t { kRandom = 1, kModel = 2, kPerturbed = 3 };
 
-// The first point of `draw` that keeps the constraints; nullopt: 10,000 in a row do not.
+// Calls `draw` until a point satisfies the constraints, and returns it; nullopt: 10,000 points in a row do
+// not.
 std::optional<Point> allowed_point(const Space& space, const std::function<Point()>& draw);
 Point random_point(const Space& space, Random& random);
 
 // The multivariate Tree-structured Parzen Estimator (Bergstra et al. 2011; Watanabe, arXiv 2304.11127), with
-// the settings of Optuna 5.0. The parameters that exist under the same condition have a model of their own.
-// nullopt: no model yet, or none of its points keeps the constraints; `reason` says which then. It always
-// explains the point.
+// the settings of Optuna 5.0. Parameters that exist under the same condition share a model. Returns nullopt
+// if there is no model yet, or if none of its points satisfies the constraints. `reason` explains the result
+// in each case.
 std::optional<Point> tpe_point(const SearchSettings& settings, const Space& space, const History& history,
                                std::string& reason);
 // The model of BOHB (Falkner, Klein, Hutter, arXiv 1807.01774), with the settings of its authors' HpBandSter.
-// The same results.
+// Returns a point, nullopt and `reason` as tpe_point() does.
 std::optional<Point> bohb_point(const SearchSettings& settings, const Space& space, const History& history,
                                 std::string& reason);
 

@@ -13,9 +13,10 @@ constexpr double kPriorWeight = 1;
 constexpr std::size_t kFullWeights = 25;
 const double kLogRootTwoPi = std::log(2 * std::numbers::pi) / 2;
 
-// The deviation of each observation: the larger distance to its two neighbours, and for the outermost the
-// distance to their only neighbour (Optuna's consider_endpoints=False); a single observation has the borders
-// as neighbours.
+// Returns the deviation of each observation's kernel:
+// - the larger distance to its two neighbours;
+// - for the outermost observations, the distance to their only neighbour (Optuna's consider_endpoints=False);
+// - for a single observation, the larger distance to 0 and 1.
 std::vector<double> neighbour_distances(const std::vector<double>& means) {
   std::vector<std::size_t> order(means.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -34,7 +35,7 @@ double lower_tail(double z) {
   return 0.5 * std::erfc(-z / std::numbers::sqrt2);
 }
 
-// For each kernel the first one with the same mean and deviation.
+// Returns, for each kernel, the index of the first kernel with the same mean and deviation.
 std::vector<std::size_t> first_equals(const std::vector<double>& means,
                                       const std::vector<double>& deviations) {
   std::vector<std::size_t> order(means.size());
@@ -49,8 +50,8 @@ std::vector<std::size_t> first_equals(const std::vector<double>& means,
   return first;
 }
 
-// The logarithm of a standard normal distribution's mass in [low, high]. Beyond 12 deviations it is a bound,
-// because the prior's kernel outweighs what lies there.
+// Returns the logarithm of a standard normal distribution's mass in [low, high]. Beyond 12 deviations it
+// returns an upper bound, because the prior's kernel outweighs such a small mass.
 double log_mass(double low, double high) {
   if (low + high < 0) {
     std::swap(low, high);
@@ -120,7 +121,8 @@ ParzenEstimator::Kernels ParzenEstimator::kernels_of(const Axis& axis, std::vect
   return kernels;
 }
 
-// As in Optuna: each choice has the prior's weight shared among the kernels, the observed one 1 more.
+// As in Optuna: each choice gets the prior's weight divided by the number of kernels. The observed choice
+// gets 1 more.
 double ParzenEstimator::choice_weight(const Axis& axis, double observed, double choice, bool prior) const {
   const auto choices = static_cast<double>(axis.value_count());
   if (prior) return 1 / choices;
@@ -160,7 +162,7 @@ double ParzenEstimator::log_density(const Coordinates& at) const {
   return most + std::log(sum);
 }
 
-// Adds each kernel's logarithm at `at`, without its offset.
+// Adds the logarithm of each kernel at `at` to `logs`, without the kernels' offsets.
 void ParzenEstimator::add(std::size_t axis, double at, std::vector<double>& logs) const {
   const Kernels& kernels = kernels_[axis];
   if (axes_[axis].is_choice()) {
@@ -178,8 +180,9 @@ void ParzenEstimator::add(std::size_t axis, double at, std::vector<double>& logs
   }
 }
 
-// Over a cell that is narrow to the kernel, the density's Taylor series takes the place of two erfc(): its
-// first term left out is below 1e-3 of the mass within five deviations.
+// Adds the logarithm of each kernel's mass in the cell. If the cell is narrow compared with the kernel, the
+// density's Taylor series takes the place of two slow calls of erfc(). Its first omitted term is below 1e-3
+// of the mass within five deviations.
 void ParzenEstimator::add_cell(const Kernels& kernels, Axis::Cell cell, std::vector<double>& logs) const {
   constexpr double kNarrow = 0.25;
   const double log_width = std::log(cell.high - cell.low) - kLogRootTwoPi;

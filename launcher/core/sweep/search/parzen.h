@@ -1,8 +1,8 @@
-// A Parzen estimator: a density over several parameters at once, the mean of one kernel for each observation
-// and of the prior's, as Optuna 5.0's multivariate TPE has it.
+// A Parzen estimator: a density over several parameters at once, as in Optuna 5.0's multivariate TPE. The
+// density is the weighted mean of one kernel for each observation and one for the prior.
 //
-// A kernel is a product over the axes: of a number, a normal distribution cut to [0, 1], or its mass in each
-// cell; of a choice, a table. Pure.
+// A kernel is a product with one factor for each axis. A number's factor is a normal distribution cut to [0,
+// 1], or the mass of that distribution in each cell. A choice's factor is a table. Pure.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ using Coordinates = std::vector<double>;  // one for each axis
 
 class ParzenEstimator {
  public:
-  // `observations` are in the order of their trials: old ones count less. The axes must outlive the
+  // `observations`: in the order of their trials, because older ones weigh less. The axes must outlive the
   // estimator.
   ParzenEstimator(std::span<const Axis> axes, const std::vector<Coordinates>& observations);
 
@@ -32,7 +32,7 @@ class ParzenEstimator {
     std::vector<double> inverses;  // of the deviations
     std::vector<double> log_inverses;
     std::vector<double> offsets;  // of the logarithm: so that the kernel's integral over [0, 1] is 1
-    // Only for cells: for each kernel the first one that equals it, whose masses it shares.
+    // Only for cells: for each kernel, the index of the first equal kernel, whose masses it shares.
     std::vector<std::size_t> first_equals;
   };
   Kernels kernels_of(const Axis& axis, std::vector<double> means) const;
@@ -47,8 +47,8 @@ class ParzenEstimator {
   std::vector<Kernels> kernels_;
 };
 
-// The weights of `count` observations: the newest 25 count 1, the older ones rise linearly to that from
-// 1 / count (Bergstra, Yamins, Cox 2013; Optuna's default_weights).
+// Returns the weights of `count` observations. The newest 25 weigh 1. The weights of older ones rise linearly
+// from 1 / count to 1 (Bergstra, Yamins, Cox 2013; Optuna's default_weights).
 std::vector<double> observation_weights(std::size_t count);
 
 }  // namespace muster::launcher::sweep

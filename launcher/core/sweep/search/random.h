@@ -1,6 +1,6 @@
 // The random numbers of a search: SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
-// generators, 2014). A seed and a number for what is drawn give the same numbers on every machine, which the
-// distributions of <random> do not. Pure.
+// generators, 2014). The same seed and use give the same numbers on every machine, unlike the distributions
+// of <random>. Pure.
 #pragma once
 
 #include <cmath>
@@ -24,7 +24,7 @@ class Random {
 
   std::uint64_t bits() { return mixed(state_ += kGamma); }
   double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }  // in [0, 1)
-  // In 0 .. bound - 1. The bias is below bound / 2^53, which no search notices.
+  // Returns a number from 0 to bound - 1. The bias is below bound / 2^53, which no search notices.
   std::uint64_t below(std::uint64_t bound) {
     return static_cast<std::uint64_t>(uniform() * static_cast<double>(bound));
   }
@@ -33,8 +33,8 @@ class Random {
     const double radius = std::sqrt(-2 * std::log(1 - uniform()));
     return radius * std::cos(2 * std::numbers::pi * uniform());
   }
-  // Normal with this mean in [0, 1], given that it lies in [0, 1]. With deviations up to 2, more than one
-  // draw in six lies there.
+  // Draws from a normal distribution until the number lies in [0, 1], where `mean` must lie, too. With
+  // deviations up to 2, more than one draw in six does.
   double normal_in_unit(double mean, double deviation) {
     while (true) {
       const double drawn = mean + deviation * normal();

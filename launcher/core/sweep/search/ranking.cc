@@ -16,7 +16,8 @@ struct Rank {
   std::size_t index = 0;
 };
 
-// The last measurement at which trials are compared: at the highest rung reached, or the newest.
+// Returns the measurement that represents the trial: at the highest rung that it has reached, or the newest
+// one if it has reached no rung.
 Measurement compared(const std::vector<Measurement>& measured, const std::vector<std::int64_t>& rungs) {
   const std::int64_t reached = measured.back().step;
   const auto above = std::ranges::upper_bound(rungs, reached);

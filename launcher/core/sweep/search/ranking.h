@@ -20,9 +20,11 @@ struct Ranking {
   std::vector<std::size_t> ranked;   // indices of trials, the best first
   std::vector<std::size_t> pending;  // of those without a value so far
 };
-// As Optuna 5.0 orders them: finished trials by value; then those with reports, by the step that they have
-// reached and then by value; last those with NaN, those that failed, and those whose point cannot be trained.
-// `rungs`: only these steps count, if there are any.
+// Orders the trials as Optuna 5.0 does:
+// - finished trials, by value;
+// - other trials with reports, by the step that they have reached, and then by value;
+// - trials with NaN, failed trials, and trials whose point cannot be trained.
+// `rungs`: if not empty, only values at these steps count.
 Ranking rank_trials(const Objective& objective, const std::vector<std::int64_t>& rungs,
                     const std::vector<Trial>& trials);
 

@@ -12,9 +12,10 @@ namespace muster::launcher::sweep {
 namespace {
 
 constexpr int kTries = 10'000;
-// Constraints make point_count() look at each point: of a larger space, it counts the forbidden points, too.
+// With constraints, point_count() looks at each point. In a space with more points than this, it counts
+// forbidden ones, too.
 constexpr std::uint64_t kMostCounted = 1 << 16;
-// A grid may have long stretches that the constraints forbid.
+// The grid search gives up after this many forbidden points in a row.
 constexpr std::uint64_t kMostForbidden = 1'000'000;
 
 std::string_view name_of(Parameter::Kind kind) {
@@ -26,8 +27,8 @@ std::string_view name_of(Parameter::Kind kind) {
   }
 }
 
-// Point number `index` among those of `point_at_index` that keep the constraints. `end`: how many there are;
-// `patience`: so many forbidden ones in a row end the search.
+// Returns number `index` of the allowed points among the `end` points of `point_at_index`. nullopt: there are
+// too few allowed points, or `patience` forbidden ones in a row ended the search.
 std::optional<Point> nth_allowed(const Space& space, std::uint64_t index, std::uint64_t end,
                                  std::uint64_t patience,
                                  const std::function<Point(std::uint64_t)>& point_at_index) {
@@ -54,7 +55,7 @@ std::optional<Suggestion> grid(const Space& space, std::uint64_t trial) {
   return Suggestion{std::move(*point), fmt::format("grid: point {} of {}", trial + 1, *size)};
 }
 
-// Fixed parameters use up no dimension.
+// Each parameter that is not fixed gets a dimension of the sequence.
 std::optional<Suggestion> sobol(const SearchSettings& settings, const Space& space, std::uint64_t trial) {
   std::vector<std::size_t> dimensions;
   for (std::size_t i = 0; i < space.parameters.size(); ++i)
@@ -81,7 +82,7 @@ Value perturbed_value(const Parameter& parameter, const Value& value, Random& ra
     const bool right = random.uniform() < 0.5;
     auto at = std::ranges::find(parameter.choices, value);
     if (at == parameter.choices.end()) return value;
-    // At an end, the step to outside stays there.
+    // The first and the last choice have only one neighbour: a step to the other side changes nothing.
     if (right && std::next(at) != parameter.choices.end()) return *std::next(at);
     if (!right && at != parameter.choices.begin()) return *std::prev(at);
     return value;
@@ -92,7 +93,7 @@ Value perturbed_value(const Parameter& parameter, const Value& value, Random& ra
   if (parameter.kind == Parameter::Kind::kNormal) return other;
   if (parameter.kind == Parameter::Kind::kUniform || parameter.kind == Parameter::Kind::kLogUniform)
     return std::clamp(other, parameter.low, parameter.high);
-  // The nearest step, but another one.
+  // Rounds to the nearest step. If that is the old one, takes the step next to it.
   const double step = parameter.kind == Parameter::Kind::kQUniform ? parameter.step : 1;
   const double steps = std::round((number - parameter.low) / step);
   double new_steps = std::round((other - parameter.low) / step);
@@ -106,7 +107,7 @@ Point perturbed_point(const Space& space, const Point& point, Random& random) {
   for (const Parameter& parameter : space.parameters) {
     if (!is_active(parameter, other)) continue;
     const auto old = point.find(parameter.name);
-    // A parameter that did not exist before is drawn.
+    // If the old point lacks a parameter, draws its value.
     other.insert_or_assign(parameter.name, old == point.end()
                                                ? value_at(parameter, random.uniform())
                                                : perturbed_value(parameter, old->second, random));

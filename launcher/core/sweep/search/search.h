@@ -1,4 +1,4 @@
-// How the next point of a sweep is chosen: grid, random, Sobol, TPE, BOHB.
+// Chooses the next point of a sweep: grid, random, Sobol, TPE, BOHB.
 //
 // suggest() is a function of its arguments: the same history gives the same point. Its random numbers come
 // from the seed and the number of trials so far. Pure.
@@ -30,12 +30,12 @@ struct SearchSettings {
   std::uint64_t seed = 0;
 };
 
-// An error names the parameter that does not fit the search: a grid over a continuous range.
+// Returns an error that names a parameter that does not fit the search, such as a continuous range in a grid.
 Status check_search(const SearchSettings& settings, const Space& space);
-// The number of different points; nullopt: not finite, or more than 2^53.
+// The number of different points; nullopt: not finite, or too many to count (grid_size()).
 std::optional<std::uint64_t> point_count(const Space& space);
 
-// An error names the constraints that forbid all points, as far as suggest() looks.
+// Returns an error that names the constraints, if suggest() would find no point that they allow.
 Status check_has_point(const SearchSettings& settings, const Space& space);
 
 struct Suggestion {
@@ -45,9 +45,9 @@ struct Suggestion {
 // nullopt: the grid has no more points, or 10,000 random points in a row broke a constraint.
 std::optional<Suggestion> suggest(const SearchSettings& settings, const Space& space, const History& history);
 
-// PBT's explore (Jaderberg et al. 2017, arXiv 1711.09846): each number times 0.8 or 1.2, within its range;
-// each choice one to the left or right, or, with probability 0.25, every parameter drawn anew. `nth`: of the
-// exploits of this sweep.
+// PBT's explore (Jaderberg et al. 2017, arXiv 1711.09846). Draws all parameters anew with probability 0.25.
+// Otherwise multiplies each number by 0.8 or 1.2, within its range, and moves each choice to one of its
+// neighbours. `nth`: the number of this exploit in the sweep.
 Point perturbed(const Space& space, const Point& point, std::uint64_t seed, std::uint64_t nth);
 
 }  // namespace muster::launcher::sweep

@@ -49,7 +49,8 @@ constexpr std::array<Direction, kSobolDimensions> kDirections = {{
 
 using Matrix = std::array<std::uint32_t, kDigits>;  // direction number k, shifted to the highest bits
 
-// Bratley and Fox's recurrence, Algorithm 659, ACM Trans. Math. Softw. 14 (1988).
+// Computes the direction numbers with Bratley and Fox's recurrence (Algorithm 659, ACM Trans. Math. Softw.
+// 14, 1988).
 constexpr Matrix matrix_of(const Direction& direction) {
   Matrix matrix{};
   const int degree = std::bit_width(direction.polynomial) - 1;
@@ -77,7 +78,7 @@ constexpr std::array<Matrix, kSobolDimensions> kMatrices = [] {
 
 std::uint32_t sobol_digits(std::size_t dimension, std::uint32_t index) {
   CHECK(dimension < kSobolDimensions, "dimension {}", dimension);
-  // Gray's code, as everybody computes it: the same points, in another order within each power of 2.
+  // Uses the Gray code of `index`, as is usual: the same points, in another order within each power of 2.
   const std::uint32_t code = index ^ (index >> 1);
   std::uint32_t digits = 0;
   for (int k = 0; k < kDigits; ++k)
@@ -89,7 +90,7 @@ std::uint32_t owen_scrambled(std::uint32_t digits, std::uint64_t seed, std::size
   const std::uint64_t key = mixed(mixed(seed) + dimension + 1);
   std::uint32_t scrambled = 0;
   for (int k = 0; k < kDigits; ++k) {
-    // The digits before this one, behind a 1 that tells 0 from 00.
+    // The digits before this one. A leading 1 keeps 0 and 00 apart.
     const std::uint64_t prefix = (std::uint64_t{1} << k) | (std::uint64_t{digits} >> (kDigits - k));
     const std::uint32_t flip = mixed(key ^ mixed(prefix)) & 1;
     scrambled = (scrambled << 1) | (((digits >> (kDigits - 1 - k)) & 1) ^ flip);

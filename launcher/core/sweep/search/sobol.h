@@ -1,5 +1,5 @@
-// Sobol's points: a sequence that fills the unit cube more evenly than random numbers do. Among the first
-// 2^m points, each of the 2^m equal intervals of each coordinate has exactly one.
+// Sobol's points: a sequence that fills the unit cube more evenly than random numbers do. If a coordinate is
+// cut into 2^m equal intervals, each interval has exactly one of the first 2^m points.
 //
 // The direction numbers are those of S. Joe and F. Y. Kuo, Constructing Sobol sequences with better
 // two-dimensional projections, SIAM J. Sci. Comput. 30 (2008) 2635-2654, file new-joe-kuo-6.21201. A seed
@@ -14,7 +14,8 @@ namespace muster::launcher::sweep {
 
 constexpr std::size_t kSobolDimensions = 64;
 
-// The binary digits of a coordinate, the first in the highest bit. `dimension` is below kSobolDimensions.
+// Returns the binary digits of one coordinate of point `index`, the first digit in the highest bit.
+// `dimension` must be below kSobolDimensions.
 std::uint32_t sobol_digits(std::size_t dimension, std::uint32_t index);
 // Owen's scrambling: each digit is flipped or not by a random decision that depends on the digits before it.
 std::uint32_t owen_scrambled(std::uint32_t digits, std::uint64_t seed, std::size_t dimension);

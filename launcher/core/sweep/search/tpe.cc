@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kStartupTrials = 10;
 constexpr std::size_t kCandidates = 24;
 constexpr std::size_t kMostGood = 25;
-// Draws for a candidate that keeps the constraints.
+// The most draws for one candidate that satisfies the constraints.
 constexpr std::size_t kTriesPerCandidate = 50;
 
 // The parameters that exist under the same condition, so that a point has all of them or none.
@@ -62,8 +62,8 @@ void put(const Group& group, const Coordinates& coordinates, Point& point) {
     point.insert_or_assign(group.axes[i].parameter().name, group.axes[i].value(coordinates[i]));
 }
 
-// Extends `point` by the candidate at which the good trials are densest in relation to the others; false: no
-// candidate keeps the constraints.
+// Extends `point` by the candidate with the highest ratio of the good trials' density to the others' density.
+// Returns false if no candidate satisfies the constraints.
 bool extend(const Space& space, const Group& group, const ParzenEstimator& good,
             const ParzenEstimator& others, Random& random, Point& point) {
   std::optional<Coordinates> best;
@@ -85,7 +85,7 @@ bool extend(const Space& space, const Group& group, const ParzenEstimator& good,
   return best.has_value();
 }
 
-// A group exists in the point if its condition, that of its first parameter, is met.
+// Whether the group's parameters are active in the point. All of them have the condition of the first one.
 bool exists_in(const Group& group, const Point& point) {
   return is_active(group.axes.empty() ? *group.fixed.front() : group.axes.front().parameter(), point);
 }
@@ -102,8 +102,8 @@ std::optional<Point> tpe_point(const SearchSettings& settings, const Space& spac
                          kStartupTrials, count);
     return std::nullopt;
   }
-  // A tenth of the trials is good, at most 25. A trial without a value counts as bad ("constant liar"), so
-  // that trials that run at the same time try different points.
+  // A tenth of the trials, at most 25, counts as good. A trial without a value counts as bad ("constant
+  // liar"), so that trials that run at the same time try different points.
   const auto good_count = static_cast<std::ptrdiff_t>(std::min((count + 9) / 10, kMostGood));
   const auto split = ranking.ranked.begin() + good_count;
   const std::vector<std::size_t> good(ranking.ranked.begin(), split);

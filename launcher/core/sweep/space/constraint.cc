@@ -30,7 +30,7 @@ namespace {
 using Node = Constraint::Node;
 
 constexpr std::size_t kDeepest = 64;
-// Longer ones first, because the first one that fits is taken.
+// Longer symbols come first, because the tokenizer takes the first one that fits.
 constexpr std::array<std::string_view, 15> kSymbols = {"**", "<=", ">=", "==", "!=", "<", ">", "+",
                                                        "-",  "*",  "/",  "%",  "(",  ")", ","};
 constexpr std::array<std::string_view, 6> kComparisons = {"<", "<=", ">", ">=", "==", "!="};
@@ -127,7 +127,8 @@ Expected<std::vector<Token>> tokens_of(std::string_view text) {
 
 // ---- Grammar: recursive descent ----
 
-// The first error moves to the end of the text, where no rule continues: so all rules return at once.
+// After the first error the parser is at the end of the text, where no rule continues. So all rules return at
+// once.
 class Parser {
  public:
   Parser(std::string_view text, std::vector<Token> tokens, std::set<std::string>& names)
@@ -173,7 +174,7 @@ class Parser {
     at_ = tokens_.size() - 1;
   }
 
-  // One part, or a chain of parts with one of `separators` between each two.
+  // Reads one part, or a chain of parts with one of `separators` between each two.
   Node chain(Node::Kind kind, std::span<const std::string_view> separators, Node (Parser::*part)()) {
     Node node{.kind = kind};
     node.parts.push_back((this->*part)());
@@ -309,7 +310,7 @@ bool is_truthy(const Value& value) {
   return text != nullptr ? !text->empty() : operand_number(value) != 0.0;
 }
 
-// Python raises an error where floating point gives an infinity or NaN: a division by 0, log(0), sqrt(-1).
+// Returns nullopt for an infinity or NaN, where Python raises an error: a division by 0, log(0), sqrt(-1).
 std::optional<Value> if_finite(double number) {
   return std::isfinite(number) ? std::optional<Value>(number) : std::nullopt;
 }
@@ -357,7 +358,7 @@ std::optional<bool> operands_compared(const Value& left, std::string_view symbol
   return std::nullopt;
 }
 
-// As in Python, a < b < c is a < b and b < c, and what follows a false comparison is not looked at.
+// As in Python, `a < b < c` means `a < b and b < c`. Evaluates nothing after a false comparison.
 std::optional<Value> chain_compared(const Node& node, const Point& point) {
   std::optional<Value> left = result_of(node.parts[0], point);
   for (std::size_t i = 0; i < node.symbols.size(); ++i) {
@@ -372,7 +373,7 @@ std::optional<Value> chain_compared(const Node& node, const Point& point) {
   return true;
 }
 
-// As in Python, the result is the part that decides: of `units or 4`, units unless it is 0.
+// As in Python, returns the part that decides: for `units or 4`, units unless it is 0.
 std::optional<Value> decided(const Node& node, const Point& point) {
   std::optional<Value> result;
   for (const Node& part : node.parts) {

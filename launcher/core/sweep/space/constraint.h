@@ -1,8 +1,9 @@
 // A constraint of a space: an expression over parameters that must be true, such as `units * layers <= 512`.
 //
-// Numbers, strings in quotes, true, false, parameters by name; ( ) + - * / % ** < <= > >= == != and or not;
-// the functions min, max, abs, log, log2, exp, sqrt, floor, ceil. As in Python: comparisons chain, `/`
-// divides exactly, `**` binds closest, true counts as 1. Strings can only be compared. Pure.
+// An expression has numbers, strings in quotes, true, false, names of parameters, the operators ( ) + - * / %
+// ** < <= > >= == != and or not, and the functions min, max, abs, log, log2, exp, sqrt, floor, ceil. As in
+// Python, comparisons chain, `/` divides exactly, `**` binds closest, and true counts as 1. Strings can only
+// be compared. Pure.
 #pragma once
 
 #include <memory>

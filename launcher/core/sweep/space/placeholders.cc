@@ -68,7 +68,8 @@ Expected<std::string> filled(std::string_view argument, const Space& space, cons
       rest.remove_prefix(end);
       continue;
     }
-    // Each two braces that have a partner on the other side are one brace; a last pair is the placeholder's.
+    // Pairs each opening brace with a closing one. Two pairs stand for one brace on each side. If one pair is
+    // left, the name is a placeholder.
     const std::size_t pairs = std::min(braced->opening, braced->closing);
     std::string middle(braced->name);
     if (pairs % 2 == 1) {

@@ -15,9 +15,9 @@
 namespace muster::launcher::sweep {
 
 // `more` has the caller's own placeholders, such as `trial` and `trial_dir`; a parameter of the same name
-// comes first. A parameter that is inactive in `point` becomes the empty text, because one command line
-// serves all points of a conditional space: `--momentum={momentum}` becomes `--momentum=`. The error names an
-// identifier that is unknown, and the nearest one.
+// wins. A parameter that is inactive in `point` becomes the empty text, because one command line serves all
+// points of a conditional space: `--momentum={momentum}` becomes `--momentum=`. If an identifier is unknown,
+// returns an error that names it and the nearest known one.
 Expected<std::string> filled(std::string_view argument, const Space& space, const Point& point,
                              const std::map<std::string, std::string>& more = {});
 

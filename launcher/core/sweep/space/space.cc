@@ -27,7 +27,7 @@ double lower_half_quantile(double p) {
       (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308))) - t;
   for (int step = 0; step < 2; ++step) {
     const double difference = std::erfc(-x / std::numbers::sqrt2) / 2 - p;
-    // Divided by the density, as in Newton's method.
+    // Newton's step: the difference divided by the density.
     const double newton = difference * std::sqrt(2 * std::numbers::pi) * std::exp(x * x / 2);
     x -= newton / (1 + x * newton / 2);
   }
@@ -35,22 +35,23 @@ double lower_half_quantile(double p) {
 }
 
 double normal_value_at(double p) {
-  // Random units are multiples of 2^-53: only 0 needs a place within the open interval.
+  // Random numbers are multiples of 2^-53 below 1. So only 0 must be moved into the open interval (0, 1).
   const double inside = std::clamp(p, std::exp2(-54), 1 - std::exp2(-53));
   return inside <= 0.5 ? lower_half_quantile(inside) : -lower_half_quantile(1 - inside);
 }
 
-// The number k of `count` equally likely ones.
+// Cuts [0, 1) into `count` equal parts, and returns the number of the part that has `unit`, from 0.
 double equal_share(double unit, double count) {
   return std::clamp(std::floor(unit * count), 0.0, count - 1);
 }
 
-// 0.3 instead of 0.1 * 3, which is 0.30000000000000004: 15 decimal digits always survive in a double.
+// Returns 0.3 for 0.1 * 3, which is 0.30000000000000004. 15 decimal digits always survive in a double.
 double without_noise(double number) {
   return parse_number<double>(fmt::format("{:.15g}", number)).value_or(number);
 }
 
-// low, low + step, ...: how many there are. 0.3 / 0.1 is a little less than 3, and means 3.
+// Returns how many values low, low + step, ... are up to high. Adds 1e-9, because 0.3 / 0.1 is a little less
+// than 3.
 double step_count(const Parameter& parameter) {
   return std::floor((parameter.high - parameter.low) / parameter.step + 1e-9) + 1;
 }
@@ -63,7 +64,8 @@ double log_between(double low, double high, double unit) {
   return std::exp(std::lerp(std::log(low), std::log(high), unit));
 }
 
-// Each whole number gets the share of the interval around it, as with Optuna 5.0's logarithmic integers.
+// Each whole number gets the share of the interval from half a unit below it to half a unit above it, as with
+// Optuna 5.0's logarithmic integers.
 std::int64_t whole_in_log(const Parameter& parameter, double unit) {
   const double real = log_between(parameter.low - 0.5, parameter.high + 0.5, unit);
   return static_cast<std::int64_t>(std::clamp(std::floor(real + 0.5), parameter.low, parameter.high));

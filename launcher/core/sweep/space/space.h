@@ -53,19 +53,19 @@ struct Space {
   std::vector<Constraint> constraints;
 };
 
-// NAME=KIND[:ARGUMENT]...[,NAME=...]: the value of --space.
+// Parses the value of --space, NAME=KIND[:ARGUMENT]...[,NAME=...], with these kinds and arguments:
 //   uniform:LOW:HIGH  loguniform:LOW:HIGH  quniform:LOW:HIGH:STEP  int:LOW:HIGH  int-log:LOW:HIGH
 //   choice:VALUE:VALUE...  constant:VALUE  normal:MEAN:SD
-// A value that looks like a number or like true or false is one; a backslash before `,` or `:` takes it as a
-// letter.
+// A value that looks like a number, or is true or false, is one. After a backslash, `,` and `:` are ordinary
+// letters.
 Expected<Space> parse_space(std::string_view text);
-// The members `space` and `constraints` of a sweep file, which is JSON here: io reads YAML into it.
+// Parses the members `space` and `constraints` of a sweep file. It is JSON here; launcher/io converts YAML.
 //   "space": {"lr": "loguniform:1e-5:1e-1", "momentum": {"uniform": [0, 1], "when": {"optimizer": "sgd"}},
 //   "units": [32, 64]} "constraints": ["units * layers <= 512"]
-// A list is a choice, a single number, word or boolean a constant. A condition needs a parameter with a
+// A list is a choice. A single number, word or boolean is a constant. A condition needs a parameter with a
 // finite list of values: choice, constant, int, int-log.
 Expected<Space> space_from_json(const nlohmann::ordered_json& file);
-// Reads back as the same space.
+// space_from_json() reads the result back as the same space.
 nlohmann::ordered_json space_as_json(const Space& space);
 
 // nullptr: the space does not have it.
@@ -74,18 +74,18 @@ const Parameter* parameter_named(const Space& space, std::string_view name);
 bool is_active(const Parameter& parameter, const Point& point);
 // The number of different values; nullopt: not finite.
 std::optional<std::uint64_t> value_count(const Parameter& parameter);
-// The value of one parameter from a number in [0, 1): by its distribution. If all values are equally likely
-// (every finite kind but kIntLog), (k + 0.5) / value_count() gives the value number k.
+// Maps `unit`, a number in [0, 1), to a value of the parameter by the parameter's distribution. If all values
+// are equally likely (every finite kind but kIntLog), `(k + 0.5) / value_count()` gives value number k.
 Value value_at(const Parameter& parameter, double unit);
-// The point at `unit`, which has a number in [0, 1) for each parameter of the space. Inactive ones are left
-// out.
+// The point at `unit`, which has a number in [0, 1) for each parameter of the space. Leaves out inactive
+// parameters.
 Point point_at(const Space& space, const std::vector<double>& unit);
 // Whether all constraints hold. A constraint that names an inactive parameter holds.
 bool is_allowed(const Space& space, const Point& point);
-// "unknown parameter lrr: did you mean lr?" `others` are names that exist too.
+// "unknown parameter lrr: did you mean lr?" `others`: more names that exist.
 std::string unknown_parameter(const Space& space, std::string_view name,
                               std::span<const std::string_view> others = {});
-// Why a point that somebody else gave does not belong to the space; nullopt if it does.
+// Why a point that another program chose does not belong to the space; nullopt if it does.
 std::optional<std::string> why_not_in(const Space& space, const Point& point);
 
 }  // namespace muster::launcher::sweep

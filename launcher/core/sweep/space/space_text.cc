@@ -65,7 +65,7 @@ struct Written {
   std::vector<Value> arguments{};
 };
 
-// "lr: `loguniform:0:1`: ...", in the flag's form also for a parameter of a file.
+// "lr: `loguniform:0:1`: ...". Shows the parameters of a file in the flag's form, too.
 std::unexpected<Error> wrong_parameter(const Written& written, std::string_view what) {
   std::string text = written.kind;
   for (const Value& argument : written.arguments) text += ":" + text_of(argument);
@@ -89,7 +89,7 @@ std::optional<std::string> fault_of_name(const Space& before, std::string_view n
 }
 
 std::optional<std::string> fault_of_choices(const std::vector<Value>& choices) {
-  // The trial gets texts: it cannot tell the number 1 from the word "1".
+  // Compares texts, because the trial gets texts: it cannot tell the number 1 from the word "1".
   std::set<std::string> texts;
   for (const Value& value : choices) {
     const auto [text, is_new] = texts.insert(text_of(value));
@@ -168,7 +168,7 @@ Expected<Parameter> parameter_of(const Written& written) {
 
 // ---- Flags ----
 
-// The parts between separators that have no backslash before them.
+// Splits the text at separators that have no backslash before them.
 std::vector<std::string_view> split_unescaped(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   std::size_t begin = 0;
@@ -244,7 +244,8 @@ std::string shown_json(const ordered_json& json) {
   return text.size() <= kMost ? text : std::string(beginning_of(text, kMost)) + "...";
 }
 
-// The values of a list, or a single one. nullopt: it has something else than numbers, words and booleans.
+// Returns the values of a list, or a single value as a list. nullopt: a value is neither a number nor a word
+// or boolean.
 std::optional<std::vector<Value>> values_from(const ordered_json& json) {
   std::vector<Value> values;
   const ordered_json list = json.is_array() ? json : ordered_json::array({json});
@@ -296,7 +297,8 @@ Expected<Parameter> parameter_from_json(const std::string& name, const ordered_j
   return parameter_of({name, json.is_array() ? "choice" : "constant", *std::move(values)});
 }
 
-// The parameter's own value that equals `value`: 1.0 means the choice 1. nullopt: it never has this value.
+// The parameter's own value that equals `value`: 1.0 means the choice 1. nullopt: the parameter has no equal
+// value.
 std::optional<Value> own_value(const Parameter& parameter, const Value& value) {
   const auto number = written_number(value);
   if (has_whole_values(parameter.kind)) {
@@ -369,7 +371,7 @@ std::optional<Error> read_constraints(Space& space, const ordered_json& texts) {
   return std::nullopt;
 }
 
-// 64 instead of 64.0 where the parameter's values are whole numbers.
+// Writes 64, not 64.0, if the parameter's values are whole numbers.
 ordered_json end_as_json(const Parameter& parameter, double end) {
   return has_whole_values(parameter.kind) ? ordered_json(static_cast<std::int64_t>(end)) : ordered_json(end);
 }

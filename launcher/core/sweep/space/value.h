@@ -18,16 +18,16 @@ namespace muster::launcher::sweep {
 using Value = std::variant<bool, std::int64_t, double, std::string>;
 using Point = std::map<std::string, Value>;
 
-// As the trial gets it: `true`, `64`, `relu`, and for a real number the shortest text that reads back as the
-// same number.
+// Returns the value as the trial gets it: `true`, `64`, `relu`, and for a real number the shortest text that
+// reads back as the same number.
 std::string text_of(const Value& value);
-// A number or a boolean if the text is one, otherwise a string. `007`, `inf` and a whole number of more than
-// 64 bits stay strings: as numbers they would lose letters that the trial should get.
+// Returns a number or a boolean if the text is one, otherwise a string. `007`, `inf` and a whole number of
+// more than 64 bits stay strings: a number would not have all the letters that the trial should get.
 Value value_of(std::string_view text);
 // Whether the text may be a parameter's name: [A-Za-z_][A-Za-z0-9_]*.
 bool is_identifier(std::string_view text);
 
-// A real number stays one: 1.0 is written as `1.0`, with as many digits as it takes to read back exactly.
+// Writes a real number as one, with enough digits to read it back exactly: 1.0 becomes `1.0`.
 nlohmann::ordered_json value_as_json(const Value& value);
 // nullopt: null, a list, an object, or a whole number of more than 64 bits.
 std::optional<Value> value_from_json(const nlohmann::ordered_json& json);

@@ -37,7 +37,8 @@ bool dominates(const std::vector<Objective>& objectives, const Judged& one, cons
 }
 
 bool is_of_job(const Flag& flag, const Setting& setting) {
-  // --memory-tier and --take-over need --checkpoint-dir; the settings have the lines of --config's file.
+  // These flags are left out. --memory-tier and --take-over need --checkpoint-dir; `settings` already has the
+  // lines of --config's file.
   constexpr std::string_view kOthers[] = {"checkpoint-dir", "memory-tier", "take-over", "config",
                                           "dry-run",        "json",        "quiet"};
   const bool is_variable = std::isupper(static_cast<unsigned char>(setting.source.front())) != 0;
@@ -88,7 +89,7 @@ std::vector<std::int32_t> best_trials(const History& history, const std::vector<
 
 std::string launch_command(const Settings& settings, const SweepOptions& options) {
   std::string text = "launch";
-  // Without these, a list of hosts decides how many nodes and workers there are.
+  // Without these flags, a list of hosts would decide how many nodes and workers there are.
   const bool hosts = settings.contains("hosts") || settings.contains("hostfile");
   if (hosts || options.nodes_per_trial > 1) text += fmt::format(" --nodes {}", options.nodes_per_trial);
   if (hosts || options.gpus_per_trial > 1) text += fmt::format(" --gpus-per-node {}", options.gpus_per_trial);

@@ -19,15 +19,17 @@ namespace muster::launcher::sweep {
 // The trial's newest value of the metric; nullopt: the trial does not count.
 std::optional<double> judged_value(const Trial& trial, const std::string& metric);
 
-// Numbers of trials, the best one first: with one objective, all that count; with several, the Pareto front,
-// that is the trials that no other one equals or beats in all objectives and beats in one. Equal
-// trials are in the order of their numbers; a front is sorted by its first objective.
+// Returns numbers of trials, the best one first; equal trials are in the order of their numbers.
+// - One objective: all trials that count.
+// - Several objectives: the Pareto front, sorted by the first objective. No other trial beats one of these in
+//   one objective and equals or beats it in all others.
 std::vector<std::int32_t> best_trials(const History& history, const std::vector<Objective>& objectives);
 
-// "launch --device cpu": `launch` with the flags with which a job runs as the trials did. The sweep got them
-// as flags or lines of a file; variables are left out, since they hold for every launch. So are flags that
-// say what is printed, and --checkpoint-dir, because a training would go on from the checkpoints that are
-// there.
+// "launch --device cpu": `launch` with the flags that make a job run as the trials did. The sweep got them as
+// flags or as lines of a file. Leaves out
+// - variables, because they apply to every launch;
+// - flags about the output;
+// - --checkpoint-dir, because a training would continue from the checkpoints that are there.
 std::string launch_command(const Settings& settings, const SweepOptions& options);
 
 // The program with the values of this point, as a shell reads it (program_of() in sweep_options.h).

@@ -33,7 +33,7 @@ struct Leaf {
   double value = 0;
 };
 
-// The samples with a feature of at most `at`, or equal to the choice `at`, go to the left.
+// Samples go to the left if their feature is at most `at`, or is the choice `at`.
 struct Split {
   std::size_t feature = 0;
   double at = 0;
@@ -53,7 +53,7 @@ class Tree {
     for (const Leaf& leaf : leaves_) mean_ += leaf.volume * leaf.value;
   }
 
-  // Over the whole space.
+  // The variance of the tree's prediction over the whole space.
   double variance() const {
     double sum = 0;
     for (const Leaf& leaf : leaves_) sum += leaf.volume * square(leaf.value - mean_);
@@ -138,7 +138,7 @@ class Tree {
       left += sorted_[i].second;
       if (sorted_[i].first == sorted_[i + 1].first) continue;
       const double middle = std::midpoint(sorted_[i].first, sorted_[i + 1].first);
-      // Neighbours among floating-point numbers have nothing between them.
+      // If the two numbers are adjacent, `middle` may be the upper one.
       const double at = middle < sorted_[i + 1].first ? middle : sorted_[i].first;
       offer(best, {feature, at, score(left, i + 1, all, sorted_.size())});
     }
@@ -174,7 +174,7 @@ class Tree {
     return sum / static_cast<double>(marginal.size());
   }
 
-  // The marginal prediction is constant between the places where leaves begin or end.
+  // Averages the prediction over all other features. The average changes only where a leaf begins or ends.
   double variance_of_number(std::size_t feature) const {
     std::vector<std::pair<double, double>> changes;
     for (const Leaf& leaf : leaves_) {

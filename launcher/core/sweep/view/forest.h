@@ -29,7 +29,7 @@ struct MainEffect {
   double share = 0;      // of the trees' variance over the space, in [0, 1]
   double deviation = 0;  // the share's standard deviation over the trees
 };
-// One for each feature. nullopt: all trees predict the same value everywhere.
+// Returns one effect for each feature. nullopt: all trees predict the same value everywhere.
 std::optional<std::vector<MainEffect>> main_effects(const ForestData& data, const ForestSettings& settings);
 
 }  // namespace muster::launcher::sweep

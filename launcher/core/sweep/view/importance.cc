@@ -29,7 +29,7 @@ std::int64_t compared_rung(const History& history, const std::string& metric,
   return found;
 }
 
-// Without a step: newest values of finished trials.
+// Returns the trials' values at `step`. Without a step, returns the newest values of finished trials.
 std::vector<Example> examples_in(const History& history, const std::string& metric,
                                  std::optional<std::int64_t> step) {
   std::vector<Example> examples;

@@ -1,9 +1,9 @@
-// How important each parameter is: the share of the metric's variance over the space that it explains alone
-// (fANOVA, forest.h). The rest belongs to parameters together.
+// How important each parameter is: the share of the metric's variance over the space that the parameter
+// explains alone (fANOVA, forest.h). The rest belongs to combinations of parameters.
 //
 // Learns from finished trials, as Optuna 5.0's FanovaImportanceEvaluator does, with as many trees; with
-// rungs, from all trials at one of them. Unlike there, each parameter counts by its own distribution: of a
-// logarithmic one all decades weigh the same. Pure.
+// rungs, from all trials at one of them. Unlike in Optuna, each parameter is weighted by its own
+// distribution: all decades of a logarithmic parameter weigh the same. Pure.
 #pragma once
 
 #include <optional>
@@ -29,9 +29,9 @@ struct Importances {
   std::size_t trial_count = 0;
   std::optional<std::int64_t> step;  // at which they were compared; nullopt: finished ones, by newest values
 };
-// `rungs`: ascending. With several rungs, compares the trials at the highest rung that at least half of those
-// at the first rung have reached. Above it only good trials are left. Values that are not finite do not
-// count. An error: the trials are too few, or have the same value.
+// `rungs`: ascending. With several rungs, compares the trials at the highest rung that at least half of the
+// first rung's trials have reached: at higher rungs only good trials are left. Values that are not finite do
+// not count. Returns an error if the trials are too few, or have the same value.
 Expected<Importances> importances(const Space& space, const History& history, const std::string& metric,
                                   std::span<const std::int64_t> rungs = {});
 

@@ -32,7 +32,7 @@ std::string number_text(double number) {
   return fmt::format("{:.4g}", number);
 }
 
-// Long names would cover the next axis.
+// Cuts a long name, which would cover the next axis.
 std::string label(const std::string& text) {
   constexpr std::size_t kMost = 16;
   return text.size() <= kMost ? text : std::string(beginning_of(text, kMost - 2)) + "..";
@@ -63,7 +63,7 @@ Scale scale_of(const std::vector<Shown>& shown) {
   return Scale(values);
 }
 
-// A coordinate of choices is a number; within a picture they are spread over the axis.
+// A choice's coordinate is its number. Spreads the choices over the picture's axis.
 double spread(const Axis& axis, double coordinate) {
   return axis.is_choice() ? (coordinate + 0.5) / static_cast<double>(axis.value_count()) : coordinate;
 }
@@ -120,7 +120,7 @@ class Coordinates {
       const Axis axis(parameter);
       if (!axis.is_fixed()) axes_.push_back(axis);
     }
-    // The better a trial is, the later it is drawn: over the others.
+    // Better trials are drawn later, on top of the others.
     std::ranges::sort(shown_, [&](const Shown& one, const Shown& other) {
       if (one.value != other.value) return is_better(objective.mode, other.value, one.value);
       return one.trial->number > other.trial->number;
@@ -223,7 +223,7 @@ class Course {
              objective_.metric + (scale_.is_logarithmic() ? " (logarithmic)" : ""), kHeadStyle);
   }
 
-  // Steps: the best value stays until a trial improves it.
+  // Draws the best value so far as steps: it stays until a trial improves it.
   void draw_best(Svg& svg) const {
     std::vector<Spot> spots;
     const Shown* best = nullptr;

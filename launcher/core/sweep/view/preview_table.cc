@@ -11,7 +11,7 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-// The shortest time: all slots are busy all the time.
+// The shortest possible time: all slots are always busy.
 std::optional<Duration> time_of(std::int64_t steps, const PreviewFacts& facts) {
   if (!facts.step) return std::nullopt;
   return duration_of(static_cast<double>(steps) * in_seconds(*facts.step) /

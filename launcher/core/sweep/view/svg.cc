@@ -118,7 +118,7 @@ Scale::Scale(const std::vector<double>& values) {
 }
 
 double Scale::position(double value) const {
-  // Differences of halves and of logarithms are finite where those of huge numbers, or quotients, are not.
+  // Subtracts halves or logarithms: a difference of huge numbers, or a quotient, may be infinite.
   const double range = logarithmic_ ? std::log(high_) - std::log(low_) : high_ / 2 - low_ / 2;
   if (!(range > 0)) return 0.5;
   return std::clamp((logarithmic_ ? std::log(value) - std::log(low_) : value / 2 - low_ / 2) / range, 0.0,
@@ -136,7 +136,7 @@ std::vector<double> Scale::ticks() const {
 }
 
 std::string cividis(double position) {
-  // Every eighth of the map's 256 colours.
+  // The map's colours at 0, 1/8, 2/8, ..., 1.
   static constexpr std::array<std::array<double, 3>, 9> kColors = {{{0, 34, 78},
                                                                     {26, 56, 111},
                                                                     {67, 78, 108},
