@@ -11,11 +11,11 @@ namespace muster {
 
 namespace {
 
-// With these values a thread gets a tenth of the processor time of a thread that computes, and the last place
-// in the disk's queue.
+// With these values, a thread that competes with a normal one gets a tenth of that one's processor time. Its
+// reads and writes come last in the disk's queue.
 constexpr int kNiceness = 10;
 constexpr int kLeastOfBestEffort = 2 << 13 | 7;  // IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7)
-constexpr int kThisThread = 1;                   // IOPRIO_WHO_PROCESS; its id 0 is the calling thread
+constexpr int kThisThread = 1;                   // IOPRIO_WHO_PROCESS; id 0 means the calling thread
 
 }  // namespace
 
@@ -32,7 +32,7 @@ std::future<void> Background::submit(std::function<void()> task) {
       threads_.push_back(start_quiet_thread(name_, [this](const std::stop_token& stop) { work(stop); }));
     } catch (...) {
       if (threads_.empty()) throw;
-      break;  // fewer threads do all tasks too
+      break;  // the threads that did start run all tasks
     }
   }
   tasks_.push_back(std::move(packaged));
@@ -42,7 +42,7 @@ std::future<void> Background::submit(std::function<void()> task) {
 
 void Background::work(const std::stop_token& stop) {
   if (yielding_) {
-    // If the system refuses, the thread only yields less.
+    // Ignores errors: if the system refuses, the thread only keeps its normal priority.
     setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNiceness);
     syscall(SYS_ioprio_set, kThisThread, 0, kLeastOfBestEffort);
   }

@@ -1,7 +1,7 @@
-// A few threads that take tasks from one queue, the oldest first. They write checkpoints.
+// Runs tasks on a few threads, in the order in which they were submitted. Used to write checkpoints.
 //
-// The first task starts the threads. The destructor waits until all tasks are done. `yielding` threads leave
-// the processor and the disk to training while training wants them. Safe to use from any thread.
+// The first task starts the threads. The destructor waits until all tasks are done. With `yielding`, the
+// threads have low priority for the processor and the disk. Safe to use from any thread.
 #pragma once
 
 #include <condition_variable>
@@ -35,7 +35,7 @@ class Background {
   std::mutex mutex_;
   std::condition_variable_any has_tasks_;
   std::deque<std::packaged_task<void()>> tasks_;
-  std::vector<std::jthread> threads_;  // the last member: the threads use the others
+  std::vector<std::jthread> threads_;  // the last member: the threads use the members above
 };
 
 }  // namespace muster

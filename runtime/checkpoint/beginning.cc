@@ -15,7 +15,7 @@ namespace muster {
 
 namespace {
 
-// How long rank 0 waits for the other ranks. They wait twice as long for rank 0.
+// How long rank 0 waits for the other ranks. The other ranks wait twice as long for rank 0.
 constexpr auto kBeginTimeout = std::chrono::minutes(5);
 
 bool same_directory(const std::string& left, const std::string& right) {
@@ -27,7 +27,8 @@ struct Found : Beginning {
   std::string record;  // the text of the attempt's file
 };
 
-// Returns how long ago the attempt's file was written; 0 if unknown, or in the future by this clock.
+// Returns how long ago the attempt's file was written. Returns 0 if the time is unknown, or if it is in the
+// future by this machine's clock.
 Seconds age_of(const CheckpointDirectory& directory, Attempt attempt) {
   std::error_code error;
   const auto begun = std::filesystem::last_write_time(directory.attempt_path(attempt), error);
@@ -35,8 +36,8 @@ Seconds age_of(const CheckpointDirectory& directory, Attempt attempt) {
   return std::max(Seconds(std::filesystem::file_time_type::clock::now() - begun), Seconds(0));
 }
 
-// Begins an attempt. A restart takes over the directory from the previous attempt; any other start warns if
-// this rank cannot find out whether the previous owner still trains.
+// Begins an attempt. A restarted job takes the directory over from its previous attempt. Any other start
+// prints a warning if this rank cannot find out whether the directory's previous owner still runs.
 Expected<AttemptRecord> begin_attempt(const Job& job, const CheckpointDirectory& directory) {
   const auto last = directory.newest();
   const bool goes_on = job.restart_count() > 0 && last && last->job == job.job_id();
@@ -49,7 +50,7 @@ Expected<AttemptRecord> begin_attempt(const Job& job, const CheckpointDirectory&
 
 Expected<AttemptRecord> begin_or_join_attempt(const Job& job, const CheckpointDirectory& directory,
                                               const std::vector<AttemptRecord>& attempts) {
-  // If the launcher began an attempt in this directory, uses that one.
+  // Uses the attempt that the launcher began in this directory, if there is one.
   if (!job.checkpoint_dir().empty() && same_directory(job.checkpoint_dir(), directory.path())) {
     for (const AttemptRecord& record : attempts)
       if (record.attempt == Attempt(job.attempt())) return record;
@@ -97,7 +98,8 @@ Beginning begin_together(const Job& job, const CheckpointDirectory& directory, M
     auto found = without_throwing([&] { return begin(job, directory); });
     if (!found) {
       say({{"cannot", found.error().message()}});
-      // These failures are final: a restart would be refused as well, and could not read a newer format.
+      // A restart would not help: a running owner would still have the directory (kFenced), or the files
+      // would still have a newer format (kInvalidArgument).
       const ErrorCode code = found.error().code();
       throw CheckpointError(found.error().message(),
                             {.final = code == ErrorCode::kFenced || code == ErrorCode::kInvalidArgument});

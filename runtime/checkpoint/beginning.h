@@ -1,7 +1,7 @@
 // How a job starts to write into a checkpoint directory: rank 0 finds out which attempt this is and tells the
 // others, and all ranks check that they see the same directory.
 //
-// For the constructor of a Checkpointer, on the training thread.
+// The constructor of a Checkpointer uses these functions, on the training thread.
 #pragma once
 
 #include <muster/comm/job.h>
@@ -17,7 +17,7 @@
 
 namespace muster {
 
-// A failure that all ranks have together. Only one rank prints it.
+// Thrown on all ranks for the same failure. Only one rank prints it.
 struct CheckpointError : std::runtime_error, OnAllRanks {
   CheckpointError(const std::string& text, OnAllRanks nature) : runtime_error(text), OnAllRanks(nature) {}
 };
@@ -25,17 +25,17 @@ struct CheckpointError : std::runtime_error, OnAllRanks {
 struct Beginning {
   Attempt attempt;
   std::optional<std::uint64_t> resumable;  // the newest step to resume from when this attempt began
-  std::vector<Attempt> of_this_job;        // this attempt and the earlier ones of this job; rank 0's alone
-  Seconds job_age{};                       // since the first of these began; rank 0's alone
+  std::vector<Attempt> of_this_job;        // this attempt and this job's earlier ones; only on rank 0
+  Seconds job_age{};                       // since the first of these attempts began; only on rank 0
 };
 
-// All ranks call it together. Throws CheckpointError, which says why the directory cannot be used, or which
-// rank sees another directory under this path.
+// All ranks call it together. Throws CheckpointError if the directory cannot be used, or if a rank sees
+// another directory under this path. Throws std::runtime_error if rank 0 does not answer.
 Beginning begin_together(const Job& job, const CheckpointDirectory& directory, Meeting& meeting);
 
-// A Checkpointer holds one while it writes into a directory. The constructor throws std::invalid_argument if
-// another Checkpointer of this job holds one for the same directory: each would take the other's steps for
-// its own.
+// Marks a directory as used by a Checkpointer, which holds this object while it writes there. The constructor
+// throws std::invalid_argument if another Checkpointer of this job uses the directory: each would take the
+// other's checkpoints for its own.
 class DirectoryUse {
  public:
   DirectoryUse(const Job& job, const std::string& directory);

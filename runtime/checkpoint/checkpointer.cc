@@ -24,14 +24,14 @@ namespace muster {
 
 namespace {
 
-// All ranks throw it. It is final, because every other attempt would throw it, too.
+// All ranks throw it. It is final, because every later attempt would throw it, too.
 struct ForgottenRestore : std::logic_error, OnAllRanks {
   explicit ForgottenRestore(const std::string& text) : logic_error(text), OnAllRanks{.final = true} {}
 };
 
-// The least time for all ranks to arrive at a save, however short .commit_timeout is.
+// The ranks get at least this time to arrive at a save, even if .commit_timeout is shorter.
 constexpr auto kLeastPatience = std::chrono::seconds(1);
-constexpr auto kToldWait = std::chrono::seconds(1);  // a warning reports a wait for the disk from here on
+constexpr auto kToldWait = std::chrono::seconds(1);  // rank 0 warns if training waits this long for the disk
 
 void warn_of_partial(const Restored& restored) {
   const auto warn = [&](std::string_view what, const std::vector<std::string>& names) {
@@ -42,7 +42,7 @@ void warn_of_partial(const Restored& restored) {
   warn("has these names, which the program does not ask for", restored.left_over);
 }
 
-// Returns the members of the group that run on this node, by their places in the group.
+// Returns the places in the group of those members that run on this node.
 std::vector<int> ranks_of_this_node(const Group& group) {
   const Job job = group.job();
   const int first = state_of(job).world.first_rank_on_node();
@@ -56,19 +56,18 @@ std::vector<int> ranks_of_this_node(const Group& group) {
 
 }  // namespace
 
-// The training thread alone uses it: a background thread has the DiskSave that it was given, and no other
-// part.
+// Only the training thread uses a State. A background thread uses only the DiskSave that it was given.
 //
 // Invariants:
 // - `policy` decides when to save; the functions here do what it says, and tell it what has happened.
 // - `meeting` is null exactly while a save has it, which is from begin_save() to take_in().
-// - `writing` is null if there is no directory, or the Checkpointer is read_only; step() then only counts.
+// - `writing` is null if there is no directory, or if the Checkpointer is read_only. Then step() only counts.
 struct Checkpointer::State {
-  // The members that only a Checkpointer that writes has. The training thread alone uses them, apart from the
-  // inside of `writer`.
+  // The members that a Checkpointer has only if it writes. Only the training thread uses them, except for
+  // `failed` and the inside of `writer`.
   //
   // Invariants: every save is made with `plan`; its metrics are those that were reported last. All ranks
-  // construct the members in this order, because each rank counts its Meetings and StopAgreements.
+  // construct the members in this order, because ranks match their Meetings by the order of construction.
   struct Writing {
     Writing(const Group& group, const CheckpointerOptions& options, const Beginning& begun,
             std::unique_ptr<DirectoryUse> the_use)
@@ -92,8 +91,8 @@ struct Checkpointer::State {
     StopAgreement stop;
     SaveAgreement agreement;
     std::optional<Meeting> clock;        // for saves by time: rank 0 says there whether one is due
-    std::unique_ptr<MemoryTier> memory;  // with .memory_every
-    FailedSaves failed;                  // a save has it while it is under way
+    std::unique_ptr<MemoryTier> memory;  // null without .memory_every
+    FailedSaves failed;                  // the save under way uses it
     DiskWriter writer;
     bool has_told_slow_disk = false;
   };
@@ -105,10 +104,10 @@ struct Checkpointer::State {
         meeting(std::make_unique<Meeting>(a_group.store(), a_group.rank(), a_group.size())) {}
 
   bool enabled() const { return !options.directory.empty(); }
-  // The steps of a reader, such as an evaluation, are not this job's progress.
+  // A Checkpointer that only reads, as in an evaluation, must not report its steps as this job's progress.
   bool tells_agent() const { return !options.read_only; }
-  bool leads() const { return group.rank() == 0; }               // this rank speaks for the group
-  bool leads_job() const { return leads() && is_world(group); }  // and for the job
+  bool leads() const { return group.rank() == 0; }               // this rank reports for the group
+  bool leads_job() const { return leads() && is_world(group); }  // this rank reports for the job
   void require_restored() const;
 
   void perform(const SaveDecision& decision, TrainState& state);
@@ -204,8 +203,8 @@ void Checkpointer::State::use_memory(bool saves, TrainState& state) {
     writing->memory->prepare(gather(state), name, step);
 }
 
-// Returns this rank's share of the state, as all ranks have agreed. If gather() fails on this rank alone, the
-// rank's word in the meeting says why.
+// Agrees with all ranks who writes what, and returns the file that this rank writes. If gather() fails on
+// this rank, the agreement fails on all ranks with that reason.
 Expected<RankFile> Checkpointer::State::agree(TrainState& state) {
   const auto waiting = section("checkpoint commit");
   const auto saved = gather(state);
@@ -215,7 +214,7 @@ Expected<RankFile> Checkpointer::State::agree(TrainState& state) {
   return without_throwing([&] { return lay_out_rank_file(*saved, *share, group.rank()); });
 }
 
-// Parts may use collectives, so this rank saves all of them even if one fails.
+// Saves all parts even if one fails, because parts can use collectives: the other ranks would wait in them.
 Expected<SavedState> Checkpointer::State::gather(TrainState& state) const {
   SavedState saved;
   Status gathered;
@@ -232,8 +231,8 @@ Expected<SavedState> Checkpointer::State::gather(TrainState& state) const {
   return saved;
 }
 
-// Does ahead of the first save what would delay it: agrees who writes what, and gets the memory for the copy.
-// Reports no failure, because the first save fails in the same way and reports it.
+// Does the slow parts of the first save ahead of it: agrees who writes what, and gets the memory for the
+// copy. Reports no failure, because the first save fails in the same way and reports it.
 void Checkpointer::State::prepare(TrainState& state) {
   settle();
   meeting->open(policy.name_of_step("prepare"));
@@ -248,7 +247,8 @@ void Checkpointer::State::take_in() {
   policy.on(SaveEnded{.outcome = save->outcome, .when = save->ended_at});
 }
 
-// Returns whether the last save succeeded. If the attempt was fenced, all ranks throw here at the same step.
+// Waits for the save under way. Returns whether the last save succeeded. If a newer attempt has begun, all
+// ranks throw FencedError here at the same step.
 bool Checkpointer::State::settle() {
   take_in();
   const Status& outcome = policy.outcome();
@@ -265,13 +265,13 @@ void Checkpointer::State::hear_stop() {
                  job.rank(), *last, policy.steps());
 }
 
-// All ranks call it at the same steps: at its last look, rank 0 said after which step the next look is.
+// All ranks call it at the same steps, because rank 0 has announced the step of its next look at the clock.
 void Checkpointer::State::hear_clock() {
   writing->clock->open(policy.name_of_step("due"));
   SaveInterval::Look look;
   if (leads()) {
-    // Takes in the last save if it has ended, because the interval depends on its cost. Rank 0 does not throw
-    // here if that save was fenced: the other ranks wait for its word, and the next save throws on all ranks.
+    // Takes in the last save if it has ended, because the interval depends on its cost. Does not throw if a
+    // newer attempt has begun, because the other ranks wait for an answer. The next save throws on all ranks.
     if (writing->writer.has_ended()) take_in();
     look = policy.look(Clock::now());
     if (look.saves) {
@@ -332,7 +332,7 @@ Checkpointer::~Checkpointer() {
   }
   if (state_->writing) tell_failed_saves(state_->writing->failed);
   if (!state_->tells_agent()) return;
-  // No more steps follow: after this report the agent does not expect any.
+  // This report tells the agent that no more steps follow.
   Reports& reports = reports_of(state_->job);
   reports.send("idle", reports.newest_step());
 }
@@ -369,7 +369,7 @@ std::int64_t Checkpointer::restore(TrainState& state, const RestoreOptions& opti
   Reports& reports = reports_of(my.job);
   if (found && my.leads_job()) reports.send("resumed", my.policy.steps(), from_memory ? "memory" : "");
   step_time().meets(state_of(my.group).key);
-  // Steps will follow: after this report the agent expects them.
+  // This report tells the agent that steps follow.
   reports.step(my.policy.steps());
   return my.policy.steps();
 }

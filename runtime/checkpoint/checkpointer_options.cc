@@ -41,7 +41,7 @@ void check_values(const CheckpointerOptions& options) {
     throw std::invalid_argument("Checkpointer: read_only and start_over exclude each other");
 }
 
-// A group that is not the whole job must not write where the launcher's job writes.
+// A group of only some of the job's ranks must not write into the checkpoint directory of the whole job.
 void check_group(const Group& group, const CheckpointerOptions& options) {
   if (is_world(group)) return;
   const std::string launchers = group.job().checkpoint_dir();

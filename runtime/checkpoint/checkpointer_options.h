@@ -1,6 +1,6 @@
 // Checks the options of a Checkpointer, and translates them for its parts.
 //
-// Plain functions, for the constructor.
+// Plain functions, which the constructor of Checkpointer calls.
 #pragma once
 
 #include <muster/checkpoint/checkpointer.h>
@@ -14,7 +14,7 @@ namespace muster {
 bool is_world(const Group& group);
 bool saves_by_time(const CheckpointerOptions& options);
 
-// Throws std::invalid_argument, which names the option.
+// Throws std::invalid_argument with the option's name if an option is not valid.
 void check_options(const Group& group, const CheckpointerOptions& options);
 
 CommitPlan plan_of(const CheckpointerOptions& options, const Job& job, Attempt attempt);

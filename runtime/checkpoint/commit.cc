@@ -19,7 +19,7 @@ void warn_unless(std::string_view what, const Status& done) {
   if (!done) log::warning("{}: {}", what, done.error().message());
 }
 
-// How the words of the ranks about a save begin.
+// The texts of word_of() begin with one of these.
 constexpr std::string_view kCommitted = "committed";
 constexpr std::string_view kFencedWord = "fenced ";
 constexpr std::string_view kRefusedWord = "refused ";
@@ -34,7 +34,7 @@ Expected<bool> is_committed(const CommitPlan& plan, CheckpointId id) {
 }
 
 Expected<RankContents> write_my_file(const CommitPlan& plan, CheckpointId id, const WriteRankFile& write) {
-  // Never overwrite a committed checkpoint: somebody may be loading it.
+  // Never overwrites a committed checkpoint, because a process may be loading it.
   const auto committed = is_committed(plan, id);
   if (!committed) return std::unexpected(committed.error());
   if (*committed)
@@ -67,7 +67,7 @@ Expected<CheckpointManifest> manifest_of(const CommitPlan& plan, CheckpointId id
   return manifest;
 }
 
-// Checks that rank 0 sees the files of all ranks: another rank may have written to a disk of its own.
+// Checks that rank 0 sees the files of all ranks. On another node, the same path may lead to a local disk.
 Status check_visible(const CommitPlan& plan, CheckpointId id, const std::vector<ManifestFile>& files) {
   for (std::size_t rank = 0; rank < files.size(); ++rank) {
     const std::string path = plan.directory.path_of(id) + "/" + files[rank].name;
@@ -86,7 +86,7 @@ Status check_visible(const CommitPlan& plan, CheckpointId id, const std::vector<
   return {};
 }
 
-// Rank 0: waits for the others' files, and commits.
+// Rank 0 calls it to wait for the files of all ranks, and to write the manifest.
 Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id) {
   auto words = meeting.collect(plan.timeout);
   if (!words) return std::unexpected(words.error());
@@ -98,19 +98,20 @@ Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id
       !written)
     return written;
   if (Status synced = sync_directory(plan.directory.path()); !synced) return synced;
-  // Look again: an attempt that began meanwhile may not have seen this commit, so nobody may report it.
+  // Checks again that no newer attempt has begun. If one has, it may not have seen this commit, so no rank is
+  // allowed to report the commit.
   return check_fence(plan);
 }
 
-// The other ranks call it to hear what rank 0 has decided. If rank 0, which serves the store, has exited, the
-// manifest tells whether it committed.
+// The other ranks call it to hear rank 0's decision. If rank 0 has exited and its store is gone, finds out
+// from the manifest whether rank 0 committed.
 Status hear_decision(const CommitPlan& plan, Meeting& meeting, CheckpointId id) {
   const auto word = meeting.listen(plan.patience + plan.timeout);
   if (word) return status_of(*word);
   const Status unheard = failure(ErrorCode::kTimedOut, "rank 0 did not answer: {}", word.error().message());
   if (word.error().code() != ErrorCode::kUnavailable) return unheard;
-  // Rank 0 may have exited before it synced the two directories. sync_directory() also opens the directory,
-  // after which NFS does not answer from its cache.
+  // Syncs both directories, because rank 0 may have exited before it did so. Opening a directory also makes
+  // NFS ask its server instead of its cache.
   if (!sync_directory(plan.directory.path_of(id))) return unheard;
   const auto committed = is_committed(plan, id);
   if (!committed || !*committed) return unheard;
@@ -118,11 +119,12 @@ Status hear_decision(const CommitPlan& plan, Meeting& meeting, CheckpointId id) 
   return check_fence(plan);
 }
 
-// Removes the files of a failed save, before any rank can try again. A checkpoint with a manifest stays,
-// whatever failed afterwards: a newer attempt may have resumed from it already.
+// Removes the files of a failed save, before any rank can try again. Keeps a checkpoint that has a manifest,
+// even if something failed later: a newer attempt may have resumed from it.
 Status remove_failed(const CommitPlan& plan, CheckpointId id) {
   std::error_code error;
-  // A directory that cannot be looked at cannot be removed either; that error is the reason of the failure.
+  // A directory that cannot be examined cannot be removed either. Returns no error, because the save has
+  // already failed for this reason.
   if (!std::filesystem::exists(plan.directory.path_of(id), error) || error) return {};
   const auto committed = is_committed(plan, id);
   return !committed || *committed ? Status() : plan.directory.remove(id);
@@ -150,8 +152,8 @@ std::string word_of(const Status& status) {
 
 Status check_fence(const CommitPlan& plan) {
   Status clear = plan.directory.check_newest(plan.attempt);
-  // To the callers, kCorrupt would say that the state may not be committed. This error is about a file in the
-  // directory, which may disappear.
+  // To the callers, kCorrupt means that the state must not be committed. Here it means a damaged file in the
+  // directory, so a later save can succeed.
   if (!clear && clear.error().code() == ErrorCode::kCorrupt)
     return failure(ErrorCode::kUnavailable, "{}", clear.error().message());
   return clear;
@@ -160,8 +162,8 @@ Status check_fence(const CommitPlan& plan) {
 Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,
                          const WriteRankFile& write) {
   const CheckpointId id{.step = step, .attempt = plan.attempt};
-  // Whatever happens from here on, each rank gives its word and rank 0 announces the decision: a rank that
-  // threw instead would keep the others waiting.
+  // Catches all exceptions from here on, because each rank must report its result and rank 0 its decision. A
+  // rank that threw would keep the others waiting.
   const auto mine = without_throwing([&]() -> Expected<std::string> {
     const auto written = write_my_file(plan, id, write);
     if (!written) return std::unexpected(written.error());

@@ -1,8 +1,8 @@
 // All ranks write one checkpoint together: the commit protocol of docs/checkpoint_layout.md. Also removes old
 // checkpoints.
 //
-// Call these functions on the writing thread of a DiskWriter. A failed save leaves nothing behind; if it
-// failed after the rename of the manifest, it leaves a complete checkpoint that nobody reports.
+// Call these functions on the writing thread of a DiskWriter. A failed save removes its files. But if it
+// fails after the manifest was renamed, the checkpoint is complete and stays, and no rank reports it.
 #pragma once
 
 #include <chrono>
@@ -18,14 +18,14 @@
 namespace muster {
 
 // Says where and how checkpoints are written. A plan does not change while a checkpoint is written. Only rank
-// 0's retention, metrics and topology count.
+// 0 uses `retention`, `metrics` and `topology`.
 struct CommitPlan {
   CheckpointDirectory directory;
   std::string job;
   Attempt attempt;
   RetentionPlan retention = {};
-  std::chrono::milliseconds timeout{};   // for the other ranks' files, once rank 0 has written its own
-  std::chrono::milliseconds patience{};  // for rank 0's own file
+  std::chrono::milliseconds timeout{};   // how long rank 0 waits for the others' files after writing its own
+  std::chrono::milliseconds patience{};  // how long rank 0 gets to write its own file
   std::map<std::string, double> metrics = {};
   std::map<std::string, std::string> topology = {};
 };
@@ -33,28 +33,29 @@ struct CommitPlan {
 // Writes this rank's file into the directory of the checkpoint.
 using WriteRankFile = std::function<Expected<RankContents>(const std::string& directory)>;
 
-// Translate a status into the word that a rank tells the others, and back. kFenced and kCorrupt stay what
-// they are; every other error becomes kUnavailable.
+// word_of() turns a status into a text that one rank can send to another; status_of() turns the text back
+// into a status. kFenced and kCorrupt stay what they are. Every other error becomes kUnavailable.
 std::string word_of(const Status& status);
 Status status_of(const std::string& word);
 
-// kFenced if an attempt newer than plan.attempt has begun; the message says which job on which host. Never
-// kCorrupt.
+// Returns kFenced if an attempt newer than plan.attempt has begun; the message names its job and host. Never
+// returns kCorrupt.
 Status check_fence(const CommitPlan& plan);
 
-// Every rank calls it in the same meeting, which nothing else uses meanwhile. `write` writes the rank's file
-// or returns why it cannot. Rank 0 decides, and all ranks return the same:
+// Every rank calls it in the same meeting, which nothing else uses meanwhile. `write` writes this rank's
+// file, or returns why it cannot. Rank 0 decides, and all ranks return its decision:
 // - success: the checkpoint is committed;
-// - kFenced: a newer attempt has taken over; the message says which job on which host;
-// - kUnavailable: the save failed; all ranks may try again in another meeting;
-// - kCorrupt: a rank's share of the state may not be committed; all ranks may try again in another meeting.
-// Only a rank that has not heard the decision returns kTimedOut; that rank must leave its file as it is.
-// Throws torch's exception if the store is gone before this rank has given its word.
+// - kFenced: a newer attempt has taken over; the message names its job and host;
+// - kUnavailable: the save failed; all ranks can try again in another meeting;
+// - kCorrupt: a rank's share of the state must not be committed; all ranks can try again in another meeting.
+// A rank that does not hear the decision returns kTimedOut, and must leave its file as it is. Throws torch's
+// exception if the store is gone before this rank has told rank 0 its result, or before rank 0 has announced
+// its decision.
 Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,
                          const WriteRankFile& write);
 
-// Returns the checkpoints that retention.h gives up after the commit of step `newest`. A checkpoint that
-// other ranks are writing by now is newer, and is never among them.
+// Returns the checkpoints that `plan.retention` does not keep once step `newest` is committed. Never returns
+// a newer checkpoint, which other ranks may be writing.
 Expected<std::vector<CheckpointId>> old_ones(const CommitPlan& plan, std::uint64_t newest);
 Status remove_all(const CheckpointDirectory& directory, const std::vector<CheckpointId>& ids);
 

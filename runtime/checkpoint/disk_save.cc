@@ -32,7 +32,7 @@ void DiskSave::end(Status an_outcome, TimePoint now) {
   }
 }
 
-// Returns the message without the name of this save, so that two failures for one cause have equal texts.
+// Returns the error message without this checkpoint's name, so that failures with one cause have equal texts.
 std::string DiskSave::cause() const {
   std::string text = outcome.error().message();
   const std::string own = directory_name({.step = static_cast<std::uint64_t>(step), .attempt = plan.attempt});
@@ -61,8 +61,7 @@ DiskWriter::DiskWriter(const Job& job, std::uint64_t staging_bytes)
     : job_(job), staging_(staging_bytes, [device = job.device()](std::uint64_t size_bytes) {
         auto memory = allocate_staging(size_bytes);
         if (memory && device.is_cuda()) {
-          // Selects the GPU: the writing thread, which gets the memory of the first save, has no current
-          // device, and CUDA would take memory of the first GPU.
+          // Selects the GPU: this can run on the writing thread, where CUDA would use the first GPU.
           const c10::DeviceGuard guard(device);
           lock_pages(*memory);
         }
@@ -72,7 +71,7 @@ DiskWriter::DiskWriter(const Job& job, std::uint64_t staging_bytes)
 void DiskWriter::reserve(std::uint64_t file_bytes) {
   try {
     done_ = thread_.submit([this, file_bytes] { (void)staging_.reserve(file_bytes); });
-  } catch (const std::system_error&) {  // no thread now
+  } catch (const std::system_error&) {  // begin() tries to start the thread again
   }
 }
 
@@ -98,8 +97,7 @@ void DiskWriter::begin(std::unique_ptr<DiskSave> save, RankFile file) {
   if (reserved) copy(file.source, step, file_bytes);
 }
 
-// Runs at the same time as write(). Whatever fails here, the training goes on, and the writing thread ends
-// the save.
+// Runs at the same time as write(). If the copy fails, training goes on; write() ends the save.
 void DiskWriter::copy(RankFileSource& source, std::int64_t step, std::uint64_t file_bytes) {
   const Status copied = without_throwing([&]() -> Status {
     stage_rank_file(source, staging_);
@@ -137,7 +135,7 @@ void DiskWriter::write(DiskSave& save) {
     return commit_checkpoint(save.plan, *save.meeting, static_cast<std::uint64_t>(save.step),
                              [&](const std::string& directory) { return write_file(save, directory); });
   });
-  staging_.abandon();  // nobody takes any more of it
+  staging_.abandon();  // so that the training thread does not wait for room any more
   const bool removes = done && save.leads;
   save.end(std::move(done), Clock::now());
   if (removes) remove_old_behind(save);
@@ -157,7 +155,7 @@ Expected<RankContents> DiskWriter::write_file(DiskSave& save, const std::string&
   return contents;
 }
 
-// Freeing gigabytes takes a disk a tenth of a second and more. It runs as a task of its own, because the
+// Freeing gigabytes on a disk takes a tenth of a second or more. A separate task does it, because the
 // training thread may be waiting for the task that commits.
 void DiskWriter::remove_old_behind(const DiskSave& save) {
   const auto warn = [](const Error& why) { log::warning("an old checkpoint stays: {}", why.message()); };

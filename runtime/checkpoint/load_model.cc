@@ -117,7 +117,7 @@ class ModelLoading {
         prefix_(options.name.empty() ? "model." : fmt::format("module.{}.", options.name)) {}
 
   // Returns an error if this checkpoint cannot be used; another one may be usable. Throws
-  // std::invalid_argument if this one can be read but does not fit the module.
+  // std::invalid_argument if the checkpoint can be read but does not fit the module.
   Expected<LoadedModel> load(CheckpointId id) {
     auto manifest = read_contents(directory_, id);
     if (!manifest) return std::unexpected(manifest.error());
@@ -146,8 +146,8 @@ class ModelLoading {
         why = loaded.error().message();
         log::warning("load_model: cannot use the checkpoint of step {}: {}", entry.id.step, why);
       }
-      // Tries again if there is a newer checkpoint: a training that still runs may have written it, and
-      // removed those that were tried here.
+      // Tries again if there is a newer checkpoint by now. A training that still runs may have written it,
+      // and removed those that were tried here.
       if (candidates(directory_).front().id == entries.front().id)
         throw std::runtime_error(
             fmt::format("load_model: no checkpoint in {} can be used; the last: {}", directory_.path(), why));

@@ -23,7 +23,7 @@ std::string shape_text(const Extents& shape) {
 }
 
 constexpr int kReaders = 4;
-constexpr int kReadersPastCache = 8;            // more, because each of them waits for the disk longer
+constexpr int kReadersPastCache = 8;            // more, because each thread waits longer for the disk
 constexpr std::uint64_t kBlockBytes = 8 << 20;  // for tensors that cannot be read in place
 
 using Request = LoadedState::Source::Request;
@@ -140,7 +140,7 @@ Status LoadedState::Source::fill(Meeting* meeting) const {
   return {};
 }
 
-// Reads into blocks on the CPU, in the saved type, and copies each into the tensor.
+// Reads blocks of rows in the saved type on the CPU, and copies each block into the tensor.
 Status LoadedState::Source::fill_in_blocks(const Request& request) const {
   const at::Tensor& target = request.target;
   if (target.numel() == 0) return {};

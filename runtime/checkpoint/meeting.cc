@@ -98,8 +98,8 @@ void Meeting::forget_exchanged() {
   for (const std::string& key : std::exchange(exchanged_, {})) store_->deleteKey(key);
 }
 
-// Deletes this rank's own keys, which rank 0 has read, so that rank 0 need not delete those of all ranks. The
-// store may be gone, if rank 0 has exited.
+// Deletes this rank's own keys, which rank 0 has read, so that rank 0 need not delete those of all ranks. If
+// rank 0 has exited, the store may be gone.
 void Meeting::forget_answered() {
   try {
     if (has_given_) store_->deleteKey(word_key(rank_));
@@ -111,7 +111,7 @@ void Meeting::forget_answered() {
 
 void Meeting::announce(const std::string& word) {
   store_->set(announcement_key(), word);
-  // All ranks answered in this round, so none of them still waits for an earlier announcement.
+  // If all ranks answered in this round, none of them still waits for an earlier announcement.
   if (std::exchange(all_answered_, false)) {
     for (const std::string& key : std::exchange(announced_, {})) store_->deleteKey(key);
     store_->deleteKey(word_key(rank_));

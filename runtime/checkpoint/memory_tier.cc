@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::uint64_t kPage = kSlotPage;
 constexpr std::uint64_t kChunk = Staging::kChunkBytes;
-// Room for contents that grow a little from save to save.
+// Spare room in a slot, because the text of RankContents can grow a little from save to save.
 constexpr std::uint64_t kSpareContents = 64 << 10;
 constexpr std::uint64_t kDigestText = 40;  // bytes of a chunk's digest in the contents
 
@@ -64,14 +64,15 @@ void MemoryTier::settle() {
     next_ = 1 - next_;
 }
 
-// Agrees with all ranks, and returns the file that this rank writes; none: this rank writes no more.
+// Agrees with all ranks who writes what. Returns the file that this rank writes; none: it no longer saves.
 std::optional<RankFile> MemoryTier::agree(const Expected<SavedState>& state, const std::string& meeting_name,
                                           std::uint64_t step) {
   if (is_off_) return std::nullopt;
   settle();
   if (!has_looked_) usable_ = look();
   found_.clear();
-  // All ranks that arrive here have completed the previous save, so the save before that may be overwritten.
+  // Once all ranks are in this meeting, all of them have completed the previous save. The slot of the save
+  // before the previous one can then be overwritten.
   meeting_.open(meeting_name);
   const Expected<SavedState> mine = usable_ ? state : std::unexpected(usable_.error());
   const auto share = agreement_.agree(meeting_, mine);
@@ -153,14 +154,14 @@ Status MemoryTier::ask_for_slots(const RankFileLayout& layout) {
   return {};
 }
 
-// Maps the slot and makes all of its pages.
+// Maps the slot and allocates all of its pages.
 Status MemoryTier::map(Slot& slot) const {
   if (!slot.memory.bytes.empty()) return {};
   auto memory = map_staging(slot.fd.get(), slot.size_bytes);
   if (!memory) return std::unexpected(memory.error());
   slot.memory = *std::move(memory);
   if (job_.device().is_cuda()) {
-    // Selects the GPU: this thread has no current device, and CUDA would take memory of the first GPU.
+    // Selects the GPU: this can run on the background thread, where CUDA would use the first GPU.
     const c10::DeviceGuard guard(job_.device());
     lock_pages(slot.memory);
   }
@@ -183,7 +184,8 @@ SlotHeader MemoryTier::header_of(std::uint64_t step, std::uint64_t file_bytes,
   return header;
 }
 
-// For the manifest, the slot is a file of whole chunks. Nobody reads the chunks behind the tensors.
+// The manifest describes the slot as a file of whole chunks. The chunks behind the tensors get no digests,
+// because nobody reads them.
 Status MemoryTier::write(RankFileLayout& layout, Staging& staging, Slot& slot, std::uint64_t step) const {
   const auto bytes = slot.memory.bytes;
   const std::uint64_t data = round_up(layout.size_bytes, kChunk);
@@ -212,7 +214,8 @@ Status MemoryTier::write(RankFileLayout& layout, Staging& staging, Slot& slot, s
   return {};
 }
 
-// Finds the complete slots of all ranks of this node, and takes this rank's files as its slots.
+// Asks the agent for the slots of all ranks of this node. Puts this rank's slots into `slots_`, and the
+// complete slots of all these ranks into `found_`.
 Status MemoryTier::look() {
   has_looked_ = true;
   found_.clear();

@@ -1,8 +1,8 @@
 // Checkpoints in the memory of this node's agent, which outlives the workers: a rank saves there, and the
 // ranks of the next attempt restore from there.
 //
-// Use a MemoryTier on the training thread. A background thread hashes what was copied. The ranks of a node
-// share out among themselves all tensors that they have, whatever other nodes hold.
+// Use a MemoryTier on the training thread. A background thread hashes what was copied. The ranks of each node
+// together hold all tensors that they have, even if another node holds the same tensors.
 #pragma once
 
 #include <array>
@@ -26,36 +26,36 @@
 namespace muster {
 
 // Invariants:
-// - Each rank has two slots and writes into the older one, so that one slot is complete whenever the rank is
-//   killed.
-// - A slot holds the bytes of the rank's file as they would lie on the disk, then what the manifest would say
-//   of the file. The slot's last page says which attempt and rank wrote the slot, and whether it is complete.
-//   SlotHeader::state becomes kComplete last.
+// - Each rank has two slots and writes into the older one. So the other slot is still complete if the rank is
+//   killed meanwhile.
+// - A slot holds the rank's file as it would be on the disk, then what the manifest would say of the file.
+//   The last page is a SlotHeader, which says which attempt and rank wrote the slot. Its `state` is set to
+//   kComplete after everything else has been written.
 // - `next_` is the slot that is written next. It changes only when a save or a restore has completed.
 // - After a save has failed on any rank, the next save sets `is_off_` on all ranks, and no rank saves again
 //   in this attempt.
-// - While `under_way_` is set, the background thread has its Task, and the memory of the slots that the Task
-//   writes or maps. The training thread only fills that memory, through a Staging, which locks; for all else
-//   it first calls settle().
+// - While `under_way_` is set, the background thread owns that Task, and the memory of the slots that the
+//   Task writes or maps. The training thread only fills this memory through a Staging, which has a lock.
+//   Before anything else, it calls settle().
 class MemoryTier {
  public:
   struct Setting {
     Attempt attempt;
-    std::string directory;  // of the checkpoints, in which attempts are counted
+    std::string directory;  // the checkpoint directory, where attempts are counted
     bool check_replicas = true;
     std::chrono::milliseconds timeout{};
   };
-  // Contains a Meeting, so all ranks construct their MemoryTier and other Meetings in the same order.
+  // All ranks must construct their Meetings and MemoryTiers in the same order: a MemoryTier has a Meeting.
   MemoryTier(const Job& job, Setting setting);
   ~MemoryTier();
   MemoryTier(const MemoryTier&) = delete;
   MemoryTier& operator=(const MemoryTier&) = delete;
 
-  // Does what the first save does, but saves nothing: it gets the memory, so that training does not wait for
-  // it later.
+  // Gets the memory for the first save, so that training does not wait for it later. Every rank calls it, as
+  // it does save().
   void prepare(const Expected<SavedState>& state, const std::string& meeting_name, std::uint64_t step);
-  // Every rank calls it with its state. No other save has the same `meeting_name`. A failure on any rank ends
-  // the saves of this attempt on all ranks, and rank 0 says why; copies that were complete before stay.
+  // Every rank calls it with its state. Use each `meeting_name` only once. If a rank fails, all ranks stop
+  // saving in this attempt, and rank 0 prints why. Checkpoints that were complete before stay.
   void save(const Expected<SavedState>& state, const std::string& meeting_name, std::uint64_t step);
 
   // Returns a list of this rank's complete checkpoints, for rank 0 to choose from. The list is valid until
@@ -66,9 +66,9 @@ class MemoryTier {
   static std::vector<CheckpointId> held_by_all(const std::vector<std::string>& told);
   // Returns a directory that has this node's part of the checkpoint, and the manifest of that part.
   Expected<std::pair<std::string, CheckpointManifest>> find(CheckpointId id) const;
-  // The checkpoint has been restored: the next save overwrites this rank's other slot.
+  // Call it when the checkpoint has been restored. The next save then overwrites this rank's other slot.
   void keep(CheckpointId id);
-  // The checkpoint is damaged: marks this rank's slot, so that no attempt finds it again.
+  // Call it when the checkpoint is damaged. Marks this rank's slot, so that no attempt finds it again.
   void discard(CheckpointId id);
 
  private:

@@ -175,7 +175,7 @@ class AnyOptimizerPart : public StatePart {
   std::string key_;
 };
 
-// For torch's own optimizers.
+// The part of one of torch's own optimizers.
 template <class Options, class State>
 class OptimizerPart : public AnyOptimizerPart {
  public:
@@ -235,7 +235,7 @@ class OptimizerPart : public AnyOptimizerPart {
     if (group == 0) loaded_options_.clear();
     json saved = json::object();
     if (from.has_value(options_key(group))) saved = json::parse(from.value(options_key(group)));
-    // The first format has no other option than the learning rate.
+    // A checkpoint of format 1 has no other option than the learning rate.
     saved["lr"] = from.number<double>(lr_key(group));
     each_option(options(group), [&](const char* name, const auto& now, const auto&) {
       std::decay_t<decltype(now)> value{};
@@ -270,7 +270,7 @@ class OptimizerPart : public AnyOptimizerPart {
 
   static at::Tensor fill(LoadedState& from, const std::string& name, const at::Tensor& parameter) {
     if constexpr (std::is_same_v<State, optim::LBFGSParamState>) {
-      return from.read(name).to(parameter.device());  // for all parameters together
+      return from.read(name).to(parameter.device());  // LBFGS's tensors are for all parameters together
     } else {
       // Keeps the parameter's strides (preserve_format), as the optimizer itself does.
       at::Tensor tensor = at::empty_like(parameter, parameter.options().requires_grad(false));
@@ -301,7 +301,7 @@ class OptimizerPart : public AnyOptimizerPart {
   std::map<void*, std::unique_ptr<optim::OptimizerParamState>> loaded_states_;  // null: no state
 };
 
-// Saves an optimizer that shows its own state, as a SavedOptimizer does.
+// The part of an optimizer that is derived from SavedOptimizer, and so says itself what its state is.
 class SavedOptimizerPart : public AnyOptimizerPart {
  public:
   SavedOptimizerPart(SavedOptimizer& saved, std::string key, std::vector<NamedParameter> parameters,
@@ -408,8 +408,8 @@ std::unique_ptr<StatePart> make_optimizer_part(const std::string& key, const Nam
     return std::make_unique<WrappedPart>(*wrapped, make_optimizer_part(key, modules, wrapped->local()));
   if (auto* const saved = dynamic_cast<SavedOptimizer*>(&optimizer))
     return std::make_unique<SavedOptimizerPart>(*saved, key, std::move(parameters), optimizer);
-  // A class derived from one of torch's may have more state, which would be lost. So such a class is accepted
-  // only if it says, as a SavedAsTorchs, that it has none.
+  // A class derived from one of torch's optimizers may have more state, which would be lost. Accepts a
+  // derived class only if it also derives from SavedAsTorchs, which promises that it has no more state.
   const bool is_torchs = dynamic_cast<SavedAsTorchs*>(&optimizer) != nullptr;
   std::unique_ptr<StatePart> part;
   const auto is = [&]<class Kind, class Options, class State>(const char* kind) {

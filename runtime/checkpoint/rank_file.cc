@@ -18,7 +18,7 @@ namespace muster {
 namespace {
 
 constexpr std::string_view kOwnPrefix = "rank.";  // before the names of a rank's own tensors
-constexpr std::uint64_t kPieceBytes = 1 << 20;    // that a thread copies at once
+constexpr std::uint64_t kPieceBytes = 1 << 20;    // the bytes that a thread copies at once
 constexpr std::uint64_t kLargeBytes = 8 << 20;
 // The tensors begin at a page, so that copies past the caches write whole cache lines.
 constexpr std::uint64_t kHeadAlignment = 4096;
@@ -29,13 +29,14 @@ struct Piece {
   std::uint64_t size;
 };
 
-// Fills rooms of the staging memory from the source, one after the other.
+// Fills the rooms (free parts) of the staging memory from the source, one after the other.
 //
-// Contiguous tensors on the CPU lie in memory as they will in the file: all of torch's threads copy their
-// bytes. Tensor::copy_() copies all others, because it also makes them contiguous, or brings them from a GPU.
+// A contiguous tensor on the CPU has the same bytes in memory as in the file, so all of torch's threads copy
+// them. Tensor::copy_() copies any other tensor, because it also makes the tensor contiguous, or brings it
+// from a GPU.
 //
-// Invariants: segments before `next_` are copied to their ends. When fill() returns, the room has all of its
-// bytes: the copies of a GPU have ended too.
+// Invariants: all segments before number `next_` are copied. When fill() returns, the room has all of its
+// bytes, including those from a GPU.
 class Stager {
  public:
   explicit Stager(const RankFileSource& source) : source_(source) {}
@@ -50,8 +51,8 @@ class Stager {
       ++next_;
       held_.reset();
     }
-    // A small room is copied by this thread alone, because the program may not have started torch's threads
-    // yet. Its bytes stay in the caches, where the writing thread finds them.
+    // This thread alone copies a small room. If the program has not used torch's threads yet, a small room is
+    // not worth starting them. The bytes stay in the caches, where the writing thread finds them.
     const bool is_large = room.bytes.size() >= kLargeBytes;
     const auto copy = [&](std::int64_t begin, std::int64_t past) {
       for (std::int64_t i = begin; i < past; ++i) {
@@ -83,7 +84,7 @@ class Stager {
     }
   }
 
-  // The bytes belong at `offset` of the file. Adds the part of them that belongs into the room.
+  // `bytes` belong at `offset` of the file. Adds those that fall into the room to `pieces_`.
   void add_bytes(const Staging::Room& room, std::uint64_t offset, const std::byte* bytes,
                  std::uint64_t size) {
     std::uint64_t at = std::max(offset, room.offset);
@@ -104,7 +105,7 @@ class Stager {
     std::optional<c10::StreamGuard> guard;
     if (!tensor.is_cpu()) guard.emplace(stream_of(tensor.device()));
     const bool whole = end - begin == segment.size_bytes;
-    // A room never ends within an element: tensors lie in the file by falling element size.
+    // A room never ends within an element, because tensors with larger elements come first in the file.
     if (!whole && !held_) held_ = tensor.detach().contiguous().view(-1);
     const auto first = static_cast<std::int64_t>((begin - segment.offset) / element);
     const auto past = static_cast<std::int64_t>((end - segment.offset) / element);
@@ -114,7 +115,7 @@ class Stager {
         .copy_(from, /*non_blocking=*/true);
   }
 
-  // Returns a stream for the copies. It begins after all work that this device has been given to compute.
+  // Returns a stream for the copies. It waits for all work that is on the device's current stream now.
   c10::Stream stream_of(c10::Device device) {
     if (!stream_ || stream_->device() != device) {
       if (stream_) stream_->synchronize();
@@ -129,21 +130,21 @@ class Stager {
 
   const RankFileSource& source_;
   std::size_t next_ = 0;            // the first segment that has not been copied to its end
-  std::optional<at::Tensor> held_;  // its contiguous copy, on its own device, if it spans several rooms
+  std::optional<at::Tensor> held_;  // a contiguous copy of that segment, if it spans several rooms
   std::vector<Piece> pieces_;
   std::optional<c10::Stream> stream_;
 };
 
-// Returns whether all values are finite, which means that each has a 0 bit in its exponent.
+// Returns whether all values are finite: a finite value has a 0 bit in its exponent.
 template <class Bits>
 bool all_finite(const std::byte* bytes, std::size_t size, Bits exponent) {
   const auto* const values = reinterpret_cast<const Bits*>(bytes);
-  bool finite = true;  // without a branch, so that the compiler can vectorise the loop
+  bool finite = true;  // `&=` has no branch, so the compiler can vectorize the loop
   for (std::size_t i = 0; i < size / sizeof(Bits); ++i) finite &= (values[i] & exponent) != exponent;
   return finite;
 }
 
-// Returns true for types that training does not use for parameters.
+// Checks the types that training uses for parameters, and returns true for all others.
 bool is_finite(at::ScalarType type, const std::byte* bytes, std::size_t size) {
   switch (type) {
     case at::kHalf: return all_finite<std::uint16_t>(bytes, size, 0x7C00);

@@ -17,11 +17,11 @@ namespace muster {
 
 namespace {
 
-// A file that is written past the page cache, so that it takes no memory from training, and the kernel does
-// not flush it in one burst later.
+// Writes a file past the page cache. In the cache, the file would take memory from training, and the kernel
+// would later flush it in one burst.
 //
-// Invariants: memory and positions in the file begin at a page. `direct_` is false once the file system has
-// refused one write past the page cache. Several threads may write() at once.
+// Invariants: each write begins at a page, both in memory and in the file. `direct_` is false once the file
+// system has refused one write past the page cache. Several threads can call write() at once.
 class DirectFile {
  public:
   static Expected<std::unique_ptr<DirectFile>> create(const std::string& path, std::uint64_t size_bytes) {
@@ -45,7 +45,7 @@ class DirectFile {
       const bool was_direct = direct_;
       const ssize_t put = pwrite(fd_.get(), from, size, static_cast<off_t>(offset));
       if (put < 0 && errno == EINTR) continue;
-      if (put < 0 && errno == EINVAL && was_direct) {  // the file system takes the flag but not the write
+      if (put < 0 && errno == EINVAL && was_direct) {  // the file system accepts O_DIRECT, but not this write
         direct_ = false;
         fcntl(fd_.get(), F_SETFL, fcntl(fd_.get(), F_GETFL) & ~O_DIRECT);
         continue;
@@ -78,9 +78,9 @@ class DirectFile {
 
 // The writes that are under way, the oldest first.
 //
-// Invariants: at most `depth_` are under way. wait() releases the staging memory of the oldest one, so that
-// the training thread may fill it again. The destructor waits for all, because the disk threads use this
-// object.
+// Invariants: at most `depth_` writes are under way. wait() waits for the oldest and releases its staging
+// memory, so that the training thread can fill it again. The destructor waits for all writes, because the
+// disk threads use this object.
 class Writes {
  public:
   Writes(DirectFile& file, Staging& staging, Background& disk)
@@ -132,7 +132,7 @@ class Writes {
   DirectFile& file_;
   Staging& staging_;
   Background& disk_;
-  const std::size_t depth_;  // half of the staging memory at most: the training thread fills the rest
+  const std::size_t depth_;  // at most half of the staging memory; the training thread fills the other half
   std::deque<std::unique_ptr<Write>> under_way_;
 };
 

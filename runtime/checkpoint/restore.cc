@@ -10,7 +10,7 @@ namespace muster {
 
 namespace {
 
-// The words with which rank 0 leads the others.
+// Rank 0's announcements to the other ranks.
 enum class Word { kTry, kTryMemory, kLoad, kDone, kNext, kNothing, kFail, kFenced, kMisfit };
 std::string encode(Word word, CheckpointId id = {}, const std::string& text = {}) {
   return nlohmann::json{{"word", word}, {"step", id.step}, {"attempt", id.attempt.value()}, {"text", text}}
@@ -21,13 +21,15 @@ std::string name_of(CheckpointId id) {
   return fmt::format("step {} of attempt {}", id.step, id.attempt);
 }
 
-// A checkpoint that rank 0 has proposed, as this rank sees it.
+// One rank's view of a checkpoint that rank 0 proposes.
 //
-// Invariants: find() changes the state only through objects with save() and load(); fill() changes the
-// tensors that the parts asked for; finish() is called when all ranks have filled theirs.
+// Invariants:
+// - find() changes nothing in the state except objects with save() and load().
+// - fill() changes only the tensors that the parts asked for.
+// - finish() is called when all ranks have filled their tensors.
 class Candidate {
  public:
-  // Finds all that the state asks for, and reads the few values that decide whether the checkpoint fits.
+  // Finds everything that the state asks for. Reads only what decides whether the checkpoint fits.
   static Expected<std::unique_ptr<Candidate>> find(const RestorePlan& plan, CheckpointId id, Word where,
                                                    TrainState& state) {
     return without_throwing([&]() -> Expected<std::unique_ptr<Candidate>> {
@@ -66,8 +68,8 @@ class Candidate {
     return std::pair(plan.directory.path_of(id), *std::move(manifest));
   }
 
-  // The checkpoint does not fit the program only if a part says so with one of these exceptions. Any other
-  // exception, such as a lack of memory, may not occur again in the next attempt.
+  // If the checkpoint does not fit the program, a part throws one of the exceptions that this function
+  // catches. Any other exception, such as a lack of memory, passes on, because the next attempt may succeed.
   Status check(TrainState& state) {
     const auto misfit = [] {
       return failure(ErrorCode::kInvalidArgument, "it does not fit this program: {}",
@@ -104,17 +106,17 @@ class Candidate {
   bool from_memory_ = false;
 };
 
-// Rank 0: chooses a checkpoint and leads the others. follow() is its counterpart.
+// Chooses a checkpoint on rank 0, and tells the other ranks what to do. They call follow().
 //
-// Invariant: the others wait for a word whenever this code does anything else than wait for them, so
-// restore() ends with kDone, or announces one of kNothing, kFail, kFenced and kMisfit.
+// Invariant: whenever rank 0 does not wait for the other ranks, they wait for an announcement. So restore()
+// always announces one of kDone, kNothing, kFail, kFenced and kMisfit last.
 class Leader {
  public:
   Leader(const RestorePlan& plan, Meeting& meeting, TrainState& state)
       : plan_(plan), meeting_(meeting), state_(state) {}
 
   Expected<std::optional<Restored>> restore() {
-    // The others wait for a word, whatever happens here.
+    // Catches all exceptions, because the other ranks wait for an announcement.
     auto result = without_throwing([this]() -> Expected<std::optional<Restored>> {
       if (auto held = choose_from_memory()) return std::optional(*std::move(held));
       auto chosen = choose();
@@ -136,7 +138,7 @@ class Leader {
   }
 
  private:
-  // Returns the checkpoints that count, newest first.
+  // Returns the checkpoints on the disk that can be chosen, newest first.
   Expected<std::vector<CheckpointEntry>> candidates() {
     if (plan_.attempt) {
       if (Status clear = plan_.directory.check_newest(*plan_.attempt); !clear)
@@ -150,8 +152,8 @@ class Leader {
     return entries;
   }
 
-  // A checkpoint in memory counts only if its step is newer than that of the newest undamaged one on the
-  // disk, and its attempt is not older. So no committed step is undone.
+  // Uses a checkpoint in memory only if its step is higher than that of the newest undamaged one on the disk,
+  // and its attempt is not older. Otherwise, committed steps would be undone.
   std::optional<Restored> choose_from_memory() {
     if (plan_.memory == nullptr) return std::nullopt;
     meeting_.give(plan_.memory->tell_held());
@@ -174,8 +176,8 @@ class Leader {
     for (std::optional<CheckpointId> newest;;) {
       const auto entries = candidates();
       if (!entries) return std::unexpected(entries.error());
-      // Tries again if there is a newer checkpoint: a training that still runs may have written it, and
-      // removed those that were tried here.
+      // Tries again if there is a newer checkpoint by now. A training that still runs may have written it,
+      // and removed those that were tried here.
       const auto before =
           std::exchange(newest, entries->empty() ? std::nullopt : std::optional(entries->front().id));
       if (newest == before) return cannot_choose();
@@ -202,7 +204,7 @@ class Leader {
     return std::nullopt;
   }
 
-  // Returns none if the directory has no checkpoint; else an error that says why none can be used.
+  // Returns none if the directory has no checkpoint; otherwise an error that says why none can be used.
   Expected<std::optional<Restored>> cannot_choose() {
     const auto unrecorded = plan_.only ? std::vector<CheckpointId>() : plan_.directory.unrecorded();
     if (!unrecorded) return std::unexpected(unrecorded.error());
@@ -219,7 +221,7 @@ class Leader {
         tried);
   }
 
-  // Checkpoints that follow each other with the same reason are reported together.
+  // Groups consecutive checkpoints with the same reason, so that they are reported together.
   void pass_over(CheckpointId id, const std::string& why) {
     if (!passed_over_.empty() && passed_over_.back().why == why) {
       passed_over_.back().names += ", " + name_of(id);
@@ -232,7 +234,7 @@ class Leader {
   Expected<Restored> attempt(CheckpointId id, Word where = Word::kTry) {
     auto candidate = Candidate::find(plan_, id, where, state_);
     if (!candidate) return std::unexpected(candidate.error());
-    // On some ranks, an object with save() and load() takes its values as soon as it finds them.
+    // From here on, the state may have changed: objects with save() and load() take their values in find().
     is_changed_ = true;
     meeting_.announce(encode(where, id));
     meeting_.give("");
@@ -270,7 +272,7 @@ class Leader {
     std::string why;
   };
   std::vector<PassedOver> passed_over_;
-  bool misfits_ = true;      // all that were passed over are whole, and do not fit the program
+  bool misfits_ = true;      // all that were passed over are undamaged, but do not fit the program
   bool is_changed_ = false;  // a checkpoint that was tried may have changed the state
 };
 
@@ -279,7 +281,7 @@ Expected<std::optional<Restored>> follow(const RestorePlan& plan, Meeting& meeti
   Word tried = Word::kTry;
   if (plan.memory != nullptr) meeting.give(plan.memory->tell_held());
   for (;;) {
-    // Rank 0 may read for the whole patience before it speaks.
+    // Rank 0 can take the whole patience for reading before it announces anything.
     const auto text = meeting.listen(2 * plan.patience);
     if (!text) return std::unexpected(text.error());
     const auto said = nlohmann::json::parse(*text);

@@ -16,12 +16,12 @@ namespace {
 using Kind = SavedState::Kind;
 using nlohmann::json;
 
-constexpr std::int64_t kComparedBytes = 1 << 20;  // of tensors, that ranks compare at each save
+constexpr std::int64_t kComparedBytes = 1 << 20;  // how much of the tensors is compared at each save
 constexpr std::size_t kDigestDigits = 32;
 
-// A rank's word about its state has these parts:
+// A rank's word (its text for rank 0) about its state has these parts:
 // - kDigests,
-// - kKnows if the rank knows its share of a state with this structure, else kAsks,
+// - kKnows if the rank knows its share of a state with this structure (names, types and shapes), else kAsks,
 // - the digest of the structure,
 // - the key and the digest of each Alike.
 //
@@ -31,7 +31,7 @@ constexpr char kKnows = '+';
 constexpr char kAsks = '-';
 constexpr std::size_t kBeforeStructure = 2;
 
-// The words of rank 0.
+// Some of the words that rank 0 announces.
 constexpr std::string_view kSame = "same";        // each rank writes what it wrote at the previous save
 constexpr std::string_view kExplain = "explain";  // send the digests of all that is compared, by name
 constexpr std::string_view kLists = "lists";      // send the names of all that you have
@@ -66,8 +66,8 @@ std::string structure_of(const SavedState& state) {
   return digest.text();
 }
 
-// Values or elements that must be equal on all ranks that have them. The key is a digest of their names:
-// ranks with the same key compare their digests, whatever else they have.
+// Values or elements that must be equal on all ranks that have them. `key` is a digest of their names. Ranks
+// with the same key compare their digests.
 struct Alike {
   std::string key;
   std::vector<std::pair<std::string, std::string>> digests;  // by name
@@ -90,8 +90,8 @@ Alike alike_values(const SavedState& state) {
   return alike;
 }
 
-// Returns digests of some elements of the tensors that are saved whole, or of those that are slices. Each
-// save takes other elements.
+// Returns digests of some elements: if `whole`, of the tensors that are saved whole, otherwise of the slices.
+// Each save takes other elements.
 Alike alike_tensors(const SavedState& state, std::uint64_t save_count, bool whole) {
   Alike alike;
   Digest names;
@@ -149,9 +149,10 @@ std::string digests_of(const SavedState& state, std::uint64_t save_count) {
   return digests.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// Computes what `rank` writes. Each shared tensor or slice, the largest first, goes to the rank that has the
-// least to write so far among those that have it. All else goes to the lowest rank that has it. All ranks
-// compute the same.
+// Computes what `rank` writes. All ranks divide the state in the same way:
+// - Shared tensors and slices are handed out by falling size. A tensor or slice goes to the rank with the
+//   least to write so far, among those that have it.
+// - Everything else goes to the lowest rank that has it.
 SaveAgreement::Share share_of(int rank, const json& said, SaveAgreement::Writers writers) {
   struct Item {
     std::uint64_t size_bytes = 0;
@@ -223,7 +224,7 @@ Expected<SaveAgreement::Share> SaveAgreement::agree(Meeting& meeting, const Expe
   auto said =
       without_throwing([&] { return meeting.rank() == 0 ? lead(meeting, state) : follow(meeting, state); });
   if (!said && said.error().code() == ErrorCode::kInternal && meeting.rank() == 0)
-    meeting.announce(muster::word_of(std::unexpected(said.error())));  // the others wait for a word
+    meeting.announce(muster::word_of(std::unexpected(said.error())));  // the others wait for it
   if (!said) {
     share_.reset();
     structures_.clear();
@@ -237,7 +238,7 @@ Expected<SaveAgreement::Share> SaveAgreement::agree(Meeting& meeting, const Expe
   return *share_;
 }
 
-// Returns rank 0's last announcement, which may be a failure.
+// Runs on rank 0. Returns its last announcement, or the error that it has announced.
 Expected<std::string> SaveAgreement::lead(Meeting& meeting, const Expected<SavedState>& state) {
   const auto end = [&](const Status& why) {
     const std::string word = muster::word_of(why);

@@ -1,10 +1,10 @@
 // Before a save, all ranks agree which of them writes which part of the state, because no rank knows what the
 // others have.
 //
-// Each rank posts a digest of the names, types and shapes that it has. Names are exchanged only if these
-// digests are not those of the previous save, and then once for all ranks with the same digest. At each save,
-// ranks that have the same names also compare digests of what must be equal on them: of all values, and of a
-// part of the tensors. Use SaveAgreement on the training thread.
+// Each rank posts a digest of the names, types and shapes in its state. If any digest has changed since the
+// previous save, the ranks exchange their names; of all ranks with the same digest, only one sends them. At
+// each save, ranks with the same names also compare digests of what must be equal on them: of all shared
+// values, and of some elements of the shared tensors. Use SaveAgreement on the training thread.
 #pragma once
 
 #include <chrono>
@@ -20,9 +20,9 @@
 namespace muster {
 
 // Invariants:
-// - `share_` is what this rank writes of a state with the structure `share_->structure`. It is none before
-//   the first agreement and after a failed one, so that the next save exchanges names again.
-// - `structures_`, on rank 0, are the digests of all ranks at the agreement that `share_` is from.
+// - `share_` is what this rank writes of a state whose digest is `share_->structure`. It is none before the
+//   first agreement and after a failed one, so that the next save exchanges names again.
+// - On rank 0, `structures_` has the digests of all ranks from the agreement that made `share_`.
 // - `save_count_` is the same on all ranks, so that all compare the same elements of the tensors.
 class SaveAgreement {
  public:
@@ -35,17 +35,17 @@ class SaveAgreement {
   SaveAgreement(bool check_replicas, std::chrono::milliseconds timeout, Writers writers)
       : check_replicas_(check_replicas), timeout_(timeout), writers_(writers) {}
 
-  // The tensors and values that this rank writes, in addition to all that is its own.
+  // The names of the tensors and values that this rank writes, in addition to those that are its own.
   struct Share {
     std::set<std::string> tensors;
     std::set<std::string> values;
-    std::string structure;  // the digest of the names, types and shapes that this share is of
+    std::string structure;  // the digest of the names, types and shapes that were divided
   };
-  // Every rank calls it with its state, or with the reason why it has none, in the same meeting, which
-  // nothing else uses meanwhile. All ranks return the same error:
-  // - kUnavailable: all may try again;
-  // - kCorrupt: the state may not be committed, because ranks differ in what must be equal.
-  // Only a rank that has not heard the others returns kTimedOut.
+  // Every rank calls it in the same meeting, which nothing else uses meanwhile. `state` is this rank's state,
+  // or the reason why it has none. If agree() fails, all ranks return the same error:
+  // - kUnavailable: all ranks can try again;
+  // - kCorrupt: the state must not be committed, because ranks differ in what must be equal.
+  // A rank that does not hear rank 0 returns kTimedOut instead.
   Expected<Share> agree(Meeting& meeting, const Expected<SavedState>& state);
 
  private:

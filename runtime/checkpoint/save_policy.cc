@@ -9,8 +9,8 @@ namespace muster {
 
 namespace {
 
-// Rank 0 looks at its clock again after this share of the steps that are left, so that steps that become
-// slower delay the save by half an interval at most.
+// Rank 0 looks at its clock again after this share of the steps that seem to be left until the save.
+// Otherwise, the save would be late if the steps became slower.
 constexpr double kAhead = 0.5;
 
 }  // namespace
@@ -21,7 +21,7 @@ Seconds mean_time_between_failures(Seconds expected, int failures, Seconds obser
 
 Seconds SaveInterval::interval() const {
   if (fixed_) return *fixed_;
-  // Young's optimum. A save cannot begin before the previous one is committed.
+  // Young's formula gives the cheapest interval. A save cannot begin before the previous one is committed.
   const Seconds young(std::sqrt(2 * held_up_.count() * between_failures_.count()));
   return std::max(young, until_committed_);
 }

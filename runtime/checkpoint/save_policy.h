@@ -1,10 +1,10 @@
 // Decides when a training saves: after which steps to the disk, after which steps to the node's memory, when
-// it tries a failed save again, and after which step it leaves because its machine is needed.
+// it tries a failed save again, and after which step it exits because of a preemption.
 //
-// Pure: no torch, no clock, no threads, no I/O. The Checkpointer tells the policy what has happened; the
-// answers say what to do and why. Times are passed in. The policies of all ranks hear the same events at the
-// same steps, so they decide alike without talking; rank 0's clock reaches the others as an event. Use a
-// policy on the training thread.
+// Pure: no torch, no clock, no threads, no I/O. The Checkpointer tells the policy what has happened and when;
+// the answers say what to do and why. The policies of all ranks get the same events at the same steps, so
+// they decide alike without communication. Only rank 0 has a clock, whose answers all policies get as events.
+// Use a policy on the training thread.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@
 
 namespace muster {
 
-// Returns the expected time between two failures of a training that failed `failures` times in `observed`,
-// and was expected to fail once in `expected`: the mean of a Poisson process, given these observations.
+// Returns an estimate of the time between two failures of a training that has failed `failures` times in
+// `observed`. The estimate from before the training, `expected`, counts as the time of one more failure.
 Seconds mean_time_between_failures(Seconds expected, int failures, Seconds observed);
 
 // Decides how long rank 0 waits between two saves: a fixed time, or the time that costs the training least.
 //
-// Invariants: `last_save_` is when the newest save began, or the first look if there was no save. The
-// interval is compared with the time since then. `held_up_` and `until_committed_` are measured at the newest
-// save that was committed.
+// Invariants: `last_save_` is when the newest save began, or when look() was first called. The interval is
+// compared with the time since then. `held_up_` and `until_committed_` belong to the newest committed save.
 class SaveInterval {
  public:
-  // `fixed`: the interval. None: Young's formula, for a training that fails once in `between_failures`.
+  // `fixed` is the interval. If it is none, Young's formula gives the interval for a training that fails once
+  // in `between_failures`.
   SaveInterval(std::optional<Seconds> fixed, Seconds between_failures)
       : fixed_(fixed), between_failures_(between_failures) {}
 
@@ -38,8 +38,8 @@ class SaveInterval {
   };
   Look look(std::int64_t step, TimePoint now);
 
-  // A save that began at `when` stopped training for `held_up`, and was committed `until_committed` after
-  // `when`.
+  // Call it when a save is committed. The save began at `when`, stopped training for `held_up`, and was
+  // committed `until_committed` after `when`.
   void saved(TimePoint when, Seconds held_up, Seconds until_committed);
 
   Seconds interval() const;
@@ -58,14 +58,15 @@ class SaveInterval {
   std::optional<Seconds> explained_;
 };
 
-// Counts saves that fail one after the other: the user is told a cause once, until it changes.
+// Counts saves that fail one after the other, so that the user is told each cause only once.
 class FailedSaves {
  public:
-  // Call it when a save has failed. Returns true if the cause is that of the save before it: nothing is told.
+  // Call it when a save has failed. Returns true, and counts the save, if the previous save failed for the
+  // same cause: the user already knows it.
   bool repeats(const std::string& cause);
-  // Call it when the save of this step has failed for a new cause, which the user is told.
+  // Call it when the save of `step` has failed for a new cause. Tell the user this cause.
   void begin(std::int64_t step, std::string cause);
-  // Call it when the last cause is over. Returns a line about its saves, if the user was not told of each.
+  // Call it when the cause of the failures is gone. Returns a line for the user if more than one save failed.
   std::optional<std::string> end();
 
  private:
@@ -78,18 +79,18 @@ struct SaveSetting {
   std::int64_t every = 0;         // steps from one save to the next; 0: by time alone
   std::int64_t memory_every = 0;  // steps from one copy in memory to the next; 0: no copies
   std::optional<SaveInterval> interval = std::nullopt;  // rank 0's clock decides as well; none: steps alone
-  std::optional<std::uint64_t> unread = std::nullopt;   // the step that the directory could resume from
+  std::optional<std::uint64_t> unread = std::nullopt;   // a step in the directory that nobody has restored
 };
 
 struct SaveDecision {
   enum class Action { kNothing, kSave, kHoldInMemory, kPrepareMemory };
   Action action = Action::kNothing;
   std::string_view reason = "nothing is due";
-  bool leaves = false;  // once the save is committed
+  bool leaves = false;  // training exits once the save is committed
   bool operator==(const SaveDecision&) const = default;
 };
 
-// Events.
+// Events, which the Checkpointer passes to on().
 struct StepDone {
   bool is_preemption_noticed = false;
 };
@@ -97,7 +98,7 @@ struct StopHeard {
   std::optional<std::int64_t> step = std::nullopt;  // all ranks stop after this step; none: not agreed yet
 };
 struct ClockHeard {
-  SaveInterval::Look look;  // rank 0's
+  SaveInterval::Look look;  // rank 0's answer
 };
 struct SaveBegun {};
 struct StateCopied {};  // training goes on while the copy is written
@@ -114,13 +115,14 @@ struct RestoreEnded {
 // Invariants, between two calls:
 // - `steps_` is the step that training has completed. Only StepDone and RestoreEnded change it.
 // - `last_tried_` is the step of the save that began last, or the step restored from the disk. `tries_`
-//   counts the saves of that step. Restores, step and tries together name a save: the name is the same on all
-//   ranks, and no other save has it.
+//   counts the saves of that step. A save's name consists of the number of restores, the step and `tries_`.
+//   It is the same on all ranks, and no other save has it.
 // - `outcome_` is the outcome of the save that ended last; success before the first save and after a restore.
 //   At most one save is between SaveBegun and SaveEnded.
 // - `newest_committed_` is the newest step that is on the disk for sure.
-// - `next_look_` is the same on all ranks, and greater than the step of the last look.
-// - A training tries once to save and leave. After a failure it goes on until the launcher stops it.
+// - `next_look_` is the step of rank 0's next look at its clock. It is the same on all ranks, and greater
+//   than the step of the last look.
+// - The policy decides only once to save and exit. If that save fails, leaving() says what to do.
 class SavePolicy {
  public:
   explicit SavePolicy(SaveSetting setting = {}) : setting_(std::move(setting)) {}
@@ -128,16 +130,16 @@ class SavePolicy {
   // The Checkpointer answers these questions, in this order, before it calls after_step().
   struct Questions {
     bool stop = false;     // after which step do all ranks stop? The answer is StopHeard
-    bool prepare = false;  // what the first save needs can be got ready now; no answer
+    bool prepare = false;  // prepare for the first save now; needs no answer
     bool clock = false;    // is a save due by rank 0's clock? Rank 0 asks look(); the answer is ClockHeard
   };
   Questions on(const StepDone& event);
   struct StopNews {
-    bool is_new = false;     // the step was agreed now
-    bool is_missed = false;  // this rank has done more steps than it should have
+    bool is_new = false;     // all ranks have just agreed on the step
+    bool is_missed = false;  // this rank has already done more steps than that
   };
   StopNews on(const StopHeard& event);
-  // Rank 0 asks its clock after this step, and tells all ranks the answer, itself included.
+  // Rank 0 calls it if Questions::clock is set. Pass the answer to the policies of all ranks, as ClockHeard.
   SaveInterval::Look look(TimePoint now) { return setting_.interval->look(steps_, now); }
   std::optional<std::string> explain_interval() { return setting_.interval->explanation(); }
   void on(const ClockHeard& event);
@@ -150,11 +152,11 @@ class SavePolicy {
   std::string on(const SaveBegun& event, TimePoint now);
   void on(const StateCopied& event, TimePoint now);
   void on(const SaveEnded& event);
-  // How the save that was to be the last has ended.
+  // The outcome of a save after which training should exit.
   enum class Leaving {
     kLeaves,   // the save is committed
     kGoesOn,   // the save failed; the next save may succeed
-    kRefused,  // the state may not be committed, so no other save would succeed
+    kRefused,  // the state must not be committed, so no other save would succeed
   };
   Leaving leaving() const;
 
@@ -189,8 +191,8 @@ class SavePolicy {
 
   std::optional<std::int64_t> last_tried_;
   int tries_ = 0;
-  TimePoint begun_;    // of the save of last_tried_
-  Seconds held_up_{};  // training, by that save
+  TimePoint begun_;    // when the save of last_tried_ began
+  Seconds held_up_{};  // how long that save stopped training
   Status outcome_;
   bool is_refusing_ = false;
   std::optional<std::int64_t> newest_committed_;

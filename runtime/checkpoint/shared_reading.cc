@@ -25,7 +25,7 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kSlots = 12;
-constexpr std::size_t kChunksAtOnce = 8;  // that all members read together
+constexpr std::size_t kChunksAtOnce = 8;  // read at the same time, by all members together
 constexpr std::uint64_t kMostSlotBytes = 4 << 20;
 constexpr std::uint64_t kLeastShared = 64 << 20;
 constexpr std::uint64_t kBoardUnit = 2 << 20;  // so that the slots behind the board can have huge pages
@@ -48,21 +48,21 @@ struct alignas(64) SharedReading::Slot {
   std::atomic<std::uint32_t> verified;  // 0: the chunk is bad, and each member that needs it reads it itself
 };
 
-// The beginning of the shared memory, which is all zeros at first. The bits of the members that need each
-// chunk follow, then the memory of the slots.
+// The beginning of the shared memory. Behind it are 64 bits for each chunk: the bits of the members that need
+// the chunk are set. Then comes the memory of the slots. All of the shared memory is zero at first.
 struct SharedReading::Board {
   std::atomic<std::uint64_t> next_turn;  // the first turn that no member has taken
   Slot slots[kSlots];
 };
 
-// Goes forward through the chunks that this member needs, and skips none, because a slot is freed only when
-// all members that need its chunk have left it.
+// Goes through the chunks that this member needs, in their order. It skips none, because a slot is freed only
+// when all members that need its chunk have copied the chunk.
 class SharedReading::Cursor {
  public:
   explicit Cursor(SharedReading& reading) : reading_(reading) {}
   ~Cursor() { go_to(reading_.first_chunks_.back()); }
 
-  // Null if the chunk is not in its slot: this member has to read it by itself.
+  // Returns null if the chunk is bad or is not in its slot: this member then has to read it by itself.
   const std::byte* bytes_of(std::size_t chunk) {
     go_to(chunk);
     const bool is_here =
@@ -199,7 +199,7 @@ bool SharedReading::has_one_ended() const {
   });
 }
 
-// Returns false if the time is up or a member has ended.
+// Waits until `count` has reached `wanted`. Returns false if the time is up or a member has ended.
 bool SharedReading::wait_for(const std::atomic<std::uint32_t>& count, std::size_t wanted) {
   for (const TimePoint end = Clock::now() + kPatience; !has_given_up_;) {
     const std::uint32_t seen = count;
@@ -247,7 +247,7 @@ Status SharedReading::read(const std::string& directory, std::vector<PartRequest
         readers.push_back(
             start_quiet_thread("muster-read", [&](const std::stop_token&) { read_chunks(directory); }));
       } catch (const std::system_error&) {
-        break;  // other threads or members read
+        break;  // other threads or members read all chunks
       }
     }
     Cursor cursor(*this);

@@ -1,9 +1,9 @@
-// Ranks of one node read the same checkpoint together: one of them reads each chunk, past the page cache, and
-// verifies it; all that need the chunk copy it out of memory that they share.
+// Ranks of one node, the members, read the same checkpoint together. For each chunk, one member reads it past
+// the page cache and verifies it. All members that need the chunk copy it from shared memory.
 //
-// A member reads by itself what it still lacks if another member has kept it waiting for ten seconds, or has
-// ended. It also reads by itself a chunk that could not be read or verified, and reports the error. One
-// thread uses the object; the threads that read() starts end before read() returns.
+// If another member ends, or keeps a member waiting for ten seconds, the member reads by itself what it still
+// lacks. If a chunk could not be read or verified, each member that needs it reads it by itself and reports
+// the error. One thread uses the object; the threads that read() starts end before read() returns.
 #pragma once
 
 #include <atomic>
@@ -21,30 +21,29 @@
 namespace muster {
 
 // Invariants:
-// - All members have the same files, and so the same `order_`: the chunks that some member needs, in the
-//   order of the files. A chunk's place in `order_` is its turn.
-// - The chunk of turn T lies in slot T % kSlots, once that slot has been filled T / kSlots + 1 times. It
-//   stays there until all members that need it have copied it, so no member may skip a chunk that it has
-//   announced.
-// - All memory that members share is atomic, except for the bytes of a slot: the member that fills the slot
-//   writes them before it counts `filled` up, and others read them after that.
+// - `order_` has the chunks that any member needs, in the order of the files. It is the same on all members.
+//   A chunk's place in `order_` is its turn.
+// - The chunk of turn T lies in slot `T % kSlots`, once that slot has been filled `T / kSlots + 1` times. It
+//   stays there until all members that announced it have copied it, so each of them must copy it.
+// - All shared memory is atomic, except for the bytes of a slot. The member that fills a slot writes the
+//   bytes before it increments `filled`. Other members read them after that.
 class SharedReading {
  public:
   static constexpr std::chrono::seconds kPatience{10};
-  // Returns whether so many members are possible, and the files large enough to pay for the shared memory.
+  // Returns true if this number of members is possible, and the files are large enough to read together.
   static bool is_worth_it(std::span<const ManifestFile> files, std::size_t members);
 
   // Only the first member calls it. `files` must outlive the object.
   static Expected<std::unique_ptr<SharedReading>> create(std::span<const ManifestFile> files,
                                                          std::size_t members);
   // The others call it with the address() of the first member, while the first member's object exists.
-  // kInvalidArgument if they do not see each other's processes.
+  // Returns kInvalidArgument if the two processes do not see each other.
   static Expected<std::unique_ptr<SharedReading>> open(const std::string& address,
                                                        std::span<const ManifestFile> files,
                                                        std::size_t member, std::size_t members);
   std::string address() const;
 
-  // Says what this member will read. All members announce before any of them reads.
+  // Tells the others what this member will read. All members must announce before any of them calls read().
   void announce(std::span<const PartRequest> requests);
   // Watches the members' processes, so that this member notices at once when one has ended.
   void watch(std::span<const pid_t> processes);
@@ -69,9 +68,9 @@ class SharedReading {
   bool has_one_ended() const;
 
   const std::span<const ManifestFile> files_;
-  const std::uint64_t member_;  // this member's bit
+  const std::uint64_t member_;  // a mask with the bit of this member
   const std::size_t members_;
-  std::vector<std::size_t> first_chunks_;  // the first chunk of each file, and the number of all chunks
+  std::vector<std::size_t> first_chunks_;  // the first chunk of each file; then the number of all chunks
   std::uint64_t slot_bytes_ = 0;
   UniqueFd fd_;
   StagingMemory memory_;

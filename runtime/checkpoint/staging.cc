@@ -16,7 +16,8 @@ namespace muster {
 namespace {
 
 constexpr std::uint64_t kHugePage = 2 << 20;
-// The largest room where the taker has a core of its own: it takes these bytes while the next room is filled.
+// The largest room, the part of the memory that is filled at once, if the taking thread has a core of its
+// own. It then takes one room while the next one is filled.
 constexpr std::uint64_t kRoomBytesBeside = 64 << 20;
 constexpr int kCollapse = 25;  // MADV_COLLAPSE, which headers before Linux 6.1 do not have
 
@@ -35,9 +36,9 @@ Expected<StagingMemory> mapped(void* address, std::uint64_t size_bytes) {
       .owner = std::shared_ptr<void>(address, [size_bytes](void* at) { munmap(at, size_bytes); })};
 }
 
-// Makes the pages of a file in memory, huge ones if the kernel can, whatever shmem_enabled says. Huge pages
-// are made ten times as fast as small ones, and reading them is as fast as reading other memory. The kernel
-// makes a huge page only where a small one exists. madvise() makes that small page, because touching a page
+// Gives a file in memory huge pages if the kernel can, whatever shmem_enabled says. The kernel makes them ten
+// times as fast as small ones, and reading them is as fast as reading other memory. MADV_COLLAPSE makes a
+// huge page only where a small one exists. MADV_POPULATE_READ makes the small page, because touching a page
 // that cannot be made would raise SIGBUS.
 void make_huge_pages(std::span<std::byte> bytes) {
   for (std::uint64_t begin = 0; begin + kHugePage <= bytes.size(); begin += kHugePage) {
@@ -47,7 +48,7 @@ void make_huge_pages(std::span<std::byte> bytes) {
   }
 }
 
-// Makes all pages now. Kernels before 5.14 answer EINVAL, and make each page when it is first touched.
+// Allocates all pages now. Kernels before 5.14 answer EINVAL, and allocate a page when it is first touched.
 Expected<StagingMemory> populated(StagingMemory memory) {
   if (madvise(memory.bytes.data(), memory.bytes.size(), MADV_POPULATE_WRITE) != 0 && errno != EINVAL)
     return no_memory(memory.bytes.size());
@@ -64,7 +65,7 @@ Expected<StagingMemory> allocate_staging(std::uint64_t size_bytes) {
   return populated(*std::move(memory));
 }
 
-// The mapping begins at a multiple of a huge page's size.
+// The mapping begins at a multiple of a huge page's size, so that it can have huge pages.
 Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes) {
   const std::uint64_t reserved = size_bytes + kHugePage;
   void* const place = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -105,7 +106,7 @@ Staging::Staging(std::uint64_t limit_bytes, Allocate allocate)
 Status Staging::reserve(std::uint64_t file_bytes) {
   const std::uint64_t wanted = std::min(limit_bytes_, rounded_up(file_bytes, kChunkBytes));
   if (wanted <= capacity()) return {};
-  memory_ = {};  // frees the old memory first, so that there are never two
+  memory_ = {};  // frees the old memory before the new memory is allocated
   auto memory = allocate_(wanted);
   if (!memory) return std::unexpected(memory.error());
   memory_ = *std::move(memory);
@@ -124,7 +125,8 @@ void Staging::begin(std::uint64_t file_bytes, int ranks) {
 
 Staging::Room Staging::wait_for_room() {
   std::unique_lock lock(mutex_);
-  // Waits for a quarter of the memory, or room for the rest of the file, so that many cores can copy.
+  // Waits until a quarter of the memory is free, or enough for what is left of the file. A smaller room would
+  // be too small for many cores to copy into.
   const std::uint64_t left = file_bytes_ - filled_;
   const std::uint64_t least = std::min(left, std::max(kChunkBytes, capacity() / 4));
   const auto has_room = [&] { return abandoned_ || released_ + capacity() - filled_ >= least; };

@@ -20,7 +20,7 @@ constexpr std::string_view kKind<bool> = "bool:";
 template <>
 constexpr std::string_view kKind<float> = "float:";
 
-// Reads the number after the kind; a bool is written as 0 or 1.
+// Parses the text after the kind as a number; a bool is written as 0 or 1.
 template <class Number>
 std::optional<Number> number_from(std::string_view text) {
   std::conditional_t<std::is_same_v<Number, bool>, unsigned char, Number> number{};
@@ -98,7 +98,7 @@ Number LoadedState::number(const std::string& name) {
 
 template <class Number>
 std::string write_number(Number value) {
-  // "{:d}" makes 0 or 1 of a bool; "{}" makes the shortest text that reads as the same number.
+  // "{:d}" writes a bool as 0 or 1. "{}" writes the shortest text that reads back as the same number.
   if constexpr (std::is_same_v<Number, bool>) return fmt::format("{}{:d}", kKind<Number>, value);
   return fmt::format("{}{}", kKind<Number>, value);
 }

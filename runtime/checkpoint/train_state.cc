@@ -24,8 +24,8 @@ class ModulePart : public StatePart {
   void save(SavedState& to) override {
     for (const auto& parameter : module_.named_parameters())
       to.shared(prefix_ + parameter.key(), parameter.value(), /*finite=*/true);
-    // If buffers are broadcast, the next forward pass begins with rank 0's buffers. If not, the new ranks of
-    // a larger world begin with rank 0's, because the checkpoint has none of their own.
+    // Saves rank 0's buffers in any case. If buffers are broadcast, all ranks load rank 0's. If each rank has
+    // its own buffers, only the new ranks of a larger world load rank 0's.
     for (const auto& buffer : module_.named_buffers()) {
       to.of_first(prefix_ + buffer.key(), buffer.value());
       if (own_buffers_) to.own(prefix_ + buffer.key(), buffer.value());
@@ -48,7 +48,7 @@ class ModulePart : public StatePart {
   bool own_buffers_;  // each rank has its own buffers
 };
 
-// The stages of a rank, under the names of the undivided model. Several stages may have the same tied weight.
+// The pipeline stages of a rank, under the names of the undivided model. Stages can share a tied weight.
 class StagesPart : public StatePart {
  public:
   explicit StagesPart(std::vector<torch::nn::Module*> stages) : stages_(std::move(stages)) {}
@@ -63,7 +63,7 @@ class StagesPart : public StatePart {
     to.own(std::string(kBuffers), at::scalar_tensor(buffers(), at::kLong));
   }
   // Each replica of the pipeline has buffers of its own. If the model was cut into other stages, all ranks
-  // load the buffers of one replica: a rank would mix the buffers of two replicas otherwise.
+  // load the buffers of one replica. Otherwise a rank could mix the buffers of two replicas.
   void check(LoadedState& from) override {
     const bool same_cut = has_own_of_these(from);
     for_each([&](const std::string& name, const at::Tensor& tensor, bool is_buffer) {
@@ -118,8 +118,8 @@ class LoaderPart : public StatePart {
                                            {"global_batch_size", state.global_batch_size}}
                                 .dump());
     if (state.of_shards.empty()) return;
-    // Each rank of a stream has shards of its own. The checkpoint holds all of them, so any number of ranks
-    // can go on.
+    // Each rank that reads a stream has shards of its own. The checkpoint holds the positions in all shards,
+    // so any number of ranks can go on.
     const std::int64_t mine = std::ssize(state.of_shards);
     const at::Tensor rows = at::empty({mine, 2}, at::kLong);
     for (std::int64_t i = 0; i < mine; ++i) {
@@ -147,13 +147,13 @@ class LoaderPart : public StatePart {
     if (from.has(shards_key())) add_shards(parsed, from.read(shards_key()));
     return parsed;
   }
-  // `all`: [shards, 2], the epoch and the batches of each shard.
+  // `all` has the shape [shards, 2]: for each shard, its epoch and the number of batches read in it.
   void add_shards(DataLoaderState& parsed, const at::Tensor& all) const {
     if (all.scalar_type() != at::kLong || all.dim() != 2 || all.size(0) < 1 || all.size(1) != 2)
       throw std::invalid_argument(fmt::format("its {} is not a position in the data", shards_key()));
     const DataLoaderState here = loader_.state();
     parsed.shards = all.size(0);
-    // If the number of shards has changed, the loader says whether it can go on.
+    // If the number of shards has changed, takes all of them: the loader decides whether it can go on.
     const bool known = parsed.shards == here.shards;
     parsed.first_shard = known ? here.first_shard : 0;
     const at::Tensor mine =
@@ -162,7 +162,7 @@ class LoaderPart : public StatePart {
     parsed.epoch = mine.select(1, 0).min().item<std::int64_t>();
     for (std::int64_t i = 0; i < mine.size(0); ++i) {
       const std::int64_t epoch = rows[2 * i], batches = rows[2 * i + 1];
-      // A rank may have finished an epoch that others are still in, and has then read nothing of the next.
+      // Some ranks may have finished an epoch that others are still in, but they have not begun the next one.
       if (epoch != parsed.epoch && (epoch != parsed.epoch + 1 || batches != 0))
         throw std::invalid_argument(
             fmt::format("its shards are in the epochs {} and {}", parsed.epoch, epoch));
@@ -175,8 +175,8 @@ class LoaderPart : public StatePart {
   DataLoaderState place_;
 };
 
-// The default generators of the CPU and of every GPU that the process sees. A rank that is not in the
-// checkpoint keeps the states that it has.
+// Saves torch's default generators of the CPU and of every GPU that the process sees. If the checkpoint has
+// no states of this rank, the generators keep theirs.
 class GeneratorPart : public StatePart {
  public:
   GeneratorPart() {
@@ -216,7 +216,7 @@ class GeneratorPart : public StatePart {
   std::map<std::string, at::Tensor> states_;
 };
 
-// A part that chooses its own names, below a prefix.
+// Puts a prefix before all names that a part chooses.
 class NamedPart : public StatePart {
  public:
   NamedPart(std::string prefix, std::unique_ptr<StatePart> part)

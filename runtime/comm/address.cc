@@ -73,7 +73,7 @@ Expected<Listener> listen_at(const std::string& address, std::uint16_t port, int
       listen(listener.fd.get(), SOMAXCONN) != 0 ||
       getsockname(listener.fd.get(), socket_address->get(), &socket_address->length) != 0)
     return system_failure(fmt::format("cannot listen on {}:{}", address, port), errno);
-  // An IPv6 address has its port at the same place.
+  // sockaddr_in6 has its port at the same place as sockaddr_in.
   listener.port = ntohs(reinterpret_cast<sockaddr_in*>(&socket_address->storage)->sin_port);
   return listener;
 }

@@ -1,6 +1,6 @@
-// Addresses and sockets on which the ranks of a world meet.
+// Addresses and sockets through which the ranks of a world find each other.
 //
-// The calls run on the caller's thread and can block; none of them sends data.
+// The functions run on the caller's thread and can block. None of them sends data.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// Returns the address of this machine from which it reaches `host`: "127.0.0.1" if `host` is a loopback one.
+// Returns the address of this machine from which it reaches `host`: for a loopback host, a loopback address.
 Expected<std::string> address_towards(const std::string& host, std::uint16_t port);
 
 bool is_loopback(const std::string& address);
@@ -28,7 +28,7 @@ Expected<Listener> listen_on(const std::string& address);
 // Closes the connections that wait to be accepted at a listener of listen_on(). Does not block.
 void turn_away(const Listener& listener);
 
-// True if a connection to this address is refused: its machine is up, and nobody listens there.
+// True if a connection to this address is refused within `limit`: the machine is up, and nobody listens.
 bool refuses(const std::string& address, std::uint16_t port, std::chrono::milliseconds limit);
 
 }  // namespace muster

@@ -24,7 +24,7 @@ struct CallError : std::runtime_error {
 };
 
 // The training thread's current call. If data arrives for a tensor that is too small, Gloo ends the process
-// from one of its own threads; explain_open_call() then completes the error message.
+// from one of its own threads; explain_open_call() then adds this call to the error message.
 struct OpenCall {
   std::mutex mutex;
   const Group* group = nullptr;  // null: no call
@@ -40,7 +40,8 @@ std::string call_key(std::int64_t number) {
   return fmt::format("call/{}", number);
 }
 
-// Describes how the first rank's operation in the store differs from this rank's; empty if they are equal.
+// Describes how this rank's operation differs from `first`, which is what another rank has written to the
+// store. Returns "" if they are equal.
 std::string difference(const std::string& first, int rank, const std::string& text) {
   const std::size_t space = first.find(' ');
   if (space == std::string::npos || first.substr(space + 1) == text) return {};
@@ -69,7 +70,7 @@ std::string explain_open_call(const std::string& error) {
   return fmt::format(" (in {} in the {})", text, mine.group->description());
 }
 
-// Returns false if the work has not ended; throws its error if it has failed.
+// Waits for the work, at most `limit`. Returns false if it has not ended; throws its error if it has failed.
 bool ends_within(c10d::Work& work, std::chrono::milliseconds limit) {
   try {
     work.wait(limit);
@@ -77,11 +78,11 @@ bool ends_within(c10d::Work& work, std::chrono::milliseconds limit) {
   } catch (const c10::Error&) {
     if (!work.isCompleted()) return false;
   }
-  work.wait();  // it has ended with this error, or shortly after the timeout
+  work.wait();  // the work has ended: with this error, or shortly after the timeout
   return true;
 }
 
-// Ends the work of the group's threads: a rank that leaves the group waits for these threads.
+// Makes the threads of the group's backend stop, because a rank that leaves the group waits for them.
 void break_off(const Group& group) {
   if (const auto backend = group.process_group()->getBackend(c10::kCPU); backend->getBackendName() != "gloo")
     return backend->abort();
@@ -168,7 +169,7 @@ void Call::wait(c10d::Work& work, bool on_gpu) {
   }
   try {
     for (std::uint64_t looks = 1; !ends_within(work, kSilence); ++looks)
-      look(/*for_gone=*/std::has_single_bit(looks));  // looks for such ranks less and less often
+      look(/*for_gone=*/std::has_single_bit(looks));  // checks for gone ranks less and less often
     tidy_up();
   } catch (const CallError&) {
     throw;
@@ -177,7 +178,7 @@ void Call::wait(c10d::Work& work, bool on_gpu) {
   }
 }
 
-// Deletes this rank's entry from the store: only ranks that still wait in this call need it.
+// Deletes the entry that this rank has written to the store for this call.
 void Call::tidy_up() {
   if (!wrote_) return;
   try {
@@ -187,7 +188,7 @@ void Call::tidy_up() {
   }
 }
 
-// Throws if there is a known reason why this call cannot complete. Without the store no reason is known.
+// Throws if there is a known reason why this call cannot complete. If the store is gone, no reason is known.
 void Call::look(bool for_gone) {
   if (!reach_store()) return;
   try {

@@ -1,9 +1,10 @@
 // Runs one collective of a group on this rank: waits for it, and finds the reason if it does not complete.
 //
-// After a second, a waiting rank writes its operation to the group's store; two ranks that wait in different
-// operations under the same number detect that there. A rank also checks whether the process of another
-// member is gone. The first rank that finds a reason writes it to the store; the reason ends the call on all
-// ranks that wait or fail. These checks cost nothing while calls complete in time. For one thread.
+// After a second, a waiting rank writes its operation to the group's store, under the call's number. A rank
+// that waits in a different operation with the same number finds that entry. A rank also checks whether the
+// process of another member is gone. The first rank that finds a reason writes it to the store, and the
+// reason ends the call on all ranks that wait or fail. These checks cost nothing while calls complete in
+// time. Use a Call on one thread.
 #pragma once
 
 #include <functional>
@@ -17,19 +18,19 @@ namespace muster {
 
 // Throws std::logic_error, with `what` in the message, if this rank is not in the group.
 void require_member(const Group& group, const std::string& what);
-// Throws std::runtime_error if NCCL has given up the group.
+// Throws std::runtime_error if NCCL has given up the group; the message begins with text().
 void refuse_if_given_up(const Group& group, const std::function<std::string()>& text);
 
 class Call {
  public:
-  // `text` describes what must be equal on all members: "all_reduce of Float [4]". Any thread may call
-  // `text`, but only if the call takes long, fails or is traced. The group, and everything that `text` uses,
-  // must outlive the call. Throws std::logic_error if this rank is not a member.
+  // `text` returns what must be equal on all members: "all_reduce of Float [4]". If the call takes long,
+  // fails or is traced, any thread can call `text`. The group, and everything that `text` uses, must outlive
+  // the call. Throws std::logic_error if this rank is not a member.
   Call(const Group& group, std::function<std::string()> text);
-  // Starts the collective, or the next part of it, and waits for it. For work on a GPU only the current
-  // stream waits, and run() returns at once.
-  // Throws std::invalid_argument with torch's objection to the arguments, or std::runtime_error with the
-  // call, the group and the reason why the call did not complete.
+  // Starts the collective, or the next part of it, and waits for it. For work on a GPU, run() returns at
+  // once, and only the current stream waits. Throws std::invalid_argument, with torch's message, if torch
+  // refuses the arguments. Throws std::runtime_error, with the call, the group and the reason, if the call
+  // does not complete.
   template <class Start>
   void run(bool on_gpu, const Start& start) {
     const InHand in_hand(*this);
@@ -46,7 +47,7 @@ class Call {
 
  private:
   // While an InHand exists, its Call is the training thread's current one. Create it before the collective
-  // starts, because data that another rank has already sent can end the process at once.
+  // starts: if another rank has already sent wrong data, Gloo ends the process at once.
   class InHand {
    public:
     explicit InHand(const Call& call);
@@ -74,14 +75,14 @@ class Call {
   bool wrote_ = false;
 };
 
-// Closes the connections of a group's Gloo, if it has one. Gloo has no function for that, but it gives up a
-// whole group when a wait in it times out; so this function waits in vain for a message from place `peer`,
-// with which this rank must be connected.
+// Closes the connections of the group's Gloo backend, if it has one. Gloo has no function for that, but it
+// closes all connections of a group when a wait times out. So this function waits in vain for a message from
+// place `peer`. This rank must be connected with `peer`.
 void close_gloo(c10d::ProcessGroup& group, int peer);
 
-// Without NCCL, does nothing. With NCCL, connects this rank with the one at place `peer`, as their first
-// message would. Both ranks must call it, and a rank that connects with several must do so in ascending
-// order. Throws std::runtime_error, which names the peer.
+// If the group has NCCL, connects this rank with the rank at place `peer`, as their first message would. Both
+// ranks must call it. A rank that connects with several places must do so in ascending order. Throws
+// std::runtime_error, which names the peer.
 void connect_for_messages(const Group& group, int peer);
 
 // Call it in the handler of an error between two members; `text` describes their operation. Throws

@@ -22,8 +22,8 @@ std::string type_text(const at::Tensor& tensor) {
   return tensor.defined() ? c10::toString(tensor.scalar_type()) : "an undefined tensor";
 }
 
-// A tensor's header has this many numbers: the type, the number of dimensions, and their sizes. Other ranks
-// need them before they can receive the tensor.
+// A tensor's header has this many numbers: the type, the number of dimensions, and the sizes. Other ranks
+// need the header before they can receive the tensor.
 constexpr std::int64_t kHeaderNumbers = 16;
 constexpr std::int64_t kMostDimensions = kHeaderNumbers - 2;
 
@@ -68,8 +68,8 @@ class Part {
   void require(bool condition, const char* otherwise) const {
     if (!condition) refuse(otherwise);
   }
-  // Builds the message only for a refused call: building it takes as long as a small call needs to reach its
-  // backend.
+  // Calls `otherwise` only for a refused call: building the message takes as long as a small call needs to
+  // reach its backend.
   template <std::invocable Otherwise>
   void require(bool condition, const Otherwise& otherwise) const {
     if (!condition) refuse(otherwise());
@@ -79,7 +79,7 @@ class Part {
       return fmt::format("{} {} are given; {} are needed, one for each member", count, what, size());
     });
   }
-  // Returns the place in the group of a rank of the job, which the caller gave as `src` or `dst`.
+  // Returns the place in the group of a rank of the job, which the program gave as `src` or `dst`.
   int place_of(int job_rank) const {
     require(std::ranges::binary_search(ranks(), job_rank),
             [&] { return fmt::format("rank {} is not in it", job_rank); });
@@ -94,12 +94,12 @@ class Part {
     });
   }
 
-  // For CPU tensors these calls set asyncOp to false, which says that the caller waits at once. For CUDA
-  // tensors that option means something else.
+  // For CPU tensors, these functions set asyncOp to false, which says that the caller waits at once. For CUDA
+  // tensors, asyncOp means something else, and they set it to true.
   void all_reduce(at::Tensor row, ReduceOp op);
   void reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op);
-  // Takes inputs of one shape. As in Python, Gloo adds them in another order than the parts of a single
-  // tensor.
+  // All inputs must have one shape. Gloo adds them in another order than the parts of a single tensor, as it
+  // does for Python programs.
   void reduce_scatter(const at::Tensor& output, const std::vector<at::Tensor>& inputs, ReduceOp op);
   void broadcast(at::Tensor bytes, int place);
   void all_gather(at::Tensor output, at::Tensor input);
@@ -114,8 +114,8 @@ class Part {
 
  private:
   c10d::ReduceOp::RedOpType kind_of(ReduceOp op, const at::Tensor& row) const;
-  // Bypasses torch's operators, which would only look up the backend, and take longer for that than a small
-  // call over shared memory takes.
+  // Bypasses torch's operators. They would only look up the backend, which takes longer than a small call
+  // over shared memory.
   c10d::Backend& backend_for(const at::Tensor& tensor) const {
     return *group_.process_group()->getBackend(tensor.device().type());
   }
@@ -142,7 +142,7 @@ c10d::ReduceOp::RedOpType Part::kind_of(ReduceOp op, const at::Tensor& row) cons
         fmt::join(kTypesOfGloo | std::views::transform([](auto each) { return c10::toString(each); }),
                   ", ")));
   switch (op) {
-    // Added as bytes, true + true would be 2. torch's NCCL uses the maximum for a sum of bools as well.
+    // Uses the maximum for bools, as torch's NCCL does: if bools were added as bytes, true + true would be 2.
     case ReduceOp::kSum: return type == at::kBool ? Kind::MAX : Kind::SUM;
     case ReduceOp::kMin: return Kind::MIN;
     case ReduceOp::kMax: return Kind::MAX;
@@ -430,7 +430,7 @@ std::vector<at::Tensor> all_to_all(const Group& group, const std::vector<at::Ten
 
 namespace {
 
-// Returns the sizes of a tensor's parts along its first dimension, in bytes.
+// Returns the sizes of a tensor's parts along its first dimension, in bytes; empty if all parts are equal.
 std::vector<std::int64_t> splits_of(const Part& part, const at::Tensor& tensor,
                                     const std::vector<std::int64_t>& sizes, const char* what) {
   part.require_usable(tensor);

@@ -15,7 +15,7 @@
 namespace muster {
 namespace {
 
-// Returns "all_reduce of Float [4, 2]", with the first input tensor.
+// Returns "all_reduce of Float [4, 2]": the operation, and the type and sizes of the first input tensor.
 std::string text_of_entry(const nlohmann::json& entry) {
   std::string name = entry.at("profiling_name");
   name.erase(0, name.find(':') + 1);
@@ -26,8 +26,8 @@ std::string text_of_entry(const nlohmann::json& entry) {
   return fmt::format("{} of {} [{}]", name, entry.at("input_dtypes").front().get<std::string>(), sizes);
 }
 
-// Returns the program's name for a group. Adds the group's number, because two groups can have the same name;
-// omits the number if it is itself the name.
+// Returns the program's name for a group. Adds the group's number, because two groups can have the same name.
+// Omits the number if the name is only the number.
 std::string name_of_group(const nlohmann::json& group) {
   constexpr std::string_view kOurs = "muster/";
   std::string number = group.at(0);

@@ -1,7 +1,7 @@
 // Reads torch's flight recorder: the last 2000 collectives of this process, over Gloo and NCCL.
 //
-// Safe from any thread, even while the training thread waits in a collective. torch does not record MPI and
-// shared memory.
+// Safe from any thread, even while the training thread waits in a collective. torch does not record
+// collectives over MPI and shared memory.
 #pragma once
 
 #include <string>

@@ -176,7 +176,8 @@ std::string presence_key(int rank) {
   return fmt::format("presence/{}", rank);
 }
 
-// Lets other ranks check later whether this process is alive. They skip a rank that cannot listen.
+// Listens at a port, so that other ranks can check later whether this process is alive. If this rank cannot
+// listen, the others skip it in that check.
 void show_presence(Job::State& job) {
   const std::string address = address_in(job.world);
   auto listener = listen_on(address);
@@ -188,7 +189,7 @@ void show_presence(Job::State& job) {
 }  // namespace
 
 void wait_for_key(c10d::Store& store, const std::string& key, std::chrono::milliseconds limit) {
-  // store.wait() prints a warning when it times out, so poll.
+  // Polls, because store.wait() prints a warning when it times out.
   constexpr std::chrono::milliseconds kBetween{20};
   for (const TimePoint end = Clock::now() + limit; Clock::now() < end && !store.check({key});)
     std::this_thread::sleep_for(kBetween);
@@ -257,7 +258,7 @@ int agree_to_form(const Job& job, const FormationRequest& request) {
 
 namespace {
 
-// Null if the group has no NCCL.
+// Returns null if the group has no NCCL.
 c10::intrusive_ptr<c10d::Backend> nccl_of(c10d::ProcessGroup& group) {
   if (!std::ranges::any_of(group.getDeviceTypes(), &c10::Device::is_cuda)) return nullptr;
   auto backend = group.getBackend(c10::kCUDA);
@@ -327,15 +328,15 @@ std::string refusal_of(const Job& job, const std::vector<int>& sorted, const Gro
   return options.nccl ? refusal_of_nccl(*options.nccl) : "";
 }
 
-// Returns the text that ranks compare: all must have asked for the same.
+// Returns a text that describes the options. The text must be equal on all ranks.
 std::string text_to_compare(const GroupOptions& options) {
   std::string text = fmt::format("backend '{}', timeout {} ms, name '{}'", options.backend,
                                  options.timeout ? options.timeout->count() : 0, options.name);
   return options.nccl ? fmt::format("{}, nccl {}", text, text_of(*options.nccl)) : text;
 }
 
-// If rank 0 serves the store, it must not leave before the members of a group without rank 0 have created the
-// group, or have failed to. So rank 0 waits for that here.
+// Creating a group needs the store. If rank 0 serves the store and is not a member, it waits here until the
+// members have created the group, or have failed.
 void keep_store_for(const Job& job, const std::string& group_key, const std::vector<int>& ranks) {
   if (state_of(job).world.agent_serves || ranks.front() == 0) return;
   c10d::Store& store = *job.store();

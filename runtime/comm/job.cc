@@ -56,8 +56,8 @@ Job::State::State(const World& description, std::optional<std::chrono::milliseco
                 .timeout = timeout});
 }
 
-// Waits for the work on the GPU. The wait ends, because NCCL ends unfinished work when the group's timeout is
-// over. An error ends the process: main() has returned, so nobody could catch an exception.
+// Waits for the work on the GPU. The wait ends at the latest with the group's timeout, when NCCL ends
+// unfinished work. An error ends the process, because nobody could catch an exception from a destructor.
 void Job::State::end_gpu_work() noexcept {
   try {
     if (device.is_cuda()) torch::cuda::synchronize(device.index());
@@ -142,7 +142,7 @@ Job::State& state_of(const Job& job) {
 
 namespace {
 
-// The newest Job's state, for the free functions. Never destroyed: a Job may be in static storage.
+// The newest Job's state, for the free functions. Never destroyed, because a Job can be in static storage.
 struct Current {
   std::mutex mutex;
   std::weak_ptr<Job::State> state;
@@ -244,7 +244,7 @@ Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, c
   if (world.agent_serves) {
     meet(*job.store(), world.world_size);
   } else {
-    // Rank 0 serves the store: it must not leave before the others have read the last address from the store.
+    // Rank 0 may serve the store. It must not leave before the others have read the last address from it.
     job.barrier();
   }
   const std::lock_guard lock(current().mutex);
@@ -256,7 +256,7 @@ namespace {
 
 std::atomic<bool> has_joined = false;
 
-// `arguments`: as for serve_as_template().
+// Calls serve_as_template(), which describes `arguments`. Gives a forked worker its own random seed.
 warm::Serving serve(std::vector<std::string>* arguments) {
   // A second world would read the addresses and counters that the first has left in the store.
   if (has_joined)
@@ -292,7 +292,7 @@ Job init(const InitOptions& options) {
 }
 
 Job init(int& argc, char**& argv, const InitOptions& options) {
-  // Never destroyed: the program may read its arguments until its end.
+  // These are never destroyed, because the program can read its arguments until its end.
   static auto& arguments = *new std::vector<std::string>;
   static auto& words = *new std::vector<char*>;
   if (serve(&arguments) == warm::Serving::kForkedWithArguments) {

@@ -1,5 +1,5 @@
-// The state behind a Job and a Group, and functions for the runtime's own use of Jobs. init() and spawn()
-// create Jobs here, once they know their world; other code reports to the agent through a Job.
+// The state behind a Job and a Group, for the runtime's own code. init() and spawn() create Jobs with join(),
+// once they know their world. Other code uses reports_of() to report to the agent.
 //
 // Not part of the public headers. A Job's state outlives the states of all its groups.
 #pragma once
@@ -29,17 +29,18 @@ struct Group::State {
   State& operator=(const State&) = delete;
   ~State();
   // Finishes the work on GPUs. Without this call, destroying the group aborts the work. Call it before the
-  // job is destroyed: the program can hold the process group longer than the job, which owns the store that
-  // the process group needs.
+  // job is destroyed: the process group needs the job's store, but the program can hold the process group
+  // longer than the job.
   void shut_down() noexcept;
-  // Closes Gloo's connections if a receive was abandoned. Otherwise Gloo's thread would wait for it for ever.
+  // Closes Gloo's connections if a receive was abandoned. Otherwise Gloo's thread would wait forever.
   void close_abandoned() noexcept;
-  // Before this rank leaves the job, writes to the group's store in how many of the group's collectives it
-  // has done its part.
+  // Call it before this rank leaves the job. Writes to the group's store how many of the group's collectives
+  // this rank has entered.
   void leave_word(const Job::State& in) const noexcept;
   // Returns why NCCL has given up this group; "" if it has not, or if the group has no NCCL.
   std::string nccl_failure() const;
-  // NCCL's backends for collectives, for messages up and for messages down. Null: not created.
+  // NCCL's backends for collectives, for messages to higher places, and for messages to lower places. Null:
+  // none has been created.
   std::array<c10::intrusive_ptr<c10d::Backend>, 3> nccl_backends() const;
 
   std::string name;
@@ -57,7 +58,7 @@ struct Group::State {
   c10::intrusive_ptr<c10d::Backend> nccl;
   std::optional<NcclMessages> messages;
   std::atomic<std::int64_t> call_count = 0;  // collectives that this rank has entered
-  // The place of the peer of a receive into CPU memory that was never completed; -1: none.
+  // If a receive into CPU memory was abandoned, the place of its peer; -1: none was.
   std::atomic<int> abandoned_peer = -1;
 };
 
@@ -71,8 +72,8 @@ struct Job::State {
   void end_gpu_work() noexcept;
 
   World world;
-  // Comes before the store: connecting can take minutes, and heartbeats must show meanwhile that this rank is
-  // alive.
+  // Is constructed before the store: connecting to the store can take minutes, and heartbeats must show
+  // meanwhile that this rank is alive.
   Reports reports;
   c10::Device device;
   std::optional<std::chrono::milliseconds> timeout;
@@ -81,7 +82,7 @@ struct Job::State {
   Group::State all;
   std::atomic<int> formation_count = 0;  // groups and meshes formed so far; the same on all ranks
   std::once_flag presence_shown;
-  Listener presence;  // nobody accepts its connections; the kernel refuses them once this process is gone
+  Listener presence;  // nobody accepts the connections; the kernel refuses them once this process is gone
   std::atomic<TimePoint> presence_cleared_at = TimePoint();
 };
 

@@ -11,18 +11,17 @@
 
 namespace muster {
 
-// "Float [2, 3]".
+// Returns a text such as "Float [2, 3]".
 inline std::string shape_text(const at::Tensor& tensor) {
   if (!tensor.defined()) return "an undefined tensor";
   return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
 }
 
-// A tensor that a collective reads or fills, as one row of elements or bytes. The row is the tensor's own
-// memory if that is contiguous, and else a copy.
+// A tensor that a collective reads or fills, as one row of elements or bytes. If the tensor's memory is
+// contiguous, the row is that memory. Otherwise it is a copy, which unpack() copies back.
 class Packed {
  public:
-  // Creates a view only where needed, because one costs as much as a small collective's path through
-  // LibTorch.
+  // Creates a view only where needed: it would take as long as a small collective's path through LibTorch.
   explicit Packed(const at::Tensor& tensor)
       : original_(tensor.requires_grad() ? tensor.detach() : tensor),
         packed_(original_.contiguous()),

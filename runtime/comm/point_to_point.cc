@@ -18,7 +18,7 @@ struct Work::State {
   std::string text;
   Packed packed;
   bool receives;
-  int peer;  // the peer's place; for a receive from any rank, any place, because Gloo has connected all ranks
+  int peer;  // the peer's place; for a receive from any rank: any place, because Gloo has connected all
   c10::intrusive_ptr<c10d::Work> work;
   bool arrived = false;
 
@@ -55,8 +55,7 @@ void Work::wait() {
 
 namespace {
 
-// `start` starts the operation with the tensor's bytes and sets `peer`. The operation fills the bytes if it
-// `receives`.
+// `start` starts the operation with the tensor's bytes, and sets `peer`. `receives`: the bytes are filled.
 template <class Start>
 std::unique_ptr<Work::State> start_between(const Group& group, const std::string& text,
                                            const at::Tensor& tensor, bool receives, const Start& start) {
@@ -92,7 +91,8 @@ int peer_place(const Group& group, int job_rank, const char* function) {
   return place;
 }
 
-// Starts the message with NCCL's backend for its direction if NCCL carries the tensor, else with the group's.
+// If NCCL carries the tensor, starts the message with NCCL's backend for its direction. Otherwise starts it
+// with the group's own process group.
 template <class Start>
 c10::intrusive_ptr<c10d::Work> start_message(const Group& group, const at::Tensor& bytes, int from, int to,
                                              const Start& start) {

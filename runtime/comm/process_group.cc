@@ -106,7 +106,7 @@ c10::intrusive_ptr<c10d::Backend> gloo_for(const World& world, const GroupSetup&
                     .group_name = setup.place.prefix,
                     .address = address_in(world),
                     .interfaces = interfaces == nullptr ? "" : interfaces,
-                    // connecting all ranks with all took half of the start of 16 ranks
+                    // connecting every rank with every other took half of the start of 16 ranks
                     .lazy = world.agent_serves});
 }
 

@@ -55,7 +55,7 @@ std::size_t thread_count() {
 World world_of(int rank, int nprocs, std::uint16_t port) {
   auto world = read_world(
       "tcp://127.0.0.1:" + std::to_string(port), rank, nprocs, [](const char* name) -> const char* {
-        // Take the job's variables from the parent's environment, but not the parent's own place in the job.
+        // Takes the job's variables from the parent's environment, but not the parent's own place in the job.
         return std::string_view(name).starts_with("MUSTER_") && name != std::string_view("MUSTER_SOCKET")
                    ? std::getenv(name)
                    : nullptr;
@@ -81,13 +81,13 @@ void renew_thread_pool() {
 
 [[noreturn]] void run_child(const std::function<void(Job&)>& function, const World& world, int listen_fd,
                             int thrown_fd) {
-  // Only the server's process may hold the socket. Then connections to a dead server are refused; otherwise
-  // they would wait.
+  // Only rank 0, which serves the store, keeps the socket. If other ranks kept it, connections to a dead
+  // server would not be refused, but wait.
   if (world.rank != 0) close(listen_fd);
   renew_thread_pool();
   int code = 0;
-  // Declared outside the try block: the other ranks see this rank's connections close only after the parent
-  // can read this rank's error.
+  // Declared outside the try block, so that the parent can read this rank's error before its connections
+  // close and the other ranks fail.
   std::optional<Job> job;
   try {
     job = join(world, std::nullopt, NcclOptions(),
@@ -97,14 +97,14 @@ void renew_thread_pool() {
     tell_parent(thrown_fd, describe_current_exception());
     code = 1;
   }
-  // A rank that failed has nothing to finish with the others: it only exits.
+  // A rank that failed has nothing to finish with the others: it exits without destroying its Job.
   if (code == 0) job.reset();
   std::fflush(nullptr);
   // Does not call exit(), because functions that the parent registered with atexit are for the parent.
   _exit(code);
 }
 
-// All children; kills and reaps them if an exception is thrown.
+// All children. The destructor kills and reaps those that still run.
 class Children {
  public:
   ~Children() {
@@ -161,16 +161,17 @@ class Children {
     }
   }
 
-  // Waits for children that are about to end. A killed rank closes its connections, and others fail because
-  // of that, before the parent learns of its end.
+  // Waits for children that are about to end. When a rank is killed, its connections close and other ranks
+  // fail before the parent learns that it has ended.
   void wait_for_the_dying() {
     const auto deadline = std::chrono::steady_clock::now() + kGrace;
     const auto is_dying = [](const Child& child) { return child.running && is_exiting(child.pid); };
     while (std::ranges::any_of(children_, is_dying) && std::chrono::steady_clock::now() < deadline) wait(10);
   }
 
-  // Returns the failure that caused the others: that of a child that ended without throwing, or else that of
-  // the child that threw first. Children that have thrown and still run count, too.
+  // Returns the failure that caused the others:
+  // - if a child has ended without throwing, the failure of that child;
+  // - otherwise the failure of the child that threw first, even if that child still runs.
   Failure first_failure() {
     for (std::size_t rank = 0; rank < children_.size(); ++rank) {
       Failure failed{.rank = static_cast<int>(rank), .exit_code = 1, .text = {}};
@@ -256,7 +257,7 @@ void spawn(const std::function<void(Job&)>& function, int nprocs) {
   listener->fd.reset();
   while (children.any_running()) {
     if (!children.wait(-1)) continue;
-    // Waits for other failures: a rank that failed because of another rank can be reaped before that rank.
+    // Waits for more failures, because a rank that failed because of another rank can be reaped before it.
     children.wait_for_all(kSettle);
     children.wait_for_the_dying();
     const Failure first = children.first_failure();

@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-// Reads variables and keeps the first error, so callers read from top to bottom.
+// Reads variables and keeps the first error, so that callers need not check each variable.
 class Reader {
  public:
   explicit Reader(const Environment& environment) : environment_(environment) {}
@@ -64,7 +64,7 @@ void read_job(Reader& reader, World& world) {
   if (step >= 0) world.resume_step = step;
 }
 
-// RANK without LOCAL_RANK means that there is one node.
+// If neither LOCAL_RANK nor LOCAL_WORLD_SIZE is set, there is one node.
 void read_place(Reader& reader, World& world) {
   const bool one_node = reader.text("LOCAL_RANK").empty() && reader.text("LOCAL_WORLD_SIZE").empty();
   world.local_world_size =

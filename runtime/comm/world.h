@@ -15,7 +15,7 @@
 namespace muster {
 
 enum class StoreKind {
-  kNone,     // a world of one needs none
+  kNone,     // a world of one rank needs none
   kServe,    // this rank serves the TCPStore on host:port
   kConnect,  // the agent or rank 0 serves it
   kFile,
@@ -52,11 +52,11 @@ struct World {
 // The backends of process groups, by name; process_group.cc creates them.
 inline constexpr std::string_view kBackends[] = {"gloo", "nccl", "mpi", "shm"};
 
-// "backend 'zeus' is not one of gloo, nccl, mpi, shm", where `what` is "backend 'zeus'"; empty if `name` is
-// valid or empty.
+// Returns "" if `name` is valid or empty. Otherwise returns "backend 'zeus' is not one of gloo, nccl, mpi,
+// shm"; `what` is the beginning, "backend 'zeus'".
 std::string refusal_of_backend(std::string_view name, std::string_view what);
 
-// The value of an environment variable, or nullptr.
+// Returns the value of an environment variable, or nullptr.
 using Environment = std::function<const char*(const char* name)>;
 
 // `init_method`, `rank` and `world_size` are those of InitOptions. An error names the variable or option, its

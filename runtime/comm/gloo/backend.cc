@@ -8,9 +8,9 @@ namespace muster {
 
 namespace {
 
-// While it exists, threads that are started here do not preempt a running thread when they wake up: they wait
-// for a free processor or for the end of the time slice. Otherwise a Gloo thread that is woken by a message
-// from a rank that is ahead would poll until this rank's own part arrives, and so delay that part.
+// While it exists, this thread starts threads that do not preempt a running thread when they wake up. They
+// wait for a free processor, or for the end of the time slice. Otherwise, a message from a faster rank would
+// wake a Gloo thread, which would poll for this rank's own part and so delay it.
 class StartsModestThreads {
  public:
   StartsModestThreads() {

@@ -16,8 +16,8 @@
 namespace muster::mpi {
 namespace {
 
-// A message is cut into pieces of this size, so nearly all messages have one piece. A receiver that expects
-// fewer bytes than were sent could not tell a second piece from the next message.
+// A message is cut into pieces of this size, which is so large that nearly all messages have one piece. A
+// receiver that expects too few bytes would take a second piece for the next message.
 constexpr std::int64_t kMessageBytes = std::int64_t{1} << 30;
 
 struct Waiting {
@@ -29,7 +29,8 @@ Waiting waiting_in(const Options& options, const c10d::Backend::Options& otherwi
   return {options.timeout == c10d::kUnsetTimeout ? otherwise.timeout : options.timeout, !options.asyncOp};
 }
 
-// Returns the engine's own connection to the store: threads of the program can be waiting on the job's.
+// Returns a connection to the store for the engine alone, because threads of the program can be waiting on
+// the job's connection.
 c10::intrusive_ptr<c10d::Store> store_of_engine(const MpiRequest& request) {
   static const c10::intrusive_ptr<c10d::Store> one = request.store->clone();
   return one;
@@ -306,7 +307,7 @@ WorkPtr MpiBackend::all_gather_single_coalesced(Tensors& outputs, Tensors& input
        .outputs = outputs});
 }
 
-// Each output receives this member's part of all members' inputs.
+// Each output receives the reduction of this member's part of all members' inputs.
 WorkPtr MpiBackend::reduce_parts(const Tensors& outputs, const Tensors& inputs, const c10d::ReduceOp& op,
                                  Plan plan) {
   struct Pair {
@@ -323,7 +324,8 @@ WorkPtr MpiBackend::reduce_parts(const Tensors& outputs, const Tensors& inputs, 
                 "an input of ", size_, " times the output is expected, not ", shape_text(inputs[each]),
                 " for ", shape_text(outputs[each]));
     count_of(outputs[each].numel());
-    // MPI has no in-place form of this call, but torch accepts an output that lies inside its input.
+    // torch accepts an output that lies inside its input. Copies such an input, because MPI has no in-place
+    // form of this call.
     const at::Tensor from = plan.staging.read(inputs[each]);
     const at::Tensor to = plan.staging.fill(outputs[each]);
     pairs.push_back({to, overlap(to, from) ? from.clone() : from, type});

@@ -1,11 +1,11 @@
 // c10d's interface on top of the engine: it maps a call's tensors to MPI, and returns a Work.
 //
 // - Every call returns at once. MPI owns the tensors until the Work has ended. The Work ends, and its
-//   callbacks run, on the thread that has the turn (engine.h).
-// - Tensors must be contiguous. For reductions and broadcasts any dense order of dimensions will do, if it is
-//   the same on all ranks.
-// - Reductions and broadcasts are cut into pieces of 4 MiB, so messages can progress in between. An
-//   all-reduce of large pieces is built from messages (direct.h).
+//   callbacks run, on the thread that makes the engine's MPI calls at that time (engine.h).
+// - Tensors must be contiguous. Reductions and broadcasts also accept dense tensors with dimensions in
+//   another order, if the order is the same on all ranks.
+// - Reductions and broadcasts are cut into pieces of 4 MiB, so that messages can progress between two pieces.
+//   An all-reduce of large pieces is built from messages (direct.h).
 // - The bits of a sum depend on the number of ranks, on the tensor's size, and on the element's place. With
 //   two ranks they depend on none of these.
 // - A call that times out gives up the group; its error names the members that do not wait in the same call.
@@ -28,7 +28,7 @@ using compat::WorkPtr;
 
 class MpiBackend : public compat::Backend {
  public:
-  // Collective over the members.
+  // All members must call it together.
   explicit MpiBackend(const MpiRequest& request);
   MpiBackend(const MpiBackend&) = delete;
   MpiBackend& operator=(const MpiBackend&) = delete;
@@ -86,7 +86,7 @@ class MpiBackend : public compat::Backend {
   c10::intrusive_ptr<Options> options_;
   std::shared_ptr<Channel> channel_;
   std::shared_ptr<DirectGroup> direct_;
-  c10::intrusive_ptr<c10d::Store> store_;  // for the thread that queries the store for the engine
+  c10::intrusive_ptr<c10d::Store> store_;  // for the Asker (asker.h)
   std::atomic<std::uint64_t> call_count_ = 0;
   std::atomic<bool> failed_ = false;
   std::atomic<bool> closed_ = false;

@@ -5,13 +5,13 @@
 namespace muster::mpi {
 namespace {
 
-constexpr int kMostRanks = 8;  // each rank sends to each: the number of messages grows with the square
+constexpr int kMostRanks = 8;  // the number of messages grows with the square of this
 // For less data MPI's own all-reduce is faster, as measured with ranks on one machine. The first limit is for
 // a piece among two ranks, the second for one rank's part of a piece among more ranks.
 constexpr std::int64_t kLeastBytesOfTwo = std::int64_t{4} << 10;
 constexpr std::int64_t kLeastPartBytes = std::int64_t{32} << 10;
-// Tags are used again after this many pieces, because each piece needs two tags. UCX, the transport of Open
-// MPI with the fewest tags, has 2^23.
+// Tags are used again after this many pieces. Each piece needs two tags, and UCX, the transport of Open MPI
+// with the fewest tags, has 2^23.
 constexpr std::int64_t kNumbers = std::int64_t{1} << 22;
 
 }  // namespace
@@ -76,7 +76,7 @@ std::optional<int> DirectAllReduce::start(std::int64_t piece, MPI_Comm comm, Req
       [&](int other) { return part_of(data, other); });
 }
 
-// Adds the received parts to this rank's own. They are in the order of the ranks after this one.
+// Adds the received parts to this rank's own, in the order of the ranks after this one.
 int DirectAllReduce::reduce(const UnderWay& at) const {
   const Part own = part_of(at.data, group_->rank);
   const std::size_t own_bytes = static_cast<std::size_t>(own.count) * at.data.element_bytes;

@@ -1,9 +1,10 @@
-// An all-reduce in two steps that replaces MPI's, which adds data along a tree to one rank and sends the sum
-// back along a tree. Each of the `size` ranks owns one part: it receives its part from all other ranks at
-// once, adds these to its own in the order of the ranks after it, and sends the result to all. Each rank
-// sends and receives `2 (size - 1) / size` of the data, and all ranks are busy (R. Rabenseifner,
-// "Optimization of Collective Reduction Operations", 2004, with messages from each rank to each). As in MPI,
-// ranks must agree on the size of the data; nobody checks the size. This code does not use torch.
+// An all-reduce in two steps that replaces MPI's. MPI adds the data along a tree to one rank, and sends the
+// sum back along the tree. Here, each of the `size` ranks owns one part of the data. It receives its part
+// from all other ranks at once, adds these to its own in the order of the ranks after it, and sends the sum
+// to all. Each rank sends and receives `2 (size - 1) / size` of the data, and all ranks work at the same time
+// (R. Rabenseifner, "Optimization of Collective Reduction Operations", 2004, with messages from each rank to
+// each). As in MPI, ranks must agree on the size of the data; nobody checks the size. This code does not use
+// torch.
 #pragma once
 
 #include <cstddef>
@@ -36,21 +37,21 @@ class Rooms {
   std::vector<Room> rooms_;
 };
 
-// The state of one group's direct all-reduces. Only the thread that has the turn uses it.
+// The state of one group's direct all-reduces. Only the thread that makes the MPI calls (engine.h) uses it.
 struct DirectGroup {
   int rank = 0;
   int size = 1;
   Rooms rooms{};
-  // The number of pieces so far. All ranks start pieces in the same order, so it gives each piece its tags.
+  // The number of pieces so far, from which a piece gets its tags. All ranks start pieces in the same order.
   std::int64_t piece_count = 0;
 };
 
-// is_direct(): whether the direct all-reduce is faster for a piece of this size. may_be_direct(): whether
-// there is a size for which it is faster. Safe from any thread; the same on all ranks.
+// is_direct() says whether the direct all-reduce is faster for a piece of this size; may_be_direct() says
+// whether it is faster for any size. Safe from any thread; the answers are the same on all ranks.
 bool is_direct(std::int64_t piece_bytes, int size);
 bool may_be_direct(int size);
 
-// One call of a group, addressed by piece numbers. Only the thread that has the turn uses it.
+// One all-reduce of a group, in numbered pieces. Only the thread that makes the MPI calls (engine.h) uses it.
 class DirectAllReduce {
  public:
   struct Data {
@@ -65,8 +66,8 @@ class DirectAllReduce {
   DirectAllReduce(std::shared_ptr<DirectGroup> group, DataOf data_of)
       : group_(std::move(group)), data_of_(std::move(data_of)) {}
 
-  // start() and go_on() do what Operation's functions of these names do (engine.h). start() returns nothing
-  // for a piece that is not direct; go_on() then reports the piece as finished.
+  // start() and go_on() do what Operation's functions of these names do (engine.h). If a piece is too small
+  // for a direct all-reduce, start() returns nothing, and go_on() reports the piece as finished.
   std::optional<int> start(std::int64_t piece, MPI_Comm comm, Requests& more);
   int go_on(std::int64_t piece, Requests& more, bool& is_over);
 
@@ -85,7 +86,7 @@ class DirectAllReduce {
     int count = 0;
   };
   Part part_of(const Data& data, int rank) const;
-  // Starts a receive from and a send to each other rank: `gets` returns the memory, `sends` the data.
+  // Starts a receive from each other rank and a send to each. `gets` returns the memory, `sends` the data.
   template <class Gets, class Sends>
   int exchange(UnderWay& at, Requests& more, const Gets& gets, const Sends& sends);
   int reduce(const UnderWay& at) const;

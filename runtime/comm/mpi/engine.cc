@@ -22,19 +22,19 @@ constexpr std::chrono::microseconds kPolls{50};  // the engine's thread only yie
 // A thread of the program waits in help() for this long without progress before it leaves the work to the
 // engine's thread. It has to wait anyway, and a piece in transfer shows no progress until it is complete.
 constexpr std::chrono::microseconds kHelps{5000};
-// A thread in help() tests the requests this often before it does anything else. In each test MPI can yield
-// the core (set_defaults()).
+// A thread in help() tests the requests this many times before it does anything else. In each test, MPI can
+// yield the core (set_defaults()).
 constexpr int kLooksOfHelper = 16;
 constexpr std::chrono::milliseconds kLongestRest{1};
 constexpr std::chrono::milliseconds kBetweenLooks{10};
-constexpr std::chrono::milliseconds kStillness{1000};  // a rank that waits this long writes where it waits
+constexpr std::chrono::milliseconds kStillness{1000};  // a rank that waits this long tells where it waits
 constexpr std::chrono::milliseconds kLastMoment{1000};
 constexpr int kComeLimit = 5;  // seconds
 constexpr const char* kPmix = "libpmix.so.2";
 constexpr std::chrono::milliseconds kAnswer{2000};  // for the store's answer about missing ranks
 constexpr std::int64_t kPiecesUnderWay = 2;
 
-// True on a thread that has the turn, which it cannot take twice.
+// True on the thread that has the turn (engine.h). That thread must not take the turn again.
 thread_local bool has_turn = false;
 struct InTurn {
   InTurn() { has_turn = true; }
@@ -87,7 +87,7 @@ void Engine::post(std::function<void()> task) {
   wake();
 }
 
-// Requires mutex_.
+// The caller must hold mutex_.
 void Engine::wake() {
   awake_ = true;
   posted_.notify_one();
@@ -111,9 +111,9 @@ void Engine::post_and_wait(const std::function<void()>& task, std::chrono::milli
   future.get();
 }
 
-// Makes the engine's thread end, and waits for it, except while it is in a call that may never return. A
-// process that ends with an error does not wait in MPI_Finalize for the other ranks, which may be waiting for
-// it in another call.
+// Makes the engine's thread end, and waits for its end. Does not wait if that thread is in a call that may
+// never return. A process that ends with an error does not call MPI_Finalize, which would wait for the other
+// ranks: they may be waiting for this rank in another call.
 void Engine::leave(int status) {
   std::unique_lock lock(mutex_);
   leaving_ = true;
@@ -189,8 +189,8 @@ void Engine::close(const ChannelPtr& channel) {
   });
 }
 
-// While a helper exists, the engine's thread sleeps; when the last helper is gone, that thread takes over the
-// remaining work.
+// A thread in help() has a Helper. While there is a Helper, the engine's thread sleeps. When the last one is
+// gone, the engine's thread takes over the remaining work.
 class Engine::Helper {
  public:
   explicit Helper(Engine& engine) : engine_(engine) {
@@ -199,8 +199,8 @@ class Engine::Helper {
   }
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
-  // Wakes the engine's thread if there is work: that thread may have begun an operation, seen a helper, and
-  // gone to sleep. The lock keeps it from doing so meanwhile.
+  // Wakes the engine's thread if there is work: it may have gone to sleep because it saw a Helper. The lock
+  // keeps it from going to sleep meanwhile.
   ~Helper() {
     const std::lock_guard lock(engine_.mutex_);
     if (--engine_.helper_count_ == 0 && (engine_.has_active_ || !engine_.inbox_.empty())) engine_.wake();
@@ -244,7 +244,7 @@ std::optional<bool> Engine::help_once(Time& now) {
 }
 
 void Engine::run() {
-  prctl(PR_SET_TIMERSLACK, 1000UL);  // a rest may be shorter than the default of 50 us
+  prctl(PR_SET_TIMERSLACK, 1000UL);  // because a rest can be shorter than the default slack, 50 us
   moved_at_ = steady_clock::now();
   while (const auto moved_at = take_turn()) rest(*moved_at);
   const std::lock_guard lock(mutex_);
@@ -252,7 +252,7 @@ void Engine::run() {
   gone_changed_.notify_all();
 }
 
-// Returns the time of the last progress; nothing at the end.
+// Returns the time of the last progress; nothing if the engine's thread is to end.
 std::optional<Engine::Time> Engine::take_turn() {
   const std::lock_guard turn(turn_);
   const InTurn in_turn;
@@ -273,8 +273,8 @@ bool Engine::look(bool some_posted, int times, Time& now) {
   return some_posted || some_ended;
 }
 
-// Returns true if the engine's thread should end now. If nothing has failed, operations that nobody waited
-// for first get kLastMoment to end.
+// Returns true if the engine's thread should end now. If all groups are closed and nothing has failed,
+// unfinished operations first get kLastMoment to end.
 bool Engine::ends_now(Time now) {
   const std::lock_guard lock(mutex_);
   if (!leaving_ || !inbox_.empty()) return false;
@@ -315,8 +315,8 @@ bool Engine::perform_posted() {
   return !all.empty();
 }
 
-// Returns the next task if it is an operation. Other tasks may take long: they are left to the engine's
-// thread, and set `others_posted`.
+// Returns the next operation that was posted. If a task comes before it, or if the process is ending, sets
+// `others_posted` and returns null: only the engine's thread can continue.
 OperationPtr Engine::next_posted(bool& others_posted) {
   const std::lock_guard lock(mutex_);
   others_posted = leaving_ || (!inbox_.empty() && inbox_.front().operation == nullptr);
@@ -363,8 +363,8 @@ void Engine::finalize() {
     say_goodbye();
 }
 
-// Returns true if all ranks arrive here within kComeLimit. Then no rank has given up a group, and none waits
-// for another in MPI_Finalize for ever. Returns true without PMIx as well.
+// Returns true if all ranks arrive here within kComeLimit. In that case no rank has given up a group, so
+// MPI_Finalize does not wait forever. Also returns true if PMIx is not loaded.
 bool Engine::have_all_come() {
   void* const library = dlopen(kPmix, RTLD_NOW | RTLD_NOLOAD);
   auto* const fence =
@@ -377,15 +377,15 @@ bool Engine::have_all_come() {
   return fence(nullptr, 0, &limit, 1) == PMIX_SUCCESS;
 }
 
-// Takes leave of the launcher for a rank that ends without an error although a group was given up. Such a
-// rank cannot wait in MPI_Finalize, and without this call its launcher would treat it as crashed.
+// Tells the launcher that this rank ends without an error although a group was given up. Such a rank cannot
+// wait in MPI_Finalize, and the launcher would otherwise treat it as crashed.
 void Engine::say_goodbye() {
   void* const library = dlopen(kPmix, RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) return;
   auto* const is_initialized =
       reinterpret_cast<decltype(&PMIx_Initialized)>(dlsym(library, "PMIx_Initialized"));
   auto* const finalize = reinterpret_cast<decltype(&PMIx_Finalize)>(dlsym(library, "PMIx_Finalize"));
-  constexpr int kMostOften = 8;  // no more than the times that parts of Open MPI have initialized it
+  constexpr int kMostOften = 8;  // so that the loop ends in any case
   for (int times = 0; is_initialized != nullptr && finalize != nullptr && times < kMostOften; ++times) {
     if (is_initialized() == 0) return;
     finalize(nullptr, 0);
@@ -433,7 +433,7 @@ void Engine::begin(const OperationPtr& operation) {
     if (!start_piece(operation)) return;
 }
 
-// Starts pieces of the collectives that are due. A collective without pieces ends as soon as it is its turn.
+// Starts pieces of the collectives in `due`. A collective without pieces ends when it is the first in `due`.
 void Engine::start_due(Channel& channel) {
   while (!channel.due.empty()) {
     const OperationPtr next = channel.due.front();
@@ -478,8 +478,8 @@ bool Engine::test() {
   const int code =
       MPI_Testsome(static_cast<int>(count), handles_.data(), &ended_count, which_.data(), statuses_.data());
   if (ended_count <= 0) return false;
-  // Completing an operation may start others; their requests are appended.
-  // This call may use the memory of just_ended_, because request_ended() does not call test().
+  // Completing an operation can start other operations, whose requests are appended. `ended` reuses the
+  // memory of just_ended_, because request_ended() does not call test().
   auto ended = std::exchange(just_ended_, {});
   for (int each = 0; each < ended_count; ++each) {
     const auto index = static_cast<std::size_t>(which_[static_cast<std::size_t>(each)]);

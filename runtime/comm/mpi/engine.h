@@ -1,18 +1,17 @@
 // Makes a process's MPI calls: starts requested operations, and advances those in progress.
 //
-// Threads. The engine's own thread makes the calls, or a thread of the program does while it waits for its
-// operation, which saves two thread switches. Only one thread at a time makes calls: it has the turn. So MPI
-// is initialized with MPI_THREAD_SERIALIZED, at first use; a program that has initialized MPI itself must
-// have got MPI_THREAD_MULTIPLE. Any thread may call functions that are not marked as the engine's own.
+// Threads. The engine's own thread makes the calls. While a thread of the program waits for its operation,
+// that thread makes them instead, which saves two thread switches. Only one thread at a time makes calls: it
+// has the turn. So the engine initializes MPI with MPI_THREAD_SERIALIZED, at first use. A program that has
+// initialized MPI itself must have got MPI_THREAD_MULTIPLE. Any thread can call the public functions.
 //
 // Waiting. One engine serves all groups, and never blocks in an operation. The thread that has the turn polls
-// for a while. Then the engine's thread takes over, and sleeps between two polls for a sixteenth of its
-// waiting time so far, at most a millisecond: a rank that waits takes almost no time of a processor on which
-// others compute.
+// for a while. Then the engine's thread takes over. Between two polls, it sleeps for a sixteenth of its
+// waiting time so far, at most a millisecond. So a waiting rank takes almost no processor time from others.
 //
 // Errors. Open MPI cannot cancel an operation with a dead peer. If an operation's deadline passes, the engine
-// gives up the operation's group. Then every operation in the group ends with the reason; memory that MPI can
-// still write to is kept; and MPI is not finalized at the end of the process.
+// gives up the operation's group. Every operation in the group then ends with the reason. Memory that MPI can
+// still write to is kept, and MPI is not finalized at the end of the process.
 //
 // This code does not use torch.
 #pragma once
@@ -40,11 +39,11 @@ using OperationPtr = std::shared_ptr<Operation>;
 
 // The shared state of one group's operations.
 struct Channel {
-  // The thread that has the turn calls it; it must return at once. It tells the other ranks that this rank
-  // waits in the collective `number` without progress.
+  // Tells the other ranks that this rank waits in the collective `number` without progress. Runs on the
+  // thread that makes the MPI calls, so it must return at once.
   std::function<void(std::int64_t number)> tell;
-  // Finds the members that have not told that they wait in this collective. Any thread passes their names, in
-  // words, to `answer`; it passes "" if there are no such members, or if they are unknown.
+  // Finds the members that have not said that they wait in the collective `number`. Passes a text that names
+  // them to `answer`, on any thread; "" if there are none, or if they are unknown.
   std::function<void(std::int64_t number, std::function<void(std::string)> answer)> missing;
 
   bool has_parts = false;  // whether `parts` exists
@@ -53,7 +52,7 @@ struct Channel {
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm parts = MPI_COMM_NULL;  // for the messages of Muster's own collectives (direct.h)
   std::string broken;              // why the group cannot be used any more
-  std::int64_t entered = 0;        // number of collectives
+  std::int64_t entered = 0;        // number of collectives begun
   std::int64_t told = 0;           // the newest number given to `tell`
   // Collectives with pieces to start: all ranks must start them in the same order.
   std::deque<OperationPtr> due;
@@ -62,13 +61,13 @@ using ChannelPtr = std::shared_ptr<Channel>;
 
 using Requests = std::vector<MPI_Request>;
 
-// One call of a group. If the group is given up, the engine can keep the call and its memory for ever.
+// One call of a group. If the group is given up, the engine can keep the call and its memory forever.
 struct Operation {
   Operation() = default;
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
   virtual ~Operation() = default;
-  // The thread that has the turn calls these functions. The first two return MPI's codes.
+  // These functions run on the thread that makes the MPI calls. The first two return MPI's codes.
   // - `start` begins a piece and appends at least one request.
   // - `go_on` is called after a request of a piece has ended. It appends the next requests, or sets
   //   piece_is_over if there are none.
@@ -108,18 +107,19 @@ struct WorldPlace {
 
 class Engine {
  public:
-  // Exists until the process ends; then it finalizes MPI if every channel was closed in good order.
+  // Returns the engine, which exists until the process ends. At the end, it finalizes MPI if every channel
+  // was closed in good order.
   static Engine& of_process();
 
   // Initializes MPI, which waits for all ranks of its world. Throws std::runtime_error if MPI cannot be used,
   // if MPI's world is not the job, or if the other ranks do not come in time.
   void enter(const WorldPlace& place, std::chrono::milliseconds timeout);
-  // Creates the group of these ranks, which are ascending. Collective over them, after enter(). Call it when
-  // all of them are present. If some do not come in time, open() throws std::runtime_error, and the engine's
-  // thread continues to wait for them.
+  // Creates the group of `ranks`, which are ascending. All of these ranks call it together, after enter(),
+  // when all of them are present. If some do not come in time, open() throws std::runtime_error, and the
+  // engine's thread continues to wait for them.
   void open(const ChannelPtr& channel, const std::vector<int>& ranks, std::chrono::milliseconds timeout);
   // All members must submit collectives in the same order. `awaited`: the caller will wait for the operation
-  // at once, and call help() meanwhile.
+  // at once, in help().
   void submit(const OperationPtr& operation, bool awaited = false);
   // For a thread that waits for operations: advances all operations until one of them has set `done`, until
   // the time `end`, or until none has progressed for a while. Does nothing inside Operation::end().
@@ -139,15 +139,16 @@ class Engine {
 
   struct Posted {
     std::function<void()> task;
-    OperationPtr operation;  // without a task: an operation to begin
+    OperationPtr operation;  // to begin, if there is no task
   };
 
   Engine();
   void post(std::function<void()> task);
   void wake();
-  // Runs a task that returns only when other ranks run it too.
+  // Does what post_and_wait() does, for a task that returns only when other ranks run it, too.
   void form(const std::function<void()>& task, std::chrono::milliseconds timeout, const std::string& late);
-  // Rethrows the task's exception; throws std::runtime_error with the text `late` after the timeout.
+  // Runs the task on the engine's thread, and waits for it. Rethrows the task's exception. After the timeout,
+  // throws std::runtime_error with the text `late`.
   void post_and_wait(const std::function<void()>& task, std::chrono::milliseconds timeout,
                      const std::string& late);
   void leave(int status);  // the process's exit status
@@ -160,7 +161,7 @@ class Engine {
   bool perform_posted();
   void rest(Time moved_at);
 
-  // Only for the thread that has the turn.
+  // Only for the thread that has the turn, and so makes the MPI calls.
   std::optional<bool> help_once(Time& now);
   bool look(bool some_posted, int times, Time& now);
   OperationPtr next_posted(bool& others_posted);
@@ -188,11 +189,11 @@ class Engine {
   bool leaving_ = false;
   bool gone_ = false;
   std::atomic<bool> has_active_ = false;  // operations were in progress at the last check
-  // the thread is in a call that returns only when other ranks have made it
+  // the engine's thread is in a call that returns only when other ranks have made the call, too
   std::atomic<bool> forming_ = false;
   std::jthread thread_;
 
-  std::mutex turn_;  // the thread that holds it may call MPI, and use the members below
+  std::mutex turn_;  // only the thread that holds it calls MPI, and uses the members below
   Time moved_at_;
   bool started_ = false;   // MPI is initialized, by anyone
   bool owns_mpi_ = false;  // the engine initialized it
@@ -211,7 +212,7 @@ class Engine {
   Time looked_at_;
 };
 
-// "MPI_ERR_TRUNCATE: message truncated".
+// Returns a text such as "MPI_ERR_TRUNCATE: message truncated".
 std::string error_text(int code);
 
 }  // namespace muster::mpi

@@ -26,8 +26,8 @@ struct MpiRequest {
 inline constexpr const char* kMpiFunction = "muster_make_mpi";
 using MpiFunction = void(MpiRequest*);
 
-// Collective over the members. Throws std::runtime_error if MPI is missing, if its world is not the job, or
-// if other members do not come in time.
+// All members must call it together. Throws std::runtime_error if MPI is missing, if its world is not the
+// job, or if other members do not come in time.
 c10::intrusive_ptr<c10d::Backend> make_mpi(MpiRequest request);
 
 }  // namespace muster

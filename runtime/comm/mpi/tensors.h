@@ -1,6 +1,7 @@
-// Tensors in the form that MPI accepts: which tensors, in which pieces, in memory that MPI can use.
+// Brings tensors into the form that MPI accepts: checks them, cuts them into pieces, and copies them to
+// memory that MPI can use.
 //
-// Unsuitable tensors throw c10::Error.
+// The functions throw c10::Error if a tensor is unsuitable.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -23,7 +24,7 @@ struct Piece {
 std::vector<Piece> cut(const Tensors& tensors, std::int64_t element_bytes);
 
 char* bytes_of(const at::Tensor& tensor);
-// Converts to MPI's type of counts.
+// Converts to int, the type of MPI's counts.
 int count_of(std::int64_t count);
 
 void require_dense(const at::Tensor& tensor);  // in any order of dimensions
@@ -38,7 +39,7 @@ const Tensors& only(const std::vector<Tensors>& lists);
 bool overlap(const at::Tensor& one, const at::Tensor& other);
 // True if MPI accepts GPU memory.
 bool sends_from_gpus();
-// Return functions that make the text of Operation::what(): `what` and the tensor's shape. The second one
+// Return functions that make the text of Operation::what(): `what` and the tensor's shape. The second text
 // also has `way`, such as "to", and the rank.
 std::function<std::string()> said(const char* what, const at::Tensor& tensor);
 std::function<std::string()> said(const char* what, const at::Tensor& tensor, const char* way, int rank);
@@ -53,9 +54,10 @@ struct Parts {
   void add(std::int64_t bytes);
 };
 
-// Copies CUDA tensors to and from memory that MPI can use; CPU tensors are used directly. finish() copies the
-// results back. It uses the stream that was current when the copy was requested, so the copy follows all
-// earlier work there.
+// Provides memory that MPI can use: for a CPU tensor its own, for a CUDA tensor pinned memory. MPI reads the
+// memory from read(), writes the memory from fill(), and does both with the memory from change(). finish()
+// copies the results back to CUDA tensors. It uses the stream that was current at fill() or change(), so the
+// copies follow all earlier work there.
 class Staging {
  public:
   at::Tensor read(const at::Tensor& tensor) {

@@ -1,8 +1,8 @@
 // MPI's types and operations for torch's. MPI lacks float16 and bfloat16, so they are created here: each
 // addition is made in float and rounded, as Gloo does.
 //
-// For the engine's thread, once MPI is initialized, except functions marked "any thread". Errors throw
-// c10::Error.
+// Call the functions on the thread that makes the MPI calls (engine.h), once MPI is initialized, unless they
+// are marked "any thread". Errors throw c10::Error.
 #pragma once
 
 #include <c10/core/ScalarType.h>

@@ -87,7 +87,7 @@ class MpiWork : public c10d::Work {
   bool has_ended_ = false;
   std::exception_ptr error_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
-  std::atomic<bool> is_over_ = false;  // set last
+  std::atomic<bool> is_over_ = false;  // set last, because help() waits for it
   int source_ = -1;
 };
 

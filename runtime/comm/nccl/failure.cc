@@ -32,7 +32,7 @@ struct Watched {
   std::vector<NcclGroup> groups;
   std::string noted;
 };
-// Set once a collective of any group has timed out; until then this process asks no store.
+// Set when a collective of any group has timed out. Until then, this process looks for failures in no store.
 std::atomic<bool> time_was_over = false;
 constexpr std::chrono::seconds kBetweenLooks{1};
 
@@ -70,7 +70,8 @@ std::string who_is_absent(const NcclGroup& group) {
   return describe_absent(group, entered);
 }
 
-// Publishes `mine`, unless it is empty or another member was faster; returns the published text, or empty.
+// Publishes `mine` if it is not empty and no other member has published a text. Returns the published text;
+// "" if there is none.
 std::string agree_on_failure(const NcclGroup& group, const std::string& mine) {
   const auto store = connect_again(group.store);
   if (!mine.empty()) return store->compareSet(kGivenUp, std::string(), mine);
@@ -162,7 +163,7 @@ std::string describe_absent(const NcclGroup& group, const std::vector<std::optio
 }
 
 std::string nccl_failure_of(const c10::intrusive_ptr<c10d::Backend>& backend) {
-  // Called before each collective: it asks no store while nothing is wrong.
+  // This runs before each collective, so it does not use the store while nothing is wrong.
   if (backend == nullptr || (backend->getError() == c10d::ErrorType::SUCCESS && !time_was_over)) return {};
   const std::optional<NcclGroup> found = find_watched(backend);
   if (!found) return {};

@@ -1,9 +1,9 @@
 // Messages between two members of a group, for tensors that NCCL carries.
 //
-// An NCCL communicator runs the operations of each rank in that rank's order: if two ranks both receive
-// before they send, both wait for ever. So a pair of ranks has one communicator, with a stream of its own,
-// for each direction. Communicators that are split off would share one stream for messages to all ranks, so
-// these are created anew. For the training thread.
+// An NCCL communicator runs the operations of each rank in that rank's order. With one communicator, two
+// ranks that both receive before they send would wait forever. So a pair of ranks has one communicator, with
+// a stream of its own, for each direction. These are not split off the job's communicator, because they would
+// then share one stream. Use NcclMessages on the training thread.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -44,8 +44,8 @@ c10::intrusive_ptr<Options> options_of(const NcclRequest& request) {
   return options;
 }
 
-// Splits the group off the job's communicator; creates that first if it does not exist. All ranks of the job
-// decide alike, because they have reached the same point of the job's collectives.
+// Splits the group off the job's communicator, which it creates first if there is none. There is one on all
+// ranks or on none, because all ranks of the job have made the same collectives so far.
 c10::intrusive_ptr<c10d::Backend> split_off(const NcclRequest& request) {
   auto& parent = dynamic_cast<Nccl&>(*request.split_from);
   parent.setBoundDeviceId(request.device);
@@ -53,8 +53,8 @@ c10::intrusive_ptr<c10d::Backend> split_off(const NcclRequest& request) {
   return parent.split(request.store, request.ranks, options_of(request));
 }
 
-// Calls on_timeout. When a collective of any rank times out, torch calls write() on every rank, to save its
-// state.
+// When a collective of any rank times out, torch calls write() on every rank, to save its flight record. This
+// class also calls `on_timeout` then.
 class RecordWriter : public c10d::DebugInfoWriter {
  public:
   RecordWriter(const std::string& file_prefix, int rank, void (*on_timeout)())
@@ -68,7 +68,7 @@ class RecordWriter : public c10d::DebugInfoWriter {
   void (*on_timeout_)();
 };
 
-// Returns the prefix that torch uses.
+// Returns the prefix that torch uses for the files of flight records.
 std::string record_prefix() {
   for (const char* name : {"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"})
     if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;

@@ -24,7 +24,7 @@ std::exception_ptr as_exception(const std::string& error) {
   return std::make_exception_ptr(std::runtime_error("shm: " + error));
 }
 
-// torch's additions to a request: the tensors, which are kept until it has ended, and a future.
+// The part that torch adds to a request: the tensors, which live as long as the request, and a future.
 class OfTensors {
  public:
   explicit OfTensors(std::vector<at::Tensor> tensors, std::vector<at::Tensor> results)
@@ -151,8 +151,8 @@ void check_tensor(const at::Tensor& tensor) {
   TORCH_CHECK(tensor.is_contiguous(), "shm takes contiguous tensors");
 }
 
-// Returns the only tensor of the list. A call in place accepts dimensions in any order, without gaps; other
-// calls need a contiguous tensor.
+// Returns the only tensor of the list. An in-place call accepts a dense tensor with dimensions in any order.
+// Other calls need a contiguous tensor.
 at::Tensor& only(std::vector<at::Tensor>& tensors, bool in_place) {
   TORCH_CHECK(tensors.size() == 1, "shm takes one tensor per call, not ", tensors.size());
   const bool packed = in_place && tensors[0].defined() && tensors[0].layout() == at::kStrided &&
@@ -204,7 +204,7 @@ class SparseSum {
   const at::Tensor tensor_, own_;
 };
 
-// Returns room for all ranks' tensors in one tensor, with an additional dimension.
+// Returns a tensor with room for the tensors of all ranks. It has one dimension more, for the ranks.
 at::Tensor for_all(const at::Tensor& tensor, int ranks) {
   std::vector<std::int64_t> sizes = tensor.sizes().vec();
   sizes.insert(sizes.begin(), ranks);
@@ -383,7 +383,8 @@ class ShmBackend : public compat::Backend {
   static void same_size(const at::Tensor& one, const at::Tensor& other) {
     TORCH_CHECK(one.nbytes() == other.nbytes(), "the tensors are of different sizes");
   }
-  // Returns the list with one tensor for each rank. If not `here`, this rank must not give one.
+  // If `here`, this rank must give one list, with a tensor for each rank. Returns that list. If not `here`,
+  // this rank must not give a list.
   const std::vector<at::Tensor>& one_each(const std::vector<std::vector<at::Tensor>>& lists,
                                           bool here) const {
     static const std::vector<at::Tensor> kNone;
@@ -411,7 +412,7 @@ class ShmBackend : public compat::Backend {
     }
     return parts;
   }
-  // Splits the first dimension; without `splits` evenly.
+  // Splits the first dimension: into `splits`, or evenly if `splits` is empty.
   std::vector<shm::Part> splits_of(const at::Tensor& tensor, const std::vector<std::int64_t>& splits) const {
     const std::int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
     TORCH_CHECK(splits.empty() ? rows % size_ == 0 : splits.size() == places(),
@@ -576,8 +577,8 @@ c10::intrusive_ptr<c10d::Backend> make_shm(const c10::intrusive_ptr<c10d::Store>
       throw std::invalid_argument(member.error().message());
     throw std::runtime_error(fmt::format("backend 'shm': {}", member.error().message()));
   }
-  // A callback of a future may release the last reference to the group on the member's own thread, which
-  // cannot destroy the member.
+  // A callback of a future can release the last reference to the group on the member's own thread. That
+  // thread cannot destroy the member, so another one does.
   const auto let_go = [](shm::Member* last) {
     if (last->is_own_thread())
       std::thread([last] { delete last; }).detach();

@@ -2,10 +2,10 @@
 //
 // Sums are computed in the order of the ranks, so their bits depend only on the number of ranks; with two
 // ranks they equal Gloo's. A group's memory is bounded (shm/segment.h), has no name, and disappears with the
-// group's last rank. If a rank has ended, has left or gives up, the group ends: all ranks that wait for that
-// rank get an error. The same happens if a wait exceeds the timeout; the error names the missing ranks.
-// Tensors must be contiguous. Calls are safe from any thread; the thread that waits for a Work does the
-// remaining work itself.
+// group's last rank. If a rank ends, leaves or gives up, the group ends, and all ranks that wait for that
+// rank get an error. The group also ends if a wait exceeds the timeout; the error then names the missing
+// ranks. Tensors must be contiguous. Calls are safe from any thread. The thread that waits for a Work does
+// the remaining work itself.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ namespace muster {
 
 struct ShmSettings {
   int rank = 0;            // place in the group
-  std::vector<int> ranks;  // of the job, by place; for messages
+  std::vector<int> ranks;  // the members' ranks in the job, by place; for error texts
   std::chrono::milliseconds timeout{};
 };
 

@@ -77,13 +77,14 @@ struct PieceOfSum {
   std::size_t count;
   std::uint64_t piece;
 
-  // lay_down() copies bytes of this range to this rank's buffer, and fetch() copies them back. Neither copies
-  // this rank's own share.
+  // lay_down() copies a range of the piece's bytes to this rank's buffer; fetch() copies the range back.
+  // Neither copies this rank's own share.
   void lay_down(std::size_t begin, std::size_t end) const { copy(mine(), data, begin, end); }
   void fetch(std::size_t begin, std::size_t end) const { copy(data, mine(), begin, end); }
 
-  // Adds up this rank's share, and writes the sums over the other ranks' inputs, from where those ranks fetch
-  // them. With separate buffers for sums, twice as many cache lines would move between processors.
+  // Adds up this rank's share. Writes the sums over the other ranks' inputs in their buffers, from which
+  // those ranks fetch them. With separate buffers for sums, twice as many cache lines would move between
+  // processors.
   void add_up() const {
     const Range own = share(count, how.element_bytes, board.rank, board.ranks);
     std::vector<const std::byte*> from;
@@ -124,9 +125,12 @@ Steps all_reduce_small(Board& board, CallTag tag, Reducing how, std::byte* data)
   board.finish(piece);
 }
 
-// In turn i this rank fetches the sum of piece `i - 2`, writes piece i to the same buffer, which is then in a
-// near cache, and adds its share of piece `i - 1`. By publishing piece i it says that it has completed the
-// turn. Once all ranks have published piece `i - 1`, every rank
+// In iteration i, this rank
+// - fetches the sum of piece `i - 2`;
+// - writes piece i to the same buffer, which is then in a near cache;
+// - adds up its share of piece `i - 1`;
+// - publishes piece i, which tells the others that it has completed the iteration.
+// Once all ranks have published piece `i - 1`, every rank
 // - has written piece `i - 1`, and has added its share of piece `i - 2`;
 // - no longer uses this rank's buffer that pieces `i - 2` and i share;
 // - has read the tag whose slot piece i takes.

@@ -1,10 +1,10 @@
-// Collectives among the ranks of a group on one host, as Steps.
+// Collectives among the ranks of a group on one host, as Steps (steps.h).
 //
-// Large tensors are cut into pieces: each rank copies its part of a piece into a buffer of its own, where the
-// others read it. In a reduction of many elements each rank reduces its share of a piece and writes the
-// result back to where it read the inputs; in a reduction of few elements each rank reduces everything
-// itself. Both reduce in the order of the ranks (combine.h). Data that differs between pairs of ranks is sent
-// as messages. The pointers must stay valid until the Steps have finished. Nothing blocks.
+// Large tensors are cut into pieces. Each rank copies its data of a piece into a buffer of its own, where the
+// others read it. In a reduction of few elements, each rank reduces all of them itself. In a reduction of
+// many elements, each rank reduces its share of a piece, and writes the result over the inputs that it has
+// read. Elements are reduced in the order of the ranks (combine.h). Data that differs between pairs of ranks
+// is sent as messages. The pointers must stay valid until the Steps have finished. Nothing blocks.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ enum class Kind : std::uint8_t {
   kBarrier,
 };
 
-// This rank's side of the buffers.
+// This rank's access to the buffers of all ranks.
 class Board {
  public:
   Board(const Segment& segment, Messages& messages, int rank)
@@ -43,14 +43,14 @@ class Board {
   std::byte* mine(std::uint64_t piece) const { return buffer(rank, piece); }
   std::byte* sum_buffer(int of, std::uint64_t piece) const { return segment.sum_buffer(of, piece); }
 
-  // lay() publishes that this rank has written a piece, finish() that it is done with the piece. `done`: this
-  // rank is done with all pieces below this number; 0: no news.
+  // lay() tells the other ranks that this rank has written a piece; finish() tells them that it is done with
+  // the piece. If `done` is not 0, lay() also tells them that this rank is done with all pieces below `done`.
   void lay(std::uint64_t piece, const CallTag& tag, std::uint64_t done = 0) const;
   void finish(std::uint64_t piece) const;
-  // Wait for free() before writing a piece: after that no rank needs the buffer's old content or its tag.
+  // Wait for free() before you write a piece. After that, no rank needs the buffer's old content or its tag.
   Until free(std::uint64_t piece) const { return done_by_all(least_done(piece)); }
-  // Wait for sums_free() before the first piece of a large all-reduce: after that no rank needs the old
-  // content of the sum buffers or the tag.
+  // Wait for sums_free() before you write the first piece of a large all-reduce. After that, no rank needs
+  // the old content of the sum buffers, or the old tag.
   Until sums_free(std::uint64_t first, std::uint64_t pieces) {
     return done_by_all(std::max(least_done(first), std::exchange(sums_end_, first + pieces)));
   }

@@ -8,13 +8,13 @@
 namespace muster::shm {
 namespace {
 
-// So many elements are combined at once: few enough for the processor's registers or its nearest cache.
+// This many elements are combined at once: few enough for the processor's registers or its nearest cache.
 constexpr std::size_t kBlock = 64;
 // Data that other ranks have written is in the caches of their processors; it is prefetched this far ahead.
 constexpr std::size_t kAheadBytes = 1024;
 constexpr std::size_t kLineBytes = 64;
 
-// The form of elements in memory, and the type in which they are combined.
+// `Stored` is the form of an element in memory. `Wide` is the type in which elements are combined.
 template <class T>
 struct Plain {
   using Stored = T;
@@ -59,7 +59,7 @@ struct Half {
   }
 };
 
-// Integers wrap around.
+// Combines integers as unsigned numbers, so that they wrap around.
 template <class T, class Do>
 T modular(T a, T b, Do each) {
   if constexpr (std::is_integral_v<T>) {
@@ -116,14 +116,14 @@ struct Xor {
 
 enum class Use : bool { kRead, kWrite };
 
-// Prefetching for writing moves a line from another processor's cache only once, even if it is read first;
-// prefetching for reading would move it twice.
+// If a line is prefetched for writing, it moves from another processor's cache only once, even if it is read
+// first. If a line is prefetched for reading and then written, it moves twice.
 template <Use kUse>
 void prefetch(const std::byte* begin, std::size_t bytes) {
   for (std::size_t at = kAheadBytes; at < kAheadBytes + bytes; at += kLineBytes) {
 #if defined(__x86_64__)
-    // If the compiler does not know prefetchw, the builtin prefetches for reading. Processors without
-    // prefetchw do nothing.
+    // Does not use the builtin for writing, which prefetches for reading if the compiler does not know
+    // prefetchw. Processors without prefetchw ignore the instruction.
     if constexpr (kUse == Use::kWrite) {
       asm volatile("prefetchw %0" : : "m"(begin[at]));
       continue;
@@ -133,7 +133,7 @@ void prefetch(const std::byte* begin, std::size_t bytes) {
   }
 }
 
-// `size` is kBlock, except for the last block. `ahead`: enough elements follow to prefetch some of them.
+// `size` is kBlock, or less in the last block. If `ahead`, enough elements follow to prefetch some of them.
 template <class Each, class Does>
 void combine_block(std::span<std::byte* const> to, std::span<const std::byte* const> from, std::size_t begin,
                    std::size_t size, bool ahead) {

@@ -1,8 +1,8 @@
-// Reduces one piece of memory from each rank: sums and all other operations.
+// Reduces one piece of memory from each rank to one result, by a sum or another operation.
 //
-// The order is that of the ranks, element by element, so the bits of a result depend only on the number of
+// Each element is reduced in the order of the ranks, so the bits of a result depend only on the number of
 // ranks. float16 and bfloat16 are added in float32 and rounded once; integers wrap around. Compilers can
-// vectorise the loops.
+// vectorize the loops.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ std::size_t bytes_of(Type type);
 // with places of `from`.
 using Combine = void(std::span<std::byte* const> to, std::span<const std::byte* const> from,
                      std::size_t count);
-// Null if the operation does not exist for the type: averages are for floating-point types only, bitwise
-// operations for integers only. For bool a sum is the maximum, and a product the minimum.
+// Returns null if the operation does not exist for the type: averages are for floating-point types only,
+// bitwise operations for integers only. For bool, a sum is the maximum, and a product is the minimum.
 Combine* combine_of(Type type, Reduction reduction);
 
 }  // namespace muster::shm

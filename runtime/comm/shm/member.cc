@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::chrono::hours kForever{1};
 
-// Whether start() works on the request at once.
+// Returns whether start() works on the request at once.
 bool is_little(const std::shared_ptr<Request>& request) {
   constexpr std::size_t kLittle = std::size_t{64} << 10;
   const auto* const collective = dynamic_cast<const Collective*>(request.get());
@@ -84,7 +84,7 @@ Status Member::wait_for_all(const std::function<std::string()>& refused) {
   RankState& mine = segment_.state(settings_.rank);
   const TimePoint end = Clock::now() + settings_.limit;
   std::vector<int> missing;
-  std::string unseen;  // set if a rank has ended, or if its end would go unnoticed
+  std::string unseen;  // the error if a rank has ended, or cannot be watched
   const auto look_around = [&] {
     missing.clear();
     for (int rank = 0; rank < segment_.ranks(); ++rank) {
@@ -97,7 +97,7 @@ Status Member::wait_for_all(const std::function<std::string()>& refused) {
         const int error = errno;
         const RankState& state = segment_.state(rank);
         const Presence presence = state.presence;
-        // A rank that has left has done its part; only a request that needs more of that rank fails.
+        // A rank that has left has done its part. Only a request that needs more from that rank fails.
         if (error == ESRCH && presence == Presence::kLeft) continue;
         if (error != ESRCH)
           unseen = fmt::format("the process of {} cannot be watched: {}", names_of({rank}),
@@ -120,7 +120,7 @@ Status Member::wait_for_all(const std::function<std::string()>& refused) {
       return failure(ErrorCode::kInvalidArgument, "{}", reason);
     for (int rank = 0; rank < segment_.ranks(); ++rank) {
       const std::string wrong = what_is_wrong_with({rank}, true, true);
-      // A rank leaves only after it has seen that all have joined, so this rank will see that too.
+      // A rank leaves only after it has seen that all have joined, so this rank will see it, too.
       if (!wrong.empty() && segment_.state(rank).presence != Presence::kLeft)
         return failure(ErrorCode::kUnavailable, "{}", wrong);
     }
@@ -229,7 +229,8 @@ void Member::give_back() {
     wake(segment_.state(settings_.rank).call);
 }
 
-// The caller must not hold anything that on_end() needs.
+// Calls on_end() of requests that have ended, without `lock`. The caller must hold no lock that on_end()
+// needs.
 void Member::tell(Lock& lock) {
   if (to_tell_.empty()) return;
   const auto all = std::exchange(to_tell_, {});
@@ -274,13 +275,13 @@ void Member::row(Lock& lock, std::uint64_t me, TimePoint until, const Enough& en
     slept = false;
     if (look_for_a_moment(lock)) continue;
     sleep(lock, me, until);
-    if (!broken_.empty()) return;  // the borrower of the oar broke off meanwhile
+    if (!broken_.empty()) return;  // a thread that borrowed the oar has ended the group meanwhile
     slept = true;
   }
 }
 
-// Makes one pass over the requests. Call it if no thread holds the oar, or if the member's own thread holds
-// it and sleeps; if the pass moves nothing, that thread goes on sleeping.
+// Works once on the requests. Call it only if may_take_oar() is true. If the member's own thread sleeps with
+// the oar (the right to work on requests), borrows the oar, and lets that thread sleep on.
 void Member::row_once(Lock& lock) {
   if (oar_ == 0) {
     take_oar(/*thread=*/false);
@@ -356,10 +357,10 @@ bool Member::advance_unlocked(Lock& lock) {
   return true;
 }
 
-// If each rank has a processor, checks for a moment, because the others will arrive soon. If not, yields: the
-// others may be waiting for this processor, and passing it from rank to rank costs less than sleeping and
-// being woken. (With yields, four ranks on two cores need four fifths of the time for 64 MiB, and half for 4
-// KiB; more yields change nothing.)
+// Checks for progress for a moment, before the thread sleeps. If each rank has a processor, the other ranks
+// will arrive soon. If not, yields between the checks: the other ranks may be waiting for this processor, and
+// passing it from rank to rank costs less than sleeping and being woken. (With yields, four ranks on two
+// cores need four fifths of the time for 64 MiB, and half for 4 KiB; more yields change nothing.)
 bool Member::look_for_a_moment(Lock& lock) {
   constexpr int kLooks = 300;
   constexpr int kYields = 10;
@@ -384,8 +385,8 @@ std::uint64_t Member::mask() const {
   return bits;
 }
 
-// Asks to be woken. Returns true if there was progress or a new request meanwhile, or if the rank that would
-// wake this thread has arrived but another rank is still missing.
+// Asks the ranks that this thread waits for to wake it. Returns true if the thread must not sleep yet: there
+// was progress or a new request meanwhile, or the thread now waits for another rank.
 bool Member::set_alarm(Lock& lock) {
   std::atomic<std::uint64_t>& sleeps_for = segment_.state(settings_.rank).sleeps_for;
   sleeps_for = mask();
@@ -444,7 +445,7 @@ std::string Member::find_wrong(bool at_processes, bool at_times) {
     if (std::string wrong = late(*collectives_.front(), missing); !wrong.empty()) return wrong;
   }
   for (const auto& each : messages_.pending()) {
-    // The caller may have posted this receive ahead, and not need it any more.
+    // Skips a receive that no thread waits for: the caller may have posted it ahead, and no longer need it.
     if (each->waited_for_ == 0 && !each->hurried) continue;
     const std::vector<int> missing = messages_.missing(*each);
     if (std::string wrong = what_is_wrong_with(missing, at_processes, missing.size() == 1); !wrong.empty())
@@ -455,15 +456,16 @@ std::string Member::find_wrong(bool at_processes, bool at_times) {
   return {};
 }
 
-// If all_needed is false, any of `ranks` can send what is missing: then ranks that left or ended are an error
-// only if all of them have. A rank that gave up is always an error.
+// Returns "" or what is wrong with `ranks`. A rank that gave up is always an error. If all_needed, a rank
+// that left or ended is an error, too. If not, any one of `ranks` can send what is missing, so it is an error
+// only if all of them have left or ended.
 std::string Member::what_is_wrong_with(const std::vector<int>& ranks, bool at_processes,
                                        bool all_needed) const {
   std::string last;
   std::size_t gone = 0;
   for (const int rank : ranks) {
     const RankState& state = segment_.state(rank);
-    // Check the process first: a process that has ended may have set `presence` before.
+    // Checks the process first, because a process that has ended may have set `presence` before.
     const bool ended = at_processes && has_ended(processes_[static_cast<std::size_t>(rank)]);
     const Presence presence = state.presence;
     if (presence == Presence::kGaveUp) return reason_of(state);

@@ -3,10 +3,10 @@
 //
 // Collectives run one after the other, in the order of start(); messages run at the same time. A thread that
 // waits for a request does the work itself, which saves a change of threads. The member's own thread works
-// only on hurried requests that no thread waits for, and sleeps otherwise. Waiting threads sleep in the
-// kernel until another rank has made progress; every kLook they check whether that rank is still there. An
-// error ends the group: this rank's requests end with the reason, later ones at once, and the other ranks see
-// the reason. Calls are safe from any thread.
+// only on hurried requests (Request::hurried) that no thread waits for, and sleeps otherwise. A waiting
+// thread sleeps in the kernel until another rank has made progress. Every kLook, it checks whether that rank
+// is still there. An error ends the group: all requests of this rank end with the reason, later ones end at
+// once, and the other ranks see the reason. Calls are safe from any thread.
 #pragma once
 
 #include <condition_variable>
@@ -30,27 +30,28 @@ constexpr std::chrono::milliseconds kLook{20};
 
 struct MemberSettings {
   int rank = 0;                       // this rank's place in the group
-  std::vector<int> names;             // for each place, its rank in the job, for messages
+  std::vector<int> names;             // for each place, its rank in the job, for error texts
   std::chrono::milliseconds limit{};  // an awaited request fails after this long without progress
 };
 
-// A thread must hold the oar to work on requests. These statements always hold:
-// - At most one thread holds the oar. oar_ is the number of its turn, and 0 if no thread holds the oar.
+// The oar is the right to work on requests. Invariants:
+// - At most one thread holds the oar. oar_ is the number of that thread's turn; 0: no thread has the oar.
 // - mutex_ guards the members below it. The thread with the oar releases mutex_ while it works and while it
 //   sleeps, and takes it to change those members.
-// - Only the thread with the oar touches messages_, board_, collectives_, ended_ and wrong_. If the
-//   member's own thread has the oar and sleeps (asleep_), another thread may take the oar from it, or borrow
-//   it for a moment (borrowed_). After its sleep the member's thread waits until borrowed_ is false, and
-//   stops if oar_ has changed.
+// - Only the thread with the oar uses messages_, board_, collectives_, ended_ and wrong_.
+// - If the member's own thread has the oar and sleeps (asleep_), another thread can take the oar from it, or
+//   borrow the oar for a moment (borrowed_). After its sleep, the member's thread waits until borrowed_ is
+//   false. It stops if oar_ has changed.
 // - A request is in one place at a time: in given_ until the thread with the oar takes it, in collectives_ or
 //   messages_ until it ends, and in to_tell_ until on_end() is called. No lock is held during on_end().
-// - Once broken_ is set it never changes: no request makes progress, and each ends with that reason.
-// - A thread that is about to sleep sets sleeps_for and then checks for progress again; a rank that has made
-//   progress publishes it and then reads sleeps_for. Both put a fence in between, so no wake-up is lost.
+// - Once broken_ is set, it never changes. Every request then ends with that reason.
+// - A thread that is about to sleep sets sleeps_for, and then checks for progress again. A rank that has made
+//   progress publishes the progress, and then reads sleeps_for. Each has a fence between its two steps, so no
+//   wake-up is lost.
 class Member {
  public:
   // Returns when all ranks have joined. kTimedOut names the missing ranks, kUnavailable a rank that has
-  // ended. Calls `refused` from time to time; a text that is not empty becomes the error.
+  // ended. Calls `refused` from time to time; a text that is not empty becomes the error (kInvalidArgument).
   static Expected<std::unique_ptr<Member>> join(Segment segment, MemberSettings settings,
                                                 const std::function<std::string()>& refused);
   Member(const Member&) = delete;
@@ -61,7 +62,7 @@ class Member {
   const MemberSettings& settings() const { return settings_; }
 
   // Begins the request. A small request progresses as far as it can before start() returns. If another thread
-  // has the oar, that thread works on the request instead.
+  // is working on requests, that thread works on this request instead.
   void start(std::shared_ptr<Request> request);
   // Returns false if the request has not ended by `until`.
   bool wait(Request& request, TimePoint until = TimePoint::max());
@@ -69,7 +70,7 @@ class Member {
   void hurry(Request& request);
   // Ends all requests that have not ended, here and on the other ranks, for this reason.
   void give_up(const std::string& reason);
-  // Leaves in good order. After that, other ranks' requests that need more of this rank end with an error.
+  // Leaves in good order. After that, other ranks' requests that need more from this rank end with an error.
   void leave();
   // True on the member's own thread, which cannot destroy the member.
   bool is_own_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
@@ -85,13 +86,14 @@ class Member {
   template <class Enough>
   void row(Lock& lock, std::uint64_t me, TimePoint until, const Enough& enough);
   void row_once(Lock& lock);
-  void row_what_is_little(Lock& lock);  // small requests that arrived while this thread had the oar
+  void row_what_is_little(Lock& lock);  // works on small requests that arrived while this thread had the oar
   bool may_take_oar() const { return oar_ == 0 || (oar_is_threads_ && asleep_ && !borrowed_); }
   std::uint64_t take_oar(bool thread);
   void give_back();
   void tell(Lock& lock);
 
-  // Only for the thread with the oar. Functions with a Lock release it for a while.
+  // Only for the thread with the oar, the right to work on requests. Functions with a Lock release the lock
+  // for a while.
   bool advance();
   bool advance_unlocked(Lock& lock);
   void take_given();
@@ -112,7 +114,7 @@ class Member {
   std::vector<UniqueFd> processes_;  // pidfds of the ranks
   bool processor_for_each_ = false;
 
-  // Only for the thread with the oar.
+  // Only for the thread with the oar, the right to work on requests.
   Messages messages_;
   Board board_;
   std::deque<std::shared_ptr<Collective>> collectives_;

@@ -58,7 +58,8 @@ void Messages::add(std::shared_ptr<Message> message) {
     receives_.push_back(std::move(message));
 }
 
-// Returns true if the message has arrived before, or has begun to arrive.
+// `message` is a receive. If a stored message is what it asks for, hands that over, now or once it has
+// arrived completely. Returns false if there is no such message.
 bool Messages::take_stored(const std::shared_ptr<Message>& message) {
   for (int from = 0; from < segment_.ranks(); ++from) {
     if (message->peer >= 0 && message->peer != from) continue;
@@ -141,16 +142,16 @@ bool Messages::push(int to, Ended& ended) {
   }
   if (written != before) publish();
   if (!peer.sends.empty()) {
-    // The pipe is full. The receiver's thread empties it into receives that wait for the data. Wakes it, but
-    // not again before it has taken something.
+    // The pipe is full. Wakes the receiver's own thread, which moves the data to receives that wait for it.
+    // Does not wake the thread again before it has taken some data.
     const std::uint64_t taken = pipe.taken.load(std::memory_order_relaxed);
     if (std::exchange(peer.called_at, taken) != taken) wake(segment_.state(to).call);
   }
   return written != before;
 }
 
-// If somebody has asked for a message of the rank `from`, begins to read the next message in its pipe: into
-// the receive that asked for it, or else into `stored`.
+// If any receive asks for a message from the rank `from`, begins to read the next message in that rank's
+// pipe. It goes into the receive that asks for it, or into `stored` if there is none.
 bool Messages::open(int from, Peer& peer) {
   Pipe& pipe = segment_.pipe(from, rank_);
   const std::uint64_t taken = pipe.taken.load(std::memory_order_relaxed);

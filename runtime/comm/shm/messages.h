@@ -26,9 +26,9 @@ class Messages {
   void add(std::shared_ptr<Message> message);
   // Moves all data that can be moved; returns true if there was any. Appends finished requests to `ended`.
   bool advance(std::vector<std::shared_ptr<Request>>& ended);
-  // The ranks that this rank waits for, as bits.
+  // Returns the ranks that this rank waits for, as bits.
   std::uint64_t mask() const;
-  // pending(): all unfinished messages. missing(): the ranks that a message waits for.
+  // pending() returns all unfinished messages; missing() returns the ranks that a message waits for.
   std::vector<std::shared_ptr<Message>> pending() const;
   std::vector<int> missing(const Message& message) const;
   void clear();
@@ -42,13 +42,13 @@ class Messages {
   struct Stored {
     Head head;
     std::vector<std::byte> bytes;
-    std::shared_ptr<Message> for_whom;  // the receive that asked for a message which is still arriving
+    std::shared_ptr<Message> for_whom;  // the receive that asked for the message while it was arriving
   };
   struct Peer {
     std::deque<std::shared_ptr<Message>> sends;
     // the pipe's `taken` when the peer was last asked to read more
     std::uint64_t called_at = ~std::uint64_t{0};
-    // The message that is arriving: into `into`, or else into the last of `stored`.
+    // If `open`, a message is arriving: in `into`, or in the last of `stored` if `into` is null.
     bool open = false;
     Head head;
     std::size_t come = 0;

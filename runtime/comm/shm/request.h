@@ -17,7 +17,7 @@ namespace muster::shm {
 class Request {
  public:
   virtual ~Request() = default;
-  // For messages: "all_reduce of 4 elements".
+  // Describes the request in error texts: "all_reduce of 4 elements".
   virtual std::string text() const = 0;
   // Called once when the request has ended, by the thread that ended it, without a lock.
   virtual void on_end() {}
@@ -28,7 +28,7 @@ class Request {
 
   // The longest time without progress; 0: the group's limit.
   std::chrono::milliseconds limit{0};
-  // Whether the request must progress although nobody waits for it.
+  // Whether the request must progress even if no thread waits for it.
   bool hurried = false;
 
  private:
@@ -44,10 +44,10 @@ struct Collective : Request {
   std::string text() const override { return text_of(tag); }
   CallTag tag;
   Steps steps;
-  std::size_t bytes = 0;  // that this rank has to move, approximately
+  std::size_t bytes = 0;  // approximate number that this rank has to move
 };
 
-// One tensor's bytes on the way out or in.
+// One tensor's bytes, sent or received.
 struct Message : Request {
   std::string text() const override;
   bool sends = false;
@@ -55,7 +55,7 @@ struct Message : Request {
   std::uint64_t tag = 0;
   std::byte* data = nullptr;
   std::size_t bytes = 0;
-  // Used only by Messages, until it has ended.
+  // Only Messages uses the members below, until the message has ended.
   std::size_t moved = 0;
   bool begun = false;
   int source = -1;

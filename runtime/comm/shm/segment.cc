@@ -24,7 +24,7 @@ std::size_t paged(std::size_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
-// Processes with the same text see each other in /proc.
+// Names the host and the process namespace. Processes with the same text see each other in /proc.
 std::string place_of_processes() {
   auto boot = read_file("/proc/sys/kernel/random/boot_id", 100);
   struct stat space{};
@@ -115,7 +115,7 @@ std::byte* Segment::sum_buffer(int rank, std::uint64_t piece) const {
 }
 
 void Segment::announce(int rank, int to) const {
-  // pairs with the fence of a thread that is about to sleep
+  // This fence pairs with the fence of a thread that is about to sleep.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   RankState& other = state(to);
   if ((other.sleeps_for.load(std::memory_order_relaxed) & (std::uint64_t{1} << (rank % 64))) != 0)

@@ -1,12 +1,11 @@
 // The memory that the ranks of a group on one host share: each rank's progress, buffers for collectives, and
 // a pipe from each rank to each other rank.
 //
-// The memory has no name: the first rank creates it, and the others open it through the first rank's
-// descriptor in /proc, so nothing remains whichever rank dies at whatever time. Its size is bounded, and
-// unused pages take no memory: each rank has kBuffers buffers of kBufferBytes and kSumBuffers of kSumBytes;
-// each pair has two pipes of pipe_bytes(). Ranks are places in the group. A rank writes only its own
-// RankState, except for the words that wake other ranks, and only its own buffers, except for sums, which
-// every rank writes into all buffers.
+// The memory has no name. The first rank creates it; the others open it through the first rank's descriptor
+// in /proc. So nothing remains, whichever rank dies and whenever. The size is bounded, and unused pages take
+// no memory. Each rank has kBuffers buffers of kBufferBytes and kSumBuffers of kSumBytes; each pair has two
+// pipes of pipe_bytes(). Ranks are places in the group. A rank writes only its own RankState and buffers,
+// with two exceptions: the words that wake other ranks, and sums, which every rank writes into all buffers.
 #pragma once
 
 #include <atomic>
@@ -46,13 +45,13 @@ enum class Presence : std::uint32_t { kAbsent, kHere, kLeft, kGaveUp };
 struct alignas(64) RankState {
   std::atomic<std::uint32_t> pid;
   std::atomic<Presence> presence;
-  // The number of pieces of collectives that this rank has written to its buffer, and the number that it has
-  // finished with: it no longer reads other ranks' buffers for these.
+  // `laid` counts the pieces of collectives that this rank has written to its buffer. `done` counts the
+  // pieces for which it no longer reads other ranks' buffers.
   alignas(64) std::atomic<std::uint64_t> laid;
   std::atomic<std::uint64_t> done;
   CallTag tags[kBuffers];  // piece n has its tag at `n % kBuffers`
-  // The ranks that a thread of this rank sleeps for, as bits (rank modulo 64), and the word that it sleeps
-  // on.
+  // `sleeps_for` has the ranks that a thread of this rank sleeps for, as bits (rank modulo 64). `bell` is the
+  // word on which it sleeps.
   alignas(64) std::atomic<std::uint64_t> sleeps_for;
   std::atomic<std::uint32_t> bell;
   // The word on which this rank's own thread sleeps until it is needed.
@@ -75,7 +74,7 @@ class Segment {
   Segment& operator=(Segment&&) = delete;
   ~Segment();
 
-  // Valid while this process lives and holds the segment.
+  // The address is valid while this process lives and holds the segment.
   std::string address() const;
   int ranks() const { return ranks_; }
   std::size_t bytes() const { return bytes_; }

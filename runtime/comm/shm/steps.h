@@ -33,8 +33,8 @@ class Until {
   struct Ranks {
     int first = 0, end = 0, self = -1;
   };
-  // Waits until these ranks' counters are at least `least`. With a tag: each rank must also have this tag on
-  // piece `least - 1`.
+  // Waits until these ranks' counters are at least `least`. If `tag` is not null, each rank must also have
+  // this tag on piece `least - 1`.
   Until(const Segment& segment, Counter counter, std::uint64_t least, Ranks ranks,
         const CallTag* tag = nullptr)
       : segment_(&segment), counter_(counter), least_(least), ranks_(ranks), at_(ranks.first), tag_(tag) {}

@@ -1,7 +1,6 @@
 // A stand-in for Gloo's header of this name, which no build of torch ships.
 //
-// Functions in libtorch_cpu return devices and take them back by shared_ptr; buffers are held, but never
-// created here.
+// Functions in libtorch_cpu return devices and take them back by shared_ptr. Muster never creates a buffer.
 #pragma once
 
 namespace gloo::transport {
