@@ -1,7 +1,7 @@
-// For the precompiled header of torch only. Torch's headers use virtual functions of these class templates.
-// Clang instantiates them in each file that uses the precompiled header, which takes two seconds, unless the
-// header itself calls them. -ftime-trace of an empty file lists those that are still instantiated there
-// (PerformPendingInstantiations).
+// Include this file only in the precompiled header of torch. torch's headers use virtual functions of the
+// class templates below. Unless the precompiled header calls the functions, Clang instantiates them in each
+// file that uses it, which takes two seconds. Compile an empty file with -ftime-trace to see which functions
+// are still instantiated there (PerformPendingInstantiations).
 #pragma once
 
 #ifdef __clang__
@@ -40,8 +40,8 @@ bool compare_types(const c10::Type& other) {
       static_cast<const Types*>(nullptr)->c10::template SingleElementType<Types::Kind, Types>::equals(other));
 }
 
-// It is never called, so no program contains it. A virtual call would instantiate nothing: each call names
-// its class.
+// Nothing calls this function, so no program contains it. Each call in it names a class, because a virtual
+// call would instantiate nothing.
 inline void use_torch(std::ostream& out, const c10::Type& type) {
   using namespace torch::nn;
   copy_modules<ModuleDictImpl, ParameterDictImpl, SequentialImpl, LinearImpl, UnflattenImpl, BilinearImpl,

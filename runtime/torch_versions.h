@@ -1,7 +1,8 @@
 // Hides the differences between the versions of LibTorch that Muster compiles with, 2.9 to 2.15.
 //
-// All other files are written for the newest version, with the names of this header where an older one lacks
-// something; no other file asks for a version. Each difference says which version brought it.
+// All other files are written for the newest version. Where an older version lacks something, they use the
+// names of this header. No other file checks the version. Each comment begins with the version that
+// brought the difference.
 #pragma once
 
 #include <ATen/autocast_mode.h>
@@ -26,7 +27,7 @@ using Splits = std::vector<std::int64_t>;
 using Tensors = std::vector<at::Tensor>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-// The version whose headers are compiled, in the format that loaded_torch.h describes.
+// The version of torch's headers, in the format that loaded_torch.h describes.
 inline constexpr std::uint64_t kTorchVersion = TORCH_ABI_VERSION;
 
 // 2.10: a store can list its keys. Before 2.10 this returns an empty list.
@@ -39,17 +40,17 @@ std::vector<std::string> list_keys([[maybe_unused]] Store& store) {
 #endif
 }
 
-// 2.11: torch keeps a record of the newest 2000 collectives. Before 2.11 it records none unless a variable
-// says how many; this function sets the variable. Call it before the first group is made.
+// 2.11: torch records the newest 2000 collectives. Before 2.11, it records none unless an environment
+// variable says how many. This function sets the variable. Call it before the first group is made.
 inline void record_collectives() {
 #if !MUSTER_TORCH_IS_AT_LEAST(11)
   if (std::getenv("TORCH_NCCL_TRACE_BUFFER_SIZE") == nullptr) setenv("TORCH_FR_BUFFER_SIZE", "2000", 0);
 #endif
 }
 
-// 2.13: autograd's nodes are held by c10::intrusive_ptr, which runs Node::release_resources() before it frees
-// one, so that a long graph ends without recursion. Before 2.13 shared_ptr holds them, and needs deleteNode()
-// as its deleter to do the same.
+// 2.13: c10::intrusive_ptr holds autograd's nodes. It runs Node::release_resources() before it frees a node,
+// so that a long graph is freed without recursion. Before 2.13, shared_ptr holds the nodes, and needs the
+// deleter deleteNode() for the same effect.
 #if MUSTER_TORCH_IS_AT_LEAST(13)
 template <class Node>
 using NodePtr = c10::intrusive_ptr<Node>;
@@ -68,10 +69,10 @@ NodePtr<Node> make_node(Arguments&&... arguments) {
 }
 #endif
 
-// 2.11: autocast makes the weights' copies that it caches with a graph, even while GradMode is off.
-// Before 2.11 a copy that it cached while GradMode was off has no graph; a later forward that needs gradients
-// uses this copy, and the weight gets none. While an object of this class lives, autocast caches nothing if
-// GradMode was off when the object was made.
+// 2.11: autocast's cached copies of weights have a graph, even if GradMode is off. Before 2.11, a copy that
+// was cached while GradMode was off has no graph. If a later forward that needs gradients uses this copy, the
+// weight gets no gradient. While an object of this class lives, autocast caches nothing if GradMode was off
+// when the object was made.
 class CastsWithGraph {
  public:
   CastsWithGraph() {
@@ -86,9 +87,8 @@ class CastsWithGraph {
   bool kept_ = at::autocast::is_autocast_cache_enabled();
 };
 
-// The last arguments of the Reducer's constructor are two flags of Python's. 2.11 adds a list of bucket caps
-// after them, and 2.12 a third flag, which has a default. The arguments before these are the same in all
-// versions.
+// 2.11: the Reducer's constructor has a list of bucket caps after its two flags from Python; 2.12 adds a
+// third flag with a default. The arguments before the flags are the same in all versions.
 template <class Reducer, class... Common>
 std::shared_ptr<Reducer> make_reducer(Common&&... common) {
 #if MUSTER_TORCH_IS_AT_LEAST(11)
@@ -99,8 +99,8 @@ std::shared_ptr<Reducer> make_reducer(Common&&... common) {
 #endif
 }
 
-// 2.11: a backend's options have a description of the group. Before, only ProcessGroup::setGroupDesc() has
-// it.
+// 2.11: a backend's options have a description of the group. Before 2.11, only
+// ProcessGroup::setGroupDesc() takes one.
 inline void describe_group([[maybe_unused]] c10d::Backend::Options& options,
                            [[maybe_unused]] const std::string& description) {
 #if MUSTER_TORCH_IS_AT_LEAST(11)
@@ -108,8 +108,8 @@ inline void describe_group([[maybe_unused]] c10d::Backend::Options& options,
 #endif
 }
 
-// 2.13: ProcessGroup renames these collectives to the names below, and deprecates the old ones. 2.14: Backend
-// renames them too. `Group` is one of the two classes.
+// 2.13: ProcessGroup renames these collectives to the names below, and deprecates the old names. 2.14:
+// Backend renames them, too. `Group` is one of these two classes.
 template <class Group>
 auto all_gather_single(Group& group, at::Tensor& output, at::Tensor& input,
                        const c10d::AllgatherOptions& options = {}) {
@@ -151,13 +151,13 @@ auto all_to_all_single(Group& group, at::Tensor& output, at::Tensor& input, Spli
     return group.alltoall_base(output, input, output_splits, input_splits, options);
 }
 
-// The argument `outputs` with which gather() gathers into one tensor: empty on all ranks but the root.
+// Returns the argument `outputs` with which gather() gathers into one tensor. It is empty except on the root.
 inline std::vector<Tensors> parts_of_gathered(const at::Tensor& output, bool is_root, int size) {
   std::vector<Tensors> outputs;
   if (is_root) outputs.push_back(output.view({-1}).chunk(size));
   return outputs;
 }
-// 2.14 adds gather_single(), which gathers into one tensor of the root; other ranks' `output` is not used.
+// 2.14: gather_single() gathers into one tensor on the root. Other ranks do not use `output`.
 template <class Group>
 auto gather_single(Group& group, at::Tensor& output, at::Tensor& input,
                    const c10d::GatherOptions& options = {}) {
@@ -170,8 +170,8 @@ auto gather_single(Group& group, at::Tensor& output, at::Tensor& input,
   }
 }
 
-// The base class of our backends, which override the collectives under their names of 2.14. When a caller
-// uses an old name, c10d::Backend calls the new one from 2.14 on; before 2.14 this class does.
+// The base class of Muster's backends, which override the collectives under their names of 2.14. If a caller
+// uses an old name, c10d::Backend calls the new name. Before 2.14, this class does that.
 class Backend : public c10d::Backend {
  public:
   using c10d::Backend::Backend;
@@ -217,9 +217,8 @@ class Backend : public c10d::Backend {
 #endif
 };
 
-// The base class of a backend's options that have fields of their own; such a class overrides clone(). 2.14:
-// ProcessGroup clones a group's options before it splits another group off, and shares them where clone()
-// gives another type.
+// The base class of backend options that add fields. The derived class overrides clone(). 2.14: before
+// ProcessGroup splits off a group, it clones the options, and shares them if clone() returns another type.
 template <class Base>
 class Options : public Base {
  public:

@@ -19,7 +19,7 @@ std::string index_path(const CheckpointDirectory& directory) {
   return directory.path() + "/index.json";
 }
 
-// Returns a value that identifies this version of the manifest; nothing without a manifest.
+// Returns a value that changes when the manifest is replaced. Returns nothing if there is no manifest.
 std::optional<nlohmann::json> mark_of(const std::string& manifest_path) {
   struct stat status{};
   if (stat(manifest_path.c_str(), &status) != 0) return std::nullopt;
@@ -35,7 +35,7 @@ nlohmann::json read_index(const CheckpointDirectory& directory) {
     auto document = parse_shallow_json(*text, Fractions::kTaken);
     if (document.at("format") == kIndexFormat && document.at("checkpoints").is_object())
       return document.at("checkpoints");
-  } catch (const nlohmann::json::exception&) {  // the index is then made again
+  } catch (const nlohmann::json::exception&) {  // read_catalog() then writes a new index
   }
   return nlohmann::json::object();
 }
@@ -45,7 +45,7 @@ void write_index(const CheckpointDirectory& directory, nlohmann::json checkpoint
   const std::string temporary = fmt::format("{}.tmp-{}", path, getpid());
   const nlohmann::json document{{"format", kIndexFormat}, {"checkpoints", std::move(checkpoints)}};
   UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  // The index is a hint: it needs no sync, and if it cannot be written, it is left out.
+  // The index is only a cache: it needs no sync, and a failed write is ignored.
   if (!fd) return;
   const bool written = write_all(fd.get(), document.dump(), temporary).has_value();
   if (!written || rename(temporary.c_str(), path.c_str()) != 0) unlink(temporary.c_str());
@@ -64,8 +64,8 @@ nlohmann::json to_json(const CatalogEntry& entry, const nlohmann::json& mark) {
   return document;
 }
 
-// Takes the entry from what to_json() returned for this mark. Returns false, and changes nothing, for any
-// other document.
+// Fills in `known` if `document` is what to_json() returned for this mark. Otherwise returns false
+// and changes nothing.
 bool take_json(const nlohmann::json& document, const nlohmann::json& mark, CatalogEntry& known) {
   try {
     if (document.at("manifest") != mark) return false;

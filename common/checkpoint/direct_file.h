@@ -17,11 +17,11 @@
 
 namespace muster {
 
-// Memory that is freed with this object. The memory starts at a page boundary; much memory starts at the
-// boundary of a huge page, because disks write faster into huge pages.
+// A buffer that starts at a page boundary. A buffer of 2 MiB or more starts at the boundary of a huge page,
+// because disks write faster into huge pages.
 class Buffer {
  public:
-  // Returns room for that many bytes; earlier content is lost. Null if memory is short.
+  // Returns a buffer of at least that many bytes; earlier content is lost. Returns null if memory is short.
   char* with_room(std::uint64_t bytes);
 
  private:
@@ -32,16 +32,16 @@ class Buffer {
   std::uint64_t size_ = 0;
 };
 
-// Opens a file and checks that it has the size that the manifest says; without `size_bytes`, any size is
-// right.
+// Opens a file for reading. kCorrupt if it is not a regular file, or if `size_bytes` is given and differs
+// from its size.
 Expected<UniqueFd> open_file(const std::string& path, std::optional<std::uint64_t> size_bytes, int flags = 0);
 
-// `room`: how many bytes beyond `count` the read is allowed to overwrite. A read that bypasses the page cache
-// needs them at the end of the file.
+// Reads `count` bytes. `room`: how many bytes at `to` the read is allowed to overwrite, if more than `count`.
+// A read that bypasses the page cache ends at a page boundary, so it needs more.
 Status read_fully(int fd, char* to, std::uint64_t count, std::uint64_t offset, const std::string& path,
                   std::uint64_t room = 0);
 
-// Where the chunk ends in its file.
+// Returns the offset at which the chunk ends in its file.
 std::uint64_t chunk_end(const ManifestFile& file, std::uint64_t chunk);
 
 // A file for reading whole chunks, bypassing the page cache if the file system supports that.
@@ -49,9 +49,10 @@ class DirectFile {
  public:
   // `file` must outlive the result.
   static Expected<DirectFile> open(std::string path, const ManifestFile& file);
-  // `to` comes from a Buffer with room for direct_bytes().
+  // `to` must come from a Buffer with room for direct_bytes().
   Status read_chunk(std::uint64_t chunk, char* to);
-  // Returns the room that the largest chunk needs, since reads end at page boundaries.
+  // Returns how many bytes of room any chunk needs. Reads end at page boundaries, so this can
+  // exceed the chunk.
   static std::uint64_t direct_bytes(const ManifestFile& file);
 
  private:
@@ -64,7 +65,8 @@ class DirectFile {
   bool is_direct_;
 };
 
-// Maps a file that is in memory. No process may shorten it meanwhile.
+// Maps a file of an in-memory file system (tmpfs). No process is allowed to shorten the file while
+// it is mapped.
 class FileMapping {
  public:
   static Expected<FileMapping> of(const std::string& path, std::uint64_t size_bytes);

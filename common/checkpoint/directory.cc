@@ -50,12 +50,12 @@ Expected<std::vector<std::string>> names_in(const std::string& path) {
   return names;
 }
 
-// Recognizes parse_manifest()'s error for a newer format. Checkpoints with any other damage may be skipped.
+// Recognizes parse_manifest()'s error for a newer format. Checkpoints with any other damage can be skipped.
 bool is_newer_format(const Error& damage) {
   return damage.code() == ErrorCode::kInvalidArgument;
 }
 
-// Returns those of `ids`, which are sorted, that the chain from this attempt leads to. Newest first.
+// Returns those of the sorted `ids` that are in the chain of attempt `from` (see candidates()), newest first.
 std::vector<CheckpointId> on_chain(const std::vector<AttemptRecord>& records, Attempt from,
                                    const std::vector<CheckpointId>& ids) {
   std::vector<CheckpointId> chain;
@@ -75,7 +75,7 @@ std::vector<CheckpointId> on_chain(const std::vector<AttemptRecord>& records, At
 }
 
 // Takes a lock, so that only one process at a time looks at the newest attempt and then claims the next
-// number. Gives up if the file system has no locks or the holder is stopped: the numbers are right even
+// number. Gives up if the file system has no locks, or after a second. Attempt numbers are unique even
 // without the lock.
 UniqueFd locked(const std::string& directory) {
   UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -150,7 +150,8 @@ Expected<std::vector<Attempt>> CheckpointDirectory::numbers_with(std::string_vie
     const bool numbered = rest.size() >= 6 && take_number(rest, number);
     const std::string_view found = rest.starts_with(".json") ? ".json" : ".claim";
     const bool known = numbered && take_word(rest, found);
-    // Skips what a crash leaves of create_file_exclusively(), and what NFS leaves of a removed file.
+    // Skips temporary files that a crash in create_file_exclusively() leaves, and hidden files
+    // that NFS leaves.
     if ((known && rest.starts_with(".tmp-")) || name.starts_with('.')) continue;
     if (!known || !rest.empty()) {
       return failure(ErrorCode::kCorrupt, "{}/{} is not a file of Muster: move it away", attempts_path(),
@@ -281,7 +282,7 @@ Expected<std::optional<CheckpointId>> CheckpointDirectory::newest_from(
   if (records.empty()) return std::nullopt;
   const auto ids = step_directories();
   if (!ids) return std::unexpected(ids.error());
-  // Manifests may be large: reads only the newest if that one is good.
+  // Manifests can be large. Reads an older one only if all newer ones are damaged.
   for (const CheckpointId id : on_chain(records, records.back().attempt, *ids)) {
     if (id == known) return id;
     const auto damage = read_entry(id).damage;
@@ -323,7 +324,7 @@ Expected<Attempt> CheckpointDirectory::claim_number(const std::string& job) cons
   return failure(ErrorCode::kUnavailable, "other launches keep taking {} over", path_);
 }
 
-// Claims a number only if no living process uses the directory.
+// Claims a number, unless another living process has the newest attempt.
 Expected<Attempt> CheckpointDirectory::claim_unused(const std::string& job) const {
   const UniqueFd lock = locked(attempts_path());
   const auto last = newest();
@@ -334,7 +335,8 @@ Expected<Attempt> CheckpointDirectory::claim_unused(const std::string& job) cons
 
 Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& job, bool take_over) const {
   if (Status made = make_directories_durably(attempts_path()); !made) return std::unexpected(made.error());
-  // First checks that the directory can be taken over: otherwise the claim would only fence its owner.
+  // Checks first that the directory can be read. Otherwise the claim could end the newest attempt's right to
+  // write, without beginning a new attempt.
   const auto readable = attempts();
   if (!readable) return std::unexpected(readable.error());
   const auto known = newest_from(*readable);
@@ -343,16 +345,16 @@ Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& jo
   if (!number && number.error().code() == ErrorCode::kFenced) return std::unexpected(number.error());
   if (!number) return failure_within("cannot begin an attempt", std::move(number));
   auto begun = record_claimed(job, *number, *known);
-  // A claim that stayed would look like a newer owner, even to this launch.
+  // If the claim stayed, check_newest() would report a newer attempt, even to this launch.
   if (!begun) unlink(claim_path(*number).c_str());
   return begun;
 }
 
 Expected<AttemptRecord> CheckpointDirectory::record_claimed(const std::string& job, Attempt number,
                                                             const std::optional<CheckpointId>& known) const {
-  // A writer commits and then looks for a newer number; this code claims its number and then looks for the
-  // newest commit. So it either sees a concurrent commit, or that commit's writer learns that it came too
-  // late.
+  // A writer commits and then looks for a newer number; this code claims its number and then looks for
+  // the newest commit. So either this code sees a concurrent commit, or the writer of that commit sees
+  // the new number.
   auto before = attempts();
   if (!before) return std::unexpected(before.error());
   std::erase_if(*before, [&](const AttemptRecord& record) { return record.attempt > number; });
@@ -383,7 +385,7 @@ Status CheckpointDirectory::check_newest(Attempt mine) const {
   auto newest = newest_number();
   if (!newest) return failure_within("cannot look for a newer attempt", std::move(newest));
   if (*newest <= mine) return {};
-  // The number is the proof; the file only says which job has it.
+  // The newer number alone decides. The file only tells the message which job has it.
   const auto taker = read_begun(*newest);
   return failure(ErrorCode::kFenced, "attempt {}{} has taken over checkpoint directory {} from attempt {}",
                  *newest,
@@ -400,7 +402,7 @@ Status CheckpointDirectory::pin(CheckpointId id) const {
   if (access(manifest_path(id).c_str(), F_OK) != 0)
     return system_failure("cannot pin " + path_of(id) + ": its manifest", errno);
   if (Status written = write_file_durably(path_of(id) + kPin, ""); !written) return written;
-  // The checkpoint's writer may have been killed before it synced the directory.
+  // Syncs the parent directory, too, because the checkpoint's writer may have been killed before it did.
   return sync_directory(path_);
 }
 

@@ -1,10 +1,10 @@
-// The directory that holds all checkpoints of a training, over attempts and launches: which attempt came from
-// which checkpoint (the lineage), which checkpoints count, and which process may write.
+// The directory that holds all checkpoints of a training, across attempts and launches. Says from which
+// checkpoint each attempt resumed, which checkpoints count, and which process is allowed to write.
 // docs/checkpoint_layout.md describes the layout.
 //
-// The launcher uses it to begin attempts, the runtime to write, choose and remove checkpoints; several
-// processes use one directory at once. Holds only the path: each call blocks and reads the disk again. Does
-// not read or write tensors.
+// The launcher begins attempts with it; the runtime writes, chooses and removes checkpoints. Several
+// processes can use one directory at once. The class holds only the path: each call blocks and reads the disk
+// again. It does not read or write tensors.
 #pragma once
 
 #include <optional>
@@ -19,15 +19,15 @@ namespace muster {
 // A directory step-S.attempt-A that has a manifest.
 struct CheckpointEntry {
   CheckpointId id;
-  std::optional<Error> damage;  // why its manifest cannot be used
+  std::optional<Error> damage;  // set if its manifest cannot be used
 };
 
-// kInvalidArgument, with advice, if only a newer version of Muster can read the newest whole checkpoint:
-// skipping it would lose the training since the checkpoint before.
+// `entries`: newest first. Returns kInvalidArgument, with advice, if the newest undamaged checkpoint has a
+// format that only a newer version of Muster reads. To skip that checkpoint would lose training.
 Status check_formats(const std::vector<CheckpointEntry>& entries);
 
 std::string directory_name(CheckpointId id);  // "step-300.attempt-2"
-// Returns nothing unless the name is spelled exactly so.
+// Parses a name that directory_name() returned. Returns nothing for any other spelling.
 std::optional<CheckpointId> parse_directory_name(std::string_view name);
 
 std::string rank_file_name(std::int32_t rank);  // "rank-00003.safetensors"
@@ -41,52 +41,56 @@ class CheckpointDirectory {
   std::string manifest_path(CheckpointId id) const;
   std::string attempt_path(Attempt attempt) const;
 
-  // Creates the directory if it is missing, and a file in it. kPermission, or the system's error; the message
-  // is one line that names the directory.
+  // Creates the directory if it is missing, then creates and removes a file in it. The error is kPermission
+  // or another error of the system. Its message is one line that names the directory.
   Status check_writable() const;
 
-  // Returns all attempts, oldest first. kCorrupt names a file in PATH/attempts that is not one of Muster's or
-  // cannot be read.
+  // Returns all attempts, oldest first. kCorrupt names a file in PATH/attempts that Muster did not write or
+  // that is damaged.
   Expected<std::vector<AttemptRecord>> attempts() const;
   // kNotFound if the checkpoint is not committed; kCorrupt if its manifest cannot be used or belongs to
   // another checkpoint.
   Expected<CheckpointManifest> read_manifest(CheckpointId id) const;
-  // Returns the checkpoints with a usable manifest, by step and attempt. Not all count: see resumable().
+  // Returns the checkpoints with a usable manifest, in the order of steps and attempts. Not all
+  // count: see resumable().
   Expected<std::vector<CheckpointId>> committed() const;
-  // Returns every step directory, committed or not, by step and attempt.
+  // Returns every step directory, committed or not, in the order of steps and attempts.
   Expected<std::vector<CheckpointId>> step_directories() const;
 
-  // Returns the checkpoints that the chain of attempt files leads to, newest first. The chain starts at
-  // `from` (by default the newest attempt): the checkpoints that `from` wrote, then those of the attempt that
-  // it resumed from, up to that step, and so on. Includes entries with a damaged manifest, so that the caller
-  // can say what it skips.
+  // Returns the checkpoints of a chain of attempts, newest first. The chain is attempt `from` (by default the
+  // newest one), the attempt from whose checkpoint `from` resumed, and so on. For an earlier attempt, returns
+  // only the checkpoints up to the step that the next attempt resumed from. Includes checkpoints with a
+  // damaged manifest, so that the caller can say what it skips.
   Expected<std::vector<CheckpointEntry>> candidates(std::optional<Attempt> from = {}) const;
-  // Returns those of `ids` that the chain from the newest attempt leads to: newest first, committed or not.
+  // Returns those of `ids` that are in the chain of the newest attempt (see candidates()): newest first,
+  // committed or not.
   Expected<std::vector<CheckpointId>> counting(const std::vector<CheckpointId>& ids) const;
-  // candidates() without the damaged ones.
+  // Returns candidates() without the damaged checkpoints.
   Expected<std::vector<CheckpointId>> resumable() const;
-  // Committed checkpoints whose attempt has no attempt file: this directory was not written by Muster alone.
+  // Returns the committed checkpoints whose attempt has no attempt file. Muster leaves none: another program
+  // has changed the directory.
   Expected<std::vector<CheckpointId>> unrecorded() const;
 
-  // Takes the directory over: claims the next number, which fences all older attempts, then writes the
-  // attempt's file, which says that it resumes from the newest of resumable(). Concurrent callers get
-  // different numbers. Without `take_over`, only one of several concurrent callers on a machine succeeds; if
-  // another living process of the machine has the newest attempt, none does (kFenced). Returns the error of
-  // check_formats() before it claims anything.
+  // Takes the directory over. First claims the next attempt number: from then on, check_newest() fails for
+  // all older attempts. Then writes the attempt's file, which says that the attempt resumes from the newest
+  // of resumable(). Concurrent callers get different numbers. If check_formats() fails, returns its error and
+  // claims nothing. If `take_over` is false: returns kFenced if another living process of the machine has the
+  // newest attempt. If several callers on a machine run at once, only one succeeds.
   Expected<AttemptRecord> begin_attempt(const std::string& job, bool take_over = true) const;
-  // Returns the record of the attempt with the highest number. Nothing if there is none or it cannot be read.
+  // Returns the record of the attempt with the highest number. Returns nothing if there is no attempt or its
+  // record cannot be read.
   std::optional<AttemptRecord> newest() const;
-  // Checks the fence: kFenced if a newer attempt than `mine` has begun; the message names that attempt, its
-  // job and its host.
+  // Returns kFenced if an attempt newer than `mine` has begun. The message names that attempt, its job
+  // and its host.
   Status check_newest(Attempt mine) const;
 
-  // A pinned checkpoint is kept until it is unpinned; nothing removes it before. The pin is a file next to
-  // the manifest. kNotFound if there is no such checkpoint.
+  // remove() refuses a pinned checkpoint. The pin is a file next to the manifest. kNotFound: there is
+  // no such checkpoint.
   bool is_pinned(CheckpointId id) const;
   Status pin(CheckpointId id) const;
   Status unpin(CheckpointId id) const;
 
-  // Syncs the commit to disk. Needed if the writer was killed before it synced.
+  // Syncs the commit to disk. Call this if the writer may have been killed before it synced.
   Status sync(CheckpointId id) const;
   // Removes a checkpoint, its manifest first: a crash in between leaves an uncommitted directory, not a
   // damaged checkpoint. kPermission if it is pinned.

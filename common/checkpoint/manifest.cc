@@ -179,7 +179,7 @@ Status check_file(const ManifestFile& file) {
   return {};
 }
 
-// Checks that the parts' bytes are in the files, and that the parts cover the tensor.
+// Checks that the parts lie within the files, and that they cover the tensor.
 Status check_tensor(const SavedTensor& tensor, const std::vector<ManifestFile>& files) {
   if (Status covered = check_parts(tensor); !covered) return covered;
   for (const StoredPart& part : tensor.parts) {
@@ -274,7 +274,7 @@ Expected<CheckpointManifest> parse_manifest(std::string_view text) {
   auto manifest = without_exceptions<CheckpointManifest>(
       "not a manifest", [&] { return manifest_of(parse_shallow_json(*body, Fractions::kTaken)); });
   if (!manifest) return manifest;
-  // In format 1 the digest does not cover white space, repeated keys and unknown fields.
+  // Format 1 also refuses other white space, repeated keys and unknown fields, even if the digest is right.
   if (manifest->format == kFormatOfWholeFiles && encode_manifest(*manifest) != text)
     return failure(ErrorCode::kCorrupt, "it has fields that no manifest has");
   if (Status checked = check_manifest(*manifest); !checked) return std::unexpected(checked.error());

@@ -59,7 +59,7 @@ Expected<RankContents> read_slot_contents(int fd, const SlotHeader& header) {
 
 Status read_slot_chunk(int fd, const SlotHeader& header, const std::vector<Digest128>& digests,
                        std::uint64_t offset, std::string& chunk) {
-  chunk.resize(kChunkBytes);  // the digest is that of a whole chunk, as in memory
+  chunk.resize(kChunkBytes);  // the digests cover whole chunks, with the padding
   if (Status read = read_slot(fd, offset, chunk.data(), kChunkBytes); !read) return read;
   if (digest_of(chunk) != digests[offset / kChunkBytes])
     return failure(ErrorCode::kCorrupt, "what rank {} holds in memory is damaged", header.rank);

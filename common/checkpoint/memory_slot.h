@@ -1,8 +1,8 @@
-// A slot: memory that an agent owns and that holds a rank's file of a checkpoint, laid out as on disk.
+// A slot is memory that an agent owns. It holds one rank's file of a checkpoint, laid out as on disk.
 //
-// The file comes first, padded to a whole chunk; then the text of RankContents, whose only file is the slot;
-// SlotHeader is in the last page. The runtime writes a slot. The next attempt's ranks and the agent read it;
-// they need only the descriptor. Functions can be called from any thread.
+// Layout: the file, padded to a whole chunk; the text of RankContents (manifest.h), which lists one file;
+// SlotHeader in the last page. The runtime writes a slot. The agent and the ranks of the next attempt read
+// it; they need only its file descriptor. The functions can be called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace muster {
 inline constexpr std::uint64_t kSlotPage = 4096;
 
 struct SlotHeader {
-  // Written last, so that a slot is recognized as unfinished if its writer was killed.
+  // The writer sets it last, so that a slot is recognized as unfinished if its writer was killed.
   enum State : std::uint64_t { kBeingWritten = 0, kComplete = 0x6574656c706d6f63 };
   static constexpr std::uint64_t kMagic = 0x3274'6f6c'7372'6d6d;
 
@@ -34,25 +34,26 @@ struct SlotHeader {
   std::uint64_t contents_at = 0;
   std::uint64_t contents_bytes = 0;
   Digest128 contents;
-  Digest128 digest;  // of everything before it except the state
+  Digest128 digest;  // of all fields above except `state`
 
   Digest128 own_digest() const;
   CheckpointId id() const { return {.step = step, .attempt = Attempt(attempt)}; }
 };
 
-// 0 if the size cannot be read.
+// Returns 0 if the size cannot be read.
 std::uint64_t slot_bytes(int fd);
-// kUnavailable: the slot has fewer bytes.
+// Reads `count` bytes at `offset` of the slot. kInternal: the slot has fewer bytes.
 Status read_slot(int fd, std::uint64_t offset, char* to, std::uint64_t count);
 // Returns nothing unless the slot is complete.
 std::optional<SlotHeader> read_slot_header(int fd);
-// Returns kCorrupt if the bytes are not what was written.
+// Returns the RankContents that the slot holds. kCorrupt if they are damaged.
 Expected<RankContents> read_slot_contents(int fd, const SlotHeader& header);
-// Reads a whole chunk of the rank's file. kCorrupt if it is not what was written. `digests`: of the chunks.
+// Reads the chunk at `offset` of the rank's file. `digests`: one for each chunk of the file. Returns kCorrupt
+// if the chunk does not match its digest.
 Status read_slot_chunk(int fd, const SlotHeader& header, const std::vector<Digest128>& digests,
                        std::uint64_t offset, std::string& chunk);
-// Reads everything that the header describes. kCorrupt if some of it is not what was written; kUnavailable if
-// `stop`, which is asked before each chunk, returned true.
+// Reads everything that the header describes. Returns kCorrupt if some of it is damaged. Calls
+// `stop` before each chunk. If `stop` returns true, returns kUnavailable.
 Status verify_slot(int fd, const SlotHeader& header, const std::function<bool()>& stop);
 
 }  // namespace muster

@@ -19,10 +19,10 @@ namespace muster {
 
 namespace {
 
-// How many bytes a thread reads before it takes the next piece of work.
+// A thread reads this many bytes, then takes its next piece of work.
 constexpr std::uint64_t kWorkBytes = 32 << 20;
 
-// Copies bytes from one file; finish() says whether they were all as written.
+// Copies bytes from one file. Call finish() after the last copy: only then are all bytes verified.
 class ChunkCopier {
  public:
   // `buffer` must outlive this object.
@@ -33,7 +33,7 @@ class ChunkCopier {
   ChunkCopier(std::string path, const ManifestFile& file, Buffer& buffer, FileMapping mapping)
       : path_(std::move(path)), file_(file), buffer_(buffer), mapping_(std::move(mapping)) {}
 
-  // Copies fastest if `from` increases, because a chunk that is needed twice in a row is read only once.
+  // Consecutive calls for the same chunk read it only once.
   Status copy(std::uint64_t from, std::byte* to, std::uint64_t count, std::string_view tensor) {
     while (count > 0) {
       const std::uint64_t chunk = from / file_.chunk_bytes;
@@ -65,10 +65,10 @@ class ChunkCopier {
   }
 
  private:
-  // A piece that has just been read is still in the processor's cache when it is hashed.
+  // A piece of this size is still in the processor's cache when it is hashed after the read.
   static constexpr std::uint64_t kPieceBytes = 128 << 10;
 
-  // Hashes and copies a mapping's bytes in one pass. A chunk has been verified when the next one begins.
+  // Hashes and copies a mapping's bytes in one pass. Verifies a chunk when the next chunk begins.
   Status copy_mapped(std::uint64_t chunk, std::uint64_t from, std::byte* to, std::uint64_t count,
                      std::string_view tensor) {
     if (chunk != loaded_) {
@@ -134,14 +134,14 @@ class ChunkCopier {
   std::optional<FileMapping> mapping_;
   std::optional<std::uint64_t> loaded_;
   const std::byte* kept_ = nullptr;  // the loaded chunk
-  // Only for a mapping, about the loaded chunk:
+  // Used only with a mapping, for the loaded chunk:
   std::unique_ptr<Digest> digest_;
   std::uint64_t hashed_until_ = 0;
-  std::string_view tensor_;  // the last one copied
+  std::string_view tensor_;  // the tensor last copied from
 };
 
-// Calls work(i, buffer) for each i below `count`, in that many threads including this one. Each thread has
-// its own buffer.
+// Calls work(i, buffer) for each i below `count`, in at most that many threads, including this one. Each
+// thread has its own buffer.
 template <class Work>
 void in_threads(int threads, std::size_t count, Work work) {
   std::atomic<std::size_t> next = 0;
@@ -154,7 +154,7 @@ void in_threads(int threads, std::size_t count, Work work) {
     try {
       others.push_back(start_quiet_thread("muster-read", [&](const std::stop_token&) { run(); }));
     } catch (const std::system_error&) {
-      break;  // uses the threads that could be started
+      break;  // continues with the threads that did start
     }
   }
   run();
@@ -164,7 +164,7 @@ std::uint64_t work_bytes(const ManifestFile& file) {
   return std::max(kWorkBytes / file.chunk_bytes, std::uint64_t{1}) * file.chunk_bytes;
 }
 
-// Splits one run of bytes at the places where the work of one thread ends.
+// Splits a request at the multiples of `piece` bytes in the file. Does not split a request of several runs.
 void add_in_pieces(std::vector<PartRequest>& pieces, PartRequest request, std::uint64_t piece) {
   while (request.copy.loops.empty()) {
     const std::uint64_t first = piece - request.copy.file_begin % piece;
@@ -179,8 +179,7 @@ void add_in_pieces(std::vector<PartRequest>& pieces, PartRequest request, std::u
   pieces.push_back(std::move(request));
 }
 
-// Divides the work among threads: each gets the pieces in one range of a file, so that no chunk is read
-// twice.
+// Groups the pieces by range of a file. One thread reads each group, so that no two threads read one chunk.
 std::vector<std::span<const PartRequest>> shares_of(std::span<const PartRequest> pieces,
                                                     std::span<const ManifestFile> files) {
   const auto place_of = [&](const PartRequest& piece) {
@@ -238,7 +237,7 @@ Status read_share(const std::string& directory, std::span<const ManifestFile> fi
   return copier->finish();
 }
 
-// Keys in format 1 for a tensor of one rank, for a value, and for a digest.
+// How keys begin in format 1: for a tensor that only one rank has, for a value, and for a digest.
 constexpr std::string_view kOfRankKey = "rank.";
 constexpr std::string_view kValueKey = "value:";
 constexpr std::string_view kDigestKey = "xxh3:";
@@ -256,7 +255,8 @@ void add_header(CheckpointManifest& manifest, std::uint32_t file, const Safetens
     if (key.starts_with(kValueKey)) manifest.shared.values[key.substr(kValueKey.size())] = value;
 }
 
-// Computes the digests of the file's chunks, if the digest of the whole file matches the manifest.
+// Computes the digests of the file's chunks. kCorrupt if the digest of the whole file does not
+// match the manifest.
 Status find_chunks(const std::string& path, ManifestFile& file) {
   const auto fd = open_file(path, file.size_bytes);
   if (!fd) return std::unexpected(fd.error());
@@ -278,7 +278,7 @@ Status find_chunks(const std::string& path, ManifestFile& file) {
   return {};
 }
 
-// For a file of format 1 with a wrong digest: finds the tensors whose own digests, in the header, are wrong.
+// Returns the tensors of a file of format 1 whose digests do not match those in its header.
 std::vector<Damage> find_damaged_tensors(const std::string& path, const ManifestFile& file) {
   std::vector<Damage> found;
   const auto header = read_header(path);
@@ -320,7 +320,7 @@ class Places {
   }
 
   const std::vector<Place>& of_file(std::size_t file) const { return of_file_[file]; }
-  // Returns the first tensors in this range, each with the byte of the file where it begins.
+  // Returns the first tensors in this range of the file, each with the byte at which it begins.
   std::vector<std::string> in(std::size_t file, std::uint64_t begin, std::uint64_t end) const {
     constexpr std::size_t kMost = 4;
     std::vector<std::string> names;
@@ -378,7 +378,7 @@ class Verification {
     });
     std::vector<Damage> damages;
     for (Found& found : found_) {
-      // Reports a file that cannot be opened or read only once.
+      // If a file cannot be opened or read, each piece of work on it has the same error. Reports it once.
       if (!damages.empty() && damages.back().text == found.damage.text) continue;
       damages.push_back(std::move(found.damage));
     }
@@ -386,7 +386,8 @@ class Verification {
   }
 
  private:
-  // Other tools use the header, so its types, shapes and places must be those of the manifest.
+  // Checks the types, shapes and places in the file's header against the manifest, because other tools
+  // read the header.
   void look_at_header(std::size_t index) {
     const std::string path = directory_ + "/" + manifest_.files[index].name;
     const auto header = read_header(path);

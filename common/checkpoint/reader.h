@@ -1,8 +1,8 @@
 // Reads parts of a checkpoint's files and returns only bytes that match the manifest: for each range it reads
 // the chunks that contain it and compares their digests.
 //
-// The functions block, keep nothing between calls, and end their threads before they return. Safe from
-// several threads. saved_tensor.h says where the ranges lie.
+// The functions block, keep nothing between calls, and end their threads before they return. Several threads
+// can call them. plan_slice() (saved_tensor.h) finds the ranges.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,15 @@
 
 namespace muster {
 
-// A part's share of a slice, and its destination: `target` is where the slice begins.
+// A request to read what one stored part holds of a slice. `target` is where the slice begins in memory.
 struct PartRequest {
   std::string_view tensor;  // for messages
   PartCopy copy;
   std::byte* target = nullptr;
 };
 
-// Returns the requests that read one slice of a tensor. `target` has room for all of its bytes. Errors as for
-// plan_slice().
+// Returns the requests that read one slice of a tensor. `target` has room for all bytes of the slice. Fails
+// if plan_slice() fails.
 Expected<std::vector<PartRequest>> requests_for(std::string_view name, const SavedTensor& tensor,
                                                 const Slice& slice, std::byte* target);
 
@@ -34,14 +34,14 @@ enum class ReadBy {
   kMapping,  // a mapping of files that are in memory and that no process shortens
 };
 
-// Performs all requests and reads each chunk once, with that many threads. `directory` holds the files.
-// kCorrupt names file, bytes and tensor; discard what was read until then. kNotFound: a file is missing.
+// Performs all requests with that many threads, and reads each chunk only once. `directory` holds the files.
+// kCorrupt names file, bytes and tensor. After an error, discard what was read. kNotFound: a file is missing.
 Status read_parts(const std::string& directory, std::span<const ManifestFile> files,
                   std::vector<PartRequest> requests, int threads = 1, ReadBy by = ReadBy::kCache);
 
-// Completes a manifest of format 1, whose contents are in the headers of its files, by reading these headers.
-// If `verified`, also reads all bytes of the files, checks them, and computes the digests of chunks that
-// format 1 lacks. Returns other manifests unchanged.
+// Completes a manifest of format 1: reads its contents from the headers of its files. If `verified`, also
+// reads and checks all bytes of the files, and computes the chunk digests that format 1 lacks. Returns a
+// manifest of format 2 unchanged.
 Expected<CheckpointManifest> with_contents(const std::string& directory, CheckpointManifest manifest,
                                            bool verified);
 
@@ -59,7 +59,7 @@ struct Damage {
 
 struct VerifyOptions {
   int threads = 4;
-  // Called with the number of bytes read since the last call, from any of the threads, one at a time.
+  // Gets the number of bytes read since the last call. Any of the threads calls it, one at a time.
   std::function<void(std::uint64_t)> progress = {};
 };
 

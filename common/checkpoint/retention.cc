@@ -29,7 +29,7 @@ class Retention {
     if (plan.best > 0 && plan.best_by) best_ = ranked(known, *plan.best_by);
     newest_ = plan.newest;
     if (!newest_ && !good_.empty()) newest_ = good_.front();
-    // Damaged checkpoints of the chain that are newer than `last_` stay too: they might be repaired.
+    // Damaged checkpoints that count and are newer than `last_` stay too: someone might repair them.
     if (!good_.empty()) last_ = good_[std::min(std::max(plan.last, std::size_t{1}), good_.size()) - 1];
   }
 

@@ -1,7 +1,7 @@
 // Decides which checkpoints of a directory to keep; has no effects.
 //
-// The caller reads the directory before (catalog.h) and removes checkpoints afterwards (directory.h). Keeps
-// any checkpoint that may belong to another training, or that another process may be writing now.
+// The caller reads the directory first (catalog.h) and removes checkpoints afterwards (directory.h). Keeps
+// every checkpoint that might belong to another training, or that another process might be writing.
 #pragma once
 
 #include <map>
@@ -19,17 +19,17 @@ struct KnownCheckpoint {
   CheckpointId id;
   bool committed = false;
   bool usable = false;  // committed, and its manifest can be read
-  bool counts = false;  // the chain of attempts leads to it
+  bool counts = false;  // it is in the newest attempt's chain: CheckpointDirectory::counting()
   bool pinned = false;
   std::map<std::string, double> metrics = {};
 };
 
 struct RetentionPlan {
-  // Keeps everything newer than this, since another process may be writing it. By default: the newest usable
-  // checkpoint that counts.
+  // Keeps everything newer than this checkpoint, because another process might be writing it. By default this
+  // is the newest usable checkpoint that counts.
   std::optional<CheckpointId> newest = {};
   std::size_t last = 1;     // keep this many of the newest
-  std::uint64_t every = 0;  // keep those of every n-th step; 0: none for this reason
+  std::uint64_t every = 0;  // keep those whose step is a multiple of this; 0: keep none for this reason
   std::size_t best = 0;     // keep this many of the best
   std::optional<BestBy> best_by = {};
 };
@@ -45,9 +45,11 @@ struct RetentionDecision {
 // Returns the usable checkpoints that count and have the metric: best first, equal ones by falling step.
 std::vector<CheckpointId> ranked(const std::vector<KnownCheckpoint>& known, const BestBy& by);
 
-// Returns a decision for each of `known`, in their order. Always keeps, whatever the plan says: the newest
-// usable checkpoint that counts, the one that the newest attempt resumed from, pinned ones, and those of
-// attempts that are not in `attempts`.
+// Returns a decision for each of `known`, in their order. Whatever the plan says, keeps:
+// - the newest usable checkpoint that counts
+// - the checkpoint from which the newest attempt resumed
+// - pinned checkpoints
+// - checkpoints of attempts that are not in `attempts`
 std::vector<RetentionDecision> decide_retention(const std::vector<KnownCheckpoint>& known,
                                                 const std::vector<AttemptRecord>& attempts,
                                                 const RetentionPlan& plan);

@@ -1,7 +1,7 @@
 // The header of a safetensors file: a little-endian u64 length, then JSON padded with spaces. The tensors'
 // bytes follow, without gaps.
 //
-// Input may come from anywhere: lengths, overflow, gaps and overlap are checked. Plain functions without
+// The functions do not trust their input: they check lengths, overflow, gaps and overlap. They touch no
 // files: the caller reads and writes the data.
 #pragma once
 
@@ -29,23 +29,23 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;  // __metadata__
 };
 
-// The first bytes of a file, and the size of the whole file.
+// The bytes before the data of a file, and the size of the whole file.
 struct FileHead {
   std::string text;  // length and JSON; the data follows
   std::uint64_t file_bytes = 0;
 };
 
-// Decides where each tensor lies and writes that into `tensors`, which it sorts: large elements first, so
-// that every tensor is aligned to its element, then by name. The data begins at a multiple of
-// `head_alignment`, which is a multiple of 8.
-// kInvalidArgument: two tensors with one name, a name or value that is not UTF-8, a tensor that does not fill
-// whole bytes, or a header of more than 100,000,000 bytes.
+// Decides where each tensor lies in the file. Sorts `tensors` and sets their begin_bytes and size_bytes.
+// Tensors with large elements come first, so that each is aligned to its element size; tensors with equal
+// element sizes are sorted by name. The data begins at a multiple of `head_alignment`, which must be a
+// multiple of 8. kInvalidArgument: two tensors with one name, a name or value that is not UTF-8, a tensor
+// whose size is not a whole number of bytes, or a header of more than 100,000,000 bytes.
 Expected<FileHead> lay_out(std::vector<HeaderTensor>& tensors,
                            const std::map<std::string, std::string>& metadata,
                            std::uint64_t head_alignment = 8);
 
 inline constexpr std::uint64_t kHeaderLengthBytes = 8;
-// Returns the header's length after its first 8 bytes. kCorrupt if a file of this size cannot have it.
+// Returns the length of the JSON after the first 8 bytes. kCorrupt if it does not fit into the file.
 Expected<std::uint64_t> header_bytes(std::string_view first_8, std::uint64_t file_bytes);
 // `text`: the JSON after the first 8 bytes. kCorrupt says what is wrong; kInvalidArgument names an unknown
 // element type.

@@ -23,10 +23,11 @@ constexpr std::array<DtypeRow, 22> kDtypes = {{
 }};
 static_assert(kDtypes[static_cast<std::size_t>(Dtype::kC64)].name == "C64");
 
-// The size in bits, at most 2^63 - 1.
+// Returns the size in bits, or nothing if an extent is negative or the size exceeds `2^63 - 1`.
 std::optional<std::uint64_t> bits_of(Dtype dtype, const Extents& shape) {
   std::int64_t bits = bits_of(dtype);
-  // An extent of 0 makes the size 0, but torch multiplies the other extents, so those must not overflow.
+  // An extent of 0 makes the size 0. The product of the other extents must not overflow even then, because
+  // torch multiplies them.
   for (const std::int64_t extent : shape) {
     if (extent < 0 || (extent > 0 && __builtin_mul_overflow(bits, extent, &bits))) return std::nullopt;
   }
@@ -60,7 +61,7 @@ std::optional<Slice> common_of(const Slice& left, const Slice& right) {
   return common;
 }
 
-// Works for any slice, even one outside its tensor.
+// Returns a text such as "[0:50,0:128]". Works for any slice, even one outside its tensor.
 std::string text_of(const Slice& slice) {
   std::string text;
   for (std::size_t d = 0; d < std::min(slice.offsets.size(), slice.sizes.size()); ++d) {
@@ -103,7 +104,7 @@ Status check_overlap(const SavedTensor& tensor) {
   return {};
 }
 
-// Returns for each dimension the distance in bits between neighbours along that dimension.
+// Returns for each dimension the distance in bits between neighbors along that dimension.
 std::vector<std::uint64_t> strides_of(std::uint64_t element_bits, const Extents& sizes) {
   std::vector<std::uint64_t> strides(sizes.size());
   for (std::size_t d = sizes.size(); d-- > 0; element_bits *= static_cast<std::uint64_t>(sizes[d]))
@@ -118,12 +119,12 @@ struct BitCopy {
   std::vector<PartCopy::Loop> loops;
 };
 
-// All numbers are in bits.
+// Plans the copy of `common`, which `part` and `wanted` both contain. All numbers are in bits.
 BitCopy plan_part(const Slice& part, const Slice& wanted, const Slice& common, std::uint64_t element) {
   BitCopy copy{.part_begin = 0, .target_begin = 0, .run = element, .loops = {}};
   const auto part_strides = strides_of(element, part.sizes);
   const auto target_strides = strides_of(element, wanted.sizes);
-  bool dense = true;  // so far the run covers whole rows of both
+  bool dense = true;  // true while the run covers whole rows of part and target
   for (std::size_t d = common.sizes.size(); d-- > 0;) {
     copy.part_begin += part_strides[d] * static_cast<std::uint64_t>(common.offsets[d] - part.offsets[d]);
     copy.target_begin +=
@@ -138,7 +139,7 @@ BitCopy plan_part(const Slice& part, const Slice& wanted, const Slice& common, s
   return copy;
 }
 
-// Returns nothing if the copy would split a byte.
+// Converts a plan from bits to bytes. Returns nothing if the copy would split a byte.
 std::optional<PartCopy> in_bytes(const BitCopy& bits, const StoredPart& part) {
   std::uint64_t odd = bits.part_begin | bits.target_begin | bits.run;
   PartCopy copy{.file = part.file,

@@ -1,8 +1,8 @@
-// A tensor in a checkpoint: its type, its shape, and its parts, each somewhere in a file; and which bytes of
-// the parts make up a slice of it.
+// A tensor in a checkpoint: its type, its shape, and where in the files its parts lie. plan_slice() finds the
+// bytes that make up a slice of the tensor.
 //
-// Plain values and functions, without files (reader.h) and without LibTorch. Elements are stored as in
-// safetensors: little-endian, the last dimension contiguous.
+// The functions read no files (reader.h does) and do not use LibTorch. Elements are stored as in safetensors:
+// little-endian, the last dimension contiguous.
 #pragma once
 
 #include <algorithm>
@@ -57,8 +57,8 @@ Slice whole_of(const Extents& shape);
 
 struct StoredPart {
   std::uint32_t file = 0;          // position in the manifest's files
-  std::uint64_t offset_bytes = 0;  // where the part's first element lies in the file; the others follow
-  Slice slice;                     // the elements of the tensor that it holds
+  std::uint64_t offset_bytes = 0;  // where the part begins in the file; it is contiguous
+  Slice slice;                     // which elements of the tensor the part holds
   bool operator==(const StoredPart&) const = default;
 };
 
@@ -69,19 +69,20 @@ struct SavedTensor {
   bool operator==(const SavedTensor&) const = default;
 };
 
-// Returns the size of a tensor with this shape. Nothing if an extent is negative, the size overflows, or it
-// is not a whole number of bytes.
+// Returns the size of a tensor with this shape. Returns nothing if an extent is negative, or if the size
+// overflows or is not a whole number of bytes.
 std::optional<std::uint64_t> bytes_of(Dtype dtype, const Extents& shape);
 
-// Returns kCorrupt unless the parts cover the tensor exactly, without gaps or overlap. Only a tensor without
-// elements may have parts without elements.
+// Returns kCorrupt unless the parts cover the tensor exactly, without gaps or overlap. A part without
+// elements is allowed only if the tensor has no elements.
 Status check_parts(const SavedTensor& tensor);
 
-// "model.weight", or "model.weight[0:50,0:128]" for a slice: the name of a part in its file.
+// Returns the name of a part in its file: "model.weight", or "model.weight[0:50,0:128]" for a slice.
 std::string part_name(std::string_view name, const Extents& shape, const Slice& slice);
 
-// How to copy one part's share of a slice: runs of bytes that are contiguous on both sides, at regular
-// strides.
+// Describes how to copy the elements of a slice that one part holds into a buffer for the slice. The
+// copy consists of runs of bytes. Each run is contiguous in the file and in the buffer, and the runs
+// have regular strides.
 struct PartCopy {
   struct Loop {
     std::uint64_t count;
@@ -97,12 +98,12 @@ struct PartCopy {
   std::uint64_t bytes() const;
 };
 
-// Finds the bytes of the parts that make up this slice. The parts must cover the tensor. Empty if the slice
-// has no elements. kInvalidArgument if the slice is not within the tensor, or splits a byte of a type smaller
+// Returns the copies that fill this slice; none if it has no elements. The parts must cover the tensor.
+// kInvalidArgument if the slice is not within the tensor, or if it would split a byte of a type smaller
 // than 8 bits.
 Expected<std::vector<PartCopy>> plan_slice(const SavedTensor& tensor, const Slice& wanted);
 
-// Calls run(file_begin, target_begin, bytes) for each run, in the order of the file, until it returns false.
+// Calls run(file_begin, target_begin, bytes) for each run, in file order, until run() returns false.
 template <class Run>
 bool for_each_run(const PartCopy& copy, Run&& run) {
   std::vector<std::uint64_t> at(copy.loops.size(), 0);

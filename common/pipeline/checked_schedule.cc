@@ -8,7 +8,7 @@ namespace muster {
 
 namespace {
 
-// The operations that are done, each with stage and microbatch.
+// The instructions that are done: operation, stage, microbatch.
 using Done = std::set<std::tuple<Op, int, int>>;
 
 bool is_communication(Op op) {
@@ -43,7 +43,7 @@ class Checker {
                    text_of(instruction), why);
   }
 
-  // Checks that the numbers of stages and microbatches exist, and that each stage is on one rank.
+  // Checks that the stage and the microbatch of each instruction exist, and that each stage is on one rank.
   Status check_places() const {
     for (std::size_t rank = 0; rank < schedule_.ranks.size(); ++rank) {
       const auto& order = schedule_.ranks[rank];
@@ -86,7 +86,7 @@ class Checker {
     return {};
   }
 
-  // Returns why the instruction may not follow those in `done`, or "" if it may.
+  // Returns why the instruction is not allowed to follow those in `done`, or "" if it is allowed.
   std::string why_not(const Done& done, const Instruction& each) const {
     const auto has = [&](Op op) { return done.contains({op, each.stage, each.microbatch}); };
     const bool has_gradient = has(Op::kBackward) || has(Op::kBackwardInput);
@@ -130,7 +130,7 @@ class Checker {
     }));
   }
 
-  // Checks that every stage does everything.
+  // Checks that every stage does every microbatch's forward and backward, its reduction and its step.
   Status check_wholeness() const {
     Done done;
     for (const auto& order : schedule_.ranks)
@@ -212,7 +212,7 @@ class Checker {
     return wrong(static_cast<std::size_t>(rank), place, at(rank, place), why);
   }
 
-  // Executes the schedule without a clock, to check that no rank waits forever.
+  // Executes the schedule, ignoring times, to check that no rank waits forever.
   Status check_progress() const {
     std::vector<std::size_t> next(schedule_.ranks.size());
     Done done;
@@ -230,7 +230,7 @@ class Checker {
       const auto& order = schedule_.ranks[rank];
       if (next[rank] == order.size()) continue;
       const Instruction& each = order[next[rank]];
-      // otherwise the instruction that runs together with it lacks its input
+      // If this is false, the instruction that runs together with `each` lacks its input.
       const bool own = !has_input(done, each);
       return wrong(rank, next[rank], each,
                    fmt::format("deadlock: it waits for {}, which never comes",
@@ -239,7 +239,7 @@ class Checker {
     return {};
   }
 
-  // Returns the instruction that `each` waits for, if any. Two that run together wait for the inputs of both.
+  // Returns the instruction that `each` waits for, if any.
   std::optional<Instruction> awaited(const Instruction& each) const {
     switch (each.op) {
       case Op::kReceiveForward:

@@ -8,7 +8,8 @@
 namespace muster {
 
 struct ScheduleLimits {
-  // How many microbatches' activations a rank may hold at once, over all its stages. Nothing: any number.
+  // The most microbatches whose activations a rank is allowed to hold at once, summed over its stages.
+  // Nothing: any number.
   std::optional<int> activations;
 };
 
@@ -20,8 +21,8 @@ struct ScheduleLimits {
 // - no rank waits forever;
 // - each receive has its send, in the same order between two ranks;
 // - a reduction follows the stage's last gradient, and a step follows the reduction.
-// Sends, receives, reductions and steps are checked only if the schedule has any. kInvalidArgument: the first
-// mistake, with rank, place in its list, and instruction.
+// Checks sends and receives only if the schedule has any. The same holds for reductions and steps.
+// kInvalidArgument names the first mistake, with rank, position and instruction.
 Status check_schedule(const Schedule& schedule, const ScheduleLimits& limits = {});
 
 }  // namespace muster

@@ -2,8 +2,8 @@
 //
 // Whenever a rank does not compute, it waits. Simulating the schedule shows why. With stages that take equal
 // times, a rank still waits before its first microbatch and after its last (bubble). With the measured times,
-// it also waits for slower stages (imbalance). All other waiting is for transfers of activations and
-// gradients and anything else that held ranks up (link). Pure.
+// it also waits for slower stages (imbalance). All other waiting counts as link: transfers of activations and
+// gradients, and any other delay. The function has no side effects.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@
 
 namespace muster {
 
-struct LostTime {   // the mean over the ranks
+struct LostTime {   // each time is the mean over the ranks
   double step = 0;  // from the first instruction's beginning to the last one's end
   double compute = 0;
   double bubble = 0;
@@ -20,7 +20,8 @@ struct LostTime {   // the mean over the ranks
   double link = 0;
 };
 
-// `times`: of each stage. `measured`: when each rank of the schedule computed, in the same unit.
+// `times` has the computing times of each stage. `measured` has what each rank computed and when, in
+// the same unit.
 LostTime lost_time(const Schedule& schedule, const std::vector<StageTimes>& times,
                    const std::vector<std::vector<TimedInstruction>>& measured);
 

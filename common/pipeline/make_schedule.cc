@@ -15,7 +15,7 @@ namespace {
 // The instructions of one rank. Each stage takes its microbatches in the order of their numbers.
 class RankOrder {
  public:
-  // Leaves out microbatches from `limit` on.
+  // add() ignores microbatches from `limit` on.
   explicit RankOrder(int limit) : limit_(limit) {}
 
   void forward(int stage) { add(Op::kForward, stage, of(stage).forwards++); }
@@ -26,7 +26,7 @@ class RankOrder {
     owed_.push_back({stage, microbatch});
     add(Op::kBackwardInput, stage, microbatch);
   }
-  // Adds the weight gradient that has been owed longest: by `stage` or, without it, by any stage.
+  // Adds the weight gradient that has waited longest: of `stage` if given, otherwise of any stage.
   void backward_weight(std::optional<int> stage = {}) {
     const auto owed =
         std::ranges::find_if(owed_, [stage](const Owed& each) { return !stage || each.stage == *stage; });
@@ -84,7 +84,7 @@ void gpipe(const Shape& shape, int rank, RankOrder& order) {
   repeat(shape.m, [&] { order.backward(rank); });
 }
 
-// Keeps only as many forwards ahead as the later ranks need to stay busy.
+// A rank runs only as many forwards ahead as the later ranks need to stay busy.
 void one_forward_one_backward(const Shape& shape, int rank, RankOrder& order) {
   const int ahead = std::min(shape.p - 1 - rank, shape.m);
   repeat(ahead, [&] { order.forward(rank); });
@@ -98,20 +98,21 @@ void one_forward_one_backward(const Shape& shape, int rank, RankOrder& order) {
 void looped_breadth_first(const Shape& shape, int rank, RankOrder& order) {
   for (int chunk = 0; chunk < shape.v; ++chunk)
     repeat(shape.m, [&] { order.forward(rank + chunk * shape.p); });
-  // Starts with the newest activations.
+  // The backwards start with the newest activations.
   for (int chunk = shape.v - 1; chunk >= 0; --chunk) {
     for (int microbatch = shape.m - 1; microbatch >= 0; --microbatch)
       order.backward_of(rank + chunk * shape.p, microbatch);
   }
 }
 
-// Returns the size of a round: about p microbatches, which pass through one chunk after the other.
+// Returns the size of a round: about p microbatches. A rank runs a round through one chunk, then
+// through the next.
 int round_of(const Shape& shape) {
   return shape.m / std::max(1, shape.m / shape.p);
 }
 
-// `hop`: how many forwards a rank is ahead of the next one. `late_weights`: by how many backwards the
-// gradients of weights are delayed.
+// Before its first backward, a rank runs `hop` more forwards than the next rank. Each gradient of weights is
+// delayed by `late_weights` backwards.
 void interleaved(const Shape& shape, int rank, int hop, std::optional<int> late_weights, RankOrder& order) {
   const int round = round_of(shape);
   const int all = shape.m * shape.v;
@@ -139,7 +140,7 @@ void zbv(const Shape& shape, int rank, RankOrder& order) {
     order.backward_input(stage);
     order.backward_weight(stage);
   };
-  const int m = std::max(2 * shape.p - 1, shape.m);  // the surplus is left out
+  const int m = std::max(2 * shape.p - 1, shape.m);  // RankOrder ignores those beyond shape.m
   repeat(2 * (shape.p - rank) - 1, [&] { order.forward(down); });
   repeat(rank, [&] {
     order.forward(up);
@@ -182,7 +183,7 @@ void dual_pipe_v(const Shape& shape, int rank, RankOrder& order) {
     order.forward(up);
   });
   for (int i = 0; i < shape.m - 2 * shape.p + rank + 1; ++i) {
-    // On the last rank the bubble is smaller if the first two do not run together.
+    // On the last rank the bubble is smaller if the first forward and backward do not run together.
     if (i == 0 && behind == 0) {
       order.forward(down);
       order.backward(up);
@@ -195,7 +196,7 @@ void dual_pipe_v(const Shape& shape, int rank, RankOrder& order) {
     order.backward(up);
     order.together(up, down);
   });
-  // From the middle on, gradients of weights are delayed until there is nothing else to do.
+  // After `whole` backwards, delays the gradients of weights until the rank would otherwise wait.
   const int backwards = 2 * (rank + 1);
   const int whole = (rank + 1) / 2 * 2 + (rank % 2 == 0 ? 1 : 0);
   for (int i = 0; i < backwards; ++i) {
@@ -294,7 +295,7 @@ std::vector<Instruction> order_of(Kind kind, const Shape& shape, int rank) {
   return order.take();
 }
 
-// The results that each rank has computed or received.
+// The results that each rank has computed or received so far.
 class Arrivals {
  public:
   void add(int rank, Op op, int stage, int microbatch) { there_.emplace(rank, op, stage, microbatch); }
@@ -331,7 +332,7 @@ class Communication {
   }
 
  private:
-  // Performs the rank's next instruction, or two that run together, if their inputs are there.
+  // Adds the rank's next instruction, or the next two if they run together, if all their inputs have arrived.
   bool advance(std::size_t rank) {
     const auto& order = schedule_.ranks[rank];
     const std::size_t begin = next_[rank];
@@ -370,7 +371,8 @@ class Communication {
          .microbatch = each.microbatch});
   }
 
-  // Puts a stage's reduction after its last gradient and the sends that follow it, and the steps at the end.
+  // Puts each stage's reduction after its last gradient and the sends that follow that gradient. Puts the
+  // steps at the end.
   void finish(std::size_t rank) {
     auto& order = result_.ranks[rank];
     const auto is_send = [](const Instruction& each) {

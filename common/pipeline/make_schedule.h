@@ -1,9 +1,10 @@
-// The schedules of torch.distributed.pipelining, under the same names, as pure functions.
+// Makes the schedules of torch.distributed.pipelining, under the same names.
 //
-// p ranks, m microbatches, v stages (chunks) a rank. In a loop rank r has the stages r, r + p, r + 2p, ...;
-// in a V it has r and 2p - 1 - r, so that the last stage is on the same rank as the first. Sources: GPipe
-// (arXiv 1811.06965), 1F1B and interleaved 1F1B (2104.04473), looped breadth-first (2211.05953), zero bubble
-// ZB-H1 and its interleaved form, ZBV (2401.10241, 2405.15362), DualPipeV (2412.19437).
+// There are p ranks, m microbatches, and v stages (chunks) per rank. In a looped schedule, rank r has the
+// stages r, r + p, r + 2p, and so on. In a V-shaped schedule (ZBV, DualPipeV), rank r has the stages r and
+// `2p - 1 - r`, so rank 0 has the first and the last stage. Sources: GPipe (arXiv 1811.06965), 1F1B and
+// interleaved 1F1B (2104.04473), looped breadth-first (2211.05953), zero bubble ZB-H1 and its interleaved
+// form, ZBV (2401.10241, 2405.15362), DualPipeV (2412.19437).
 #pragma once
 
 #include <optional>
@@ -16,22 +17,21 @@ namespace muster {
 struct ScheduleRequest {
   int ranks = 1;
   int microbatches = 1;
-  std::optional<int> chunks;  // per rank; by default what the schedule is made for
+  std::optional<int> chunks;  // stages per rank; by default the schedule's usual number
 };
 
-// "GPipe", "1F1B", "Interleaved1F1B", ...
+// Returns "GPipe", "1F1B", "Interleaved1F1B" and so on.
 std::span<const std::string_view> schedule_names();
 // Returns the schedule's full name. Ignores case, blanks, - and _, and a leading "Schedule". Accepts ZBV for
 // ZBVZeroBubble.
 std::optional<std::string_view> find_schedule_name(std::string_view name);
 
-// Returns a schedule that only computes (with_communication() adds the rest). kInvalidArgument: the schedule
-// does not exist for these numbers; the message says what would be right.
+// Returns a schedule that only computes; with_communication() adds the other instructions. kInvalidArgument:
+// the schedule does not exist for these numbers. The message says which numbers are possible.
 Expected<Schedule> make_schedule(std::string_view name, const ScheduleRequest& request);
 
-// Adds sends and receives, reductions of gradients, and steps. Places each receive where its sender has just
-// sent, so that two ranks agree on the order between them. kInvalidArgument: the schedule cannot be carried
-// out.
+// Adds sends and receives, reductions of gradients, and steps. Adds each send and its receive at the same
+// time, so that two ranks send and receive in the same order. kInvalidArgument: a rank would wait forever.
 Expected<Schedule> with_communication(const Schedule& schedule);
 
 }  // namespace muster

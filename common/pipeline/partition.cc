@@ -15,12 +15,11 @@ namespace muster {
 namespace {
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
-// How many beginnings of a split the search keeps: as many as can be processed in a second; all of them for
-// few layers.
+// How many beginnings of a split the search keeps: as many as it can process in about a second.
 constexpr std::size_t kFewestBeginnings = 16;
 constexpr std::size_t kMostSteps = 1 << 18;
 
-// How many microbatches' activations a rank holds for each of its stages at one time.
+// For each stage of a rank: the number of microbatches whose activations the rank holds at one time.
 struct Holding {
   int rank = 0;
   std::map<int, int> held;  // by stage
@@ -31,8 +30,8 @@ bool holds_no_more(const Holding& one, const Holding& other) {
                              [&](const auto& each) { return each.second <= other.held.at(each.first); });
 }
 
-// Returns the times at which a rank holds the most: at any other time it holds, for each stage, at most as
-// much as at one of these.
+// Returns the fullest times of each rank. At any other time, the rank holds no more for any of its stages
+// than at one of these.
 std::vector<Holding> fullest_times(const Schedule& schedule) {
   std::vector<Holding> all;
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
@@ -54,7 +53,7 @@ std::vector<Holding> fullest_times(const Schedule& schedule) {
   return all;
 }
 
-// Costs of the layers from `first` up to, but not including, `last`, as one stage.
+// The costs of a stage that has the layers from `first` up to, but not including, `last`.
 class Sums {
  public:
   Sums(std::span<const LayerCost> layers, PartitionBy by, double parameter_copies)
@@ -102,7 +101,8 @@ struct Found {
   Partition partition;
 };
 
-// Goes stage by stage and keeps, for each layer, the best beginnings that end there.
+// A beginning is a split of the first layers into the first stages. The search adds one stage at a time and
+// keeps the best beginnings that end before each layer.
 class Search {
  public:
   Search(const Sums& sums, int stages, const std::vector<Holding>& holdings, Goal goal, Bounds bounds)
@@ -135,7 +135,7 @@ class Search {
  private:
   struct Beginning {
     double cost = 0;
-    std::vector<double> memory;  // by holding, for ranks with later stages; 0 if it cannot matter
+    std::vector<double> memory;  // for each of `holdings_`; 0 once its rank cannot exceed the limit
     Partition partition;
   };
 
@@ -171,7 +171,8 @@ class Search {
     return one.cost >= other.cost && std::ranges::equal(one.memory, other.memory, std::greater_equal<>());
   }
 
-  // True if the limit holds whichever of the remaining layers the rank's later stages take.
+  // Returns true if the rank stays within the memory limit, whichever of the remaining layers its
+  // later stages take.
   bool cannot_matter(const Holding& holding, std::size_t stage, std::size_t layer, double memory) const {
     const auto next = holding.held.upper_bound(static_cast<int>(stage));
     if (next == holding.held.end()) return true;
@@ -206,8 +207,8 @@ Partition uniform_partition(std::size_t layers, int stages) {
   return partition;
 }
 
-// With a limit of memory, first considers only stages that are not much slower than the slowest stage without
-// the limit.
+// Finds the split whose slowest stage is fastest. With a memory limit, the search takes long. So it first
+// allows only stages up to 1.1 times, then 1.5 times, as slow as the slowest stage without the limit.
 std::optional<Found> find_slowest(const Sums& sums, int stages, const std::vector<Holding>& holdings,
                                   Bounds bounds) {
   const auto any = Search(sums, stages, {}, Goal::kSlowest, {}).run();
@@ -236,13 +237,13 @@ std::size_t end_of(const Partition& partition, std::size_t stage, std::size_t la
   return stage + 1 < partition.size() ? static_cast<std::size_t>(partition[stage + 1]) : layers;
 }
 
-// Moves layers from one stage to the next.
+// Moves layers between neighboring stages.
 class Moves {
  public:
   Moves(std::span<const LayerCost> layers, const Schedule& schedule, const PartitionLimits& limits)
       : layers_(layers), schedule_(schedule), limits_(limits) {}
 
-  // Repeats until no move helps. Returns the makespan.
+  // Moves layers until no move shortens the makespan. Returns the makespan.
   double improve(Partition& partition) const {
     double least = makespan(partition);
     for (bool moved = true; moved;) {

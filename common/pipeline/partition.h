@@ -1,8 +1,8 @@
-// Splits a row of layers into the stages of a schedule: where each stage begins.
+// Splits a sequence of layers into the stages of a schedule: decides where each stage begins.
 //
-// Splits evenly by number, by parameters, or by measured time, so that the slowest stage is as fast as
-// possible. Keeps to a limit of memory; the schedule says how many microbatches' activations a rank holds at
-// once. Pure arithmetic on measured or estimated costs.
+// Splits evenly by number of layers, by parameters, or by measured time. Keeps each rank within a memory
+// limit: the schedule says how many microbatches' activations a rank holds at once. The functions only
+// calculate with measured or estimated costs.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,21 @@ namespace muster {
 struct LayerCost {
   StageTimes times{0, 0, 0};  // per microbatch
   std::int64_t parameter_bytes = 0;
-  // Per microbatch: the bytes kept from the layer's forward to its backward, including its output; and the
-  // size of its input, which counts only where a stage begins: elsewhere it is the output of the layer
-  // before.
+  // `activation_bytes`: what one microbatch keeps from the layer's forward to its backward, including the
+  // layer's output. `input_bytes`: the size of the layer's input for one microbatch. It counts only for the
+  // first layer of a stage, because elsewhere the input is the output of the layer before.
   std::int64_t activation_bytes = 0;
   std::int64_t input_bytes = 0;
 };
 
 enum class PartitionBy { kUniform, kParameters, kProfile };
-// "uniform", "parameters", "profile".
+// Accepts "uniform", "parameters" and "profile".
 std::optional<PartitionBy> find_partition_name(std::string_view name);
 
 struct PartitionLimits {
   std::optional<std::int64_t> memory_bytes;  // per rank; nothing: unlimited
-  // How many times the memory of the parameters is needed: for themselves, their gradients, and the
-  // optimizer's state, which is twice their size for Adam.
+  // The memory for parameters, gradients and optimizer state, as a multiple of the parameters' memory. With
+  // Adam: 1 + 1 + 2.
   double parameter_copies = 4;
 };
 
@@ -44,24 +44,24 @@ using Partition = std::vector<int>;
 // - kUniform: the numbers of layers differ by at most one;
 // - kParameters: the stage with the most parameters has as few as possible;
 // - kProfile: the slowest stage takes as little time as possible.
-// If several splits are equally good, returns the one with the least sum of squares. The result is exact,
-// except where a limit of memory couples several stages of a rank: then it is exact for few layers (16 in 4
-// stages), otherwise the best of the most promising candidates. kInvalidArgument: there are fewer layers than
-// stages, or too little memory; the message names the least that would do.
+// If several splits are equally good, returns the one with the least sum of squares. The result is optimal,
+// with one exception: many layers (more than about 16 in 4 stages) with a memory limit and several stages per
+// rank. In that case it is the best of the candidates tried. kInvalidArgument: there are fewer layers than
+// stages, or the memory is too small. The message names the least memory that suffices.
 Expected<Partition> partition_layers(PartitionBy by, std::span<const LayerCost> layers,
                                      const Schedule& schedule, const PartitionLimits& limits = {});
 
-// Returns the split by kProfile, or one with a shorter makespan in the simulator: the makespan also depends
-// on where the slow stages are, and on how long forward and backward take. Starts from the splits by kProfile
-// and by kUniform, and moves layers across one boundary or two adjacent ones as long as that helps and memory
-// suffices.
+// Returns the split whose simulated makespan is the shortest found. It is never longer than that of kProfile.
+// Starts from the splits by kProfile and by kUniform. Moves layers across one boundary, or two adjacent ones,
+// as long as that shortens the makespan and memory suffices.
 Expected<Partition> shortest_partition(std::span<const LayerCost> layers, const Schedule& schedule,
                                        const PartitionLimits& limits = {});
 
 // Checks a split that was made by hand. kInvalidArgument says what is wrong.
 Status check_partition(const Partition& partition, int layers, int stages);
 
-// Return the times of each stage, and the memory of each rank, with this split.
+// With this split, times_of_stages() returns the times of each stage, and memory_of_ranks() the most bytes
+// that each rank needs.
 std::vector<StageTimes> times_of_stages(std::span<const LayerCost> layers, const Partition& partition);
 std::vector<double> memory_of_ranks(std::span<const LayerCost> layers, const Partition& partition,
                                     const Schedule& schedule, double parameter_copies);

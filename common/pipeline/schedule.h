@@ -1,10 +1,10 @@
-// A pipeline schedule as data: what each rank does, in which order.
+// A pipeline schedule says what each rank does, and in which order.
 //
-// The model is split into stages, the batch into microbatches; a rank has one stage or several (chunks). A
-// schedule is one list of instructions per rank. simulated_schedule.h computes from it when everything is
-// done, and checked_schedule.h whether it can be done. Plain values, without LibTorch: the launcher shows
-// schedules, and the runtime runs them. The text form is that of torch.distributed.pipelining: 0F3 is the
-// forward of microbatch 3 in stage 0.
+// The model is split into stages, and the batch into microbatches. A rank has one stage or several (chunks).
+// A schedule is one list of instructions per rank. simulated_schedule.h computes when each instruction runs;
+// checked_schedule.h checks that a schedule can run. The structs are plain values without LibTorch: the
+// launcher shows schedules, and the runtime runs them. The text form is that of torch.distributed.pipelining:
+// 0F3 is the forward of microbatch 3 in stage 0.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ namespace muster {
 
 enum class Op : std::uint8_t {
   kForward,
-  kBackward,        // as a whole: gradients of input and weights
+  kBackward,        // the whole backward: gradients of input and weights
   kBackwardInput,   // only the gradient of the input, which the stage before waits for
   kBackwardWeight,  // only the gradients of the weights, which are not needed before the step
   kSendForward,     // an activation, to the next stage
   kReceiveForward,
   kSendBackward,  // the gradient of an input, to the stage before
   kReceiveBackward,
-  kReduceGrad,  // over the replicas of the stage, after its last gradient
+  kReduceGrad,  // sums the gradients over the replicas of the stage, after the stage's last gradient
   kStep,        // the stage's optimizer
 };
 
@@ -34,20 +34,21 @@ struct Instruction {
   Op op = Op::kForward;
   int stage = 0;
   int microbatch = 0;      // kNone for kReduceGrad and kStep
-  bool with_next = false;  // a forward that runs together with the backward after it
+  bool with_next = false;  // true for a forward that runs together with the next instruction, a backward
   static constexpr int kNone = -1;
   bool operator==(const Instruction&) const = default;
 };
 
 bool is_compute(Op op);
-bool is_backward(Op op);  // whole or in part
-// True for the backward of the weights, alone or as part of a whole one: the microbatch's activations are not
-// needed after it.
+bool is_backward(Op op);  // a whole backward, or one of its two parts
+// Returns true for kBackward and kBackwardWeight. The stage does not need the
+// microbatch's activations afterwards.
 bool is_last_backward(Op op);
 
-// Returns the instruction of another stage that computes the input of `compute`: the forward in the stage
-// before, or the backward in the next stage, which the schedule may contain as kBackwardInput. Nothing if the
-// model ends there or no other stage is involved.
+// Returns the instruction that computes the input of `compute` in another stage. For a forward, this is the
+// forward in the stage before. For kBackward and kBackwardInput, it is kBackward in the next stage, even if
+// the schedule has kBackwardInput there. Returns nothing if there is no such stage, or if `compute` needs
+// no other stage.
 std::optional<Instruction> input_of(const Instruction& compute, int stages);
 
 struct Schedule {
@@ -58,18 +59,18 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-// "0F3", "1SEND_B0", "2REDUCE_GRAD".
+// Returns a text such as "0F3", "1SEND_B0" or "2REDUCE_GRAD".
 std::string text_of(const Instruction& instruction);
-// Returns the text of each; two that run together are "(0F3;7B1)OVERLAP_F_B".
+// Returns the text of each instruction. Two that run together have one text: "(0F3;7B1)OVERLAP_F_B".
 std::vector<std::string> texts_of(const std::vector<Instruction>& instructions);
 
-// One line per rank, in the file format of torch's pipeline schedules.
+// Returns one line per rank, in the file format of torch's pipeline schedules.
 std::string schedule_as_csv(const Schedule& schedule);
-// Reads the format of schedule_as_csv(). Empty cells are idle and ignored. The numbers of stages and
-// microbatches are the highest that occur. kInvalidArgument names line and cell.
+// Reads the format of schedule_as_csv(). Ignores empty cells, which stand for idle time. Derives the numbers
+// of stages and microbatches from the highest indices. kInvalidArgument names line and cell.
 Expected<Schedule> parse_schedule(std::string_view csv);
 
-// Returns the rank of each stage, found by the stage's first forward; kNone if there is none.
+// Returns for each stage the first rank that has a forward of it; kNone if no rank has.
 std::vector<int> ranks_of_stages(const Schedule& schedule);
 
 }  // namespace muster

@@ -24,7 +24,7 @@ class Picture {
           const PictureOptions& options)
       : ranks_(ranks), one_stage_(one_stage_a_rank), color_(options.color) {
     double makespan = 0;
-    std::size_t width = 0;  // of the longest name and a blank
+    std::size_t width = 0;  // of the longest name plus a blank
     for (const auto& rank : ranks) {
       for (const TimedInstruction& each : rank) {
         const double duration = each.end - each.begin;
@@ -33,7 +33,7 @@ class Picture {
         width = std::max(width, name_of(each.instruction).size() + 1);
       }
     }
-    // limits the width: instructions that are much shorter than the others get no room
+    // Limits the width: without this, one very short instruction would make the picture very wide.
     constexpr double kMostColumns = 4000;
     shortest_ = std::max(shortest_, makespan / kMostColumns);
     if (shortest_ == 0) shortest_ = 1;

@@ -1,6 +1,4 @@
 // Draws a schedule's timeline as text, one row per rank: which instruction the rank computes at which time.
-//
-// Pure.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +12,11 @@ namespace muster {
 
 struct PictureOptions {
   bool color = false;
-  // The width of the picture; by default wide enough for the shortest instruction's name.
+  // The greatest width of the picture. By default each instruction has room for its name.
   std::optional<std::size_t> columns{};
 };
 
-// Instructions have the names of the schedule, without the stage if `one_stage_a_rank`.
+// The picture names instructions as text_of() does. If `one_stage_a_rank`, it omits the stage.
 std::string schedule_picture(const std::vector<std::vector<TimedInstruction>>& ranks, bool one_stage_a_rank,
                              const PictureOptions& options = {});
 

@@ -75,7 +75,7 @@ class Simulation {
     return true;
   }
 
-  // When its input is available; nothing if that is not known yet.
+  // Returns when the input of `each` is available. Returns nothing if that is not known yet.
   std::optional<double> ready_at(int rank, const Instruction& each) const {
     const auto input = input_of(each, schedule_.stages);
     if (!input) return 0;
@@ -114,7 +114,7 @@ class Simulation {
   std::vector<int> rank_of_;
   std::vector<std::vector<Instruction>> orders_;
   std::vector<double> free_at_;
-  std::map<std::tuple<bool, int, int>, double> ends_;  // of forwards, and of the input gradients of backwards
+  std::map<std::tuple<bool, int, int>, double> ends_;  // key: is forward, stage, microbatch
   SimulatedSchedule result_;
 };
 

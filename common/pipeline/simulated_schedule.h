@@ -2,7 +2,7 @@
 //
 // A rank performs its instructions one after the other. An instruction that needs another stage's result
 // waits for the result, and for the link if that stage is on another rank. Two instructions that run together
-// begin when both can. Pure arithmetic on measured or estimated times.
+// begin when both have their inputs. The functions only calculate with measured or estimated times.
 #pragma once
 
 #include <vector>
@@ -25,19 +25,19 @@ struct TimedInstruction {
 };
 
 struct SimulatedSchedule {
-  std::vector<std::vector<TimedInstruction>> ranks;  // only those that compute
+  std::vector<std::vector<TimedInstruction>> ranks;  // only instructions that compute
   double makespan = 0;
-  // Idle share of all ranks' time until the last one ends: for GPipe and 1F1B with p ranks and m microbatches
-  // `(p - 1) / (m + p - 1)`.
+  // The ranks' idle time divided by all their time until the last rank ends. For GPipe and 1F1B with p ranks,
+  // m microbatches and equal stages: `(p - 1) / (m + p - 1)`.
   double bubble_fraction = 0;
-  // By rank: the most microbatches whose activations it holds at once, counted per stage, from the beginning
-  // of the forward to the end of the last backward. In a V (each rank has stage i and the i-th stage from the
-  // end) two stages count as one.
+  // For each rank: the most activations it holds at once, as a number of microbatches, summed over its
+  // stages. A stage holds a microbatch from the beginning of its forward to the end of its last backward. In
+  // a V-shaped schedule (each rank has stage i and the i-th stage from the end), each stage counts half.
   std::vector<double> peak_activations;
 };
 
-// `times`: of each stage. `link`: the time from the end of an instruction until another rank may use its
-// result. The schedule must have passed check_schedule().
+// `times` has the times of each stage. `link` is the time from the end of an instruction until another rank
+// can use its result. The schedule must have passed check_schedule().
 SimulatedSchedule simulate_schedule(const Schedule& schedule, const std::vector<StageTimes>& times,
                                     double link = 0);
 

@@ -11,7 +11,7 @@
 
 namespace muster {
 
-// Throws std::invalid_argument "RandomSampler: num_samples = 0 must be at least 1" unless `usable`;
+// Unless `usable`, throws std::invalid_argument such as "RandomSampler: num_samples = 0 must be at least 1".
 // `argument` is the text before the equals sign.
 template <class Value>
 void check_argument(bool usable, std::string_view argument, const Value& value, std::string_view right) {

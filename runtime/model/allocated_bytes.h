@@ -1,4 +1,4 @@
-// Counts what this thread allocates and gives back, on any device.
+// Counts the bytes that this thread allocates and frees, on any device, while such a guard exists:
 //
 //   const auto bytes = std::make_shared<AllocatedBytes>();
 //   const c10::DebugInfoGuard counting(c10::DebugInfoKind::PROFILER_STATE, bytes);

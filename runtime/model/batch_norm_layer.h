@@ -1,4 +1,4 @@
-// The BatchNorm layers of LibTorch and of Muster, which have no common base class.
+// Recognizes the BatchNorm layers of LibTorch and of Muster, which have no common base class.
 #pragma once
 
 #include <muster/model/sync_batch_norm.h>

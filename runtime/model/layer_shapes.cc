@@ -14,7 +14,8 @@ struct InLayer : at::ObserverContext {
   const torch::nn::Module* layer;
 };
 
-// True for torch's own layers without children. For other modules nobody can tell which operator is the last.
+// Returns true for torch's own layers without children. Other modules can run several operators, and it is
+// unknown which one is the last.
 bool is_of_torch(const torch::nn::Module& module) {
   return module.name().starts_with("torch::nn::") && module.children().empty();
 }
@@ -31,7 +32,7 @@ void for_each_tensor(const c10::IValue& value, const Use& use) {
 std::optional<OutputKind> run_on_zeros(torch::nn::AnyModule& layer, const OutputKind& input) {
   try {
     return kind_of(layer.forward<at::Tensor>(at::zeros(input.shape, input.options)));
-  } catch (const std::exception&) {  // its input or output is something else
+  } catch (const std::exception&) {  // its input or output is not one tensor of this kind
     return std::nullopt;
   }
 }

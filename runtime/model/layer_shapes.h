@@ -1,8 +1,8 @@
-// Finds the output shapes of a model's layers from outside, as far as C++ allows it.
+// Finds the output shapes of a model's layers without changing the model.
 //
-// Modules call each other by plain functions, which cannot be hooked. Two ways are left:
-// - Watch the operators with their inputs: the first one that gets a parameter of a torch::nn layer computes
-//   that layer.
+// Modules call each other by plain functions, which cannot be hooked. So there are two ways:
+// - Watch the operators and their inputs. The first operator that gets a parameter of a torch::nn layer
+//   computes that layer.
 // - Run the layers of a Sequential, one after the other.
 // Use both on the thread of the forward pass.
 #pragma once
@@ -25,7 +25,7 @@ using OutputKinds = std::unordered_map<const torch::nn::Module*, OutputKind>;
 
 OutputKind kind_of(const at::Tensor& tensor);
 
-// While it exists, a LayerWatch notes what this thread's operators compute for `module`'s torch::nn layers.
+// While a LayerWatch exists, it notes the outputs of `module`'s torch::nn layers that this thread computes.
 class LayerWatch {
  public:
   explicit LayerWatch(const torch::nn::Module& module);
@@ -42,12 +42,12 @@ class LayerWatch {
 
   std::unordered_map<const c10::TensorImpl*, const torch::nn::Module*> layer_of_;  // by parameter
   OutputKinds outputs_;
-  bool inside_ = false;  // within the operator that computes a layer, whose own calls do not count
+  bool inside_ = false;  // within the operator that computes a layer: the operators that it calls are ignored
   at::CallbackHandle handle_ = 0;
 };
 
-// Adds the outputs of the layers in each Sequential of `module`: runs a layer on zeros if its input is known.
-// `input`: the kind of `module`'s input; empty: unknown.
+// Adds the outputs of the layers in each Sequential of `module`. Runs a layer on zeros if the shape of its
+// input is known. `input` is the kind of `module`'s input, or nothing if it is unknown.
 void walk_through_sequentials(torch::nn::Module& module, const std::optional<OutputKind>& input,
                               OutputKinds& outputs);
 

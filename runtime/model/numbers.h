@@ -1,6 +1,6 @@
 // Formats numbers for tables of models.
 //
-// 206922 parameters are 206,922, and 2097152 bytes are 2.00 MiB.
+// with_commas() gives 206,922 for 206922. in_mib() gives 2.00 MiB for 2097152.
 #pragma once
 
 #include <cstddef>

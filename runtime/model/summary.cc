@@ -10,7 +10,8 @@
 namespace muster {
 namespace {
 
-// An Untouched sets the module to eval mode. Its destructor restores the modes and the CPU's generator.
+// Sets a module to eval mode. The destructor restores the modes of all its modules and the
+// CPU's random generator.
 class Untouched {
  public:
   explicit Untouched(torch::nn::Module& module) : generator_(at::detail::getDefaultCPUGenerator()) {

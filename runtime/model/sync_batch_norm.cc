@@ -1,6 +1,6 @@
-// LibTorch's layers call at::batch_norm, and the dispatcher first calls its kernel for autograd. When the
-// first layer is converted, put_in_kernels() replaces that kernel by batch_norm_of_all(). The new kernel
-// finds a layer's group in a SyncMark at the layer's running mean, or else calls PyTorch's.
+// LibTorch's layers call at::batch_norm, and the dispatcher first calls its autograd kernel. When the first
+// layer is converted, put_in_kernels() replaces that kernel by batch_norm_of_all(). If a layer's running mean
+// has a SyncMark, the new kernel uses the group in the mark. Otherwise it calls PyTorch's kernel.
 
 #include <ATen/ops/batch_norm_native.h>
 #include <fmt/format.h>
@@ -16,8 +16,8 @@
 namespace muster {
 namespace {
 
-// Marks a running mean, as a hook of the tensor. A hook survives Module::to(), which gives the tensor other
-// contents, and ends with the tensor. Nothing calls this hook, since a running mean has no gradient.
+// Marks a running mean with its group. The mark is a hook of the tensor. A hook lives as long as its tensor,
+// and Module::to() keeps it. Nothing calls this hook, because a running mean has no gradient.
 struct SyncMark : torch::autograd::FunctionPreHook {
   explicit SyncMark(Group of) : group(std::move(of)) {}
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
@@ -35,13 +35,13 @@ const SyncMark* sync_mark_of(const at::Tensor& running_mean) {
   return last;
 }
 
-// Carries the group to the backward pass, in autograd's context.
+// Holds the group in autograd's context, for the backward pass.
 struct GroupHolder : torch::CustomClassHolder {
   explicit GroupHolder(Group of) : group(std::move(of)) {}
   Group group;
 };
 
-// Returns all dimensions but that of the features.
+// Returns all dimensions except dimension 1, that of the features.
 std::vector<std::int64_t> reduced_dimensions(const at::Tensor& input) {
   std::vector<std::int64_t> dimensions{0};
   for (std::int64_t i = 2; i < input.dim(); ++i) dimensions.push_back(i);
@@ -57,11 +57,11 @@ at::ScalarType computed_type(const at::Tensor& input) {
 }
 
 struct BatchStatistics {
-  at::Tensor mean, variance;  // in double, over all ranks' values
+  at::Tensor mean, variance;  // over all ranks' values, as double
   double count = 0;
 };
 
-// Combines the ranks' parts with Chan's formula: as exact as one pass over all values.
+// Combines the ranks' statistics by Chan's formula, which is as exact as one pass over all values.
 BatchStatistics statistics_of_all(const Group& group, const at::Tensor& input) {
   const std::int64_t features = input.size(1);
   const auto doubles = input.options().dtype(at::kDouble);
@@ -135,7 +135,8 @@ class SyncBatchNormFunction : public torch::autograd::Function<SyncBatchNormFunc
       gradients[1] = (product_sum * inverse_deviation).to(weight.scalar_type());
       gradients[2] = grad_sum.to(weight.scalar_type());
     }
-    // The input of a model's first layer needs no gradient. All ranks return here, before the all_reduce().
+    // The input of a model's first layer needs no gradient. In that case all ranks return here, so none
+    // waits in all_reduce().
     if (!context->needs_input_grad(0)) return gradients;
     const at::Tensor sums = at::cat({grad_sum, product_sum});
     all_reduce(group->group, sums);
@@ -166,7 +167,8 @@ at::Tensor batch_norm_of_all(const at::Tensor& input, const std::optional<at::Te
                                       Layer{*running_mean, *running_var, momentum, eps, mark->group});
 }
 
-// Registers the kernels once, and never removes them: when the process ends, torch's tables may be gone.
+// Registers the kernels once and never removes them: at the end of the process, torch may have destroyed
+// its tables already.
 void put_in_kernels() {
   static const bool done = [] {
     for (const auto key : {c10::DispatchKey::AutogradCPU, c10::DispatchKey::AutogradCUDA}) {
@@ -186,7 +188,7 @@ void require_statistics(const std::string& name, const at::Tensor& running_mean)
 
 void mark_layer(const at::Tensor& running_mean, const Group& group) {
   put_in_kernels();
-  torch::autograd::impl::clear_hooks(running_mean);  // the mark of an earlier conversion
+  torch::autograd::impl::clear_hooks(running_mean);  // removes the mark of an earlier conversion
   torch::autograd::impl::add_hook(running_mean, std::make_unique<SyncMark>(group));
 }
 
@@ -219,7 +221,7 @@ void detail::synchronize_batch_norms(torch::nn::Module& module, const Group& gro
   for (const auto& [name, running_mean] : layers) require_statistics(name, running_mean);
   for (const auto& [name, running_mean] : layers) mark_layer(running_mean, group);
   std::map<const torch::nn::Module*, std::shared_ptr<SyncBatchNormImpl>>
-      replaced;  // a layer may be in several of them
+      replaced;  // one for each layer, even if it is in several Sequentials
   for (torch::nn::SequentialImpl* const sequential : sequentials) {
     const std::vector<std::string> names = sequential->named_children().keys();
     for (std::size_t i = 0; i < names.size(); ++i) {
@@ -253,7 +255,8 @@ void SyncBatchNormImpl::reset() {
   mark_layer(running_mean, group_);
 }
 
-// As LibTorch's forward(), but takes a batch with one value for each feature: other ranks may have more.
+// Does what LibTorch's forward() does, but accepts a batch with one value for each feature, because other
+// ranks can have more.
 at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   _check_input_dim(input);
   double momentum = options.momentum().value_or(0);

@@ -15,7 +15,7 @@
 namespace muster {
 namespace {
 
-// The words of backends' errors when another rank is gone, is late, or is in another collective.
+// Backends' errors contain these words when another rank is gone, is late, or is in another collective.
 constexpr std::string_view kMismatch = "collective mismatch";
 constexpr std::array<std::string_view, 7> kAboutPeers{
     "shm: ",       "mpi: ",  "Connection closed by peer", "Connection reset by peer", "Timed out waiting",
@@ -25,9 +25,9 @@ constexpr std::string_view kAdvice =
     "; unequal numbers of batches need DistributedDataParallel::join, or a sampler that makes them equal";
 
 constexpr std::int64_t kNoLoop = -2;
-constexpr std::int64_t kAllLoops = -1;  // left all loops: the training is over
+constexpr std::int64_t kAllLoops = -1;  // the rank has left all loops: its training is over
 constexpr std::chrono::seconds kLook{1};
-constexpr std::chrono::seconds kPatience{5};  // time for a rank that left a loop to enter the next one
+constexpr std::chrono::seconds kPatience{5};  // how long a rank can take from one loop to the next
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) {
   return {text.begin(), text.end()};
@@ -38,7 +38,8 @@ std::vector<std::uint8_t> bytes_of(const std::string& text) {
 Attendance::Attendance(const c10::intrusive_ptr<c10d::Store>& store, int rank, const std::string& group_key,
                        std::function<std::string()> who_is_gone)
     : store_(store), rank_(rank), who_is_gone_(std::move(who_is_gone)) {
-  // Each rank counts its models of the group by itself, and all ranks get the same number.
+  // Each rank numbers the group's models itself. All ranks make the same models, so they get
+  // the same numbers.
   const std::int64_t model = store->add(fmt::format("{}ended/models/{}", group_key, rank), 1);
   key_ = fmt::format("{}ended/{}", group_key, model);
   listen_to_loop_ends(this, [this](const TrainingLoop& loop) { leaves(loop); });
@@ -58,7 +59,7 @@ void Attendance::watch() {
       if (stop.stop_requested()) return;
       const auto since = step_time().open_since(kCommunicatePart);
       if (!since || Clock::now() - *since < kPatience) continue;
-      // Throws here, because the training thread is blocked. An exception of this thread ends the process.
+      // The training thread is blocked, so this thread throws: its exception ends the process.
       if (const std::string why = deserted(); !why.empty()) throw std::runtime_error(why);
     }
   });
@@ -87,7 +88,8 @@ void Attendance::ends() {
   if (count_ > 0) say(left_, fmt::format("{} {} {} {}", rank_, count_.load(), kAllLoops, 0));
 }
 
-// Replaces `before` by `text` in the store. Leaves another rank's text: one rank that has left is enough.
+// Replaces `before` by `text` in the store. Keeps another rank's text: it is enough to know one rank
+// that has left.
 void Attendance::say(const std::string& before, const std::string& text) {
   const auto store = store_.lock();
   if (store == nullptr) return;
@@ -95,7 +97,7 @@ void Attendance::say(const std::string& before, const std::string& text) {
     if (!before.empty()) store->compareSet(key_, bytes_of(before), bytes_of(""));
     if (!text.empty()) store->compareSet(key_, bytes_of(""), bytes_of(text));
   } catch (const std::exception&) {
-    // The rank that served the store has left, and nobody else can read the text.
+    // Nothing to do: the rank that served the store has ended, and nobody can read the text any more.
   }
 }
 
@@ -105,8 +107,8 @@ std::string Attendance::said(c10d::Store& store) const {
   return {bytes.begin(), bytes.end()};
 }
 
-// Returns the rank that has left this rank's loop, or all loops, after fewer reductions than this rank has
-// begun.
+// Parses what the store says. Returns the rank if it has left this rank's loop, or all loops, after fewer
+// reductions than this rank has begun.
 std::optional<Attendance::Left> Attendance::who_left(const std::string& said) const {
   Left left;
   long count = 0, loader = 0, end = 0;
@@ -138,7 +140,7 @@ std::string Attendance::explain(const std::string& text) const {
       kAboutPeers, [&](std::string_view words) { return text.find(words) != std::string::npos; });
   const auto store = store_.lock();
   if (!about_peers || store == nullptr || count_ == 0) return {};
-  // The other ranks reduce gradients, and their messages have arrived in another collective of this rank.
+  // The other ranks still reduce gradients, but this rank has left its loop and is in another collective.
   if (!left_.empty() && text.find(kMismatch) != std::string::npos)
     return fmt::format(" (this rank has come to the end of its data after {} reductions of gradients{})",
                        count_.load(), kAdvice);

@@ -1,10 +1,10 @@
-// Counts this rank's reductions of gradients, and explains one that fails or does not end: has another rank
-// come to the end of its data, or of its training, earlier?
+// Counts this rank's reductions of gradients. If a reduction fails or does not end, finds out whether another
+// rank has come to the end of its data or its training before this rank.
 //
-// A rank that leaves a loop writes so in the job's store; steps write nothing. The object does not keep the
-// store alive. On the CPU, a thread of the object watches the backward pass. If that waits for other ranks
-// for long, the thread looks in the store, and ends the process with an error if a rank has left.
-// For the training thread. Any thread may call explain(), when the process or its function is about to end.
+// A rank that leaves a loop over a data loader notes that in the job's store; steps write nothing. The object
+// does not keep the store alive. On the CPU, a thread of the object watches the backward pass. If the
+// backward pass waits long for other ranks, the thread reads the store. If a rank has left, the thread ends
+// the process with an error. Only the training thread uses the object, but any thread can call explain().
 #pragma once
 
 #include <atomic>
@@ -23,24 +23,26 @@ namespace muster {
 
 class Attendance {
  public:
-  // `group_key`: the prefix of the group's keys in the job's store.
-  // `who_is_gone`: names the group's ranks that are gone, to explain an exception if no rank has left.
+  // `group_key`: the prefix of the group's keys in the job's store. `who_is_gone`: returns the names of the
+  // group's ranks that are gone. explain() uses it if no rank has left its loop.
   Attendance(const c10::intrusive_ptr<c10d::Store>& store, int rank, const std::string& group_key = "",
              std::function<std::string()> who_is_gone = nullptr);
   Attendance(const Attendance&) = delete;
   Attendance& operator=(const Attendance&) = delete;
   ~Attendance();
 
-  // watch() starts the thread that ends this rank if it waits in vain; stop_watching() stops it.
+  // watch() starts the thread that ends this process if it waits for a rank that has left. stop_watching()
+  // ends the thread.
   void watch();
   void stop_watching() { watcher_ = {}; }
   void reduces();  // call before each reduction
   void ends();     // call at the end of the training
-  // Begins or ends a join, in which ranks may leave their loops at any time.
+  // Call this when a join begins or ends. In a join, ranks are allowed to leave their loops at any time.
   void joins(bool joins) { joins_ = joins; }
-  // Explains an exception with this text; "" if it is not about a peer, or nothing is known.
+  // Returns an explanation of an exception with this text. Returns "" if the exception is not about another
+  // rank, or if the cause is unknown.
   std::string explain(const std::string& text) const;
-  // Returns the error if another rank has left the loop that this rank is in; else "".
+  // Returns an error message if another rank has left the loop that this rank is in, else "".
   std::string deserted() const;
 
  private:
@@ -59,10 +61,10 @@ class Attendance {
   std::function<std::string()> who_is_gone_;
   std::atomic<std::int64_t> count_ = 0;
   bool joins_ = false;
-  std::string left_;          // this rank's text in the store after the end of a loop; "" while it trains
+  std::string left_;          // what this rank wrote to the store when it left a loop; "" while it trains
   mutable std::mutex mutex_;  // guards what the watcher reads:
   TrainingLoop loop_;         // the loop of the last reduction
-  std::int64_t loader_ = 0;   // its loader's number, in the order of first reductions: equal on all ranks
+  std::int64_t loader_ = 0;   // its loader's number, by first use: equal on all ranks
   std::vector<std::uint64_t> loaders_;
   std::jthread watcher_;  // last: it uses the other members
 };

@@ -3,8 +3,8 @@
 namespace muster {
 namespace {
 
-// Halves the bytes that are sent: rounds a bucket to `type`, divides it by the number of ranks, so that the
-// sum does not overflow, sums it, and widens the result into the bucket's memory.
+// Halves the bytes that are sent. Rounds a bucket to `type`, divides it by the number of ranks, sums it, and
+// widens the result into the bucket's memory. Divides before the sum, so that the sum does not overflow.
 class CompressHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
  public:
   CompressHook(const c10::intrusive_ptr<c10d::ProcessGroup>& group, c10::ScalarType type)

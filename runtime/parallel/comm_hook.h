@@ -1,7 +1,8 @@
-// The communication hooks that DistributedDataParallelOptions::comm_hook names, and parts for other hooks.
+// Makes the communication hooks that DistributedDataParallelOptions::comm_hook names. Other hooks use
+// start_mean() and finished().
 //
-// A hook keeps the process group alive. The Reducer calls a hook on the thread of the backward pass; the code
-// after the all-reduce runs on a thread of the group.
+// A hook keeps the process group alive. The Reducer calls a hook on the thread of the backward pass; a thread
+// of the group runs the code after the all-reduce.
 #pragma once
 
 #include <memory>
@@ -10,14 +11,14 @@
 
 namespace muster {
 
-// Null for CommHook::kNone: the Reducer then sums by itself.
+// Returns null for CommHook::kNone. Without a hook, the Reducer sums the gradients itself.
 std::unique_ptr<c10d::CommHookInterface> make_comm_hook(CommHook hook,
                                                         const c10::intrusive_ptr<c10d::ProcessGroup>& group);
 
-// Divides a bucket by the number of ranks and starts its sum, as the Reducer itself does.
+// Divides a bucket by the number of ranks and starts an all-reduce, as the Reducer does without a hook.
 c10::intrusive_ptr<c10::ivalue::Future> start_mean(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                                    const at::Tensor& gradients);
-// Returns the future of a bucket that is reduced already, or stays as it is.
+// Returns a completed future, for a bucket that is already reduced or stays as it is.
 c10::intrusive_ptr<c10::ivalue::Future> finished(const at::Tensor& gradients);
 
 }  // namespace muster

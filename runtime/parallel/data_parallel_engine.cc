@@ -1,4 +1,4 @@
-// Does what torch/nn/parallel/distributed.py of the same release does around the Reducer.
+// Does the same around the Reducer as torch/nn/parallel/distributed.py of the same torch release.
 
 #include <algorithm>
 #include <atomic>
@@ -30,12 +30,13 @@ namespace {
 
 constexpr std::size_t kBroadcastBucketBytes = 250 * 1024 * 1024;
 
-// Before each forward pass inside join(), the ranks that still train tell the ranks that have ended what to
-// shadow: all ranks take the maximum of these four values. Ranks that have ended send kNothing.
+// Inside join(), the ranks that have ended must take part in the collectives of the ranks that still train.
+// So before each forward pass, the training ranks say which collectives follow: all ranks take the maximum of
+// these four values. Ranks that have ended send kNothing.
 enum Say : std::int64_t { kBuildsGraph, kReduces, kEndedEarly, kHasBuffers, kSayCount };
 constexpr std::int64_t kNothing = -1;
 
-// The returned function can be called even after the group, or the whole job, is gone.
+// The returned function can be called even after the group or the whole job has been destroyed.
 std::function<std::string()> who_is_gone_of(const Group& group) {
   return [job = state_of(group).job, ranks = group.ranks(), name = group.description()] {
     const auto state = job.lock();
@@ -58,14 +59,15 @@ struct DataParallelEngine::State {
   ReducedParameters parameters;
   std::shared_ptr<Reduction> reduction;
   std::shared_ptr<Attendance> attendance;
-  TimePoint forward_began;        // set if there is a trace
+  TimePoint forward_began;        // set only if there is a trace
   bool sync = true;               // the backward pass reduces
   bool sync_buffers_next = true;  // a reduction followed the last forward pass
   std::optional<JoinOptions> join;
-  // Set in a static graph's first backward pass. Shared with the graph, which may outlive this object.
+  // Becomes true in a static graph's first backward pass. The graph shares it, because the graph can
+  // outlive this object.
   std::shared_ptr<bool> delayed_all_reduce = std::make_shared<bool>(false);
 
-  // Waits are measured on the CPU only: a GPU computes while the program goes on.
+  // Waits are measured only on the CPU: a GPU computes while the program goes on.
   bool on_cpu() const { return parameters.tensors.front().is_cpu(); }
   bool broadcasts_buffers_now() const { return options.broadcast_buffers && sync_buffers_next; }
   void broadcast_states(std::int64_t source);
@@ -96,8 +98,8 @@ void DataParallelEngine::State::broadcast_buffers(std::int64_t source) {
                               static_cast<int>(source));
 }
 
-// Counts a reduction that begins. From now on this model's attendance explains exceptions, because this model
-// reduced last. The attendance does so even when this State is gone.
+// Counts a reduction that begins. From now on, this model's attendance explains exceptions, even after this
+// State is destroyed, until another model begins a reduction.
 void DataParallelEngine::State::begin_reduction() {
   static std::atomic<const Attendance*> last = nullptr;
   if (last.exchange(attendance.get()) != attendance.get())
@@ -106,8 +108,8 @@ void DataParallelEngine::State::begin_reduction() {
   step_time().meets(state_of(group).key);
 }
 
-// Tells the ranks that have ended what to shadow. Returns the place in the group of the rank whose buffers
-// all ranks copy: the highest one that still trains, as in PyTorch.
+// Tells the ranks that have ended which collectives follow. Returns the rank in the group whose buffers all
+// ranks copy: the highest rank that still trains, as in PyTorch.
 std::int64_t DataParallelEngine::State::tell_joined_ranks() {
   std::vector<torch::Tensor> active{torch::ones({1})};
   auto counted = group.process_group()->allreduce(active);
@@ -124,8 +126,8 @@ std::int64_t DataParallelEngine::State::tell_joined_ranks() {
   return said[kHasBuffers].item<std::int64_t>();
 }
 
-// Takes part in one step of the ranks that still train, with gradients of zero. Returns false if no rank
-// trains any more.
+// Takes part in one step of the ranks that still train: calls their collectives, with gradients of zero.
+// Returns false if no rank trains any more.
 bool DataParallelEngine::State::shadow_step() {
   std::vector<torch::Tensor> active{torch::zeros({1})};
   group.process_group()->allreduce(active)->wait();
@@ -155,7 +157,7 @@ void DataParallelEngine::State::broadcast_model_of_last(bool last) {
   broadcast_states(source.item<std::int64_t>());
 }
 
-// Returns for each flag whether it is set on any rank, as bools on the CPU.
+// Returns for each flag whether it is set on any rank, as a bool tensor on the CPU.
 at::Tensor DataParallelEngine::State::on_any_rank(const std::vector<std::uint8_t>& here) const {
   const at::Tensor all = torch::tensor(here).to(group.device());
   if (group.size() > 1) all_reduce(group, all, ReduceOp::kMax);
@@ -188,7 +190,8 @@ Reduction::Order DataParallelEngine::State::indices_of(const BucketOrder& order)
 DataParallelEngine::DataParallelEngine(std::shared_ptr<torch::nn::Module> module, const Group& group,
                                        const DistributedDataParallelOptions& options)
     : state_(std::make_unique<State>(std::move(module), group, options)) {
-  // Comes before any other check: if one rank alone failed, the others would wait for it.
+  // This is a collective, so it comes before all other checks. If another check failed first on one rank, the
+  // other ranks would wait for that rank here.
   auto description = describe_model(*state_->module, options);
   description.emplace_back("the job's device", c10::DeviceTypeName(group.device().type(), true));
   require_equal_on_all_ranks(group, "DistributedDataParallel: the model", description);
@@ -224,7 +227,7 @@ void DataParallelEngine::before_forward() {
   std::optional<InStepPart> waiting;
   if (state.on_cpu() && (state.join || state.broadcasts_buffers_now())) waiting.emplace(kCommunicatePart);
   const std::int64_t source = state.join ? state.tell_joined_ranks() : 0;
-  // Rebuilds the buckets before the forward pass, when the least memory is in use.
+  // Rebuilds the buckets here, because the least memory is in use before the forward pass.
   if (torch::GradMode::is_enabled()) state.reduction->rebuild_buckets();
   if (state.broadcasts_buffers_now()) state.broadcast_buffers(source);
 }
@@ -265,9 +268,8 @@ void DataParallelEngine::broadcast_buffers() {
   if (state_->broadcasts_buffers_now()) state_->broadcast_buffers(0);
 }
 
-// The Reducer takes gradients as they arrive. So this function runs a backward pass that adds zero to each
-// gradient and makes all of them arrive. If no rank has a parameter's gradient, the parameter has none
-// afterwards either.
+// The Reducer reduces gradients as they arrive in a backward pass. So this function runs a backward pass that
+// adds zero to each gradient. If no rank has a gradient of a parameter, the parameter has none afterwards.
 void DataParallelEngine::reduce_grads() {
   State& state = *state_;
   if (state.join || state.options.static_graph ||
@@ -278,14 +280,14 @@ void DataParallelEngine::reduce_grads() {
   state.sync_buffers_next = true;
   const bool finds_unused = state.options.find_unused_parameters;
   const auto count = static_cast<std::int64_t>(state.parameters.tensors.size());
-  std::vector<std::uint8_t> here;  // used flags of all parameters, then frozen flags
+  std::vector<std::uint8_t> here;  // 1 for each used parameter; then 1 for each frozen one
   for (const at::Tensor& each : state.parameters.tensors)
     here.push_back(each.requires_grad() && each.grad().defined() ? 1 : 0);
   for (const at::Tensor& each : state.parameters.tensors) here.push_back(each.requires_grad() ? 0 : 1);
   const at::Tensor all = state.on_any_rank(here);
   const at::Tensor used = all.narrow(0, 0, count), frozen = all.narrow(0, count, count);
   if (!used.any().item<bool>()) return;
-  // If one rank cannot reduce, all ranks throw; otherwise the others would wait for it.
+  // If one rank cannot reduce, all ranks throw. Otherwise the others would wait for it.
   const bool some_frozen = frozen.any().item<bool>();
   if (some_frozen && !finds_unused)
     throw std::logic_error(fmt::format(
@@ -295,7 +297,7 @@ void DataParallelEngine::reduce_grads() {
   at::Tensor nothing;
   for (std::size_t i = 0; i < state.parameters.tensors.size(); ++i) {
     const at::Tensor& each = state.parameters.tensors[i];
-    // With find_unused_parameters the Reducer finds unused parameters itself; it warns if there are none.
+    // With find_unused_parameters, the Reducer finds unused parameters itself, so this loop leaves them out.
     if (!each.requires_grad() || (finds_unused && !used[static_cast<std::int64_t>(i)].item<bool>())) continue;
     const at::Tensor row = (each.dim() == 0 ? each.unsqueeze(0) : each).narrow(0, 0, 0).sum();
     nothing = nothing.defined() ? nothing + row : row;
@@ -312,8 +314,10 @@ void DataParallelEngine::reduce_grads() {
     if (!used[static_cast<std::int64_t>(i)].item<bool>()) state.parameters.tensors[i].mutable_grad().reset();
 }
 
-// Returns the sum of these sizes in bytes: the buckets, if they will be rebuilt; gradients that only other
-// ranks may have; and a copy of the largest gradient, for an addition.
+// Returns the sum of these sizes in bytes:
+// - the buckets, if they will be rebuilt
+// - gradients that this rank does not have, because other ranks can have them
+// - a copy of the largest gradient, for an addition
 std::int64_t DataParallelEngine::reduction_bytes() const {
   std::size_t all = 0, missing = 0, largest = 0;
   for (const at::Tensor& each : state_->parameters.tensors) {
@@ -348,7 +352,7 @@ void DataParallelEngine::register_comm_hook(std::unique_ptr<c10d::CommHookInterf
 void DataParallelEngine::join(const std::function<void()>& body, const JoinOptions& options) {
   State& state = *state_;
   if (state.join) throw std::logic_error("join: called inside another join of the same model");
-  // Ends the join, also after an exception: the next steps are ordinary training of all ranks.
+  // Ends the join, even after an exception.
   const auto leave = [](State* left) {
     left->join.reset();
     left->attendance->joins(false);
@@ -360,7 +364,7 @@ void DataParallelEngine::join(const std::function<void()>& body, const JoinOptio
   body();
   bool last = true;
   for (;; last = false) {
-    const auto in = section("join");  // measures the other ranks' steps
+    const auto in = section("join");  // measures the time of the other ranks' steps
     if (!state.shadow_step()) break;
   }
   state.broadcast_model_of_last(last);
@@ -368,8 +372,8 @@ void DataParallelEngine::join(const std::function<void()>& body, const JoinOptio
 
 BucketOrder DataParallelEngine::bucket_order() {
   State& state = *state_;
-  // Settles the order now, not in the next forward pass: a run that continues and a run that resumes from
-  // this checkpoint then use the same order from the next step on.
+  // Settles the order now, not in the next forward pass. So a run that continues and a run that resumes from
+  // this checkpoint use the same order from the next step on.
   state.reduction->rebuild_buckets();
   BucketOrder order;
   if (!state.reduction->settled()) return order;

@@ -12,8 +12,8 @@
 namespace muster {
 namespace {
 
-// Passes gradients through, and calls a function when the first of them arrives. A missing gradient stays
-// missing, unlike at the graph's own last node: so the Reducer learns that an output is not part of the loss.
+// Calls a function, then passes the gradients through. A missing gradient stays missing. So the Reducer
+// learns that an output is not part of the loss.
 class Sink : public torch::autograd::Node {
  public:
   Sink(torch::autograd::edge_list&& next, std::function<void()> on_backward)
@@ -46,10 +46,9 @@ void pass_through_sink(const std::vector<torch::Tensor*>& outputs, std::function
   }
 }
 
-// In a backward pass on the CPU, the Reducer waits for the other ranks at the end: from this rank's last
-// gradient to the end of the callback that the Reducer queues when the last bucket is ready. To measure this
-// wait, the first gradient queues a callback that runs just before the Reducer's. That callback queues
-// another one, which runs after the Reducer's. The hook returns nothing, so that it changes no gradient.
+// On the CPU, the Reducer waits for the other ranks at the end of the backward pass, in a callback. To
+// measure this wait, the first gradient queues a callback that runs just before the Reducer's. That callback
+// queues a second one, which runs after the Reducer's. The hook returns nothing, so it changes no gradient.
 void time_backward(const std::vector<torch::Tensor*>& outputs) {
   const auto begun = std::make_shared<bool>(false);
   for (torch::Tensor* output : outputs) {

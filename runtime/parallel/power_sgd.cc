@@ -1,6 +1,6 @@
 // The steps, their order and their rounding are those of
-// torch/distributed/algorithms/ddp_comm_hooks/powerSGD_hook.py, except that the hook waits where Python's
-// chains futures.
+// torch/distributed/algorithms/ddp_comm_hooks/powerSGD_hook.py. One thing differs: this hook waits where the
+// Python hook chains futures.
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@
 namespace muster {
 namespace {
 
-// Orthogonalizes [batch, rows, columns] in place.
+// Makes the columns of each matrix orthonormal, in place. `matrices` has the shape [batch, rows, columns].
 void orthogonalize(const at::Tensor& matrices, double epsilon) {
   const std::int64_t columns = matrices.size(2);
   const bool is_half = matrices.scalar_type() == at::kHalf || matrices.scalar_type() == at::kBFloat16;
@@ -100,10 +100,10 @@ class LowRankHook : public c10d::CppCommHookInterface<PowerSGDState*> {
   }
 
  private:
-  // Returns the bucket's gradients in one row. The caller adds the previous step's error to the row.
+  // Returns the bucket's gradients in one row. The caller adds the error of the previous step to the row.
   virtual at::Tensor row_of(const at::Tensor& gradients) const = 0;
-  // Sends an approximation of the row. Replaces the row and the bucket's gradients by the approximation's
-  // mean over the ranks.
+  // Reduces an approximation of the row. Replaces the row and the bucket's gradients by the mean of
+  // the ranks' approximations.
   virtual void reduce(const c10d::GradBucket& bucket, const at::Tensor& row, std::int64_t index) = 0;
 };
 
@@ -114,7 +114,8 @@ class PowerSGDHook : public LowRankHook {
  private:
   at::Tensor row_of(const at::Tensor& gradients) const override { return gradients; }
 
-  // Sorts the gradients into parts: shape by shape, in the order in which the shapes appear in the bucket.
+  // Divides the gradients into those to compress and those to send whole. Orders the compressed ones by
+  // shape, and the shapes as they appear in the bucket.
   Parts parts_of(const c10d::GradBucket& bucket) {
     Parts parts;
     const auto rank = state_->options_.matrix_approximation_rank;
@@ -237,7 +238,7 @@ class BatchedPowerSGDHook : public LowRankHook {
     const at::Tensor p = at::mm(square, q);
     start_sum(p)->wait();
     orthogonalize(p.unsqueeze(0), options.orthogonalization_epsilon);
-    at::Tensor q_out = q, square_out = square;  // the same memory
+    at::Tensor q_out = q, square_out = square;  // outputs in the memory of q and square
     at::mm_out(q_out, square.t(), p);
     start_sum(q)->wait();
     q.div_(state_->group_.size());

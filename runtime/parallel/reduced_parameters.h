@@ -1,7 +1,5 @@
-// The tensors of a module that DistributedDataParallel reduces or broadcasts: its parameters that need
-// gradients, and the tensors of its state.
-//
-// Plain values for one thread; the tensors share the module's memory.
+// Finds the tensors of a module that DistributedDataParallel reduces or broadcasts. The tensors found share
+// the module's memory.
 #pragma once
 
 #include <string>
@@ -11,27 +9,28 @@
 
 namespace muster {
 
-// In the order of named_modules(). A parameter that modules share is listed once.
+// Lists the parameters in the order of named_modules(), a shared parameter only once.
 struct ReducedParameters {
   std::vector<torch::Tensor> tensors;
   std::vector<std::string> names;
   std::vector<bool> sparse;                                   // whether its module gives sparse gradients
-  std::vector<std::pair<std::string, torch::Tensor>> frozen;  // the others, which are not reduced
+  std::vector<std::pair<std::string, torch::Tensor>> frozen;  // parameters that are not reduced
 };
 
-// Throws std::invalid_argument if no parameter needs a gradient, or if those that do are on several kinds of
-// devices.
+// Throws std::invalid_argument if no parameter needs a gradient, or if such parameters are on several
+// kinds of devices.
 ReducedParameters parameters_to_reduce(const torch::nn::Module& module);
 
-// Throws std::invalid_argument, with the line to write, if the parameters are on another kind of device than
-// the job's: a module that was never moved would train on the CPU while the GPU is idle.
+// Throws std::invalid_argument if the parameters and the job are on different kinds of devices. The message
+// says what to write. Without this check, a module that was never moved would train on the CPU while the
+// GPU is idle.
 void require_on_device_of(const ReducedParameters& parameters, c10::Device job_device);
 
-// Throws std::logic_error, with the line to write, if a parameter that was frozen needs a gradient now: each
-// rank would train it alone.
+// Throws std::logic_error if a parameter that was frozen needs a gradient now, because nothing would reduce
+// its gradient. The message says what to do.
 void require_frozen(const ReducedParameters& parameters);
 
-// Appends the tensors, each tensor once, detached but in the same memory.
+// Appends detached tensors in the same memory. Appends a tensor that occurs twice only once.
 void append_detached(const std::vector<torch::Tensor>& tensors, std::vector<torch::Tensor>& all);
 
 }  // namespace muster

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kNoLimit = std::numeric_limits<std::int64_t>::max();  // Python's sys.maxsize
 
-// Reverses the buckets, because gradients arrive roughly in the reverse order of definition.
+// Returns the buckets in reverse order, because gradients arrive roughly in the reverse order of definition.
 Reduction::Order first_order(const ReducedParameters& parameters, const std::vector<std::size_t>& limits) {
   Reduction::Order order =
       std::get<0>(c10d::compute_bucket_assignment_by_size(parameters.tensors, limits, parameters.sparse));
@@ -29,7 +29,7 @@ Reduction::Reduction(const ReducedParameters& parameters, const c10::intrusive_p
   const auto cap_bytes = static_cast<std::int64_t>(options.bucket_cap_mb.value_or(25) * 1024 * 1024);
   const std::int64_t first_cap_bytes =
       options.bucket_cap_mb ? cap_bytes : std::int64_t{c10d::kDefaultFirstBucketBytes};
-  std::vector<std::size_t> limits{kNoLimit};  // one bucket at first: the order of arrival is not known yet
+  std::vector<std::size_t> limits{kNoLimit};  // at first one bucket, because the order of arrival is unknown
   if (reduces_used_map_) {
     limits = {static_cast<std::size_t>(cap_bytes)};
     if (!options.bucket_cap_mb) limits.insert(limits.begin(), static_cast<std::size_t>(first_cap_bytes));
@@ -45,7 +45,7 @@ Reduction::Reduction(const ReducedParameters& parameters, const c10::intrusive_p
 }
 
 void Reduction::rebuild_buckets() {
-  // The Reducer always rebuilds its buckets once; afterwards this function restores a pinned order.
+  // The Reducer rebuilds its buckets once, even if an order is pinned. After that, restores the pinned order.
   if (reducer_->rebuild_buckets() && !pinned_.empty() && current_order() != pinned_)
     reducer_->initialize_buckets(pinned_);
 }
@@ -73,7 +73,7 @@ void Reduction::divide_by(c10::intrusive_ptr<c10d::Work> active) {
 }
 
 void Reduction::shadow_backward() {
-  auto buckets = reducer_->get_grad_buckets();  // of zeros
+  auto buckets = reducer_->get_grad_buckets();  // full of zeros
   std::vector<c10::intrusive_ptr<c10::ivalue::Future>> reduced;
   for (auto& bucket : buckets) reduced.push_back(reducer_->run_comm_hook(bucket));
   for (const auto& future : reduced) future->waitAndThrow();

@@ -1,8 +1,7 @@
-// The only source that names c10d::Reducer: makes one, with the arguments of each release's constructor, and
-// offers what Muster needs from it.
+// Wraps c10d::Reducer, which no other source names: makes one, and offers what Muster needs from it.
 //
-// Keeps the process group and the parameters alive. For the training thread. All functions but order() and
-// settled() are collective, or prepare for a collective.
+// Keeps the process group and the parameters alive. Only the training thread uses it. All ranks must call the
+// functions alike, except order() and settled().
 #pragma once
 
 #include <memory>
@@ -18,7 +17,7 @@ namespace muster {
 
 class Reduction {
  public:
-  // The buckets in their order: the indices of the parameters that are reduced together.
+  // The buckets in order. Each has the indices of the parameters that it reduces together.
   using Order = std::vector<std::vector<std::size_t>>;
 
   Reduction(const ReducedParameters& parameters, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
@@ -30,7 +29,7 @@ class Reduction {
 
   void prepare_forward() { reducer_->prepare_for_forward(); }
   void prepare_backward(const std::vector<at::Tensor>& outputs) { reducer_->prepare_for_backward(outputs); }
-  // Call at the end of the first backward pass of a static graph.
+  // Call this at the end of the first backward pass of a static graph.
   void reduce_all() { reducer_->delay_all_reduce(); }
   // Call rebuild_buckets() before a forward pass. After the first backward pass it rebuilds the buckets in
   // the order in which gradients arrived, or in the order of pin().
@@ -40,10 +39,10 @@ class Reduction {
   bool settled() const { return !pinned_.empty() || !reducer_->should_rebuild_buckets(); }
   Order order() const { return pinned_.empty() ? current_order() : pinned_; }
 
-  // The next backward pass divides by the result of `active`, an all-reduce of one number; if null, by the
-  // number of ranks.
+  // Sets the divisor of the next backward pass: the result of `active`, an all-reduce of one number. If
+  // `active` is null, the divisor is the number of ranks.
   void divide_by(c10::intrusive_ptr<c10d::Work> active);
-  // Calls the collectives of the other ranks' backward pass, with gradients of zero.
+  // Takes part in the collectives of the other ranks' backward pass, with gradients of zero.
   void shadow_backward();
 
  private:
@@ -53,7 +52,7 @@ class Reduction {
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   bool reduces_used_map_;
   std::shared_ptr<c10d::Reducer> reducer_;
-  std::shared_ptr<c10d::Logger> logger_;  // the Reducer uses it without a check when unused parameters change
+  std::shared_ptr<c10d::Logger> logger_;  // never null: the Reducer uses it unchecked
   Order pinned_;
 };
 

@@ -14,7 +14,7 @@
 namespace muster::detail {
 namespace {
 
-// Sums the gradients of a parameter's copies, for the parameter.
+// Sums the gradients of a parameter's copies, and passes the sum to the parameter.
 class SumGradients : public torch::autograd::Node {
  public:
   SumGradients(torch::autograd::edge_list&& parameter, c10::Device device)
@@ -80,13 +80,13 @@ void Replicas::refresh(std::size_t count) const {
     for (std::size_t k = 0; k < parameters.size(); ++k)
       copies[i][k].set_data(parameters[k].detach().to(devices_[i], /*non_blocking=*/true));
     auto own_buffers = values_of(replicas_[i]->named_buffers());
-    for (std::size_t k = 0; k < own_buffers.size(); ++k)  // always a copy: the forward pass may write to it
+    for (std::size_t k = 0; k < own_buffers.size(); ++k)  // always a copy: the forward pass can write to it
       own_buffers[k].set_data(buffers[k].to(devices_[i], /*non_blocking=*/true, /*copy=*/true));
     const auto own_modules = replicas_[i]->modules();
     for (std::size_t k = 0; k < own_modules.size(); ++k) own_modules[k]->train(modules[k]->is_training());
   }
   if (!torch::GradMode::is_enabled()) return;
-  // Connects the copies with the parameters in the graph: SumGradients passes their gradients on.
+  // Connects the copies with the parameters in the graph: SumGradients passes the copies' gradients on.
   for (std::size_t k = 0; k < parameters.size(); ++k) {
     if (!parameters[k].requires_grad()) continue;
     const auto sum = compat::make_node<SumGradients>(

@@ -1,6 +1,7 @@
 // Checks that a model is the same on all ranks of its group, before any of its tensors are sent.
 //
-// Collective; uses CPU tensors for a model on any device. Ranks that agree exchange 32 bytes each.
+// The check is a collective with CPU tensors, whatever the model's device. If all ranks agree, each sends
+// only 32 bytes.
 #pragma once
 
 #include <muster/comm/job.h>
@@ -12,12 +13,12 @@
 
 namespace muster {
 
-// Describes the parameters, the buffers if they are broadcast, and the options that affect the messages.
+// Describes the parameters, the buffers if they are broadcast, and the options that affect communication.
 ModelDescription describe_model(const torch::nn::Module& module,
                                 const DistributedDataParallelOptions& options);
 
-// Throws std::invalid_argument, the same on all ranks, which names the first difference.
-// `what`: the subject of the message, such as "the pipeline".
+// If the descriptions differ, throws the same std::invalid_argument on all ranks. The exception names the
+// first difference. `what`: the subject of the message, such as "the pipeline".
 void require_equal_on_all_ranks(const Group& group, const std::string& what,
                                 const ModelDescription& description);
 

@@ -11,8 +11,8 @@ namespace {
 
 namespace optim = torch::optim;
 
-// Gives each parameter an owner, by place in the group. Takes the largest parameters first; the owner is the
-// rank with the fewest values so far.
+// Returns the owner of each parameter, as a rank in the group. Starts with the largest parameter, and gives
+// each parameter to the rank that owns the fewest values so far.
 std::map<const void*, int> owners_of(const std::vector<optim::OptimizerParamGroup>& groups, int members) {
   std::vector<at::Tensor> parameters;
   for (const auto& group : groups)
@@ -29,7 +29,7 @@ std::map<const void*, int> owners_of(const std::vector<optim::OptimizerParamGrou
   return owners;
 }
 
-// Calls use() with runs of parameters of one device and type, which one message carries.
+// Calls use() with runs of parameters of one device and type. One message carries a run.
 template <class Use>
 void for_each_run(const std::vector<at::Tensor>& parameters, const Use& use) {
   constexpr std::int64_t kMostBytes = std::int64_t{32} << 20;

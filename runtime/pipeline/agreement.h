@@ -1,7 +1,5 @@
-// The ranks of a pipeline agree before they train: on the schedule, on which rank has which stage, and on
-// which weights are tied.
-//
-// Collective over the group of the stages.
+// Before training, checks that the ranks of a pipeline agree on three things: the schedule, which rank has
+// which stage, and which weights are tied.
 #pragma once
 
 #include <muster/pipeline/pipeline_schedule.h>
@@ -16,14 +14,15 @@ namespace muster {
 
 struct PipelineAgreement {
   Schedule schedule;
-  std::vector<TiedWeight> tied;  // this rank's
-  // The names of all stages' parameters, in alphabetical order: the same for every cut.
+  std::vector<TiedWeight> tied;  // those on this rank
+  // The names of all stages' parameters, in alphabetical order. They do not depend on where stages begin.
   std::vector<std::string> parameters;
-  at::ScalarType norm_type = at::kFloat;  // can hold a norm over all of them
+  at::ScalarType norm_type = at::kFloat;  // can hold the norm over all parameters
 };
 
-// `stages`: this rank's, at least one. Throws the same std::invalid_argument on all ranks. It names the first
-// thing that the ranks do not agree on, or that is not possible.
+// All ranks of the stages' group must call this. `stages` are this rank's, at least one. If the ranks
+// disagree, or if something is impossible, throws the same std::invalid_argument on all ranks. The exception
+// names the first problem.
 PipelineAgreement agree_about_pipeline(const std::string& name, const std::vector<PipelineStage>& stages,
                                        int n_microbatches, const PipelineOptions& options);
 

@@ -1,6 +1,6 @@
-// Puts back the buffers of a module, such as running statistics, after a forward that does not count.
+// Restores the buffers of a module, such as running statistics, after a forward that is only a trial.
 //
-// For one thread.
+// Only one thread uses an object.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -10,10 +10,11 @@ namespace muster {
 
 namespace {
 
-// Receives that are posted ahead from each rank: while the stage uses one message, the next one arrives.
+// How many receives are posted ahead for each other rank: while the stage uses one message, the
+// next can arrive.
 constexpr std::size_t kPostedAhead = 2;
-// Separates these messages from the program's own. NCCL has no tags: there the program must not have messages
-// under way at the same time.
+// Separates these messages from the program's own. NCCL has no tags: with NCCL, the program must not send
+// messages at the same time.
 constexpr int kMessageTag = 0x6d70;
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Moves activations and gradients between the ranks of a pipeline, during one step.
 //
-// Posts receives ahead, so that early messages need not wait. Sends run while this rank computes; their
-// tensors are freed as soon as an answer shows that they have arrived. Stages on the same rank hand tensors
-// over directly. Use an Exchange on the training thread.
+// Posts receives ahead, so that early messages need not wait. Sends run while this rank computes. An Exchange
+// frees sent tensors as soon as a later message from the receiver shows that they have arrived. Stages on the
+// same rank hand tensors over directly. Only the training thread uses an Exchange.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,7 @@
 
 namespace muster {
 
-// One tensor between two stages.
+// Describes a tensor that one stage sends to another.
 struct TensorKind {
   std::vector<std::int64_t> shape;
   at::ScalarType type = at::kFloat;
@@ -33,12 +33,12 @@ struct StageKinds {
 
 class Exchange {
  public:
-  // A rank's place in `group` is its number in the schedule. `plan` and `kinds` must outlive the object. Over
-  // NCCL, connects this rank with the plan's ranks, which must construct their Exchange too.
+  // A rank's number in the schedule is its rank in `group`. `plan` and `kinds` must outlive the object. With
+  // NCCL, connects this rank with the ranks in the plan: they must construct their Exchange at the same time.
   Exchange(Group group, const ExchangePlan& plan, const std::map<int, StageKinds>& kinds);
 
-  // Waits for the message, and returns its tensors: for kBackward, the gradients of the outputs that need
-  // one.
+  // Waits for the message and returns its tensors. For kBackward, these are the gradients of the outputs that
+  // need a gradient.
   std::vector<at::Tensor> take(const StageMessage& message);
   void give(const StageMessage& message, std::vector<at::Tensor> tensors);
   // Waits until the other ranks have taken all that was given.
@@ -54,8 +54,8 @@ class Exchange {
     int peer;  // in the job
     std::size_t posted = 0;
     std::map<std::size_t, Posted> receives{};  // by place in channel.in
-    std::deque<Posted> sends{};                // may still be under way
-    int sent_away = 0;                         // how many of channel.out have left `sends`
+    std::deque<Posted> sends{};                // possibly still under way
+    int sent_away = 0;                         // how many messages of channel.out were removed from `sends`
   };
   void post(Line& line, std::size_t until);
   void let_go(Line& line, int arrived);
@@ -66,7 +66,7 @@ class Exchange {
   Group group_;
   const std::map<int, StageKinds>& kinds_;
   std::deque<Line> lines_;
-  std::vector<std::pair<StageMessage, std::vector<at::Tensor>>> here_;  // given, for stages of this rank
+  std::vector<std::pair<StageMessage, std::vector<at::Tensor>>> here_;  // given to stages of this rank
 };
 
 }  // namespace muster

@@ -1,9 +1,8 @@
-// The computations of one rank of a pipeline and its messages to and from the other ranks, derived once from
-// the schedule.
+// Derives from a schedule what one rank computes, and its messages to and from other ranks.
 //
-// Sends and receives follow from the computations, so the plan ignores those that a schedule names. Messages
-// between two ranks are in the order in which their sender computes them, so that the receiver can post its
-// receives ahead. Plain values, without LibTorch.
+// The messages follow from the computations, so the plan ignores the sends and receives in a schedule.
+// Messages between two ranks are in the order in which the sender computes them. So the receiver can post its
+// receives ahead. The structs are plain values without LibTorch.
 #pragma once
 
 #include <vector>
@@ -25,7 +24,8 @@ struct Channel {
   int peer = 0;  // rank in the schedule
   std::vector<StageMessage> in;
   std::vector<StageMessage> out;
-  // For each message of `in`: at least how many of the first messages of `out` have arrived before it.
+  // For each message of `in`: when it arrives, at least this many of the first messages of `out` have arrived
+  // at the peer.
   std::vector<int> arrived;
 };
 
@@ -34,7 +34,7 @@ struct ExchangePlan {
   std::vector<Channel> channels;  // one for each rank with which this rank exchanges messages; ascending
 };
 
-// `forward_only`: for an evaluation. `schedule` has passed check_schedule(); `rank` is one of its ranks.
+// Set `forward_only` for an evaluation. `schedule` must have passed check_schedule().
 ExchangePlan make_exchange_plan(const Schedule& schedule, int rank, bool forward_only);
 
 }  // namespace muster

@@ -27,7 +27,7 @@ using Tensors = std::vector<at::Tensor>;
 
 constexpr std::int64_t kOtherFloats = 8 << 20;  // more than fits into a core's caches
 
-// Restores the gradients of a module.
+// Removes the gradients of a module. The destructor restores them.
 class GradientsBefore {
  public:
   explicit GradientsBefore(const torch::nn::Module& module) {
@@ -51,7 +51,7 @@ bool is_trained(const torch::nn::Module& module) {
 
 class MeasuredLayer {
  public:
-  // `needs_gradient`: the input needs one, since an earlier layer has weights.
+  // `needs_gradient`: the inputs need gradients, because an earlier layer has weights.
   MeasuredLayer(StageModule& module, const Tensors& inputs, bool needs_gradient, at::Tensor others)
       : module_(module),
         others_(std::move(others)),
@@ -80,7 +80,8 @@ class MeasuredLayer {
     return outputs;
   }
 
-  // Keeps several microbatches under way at once, as a schedule does: their tensors then lie in new memory.
+  // Keeps several microbatches under way at once, as a schedule does. Otherwise all would reuse the same
+  // memory, which is faster.
   void measure(LayerProfile& profile, int repetitions) {
     constexpr int kUnderWay = 4;
     std::vector<double> forwards, wholes, inputs, weights;
@@ -95,7 +96,7 @@ class MeasuredLayer {
       }
     }
     profile.forward = median_of(forwards);
-    // Divides the time of the whole backward pass in the ratio of the two parts.
+    // Splits the time of the whole backward pass in the ratio of the times of its two parts.
     const double whole = median_of(wholes);
     const double parts = median_of(inputs) + median_of(weights);
     profile.weight = parts > 0 ? whole * median_of(weights) / parts : 0;
@@ -114,13 +115,13 @@ class MeasuredLayer {
     return std::chrono::duration<double>(now() - begin).count();
   }
 
-  // Does to the caches what happens between two calls of a layer in a schedule: the stage's other layers push
-  // its weights out of the core's caches.
+  // In a schedule, the stage's other layers push a layer's weights out of the core's caches between two
+  // calls. This function has the same effect.
   void leave_caches() const {
     if (others_.defined()) others_.add_(1);
   }
 
-  // Copies of the inputs: a layer may change its input in place.
+  // Returns copies of the inputs, because a layer can change its input in place.
   Tensors given() const {
     Tensors inputs;
     for (const at::Tensor& input : inputs_) inputs.push_back(input.clone());
@@ -147,7 +148,8 @@ class MeasuredLayer {
     return ends;
   }
 
-  // Adds to gradients that exist already, as all microbatches but the first do.
+  // Returns the time of a backward pass in seconds. Weight gradients exist already, so the pass adds to them,
+  // as it does for all microbatches but the first.
   double backward(const Tensors& outputs) const {
     leave_caches();
     const auto [ends, gradients] = ends_of(outputs);
@@ -158,7 +160,7 @@ class MeasuredLayer {
     return seconds_since(begin);
   }
 
-  // Returns whether all weight gradients waited for the second part.
+  // Appends the times of both parts. Returns true if the first part computed no weight gradient.
   bool backward_in_two_parts(std::vector<double>& inputs, std::vector<double>& weights) const {
     WeightGrads later;
     Tensors outputs;
@@ -178,9 +180,9 @@ class MeasuredLayer {
   }
 
   StageModule& module_;
-  at::Tensor others_;  // memory of the stage's other layers, on a CPU
+  at::Tensor others_;  // stands for the memory of the stage's other layers; only on a CPU
   c10::Device device_;
-  Tensors inputs_, sources_;  // sources: the inputs that need gradients
+  Tensors inputs_, sources_;  // `sources_`: the inputs that need gradients
 };
 
 void count_parameters(const torch::nn::Module& module, LayerProfile& profile) {
@@ -200,7 +202,8 @@ void count_parameters(const torch::nn::Module& module, LayerProfile& profile) {
                                           name, fmt::join(shapes, ", "), why.substr(0, why.find('\n'))));
 }
 
-// Returns nothing unless the stored profile is of layers with these parameters.
+// Returns the stored profile if its layers have the same numbers of parameters. Otherwise returns
+// an empty list.
 std::vector<LayerProfile> read_for(const PipelineLayers& layers, const StoredProfile& stored) {
   std::vector<LayerProfile> known = stored.read();
   if (known.empty()) return known;
@@ -286,7 +289,7 @@ std::vector<LayerProfile> profile_layers(const PipelineLayers& layers, const Ten
     stored.emplace(directory, layers, microbatch, group);
     try {
       known = json_of_profile(read_for(layers, *stored));
-    } catch (const std::exception&) {  // a layer that cannot be made: measuring says so on all ranks
+    } catch (const std::exception&) {  // a layer cannot be made: measuring reports it on all ranks
     }
   }
   known = broadcast_object(group, known, group.ranks().front());

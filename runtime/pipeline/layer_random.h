@@ -1,8 +1,9 @@
 // Seeds the random numbers of a layer (dropout) in a pipeline by step, microbatch and the layer's place in
 // the undivided model.
 //
-// So every schedule, every cut and a single process draw the same numbers, and a forward pass that is
-// computed again draws them again. Uses torch's default generator of a device; for one thread at a time.
+// So a layer draws the same numbers in every schedule, with any division into stages, and in a single
+// process. A recomputed forward pass draws them again. Uses the device's default generator of torch: only one
+// thread at a time is allowed to use it.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -15,7 +16,7 @@ namespace muster {
 // restores the generator's state.
 class LayerRandom {
  public:
-  // `seed`: the microbatch's.
+  // `seed`: the microbatch's seed.
   LayerRandom(std::uint64_t seed, c10::Device device);
   LayerRandom(const LayerRandom&) = delete;
   LayerRandom& operator=(const LayerRandom&) = delete;
@@ -29,10 +30,11 @@ class LayerRandom {
   LayerRandom* outer_;
 };
 
-// Starts the layer with this number in the undivided model. Does nothing without a LayerRandom.
+// Seeds the generator for the layer with this number in the undivided model. Does nothing if
+// no LayerRandom lives.
 void begin_layer(std::uint64_t layer);
 
-// Mixes two numbers well into one.
+// Mixes two numbers into one, so that similar inputs give unrelated results.
 std::uint64_t mix_seeds(std::uint64_t first, std::uint64_t second);
 
 }  // namespace muster

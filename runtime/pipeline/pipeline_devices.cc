@@ -30,8 +30,8 @@ void add_tensors(const torch::OrderedDict<std::string, at::Tensor>& tensors, con
   }
 }
 
-// Registers the tensors and children of `parts` in `node`. Children of the same name become one module,
-// united in the same way.
+// Registers the tensors and children of `parts` in `node`. Unites children of the same name into one module
+// in the same way.
 void unite(const std::vector<ModulePointer>& parts, const std::string& prefix, torch::nn::Module& node) {
   torch::OrderedDict<std::string, at::Tensor> parameters;
   torch::OrderedDict<std::string, at::Tensor> buffers;
@@ -94,7 +94,7 @@ DeviceStage::DeviceStage(ModulePointer module, detail::StageForward forward, con
 }
 
 std::vector<at::Tensor> DeviceStage::bring(std::vector<at::Tensor> tensors) const {
-  // A copy to the host must be blocking: otherwise the program would read it before it is complete.
+  // A copy to the host must block. Otherwise the program could read the copy before it is complete.
   for (at::Tensor& tensor : tensors) tensor = tensor.to(device_, /*non_blocking=*/device_.is_cuda());
   return tensors;
 }
@@ -120,7 +120,7 @@ at::Tensor ModelParallel::forward(const at::Tensor& input) {
   return std::move(outputs.front());
 }
 
-// Calls train() of each stage too: unite() may have registered only the stage's children.
+// Calls train() of each stage, too, because unite() can have registered only the stage's children.
 void ModelParallel::train(bool on) {
   Module::train(on);
   for (const DeviceStage& stage : stages_) stage.module()->train(on);
@@ -136,9 +136,9 @@ PipelineParallel::PipelineParallel(std::vector<DeviceStage> stages, std::int64_t
 std::vector<at::Tensor> PipelineParallel::forward(const std::vector<at::Tensor>& inputs) {
   std::vector<std::vector<at::Tensor>> parts = cut(inputs, split_size_);
   const std::size_t count = stages().size();
-  // A copy between GPUs waits for all work that both have been given before. So each output is sent on before
-  // its GPU gets the next part. The earlier stage goes first, so that it is ahead of the later one, not in
-  // step with it.
+  // A copy between GPUs waits for all earlier work of both GPUs. So this copies each output to the next GPU
+  // before the GPU that computed it gets its next part. In each turn, earlier stages go first, so that they
+  // stay ahead of later stages.
   for (std::size_t turn = 0; turn + 1 < parts.size() + count; ++turn) {
     for (std::size_t stage = 0; stage < count && stage <= turn; ++stage) {
       const std::size_t part = turn - stage;

@@ -12,7 +12,7 @@ namespace muster {
 
 namespace {
 
-// A module that exists only because of a dot in layers' names.
+// A module that stands for the part before a dot in layers' names.
 struct Folder : torch::nn::Module {};
 
 std::uint64_t seed_of(std::uint64_t seed, std::string_view name) {
@@ -58,7 +58,7 @@ bool lies_in(std::string_view name, std::string_view folder) {
   return name.size() > folder.size() && name.starts_with(folder) && name[folder.size()] == '.';
 }
 
-// Returns whether the name has no empty part before, after or between dots.
+// Returns true if the name has no empty part before, after or between dots.
 bool is_a_name(std::string_view name) {
   return name.empty() || (name.front() != '.' && name.back() != '.' && !name.contains(".."));
 }
@@ -100,7 +100,8 @@ class StageBuilder {
   }
 
  private:
-  // Registers the module under its name, in Folders for the name's parts; never in a module of the user's.
+  // Registers the module under its name: each part before a dot becomes a Folder. Refuses a name inside a
+  // module that is not a Folder.
   void place(const std::string& name, const std::shared_ptr<torch::nn::Module>& module) {
     torch::nn::Module* folder = stage_.get();
     std::size_t begin = 0;
@@ -172,8 +173,8 @@ std::shared_ptr<torch::nn::Module> SharedModules::find(
     const std::string& name, const std::function<std::shared_ptr<torch::nn::Module>()>& build) {
   for (const auto& [known, module] : modules_)
     if (known == name) return module;
-  // The shared module draws from a seed of its own: so the layer's numbers do not depend on whether it is the
-  // first to ask for the module.
+  // The shared module has its own seed. So the layer draws the same numbers, whether or not it is the first
+  // to ask for the module.
   const LayerRandom random(seed_of(seed_, name), c10::kCPU);
   begin_layer(0);
   return modules_.emplace_back(name, build()).second;

@@ -64,7 +64,7 @@ std::string share_of(const at::Tensor& tensor) {
   return tensor.has_storage() ? share_in_hand(tensor.storage().unsafeGetStorageImpl()) : "";
 }
 
-// Sets this rank's activity, which reports of a hang show.
+// Sets this rank's activity text, which reports of a hang show.
 class At {
  public:
   explicit At(const Instruction& instruction) {
@@ -84,7 +84,8 @@ struct PipelineSchedule::State {
         PipelineOptions chosen);
 
   StageRunner::Pass begin_pass(bool trains) const;
-  // The whole batch, if this rank has the first or the last stage. `size`: samples of a microbatch.
+  // The inputs and the target of the whole batch, as far as this rank's stages use them. `size`:
+  // samples per microbatch.
   struct Microbatches {
     std::vector<at::Tensor> inputs;
     at::Tensor target;
@@ -120,22 +121,22 @@ struct PipelineSchedule::State {
   Group group;
   int microbatch_count;
   Schedule schedule;
-  std::vector<int> ranks;  // by stage: its rank's place
+  std::vector<int> ranks;  // for each stage: its rank in the schedule
   ExchangePlan training;
   ExchangePlan evaluation;
-  std::map<int, StageKinds> kinds;  // for the newest batch; the runners' find_kinds() fills them
+  std::map<int, StageKinds> kinds;  // of each stage of this rank; StageRunner::find_kinds() fills them
   std::vector<StageRunner> runners;
   std::vector<ReplicaSums> sums;  // for each stage, if there are replicas
   std::vector<TiedWeight> tied;
   struct Weight {
     at::Tensor parameter;
-    std::optional<std::size_t> place;  // among the model's parameters; empty: its first stage counts it
+    std::optional<std::size_t> place;  // among the model's parameters; nothing: another copy counts
   };
   std::vector<Weight> weights;  // this rank's, each once
   std::size_t weights_of_model = 0;
   at::ScalarType type_of_norm = at::kFloat;
   bool kinds_are_of_training = false;
-  bool tied_have_sums = false;  // each copy's gradient is the sum over all copies
+  bool tied_have_sums = false;  // each copy's gradient is already the sum over all copies
   bool sync = true;
   std::int64_t steps = 0;
   PipelineTimes times;
@@ -190,9 +191,9 @@ void PipelineSchedule::State::list_weights(const std::vector<std::string>& names
   }
 }
 
-// Every rank gets the norms of all parameters, and combines them in the same order, so that the result does
-// not depend on which stage has which. The sum over the ranks is exact: only one of them has a norm for a
-// place, the others have 0.
+// Every rank gets the norms of all parameters and combines them in the same order. So the result does not
+// depend on which stage has which parameter. The all-reduce is exact: for each parameter, one rank has the
+// norm, and all others have 0.
 at::Tensor PipelineSchedule::State::norm_of_gradients(double norm_type) const {
   if (!(norm_type > 0))
     refuse_pipeline(fmt::format("clip_grad_norm_: norm_type is {}; it must be above 0", norm_type));
@@ -275,8 +276,9 @@ PipelineSchedule::State::Microbatches PipelineSchedule::State::cut(const Pipelin
   return cut;
 }
 
-// Sends one microbatch of zeros through all stages. Each stage tells the next one the kinds of its outputs,
-// and which share of the samples the inputs come from.
+// Runs one microbatch of zeros through all stages, to find the kinds (shapes and types) of their inputs and
+// outputs. Each stage sends the next one the kinds of its outputs, and the share of the data that the inputs
+// come from (same_samples.h).
 void PipelineSchedule::State::find_kinds(const Microbatches& microbatches, const StageRunner::Pass& pass) {
   std::string share = microbatches.inputs.empty() ? "" : share_of(microbatches.inputs.front());
   for (StageRunner& runner : runners) {
@@ -347,7 +349,7 @@ void PipelineSchedule::State::run_backward(StageRunner& runner, const Instructio
   const TimePoint input_at = Clock::now();
   if (!runner.stage().is_first())
     exchange.give({Op::kBackward, instruction.stage - 1, microbatch}, std::move(given));
-  // The previous stage does not need the weights' gradients, so it need not wait for them.
+  // Comes after give(), because the previous stage does not need the gradients of weights.
   if (instruction.op == Op::kBackward) runner.backward_weight(microbatch);
   times.add(instruction, begin, input_at);
 }
@@ -356,7 +358,7 @@ std::vector<std::vector<at::Tensor>> PipelineSchedule::State::run(const Exchange
                                                                   const Microbatches& microbatches,
                                                                   const StageRunner::Pass& pass) {
   std::vector<std::vector<at::Tensor>> outputs(static_cast<std::size_t>(microbatch_count));
-  std::vector<int> left(runners.size(), microbatch_count);  // microbatches whose gradients are not complete
+  std::vector<int> left(runners.size(), microbatch_count);  // by stage: gradients still to come
   for (StageRunner& each : runners) each.forget();
   if (pass.trains) times.clear();
   Exchange exchange(group, plan, kinds);
@@ -392,8 +394,8 @@ void PipelineSchedule::State::keep_loss() {
   last_loss = options.scale_grads ? all.mean() : all.sum();
 }
 
-// Divides the step's wait for other ranks into bubble, imbalance and link, in the same ratio as in the newest
-// step that all ranks have profiled together: the 8th, the 16th, the 32nd, and so on.
+// Divides the time that the step waited for other ranks into bubble, imbalance and link. The ratio is that of
+// the newest profiled step. All ranks together profile the 8th step, the 16th, the 32nd, and so on.
 void PipelineSchedule::State::tell_what_it_waited_for(TimePoint began) {
   const Duration waited = times.waited(began, Clock::now());
   if (++steps_here >= kFirstLook && std::has_single_bit(steps_here))
@@ -446,7 +448,7 @@ std::vector<at::Tensor> PipelineSchedule::eval(const PipelineBatch& batch) {
   const torch::NoGradGuard no_grad;
   const State::Microbatches microbatches = state.cut(batch, /*needs_target=*/false);
   const StageRunner::Pass pass = state.begin_pass(/*trains=*/false);
-  // The next step of the training finds its kinds again.
+  // The next training step must find the kinds again.
   state.kinds_are_of_training = false;
   state.find_kinds(microbatches, pass);
   const auto of_microbatches = state.run(state.evaluation, microbatches, pass);
@@ -489,7 +491,7 @@ void PipelineSchedule::save(SavedState& to) const {
 }
 
 void PipelineSchedule::load(LoadedState& from) {
-  // A checkpoint of the undivided model has no count of steps.
+  // A checkpoint of the undivided model has no number of steps.
   if (from.has_value("steps")) state_->steps = from.number<std::int64_t>("steps");
 }
 

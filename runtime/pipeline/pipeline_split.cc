@@ -80,7 +80,7 @@ std::string in_milliseconds(double seconds) {
   return seconds > 0 ? fmt::format("{:.3f}", 1e3 * seconds) : "-";
 }
 
-// "3 to 15, blocks.2 to head"; a layer without a name has only its number.
+// Returns a text such as "3 to 15, blocks.2 to head". Layers without a name have only their numbers.
 std::string layers_in(const StageSplit& stage) {
   const int last = stage.first_layer + static_cast<int>(stage.layers.size()) - 1;
   const std::string& name = stage.layers.front();

@@ -50,7 +50,8 @@ PipelineProfile PipelineTimes::profile(const Schedule& schedule, const Group& gr
   PipelineProfile profile;
   profile.on_gpus = group.device().is_cuda();
   if (profile.on_gpus) return profile;
-  // All ranks leave the barrier at the same time, which relates the clocks of different machines.
+  // All ranks leave the barrier at about the same time. So times relative to that moment can be
+  // compared between machines.
   barrier(group);
   const TimePoint here = Clock::now();
   nlohmann::json mine = nlohmann::json::array();

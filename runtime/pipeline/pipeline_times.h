@@ -1,6 +1,6 @@
-// Records what a rank of a pipeline computed in a step, and when; makes a profile of all ranks' records.
+// Records what a rank of a pipeline computed in a step, and when. Makes a profile of all ranks' records.
 //
-// Use PipelineTimes on the training thread.
+// Only the training thread uses PipelineTimes.
 #pragma once
 
 #include <muster/comm/group.h>
@@ -12,19 +12,19 @@
 
 namespace muster {
 
-// Returns the median; 0 if there are no values. An even number has two middle values: takes the greater.
+// Returns the median, or 0 if there are no values. If there are two middle values, returns the greater one.
 double median_of(std::vector<double> values);
 
 class PipelineTimes {
  public:
-  // Records an instruction that ends now. `input_at`, for a whole backward pass: when its input's gradient
-  // was ready.
+  // Records an instruction that ends now. For a whole backward pass, `input_at` is when the gradient of its
+  // input was ready.
   void add(const Instruction& instruction, TimePoint begin, TimePoint input_at = {});
   void clear() { computed_.clear(); }
   // Returns the time between `begin` and `end` in which this rank did not compute.
   Duration waited(TimePoint begin, TimePoint end) const;
-  // Returns the profile of the newest step over all ranks of the group. A rank's place in the group is its
-  // number in the schedule. All ranks of the group call it.
+  // Returns the profile of the newest step over all ranks of the group. All ranks of the group must call this
+  // together. A rank's number in the schedule is its rank in the group.
   PipelineProfile profile(const Schedule& schedule, const Group& group) const;
 
  private:

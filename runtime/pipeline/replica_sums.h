@@ -1,7 +1,7 @@
-// Averages the gradients of one stage over its replicas: sums them while other stages' microbatches are still
-// computed, and stores the mean at the end of the step.
+// Averages the gradients of one stage over its replicas. Sums them while other stages still compute, and
+// stores the mean at the end of the step.
 //
-// Use ReplicaSums on the training thread.
+// Only the training thread uses ReplicaSums.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,10 +14,11 @@ namespace muster {
 
 class ReplicaSums {
  public:
-  // Uses only the parameters that need a gradient.
+  // Ignores parameters that need no gradient.
   ReplicaSums(const Group& replicas, const std::vector<at::Tensor>& parameters);
 
-  // Starts the sums. Call when the stage's last gradient of the step is ready.
+  // begin() starts the sums: call it when the stage's last gradient of the step is ready. finish() waits for
+  // the sums and stores the means.
   void begin();
   void finish();
   // Copies the first replica's tensors to all replicas, in place.

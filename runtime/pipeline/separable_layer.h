@@ -1,10 +1,10 @@
-// A layer that can compute its weight gradients later than the gradient of its input. Also the parts that the
-// kernels (separable_layers.cc) share: they find where a parameter's gradient goes, and add the layer's node
-// to the graph.
+// A separable layer can compute its weight gradients later than the gradient of its input. This file also has
+// the functions that the kernels (separable_layers.cc) share: they find where a parameter's gradient goes,
+// and add the layer's node to the graph.
 //
-// A kernel runs in the forward pass, on the thread that defers, and makes a SeparableLayer. Then backward()
-// asks the layer for the gradient of its input, and WeightGrads::compute() for those of its weights; both on
-// any thread, one after the other.
+// A kernel replaces an operator on threads that defer. It runs in the forward pass and makes a
+// SeparableLayer. Later, backward() asks the layer for the gradient of its input, and WeightGrads::compute()
+// asks it for the gradients of its weights. Any thread can do that, but not two at once.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -21,28 +21,29 @@ namespace muster::detail {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-// Torch itself gives this key to no tensor and no mode. It comes before all keys that compute, and operators
-// without a kernel for it fall through. So a thread that does not defer pays nothing.
+// A thread that defers adds this dispatch key to its operators. torch itself does not use the key, and it
+// comes before all keys that compute. Operators without a kernel for it fall through to the next key. So a
+// thread that does not defer pays nothing.
 constexpr auto kDeferringKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 constexpr c10::DispatchKeySet kBelowDeferring(c10::DispatchKeySet::FULL_AFTER, kDeferringKey);
 
-// The tensors of one forward pass from which the two gradients are computed.
+// Holds the tensors of a layer's forward pass from which both kinds of gradients are computed.
 class SeparableLayer {
  public:
   SeparableLayer() = default;
   SeparableLayer(const SeparableLayer&) = delete;
   SeparableLayer& operator=(const SeparableLayer&) = delete;
   virtual ~SeparableLayer() = default;
-  // `gradient`: the output's. Called only if the layer's input needs a gradient.
+  // `gradient` is that of the output. Called only if the layer's input needs a gradient.
   virtual at::Tensor input_gradient(const at::Tensor& gradient) = 0;
   virtual void add_weight_gradients(at::Tensor&& gradient) = 0;
-  // Makes `leaf`, which the program adds to the output afterwards, the layer's bias. Returns false if a bias
-  // is impossible.
+  // The program adds `leaf` to the layer's output. Makes `leaf` the layer's bias. Returns false if the layer
+  // cannot take a bias.
   virtual bool take_bias(const at::Tensor& /*leaf*/) { return false; }
 };
 
-// The notes of backward(), for a WeightGrads and the nodes of all graphs that defer to it. Any thread may use
-// the notes.
+// Holds what backward() has deferred: each note is a layer and the gradient of its output. A WeightGrads
+// shares the notes with the nodes of all graphs that defer to it. Any thread can use them.
 class WeightNotes {
  public:
   struct Note {
@@ -63,11 +64,12 @@ class WeightNotes {
   bool abandoned_ = false;
 };
 
-// This thread's forward passes defer to these notes; null if they do not defer.
+// This thread's forward passes defer to these notes. Null if they do not defer.
 extern thread_local const std::shared_ptr<WeightNotes>* deferring_to;
 
-// Returns whether a kernel that was called with these keys defers. If not, the layer must run as always. One
-// such case is autocast, whose kernel then calls the layer again with copies of the right type.
+// Returns true if a kernel that was called with these keys must defer. Otherwise the layer runs as always.
+// For example, a call under autocast does not defer: autocast's kernel calls the layer again, with copies of
+// the right type, and that call can defer.
 bool defers(c10::DispatchKeySet keys);
 
 // Where a parameter's gradient goes. The leaf is undefined if the parameter needs no gradient.
@@ -75,40 +77,44 @@ struct GradientSource {
   at::Tensor leaf;
   bool transposed = false;  // the parameter is leaf.t()
 };
-// Finds the leaf behind autocast's copy and a transpose. None if backward() must compute the gradient.
+// Finds the leaf behind autocast's copy and a transpose. Returns nothing if the gradient cannot be deferred,
+// so that backward() must compute it.
 std::optional<GradientSource> source_of(const at::Tensor& parameter);
-// Like source_of(), but also none for a transposed parameter.
+// Returns the leaf of source_of(). Returns nothing if source_of() does, or if the parameter is transposed.
 OptionalTensor leaf_of(const OptionalTensor& parameter);
 
 struct Leaves {
   at::Tensor weight, bias;
 };
 // Finds the leaves that receive the gradients of weight and bias, and calls WeightNotes::meet() for each.
-// Returns nullopt if the layer does not defer, if backward() must compute one of the gradients, or if neither
-// weight nor bias needs one.
+// Returns nothing in these cases:
+// - The layer does not defer.
+// - backward() must compute one of the gradients.
+// - Neither weight nor bias needs a gradient.
 std::optional<Leaves> leaves_of(c10::DispatchKeySet keys, const OptionalTensor& weight,
                                 const OptionalTensor& bias);
 
-// Makes `output` the layer's output in the graph: backward() visits the layer and goes on to `input`.
+// Adds the layer's node to the graph, between `output` and `input`. So backward() calls the layer.
 void set_layer(const at::Tensor& output, const at::Tensor& input, std::shared_ptr<SeparableLayer> layer);
-// Returns the layer of this output, if nothing was computed from the output so far; else null.
+// Returns the layer of this output. Returns null if there is none, or if something has already been computed
+// from the output.
 SeparableLayer* layer_of_unused(const at::Tensor& output);
 
-// Saves the tensor for later. It is detached, because a waiting layer must not keep a graph alive. Its
-// version is saved too: unpacking notices a change that was made in between.
+// Saves a detached tensor, because a waiting layer must not keep a graph alive. Saves its version, too:
+// unpack() throws if the tensor was changed in between.
 torch::autograd::SavedVariable saved(const at::Tensor& tensor);
 
 // Adds to the leaf's gradient as autograd does.
 void add_gradient(const at::Tensor& leaf, at::Tensor gradient);
 
-// Calls the operator itself, without autograd.
+// Runs the operator without autograd.
 template <class Operator, class... Arguments>
 auto forward_only(c10::DispatchKeySet keys, const Arguments&... arguments) {
   const at::AutoDispatchBelowADInplaceOrView below;
   return Operator::redispatch(keys & c10::after_ADInplaceOrView_keyset, arguments...);
 }
 
-// Registers the kernels: from now on layers call them on threads that defer.
+// Registers the kernels. From now on, layers call them on threads that defer.
 void intercept_separable_layers();
 
 }  // namespace muster::detail

@@ -24,7 +24,7 @@ namespace {
 
 using torch::autograd::SavedVariable;
 
-// input [*, in] times matrix [in, out], plus a bias [out].
+// Computes input [*, in] times matrix [in, out], plus a bias [out].
 class Linear : public SeparableLayer {
  public:
   Linear(const at::Tensor& input, const at::Tensor& matrix, GradientSource&& weight, at::Tensor&& bias)
@@ -81,7 +81,7 @@ class Linear : public SeparableLayer {
 template <class Operator, class... Arguments>
 at::Tensor linear_by(c10::DispatchKeySet keys, const at::Tensor& input, const at::Tensor& matrix,
                      const OptionalTensor& bias, const Arguments&... arguments) {
-  // Gradients of complex numbers are conjugates, which Linear does not compute.
+  // Excludes complex numbers: their gradients need conjugates, which Linear does not compute.
   const bool separable = defers(keys) && matrix.dim() == 2 && !input.is_complex() && !matrix.is_complex();
   auto weight = separable ? source_of(matrix) : std::nullopt;
   auto bias_leaf = weight ? leaf_of(bias) : std::nullopt;
@@ -100,7 +100,7 @@ at::Tensor linear(c10::DispatchKeySet keys, const at::Tensor& input, const at::T
   return linear_by<at::_ops::linear>(keys, input, weight.t(), bias, input, weight, bias);
 }
 
-// The functional linear() of the C++ library calls these three.
+// The functional linear() of the C++ library calls the following three operators.
 at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Tensor& input,
                  const at::Tensor& matrix, const at::Scalar& beta, const at::Scalar& alpha) {
   if (bias.dim() != 1 || bias.size(0) != matrix.size(1) || !beta.equal(1) || !alpha.equal(1))
@@ -142,8 +142,8 @@ struct ConvolutionForm {
   std::int64_t groups;
 };
 
-// A layer with one backward operator for the gradients of input, weight and bias. A mask says which of them
-// the operator computes.
+// A layer whose gradients of input, weight and bias come from one backward operator. The mask `wanted` says
+// which of them the operator computes.
 class MaskedLayer : public SeparableLayer {
  public:
   explicit MaskedLayer(Leaves&& leaves) : leaves_(std::move(leaves)) {}
@@ -269,7 +269,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(c10::DispatchKeySet ke
   return outputs;
 }
 
-// Takes a parameter's place: backward() computes the gradient, and only adding it to the parameter waits.
+// Stands in for a parameter of a norm layer. backward() computes the parameter's gradient; only adding it to
+// the parameter is deferred.
 class Replaced : public SeparableLayer {
  public:
   explicit Replaced(at::Tensor leaf) : leaf_(std::move(leaf)) {}
@@ -304,8 +305,8 @@ at::Tensor group_norm(c10::DispatchKeySet keys, const at::Tensor& input, std::in
                                           rest...);
 }
 
-// Intercepts the lowest operators that autograd knows, to catch all their callers, such as conv2d() with
-// padding "same". linear() is an exception, because its parts are not called by layers alone.
+// Intercepts the lowest operators that autograd knows. This catches all their callers, such as conv2d() with
+// padding "same". linear() is an exception: other code than layers calls its parts, too.
 void add_kernels(torch::Library& library) {
   using Sizes = c10::SymIntArrayRef;
   library.impl("linear", TORCH_FN(linear));
@@ -324,7 +325,7 @@ void add_kernels(torch::Library& library) {
 }  // namespace
 
 void intercept_separable_layers() {
-  // Never unregisters: other threads may compute while the process ends.
+  // Never unregisters the kernels, because other threads can still compute while the process ends.
   [[maybe_unused]] static const auto* const libraries = [] {
     auto* added = new std::array<torch::Library, 2>{
         torch::Library(torch::Library::IMPL, "_", kDeferringKey, __FILE__, __LINE__),

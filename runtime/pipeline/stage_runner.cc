@@ -49,8 +49,8 @@ void StageRunner::find_kinds(const std::vector<TensorKind>& inputs, const Pass& 
     throw std::invalid_argument(fmt::format("stage {} returns no tensor", stage_.stage_index()));
 }
 
-// Runs the stage's forward pass. LibTorch refuses if the stage changes its inputs in place, because they are
-// leaves of its graph; then the error says what to write instead.
+// Runs the stage's forward pass. The stage's inputs are leaves of its graph, so LibTorch throws if the stage
+// changes them in place. In that case, throws an error that says what to write instead.
 std::vector<at::Tensor> StageRunner::forward_of(const std::vector<at::Tensor>& inputs) const {
   try {
     return stage_.forward(inputs);
@@ -92,7 +92,7 @@ void StageRunner::compute(Held& held, const Pass& pass, int microbatch) {
   const LayerRandom random(mix_seeds(pass.seed, static_cast<std::uint64_t>(microbatch)),
                            stage_.group().device());
   begin_layer(
-      ~static_cast<std::uint64_t>(stage_.stage_index()));  // for a module that is not a list of layers
+      ~static_cast<std::uint64_t>(stage_.stage_index()));  // seeds a module that is not a list of layers
   std::optional<WeightGrads::Deferring> deferring;
   if (torch::GradMode::is_enabled()) {
     held.weights = std::make_unique<WeightGrads>();
@@ -135,14 +135,14 @@ std::vector<at::Tensor> StageRunner::forward(int microbatch, std::vector<at::Ten
   }
   std::vector<at::Tensor> given;
   for (const at::Tensor& each : held.outputs) given.push_back(each.detach());
-  // A copy, since the loss may keep more memory alive than its one number: mse_loss's keeps all squares.
+  // Copies the loss, because it can keep more memory alive than its one number: mse_loss() keeps all squares.
   if (held.loss.defined()) losses_[microbatch] = held.loss.detach().clone();
   if (!pass.trains) return given;
   if (recompute_) {
     held.outputs.clear();
     held.loss = at::Tensor();
   } else if (stage_.is_last()) {
-    held.outputs.clear();  // the loss keeps what it needs of them
+    held.outputs.clear();  // the graph of the loss keeps what it needs
   }
   held_.emplace(microbatch, std::move(held));
   return given;
@@ -162,7 +162,7 @@ std::vector<at::Tensor> StageRunner::backward(int microbatch, const std::vector<
   held_.erase(found);
   std::optional<BuffersBefore> buffers;
   if (recompute_) {
-    buffers.emplace(*stage_.module());  // running statistics were updated by the first forward
+    buffers.emplace(*stage_.module());  // the first forward has already updated running statistics
     const torch::AutoGradMode grad(true);
     compute(held, pass, microbatch);
   }

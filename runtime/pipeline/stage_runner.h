@@ -1,6 +1,7 @@
 // Runs forward and backward of one stage, a microbatch at a time, and keeps the tensors between the two.
 //
-// Takes and returns tensors, and knows nothing about other stages. Use a StageRunner on the training thread.
+// A StageRunner does not communicate with other stages: it takes and returns tensors. Only the training
+// thread uses it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,9 +19,9 @@ namespace muster {
 
 class StageRunner {
  public:
-  // The settings that are equal for all microbatches.
+  // Settings for all microbatches of a step.
   struct Pass {
-    std::uint64_t seed = 0;  // the step's
+    std::uint64_t seed = 0;  // of the step
     bool trains = true;
     double loss_scale = 1;  // multiplies each microbatch's loss before its backward pass
   };
@@ -28,28 +29,31 @@ class StageRunner {
   StageRunner(const PipelineStage& stage, const PipelineLoss& loss, StageKinds& kinds, bool recompute);
 
   const PipelineStage& stage() const { return stage_; }
-  // Finds the kinds with one forward pass of inputs of zeros; restores generators and buffers afterwards.
+  // Finds the kinds of the stage's outputs by a forward pass with zeros. Restores random generators
+  // and buffers afterwards.
   void find_kinds(const std::vector<TensorKind>& inputs, const Pass& pass);
 
-  // `target`: for the last stage. Returns the tensors for the next stage; the last stage returns its outputs.
-  // Throws std::invalid_argument if their kinds differ from those that find_kinds() found.
+  // `target` is for the last stage. Returns the tensors for the next stage; the last stage returns its
+  // outputs. Throws std::invalid_argument if their kinds differ from those that find_kinds() found.
   std::vector<at::Tensor> forward(int microbatch, std::vector<at::Tensor> inputs, const at::Tensor& target,
                                   const Pass& pass);
-  // Returns the last stage's losses of the microbatches so far, in their order.
+  // Returns the losses of the microbatches so far, in their order, and removes them. Only the last
+  // stage has losses.
   std::vector<at::Tensor> take_losses();
 
-  // `gradients`: of the outputs that need one; empty for the last stage. Returns the gradients of the inputs
-  // that need one.
+  // `gradients` has the gradients of the outputs that need one; it is empty for the last stage. Returns the
+  // gradients of the inputs that need one.
   std::vector<at::Tensor> backward(int microbatch, const std::vector<at::Tensor>& gradients,
                                    const Pass& pass);
-  // Call after backward(): computes the weight gradients of separable layers. backward() computed all others.
+  // Computes the weight gradients of separable layers. Call it after backward(), which computes
+  // all other gradients.
   void backward_weight(int microbatch);
-  void forget();  // call after an error: drops all kept tensors
+  void forget();  // drops all kept tensors; needed after an error
 
  private:
   struct Held {
     std::vector<at::Tensor> inputs;
-    std::vector<at::Tensor> outputs;  // with their graph; empty if they will be computed again
+    std::vector<at::Tensor> outputs;  // with their graph; empty if backward() computes them again
     at::Tensor target;
     at::Tensor loss;
     std::unique_ptr<WeightGrads> weights;
@@ -68,7 +72,7 @@ class StageRunner {
 };
 
 TensorKind kind_of_tensor(const at::Tensor& tensor);
-// "Float [8, 3], Long [8]".
+// Returns a text such as "Float [8, 3], Long [8]".
 std::string text_of(const std::vector<TensorKind>& kinds);
 
 }  // namespace muster

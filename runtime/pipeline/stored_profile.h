@@ -1,8 +1,8 @@
-// The profile of a model's layers in the checkpoint directory. A restart reads it instead of measuring,
-// because no two measurements are equal, and another profile may cut the model elsewhere.
+// Stores the profile of a model's layers in the checkpoint directory. A restart reads it instead of measuring
+// again. Otherwise a different measurement could split the model differently.
 //
-// There is a file for each list of layers' names, kinds of inputs, and ranks. Functions block, and never
-// throw because of the file.
+// Each combination of layer names, kinds of inputs and ranks has its own file. The functions block, and throw
+// no errors about the file.
 #pragma once
 
 #include <muster/comm/group.h>

@@ -11,7 +11,8 @@ namespace {
 
 constexpr int kTiedTag = 0x6d74;
 
-// Exchanges `own` with the other ranks of the weight. Returns all ranks' tensors, in the ranks' order.
+// Exchanges `own` with the other ranks that have the weight. Returns the tensors of all ranks, in the
+// order of ranks.
 std::vector<at::Tensor> exchanged(const Group& group, const TiedWeight& tied, const at::Tensor& own) {
   std::vector<at::Tensor> all;
   std::vector<Work> works;

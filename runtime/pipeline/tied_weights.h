@@ -1,8 +1,8 @@
-// Parameters of one name in several stages, such as an embedding whose weights are the output layer's too.
-// The copies start equal, and each gets the sum of all copies' gradients.
+// A tied weight is a parameter that several stages have under one name, such as an embedding whose weights
+// the output layer uses. The copies start equal, and each gets the sum of all copies' gradients.
 //
-// All ranks add in the order of the stages' ranks, so that they get the same bits. The functions are for the
-// training thread alone.
+// All ranks add the gradients in the same order, so that they get the same bits. Only the training thread
+// calls the functions.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,13 +20,14 @@ struct TiedWeight {
   bool counts_elsewhere = false;  // another rank has the first stage
 };
 
-// Returns the copies that a sum over all parameters must leave out: all but the first stage's.
+// Returns this rank's copies except that of the first stage. A sum over all parameters must leave them out.
 std::vector<at::Tensor> other_copies(const std::vector<TiedWeight>& tied);
 // Copies the first stage's values to all copies.
 void share_values(const Group& group, const std::vector<TiedWeight>& tied);
-// Call before a step whose gradients are added to earlier sums, so that these sums count once.
+// Call this before a step that adds gradients to sums of earlier steps. It sets the sums to zero in all
+// copies but the first stage's, so that sum_gradients() counts them once.
 void count_sums_once(const std::vector<TiedWeight>& tied);
-// Call after the last backward pass of a step.
+// Sums the gradients of all copies. Call this after the last backward pass of a step.
 void sum_gradients(const Group& group, const std::vector<TiedWeight>& tied);
 
 }  // namespace muster

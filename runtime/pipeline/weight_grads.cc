@@ -141,7 +141,7 @@ void set_layer(const at::Tensor& output, const at::Tensor& input, std::shared_pt
 SeparableLayer* layer_of_unused(const at::Tensor& output) {
   const auto& node = output.grad_fn();
   auto* layer_node = dynamic_cast<LayerNode*>(node.get());
-  // If something was computed from the output, it has an edge to the node.
+  // If something was computed from the output, an edge also refers to the node.
   return layer_node != nullptr && node.use_count() == 1 ? &layer_node->layer() : nullptr;
 }
 
@@ -165,7 +165,7 @@ WeightGrads::WeightGrads() : notes_(std::make_shared<detail::WeightNotes>()) {
   detail::intercept_separable_layers();
 }
 WeightGrads::~WeightGrads() {
-  if (notes_) notes_->abandon();  // else moved from
+  if (notes_) notes_->abandon();  // null if this object was moved from
 }
 
 WeightGrads::Deferring::Deferring(WeightGrads& to)
@@ -180,7 +180,7 @@ void WeightGrads::compute() {
   const at::AutoGradMode no_graph(false);
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   for (auto& each : notes_->take()) {
-    auto note = std::move(each);  // freed before the next one is computed
+    auto note = std::move(each);  // frees each before it computes the next
     note.layer->add_weight_gradients(std::move(note.gradient));
   }
 }

@@ -1,14 +1,14 @@
-// Computes the weight gradients of one microbatch in one stage later than the gradients of its inputs.
-// Zero-bubble schedules fill their bubbles with this work.
+// Computes the weight gradients of one microbatch in one stage later than the gradients of the stage's
+// inputs. Zero-bubble schedules do this work while they would otherwise wait.
 //
-// - Separable layers: linear, convolutions (transposed ones too), embedding (not sparse), layer_norm,
-//   batch_norm and group_norm, called by a module or as functions. For batch_norm and group_norm only the
-//   addition waits: their weight gradients are by-products of the inputs' gradients.
-// - All other layers, and parameters with hooks or computed from others, have their gradients after
-//   backward(), as always.
-// - backward() may run on another thread than the forward pass. Call backward(), not grad(): grad() of some
-//   tensors skips layers that do not lead to them.
-// - The gradients have no graph (create_graph).
+// - These layers are separable, called by a module or as functions: linear, convolutions (also transposed),
+//   embedding (not sparse), layer_norm, batch_norm and group_norm. For batch_norm and group_norm, backward()
+//   computes the weight gradients together with the input's; only adding them to the parameters is deferred.
+// - backward() computes all other gradients as always: those of other layers, of parameters with hooks, and
+//   of parameters that are computed from others.
+// - backward() can run on another thread than the forward pass. Call backward(), not grad(): grad() skips
+//   layers that do not lead to the tensors it is asked about.
+// - The gradients have no graph: create_graph is not supported.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,11 +26,11 @@ class WeightGrads {
   WeightGrads();
   WeightGrads(WeightGrads&&) noexcept = default;
   WeightGrads& operator=(WeightGrads&&) = delete;
-  // From now on backward() throws if its forward pass deferred to this object.
+  // After this, backward() throws if its forward pass deferred to this object.
   ~WeightGrads();
 
-  // While a Deferring lives, this thread's forward passes defer: their backward() only notes in `to` the
-  // weight gradients of separable layers, with the activations from which they are computed.
+  // While a Deferring lives, this thread's forward passes defer. Their backward() does not compute the weight
+  // gradients of separable layers: it stores in `to` what compute() needs for them.
   class Deferring {
    public:
     explicit Deferring(WeightGrads& to);
@@ -44,11 +44,11 @@ class WeightGrads {
     c10::impl::IncludeDispatchKeyGuard intercepting_;
   };
 
-  // Computes all noted gradients in the order noted, adds them to the parameters' grad(), and drops the
-  // notes. Throws if an activation was changed since the forward pass, as backward() does.
+  // Computes all deferred gradients in the order of backward(), adds them to the parameters' grad(), and
+  // drops what it has used. Throws if an activation was changed since the forward pass, as backward() does.
   void compute();
   bool empty() const;
-  // Returns whether a separable layer has used the parameter while its gradients were being deferred.
+  // Returns true if a separable layer has used the parameter while a Deferring of this object lived.
   bool defers(const at::Tensor& parameter) const;
 
  private:

@@ -19,7 +19,7 @@ Autocast::Autocast(at::DeviceType device, const AutocastOptions& options) : devi
     throw std::invalid_argument(
         fmt::format("autocast: dtype is {}; it must be BFloat16 or Half", c10::toString(dtype)));
   changes_dtype_ = dtype != dtype_before_;
-  if (changes_dtype_) ac::clear_cache();  // the cache does not distinguish types
+  if (changes_dtype_) ac::clear_cache();  // the cache does not distinguish dtypes
   ac::set_autocast_enabled(device, options.enabled);
   ac::set_autocast_dtype(device, dtype);
   ac::increment_nesting();

@@ -35,7 +35,7 @@ struct AveragedLists {
   std::vector<at::Tensor> averages, values;
 };
 
-// Copies integers, such as counts of batches; averages the others.
+// Moves each average toward the value by `share`. Copies integers, such as counts of batches.
 void move_by(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values, double share) {
   std::map<std::pair<std::string, at::ScalarType>, AveragedLists> all;
   for (std::size_t i = 0; i < averages.size(); ++i) {
@@ -62,7 +62,7 @@ void for_each_batch_norm(torch::nn::Module& module, const Use& use) {
   module.apply([&](torch::nn::Module& each) { with_batch_norm(each, use); });
 }
 
-// Averages the statistics of all ranks, each weighted by its number of batches.
+// Averages the statistics of all ranks. Weights each rank by its number of batches.
 template <class Layer>
 void average_statistics(const Group& group, Layer& layer) {
   if (!layer.running_mean.defined()) return;
@@ -72,7 +72,8 @@ void average_statistics(const Group& group, Layer& layer) {
   all_reduce(group, sums);
   const std::int64_t features = layer.running_mean.numel();
   const at::Tensor of_all = sums.narrow(0, 2 * features, 1);
-  // Keeps the count of a synchronized layer: every rank has counted each batch of all ranks once.
+  // Does not add up the counts of a synchronized layer: each rank has already counted the batches
+  // of all ranks.
   if (!detail::is_synchronized(layer.running_mean)) layer.num_batches_tracked.copy_(of_all.squeeze(0));
   if (of_all.item<double>() == 0) return;
   layer.running_mean.copy_(sums.narrow(0, 0, features) / of_all);
@@ -117,7 +118,7 @@ void detail::update_batch_norm(torch::nn::Module& module, const Group* group,
   const torch::NoGradGuard no_grad;
   std::vector<std::optional<double>> momenta;
   const bool was_training = module.is_training();
-  // Also runs if forward_all() throws.
+  // Restores the module, even if forward_all() throws.
   const auto put_back = [&] {
     std::size_t next = 0;
     for_each_batch_norm(module, [&](auto& layer) { layer.options.momentum(momenta[next++]); });
@@ -126,7 +127,7 @@ void detail::update_batch_norm(torch::nn::Module& module, const Group* group,
   for_each_batch_norm(module, [&](auto& layer) {
     momenta.push_back(layer.options.momentum());
     layer.reset_running_stats();
-    layer.options.momentum(std::nullopt);  // the mean of all batches
+    layer.options.momentum(std::nullopt);  // without a momentum, the statistics are the mean of all batches
   });
   module.train();
   try {

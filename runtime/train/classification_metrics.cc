@@ -31,12 +31,13 @@ at::Tensor predicted_classes(const at::Tensor& predictions, std::int64_t num_cla
                   num_classes == 2 ? ", probabilities [examples]" : "", num_classes));
 }
 
-// Returns one quotient for each class. Counts are whole numbers, exact in double up to 2^53. 0 / 0 gives 0.
+// Returns one quotient for each class. `0 / 0` gives 0. The counts are doubles, which are exact up to `2^53`.
 at::Tensor quotient(const at::Tensor& part, const at::Tensor& whole) {
   return torch::where(whole != 0, part / whole, 0.0);
 }
 
-// `matrix`: counts in double. `score` gets the numbers of hits, wrong predictions and misses.
+// `matrix` has the counts as double: its rows are true classes, its columns predictions. `score` gets the
+// numbers of hits, wrong predictions and misses.
 template <class Score>
 at::Tensor averaged(const at::Tensor& matrix, Average average, const Score& score) {
   const at::Tensor hit = matrix.diagonal();
@@ -51,8 +52,9 @@ at::Tensor averaged(const at::Tensor& matrix, Average average, const Score& scor
   return quotient((weights * of_classes).sum(), weights.sum());
 }
 
-// Returns the area under the curve of one class. Pairs an example of the class with one of another class: the
-// area is the share of pairs in which the first has the higher score; a tie counts half.
+// Returns the area under the curve of one class. Consider all pairs of an example of the class and an
+// example of another class. The area is the share of pairs in which the first example has the higher score.
+// A tie counts half.
 double area_under_curve(const at::Tensor& scores, const at::Tensor& is_class) {
   const auto positives = is_class.sum().item<double>();
   const double negatives = static_cast<double>(scores.numel()) - positives;
@@ -83,7 +85,7 @@ void ConfusionMatrix::update(const at::Tensor& predictions, const at::Tensor& ta
                                             predicted.numel(), shape_of(target),
                                             c10::toString(target.scalar_type())));
   const at::Tensor counted = expanded_mask("a confusion matrix", mask, predicted);
-  // A masked value need not be a class. It is replaced by class 0, and adds 0 to the count of that class.
+  // A masked value need not be a class. Replaces it by class 0, and adds 0 to the count of class 0.
   const at::Tensor row = torch::where(counted, target.to(predicted.device(), at::kLong), 0);
   const at::Tensor column = torch::where(counted, predicted, 0);
   check_classes("the targets", row, num_classes_);

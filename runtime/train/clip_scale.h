@@ -1,6 +1,6 @@
-// The parts of clip_grad_norm_, for callers that combine the norms of gradients themselves.
+// The steps of clip_grad_norm_(), for callers that combine the norms of gradients themselves.
 //
-// They do not wait for a GPU.
+// The functions do not wait for a GPU.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,10 +8,10 @@
 
 namespace muster {
 
-// Returns the norm of each gradient, in the order of the gradients, on the first one's device. A norm does
-// not depend on the other gradients.
+// Returns the norm of each gradient, in the order of the gradients, on the device of the first one. Each norm
+// has the same bits, whatever the other gradients are.
 std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& gradients, double norm_type);
-// Returns at most 1. `norm` and the result are tensors without dimensions.
+// Returns the factor for the gradients, at most 1. `norm` and the result are tensors without dimensions.
 at::Tensor clip_scale(const at::Tensor& norm, double max_norm);
 // Multiplies the gradients in place.
 void scale_gradients(const std::vector<at::Tensor>& gradients, const at::Tensor& scale);

@@ -13,8 +13,8 @@
 namespace muster {
 namespace {
 
-// Returns the mean of all ranks' values. Every rank adds the same numbers in the same order. If all are
-// equal, adds nothing, so that the number keeps its bits.
+// Returns the mean of all ranks' values. Every rank adds in the same order, so all get the same bits. If all
+// values are equal, returns that value without rounding.
 double agree(const Group& group, double mine) {
   const at::Tensor all = torch::empty({group.size()}, at::kDouble);
   all_gather_into_tensor(group, all, torch::full({1}, mine, at::kDouble));

@@ -31,7 +31,7 @@ void check_parameter(const at::Tensor& parameter) {
                                      : "is not dense in memory"));
 }
 
-// Returns the gradient with the parameter's strides, because kernels ignore strides.
+// Returns the gradient with the strides of the parameter, because the kernels ignore strides.
 at::Tensor like_in_memory(const at::Tensor& grad, const at::Tensor& parameter) {
   return grad.strides() == parameter.strides() ? grad : at::empty_like(parameter).copy_(grad);
 }
@@ -42,7 +42,7 @@ at::Tensor loss_of(const optim::Optimizer::LossClosure& closure) {
   return closure();
 }
 
-// The state of a parameter, made at its first step.
+// Returns the state of a parameter. Makes it at the parameter's first step.
 template <class State>
 State& state_of(optim::Optimizer& optimizer, const at::Tensor& parameter) {
   auto& state = optimizer.state()[parameter.unsafeGetTensorImpl()];
@@ -50,7 +50,8 @@ State& state_of(optim::Optimizer& optimizer, const at::Tensor& parameter) {
   return static_cast<State&>(*state);
 }
 
-// Does zeros_like(), on a CPU in huge pages, because each step goes through the whole state faster there.
+// Does the same as zeros_like(). On a CPU, uses huge pages, because each step reads and writes the whole
+// state, and this is faster in huge pages.
 at::Tensor zeros_in_huge_pages(const at::Tensor& parameter) {
   constexpr std::uintptr_t kHugePage = 2 << 20;
   const at::Tensor state = at::empty_like(parameter);
@@ -58,7 +59,7 @@ at::Tensor zeros_in_huge_pages(const at::Tensor& parameter) {
     const auto bytes = reinterpret_cast<std::uintptr_t>(state.data_ptr());
     const std::uintptr_t begin = (bytes + kHugePage - 1) / kHugePage * kHugePage;
     const std::uintptr_t end = (bytes + state.nbytes()) / kHugePage * kHugePage;
-    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // an error changes nothing
+    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // an error is harmless
   }
   return state.zero_();
 }
@@ -68,7 +69,8 @@ void step_adam(optim::Optimizer& optimizer, const Kernel& kernel) {
   for (optim::OptimizerParamGroup& group : optimizer.param_groups()) {
     const auto& options = static_cast<const Options&>(group.options());
     ListsByKind all;
-    // Nearly always all parameters have made the same number of steps, and share one tensor on each device.
+    // For each number of steps and device: a tensor with that number. Usually all parameters have made the
+    // same number of steps.
     std::map<std::pair<std::int64_t, c10::Device>, at::Tensor, decltype([](const auto& a, const auto& b) {
                return std::tuple(a.first, a.second.type(), a.second.index()) <
                       std::tuple(b.first, b.second.type(), b.second.index());
@@ -128,7 +130,7 @@ at::Tensor FusedSGD::step(LossClosure closure) {
   at::Tensor loss = loss_of(closure);
   for (optim::OptimizerParamGroup& group : param_groups()) {
     const auto& options = static_cast<const optim::SGDOptions&>(group.options());
-    // Parameters at their first step need a kernel call of their own: their momentum is their gradient.
+    // Parameters at their first step need a separate kernel call, because their momentum is their gradient.
     for (const bool first_step : {false, true}) {
       ListsByKind all;
       for (const at::Tensor& parameter : group.params()) {

@@ -13,11 +13,12 @@ namespace {
 
 struct GradientBatch {
   std::vector<at::Tensor> gradients;
-  std::vector<std::size_t> places;  // in the list of all gradients
+  std::vector<std::size_t> places;  // indices in the list of all gradients
 };
 using GradientBatches = std::vector<GradientBatch>;
 
-// Groups the gradients by device and type, in Python's order, on which the last bit of the norm depends.
+// Groups the gradients by device and type. Keeps the order of Python's clip_grad_norm_, because the last bit
+// of the norm depends on it.
 GradientBatches batches_of(const std::vector<at::Tensor>& gradients) {
   if (gradients.empty()) return {};
   at::native::nested_optional_tensorvec_t one_list(1);
@@ -35,8 +36,8 @@ void scale_batches(const GradientBatches& batches, const at::Tensor& scale) {
   for (const auto& batch : batches) at::_foreach_mul_(batch.gradients, scale.to(batch.gradients[0].device()));
 }
 
-// Combines this rank's norm with those of the other ranks along the groups. Computes in double: Half cannot
-// hold the square of a norm of 300, and the parts of a model may be of different types.
+// Combines the norms of the ranks in each group, one group after the other. Computes in double, because Half
+// cannot hold the square of a norm of 300, and parts of a model can have different types.
 at::Tensor norm_over(const std::vector<Group>& groups, at::Tensor norm, double norm_type) {
   if (groups.empty()) return norm;
   if (!(norm_type > 0))
@@ -61,8 +62,8 @@ std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& gradients, doubl
   return norms;
 }
 
-// Computes Python's max_norm / (total + 1e-6), which takes the tensor's reciprocal first. The caller also
-// applies a scale of 1, because a check for 1 would have to wait for the GPU.
+// Computes `max_norm / (norm + 1e-6)` as Python does, with the reciprocal first. The caller applies even a
+// scale of 1, because a check for 1 would wait for the GPU.
 at::Tensor clip_scale(const at::Tensor& norm, double max_norm) {
   return ((norm + 1e-6).reciprocal() * max_norm).clamp_max(1.0);
 }

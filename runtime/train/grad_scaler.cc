@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-// Gradients by device and type. One kernel call takes one entry.
+// Gradients by device and type. Each kernel call takes one entry.
 using GradsByKind = std::map<std::pair<std::string, at::ScalarType>, std::vector<at::Tensor>>;
 
 GradsByKind grads_of(torch::optim::Optimizer& optimizer) {

@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-// Takes a layer's place in a Sequential's list. The layer stays the Sequential's child, so that names and
+// Replaces a layer in a Sequential's list of calls. The layer stays the Sequential's child, so that names and
 // parameters do not change.
 class HookedLayer : public torch::nn::Module {
  public:

@@ -14,7 +14,8 @@ namespace muster {
 
 namespace {
 
-// A sweep compares its trials by what they log. Tags that cannot name a metric are only written.
+// In a trial of a sweep, reports the metrics, because the sweep compares its trials by them. Leaves out tags
+// that cannot name a metric.
 void report_of_trial(const std::map<std::string, double>& metrics, std::int64_t step) {
   if (std::getenv("MUSTER_TRIAL") == nullptr || step < 0) return;
   const auto job = newest_job_state();
@@ -27,7 +28,7 @@ void report_of_trial(const std::map<std::string, double>& metrics, std::int64_t 
 
 }  // namespace
 
-// Every rank checks, so that all of them throw, although only one writes.
+// Every rank checks, though only one writes, so that all ranks throw.
 void Logger::require_tag(const std::string& tag) const {
   if (has_columns_ && RunRecords::is_column(tag))
     throw std::invalid_argument(

@@ -12,7 +12,8 @@ namespace {
 
 namespace optim = torch::optim;
 
-// Calls use(value, set) for the group's momentum or beta1; does nothing if it has neither.
+// Calls use(value, set) for the group's momentum or beta1. `set(value)` changes it. Does nothing if the
+// group has neither.
 template <class Use>
 void with_momentum(optim::OptimizerOptions& options, const Use& use) {
   const auto momentum = [&](auto* of) {
@@ -52,7 +53,8 @@ struct LRScheduler::State {
       throw std::logic_error(
           fmt::format("the optimizer has {} groups of parameters now; its schedule was made for {}",
                       optimizer.param_groups().size(), groups.size()));
-    // Takes the optimizer's rates: the program, a checkpoint or another schedule may have set others.
+    // Reads the rates from the optimizer: the program, a checkpoint or another schedule can
+    // have changed them.
     const std::vector<ScheduledGroup> now = groups_of(optimizer);
     for (std::size_t i = 0; i < groups.size(); ++i) groups[i].lr = now[i].lr;
     make();

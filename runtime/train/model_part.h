@@ -1,7 +1,7 @@
-// Says whether a parameter belongs to a part of a model: its name is the part's, or begins with the part's
-// and a dot. All parameters belong to the part "".
+// Says whether a parameter belongs to a part of a model: its name is the name of the part, or begins with the
+// name of the part and a dot. All parameters belong to the part "".
 //
-// A plain function of names. The caller checks whether the model has the part.
+// The function only compares names. The caller checks whether the model has the part.
 #pragma once
 
 #include <string>

@@ -18,8 +18,8 @@
 namespace muster {
 namespace {
 
-// The texts of errors for lack of memory: of torch's allocators, of CUDA (for a context, a graph or printf's
-// buffer), and of libraries that torch calls.
+// The texts of out-of-memory errors: from torch's allocators, from CUDA (for a context, a graph or printf's
+// buffer), and from libraries that torch calls.
 constexpr std::string_view kOutOfMemory[] = {
     "DefaultCPUAllocator: can't allocate memory",
     "CUDA out of memory",
@@ -37,7 +37,8 @@ constexpr std::string_view kOutOfMemory[] = {
     "CUSPARSE_STATUS_ALLOC_FAILED",
 };
 
-// The state that a step changes in addition to gradients. put_back() restores it before the step is repeated.
+// Holds the state that a step changes, except gradients. put_back() restores the state and drops the
+// gradients before the step is repeated.
 class Before {
  public:
   Before(torch::nn::Module& module, c10::Device device) : module_(module) {
@@ -53,7 +54,7 @@ class Before {
     for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].detach().copy_(buffers_[i]);
     drop_grads(module_);
   }
-  // Resets each gradient, because the module's zero_grad() would throw on views of buckets.
+  // Resets each gradient by itself, because the module's zero_grad() would throw on views of buckets.
   static void drop_grads(const torch::nn::Module& module) {
     for (const at::Tensor& each : module.parameters()) each.mutable_grad().reset();
   }
@@ -65,8 +66,8 @@ class Before {
 };
 
 // Returns unused memory to the GPU if it is more than a quarter of what the allocator keeps. The allocator
-// has already returned what it could before it ran out, except what the failed step held. Call when the
-// step's tensors are gone.
+// returned unused memory when it ran out, but not the blocks that the failed step held. Call this when the
+// step's tensors are freed.
 void give_back_fragments(c10::Device device) {
   if (!device.is_cuda()) return;
   auto* const allocator = c10::getDeviceAllocator(at::kCUDA);
@@ -77,7 +78,7 @@ void give_back_fragments(c10::Device device) {
   if (reserved - used > reserved / 4) allocator->emptyCache();
 }
 
-// Runs the body. Returns the error's first line if memory ran out, else "". Rethrows other exceptions.
+// Runs `body`. If memory ran out, returns the first line of the error, else "". Rethrows other exceptions.
 template <class Body>
 std::string lack_of_memory_in(const Body& body) {
   try {
@@ -91,7 +92,7 @@ std::string lack_of_memory_in(const Body& body) {
 }
 
 struct Agreed {
-  int rank;           // the job's rank that ran out of memory, the last one if several did; -1: none
+  int rank;           // the rank in the job that ran out of memory, the last if there are several; -1: none
   std::int64_t size;  // the largest size of all ranks
 };
 
@@ -122,7 +123,7 @@ OomSafeStep::OomSafeStep(torch::nn::Module& module, Group group, const OomSafeSt
 
 at::Tensor OomSafeStep::attempt(std::int64_t size, const Loss& loss) const {
   const std::int64_t most = microbatch_ == 0 ? size : microbatch_;
-  const std::int64_t parts = (size + most - 1) / most;  // nearly equal: no small last one
+  const std::int64_t parts = (size + most - 1) / most;  // parts of nearly equal size
   at::Tensor sum;
   for (std::int64_t i = 0; i < parts; ++i) {
     const std::int64_t begin = size * i / parts, count = size * (i + 1) / parts - begin;
@@ -130,7 +131,8 @@ at::Tensor OomSafeStep::attempt(std::int64_t size, const Loss& loss) const {
     part.backward();
     sum = sum.defined() ? sum + part.detach() : part.detach();
   }
-  // Allocates and frees what the reduction needs. In the reduction it would be too late to report a lack.
+  // Allocates and frees as much memory as the reduction will need. If memory runs out only in the reduction,
+  // the ranks can no longer repeat the step.
   if (reduction_bytes_) at::empty({reduction_bytes_()}, at::dtype(at::kByte).device(group_.device()));
   return sum;
 }

@@ -11,7 +11,7 @@ namespace muster {
 
 struct ProgressBar::State {
   ProgressBarOptions options;
-  std::weak_ptr<Job::State> job;  // empty: nothing is reported
+  std::weak_ptr<Job::State> job;  // empty: the bar reports nothing to a job
   bool shown = true;
   std::int64_t world_size = 1;
   ProgressLine line;
@@ -50,8 +50,8 @@ ProgressBar::ProgressBar(ProgressBar&&) noexcept = default;
 
 ProgressBar::~ProgressBar() {
   if (state_ == nullptr || !state_->shown) return;
-  // Prints the last step of a loop that was left early. Does not read the loss, which throws after the device
-  // has failed.
+  // Prints the last step of a loop that was left early. Does not read the loss from the device, because that
+  // throws if the device has failed.
   state_->loss_tensor = at::Tensor();
   if (state_->step != state_->printed_step && state_->step > state_->options.first_step)
     state_->print(std::chrono::steady_clock::now());
@@ -73,7 +73,7 @@ void ProgressBar::after_step(std::int64_t step, std::int64_t samples) {
   of.step = step;
   of.samples += of.options.samples_per_step > 0 ? of.options.samples_per_step : samples * of.world_size;
   of.own_samples = samples > 0 ? samples : of.options.samples_per_step / of.world_size;
-  of.describe();  // until the next step reports its own loss
+  of.describe();  // with the newest loss, until the next step reports its own
   const auto now = std::chrono::steady_clock::now();
   if (of.shown && of.line.is_due(step, now)) of.print(now);
 }

@@ -25,7 +25,7 @@ double unix_seconds() {
   return static_cast<double>(unix_ns()) / 1e9;
 }
 
-// JSON has neither NaN nor infinities: they become null.
+// Returns null for NaN and infinities, which JSON does not have.
 nlohmann::json json_of(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json();
 }
@@ -34,7 +34,7 @@ std::string line_of(const nlohmann::ordered_json& row) {
   return row.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-// RFC 4180
+// Returns the text as a CSV field (RFC 4180).
 std::string csv_of(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -53,7 +53,7 @@ void add_chunk(std::string& png, std::string_view kind, std::string_view bytes) 
       crc32(0, reinterpret_cast<const Bytef*>(summed.data()), static_cast<uInt>(summed.size()))));
 }
 
-// `pixels`: row by row, `channels` bytes for each pixel.
+// Encodes `pixels` as PNG. They are in rows, with `channels` bytes for each pixel.
 std::string png_of(event_records::Size size, std::string_view pixels) {
   const auto row_bytes = static_cast<std::size_t>(size.width * size.channels);
   CHECK(pixels.size() == row_bytes * static_cast<std::size_t>(size.height));
@@ -71,7 +71,7 @@ std::string png_of(event_records::Size size, std::string_view pixels) {
   std::string header;
   for (const std::int64_t side : {size.width, size.height})
     for (const int shift : {24, 16, 8, 0}) header += static_cast<char>(side >> shift);
-  // 8 bits a channel, grey or colours; deflate, no filter, not interlaced
+  // 8 bits per channel, gray (0) or color (2), deflate, no filter, not interlaced
   header += {8, static_cast<char>(size.channels == 1 ? 0 : 2), 0, 0, 0};
   std::string png("\x89PNG\r\n\x1a\n");
   add_chunk(png, "IHDR", header);
@@ -201,19 +201,21 @@ Status RunRecords::prepare() {
   if (Status opened = open(events_); !opened) return opened;
   const double time = unix_seconds();
   write(events_, event_records::beginning(time));
-  // A TensorBoard that runs may have read rows that cut() has removed.
+  // A running TensorBoard may have read rows that cut() has removed. This record makes it drop them.
   if (mark_.newest_step >= 0) write(events_, event_records::restart({time, mark_.newest_step + 1}));
   return {};
 }
 
-// Moves this training's files back from before-N, if a row before go_on_from() or a training that started
-// fresh has moved them there.
+// Removes the files that this process made before go_on_from(). If this training's files were moved to
+// before-N, moves them back. This process moves them if it writes rows before go_on_from(); another training
+// moves them if it starts fresh.
 Status RunRecords::find_marked() {
   const std::vector<std::string> mine = std::exchange(made_before_, {});
   for (const std::string& name : mine)
     if (Status removed = remove(name); !removed) return removed;
   if (mark_.sizes.empty() || has_marked(directory_)) return {};
-  // Looks at the newest before-N first: if several have files of these names, the newest has this training's.
+  // Looks at the newest before-N first: if several have files of these names, the newest has those
+  // of this training.
   int last = 0;
   while (std::filesystem::exists(place_aside(last + 1))) ++last;
   for (; last > 0; --last) {
@@ -244,7 +246,7 @@ Status RunRecords::bring_back(const std::string& aside) const {
     if (rename(each->path().c_str(), (directory_ + "/" + name).c_str()) != 0)
       return system_failure("cannot move " + aside + "/" + name, errno);
   }
-  rmdir(aside.c_str());  // fails if there is a new file, which stays
+  rmdir(aside.c_str());  // fails, and keeps the folder, if a file is left in it
   log::warning("this training continues the logs in {}; moved them back to {}", aside, directory_);
   return {};
 }
@@ -265,7 +267,8 @@ Status RunRecords::cut() {
       if (mark_.sizes.empty() || !name.starts_with(kEvents)) {
         others.push_back(name);
       } else if (name.ends_with(mark_.run)) {
-        // Another process continued from the same mark. Removes its file: this training repeats the rows.
+        // Another process continued from the same mark. Removes its file, because this training
+        // repeats its rows.
         if (Status removed = remove(name); !removed) return removed;
       }
       continue;

@@ -1,12 +1,12 @@
 // Writes a training's numbers to files: TensorBoard's event files, metrics.jsonl and metrics.csv.
 //
-// - Appends whole rows and records at once, without a buffer in this process.
-// - mark() gives the lengths of the files, for a checkpoint; go_on_from() cuts them back to these lengths, so
-//   that the steps that a training repeats are logged once.
-// - The first row moves files that this training does not continue to DIRECTORY/before-N. A training that
+// - Writes each row or record at once, without a buffer in this process.
+// - mark() returns the lengths of the files, for a checkpoint. go_on_from() cuts the files back to these
+//   lengths, so that steps that a training repeats are logged only once.
+// - The first write moves files that this training does not continue to DIRECTORY/before-N. A training that
 //   continues them later moves them back.
-// - Each process has an event file of its own, named after the run, and leaves other event files alone.
-// - An error is logged once. It loses rows, but does not stop the training.
+// - Each process writes its own event file, whose name contains the name of the run.
+// - The first error is logged and ends the writing, but not the training.
 // Only one thread uses the records.
 #pragma once
 
@@ -39,12 +39,13 @@ class RunRecords {
   void add_text(std::int64_t step, const std::string& tag, const std::string& text);
   void add_settings(const event_records::Settings& values, const event_records::Scalars& metrics);
 
-  // Returns JSON; changes nothing.
+  // Returns the mark as JSON text.
   std::string mark() const;
-  // Returns kCorrupt if `mark` is not from mark(). Takes effect with the next row. Removes the rows that this
-  // process has written before, because they do not belong to the run that goes on.
+  // Continues the files from the mark, when the next row is written. Rows that this process has
+  // written before do not belong to the continued run, so it removes them. Returns kCorrupt if `mark`
+  // is not from mark().
   Status go_on_from(const std::string& mark);
-  // Returns whether rows of metrics.jsonl have a member of this name, which therefore cannot be a tag.
+  // Returns true if rows of metrics.jsonl have a member of this name. Such a name cannot be a tag.
   static bool is_column(std::string_view tag) { return tag == "step" || tag == "time" || tag == "hparams"; }
 
  private:
@@ -59,7 +60,7 @@ class RunRecords {
     std::uint64_t size = 0;
   };
   static constexpr std::string_view kEvents = "events.out.tfevents.";
-  static constexpr std::string_view kRun = ".muster-";  // precedes the run's name, at the end
+  static constexpr std::string_view kRun = ".muster-";  // precedes the run's name at a file name's end
   void begin();
   Status prepare();
   Status cut();

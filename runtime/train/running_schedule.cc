@@ -17,15 +17,15 @@ using std::numbers::pi;
 // A schedule's position for one group.
 struct Place {
   std::int64_t epoch = 0;
-  bool initial = false;  // the step that a schedule makes when it begins
-  double lr = 0;         // of the step before
+  bool initial = false;  // true for the step that a schedule makes when it begins
+  double lr = 0;         // the rate of the step before
   double base_lr = 0;
   std::size_t group = 0;
   std::int64_t t_cur = 0;
   std::int64_t t_i = 0;
 };
 
-// Converts a whole number as Python does in a / b and a * b.
+// Converts a whole number to double, as Python does in `a / b` and `a * b`.
 double number(std::int64_t count) {
   return static_cast<double>(count);
 }
@@ -35,9 +35,10 @@ const Value& of_group(const std::vector<Value>& values, std::size_t group) {
   return values[values.size() == 1 ? 0 : group];
 }
 
-// next_lr() computes the rate of a step, from the rate before where Python does so.
-// start_lr() computes the rate at which a SequentialLR starts a schedule: Python's closed form at step 0, for
-// the schedules that have one.
+// next_lr() computes the rate of a step. Where Python computes it from the rate before, next_lr() does, too.
+//
+// A SequentialLR calls start_lr() when it starts a schedule. start_lr() is Python's closed form at step 0. A
+// schedule without a closed form has no start_lr().
 
 double next_lr(const LambdaLR& options, const Place& at) {
   return at.base_lr * of_group(options.lr_lambda, at.group)(at.epoch);
@@ -289,7 +290,7 @@ RunningSchedule::RunningSchedule(const LRSchedule& schedule, std::vector<Schedul
   }
 }
 
-// Each child's constructor has made the child's first step; only the first child's step counts.
+// Undoes the first steps that the children's constructors have made. Makes only the first child's step again.
 void RunningSchedule::begin_sequence(std::vector<ScheduledGroup>& groups) {
   for (ScheduledGroup& group : groups) group.lr = group.initial_lr;
   for (RunningSchedule& child : children_) --child.last_epoch_;
@@ -312,7 +313,7 @@ void RunningSchedule::begin_one_cycle(const OneCycleLR& options, std::vector<Sch
   }
 }
 
-// One step of a schedule without children.
+// Makes one step of a schedule without children.
 void RunningSchedule::advance(std::vector<ScheduledGroup>& groups, bool initial) {
   if (const auto* const restarts = std::get_if<CosineAnnealingWarmRestarts>(&schedule_)) {
     if (last_epoch_ < 0) {

@@ -1,7 +1,8 @@
-// A schedule in progress: computes the rates of an optimizer's groups after each step. The arithmetic is that
-// of torch/optim/lr_scheduler.py, operation by operation, since each rate is computed from the one before.
+// A schedule in progress: computes the rates of an optimizer's groups after each step. Does the same
+// arithmetic operations as torch/optim/lr_scheduler.py. Each rate is computed from the one before, so
+// rounding differences would add up.
 //
-// Values only; LRScheduler moves them to and from an optimizer.
+// Works only on numbers: LRScheduler copies them from and to an optimizer.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ struct ScheduledGroup {
   double lr = 0;
   std::optional<double> momentum;  // or beta1
   double initial_lr = 0;
-  double max_lr = 0;  // this and the following: for OneCycleLR
+  double max_lr = 0;  // only for OneCycleLR, like the following
   double min_lr = 0;
   double max_momentum = 0;
   double base_momentum = 0;
@@ -26,7 +27,8 @@ struct ScheduledGroup {
 
 class RunningSchedule {
  public:
-  // Sets the rates of the first step. std::invalid_argument names the wrong option.
+  // Sets the rates of the first step. Throws std::invalid_argument, which names the option, if an
+  // option is wrong.
   RunningSchedule(const LRSchedule& schedule, std::vector<ScheduledGroup>& groups);
 
   void step(std::vector<ScheduledGroup>& groups);
@@ -37,7 +39,8 @@ class RunningSchedule {
   std::int64_t last_epoch() const;
   std::string kind() const;  // "SequentialLR(LinearLR, CosineAnnealingLR)"
 
-  // The state as numbers. write() appends them; read() takes them in the same order, from `next` on.
+  // write() appends the state as numbers. read() takes the numbers in the same order, from `next` on,
+  // and advances `next`.
   void write(std::vector<double>& numbers) const;
   void read(const std::vector<double>& numbers, std::size_t& next);
 
@@ -54,7 +57,7 @@ class RunningSchedule {
   std::vector<double> base_lrs_;
   std::int64_t t_cur_ = -1;  // T_cur and T_i of warm restarts
   std::int64_t t_i_ = 0;
-  double best_ = 0;  // this and the next two: for ReduceLROnPlateau
+  double best_ = 0;  // only for ReduceLROnPlateau, like the next two
   std::int64_t cooldown_counter_ = 0;
   std::int64_t num_bad_epochs_ = 0;
   std::vector<RunningSchedule> children_;

@@ -1,7 +1,7 @@
 // torchvision's tables for AutoAugment, RandAugment and TrivialAugmentWide: the augmentations, their
 // magnitudes, and AutoAugment's policies.
 //
-// Plain values and functions. Safe from any thread.
+// Any thread can call the functions.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,8 @@
 
 namespace muster::transforms {
 
-// In torchvision's order. RandAugment and TrivialAugmentWide choose among all but the last.
+// The augmentations in torchvision's order. RandAugment and TrivialAugmentWide choose among all
+// except the last.
 enum class Augmentation {
   kIdentity,
   kShearX,
@@ -39,13 +40,14 @@ constexpr std::array<std::string_view, 15> kAugmentationNames{
 constexpr std::int64_t kChosenAugmentations = 14;
 
 struct Magnitudes {
-  bool wide;  // TrivialAugmentWide's
+  bool wide;  // true: the wider ranges of TrivialAugmentWide
   int bins;
 };
-// Returns magnitude number `bin` for an image of this size; none if the augmentation has no magnitude.
+// Returns magnitude number `bin` for an image of this size. Returns nothing if the augmentation
+// has no magnitude.
 std::optional<double> magnitude_of(Augmentation augmentation, const Magnitudes& magnitudes, int bin,
                                    const ImageSize& size);
-// Returns whether the augmentation works in two directions.
+// Returns true if the augmentation's magnitude can also be negative.
 bool is_signed(Augmentation augmentation);
 
 at::Tensor augment(const at::Tensor& image, Augmentation augmentation, double magnitude,

@@ -101,7 +101,7 @@ double linspace(double first, double last, int bin, int bins) {
   return at::linspace(first, last, bins, at::kFloat)[bin].item<float>();
 }
 
-// Returns the number of bits that posterize keeps: 8 at the first bin, 8 - `taken` at the last.
+// Returns the number of bits that posterize() keeps: 8 at the first bin, `8 - taken` at the last.
 double bits(int bin, int bins, double taken) {
   const auto bins_of_a_bit = static_cast<float>((bins - 1) / taken);
   return std::nearbyint(8 - static_cast<float>(bin) / bins_of_a_bit);
@@ -116,7 +116,7 @@ functional::Turn turn_of(std::string_view who, InterpolationMode interpolation,
   return {.who = who, .interpolation = interpolation, .fill = fill};
 }
 
-// Applies the augmentation with magnitude number `bin`, in a random direction if it works in two.
+// Applies the augmentation with magnitude number `bin`. If the magnitude can be negative, draws its sign.
 at::Tensor augment_somehow(const at::Tensor& image, Augmentation augmentation, const Magnitudes& magnitudes,
                            int bin, const functional::Turn& turn) {
   const double magnitude =

@@ -1,5 +1,5 @@
-// Windows' and OS/2's bitmaps (BITMAPCOREHEADER to BITMAPV5HEADER), read as Pillow's BmpImagePlugin reads
-// them, which deviates from the format's specification in places.
+// Reads bitmaps of Windows and OS/2 (BITMAPCOREHEADER to BITMAPV5HEADER) as Pillow's BmpImagePlugin does,
+// even where that deviates from the format's specification.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -74,8 +74,8 @@ Expected<BmpHeader> bmp_header_of(std::span<const std::uint8_t> bytes) {
 
 // Where red, green and blue are in a pixel of 16, 24 or 32 bits.
 struct BmpFields {
-  bool five_six_five = false;                 // with 16 bits: green has six bits, else all have five
-  std::array<std::size_t, 3> bytes{2, 1, 0};  // with 24 and 32 bits: the bytes of red, green, blue
+  bool five_six_five = false;                 // for 16 bits; true: green has six bits; false: all have five
+  std::array<std::size_t, 3> bytes{2, 1, 0};  // for 24 and 32 bits: where in a pixel red, green and blue are
 };
 
 std::optional<BmpFields> bmp_fields_of(unsigned bits, const std::array<std::uint32_t, 3>& masks) {
@@ -95,8 +95,9 @@ std::optional<BmpFields> bmp_fields_of(unsigned bits, const std::array<std::uint
   return fields;
 }
 
-// Pillow ignores a palette whose color number i is gray i, or that is black and white: each value is then its
-// own gray or, with at most two colors, white unless it is 0. In any other palette, missing colors are black.
+// Pillow ignores two kinds of palettes. If color number i is gray level i, it uses each value as its gray
+// level. If the palette is only black and white, it reads 0 as black and all other values as white. In all
+// other palettes, missing colors are black.
 Expected<BmpPalette> bmp_palette_of(std::span<const std::uint8_t> entries, const BmpHeader& header) {
   const std::size_t step = header.palette_entry_bytes, count = entries.size() / step;
   const bool two = header.color_count <= 2;
@@ -115,8 +116,8 @@ Expected<BmpPalette> bmp_palette_of(std::span<const std::uint8_t> entries, const
   return palette;
 }
 
-// Reads run-length encoded values (RLE4, RLE8). A line that ends early is filled with zeros; a picture that
-// ends early is an error.
+// Reads run-length encoded values (RLE4, RLE8). Fills a line that ends early with zeros. Fails if the
+// picture ends early.
 class BmpRuns {
  public:
   BmpRuns(std::span<const std::uint8_t> bytes, const BmpHeader& header)
@@ -187,7 +188,7 @@ class BmpRuns {
   std::size_t at_;
   std::size_t width_;
   std::size_t size_;
-  std::size_t x_ = 0;  // can pass the line's end; values beyond it are left out
+  std::size_t x_ = 0;  // column; can pass the line's end: values beyond the end are left out
   bool four_bits_;
 };
 

@@ -1,8 +1,8 @@
-// The functions of torchvision.transforms.v2.functional, by the same names: transforms of an image with given
-// parameters.
+// The functions of torchvision.transforms.v2.functional, under the same names. They transform an image
+// with given parameters.
 //
-// Plain functions, for images that a transform has checked. They draw no random numbers, and compute in the
-// calling thread alone. Safe from any thread.
+// The caller must have checked the image. The functions draw no random numbers, and compute only in the
+// calling thread. Any thread can call them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,17 +17,18 @@ namespace muster::transforms::functional {
 
 // ---- Geometry
 
-// Throws std::invalid_argument, with a text that begins with `who`, if the number of fill values differs from
-// the image's channels, or the image is too small to reflect that many pixels.
+// Throws std::invalid_argument, with a text that begins with `who`, in two cases:
+// - The number of fill values is neither 1 nor that of the image's channels.
+// - The image is too small to reflect that many pixels.
 at::Tensor pad(std::string_view who, const at::Tensor& image, const Padding& padding,
                const PadOptions& options);
 at::Tensor resize(const at::Tensor& image, const ImageSize& size, const ResizeOptions& options);
 
 struct Turn {
-  std::string_view who;  // begins the error about a fill that does not fit
+  std::string_view who;  // how the error about a wrong fill begins
   InterpolationMode interpolation = InterpolationMode::kNearest;
-  // None: fills with 0. A fill of 0 differs from none only at the image's edge, where it mixes bilinear
-  // pixels with 0 twice instead of once, as in torchvision.
+  // Without a fill, fills with 0. A fill of 0 differs from that only at the image's edge: as in torchvision,
+  // it mixes bilinear pixels with 0 twice instead of once.
   std::optional<Fill> fill = std::nullopt;
   std::optional<Point> center = std::nullopt;
   bool expand = false;
@@ -42,7 +43,7 @@ struct Affine {
 };
 at::Tensor affine(const at::Tensor& image, const Affine& affine, const Turn& turn);
 
-// Moves the image's corners to these places: top left, top right, bottom right, bottom left.
+// Moves the image's corners to `corners`: top left, top right, bottom right, bottom left.
 at::Tensor perspective(const at::Tensor& image, const std::array<Point, 4>& corners, const Turn& turn);
 
 // ---- Colors

@@ -7,7 +7,7 @@
 #include "runtime/vision/functional.h"
 #include "runtime/vision/image_argument.h"
 
-// Computed as in torchvision/transforms/v2/functional/_color.py and _misc.py.
+// Computes as torchvision/transforms/v2/functional/_color.py and _misc.py do.
 
 namespace muster::transforms::functional {
 
@@ -17,8 +17,8 @@ at::Tensor blend(const at::Tensor& image, const at::Tensor& other, double share)
   return image.mul(share).add_(other, 1 - share).clamp_(0, largest_value(image)).to(image.scalar_type());
 }
 
-// Turns the hue of a pixel by `turn` of the circle. The operations have torchvision's order and rounding:
-// uint8 results are cut off at the end, so the last bit counts.
+// Turns the hue of a pixel by the fraction `turn` of the color circle. Keeps torchvision's order of
+// operations: uint8 results are cut off, not rounded, so even the last bit of a float can change a pixel.
 void turn_hue(float* red, float* green, float* blue, float turn) {
   const float most = std::max({*red, *green, *blue}), least = std::min({*red, *green, *blue});
   const float range = most - least;
@@ -56,7 +56,8 @@ at::Tensor gaussian_kernel(std::int64_t size, double sigma, at::ScalarType type)
   return at::linspace(-reach, reach, size, type).div(sigma).pow(2).neg().softmax(0);
 }
 
-// Pillow's histogram equalization: a value's new value depends on how many pixels have smaller values.
+// Returns the new value for each value, by Pillow's histogram equalization. The new value depends on how many
+// pixels have smaller values.
 std::array<std::uint8_t, 256> equalizing(const std::array<std::int64_t, 256>& count, std::int64_t step) {
   std::array<std::uint8_t, 256> value_of{};
   std::int64_t before = step / 2;
@@ -104,7 +105,7 @@ at::Tensor adjust_brightness(const at::Tensor& image, double factor) {
 }
 
 at::Tensor adjust_contrast(const at::Tensor& image, double factor) {
-  // Several threads would add up the sum in another order than a loader's worker does.
+  // Several threads would compute the sum in a different order than a loader's worker does.
   const OneComputeThread one_thread;
   const at::Tensor values = gray(image);
   const double mean = values.sum(at::kDouble).item<double>() / static_cast<double>(values.numel());

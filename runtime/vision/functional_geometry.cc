@@ -7,14 +7,15 @@
 #include "runtime/vision/functional.h"
 #include "runtime/vision/image_argument.h"
 
-// Computed as in torchvision/transforms/v2/functional/_geometry.py, with the same types and the same order of
-// additions: the last digit can decide which of two pixels is nearer.
+// Computes as torchvision/transforms/v2/functional/_geometry.py does, with the same types and order of
+// additions. The last digit of a place can decide which of two pixels is nearer.
 
 namespace muster::transforms::functional {
 
 namespace {
 
-// The inverse transform: maps a pixel of the result to its source. Both are counted from the image's center.
+// The inverse transform: maps a pixel of the result to its source. The coordinates of both are relative to
+// the image's center.
 using Matrix = std::array<double, 6>;
 
 void check_fill(std::string_view who, const Fill& fill, const at::Tensor& image) {
@@ -27,7 +28,7 @@ at::Tensor column_of_fill(const Fill& fill, at::ScalarType type) {
   return at::tensor(fill.values, at::kDouble).to(type).view({-1, 1, 1});
 }
 
-// Returns for each pixel in `-before .. size + after - 1` its source in `0 .. size - 1`.
+// Returns for each index in `-before .. size + after - 1` the index in `0 .. size - 1` of its source pixel.
 at::Tensor padded_indices(std::int64_t size, std::int64_t before, std::int64_t after, PaddingMode mode) {
   const at::Tensor places = at::arange(-before, size + after, at::kLong);
   if (mode == PaddingMode::kEdge) return places.clamp(0, size - 1);
@@ -71,7 +72,8 @@ Point from_middle(const at::Tensor& image, const std::optional<Point>& center) {
           center->y - static_cast<double>(image.size(1)) * 0.5};
 }
 
-// Returns [1, height, width, 3]: x, y and 1 for each pixel, with pixels evenly spaced from `first` to `last`.
+// Returns homogeneous coordinates (x, y, 1) of each pixel, as a tensor [1, height, width, 3]. The pixels are
+// evenly spaced from `first` to `last`.
 at::Tensor places(const ImageSize& size, Point first, Point last, at::ScalarType type) {
   at::Tensor all = at::empty({1, size.height, size.width, 3}, type);
   all.select(3, 0).copy_(at::linspace(first.x, last.x, size.width, at::kFloat));
@@ -80,8 +82,8 @@ at::Tensor places(const ImageSize& size, Point first, Point last, at::ScalarType
   return all;
 }
 
-// Returns, for each pixel of the result, the point of the image that it is taken from, as grid_sampler()
-// expects it: measured from the image's middle in halves of its width and height.
+// Returns for each pixel of the result the point of the image that the pixel is taken from. As grid_sampler()
+// expects, a point is measured from the image's middle, in units of half the width and half the height.
 at::Tensor affine_grid(const at::Tensor& image, const Matrix& matrix, const ImageSize& size) {
   const at::ScalarType type = floating_type(image);
   const auto width = static_cast<double>(size.width), height = static_cast<double>(size.height);
@@ -123,14 +125,14 @@ ImageSize expanded(const at::Tensor& image, const Matrix& matrix) {
   const at::Tensor theta = at::tensor(matrix, at::kDouble).to(at::kFloat).view({2, 3});
   auto [least, most] = corners.matmul(theta.t()).aminmax(0);
   const at::Tensor halves = at::tensor({width, height}, at::kFloat);
-  // Cuts off after four decimals: otherwise a rounding error of 1e-5 would add a row or column of pixels.
+  // Cuts off after four decimals. Otherwise a rounding error of 1e-5 would add a row or column of pixels.
   const auto whole = [&](const at::Tensor& place) { return place.add(halves).mul_(1e4).trunc_().mul_(1e-4); };
   const at::Tensor size = whole(most).ceil_().sub_(whole(least).floor_());
   return {static_cast<std::int64_t>(size[1].item<float>()), static_cast<std::int64_t>(size[0].item<float>())};
 }
 
-// Returns the coefficients a to h of the map that takes the places `from` to the image's corners: from (x, y)
-// to ((a x + b y + c) / (g x + h y + 1), (d x + e y + f) / (g x + h y + 1)).
+// Returns the coefficients a to h of the map that takes the places `from` to the image's corners. The map
+// takes a point (x, y) to `((a x + b y + c) / n, (d x + e y + f) / n)`, where n is `g x + h y + 1`.
 std::array<double, 8> perspective_coefficients(const at::Tensor& image, const std::array<Point, 4>& from) {
   const auto right = static_cast<double>(image.size(2) - 1), bottom = static_cast<double>(image.size(1) - 1);
   const std::array<Point, 4> to{{{0, 0}, {right, 0}, {right, bottom}, {0, bottom}}};

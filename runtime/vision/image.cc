@@ -17,7 +17,7 @@ constexpr std::uint64_t kLargestFileBytes = std::uint64_t{1} << 30;
   throw std::runtime_error(fmt::format("cannot read {}: {}", path, error.message()));
 }
 
-// Returns [channels, height, width], but in memory the channels of a pixel lie side by side.
+// Returns a tensor [channels, height, width]. In memory, the channels of a pixel lie side by side.
 at::Tensor empty_image(const ImageShape& shape) {
   return at::empty_strided({shape.channels, shape.height, shape.width},
                            {1, shape.width * shape.channels, shape.channels}, at::kByte);

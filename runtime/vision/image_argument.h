@@ -1,7 +1,7 @@
 // Errors about images that a transform cannot use.
 //
-// Each is a std::invalid_argument with one line: the transform, what would be right, and what the image is.
-// The loader adds the name of the sample.
+// Each error is a std::invalid_argument with one line: the transform, the images that it can use, and how
+// this image differs. The loader adds the name of the sample.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -34,7 +34,7 @@ inline void check_channels(std::string_view who, const at::Tensor& image) {
     refuse(who, fmt::format("an image must have 1 or 3 channels, and this one has {}", image.size(0)));
 }
 
-// `argument` is like "RandomErasing: scale".
+// `argument` is a text such as "RandomErasing: scale".
 void check_range(std::string_view argument, const Range& range);
 // Checks the interpolation of a transform that rotates or distorts images.
 void check_turn(std::string_view who, InterpolationMode mode);

@@ -1,8 +1,8 @@
-// Decodes pictures that are in memory: JPEG, PNG, BMP, WebP, TIFF, and PBM, PGM and PPM.
+// Decodes pictures in memory: JPEG, PNG, BMP, WebP, TIFF, PBM, PGM and PPM.
 //
 // open() reads the header, which says how much memory read() needs. The bytes must live until read() has
-// returned. One thread uses a decoder for many pictures; no state of a picture reaches the next one. If a
-// library reports a failure, by longjmp() or by a warning, the function returns an Error.
+// returned. Only one thread uses a decoder, for one picture after another. Pictures do not affect later ones.
+// If a library reports a failure, by longjmp() or by a warning, the function returns an Error.
 #pragma once
 
 #include <cstddef>
@@ -29,18 +29,19 @@ class ImageDecoder {
   virtual ~ImageDecoder() = default;
   // `channels`: 3 for red, green, blue, or 1 for luminance.
   virtual Expected<ImageShape> open(std::span<const std::uint8_t> bytes, int channels) = 0;
-  // Writes the rows of pixels, shape.bytes() in all. Call once after each successful open().
+  // Writes the rows of pixels, shape.bytes() bytes in all. Call it once after each successful open().
   virtual Status read(std::uint8_t* pixels) = 0;
 };
 
-// The base of decoders that decode to colors. If gray is wanted, they give the luminance of the colors.
+// The base of decoders that decode to colors. If the caller wants gray, RgbDecoder computes the luminance
+// of the colors.
 class RgbDecoder : public ImageDecoder {
  public:
   Expected<ImageShape> open(std::span<const std::uint8_t> bytes, int channels) final;
   Status read(std::uint8_t* pixels) final;
 
  protected:
-  // Returns the shape, with three channels.
+  // Reads the header. Returns the shape, with three channels.
   virtual Expected<ImageShape> open_rgb(std::span<const std::uint8_t> bytes) = 0;
   // Writes the rows of pixels, three bytes each: red, green, blue. Must write every byte.
   virtual Status read_rgb(std::uint8_t* rgb) = 0;
@@ -54,11 +55,11 @@ std::unique_ptr<ImageDecoder> make_jpeg_decoder();
 std::unique_ptr<ImageDecoder> make_png_decoder();
 std::unique_ptr<ImageDecoder> make_bmp_decoder();
 std::unique_ptr<ImageDecoder> make_pnm_decoder();
-// These return nullptr if Muster was built without the library.
+// The following two functions return nullptr if Muster was built without the library.
 std::unique_ptr<ImageDecoder> make_webp_decoder();
 std::unique_ptr<ImageDecoder> make_tiff_decoder();
 
-// The calling thread's decoder for these bytes, after it has read the header.
+// A decoder of the calling thread that has read a picture's header.
 struct OpenedImage {
   ImageDecoder* decoder = nullptr;
   ImageShape shape;
@@ -70,11 +71,12 @@ inline std::uint8_t luminance(const std::uint8_t* rgb) {
   return static_cast<std::uint8_t>((rgb[0] * 19595U + rgb[1] * 38470U + rgb[2] * 7471U + 0x8000U) >> 16);
 }
 
-// The limit of all formats, so that a damaged header cannot ask for more memory than a large picture needs.
+// checked_shape() refuses larger pictures of any format. Otherwise a damaged header could ask for any
+// amount of memory.
 constexpr std::int64_t kLargestImagePixels = std::int64_t{1} << 28;
 Expected<ImageShape> checked_shape(ImageShape shape);
 
-// Returns the error of all decoders for a file that is cut off.
+// Returns the error for a file that is cut off.
 inline std::unexpected<Error> ends_early() {
   return failure(ErrorCode::kCorrupt, "the file ends before the picture does");
 }

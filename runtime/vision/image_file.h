@@ -1,5 +1,5 @@
-// An image's file in memory. The constructor reads the file and the image's header, so that the caller can
-// make room for the pixels.
+// An image file that was read into memory. The constructor reads the file and the image's header. So the
+// caller can allocate memory for the pixels.
 //
 // A thread must not have two ImageFiles at a time, because they would share the thread's decoder. Errors are
 // std::runtime_error with the path.

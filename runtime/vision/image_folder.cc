@@ -20,14 +20,14 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostKinds = 5;  // named in one warning
 
-// The entries of one folder, in no order.
+// The entries of one folder, in no particular order.
 struct Listing {
   std::vector<std::string> folders;
   std::vector<std::string> files;
   std::vector<std::string> others;  // pipes, sockets, devices
 };
 
-// Does not look at the files themselves if the file system lists their types with their names.
+// Does not access the files if the file system lists their types with their names.
 Listing list(const std::string& path) {
   Listing found;
   std::error_code error;
@@ -64,7 +64,7 @@ class LeftOut {
     ++count_;
   }
   std::int64_t count() const { return count_; }
-  // "2 .webp (cat/1.webp), 1 .db (dog/Thumbs.db)".
+  // Returns a text such as "2 .webp (cat/1.webp), 1 .db (dog/Thumbs.db)".
   std::string text() const {
     std::vector<std::string> said;
     for (const auto& [kind, files] : kinds_) {

@@ -14,8 +14,8 @@ namespace muster {
 
 namespace {
 
-// Returns whether this warning says that pixels are missing or wrong. Other warnings, such as about extra
-// bytes between two segments, are common in files that all programs show.
+// Returns true if the warning with this code means that pixels are missing or wrong. Other warnings, such as
+// about extra bytes between two segments, are common in files that all programs can show.
 bool harms_pixels(int code) {
   constexpr int kHarmful[] = {JWRN_JPEG_EOF, JWRN_HIT_MARKER, JWRN_HUFF_BAD_CODE, JWRN_MUST_RESYNC,
                               JWRN_ARITH_BAD_CODE};
@@ -40,8 +40,8 @@ void on_message(j_common_ptr info, int level) {
   if (level < 0 && harms_pixels(info->err->msg_code)) leave(info);
 }
 
-// Converts inverted CMYK into RGB as Pillow does. Adobe's programs write CMYK inverted, and Pillow takes all
-// CMYK of JPEGs for inverted.
+// Converts inverted CMYK to RGB, as Pillow does. Adobe's programs write inverted CMYK, and Pillow assumes
+// that all CMYK in JPEGs is inverted.
 void rgb_of_cmyk(const std::uint8_t* cmyk, std::uint8_t* rgb) {
   for (int channel = 0; channel < 3; ++channel) {
     const unsigned product = (255U - cmyk[channel]) * cmyk[3] + 128;
@@ -63,8 +63,8 @@ class JpegDecoder : public ImageDecoder {
   ~JpegDecoder() override { jpeg_destroy_decompress(&info_); }
 
   Expected<ImageShape> open(std::span<const std::uint8_t> bytes, int channels) override {
-    // Starts from scratch: otherwise libjpeg would apply the previous picture's tables to a picture without
-    // tables.
+    // Creates a new decompressor. An old one would apply the previous picture's tables to a
+    // picture without tables.
     jpeg_destroy_decompress(&info_);
     CHECK(create(), "libjpeg: {}", errors_.text);
     channels_ = channels;

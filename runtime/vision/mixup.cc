@@ -12,9 +12,10 @@ namespace muster::transforms {
 
 namespace {
 
-// Returns the logarithm of a draw of Gamma(alpha): with a small alpha the draws themselves underflow, and
-// beta_draw() would compute 0 / 0. A draw of Gamma(alpha) is a draw of Gamma(alpha + 1) times u^(1 / alpha),
-// with u uniform in (0, 1] (Marsaglia, Tsang: A simple method for generating gamma variables, 2000).
+// Returns the logarithm of a draw from Gamma(alpha). With a small alpha the draw itself would underflow, and
+// beta_draw() would compute `0 / 0`. Multiplies a draw from Gamma(alpha + 1) by `u^(1 / alpha)`, with u
+// uniform in (0, 1]: that gives a draw from Gamma(alpha) (Marsaglia, Tsang: A simple method for generating
+// gamma variables, 2000).
 double log_gamma_draw(double alpha) {
   SampleRandom& random = sample_random();
   std::gamma_distribution<double> above(alpha + 1);
@@ -51,8 +52,8 @@ at::Tensor one_hot(std::string_view who, const at::Tensor& labels, std::int64_t 
   if (labels.scalar_type() != at::kLong)
     refuse(who, fmt::format("targets [batch] must be int64, and these are {}",
                             c10::toString(labels.scalar_type())));
-  // Checks only labels on the CPU: a check on a GPU would make the CPU wait, and there scatter_() itself
-  // stops at a wrong index.
+  // Checks only labels on the CPU. A check on a GPU would wait for the GPU, and scatter_() on a GPU fails at
+  // a wrong index itself.
   if (labels.is_cpu()) {
     const auto [least, most] = labels.aminmax();
     const std::int64_t wrong =

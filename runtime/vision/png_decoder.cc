@@ -23,7 +23,7 @@ struct PngSource {
   std::longjmp(source->escape, 1);
 }
 
-void on_warning(png_structp, png_const_charp) {}  // about chunks that carry no pixels
+void on_warning(png_structp, png_const_charp) {}  // ignored: warnings are about chunks without pixels
 
 void on_read(png_structp png, png_bytep to, std::size_t count) {
   auto* source = static_cast<PngSource*>(png_get_io_ptr(png));
@@ -33,7 +33,8 @@ void on_read(png_structp png, png_bytep to, std::size_t count) {
   source->left -= count;
 }
 
-// Pillow's convert() clips 16-bit gray at 255. For all other 16-bit images it takes the upper byte.
+// Converts 16-bit gray as Pillow's convert() does, which clips it at 255. For all other 16-bit images, Pillow
+// takes the upper byte.
 std::uint8_t clipped(const std::uint8_t* gray_16) {
   return gray_16[0] != 0 ? 255 : gray_16[1];
 }
@@ -90,7 +91,7 @@ class PngDecoder : public ImageDecoder {
   bool read_header() {
     if (setjmp(source_.escape) != 0) return false;
     png_set_read_fn(png_, &source_, on_read);
-    // Skips texts, profiles and times: libpng would allocate whatever length a damaged chunk claims.
+    // Skips texts, profiles and times. Otherwise libpng would allocate any size that a damaged chunk claims.
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_read_info(png_, info_);
     is_gray_16_ =

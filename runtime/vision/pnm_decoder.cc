@@ -1,5 +1,5 @@
-// Netpbm's PBM, PGM and PPM (P1 to P6), read as Pillow's PpmImagePlugin reads them: comments are removed
-// wherever they are, even inside a number, and gray of more than 8 bits is clipped at 255.
+// Reads Netpbm's PBM, PGM and PPM (P1 to P6) as Pillow's PpmImagePlugin does. It removes comments everywhere,
+// even inside a number, and clips gray of more than 8 bits at 255.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,13 +17,13 @@ namespace {
 constexpr std::string_view kPnmSpace = " \t\n\v\f\r";
 constexpr std::size_t kLongestPnmNumber = 10;
 
-// Reads letters and numbers one after the other, without comments.
+// Reads characters and numbers one after the other. Skips comments.
 class PnmText {
  public:
   PnmText(std::span<const std::uint8_t> bytes, std::size_t at) : bytes_(bytes), at_(at) {}
 
   std::size_t at() const { return at_; }
-  // Returns the next letter outside of comments; none at the end.
+  // Returns the next character outside of comments, or nothing at the end.
   std::optional<char> letter() {
     while (at_ < bytes_.size()) {
       const auto letter = static_cast<char>(bytes_[at_++]);
@@ -95,13 +95,14 @@ class PnmDecoder : public RgbDecoder {
   std::size_t value_count() const {
     return static_cast<std::size_t>(shape_.height * shape_.width) * (is_color() ? 3 : 1);
   }
-  // Returns how many bytes the values take at least. Values written as text may take more.
+  // Returns the least number of bytes that the values need. Values written as text can need more.
   std::size_t least_bytes() const {
     if (kind_ == '4') return static_cast<std::size_t>(shape_.height * ((shape_.width + 7) / 8));
     if (kind_ == '1') return value_count();
     return is_text() ? 2 * value_count() - 1 : value_count() * (largest_ < 256 ? 1 : 2);
   }
-  // Gray of more than 8 bits is scaled to 16 bits, and clipped at 255.
+  // Scales a value to 8 bits. Gray of more than 8 bits is an exception: it is scaled to 16 bits and
+  // clipped at 255.
   std::uint8_t scaled(unsigned value) const {
     const double full = !is_color() && largest_ > 255 ? 65535 : 255;
     return static_cast<std::uint8_t>(std::min(255.0, std::nearbyint(double(value) / largest_ * full)));

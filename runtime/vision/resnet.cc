@@ -7,7 +7,8 @@ namespace {
 
 namespace nn = torch::nn;
 
-// Sets the initial values that He and others propose for a convolution before a ReLU, by fan-out.
+// Returns a convolution with the initial values that He and others propose for a convolution before a
+// ReLU, by fan-out.
 nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t size, std::int64_t stride = 1) {
   nn::Conv2d made(nn::Conv2dOptions(in, out, size).stride(stride).padding(size / 2).bias(false));
   nn::init::kaiming_normal_(made->weight, 0, torch::kFanOut, torch::kReLU);
@@ -25,7 +26,8 @@ std::int64_t channels_out(const ResNetOptions& of, std::int64_t middle) {
   return of.bottleneck ? middle * kExpansion : middle;
 }
 
-// Convolutions with a shortcut around them: 1x1, 3x3 and 1x1, or two of 3x3.
+// A few convolutions with a shortcut around them. A bottleneck has convolutions of sizes 1x1, 3x3 and 1x1;
+// other blocks have two of size 3x3.
 struct ResidualBlockImpl : nn::Module {
   ResidualBlockImpl(const ResNetOptions& of, const BlockShape& shape) {
     const std::int64_t out = channels_out(of, shape.middle);
@@ -42,7 +44,7 @@ struct ResidualBlockImpl : nn::Module {
         "downsample", nn::Sequential(convolution(shape.in, out, 1, shape.stride), nn::BatchNorm2d(out)));
   }
 
-  // [batch, in, height, width] to [batch, out, height / stride, width / stride]
+  // Maps [batch, in, height, width] to [batch, out, height / stride, width / stride].
   at::Tensor forward(const at::Tensor& x) {
     at::Tensor inner = x;
     for (std::size_t i = 0; i < convolutions.size(); ++i) {
@@ -70,7 +72,7 @@ struct ResNetStartImpl : nn::Module {
       : conv1(register_module("conv1", convolution(3, of.width, 7, 2))),
         bn1(register_module("bn1", nn::BatchNorm2d(of.width))) {}
 
-  // images [batch, 3, height, width] to [batch, width, height / 4, width / 4]
+  // Maps images [batch, 3, height, width] to [batch, width, height / 4, width / 4].
   at::Tensor forward(const at::Tensor& images) {
     return torch::max_pool2d(torch::relu(bn1(conv1(images))), 3, 2, 1);
   }

@@ -17,14 +17,14 @@ namespace muster {
 
 namespace {
 
-constexpr tmsize_t kLargestTiffPart = tmsize_t{1} << 30;            // bytes that libtiff may allocate at once
+constexpr tmsize_t kLargestTiffPart = tmsize_t{1} << 30;            // bytes that libtiff can allocate at once
 constexpr std::int64_t kLargestTilePixels = std::int64_t{1} << 24;  // for tiles larger than the picture
 
 // The file in memory, libtiff's position in it, and the first problem that libtiff has found.
 struct TiffSource {
   std::span<const std::uint8_t> bytes;
   std::uint64_t at = 0;
-  bool decodes = false;  // pixels are being decoded: a warning now says that some are missing
+  bool decodes = false;  // true while pixels are decoded: see harms_tiff()
   std::string reason;    // libtiff's first message
 };
 
@@ -37,15 +37,15 @@ std::string tiff_message(const char* part, const char* format, va_list arguments
 int on_tiff_error(TIFF*, void* user, const char* part, const char* format, va_list arguments) {
   auto& source = *static_cast<TiffSource*>(user);
   if (source.reason.empty()) source.reason = tiff_message(part, format, arguments);
-  return 1;  // tells libtiff not to print it
+  return 1;  // tells libtiff not to print the error
 }
 
-// Returns whether a warning means that pixels are missing or wrong.
+// Returns true if a warning means that pixels are missing or wrong.
 //
-// - While pixels are decoded, a decoder that finds too few bytes for a strip only warns, and leaves the rest
-//   of the strip unchanged. Two of the decoders' warnings are about harmless habits of old programs.
-// - Before pixels are decoded, most warnings are about harmless tags. But libtiff also only warns if the file
-//   ends inside a tag, or has no palette.
+// - While pixels are decoded, libtiff only warns if it finds too few bytes for a strip, and does not write
+//   the missing pixels. Only two of its warnings are harmless: they are about files of old programs.
+// - Before pixels are decoded, most warnings are about harmless tags. Three are not: the file ends inside a
+//   tag, fails a sanity check, or has no palette.
 bool harms_tiff(const TiffSource& source, std::string_view format, std::string_view message) {
   if (source.decodes) return !format.starts_with("Old-style LZW") && !format.starts_with("Discarding");
   return format.starts_with("IO error") || format.starts_with("Sanity check") ||
@@ -86,7 +86,7 @@ toff_t on_tiff_size(thandle_t handle) {
   return static_cast<TiffSource*>(handle)->bytes.size();
 }
 
-// Gives libtiff the file in memory. libtiff only reads it, because the file is opened for reading.
+// Gives libtiff the file in memory. libtiff does not write to the file, because it is opened for reading.
 int on_tiff_map(thandle_t handle, void** to, toff_t* size) {
   const auto& source = *static_cast<TiffSource*>(handle);
   *to = const_cast<std::uint8_t*>(source.bytes.data());
@@ -96,8 +96,8 @@ int on_tiff_map(thandle_t handle, void** to, toff_t* size) {
 
 void on_tiff_unmap(thandle_t, void*, toff_t) {}
 
-// operator() returns the place (`row * width + column`) in the picture of the file's pixel (x, y), which
-// depends on the tag Orientation.
+// Maps the pixel (x, y) of the file to its place in the picture, which is `row * width + column`. The tag
+// Orientation decides how.
 struct TiffPlaces {
   std::int64_t width, height;  // of the file
   unsigned orientation;
@@ -201,7 +201,8 @@ class TiffDecoder : public RgbDecoder {
     return tags;
   }
 
-  // Returns the tag's value or, without the tag, the value in the XMP data, as Pillow does.
+  // Returns the value of the tag Orientation. Without this tag, returns the value in the XMP data,
+  // as Pillow does.
   std::uint16_t orientation() const {
     std::uint16_t value = 0;
     if (tiff_->TIFFGetField(file_, TIFFTAG_ORIENTATION, &value) == 1) return value;
@@ -244,7 +245,7 @@ class TiffDecoder : public RgbDecoder {
 
   bool is_separate() const { return tags_.planar == PLANARCONFIG_SEPARATE && pixels_.samples > 1; }
 
-  // Refuses strips and tiles whose rows are not as long as their width needs, and tiles that are too large.
+  // Refuses strips and tiles whose rows have the wrong number of bytes, and tiles that are too large.
   Status check_parts() {
     if (pixels_.kind == TiffPixels::Kind::kByLibtiff) return {};
     if (is_separate() && pixels_.bits != 8 && pixels_.bits != 16)
@@ -313,7 +314,7 @@ class TiffDecoder : public RgbDecoder {
   template <class Read>
   bool read_part(const TiffPart& part, const Read& read) {
     const std::size_t size = plane_row_bytes(part.width) * part.height;
-    // An uncompressed part cannot be larger than the file; a damaged header may claim that it is.
+    // An uncompressed part cannot be larger than the file, but a damaged header can claim that it is.
     if (tags_.compression == COMPRESSION_NONE && size > source_.bytes.size()) {
       source_.reason = "it is cut off";
       return false;
@@ -333,7 +334,7 @@ class TiffDecoder : public RgbDecoder {
     return true;
   }
 
-  // Writes those pixels of `part` that are in the picture: the rectangle `seen`.
+  // Writes the pixels of `part` that are in the picture. `seen` is their rectangle.
   void write_part(const TiffPart& part, const TiffPart& seen, std::uint8_t* rgb) {
     const std::size_t row_bytes = pixels_.row_bytes(part.width);
     for (std::uint32_t y = 0; y < seen.height; ++y) {

@@ -48,7 +48,7 @@ std::unexpected<Error> not_read(const TiffTags& tags, std::string_view more = {}
       more);
 }
 
-// Returns whether the file declares all samples after the colors as extra samples, which are dropped.
+// Returns true if the file declares all samples after the colors as extra samples, which are dropped.
 bool extra_samples_are(const TiffTags& tags, std::size_t color_count) {
   return tags.samples == color_count + tags.extra_samples.size();
 }
@@ -92,7 +92,7 @@ Expected<TiffPixels> gray_pixels(const TiffTags& tags) {
   return pixels;
 }
 
-// For JPEG-compressed YCbCr, libtiff converts to RGB while it decodes.
+// libtiff converts JPEG-compressed YCbCr to RGB while it decodes.
 Expected<TiffPixels> ycbcr_pixels(const TiffTags& tags) {
   if (tags.compression == COMPRESSION_NONE) return not_read(tags, ", uncompressed");
   TiffPixels pixels{.kind = TiffKind::kRgb, .bits = tags.bits, .samples = tags.samples};
@@ -116,7 +116,7 @@ Number tiff_sample(const std::uint8_t* row, std::size_t index) {
   return number;
 }
 
-// NaN becomes 0.
+// Clips a value to 0 .. 255. NaN becomes 0.
 template <class Number>
 std::uint8_t clipped_gray(Number value) {
   return !(value > 0) ? 0 : value >= 255 ? 255 : static_cast<std::uint8_t>(value);

@@ -1,7 +1,7 @@
 // Converts the samples of a TIFF to red, green and blue.
 //
-// The results are those of Pillow's TiffImagePlugin and convert("RGB"): gray of 16 and 32 bits is clipped at
-// 255, colors of 16 bits keep their upper bytes, transparency is dropped. Plain functions.
+// The results are the same as from Pillow's TiffImagePlugin and convert("RGB"). Gray of 16 and 32 bits is
+// clipped at 255. Colors of 16 bits keep their upper bytes. Transparency is dropped.
 #pragma once
 
 #include <array>
@@ -30,11 +30,11 @@ struct TiffTags {
 
 struct TiffPixels {
   enum class Kind {
-    kLevels,  // gray of 1, 2, 4 or 8 bits, and indices
+    kLevels,  // gray or palette indices, of 1, 2, 4 or 8 bits
     kGray12,
     kGray16,
     kGraySigned16,
-    kGray32,  // signed; Pillow also takes unsigned values for signed
+    kGray32,  // signed; Pillow reads even unsigned values as signed
     kGrayFloat,
     kRgb,
     kCmyk,
@@ -43,14 +43,15 @@ struct TiffPixels {
   Kind kind = Kind::kLevels;
   std::uint16_t bits = 8;
   std::uint16_t samples = 1;
-  bool premultiplied = false;                             // by the alpha that follows the colors
+  bool premultiplied = false;                             // colors are multiplied by alpha
   std::array<std::array<std::uint8_t, 3>, 256> colors{};  // for kLevels
 
-  // Returns the bytes of a row with all samples.
+  // Returns the number of bytes in a row with all samples.
   std::size_t row_bytes(std::size_t width) const { return (width * bits * samples + 7) / 8; }
 };
 
-// An error says which form is not supported. The caller must set the colors of a palette.
+// Returns how to convert pixels with these tags. An error says which form is not supported. For a palette,
+// the caller must set `colors`.
 Expected<TiffPixels> tiff_pixels_of(const TiffTags& tags);
 
 // Converts `count` pixels from `row` on. Samples are in this machine's byte order.

@@ -15,8 +15,8 @@ namespace {
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-// Replaces each byte by its entry in a table. Reads images whose channels lie side by side, and writes each
-// channel separately.
+// Replaces each byte by its entry in a table. The channels of a pixel can lie side by side in `image`; the
+// result has them one after the other.
 at::Tensor looked_up(const at::Tensor& image, const std::array<float, 256>& value_of) {
   at::Tensor result = at::empty(image.sizes(), at::kFloat);
   auto* to = result.mutable_data_ptr<float>();

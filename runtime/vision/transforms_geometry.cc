@@ -15,7 +15,7 @@ namespace muster::transforms {
 
 namespace {
 
-constexpr int kAttempts = 10;  // to find a rectangle that fits, as in torchvision
+constexpr int kAttempts = 10;  // how often to draw a rectangle until one fits, as in torchvision
 
 struct Box {
   std::int64_t top, left, height, width;
@@ -51,8 +51,8 @@ void check_degrees(std::string_view argument, const Degrees& degrees) {
                  "a number of at least 0, or two numbers, the smaller one first");
 }
 
-// Draws two sides: their product is a share of the image's area within `scale`, and first / second is within
-// `ratio`.
+// random_sides() draws the two sides of a rectangle. Its area is a random share, within `scale`, of the
+// image's area. `first / second` is within `ratio`.
 struct Sides {
   double first, second;
 };
@@ -105,7 +105,7 @@ void check_range(std::string_view argument, const Range& range) {
 }
 
 at::Tensor Compose::operator()(const at::Tensor& image) const {
-  // One thread: with two, an image of 224 x 224 pixels took 2.7 times the CPU time.
+  // Uses one thread: with two, an image of 224 x 224 pixels took 2.7 times the CPU time.
   const OneComputeThread one_thread;
   at::Tensor result = image;
   for (const Step& step : steps_) result = step(result);
@@ -178,7 +178,7 @@ at::Tensor RandomCrop::operator()(const at::Tensor& image) const {
   check_image("RandomCrop", image);
   Padding padding = options_.padding;
   if (options_.pad_if_needed) {
-    // As torchvision does, this adds the missing pixels on both sides.
+    // Adds the number of missing pixels on both sides, as torchvision does.
     const auto down = size_.height - image.size(1) - padding.top - padding.bottom;
     const auto across = size_.width - image.size(2) - padding.left - padding.right;
     padding.top += std::max<std::int64_t>(0, down);
@@ -318,7 +318,7 @@ at::Tensor RandomPerspective::operator()(const at::Tensor& image) const {
     return Point{static_cast<double>(right ? width - across + x : x),
                  static_cast<double>(bottom ? height - down + y : y)};
   };
-  // Braces evaluate from left to right: the corners draw their random numbers in this order.
+  // Braces are evaluated from left to right, so the corners draw their random numbers in this order.
   const std::array<Point, 4> corners{corner(false, false), corner(true, false), corner(true, true),
                                      corner(false, true)};
   return functional::perspective(

@@ -27,7 +27,7 @@ struct SelfAttentionImpl : nn::Module {
     nn::init::zeros_(out_proj->bias);
   }
 
-  // [batch, places, width] to the same shape
+  // Maps [batch, places, width] to the same shape.
   at::Tensor forward(const at::Tensor& x) {
     const auto parts = torch::linear(x, in_proj_weight, in_proj_bias).chunk(3, -1);
     const auto per_head = [this](const at::Tensor& each) {
@@ -81,7 +81,7 @@ struct EncoderImpl : nn::Module {
       layers->push_back("encoder_layer_" + std::to_string(i), EncoderLayer(of));
   }
 
-  // [batch, places, width] to the same shape
+  // Maps [batch, places, width] to the same shape.
   at::Tensor forward(const at::Tensor& x) {
     return ln(layers->forward(torch::dropout(x + pos_embedding, dropout, is_training())));
   }

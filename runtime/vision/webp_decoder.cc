@@ -16,14 +16,14 @@ struct DeleteDemuxer {
   void operator()(WebPDemuxer* demuxer) const { WebPDemuxDelete(demuxer); }
 };
 
-// Decodes the first frame of an animation. If the canvas is larger than the frame, the rest is black, as in
-// Pillow.
+// Decodes the first frame of an animation. If the canvas is larger than the frame, the area around the frame
+// is black, as in Pillow.
 class WebpDecoder : public RgbDecoder {
  protected:
   Expected<ImageShape> open_rgb(std::span<const std::uint8_t> bytes) override {
     const WebPData data{.bytes = bytes.data(), .size = bytes.size()};
     demuxer_.reset(WebPDemux(&data));
-    // RIFF's size does not count the first 8 bytes.
+    // The size in the RIFF header does not count the first 8 bytes.
     if (!demuxer_ && bytes.size() - 8 < number_at<std::uint32_t>(bytes, 4)) return ends_early();
     if (!demuxer_) return failure(ErrorCode::kCorrupt, "WebP: its structure is damaged");
     auto shape = checked_shape({.channels = 3,

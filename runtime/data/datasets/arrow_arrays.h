@@ -1,7 +1,7 @@
 // Arrow's C data interface: passes columns between libraries that were built by different compilers.
 //
 // https://arrow.apache.org/docs/format/CDataInterface.html fixes the fields, their order, and the name of the
-// guard. With that guard, a file may also include Arrow's own header.
+// guard. With that guard, a file can also include Arrow's own header.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // A file of columns, Parquet or Arrow, that libmuster_parquet.so reads with pyarrow's libraries.
 //
-// The library is loaded for the first such file, because nothing else in Muster needs Arrow. Safe from any
-// thread, except that one thread at a time may use a ColumnChunks. Errors are std::runtime_error: they say
-// what is wrong with the file, without its name, or that the library or its pyarrow is missing.
+// Opening the first such file loads the library: nothing else in Muster needs Arrow. Any thread can use a
+// ColumnFile, but only one thread at a time is allowed to use a ColumnChunks. Errors are std::runtime_error.
+// Their text says what is wrong with the file, without its name, or that the library or pyarrow is missing.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,13 @@ class ColumnChunks {
 class ColumnFile {
  public:
   virtual ~ColumnFile() = default;
-  // Writes a struct with a child for each column that is read. The caller releases the struct.
+  // Writes the schema of the rows: a struct with a child for each column that is read. The
+  // caller releases it.
   virtual void export_schema(ArrowSchema* schema) const = 0;
-  // The number of rows in each row group (Parquet) or record batch (Arrow).
+  // Returns the number of rows in each row group (Parquet) or record batch (Arrow).
   virtual const std::vector<std::int64_t>& group_rows() const = 0;
   virtual std::unique_ptr<ColumnChunks> read(std::size_t group) const = 0;
-  // Returns whether the arrays lie in the mapped file, so that nobody may write to them.
+  // Returns true if the arrays lie in the mapped file. Nobody is allowed to write to such arrays.
   virtual bool is_mapped() const = 0;
   // Returns a warning for the user about the file; empty if there is none.
   virtual const std::string& warning() const = 0;

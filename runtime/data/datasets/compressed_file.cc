@@ -22,17 +22,17 @@
 
 namespace muster {
 
-// Gives the contents of a file from front to end, without a buffer.
+// Gives the unpacked contents of a file from beginning to end. Does not buffer them.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Gives at least one byte and at most `size`; none at the end.
+  // Reads at least one byte and at most `size`. Returns the number of bytes read: 0 at the end.
   virtual Expected<std::size_t> read(char* to, std::size_t size) = 0;
-  // Returns how many bytes follow, if that is known. Call seek(), which skips bytes without reading them,
-  // only if it is known.
+  // left() returns how many bytes follow, if that is known. If it is, seek() can be called: it skips bytes
+  // without reading them.
   virtual std::optional<std::uint64_t> left() const { return std::nullopt; }
   virtual Status seek(std::uint64_t) { return {}; }
-  virtual bool is_checked() const { return true; }  // by checksums
+  virtual bool is_checked() const { return true; }  // true if checksums protect the contents
 };
 
 namespace {
@@ -41,11 +41,11 @@ constexpr std::size_t kBufferBytes = 256 << 10;
 constexpr std::size_t kFirstFillBytes = 16 << 10;  // after a skip, or a read that bypassed the buffer
 constexpr std::size_t kDirectBytes = 64 << 10;     // reads of this size and more bypass the buffer
 constexpr std::uint64_t kStepBytes = 1 << 20;
-constexpr std::size_t kLookedBytes = 512;  // that are read to tell the kind of the file
+constexpr std::size_t kLookedBytes = 512;  // the kind of the file is recognized by these first bytes
 
 class PlainSource : public ByteSource {
  public:
-  // `size` is 0 where it is not known.
+  // `size` is 0 if it is not known.
   PlainSource(std::string path, UniqueFd fd, std::uint64_t size)
       : path_(std::move(path)), fd_(std::move(fd)), size_(size) {}
 
@@ -78,13 +78,13 @@ class PlainSource : public ByteSource {
   std::uint64_t at_ = 0;
 };
 
-// Holds bytes of a compressed file that were read and not yet unpacked.
+// Holds bytes of a compressed file that were read but not yet unpacked.
 class PackedInput {
  public:
   PackedInput(PlainSource file, std::unique_ptr<char[]> buffer, std::size_t filled)
       : file_(std::move(file)), buffer_(std::move(buffer)), end_(filled) {}
 
-  // Returns the next `count` bytes or more; fewer at the end of the file.
+  // Returns at least the next `count` bytes, fewer only at the end of the file. They stay until take().
   Expected<std::string_view> bytes(std::size_t count) {
     if (end_ - begin_ < count) {
       std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
@@ -142,14 +142,15 @@ class GzipSource : public ByteSource {
       const int code = inflate(&stream_, Z_NO_FLUSH);
       input_.take(bytes->size() - stream_.avail_in);
       is_between_ = code == Z_STREAM_END;
-      // Bytes before the damage are given first; the next call meets the damage again.
+      // Gives the bytes before the damage first. The next call finds the damage again and fails.
       if (code < 0 && code != Z_BUF_ERROR && stream_.avail_out == room) return refuse();
     }
     return room - stream_.avail_out;
   }
 
  private:
-  // Skips zeros: tapes fill their last block with them. Other bytes may be a damaged member: an error.
+  // Skips the zeros that tapes put after the data. Other bytes could be a damaged member, so they
+  // are an error.
   Expected<std::size_t> pass_padding() {
     for (;;) {
       const auto bytes = input_.bytes(1);
@@ -277,8 +278,8 @@ std::size_t CompressedFile::take(char* to, std::size_t size) {
   return taken;
 }
 
-// The first fill after a skip is small, and each later one is twice as large: the reader of an archive skips
-// a member, and then needs only the header of the next one.
+// The first fill after a skip is small, and each later one is twice as large. The reader of an archive skips
+// a member and then needs only the header of the next member.
 Expected<std::size_t> CompressedFile::fill() {
   begin_ = end_ = 0;
   const auto got = source_->read(buffer_.get(), next_fill_bytes_);

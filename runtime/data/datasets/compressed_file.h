@@ -1,7 +1,8 @@
-// Reads a file from front to end, whether it is plain or compressed by gzip or zstd, in one piece or several.
+// Reads a file from beginning to end. The file is plain, or compressed by gzip or zstd. Compressed data can
+// consist of several gzip members or zstd frames.
 //
-// The file's first bytes say what it is compressed by; its name does not count. Only one thread at a time may
-// read the file.
+// The file's first bytes show how it is compressed; its name does not matter. Only one thread at a time is
+// allowed to use a CompressedFile.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +25,14 @@ class CompressedFile {
   CompressedFile& operator=(CompressedFile&&) noexcept;
   ~CompressedFile();
 
-  // Gives fewer than `size` bytes only at the end. kCorrupt names a file that is damaged, or compressed and
-  // cut off. By the time that a read gives fewer bytes, all checksums of compressed data have been compared.
+  // Returns the number of bytes read, which is less than `size` only at the end of the file. At the end, all
+  // checksums of compressed data have been compared. kCorrupt names a file that is damaged, or compressed
+  // and cut off.
   Expected<std::size_t> read(void* to, std::size_t size);
-  // Skipping more bytes than follow is not an error.
+  // Skips to the end if fewer than `size` bytes follow.
   Status skip(std::int64_t size);
-  // Reads at most `most` bytes, by default all that follow. Takes memory for the bytes that there are,
-  // whatever a header has promised.
+  // Reads at most `most` bytes, by default all that follow. Allocates memory only for bytes that exist, even
+  // if a header promises more.
   Expected<std::string> read_text(std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
   // Reads a compressed file to its end, so that its checksums are compared. Does nothing for a plain file.
   Status check_rest();
@@ -43,7 +45,7 @@ class CompressedFile {
   Expected<std::size_t> fill();
 
   std::unique_ptr<ByteSource> source_;
-  std::unique_ptr<char[]> buffer_;  // bytes from begin_ to end_ were read, and not yet asked for
+  std::unique_ptr<char[]> buffer_;  // bytes from begin_ to end_ were read, but not yet returned
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::size_t next_fill_bytes_;

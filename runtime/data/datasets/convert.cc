@@ -8,14 +8,15 @@ namespace muster {
 
 namespace {
 
-// The compiler vectorizes these loops for the target of the function that they are inlined into.
+// The functions below inline these loops. The compiler vectorizes each copy for the target of the
+// function around it.
 [[gnu::always_inline]] inline void normalize_loop(const std::uint8_t* pixels, std::int64_t count,
                                                   PixelScale scale, float* out) {
   for (std::int64_t i = 0; i < count; ++i)
     out[i] = (static_cast<float>(pixels[i]) / 255 - scale.mean) / scale.stddev;
 }
 
-// __restrict promises that the arrays do not overlap: otherwise the compiler loads and stores byte by byte.
+// __restrict promises that the arrays do not overlap. Without it, the compiler loads and stores byte by byte.
 [[gnu::always_inline]] inline void split_loop(const std::uint8_t* __restrict pixels, std::int64_t count,
                                               std::uint8_t* __restrict first, std::uint8_t* __restrict second,
                                               std::uint8_t* __restrict third) {

@@ -39,7 +39,7 @@ void CsvReader::skip_line_end() {
   ++next_line_;
 }
 
-// rest_ begins with the opening quote.
+// Reads a field in quotes. rest_ begins with the opening quote.
 Status CsvReader::read_quoted(std::string& field) {
   rest_.remove_prefix(1);
   for (;;) {

@@ -1,8 +1,8 @@
 // Reads records of separated values, as RFC 4180 defines them.
 //
-// Fields in quotes can contain separators, quotes (doubled) and line ends. Lines end with \n or \r\n. In
-// addition to the RFC, any separator is allowed, and empty lines and a byte order mark at the start are
-// skipped. One thread at a time may use a reader. The text must outlive the reader.
+// Fields in quotes can contain separators, quotes (doubled) and line ends. Lines end with \n or \r\n. Beyond
+// the RFC, the reader allows any separator, and it skips empty lines and a byte order mark at the start. Only
+// one thread at a time is allowed to use a reader. The text must outlive the reader.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,12 @@ namespace muster {
 
 class CsvReader {
  public:
-  // Skips the first `skipped` lines. Outside of quotes, `comment` starts a comment that ends with the line.
+  // Skips the first `skipped` lines. Outside of quotes, the character `comment` starts a comment that ends
+  // with the line.
   CsvReader(std::string_view text, char separator, std::optional<char> comment = {},
             std::int64_t skipped = 0);
-  // Reads the fields of the next record; false at the end. kCorrupt says what is wrong with the record that
-  // begins at line(); reading cannot continue after it.
+  // Reads the fields of the next record. Returns false at the end. kCorrupt says what is wrong with the
+  // record that begins at line(). After an error, next() returns false.
   Expected<bool> next(std::vector<std::string>& fields);
   std::int64_t line() const { return line_; }  // where the last record begins, from 1
 

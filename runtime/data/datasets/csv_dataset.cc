@@ -25,7 +25,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-// As in Python's float(), too large numbers become infinite, and too small numbers become 0.
+// Reads a number as Python's float() does: too large numbers become infinite, and too small numbers become 0.
 std::optional<double> real_number(std::string_view text) {
   const auto read = [text](auto& number) {
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -43,7 +43,8 @@ std::optional<double> real_number(std::string_view text) {
   return text.starts_with('-') ? -most : most;
 }
 
-// Converts a number to the form that from_chars() reads. `changed` holds the result if the text must change.
+// Converts a number to the form that from_chars() reads. Returns a part of `text`, or of `changed` if
+// characters must change.
 std::string_view plain_number(std::string_view text, const CsvDatasetOptions& options, std::string& changed) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+') text.remove_prefix(1);
   if (options.decimal == '.' && !options.thousands) return text;
@@ -55,7 +56,7 @@ std::string_view plain_number(std::string_view text, const CsvDatasetOptions& op
   return changed;
 }
 
-// The numbers of some columns, row by row.
+// Collects the numbers of some columns, row by row.
 class Numbers {
  public:
   Numbers(at::ScalarType type, const CsvDatasetOptions& options) : type_(type), options_(options) {}
@@ -122,7 +123,8 @@ class Table {
   Table(const std::string& path, std::string_view text, const CsvDatasetOptions& options)
       : path_(path), options_(options), reader_(text, options.separator, options.comment, options.skiprows) {}
 
-  // Returns the names of all columns. Without a header, the first line is read again as data.
+  // Returns the names of all columns: from the first line or, without a header, "0", "1" and so on. Without a
+  // header, next_line() gives the first line again, as data.
   std::vector<std::string> read_names();
   bool next_line();
   Column column(const std::vector<std::string>& names, const std::string& name) const;
@@ -141,7 +143,7 @@ class Table {
   CsvReader reader_;
   std::vector<std::string> line_;
   std::size_t width_ = 0;
-  bool held_back_ = false;  // next_line() gives the current line again
+  bool held_back_ = false;  // the following next_line() gives the current line again
 };
 
 std::vector<std::string> Table::read_names() {
@@ -204,7 +206,7 @@ void Table::take(const Column& column, Numbers& numbers) const {
   }
 }
 
-// Returns the letter itself, or its code if the letter cannot be printed.
+// Returns the character, or its code if it cannot be printed.
 std::string letter_of(char letter) {
   return letter > ' ' && letter < 0x7f ? std::string(1, letter) : std::to_string(static_cast<int>(letter));
 }

@@ -36,7 +36,7 @@ constexpr Magic kMagics[] = {
     {"\x89HDF\r\n\x1a\n"sv, FileKind::kHdf5},
     {"SQLite format 3\0"sv, FileKind::kSqlite},
     {"MMIDIDX\0\0"sv, FileKind::kMegatronIndex},
-    // torch.save() before its files were ZIP archives: a pickle of its magic number.
+    // Before torch 1.6, torch.save() wrote a pickle that begins with this magic number.
     {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."sv, FileKind::kPickle},
 };
 
@@ -45,7 +45,7 @@ bool is_bzip2(std::string_view text) {
   return text.starts_with("BZh") && text.size() >= 10 && text.substr(4, 6) == "\x31\x41\x59\x26\x53\x59"sv;
 }
 
-// Skippable frames, which tell their sizes, may precede the first frame; pzstd writes them.
+// Skippable frames can precede the first frame: pzstd writes them. Each skippable frame contains its size.
 bool is_zstd(std::string_view text, std::uint64_t file_size) {
   while (!text.starts_with("\x28\xb5\x2f\xfd")) {
     if (text.size() < 8 || (text[0] & 0xf0) != 0x50 || text.substr(1, 3) != "\x2a\x4d\x18"sv) return false;
@@ -58,7 +58,7 @@ bool is_zstd(std::string_view text, std::uint64_t file_size) {
   return true;
 }
 
-// A pickle of protocol 4 or 5 begins with a frame, which tells its size.
+// A pickle of protocol 4 or 5 begins with a frame, which contains its size.
 bool is_framed_pickle(std::string_view text, std::uint64_t file_size) {
   return text.size() >= 11 && text[0] == '\x80' && (text[1] == 4 || text[1] == 5) && text[2] == '\x95' &&
          number_at<std::uint64_t>(text, 3) <= file_size - 11;
@@ -70,8 +70,8 @@ bool is_safetensors(std::string_view text, std::uint64_t file_size) {
          number_at<std::uint64_t>(text, 0) <= file_size - 8;
 }
 
-// An Arrow stream begins with a continuation marker and the size in bytes of the schema's message, which is a
-// multiple of 8.
+// An Arrow stream begins with a continuation marker and the size of the schema's message in bytes. The size
+// is a multiple of 8.
 bool is_arrow_stream(std::string_view text, std::uint64_t file_size) {
   if (text.size() < 16 || !text.starts_with("\xff\xff\xff\xff")) return false;
   const auto size = number_at<std::uint32_t>(text, 4);
@@ -97,7 +97,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 
 std::optional<FileKind> file_kind(std::span<const std::byte> beginning, std::uint64_t file_size) {
   const std::string_view text = text_of(beginning);
-  // Checked first: an archive begins with a file name, which may look like another kind.
+  // Checks for a tar archive first: it begins with a file name, which can look like another kind.
   if (text.size() > 262 && text.substr(257, 5) == "ustar") return FileKind::kTar;
   for (const Magic& each : kMagics)
     if (text.starts_with(each.bytes)) return each.kind;
@@ -156,7 +156,7 @@ Status check_is_file_of(const std::string& path, std::initializer_list<FileKind>
     if (Status other = check_is_no_stream(path); !other) return other;
     return failure(ErrorCode::kCorrupt, "cannot use {}: it is a folder", path);
   }
-  if (!S_ISREG(status.st_mode)) return {};  // opening and closing a pipe here would end its writer
+  if (!S_ISREG(status.st_mode)) return {};  // to open and close a pipe would break it for its writer
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return {};
   std::array<std::byte, 512> beginning{};

@@ -1,6 +1,6 @@
-// Recognises files by their first bytes, so that a data set can name a file of another kind in its error.
+// Recognizes files by their first bytes, so that a dataset's error can say what a file of another kind is.
 //
-// Plain functions, safe to call from any thread.
+// Any thread can call the functions.
 #pragma once
 
 #include <cstddef>
@@ -32,18 +32,19 @@ enum class FileKind {
   kHtml,
 };
 
-// Returns the kind that the first bytes show; none if it is not one of these. `file_size` rules out headers
-// that promise more than the file holds.
+// Returns the kind that the first bytes show. Returns nothing if they show none of these kinds. A file that
+// is smaller than its header says, by `file_size`, is not of that kind.
 std::optional<FileKind> file_kind(std::span<const std::byte> beginning, std::uint64_t file_size);
-// "a ZIP archive, as np.savez() and torch.save() write".
+// Returns a text such as "a ZIP archive, as np.savez() and torch.save() write".
 std::string description_of(FileKind kind);
-// Returns whether the first 4 KiB are printable UTF-8 and white space.
+// Returns true if the first 4 KiB are only printable UTF-8 and white space.
 bool looks_like_text(std::span<const std::byte> beginning);
 
-// kInvalidArgument for a URL or a `pipe:` command.
+// Returns kInvalidArgument for a URL or a `pipe:` command.
 Status check_is_path(const std::string& path);
-// Checks as check_is_path() does. kCorrupt for a folder, for a file of a known kind that is not in `kinds`,
-// and for the files that MDS and litdata write. A file that cannot be opened passes: its reader says why.
+// Fails if check_is_path() fails. Returns kCorrupt for a folder, for a file of a known kind that is not
+// in `kinds`, and for the files that MDS and litdata write. Accepts a file that cannot be opened: its
+// reader reports why.
 Status check_is_file_of(const std::string& path, std::initializer_list<FileKind> kinds);
 
 }  // namespace muster

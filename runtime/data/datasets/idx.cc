@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kLimitBytes = std::uint64_t{4} << 30;
 constexpr std::uint32_t kReadBytes = 1 << 20;
 
-// Fills `to`. kCorrupt if the file ends earlier, or its compressed data is damaged.
+// Fills `to`. kCorrupt if the file ends too early, or if its compressed data is damaged.
 Status read_exactly(CompressedFile& file, std::span<std::uint8_t> to, const std::string& path) {
   const auto got = file.read(to.data(), to.size());
   if (!got) return std::unexpected(got.error());
@@ -25,7 +25,8 @@ Status read_exactly(CompressedFile& file, std::span<std::uint8_t> to, const std:
 }
 
 Expected<std::uint64_t> byte_count(const IdxArray& array, const std::string& path) {
-  // Callers multiply the extents too. So the product of the other extents must not overflow even if one is 0.
+  // If one extent is 0, the product of the other extents must not overflow either, because
+  // callers multiply them.
   std::uint64_t count = element_bytes(array.type);
   for (const std::uint32_t extent : array.shape) {
     if (extent != 0 && count > kLimitBytes / extent) {
@@ -36,7 +37,7 @@ Expected<std::uint64_t> byte_count(const IdxArray& array, const std::string& pat
   return std::ranges::find(array.shape, 0U) == array.shape.end() ? count : 0;
 }
 
-// Turns the elements from big-endian to little-endian.
+// Converts the elements from big-endian to little-endian.
 void turn_elements(IdxArray& array) {
   const std::size_t size = element_bytes(array.type);
   for (std::size_t at = 0; size > 1 && at < array.bytes.size(); at += size)
@@ -86,7 +87,7 @@ Expected<IdxArray> read_idx_array(const std::string& path) {
       return std::unexpected(read.error());
     }
   }
-  // The read past the end also compares the checksum of compressed data.
+  // Reads past the end, which also compares the checksum of compressed data.
   std::uint8_t extra = 0;
   const auto got = file->read(&extra, 1);
   if (!got) return std::unexpected(got.error());

@@ -1,7 +1,7 @@
 // Reads one file in the IDX format (http://yann.lecun.com/exdb/mnist), plain or compressed by gzip or zstd.
 //
-// The format: two zero bytes, the type of the elements, the number of dimensions, each dimension as a 32-bit
-// number, the elements. All numbers are big-endian.
+// A file has two zero bytes, the type of the elements (a byte), the number of dimensions (a byte), the size
+// of each dimension (32 bits), and the elements. All numbers are big-endian.
 #pragma once
 
 #include <cstddef>
@@ -28,9 +28,10 @@ struct IdxArray {
   std::vector<std::uint8_t> bytes;  // of the elements, in this machine's byte order
 };
 
-std::size_t element_bytes(IdxType type);  // 0 if the type does not exist
+std::size_t element_bytes(IdxType type);  // returns 0 if the type does not exist
 
-// Errors name the file: missing, truncated, longer than its header says, not IDX, larger than 4 GiB.
+// Fails if the file is missing, truncated, longer than its header says, not IDX, or has more than 4 GiB of
+// elements. Errors name the file.
 Expected<IdxArray> read_idx_array(const std::string& path);
 
 }  // namespace muster

@@ -1,7 +1,7 @@
 // A file mapped into memory. The kernel reads its pages when the program accesses them.
 //
-// The mapping is read-only and private, and the program may fork. Nobody may truncate the file while it is
-// mapped: an access beyond the new end kills the program (SIGBUS).
+// The mapping is read-only and private, and the program is allowed to fork. No process is allowed to truncate
+// the file while it is mapped: an access beyond the new end kills the program (SIGBUS).
 #pragma once
 
 #include <cstddef>

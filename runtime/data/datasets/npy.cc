@@ -25,7 +25,7 @@ std::optional<at::ScalarType> dtype_of_descr(std::string_view descr) {
   return found->second;
 }
 
-// Returns the text of a Python dict, from the value of `key` to the end.
+// `header` is the text of a Python dict. Returns the text from the value of `key` to the end.
 std::optional<std::string_view> behind_key(std::string_view header, std::string_view key) {
   const std::size_t at = header.find(key);
   if (at == std::string_view::npos) return std::nullopt;
@@ -64,7 +64,7 @@ Expected<NpyHeader> read_npy_header(std::span<const std::byte> bytes) {
   const auto damaged = failure(ErrorCode::kCorrupt, "its header of a numpy array is damaged");
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (bytes.size() < 12 || !text.starts_with("\x93NUMPY")) return damaged;
-  // The length has two bytes in version 1, and four in later versions.
+  // The header's length has two bytes in version 1, and four in later versions.
   const std::size_t length_bytes = bytes[6] == std::byte{1} ? 2 : 4, begin = 8 + length_bytes;
   std::uint32_t length = 0;
   std::memcpy(&length, bytes.data() + 8, length_bytes);
@@ -100,7 +100,7 @@ Expected<at::Tensor> tensor_of_npy(std::span<const std::byte> bytes) {
   if (header->fortran_order) std::ranges::reverse(shape);
   const at::Tensor tensor = at::empty(shape, *header->dtype);
   if (size > 0) std::memcpy(tensor.mutable_data_ptr(), bytes.data() + header->data_at, size);
-  // A bool must be the byte 0 or 1.
+  // Every bool must be the byte 0 or 1, but the file can contain other bytes.
   if (tensor.scalar_type() == at::kBool) tensor.copy_(tensor.view(at::kByte).ne(0));
   if (!header->fortran_order) return tensor;
   std::vector<std::int64_t> order;

@@ -15,15 +15,16 @@ namespace muster {
 
 struct NpyHeader {
   std::string descr;                    // "<u2", or "structured"
-  std::optional<at::ScalarType> dtype;  // none: torch has no such type in this byte order
+  std::optional<at::ScalarType> dtype;  // nothing if torch has no such type in this byte order
   bool fortran_order = false;
   std::vector<std::int64_t> shape;
-  std::size_t data_at = 0;  // bytes before the elements
+  std::size_t data_at = 0;  // offset of the elements in bytes
 };
 
 // Returns kCorrupt if the header is damaged. The message does not name the file.
 Expected<NpyHeader> read_npy_header(std::span<const std::byte> bytes);
-// Returns a copy. Also kCorrupt if torch does not have the type, or there are too many or too few elements.
+// Returns a copy of the array. kCorrupt if the header is damaged, if torch does not have the type, or if the
+// number of bytes is wrong.
 Expected<at::Tensor> tensor_of_npy(std::span<const std::byte> bytes);
 
 }  // namespace muster

@@ -10,8 +10,8 @@
 
 namespace muster {
 
-// Returns copies of the arrays by their names, the file names without ".npy". kCorrupt says what is damaged,
-// or which array has a type that torch does not have. The message does not name the archive.
+// Returns copies of the arrays. Their names are the file names without ".npy". kCorrupt: the archive is
+// damaged, or torch does not have the type of an array. The message does not name the archive.
 Expected<std::map<std::string, at::Tensor>> tensors_of_npz(std::string_view bytes);
 
 }  // namespace muster

@@ -9,7 +9,7 @@ namespace muster {
 
 static_assert(std::endian::native == std::endian::little, "the files are little-endian");
 
-// The number that begins at byte `at`. The caller has checked that the number lies within the bytes.
+// Returns the number that begins at byte `at`. The caller must check that the number lies within the bytes.
 template <class Number, class Bytes>
 Number number_at(const Bytes& bytes, std::size_t at) {
   Number number{};

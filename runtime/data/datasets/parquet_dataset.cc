@@ -38,7 +38,7 @@ class ParquetFiles {
 namespace {
 
 constexpr std::int64_t kMostHeld = 1 << 24;
-constexpr std::int64_t kMostRows = std::int64_t{1} << 48;  // of all files; a damaged file may claim more
+constexpr std::int64_t kMostRows = std::int64_t{1} << 48;  // of all files; a damaged file can claim more
 
 void check_options(const ParquetDatasetOptions& options) {
   check_argument(options.shuffle >= 0 && options.shuffle <= kMostHeld, "ParquetDataset: shuffle",
@@ -125,9 +125,9 @@ std::int64_t row_count(const ParquetFiles& files) {
   return files.rows;
 }
 
-// A row's place is its number in the order of this epoch, over all files.
+// A row's place is its number in this epoch's order of the rows of all files.
 struct ParquetStream::State {
-  // A place that waits to be drawn. Once it was read, it has `row`, or `error` if that failed.
+  // A place in the shuffle buffer. After it is read, it has `row`, or `error` if the read failed.
   struct Held {
     std::int64_t place;
     std::optional<ParquetRow> row = {};
@@ -162,7 +162,7 @@ struct ParquetStream::State {
 ParquetStream::State::State(std::shared_ptr<const ParquetFiles> all, const Shard& shard)
     : files(std::move(all)),
       order(order_of_parts(files->groups.size(), files->options.shuffle_row_groups, shard)),
-      // Divides before it multiplies, because `files->rows * shard.index` may overflow.
+      // Divides before multiplying, because `files->rows * shard.index` could overflow.
       next_place(files->rows / shard.count * shard.index +
                  files->rows % shard.count * shard.index / shard.count),
       end_place(files->rows / shard.count * (shard.index + 1) +
@@ -189,7 +189,7 @@ void ParquetStream::State::open_group(std::size_t number) {
 void ParquetStream::State::next_rows() {
   const RowGroup& reading = files->groups[order[*group]];
   ArrowArray array{};
-  rows.reset();  // first, so that the next rows can use their memory
+  rows.reset();  // frees their memory, so that the next rows can use it
   rows_begin = rows_end;
   if (!chunks->next(&array)) throw std::runtime_error("it has fewer rows than it claims");
   const std::int64_t first = reading.first_row + rows_end - begins[*group];
@@ -197,7 +197,7 @@ void ParquetStream::State::next_rows() {
   rows_end += rows->count();
 }
 
-// Each call must ask for a later place.
+// Returns the row at a place. Each call must ask for a later place than the call before.
 ParquetRow ParquetStream::State::row_at(std::int64_t place) {
   const auto number = static_cast<std::size_t>(std::ranges::upper_bound(begins, place) - begins.begin()) - 1;
   try {
@@ -228,7 +228,7 @@ void ParquetStream::State::fill() {
     held.push_back({.place = next_place});
 }
 
-// Reads the unread rows in their order in the files.
+// Reads the unread rows of `held`, in the order of their places.
 void ParquetStream::State::read_held() {
   std::vector<Held*> unread;
   for (Held& each : std::span(held).subspan(read_count))
@@ -238,7 +238,7 @@ void ParquetStream::State::read_held() {
   read_count = held.size();
 }
 
-// Draws the row that comes next, and moves it to the end of `held`.
+// Draws the next row at random and moves it to the end of `held`.
 void ParquetStream::State::draw() {
   std::swap(held[static_cast<std::size_t>(random.below(std::ssize(held)))], held.back());
 }

@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFolderVariable = "MUSTER_PYARROW_DIR";
 
-// Returns the pyarrow packages at `place`, which may be the package itself, a site-packages folder, or a
-// virtual environment.
+// Returns the pyarrow packages at `place`. `place` can be the package itself, a site-packages folder, or
+// a virtual environment.
 std::vector<fs::path> packages_in(const fs::path& place) {
   std::vector<fs::path> found;
   std::error_code ignored;
@@ -54,7 +54,8 @@ std::vector<fs::path> packages() {
   return found;
 }
 
-// Names the pyarrow versions in these folders: pyarrow 26 has libparquet.so.2600.
+// Returns a text that names the pyarrow versions in these folders. pyarrow 26, for
+// example, has libparquet.so.2600.
 std::string versions_in(const std::vector<fs::path>& folders) {
   constexpr std::string_view kName = "libparquet.so.";
   std::set<std::string> said;

@@ -15,24 +15,25 @@ namespace muster {
 
 namespace {
 
-// The size of the rows that are decoded at once: small enough to stay in a core's cache until they are used.
+// How many bytes of rows are decoded at once: few enough to stay in a core's cache until they are used.
 constexpr std::int64_t kChunkBytes = 512 << 10;
 constexpr std::int64_t kMostChunkRows = 1 << 16;
 constexpr std::int64_t kReadBytes = 256 << 10;        // the buffer of each column
-constexpr std::int64_t kMostColumnBytes = 1LL << 40;  // the limit for what a column of a row group claims
+constexpr std::int64_t kMostColumnBytes = 1LL << 40;  // the limit for what a file claims
 
-// An error with Muster's own text. All other errors of Arrow are taken for damage.
+// An error with Muster's own text. with_known_errors() reports every other error as damage.
 struct Refusal : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 void check(const arrow::Status& status) {
-  // Arrow returns this status if this pyarrow does not have the file's codec or encryption.
+  // Arrow returns this status if pyarrow lacks the codec or encryption of the file.
   if (status.IsNotImplemented()) throw Refusal(status.message());
   if (!status.ok()) throw std::runtime_error(status.message());
 }
 
-// Turns all exceptions into std::runtime_error: the program does not know the types that Parquet throws.
+// Turns all exceptions into std::runtime_error, because the program does not know the types
+// that Parquet throws.
 template <class Function>
 auto with_known_errors(const Function& function) {
   try {
@@ -72,7 +73,7 @@ std::shared_ptr<arrow::Schema> only(const arrow::Schema& schema, const std::vect
   return arrow::schema(std::move(fields));
 }
 
-// Checks that the group has exactly as many rows as the file claims.
+// Gives the rows of a group. Checks that there are exactly as many as the file claims.
 class CountedChunks : public ColumnChunks {
  public:
   CountedChunks(std::shared_ptr<arrow::Schema> schema, std::int64_t rows)
@@ -110,7 +111,7 @@ class CountedChunks : public ColumnChunks {
   std::int64_t left_;
 };
 
-// The common part of all kinds of files.
+// The base class of all kinds of files.
 class FileOfGroups : public ColumnFile {
  public:
   void export_schema(ArrowSchema* schema) const final { check(arrow::ExportSchema(*schema_, schema)); }
@@ -127,9 +128,9 @@ class FileOfGroups : public ColumnFile {
 
 parquet::ReaderProperties properties_for_reading() {
   parquet::ReaderProperties properties;
-  properties.enable_buffered_stream();  // otherwise it reads a whole column of a row group at once
+  properties.enable_buffered_stream();  // otherwise Parquet reads a whole column of a row group at once
   properties.set_buffer_size(kReadBytes);
-  properties.set_page_checksum_verification(true);  // for pages that have a checksum
+  properties.set_page_checksum_verification(true);  // of pages that have a checksum
   return properties;
 }
 
@@ -171,12 +172,12 @@ class ParquetFile : public FileOfGroups {
     std::shared_ptr<arrow::Schema> whole;
     check(reader->GetSchema(&whole));
     const std::vector<int> wanted = columns_named(*whole, columns);
-    // Arrow needs the leaves of the columns, in the file's order.
+    // Arrow needs the leaf columns (those without children), in the file's order.
     for (const int column : wanted)
       add_leaves(reader->manifest().schema_fields.at(static_cast<std::size_t>(column)));
     std::ranges::sort(leaves_);
     schema_ = only(*whole, wanted);
-    std::uint64_t rows = 0;  // does not overflow, whatever a damaged file claims
+    std::uint64_t rows = 0;  // unsigned, so that a damaged file cannot make the sum overflow
     std::int64_t bytes = 0;
     for (int group = 0; group < metadata_->num_row_groups(); ++group) {
       const auto row_group = metadata_->RowGroup(group);
@@ -237,7 +238,7 @@ arrow::ipc::IpcReadOptions options_for(std::vector<int> columns) {
   return options;
 }
 
-// Arrow's file format, which has an index of its record batches at its end.
+// Reads Arrow's file format, which has an index of its record batches at the end.
 class ArrowFile : public FileOfGroups {
  public:
   ArrowFile(std::shared_ptr<arrow::io::MemoryMappedFile> file, const std::vector<std::string>& columns)
@@ -246,7 +247,7 @@ class ArrowFile : public FileOfGroups {
     const std::vector<int> wanted = columns_named(*whole, columns);
     schema_ = only(*whole, wanted);
     fields_ = wanted;
-    // Reads one column, perhaps decompressing it, to count the rows.
+    // Counts the rows of each record batch: this reads one column, and decompresses it if necessary.
     const auto reader = open(whole->num_fields() == 0 ? std::vector<int>{} : std::vector{0});
     for (int i = 0; i < reader->num_record_batches(); ++i)
       group_rows_.push_back(value_of(reader->ReadRecordBatch(i))->num_rows());
@@ -267,8 +268,8 @@ class ArrowFile : public FileOfGroups {
   std::vector<int> fields_;
 };
 
-// Arrow's streaming format: record batches one after the other, as Hugging Face's datasets writes them.
-// Uncompressed data stays in the file until it is used.
+// Reads Arrow's streaming format: record batches one after the other, as Hugging Face's datasets writes them.
+// Uncompressed data is not read from the mapped file until it is used.
 class ArrowStream : public FileOfGroups {
  public:
   ArrowStream(const std::shared_ptr<arrow::io::MemoryMappedFile>& file,
@@ -293,7 +294,7 @@ class ArrowStream : public FileOfGroups {
   bool is_mapped() const override { return true; }
 
  private:
-  // Warns of a file that was cut off between two messages, which Arrow accepts.
+  // Sets a warning if the file may have been cut off between two messages, which Arrow does not notice.
   void look_at_end(arrow::io::MemoryMappedFile& file) {
     constexpr std::int64_t kMarkBytes = 8;
     constexpr unsigned char kMark[kMarkBytes] = {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0};

@@ -19,13 +19,13 @@ std::string name_of_row(const ParquetRow& row) {
   return fmt::format("row {} of {}", row.index(), row.file());
 }
 
-// A column's value in one row, and the names that errors about it need.
+// A column's value in one row. Errors about the value use the other fields.
 struct ColumnOfRow {
   const ParquetRow& row;
   std::string_view name;
   const detail::ParquetSource& source;
   ArrowCell cell;
-  bool in_list = false;  // errors about null are about a value of the column's list
+  bool in_list = false;  // true: an error about a null concerns a value in the column's list
 
   [[noreturn]] void refuse(const std::string& what) const {
     throw std::runtime_error(
@@ -41,7 +41,7 @@ struct ColumnOfRow {
     return in_list ? "has a null in its list" : "is null: ask is_null() first";
   }
   [[noreturn]] void refuse_null() const { refuse(null_text()); }
-  // Returns the value that stands for a number that is null.
+  // Returns the value to use for a number that is null.
   double fill() const {
     if (!source.fill_na)
       refuse(fmt::format("{}{} set the option fill_na to give such numbers a value", null_text(),
@@ -70,7 +70,7 @@ std::optional<std::size_t> child_named(const ArrowColumn& parent, std::string_vi
   return std::nullopt;
 }
 
-// Finds a column by its whole name, or a struct's field by the struct's name, a dot and the field's name.
+// Finds a column by its name. Finds a field of a struct by the struct's name, a dot and the field's name.
 ColumnOfRow find_column(const ParquetRow& row, const detail::ParquetRows& rows, std::int64_t place,
                         std::string_view name) {
   const detail::ParquetSource& source = rows.source();
@@ -107,7 +107,7 @@ bool is_list(const ArrowColumn& column) {
          column.kind == ArrowKind::kFixedList;
 }
 
-// Returns the value in the dictionary if the column has one; else the cell itself.
+// If the column has a dictionary, returns the cell's value in the dictionary. Otherwise returns the cell.
 ArrowCell in_dictionary(const ArrowCell& cell) {
   return cell.column->kind == ArrowKind::kDictionary ? cell.value() : cell;
 }
@@ -135,7 +135,7 @@ bool is_whole_number(const ArrowColumn& column) {
          (column.kind == ArrowKind::kNumber && at::isIntegralType(column.dtype, false));
 }
 
-// The numbers of a row's value, and the value's shape as a tensor.
+// The numbers in a row's value, and the value's shape as a tensor.
 struct ListedNumbers {
   std::vector<std::int64_t> sizes;
   ArrowCell first;
@@ -153,7 +153,7 @@ ListedNumbers numbers_of(const ColumnOfRow& column) {
   ListedNumbers numbers{.sizes = {}, .first = column.cell, .count = 1};
   while (is_list(*numbers.first.column)) {
     ArrowCell each = numbers.first;
-    // An array without lists can lack offsets. Without offsets, only a fixed-size type has a length.
+    // An array without lists can lack offsets. In that case, only lists of a fixed size have a length.
     const bool has_offsets = numbers.count > 0 || each.column->kind == ArrowKind::kFixedList;
     const ArrowCell inner =
         has_offsets
@@ -175,7 +175,7 @@ ListedNumbers numbers_of(const ColumnOfRow& column) {
   return numbers;
 }
 
-// Returns whether a column of this type can hold `value`. A boolean column holds 0 and 1.
+// Returns true if a column of this type can hold `value`. A boolean column can hold 0 and 1.
 bool column_holds(at::ScalarType dtype, std::int64_t value) {
   switch (dtype) {
     case at::ScalarType::Bool: return value == 0 || value == 1;
@@ -190,7 +190,7 @@ bool column_holds(at::ScalarType dtype, std::int64_t value) {
   }
 }
 
-// Writes fill_na where values are null.
+// Replaces null values by fill_na.
 void fill_nulls(const ColumnOfRow& of_row, const ListedNumbers& numbers, const at::Tensor& tensor) {
   if (!numbers.may_be_null()) return;
   const ColumnOfRow column = with_null(of_row, !numbers.sizes.empty());

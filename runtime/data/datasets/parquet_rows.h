@@ -1,6 +1,6 @@
 // Rows of a Parquet or Arrow file that were decoded together, and access to the values in their Arrow arrays.
 //
-// Plain values, safe to read from several threads.
+// Several threads can read these values at once.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -37,7 +37,7 @@ struct ArrowColumn {
   std::string name;
   std::string type;                                  // for messages
   at::ScalarType dtype = at::ScalarType::Undefined;  // of numbers, and of a dictionary's indices
-  std::int64_t size = 0;                             // of kFixedBytes in bytes; of kFixedList in values
+  std::int64_t size = 0;                             // kFixedBytes: in bytes; kFixedList: number of values
   std::vector<ArrowColumn> children;                 // a dictionary's only child is its values
 };
 
@@ -55,7 +55,7 @@ struct ArrowCell {
     return static_cast<const Value*>(array->buffers[1]) + array->offset + index;
   }
   bool flag() const;
-  // The first value of a list, and its number of values.
+  // For a list: first() is its first value, and count() its number of values.
   ArrowCell first() const;
   std::int64_t count() const;
   ArrowCell field(std::size_t number) const;  // of a struct

@@ -33,7 +33,8 @@ Status check_is_no_stream(const std::string& path) {
   const fs::path index_path =
       is_folder ? given / kStreamIndex : fs::path(given).replace_filename(kStreamIndex);
   const auto text = read_regular_file(index_path, kLargestStreamIndex);
-  // Parsing takes many times the memory of the text, so only a file that may be such an index is parsed.
+  // Parsing takes many times the memory of the text. So this parses only a file that looks like
+  // such an index.
   if (!text || !(text->contains("\"mds\"") || text->contains("\"chunks\""))) return {};
   const json index = json::parse(*text, nullptr, false);
   const std::string name = given.filename();

@@ -1,7 +1,7 @@
-// Recognises folders that Python's streaming (MosaicML's MDS) and litdata write, by their index.json. Data
-// sets refuse such a folder; the error says what it is and how to convert it.
+// Recognizes folders that Python's streaming (MosaicML's MDS) or litdata has written, by their index.json.
+// Datasets refuse such a folder. The error says what it is and how to convert it.
 //
-// Plain functions, safe to call from any thread.
+// Any thread can call the function.
 #pragma once
 
 #include <string>

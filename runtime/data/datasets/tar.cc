@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kTarBlock = 512;
 constexpr std::int64_t kLargestEntry = std::int64_t{1} << 50;
-constexpr std::int64_t kLargestExtension = 1 << 20;  // a name, or a table of them
+constexpr std::int64_t kLargestExtension = 1 << 20;  // of a long name, or of pax records
 constexpr std::int64_t kMostHoleBytes = 256 << 20;   // of one file
 
 using TarBlock = std::array<char, kTarBlock>;
@@ -27,7 +27,8 @@ std::string_view up_to_zero(std::string_view text) {
   return text.substr(0, text.find('\0'));
 }
 
-// Reads octal digits that spaces and zeros surround, or GNU's binary form of large numbers (highest bit set).
+// Reads octal digits, which spaces or NUL bytes can surround. Also reads GNU's binary form of large numbers
+// (highest bit set).
 std::optional<std::int64_t> number_in_field(std::string_view text) {
   if (text.empty()) return std::nullopt;
   if (static_cast<unsigned char>(text[0]) == 0x80) {
@@ -48,8 +49,8 @@ std::optional<std::int64_t> number_in_field(std::string_view text) {
   return value;
 }
 
-// The checksum adds up all bytes of the header, with its own field as spaces. Some old programs added signed
-// bytes, and that sum is right, too.
+// The checksum is the sum of all bytes of the header, with spaces in place of the checksum itself. Accepts a
+// sum of signed bytes, too, because some old programs wrote that.
 bool has_right_sum(const TarBlock& block) {
   constexpr std::size_t kAt = 148, kSize = 8;
   const auto said = number_in_field(header_field(block, kAt, kSize));
@@ -70,7 +71,7 @@ bool is_zero_block(const TarBlock& block) {
   return std::ranges::all_of(block, [](char byte) { return byte == 0; });
 }
 
-// Links, directories and devices have no contents, whatever their size says.
+// Links, directories and devices have no contents, even if their size is not 0.
 bool has_contents(char type) {
   return std::string_view("123456").find(type) == std::string_view::npos;
 }
@@ -110,7 +111,7 @@ Expected<std::string> TarReader::read(std::int64_t size) {
   return bytes;
 }
 
-// Reads the pieces, which the archive stores one after the other, and puts zeros into the holes.
+// The archive stores the pieces one after the other. Reads them and puts zeros into the holes.
 Expected<std::string> TarReader::read_sparse(const SparseMap& sparse) {
   std::string whole;
   for (const auto& piece : sparse.pieces) {
@@ -126,7 +127,7 @@ Expected<std::string> TarReader::read_sparse(const SparseMap& sparse) {
 Status TarReader::check_sparse(const SparseMap& sparse, const std::string& name) const {
   std::int64_t end = 0, stored = 0;
   for (const auto& [begin, size] : sparse.pieces) {
-    // No sum of two of these numbers overflows.
+    // After these checks, `begin + size` cannot overflow.
     if (begin < end || begin > sparse.size || size < 0 || size > sparse.size - begin)
       return corrupt(fmt::format("the map of the sparse file {} is damaged", one_line(name)));
     end = begin + size;
@@ -143,7 +144,7 @@ Status TarReader::check_sparse(const SparseMap& sparse, const std::string& name)
   return {};
 }
 
-// The map has four pieces in the header, and 21 in each block after it.
+// GNU's map has up to four pieces in the header, and up to 21 in each block after it.
 Status TarReader::read_gnu_map(const Header& header, const std::string& name) {
   const auto damaged = [&] {
     return corrupt(fmt::format("the map of the sparse file {} is damaged", one_line(name)));
@@ -173,8 +174,8 @@ Status TarReader::read_gnu_map(const Header& header, const std::string& name) {
   return {};
 }
 
-// The map is in lines before the contents, filled up to whole blocks: the number of pieces, then where each
-// begins and its size.
+// pax's map is text before the contents, padded to whole blocks. Each line has one number: first the number
+// of pieces, then the beginning and the size of each piece.
 Status TarReader::read_pax_map(SparseMap& sparse, const std::string& name) {
   const auto damaged = [&] {
     return corrupt(fmt::format("the map of the sparse file {} is damaged", one_line(name)));
@@ -214,7 +215,7 @@ Status TarReader::pass_over() {
   sparse_.reset();
   if (const std::int64_t size = std::exchange(size_, 0); size > 0) {
     if (Status passed = file_.skip(size - 1); !passed) return passed;
-    char last = 0;  // read the last byte: seeking beyond the end of a plain file is not an error
+    char last = 0;  // reads the last byte, because seeking beyond the end of a plain file does not fail
     const auto got = file_.read(&last, 1);
     if (!got) return std::unexpected(got.error());
     if (*got == 0) return corrupt("it is cut off");
@@ -222,7 +223,8 @@ Status TarReader::pass_over() {
   return file_.skip(std::exchange(padding_, 0));
 }
 
-// Returns none at the block of zeros that ends the archive, or at the file's end if there is no such block.
+// Returns the next header. Returns nothing at the block of zeros that ends the archive, or at the end
+// of the file.
 Expected<std::optional<TarReader::Header>> TarReader::header() {
   TarBlock block{};
   const auto got = file_.read(block.data(), block.size());
@@ -248,7 +250,7 @@ Expected<std::optional<TarReader::Header>> TarReader::header() {
   return header;
 }
 
-// Records such as "27 path=images/000001.jpg\n". The number is the size of the whole record.
+// Parses records such as "27 path=images/000001.jpg\n". The number is the size of the whole record in bytes.
 Status TarReader::parse_records(Extension& extension, const std::string& records) const {
   for (std::string_view rest = records; !rest.empty();) {
     std::size_t size = 0;
@@ -274,8 +276,8 @@ Status TarReader::parse_records(Extension& extension, const std::string& records
   return {};
 }
 
-// pax has three forms of the map: 0.0 has several records, 0.1 has one record, and 1.0 has lines before the
-// contents.
+// Parses a pax record about a sparse file. The map has three forms: several records (0.0), one record (0.1),
+// or lines before the contents (1.0).
 Status TarReader::parse_sparse(Extension& extension, std::string_view key, std::string_view value) const {
   const auto damaged = corrupt("the map of a sparse file in a pax header is damaged");
   if (!extension.sparse) extension.sparse.emplace();
@@ -309,8 +311,7 @@ Status TarReader::parse_sparse(Extension& extension, std::string_view key, std::
   return {};
 }
 
-// Reads GNU's long name (L) or the pax records (x) of the next file. Skips other extensions, which are not
-// needed.
+// Reads GNU's long name (L) or the pax records (x) of the next file. Skips other extensions.
 Status TarReader::extend(Extension& extension, const Header& header) {
   if (header.type != 'L' && header.type != 'x') return pass_over();
   if (header.size > kLargestExtension) return corrupt("a header has more than 1 MiB");
@@ -322,7 +323,8 @@ Status TarReader::extend(Extension& extension, const Header& header) {
   return {};
 }
 
-// Reads and checks the map of a file that is sparse by its header or by the extension before it.
+// If the file is sparse, reads and checks its map. Its header or an extension before it says that
+// it is sparse.
 Status TarReader::map_sparse(Extension& extension, Header& header, const std::string& name) {
   if (header.type == 'S') {
     if (Status read = read_gnu_map(header, name); !read) return read;

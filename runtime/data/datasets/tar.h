@@ -1,12 +1,13 @@
-// Reads the files of a tar archive one after the other: ustar, GNU's and POSIX' (pax) long names and sizes,
-// plain or compressed by gzip or zstd. Sparse files are read whole, with zeros in their holes.
+// Reads the files of a tar archive one after the other. Supports ustar, GNU's and POSIX' (pax) long
+// names and sizes, and archives that are plain or compressed by gzip or zstd. Fills the holes of sparse
+// files with zeros.
 //
-// - Memory grows with the contents read, not with the sizes that headers promise, except for holes: a file
-//   may have 256 MiB of them.
+// - Memory grows with the contents read, not with the sizes that headers promise. Holes take memory, too, but
+//   a file can have at most 256 MiB of them.
 // - Damage is an error. After an error, the archive is at its end.
-// - A compressed archive is read to the end of the file, so that its checksums are compared.
+// - The reader reads a compressed archive to the end of the file, so that its checksums are compared.
 //
-// For one thread at a time.
+// Only one thread at a time is allowed to use a reader.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ struct TarEntry {
   std::int64_t size = 0;
 };
 
-// The places of a sparse file's stored pieces within the whole file.
+// Says where the stored pieces of a sparse file lie in the whole file.
 struct SparseMap {
   struct Piece {
     std::int64_t begin = 0;
@@ -38,20 +39,22 @@ struct SparseMap {
 class TarReader {
  public:
   static Expected<TarReader> open(const std::string& path);
-  // Returns an error if `path` is clearly something else: a URL, a folder, a file of another kind. A missing
-  // file passes: open() reports it.
+  // Fails if `path` is clearly no archive: a URL, a folder, or a file of another kind. Accepts a missing
+  // file, because open() reports it.
   static Status check_archive(const std::string& path);
 
-  // Returns the next regular file; none at the end. Skips contents that were not read.
+  // Returns the next regular file, or nothing at the end. Skips the contents of the current file if they
+  // were not read.
   Expected<std::optional<TarEntry>> next();
-  // True at the archive's end if the zero blocks that tar writes last are missing. Files can be missing, too.
+  // Returns true at the archive's end if the zero blocks that tar writes last are missing. In that case,
+  // files can be missing, too.
   bool lacks_end() const { return lacks_end_; }
   // Returns the contents of the file that next() has returned. Call it at most once for each file.
   Expected<std::string> contents();
 
  private:
   struct Header;
-  // The data of an extension header about the next header.
+  // Holds what extension headers say about the file that follows them.
   struct Extension {
     std::optional<std::string> name;
     std::optional<std::int64_t> size;

@@ -31,7 +31,7 @@ std::int64_t prepare_rows(const std::vector<at::Tensor*>& tensors) {
 
 at::Tensor gather_rows(const at::Tensor& rows, std::span<const std::int64_t> indices) {
   if (!rows.is_cpu()) {
-    // index_select only reads the indices.
+    // The const_cast is safe, because index_select only reads the indices.
     const at::Tensor places = at::from_blob(const_cast<std::int64_t*>(indices.data()),  // NOLINT
                                             {std::ssize(indices)}, at::kLong);
     return rows.index_select(0, places.to(rows.device()));
@@ -39,7 +39,7 @@ at::Tensor gather_rows(const at::Tensor& rows, std::span<const std::int64_t> ind
   std::vector<std::int64_t> shape = rows.sizes().vec();
   shape[0] = std::ssize(indices);
   at::Tensor batch = batch_empty(shape, rows.scalar_type());
-  // Copies row by row: index_select would use threads, but the cores belong to training.
+  // Copies row by row. index_select would use more threads, but training needs the cores.
   const auto row_bytes = indices.empty() ? 0 : batch.nbytes() / indices.size();
   const std::int64_t step_bytes = rows.stride(0) * static_cast<std::int64_t>(rows.element_size());
   const auto* from = static_cast<const std::byte*>(rows.const_data_ptr());

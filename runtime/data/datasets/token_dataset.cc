@@ -13,7 +13,8 @@ namespace muster {
 
 namespace {
 
-// Calls `use` with a null pointer to tokens of this type; false if no tokens have this type.
+// Calls `use` with a null pointer whose type is that of the tokens. Returns false if tokens cannot
+// have this type.
 template <class Use>
 bool with_token_type(at::ScalarType type, const Use& use) {
   switch (type) {
@@ -42,9 +43,9 @@ std::int64_t samples_in(std::int64_t tokens, const TokenDatasetOptions& options)
   return tokens <= options.context ? 0 : (tokens - 1 - options.context) / options.stride + 1;
 }
 
-// In a random order, the processor cannot predict where the next sample begins. This function fetches that
-// sample's first bytes while the previous sample is copied, which saves a quarter of the time. The processor
-// then fetches the rest of the sample by itself.
+// Fetches the first bytes of the next sample into the cache while the caller copies the sample before it.
+// This saves a quarter of the time, because in a random order the processor cannot predict where a sample
+// begins. The processor fetches the later bytes of a sample by itself.
 void fetch_ahead(const std::byte* tokens, std::size_t size_bytes) {
   constexpr std::size_t kLineBytes = 64, kMostBytes = 4096;
   for (std::size_t at = 0; at < std::min(size_bytes, kMostBytes); at += kLineBytes)
@@ -62,7 +63,7 @@ std::vector<std::string> files_of(const std::string& pattern) {
 struct TokenDataset::Part {
   TokenFile file;
   std::int64_t first_sample;
-  // For each document, the number of its first sample within this file. Empty if samples may cross documents.
+  // For each document, the number of its first sample within this file. Empty if samples can span documents.
   std::vector<std::int64_t> first_samples;
 };
 
@@ -115,10 +116,10 @@ std::vector<std::int64_t> TokenDataset::documents() const {
   return all;
 }
 
-// Where a sample is.
+// Where a sample begins.
 struct TokenDataset::Place {
   const Part* part = nullptr;
-  std::int64_t first = 0;  // token in it
+  std::int64_t first = 0;  // the first token's number in the file
   const std::byte* tokens() const {
     return part->file.tokens + static_cast<std::size_t>(first) * c10::elementSize(part->file.dtype);
   }

@@ -22,13 +22,13 @@ namespace fs = std::filesystem;
 using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t kLlmcHeaderBytes = 1024;
-constexpr std::size_t kLookedTokens = 4096;  // that wider_by() examines
+constexpr std::size_t kLookedTokens = 4096;  // wider_by() examines at most this many tokens
 
 std::unexpected<Error> unusable(const std::string& path, const std::string& why) {
   return failure(ErrorCode::kCorrupt, "cannot use {}: {}", path, why);
 }
 
-// Sets tokens and count for a file whose header promises `count` tokens from byte `first` on.
+// Sets file.tokens and file.count. Fails unless exactly `count` tokens follow from byte `first` on.
 Status set_tokens(TokenFile& file, std::size_t first, std::uint64_t count) {
   const Bytes bytes = file.file.bytes();
   const std::uint64_t there = bytes.size() - first, size = c10::elementSize(file.dtype);
@@ -57,7 +57,7 @@ Status read_npy(TokenFile& file) {
     return unusable(file.path, fmt::format("its array has the shape ({}): save it as one row, by reshape(-1)",
                                            fmt::join(header->shape, ", ")));
   file.dtype = *header->dtype;
-  if (header->data_at % c10::elementSize(file.dtype) != 0)  // numpy fills its header up to 16 or 64 bytes
+  if (header->data_at % c10::elementSize(file.dtype) != 0)  // numpy pads its header to 16 or 64 bytes
     return unusable(file.path, "its header of a numpy array is damaged");
   return set_tokens(file, header->data_at, static_cast<std::uint64_t>(header->shape[0]));
 }
@@ -150,8 +150,8 @@ Status read_index(TokenFile& file, const std::string& path) {
   return {};
 }
 
-// Returns the path of Megatron's .idx if `path` names the .idx, its .bin, or the two files without .idx and
-// .bin. None if the .idx next to a .bin is another kind of file.
+// Returns the path of Megatron's .idx. `path` can name the .idx, its .bin, or both files without .idx and
+// .bin. Returns nothing if there is no .idx, or if the .idx next to a .bin is another kind of file.
 std::optional<std::string> index_of(const std::string& path) {
   std::error_code ignored;
   const fs::path given(path);
@@ -159,7 +159,7 @@ std::optional<std::string> index_of(const std::string& path) {
   if (given.extension() == ".bin") {
     std::string beside = fs::path(given).replace_extension(".idx");
     if (!fs::exists(beside, ignored)) return std::nullopt;
-    const auto index = MappedFile::open(beside);  // if that fails, read_index() says why
+    const auto index = MappedFile::open(beside);  // if this fails, read_index() says why
     if (index && file_kind(index->bytes(), index->bytes().size()) != FileKind::kMegatronIndex)
       return std::nullopt;
     return beside;
@@ -170,9 +170,10 @@ std::optional<std::string> index_of(const std::string& path) {
 
 // ---- Raw tokens
 
-// Guesses whether the file's tokens are 2 or 4 times as wide as `token_bytes`, and returns that factor. Each
-// token of such a file is a group of words of `token_bytes`: first its low part, then its high part, then
-// zeros. The high part is 0, or below 8 in words of 16 bits, because no vocabulary has 2^19 tokens.
+// Guesses whether the file's tokens are 2 or 4 times as wide as `token_bytes`, and returns that factor.
+// In such a file, a token consists of 2 or 4 words of `token_bytes`: the low word, the high word, then
+// zeros. The high word is 0. With words of 16 bits it can be up to 7, because vocabularies have fewer
+// than 2^19 tokens.
 std::optional<std::size_t> wider_by(Bytes bytes, std::size_t token_bytes) {
   constexpr std::uint64_t kHighParts = 8;
   const std::size_t count = std::min(bytes.size() / token_bytes, kLookedTokens);
@@ -220,7 +221,7 @@ Status read_tokens(TokenFile& file, const std::optional<std::string>& index) {
   if (index) return read_index(file, *index);
   if (const auto kind = file_kind(bytes, bytes.size())) {
     if (*kind == FileKind::kNpy) return read_npy(file);
-    // If tokens have one byte, text is fine, even HTML.
+    // If tokens have one byte each, the file can be text, even HTML.
     if (*kind != FileKind::kHtml || c10::elementSize(file.dtype) > 1)
       return unusable(
           file.path,
@@ -258,10 +259,10 @@ Expected<std::vector<std::string>> files_of_pattern(const std::string& pattern) 
     return std::vector{pattern};
   glob_t found{};
   const int code = glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
-  std::set<std::string> all;  // sorted by bytes, whatever the locale
+  std::set<std::string> all;  // sorted by bytes, independent of the locale
   for (std::size_t i = 0; code == 0 && i < found.gl_pathc; ++i) all.emplace(found.gl_pathv[i]);
   globfree(&found);
-  // Megatron's .bin stands for both of its files.
+  // Drops an .idx if its .bin is in the list: the .bin stands for both files.
   std::erase_if(all, [&all](const std::string& file) {
     return file.ends_with(".idx") && all.contains(file.substr(0, file.size() - 4) + ".bin");
   });

@@ -48,13 +48,13 @@ const std::string& part_of(const WebSample& sample, const std::string& name) {
   refuse_part(sample, one_line(fmt::format("has a {} in which \"{}\" {}", part, key, what)));
 }
 
-// Returns the value of `key` in a .json part. `key` is a member's name or, with a slash at its front, a
-// pointer of RFC 6901.
+// Returns the value of `key` in a .json part. `key` is a member's name. If it begins with a slash, it is a
+// JSON pointer (RFC 6901).
 nlohmann::json json_value(const WebSample& sample, const std::string& part, const std::string& key) {
   nlohmann::json all = nlohmann::json::parse(part_of(sample, part), nullptr, false);
   if (all.is_discarded()) refuse_unread(sample, part, "it is not JSON");
   try {
-    // Moved, because copying recurses as deep as the text is nested.
+    // Moves the value: a copy would recurse as deep as the text is nested.
     return std::move(key.starts_with('/') ? all.at(nlohmann::json::json_pointer(key)) : all.at(key));
   } catch (const nlohmann::json::exception&) {  // also for a list, and for a malformed pointer
     refuse_json(sample, part, key, "is missing");
@@ -73,7 +73,8 @@ std::int64_t number_in_braces(std::string_view text, const std::string& name) {
   return *number;
 }
 
-// Returns the names that "000..146" or "a,b" between braces stands for; none if `inside` is neither.
+// `inside` is the text between braces. Returns the names that "000..146" or "a,b" stands for, and no names
+// for any other text.
 std::vector<std::string> choices_in(std::string_view inside, const std::string& name) {
   if (inside.contains('{')) refuse_archive(name, "without braces in braces");
   const std::size_t dots = inside.find("..");
@@ -104,14 +105,14 @@ std::vector<std::vector<std::string>> parts_of(const std::string& name) {
     if (!braces || open > 0) parts.push_back({std::string(rest.substr(0, braces ? open : rest.size()))});
     if (!braces) break;
     auto choices = choices_in(rest.substr(open + 1, close - open - 1), name);
-    if (choices.empty()) choices.emplace_back(rest.substr(open, close + 1 - open));  // as a shell leaves {x}
+    if (choices.empty()) choices.emplace_back(rest.substr(open, close + 1 - open));  // keeps {x}, as a shell
     parts.push_back(std::move(choices));
     rest.remove_prefix(close + 1);
   }
   return parts;
 }
 
-// Expands braces as a shell does: the last ones change fastest.
+// Expands braces in the order of a shell: the last braces change fastest.
 void expand_braces(const std::string& name, std::vector<std::string>& to) {
   std::vector<std::string> all{""};
   for (const auto& choices : parts_of(name)) {
@@ -131,7 +132,8 @@ void refuse_pattern(const std::string& name) {
     refuse_archive(name, "without *, ? and [: give the numbers, as in {000..146}");
 }
 
-// Splits a name at the first dot of its last path component. None: the file does not belong to a sample.
+// sample_name() splits a file's name at the first dot of its last path component. It returns nothing if the
+// file does not belong to a sample.
 struct SampleName {
   std::string key, part;
 };
@@ -153,7 +155,7 @@ Value value_or_throw(Expected<Value> value) {
   return *std::move(value);
 }
 
-// The samples of one archive.
+// Reads the samples of one archive.
 class Archive {
  public:
   explicit Archive(const std::string& path) : path_(path), tar_(value_or_throw(TarReader::open(path))) {}
@@ -176,14 +178,15 @@ class Archive {
   }
 
  private:
-  // Calls `take` for each file of one sample. Returns the part of the last file that `take` refused.
+  // Calls `take` for each file of the next sample. Returns the part name of the last file for which
+  // `take` returned false.
   template <class Take>
   std::optional<std::string> group(const Take& take) {
     std::optional<std::string> unwanted;
     if (!name_) advance();
     const std::optional<SampleName> first = name_;
     while (name_ && name_->key == first->key) {
-      const SampleName name = *std::exchange(name_, std::nullopt);  // if take() throws, the file is skipped
+      const SampleName name = *std::exchange(name_, std::nullopt);  // skips the file even if take() throws
       if (!take(name)) unwanted = name.part;
       advance();
     }
@@ -271,7 +274,7 @@ std::vector<std::string> expand_archives(const std::vector<std::string>& names,
     refuse_pattern(all[before]);
   }
   check_argument(!all.empty(), "WebDataset: the number of archives", all.size(), "at least 1");
-  // Other archives are checked when they are opened.
+  // Checks only the first archive. The others are checked when they are opened.
   if (const Status usable = TarReader::check_archive(all[0]); !usable)
     throw std::runtime_error(usable.error().message());
   return all;
@@ -303,7 +306,7 @@ bool WebStream::State::open_one() {
   if (archive) return true;
   if (archives.empty()) return false;
   const std::string path = std::move(archives.front());
-  archives.pop_front();  // before opening it, so that an archive that cannot be opened is skipped
+  archives.pop_front();  // before opening, so that an archive that cannot be opened is not tried again
   archive.emplace(path);
   return true;
 }
@@ -345,7 +348,7 @@ std::optional<WebSample> WebStream::next() {
   return drawn;
 }
 
-// An unreadable sample or archive counts as one sample, as it does in a loader that skips bad samples.
+// Counts an unreadable sample or archive as one sample, as a loader that skips bad samples does.
 bool WebStream::skip(std::int64_t count) {
   State& state = *state_;
   if (state.held_count > 0) return false;

@@ -21,13 +21,14 @@ constexpr std::size_t kZipEndBytes = 22, kZip64LocatorBytes = 20, kZip64EndBytes
                       kZipDirectoryEntryBytes = 46, kZipLocalHeaderBytes = 30;
 constexpr std::size_t kLongestZipComment = 0xffff;
 constexpr std::uint16_t kZip64Field = 1;
-constexpr std::uint64_t kMostInflation = 1032;  // the most bytes that deflate can pack into one
+constexpr std::uint64_t kMostInflation = 1032;  // deflate packs at most this many bytes into one byte
 
 std::unexpected<Error> damaged_zip(std::string_view what) {
   return failure(ErrorCode::kCorrupt, "its ZIP archive is damaged: {}", what);
 }
 
-// Returns the archive from `at` on, if at least `size` bytes follow and begin with the signature.
+// Returns the archive from `at` on. Returns nothing unless at least `size` bytes follow and
+// begin with `signature`.
 std::optional<std::string_view> zip_record(std::string_view archive, std::uint64_t at, std::size_t size,
                                            std::string_view signature) {
   if (at > archive.size() || archive.size() - at < size) return std::nullopt;
@@ -61,8 +62,8 @@ Expected<ZipDirectory> zip_directory(std::string_view archive) {
                       .begin = number_at<std::uint32_t>(*end, 16)};
 }
 
-// Replaces numbers that are marked as larger than 32 bits by those of the ZIP64 field, which holds only
-// these. Returns false if the field lacks one of them.
+// If all 32 bits of a number are set, its value is in the ZIP64 field, which has only the values of such
+// numbers. Replaces these numbers by their values. Returns false if the field lacks one.
 bool read_zip64(std::string_view fields, std::initializer_list<std::uint64_t*> numbers) {
   const auto is_marked = [](const std::uint64_t* number) {
     return *number == std::numeric_limits<std::uint32_t>::max();
@@ -85,7 +86,7 @@ bool read_zip64(std::string_view fields, std::initializer_list<std::uint64_t*> n
   return false;
 }
 
-// Reads the entry at the front of `record`, and removes it from there.
+// Reads the entry at the front of `record` and removes it from `record`.
 Expected<ZipEntry> next_zip_entry(std::string_view archive, std::string_view& record) {
   const std::size_t name_bytes = number_at<std::uint16_t>(record, 28),
                     field_bytes = number_at<std::uint16_t>(record, 30),
@@ -123,7 +124,7 @@ Expected<ZipEntry> next_zip_entry(std::string_view archive, std::string_view& re
   return entry;
 }
 
-// Returns whether exactly `size` bytes come out of all of `packed`.
+// Inflates `packed` into `to`. Returns true if all of `packed` was used and gave exactly `size` bytes.
 bool inflate_all(std::string_view packed, std::string& to, std::size_t size) {
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw std::bad_alloc();

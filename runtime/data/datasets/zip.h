@@ -1,8 +1,8 @@
-// Reads the files in a ZIP archive that lies in memory: stored or deflated, with checksums, of any size
-// (ZIP64).
+// Reads the files in a ZIP archive in memory. Supports stored and deflated files and ZIP64,
+// and compares checksums.
 //
-// The functions take no more memory than the archive can fill, whatever its directory promises. They are safe
-// to call from any thread.
+// The functions allocate no more memory than the archive's data can fill, even if its directory promises
+// more. Any thread can call them.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,11 @@ struct ZipEntry {
   bool is_deflated = false;
 };
 
-// Gives the files in the order of the archive's directory. kCorrupt says what is damaged or not supported,
-// without the archive's name.
+// Returns the files in the order of the archive's directory. kCorrupt says what is damaged or not supported.
+// The message does not name the archive.
 Expected<std::vector<ZipEntry>> zip_entries(std::string_view archive);
-// Gives the contents of a file, which lie in the archive or in `unpacked`. kCorrupt if the checksum is wrong.
+// Returns the contents of a file. They lie in the archive or, if the file is deflated, in `unpacked`.
+// kCorrupt if the file is damaged.
 Expected<std::string_view> zip_contents(const ZipEntry& entry, std::string& unpacked);
 
 }  // namespace muster

@@ -64,7 +64,7 @@ void BatchMemory::give_back(void* block, std::size_t size_bytes) {
   for (void* each : too_many) std::free(each);
 }
 
-// Removes a block of the size that was used longest ago. Searches all sizes: batches have few of them.
+// Removes and returns a block of the size that was used longest ago. Searches all sizes: there are few.
 void* BatchMemory::oldest_block() {
   const auto oldest = std::ranges::min_element(
       idle_, {}, [](const auto& size_and_idle) { return size_and_idle.second.last_used; });
@@ -89,7 +89,7 @@ UseBatchMemory::~UseBatchMemory() {
 }
 
 at::Tensor batch_empty(at::IntArrayRef sizes, at::ScalarType type) {
-  // Page-locked memory needs no pool: torch itself keeps what is freed for the next tensor.
+  // Page-locked memory needs no pool: torch keeps freed page-locked blocks for later tensors.
   if (source.pinned) return at::empty(sizes, at::TensorOptions(type).pinned_memory(true));
   return source.memory ? source.memory->take(sizes, type) : at::empty(sizes, type);
 }

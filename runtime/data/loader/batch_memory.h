@@ -1,8 +1,9 @@
-// A pool of the memory blocks that hold one loader's batches. Safe from any thread.
+// A pool of the memory blocks that hold one loader's batches. Any thread can use it.
 //
-// take() lends a block as a tensor's storage; the block returns when that storage dies, and keeps this object
-// alive until then. Idle blocks are kept by their exact size. When they exceed the limit, blocks of the size
-// that was used longest ago are freed first, so padded batches with ever new lengths do not fill the pool.
+// take() returns a tensor whose storage is a block of the pool. When the storage is freed, the block returns
+// to the pool; until then it keeps this object alive. take() reuses only blocks of exactly the right size.
+// When idle blocks exceed the limit, the pool frees those whose size was used longest ago. So padded batches
+// with ever new lengths do not fill it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +18,7 @@ namespace muster {
 
 class BatchMemory : public std::enable_shared_from_this<BatchMemory> {
  public:
-  // `idle_limit_bytes` limits the blocks that are kept while no tensor uses them.
+  // `idle_limit_bytes` limits the total size of the blocks that no tensor uses.
   explicit BatchMemory(std::size_t idle_limit_bytes) : idle_limit_bytes_(idle_limit_bytes) {}
   BatchMemory(const BatchMemory&) = delete;
   BatchMemory& operator=(const BatchMemory&) = delete;
@@ -41,8 +42,8 @@ class BatchMemory : public std::enable_shared_from_this<BatchMemory> {
   std::uint64_t used_ = 0;  // counts blocks taken and returned
 };
 
-// While this object lives, batch_empty() in this thread takes blocks from `memory`, or page-locked memory if
-// `pinned`.
+// While this object lives, batch_empty() in this thread takes blocks from `memory`. If `pinned`, it takes
+// page-locked memory instead.
 class [[nodiscard]] UseBatchMemory {
  public:
   UseBatchMemory(std::shared_ptr<BatchMemory> memory, bool pinned);

@@ -29,7 +29,7 @@ std::vector<std::int64_t> with_first(std::int64_t first, at::IntArrayRef sizes) 
   return result;
 }
 
-// Returns whether the tensor lies in memory as decode_image() and read_image() return it: uint8 [3, height,
+// Returns true if the tensor has the memory layout of decode_image() and read_image(): uint8 [3, height,
 // width] with the three channels of a pixel side by side.
 bool is_image_of_pixels(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kByte && tensor.dim() == 3 && tensor.size(0) == 3 &&

@@ -1,6 +1,7 @@
 // Copies batches to a device while the computation runs.
 //
-// DeviceCopy keeps the state of one copy; DeviceCopier is the interface to the device. One thread uses each.
+// DeviceCopier is the interface to the device. DeviceCopy keeps the state of one batch's copy. Only one
+// thread uses an object of these classes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,14 +14,15 @@ namespace muster {
 class DeviceCopier {
  public:
   virtual ~DeviceCopier() = default;
-  // Begins a copy. The caller keeps `tensor` alive until ready(). Only copies of page-locked memory overlap
-  // with the computation.
+  // Begins a copy and returns its target. The caller keeps `tensor` alive until ready(). The copy overlaps
+  // with the computation only if `tensor` is in page-locked memory.
   virtual at::Tensor copy(const at::Tensor& tensor) = 0;
-  // After this call, the calling thread's computation may use `copies`, which are all that copy() returned.
+  // After this call, the calling thread's computation can use `copies`. Pass all tensors
+  // that copy() returned.
   virtual void ready(const std::vector<at::Tensor>& copies) = 0;
 };
 
-// A copier with its own stream.
+// Returns a copier with its own stream.
 std::shared_ptr<DeviceCopier> make_device_copier(at::Device device);
 
 class DeviceCopy {
@@ -28,7 +30,7 @@ class DeviceCopy {
   explicit DeviceCopy(std::shared_ptr<DeviceCopier> copier) : copier_(std::move(copier)) {}
   // Begins to copy the tensors, and replaces each by its copy. If one copy fails, none is replaced.
   void begin(const std::vector<at::Tensor*>& tensors);
-  // After this call, the computation may use the copies.
+  // After this call, the computation can use the copies.
   void finish();
 
  private:

@@ -25,13 +25,13 @@
 //    batch of this rank.
 // 2. Tickets hands out one ticket for each batch to load, up to the end of the last epoch that a loop asked
 //    for. For an iterable dataset, Turns chooses the shard that gives the next batch.
-// 3. The workers of a Prefetcher take tickets. Loading loads a ticket's batch from the BatchSource, which
-//    knows the types of samples and batches, into memory of BatchMemory. Without workers the training thread
-//    does this itself.
+// 3. The workers of a Prefetcher take tickets. Loading loads the batch of a ticket from the BatchSource into
+//    memory of BatchMemory. Only the BatchSource knows the types of samples and batches. Without workers, the
+//    training thread loads the batches itself.
 // 4. The Prefetcher returns batches in the order of the tickets, DeviceCopy copies one batch ahead to the
 //    device, and next() gives it to the loop.
 //
-// Place counts the batches that the loop has received. state() needs only Place.
+// Place says which batches the loop has received. state() needs only Place.
 
 namespace muster {
 
@@ -41,7 +41,8 @@ namespace {
 
 constexpr int kDefaultPrefetchFactor = 2;
 
-// Says how a state cuts the data into batches: "3 ranks x 32".
+// Returns how a state divides the data into batches, such as "3 ranks x 32". Puts `ranks` after the
+// number of ranks.
 std::string cut_of(const DataLoaderState& state, std::string_view ranks) {
   if (state.global_batch_size > 0)
     return fmt::format("a global batch of {} on {}{}", state.global_batch_size, state.ranks, ranks);
@@ -49,12 +50,14 @@ std::string cut_of(const DataLoaderState& state, std::string_view ranks) {
   return fmt::format("{}{}", state.ranks, ranks);
 }
 
-// Returns whether no shard of the stream has given a batch in this epoch. Then any number can resume.
+// Returns true if no shard of the stream has given a batch in this epoch. A loader with any number of shards
+// can resume from such a state.
 bool is_whole(const DataLoaderState& state) {
   return std::ranges::all_of(state.of_shards, [](std::int64_t batches) { return batches == 0; });
 }
 
-// "saved with 2 ranks x 32, now 2 x 48"; empty if nothing changed, or the saved numbers are unknown.
+// Returns "saved with 2 ranks x 32, now 2 x 48". Returns an empty text if nothing changed, or if the saved
+// numbers are unknown.
 std::string change_of(const DataLoaderState& saved, const DataLoaderState& now) {
   if (saved.ranks == 0 || cut_of(saved, "") == cut_of(now, "")) return "";
   return fmt::format("saved with {}, now {}", cut_of(saved, " ranks"), cut_of(now, ""));
@@ -65,22 +68,23 @@ std::string change_of(const DataLoaderState& saved, const DataLoaderState& now) 
 // A batch is in one of four places on its way to the loop: it has a ticket, a worker loads it or has loaded
 // it, it is staged, or the loop has received it.
 //
-// - `place` moves only in give(), when the loop receives a batch; in skip_failed_batch(); when a shard or
-//   pass ends; and in load_state(). Tickets has its own copy of the place, which runs ahead.
+// - `place` names the first batch that the loop has not received. Only give(), skip_failed_batch(),
+//   end_shard(), begin_pass() and load_state() change it. Tickets has its own copy of the place,
+//   which runs ahead.
 // - `tickets` is null when no batch is on its way. offer() creates it at `place`; drop() discards it with all
 //   batches on their way, which are loaded again later. stop(), load_state() and every error call drop().
-// - `prefetcher` without `tickets` is halted: its workers may still be loading a batch, but nobody takes it.
-//   offer() ends it before it starts again.
-// - `staged` is the next batch for the loop: taken from the workers, perhaps on its way to the device, and
-//   not yet received by the loop. It may hold an error. If staging ahead itself throws, `failed_ahead` holds
-//   the exception. next() throws both when the batch's turn comes, so the loop keeps the batch before it.
+// - If `prefetcher` exists without `tickets`, it is halted: its workers can still be loading a batch, but
+//   nobody takes that batch. offer() ends the halted prefetcher.
+// - `staged` is the next batch for the loop. It was taken from the workers, and its copy to the device may
+//   have begun. It can hold an error. `failed_ahead` is an exception that stage_ahead() caught. next() throws
+//   either error only when the batch's turn comes, so the loop can still use the batch before.
 // - `current` is the batch that the loop holds, until the next call of next(). `info`, `given`,
 //   `given_memory` and `given_indices` describe the last batch that the loop received.
-// - `failed` names the batch of the error that next() has thrown. skip_failed_batch(), the next next() and
-//   load_state() clear it.
+// - `failed` names the batch of the error that next() has thrown. skip_failed_batch(), load_state() and the
+//   following call of next() clear it.
 //
-// Only the training thread uses a State. Workers share `loading` and `tickets`, which are safe from any
-// thread, and may keep them alive after the State has ended.
+// Only the training thread uses a State. Workers share `loading` and `tickets`, which any thread can use. A
+// worker that hangs keeps them alive after the State has ended.
 struct LoaderEngine::State {
   State(std::unique_ptr<BatchSource> source, DataLoaderOptions options, int rank, int world_size)
       : loading(std::make_shared<Loading>(std::move(source), std::move(options), rank, world_size)) {
@@ -115,12 +119,12 @@ struct LoaderEngine::State {
   const std::shared_ptr<Loading> loading;
   Place place;
   std::shared_ptr<Tickets> tickets;
-  std::int64_t end = 0;       // `tickets` reach to the end of epoch `end` - 1; 0 without tickets
+  std::int64_t end = 0;       // `tickets` reach to the end of epoch `end - 1`; 0 without `tickets`
   std::uint64_t loop = 0;     // number of the newest loop
   bool by_passes = false;     // each loop goes over one epoch
   bool goes_on = false;       // the next pass begins at `place`, even within an epoch
   bool just_loaded = false;   // a state was loaded, and no loop over epochs has begun since
-  bool may_be_empty = false;  // no warning of an empty loop over epochs: one was given, or a state was loaded
+  bool may_be_empty = false;  // the warning of an empty loop is off: it was given, or a state was loaded
   std::optional<Ticket> failed;
   std::optional<Prefetcher::Taken> staged;
   std::exception_ptr failed_ahead;
@@ -133,11 +137,11 @@ struct LoaderEngine::State {
   std::unique_ptr<Prefetcher> prefetcher;
 };
 
-// Lets the workers load up to the end of epoch `new_end` - 1.
+// Lets the workers load up to the end of epoch `new_end - 1`.
 void LoaderEngine::State::offer(std::int64_t new_end) {
   if (tickets && new_end == end) return;
   if (!tickets) {
-    end_workers(patience());  // the halted ones
+    end_workers(patience());  // ends halted workers
     tickets = std::make_shared<Tickets>(loading, place);
   }
   end = new_end;
@@ -158,8 +162,8 @@ void LoaderEngine::State::start_workers() {
                          .in_order = options.in_order});
 }
 
-// Returns none if `wait` is false and no batch is ready. For an iterable dataset, a batch with count 0 says
-// that a shard has ended.
+// Takes the next batch. Returns none if `wait` is false and no batch is ready. For an iterable dataset, a
+// batch with count 0 says that a shard has ended.
 std::optional<Prefetcher::Taken> LoaderEngine::State::take(bool wait) {
   const DataLoaderOptions& options = loading->options;
   if (options.num_workers == 0 || !options.read) {
@@ -181,14 +185,14 @@ std::optional<Prefetcher::Taken> LoaderEngine::State::take(bool wait) {
   return taken;
 }
 
-// Returns how long to wait for a batch of a worker; none: without limit.
+// Returns how long to wait for a batch of a worker. Returns nothing if there is no limit.
 std::optional<Seconds> LoaderEngine::State::patience() const {
   const Seconds timeout = loading->options.timeout;
   return timeout.count() > 0 ? std::optional(timeout) : std::nullopt;
 }
 
-// Discards all batches on their way; they will be loaded again. Does not wait for workers, because they may
-// hang, and an error must leave the loop first.
+// Discards all batches on their way to the loop; they will be loaded again. Does not wait for workers,
+// because a worker can hang, and next() must be able to throw an error at once.
 void LoaderEngine::State::drop() {
   if (prefetcher) prefetcher->halt();
   tickets.reset();
@@ -197,7 +201,8 @@ void LoaderEngine::State::drop() {
   failed_ahead = nullptr;
 }
 
-// Ends the workers. If one needs longer than `within`, detaches all; they keep alive what they use.
+// Ends the workers. If a worker needs longer than `within`, detaches all workers. Detached workers keep alive
+// what they use.
 void LoaderEngine::State::end_workers(std::optional<Seconds> within) {
   if (prefetcher && !prefetcher->stop(within)) loading->source->abandon_readers();
   prefetcher.reset();
@@ -213,7 +218,8 @@ void LoaderEngine::State::time_out() {
                          : "worker_init_fn has not returned, or the order of the epoch is still being made"));
 }
 
-// Returns none if `wait` is false and no batch is ready, or if the last epoch of an iterable dataset is over.
+// Returns the next batch. Returns none if `wait` is false and no batch is ready, or if the last epoch of an
+// iterable dataset is over.
 std::optional<Prefetcher::Taken> LoaderEngine::State::load(bool wait) {
   for (;;) {
     auto taken = take(wait);
@@ -235,8 +241,8 @@ void LoaderEngine::State::end_shard(const Ticket& ticket) {
                                        shards.count, epoch));
 }
 
-// Takes the next batch, if it is ready or `wait` is set, and begins to copy it to the device. next() throws
-// an error of the batch when its turn comes.
+// Takes the next batch into `staged` and begins to copy it to the device. Does nothing if `wait` is false and
+// no batch is ready. Keeps an error of the batch in `staged`: give() throws it.
 void LoaderEngine::State::stage(bool wait) {
   if (staged) return;
   staged = load(wait);
@@ -269,7 +275,7 @@ void LoaderEngine::State::set_info(const Ticket& ticket, const LoadedBatch& load
   }
 }
 
-// Moves the staged batch to the loop, or throws its error. Only now does the batch count as received.
+// Gives the staged batch to the loop, or throws its error. A batch counts as received from here on.
 void LoaderEngine::State::give() {
   failed = staged->ticket;
   if (staged->error) std::rethrow_exception(staged->error);
@@ -339,7 +345,7 @@ void* LoaderEngine::next(std::int64_t end, std::uint64_t begun) {
   const TrainingLoop loop{state.number, end, share().first, share().second};
   try {
     if (state.failed_ahead) std::rethrow_exception(state.failed_ahead);
-    if (end < state.end) stop();  // batches after the end of this loop may have been loaded ahead
+    if (end < state.end) stop();  // drops batches that were loaded ahead, beyond the end of this loop
     if (state.place.epoch() < end) {
       state.offer(end);
       state.stage(/*wait=*/true);
@@ -382,7 +388,7 @@ void LoaderEngine::begin_epochs(std::int64_t end) {
 std::int64_t LoaderEngine::begin_pass() {
   State& state = *state_;
   state.by_passes = true;
-  // With in_order = false, later batches of an epoch may be received before its first one.
+  // With in_order = false, the loop can receive later batches of an epoch before the first one.
   if ((state.place.batch() > 0 || !state.place.passed.empty()) && !state.goes_on) {
     stop();
     state.place.begin_epoch(state.place.epoch() + 1);

@@ -96,7 +96,7 @@ Order order_by(DistributedSampler sampler, const DataLoaderOptions& options) {
       .batches = batches};
 }
 
-// Checks a sampler that is already one rank's part, as users pass it to PyTorch's loaders.
+// Checks that a DistributedSampler that the user made fits the loader's rank and options. Returns it.
 const DistributedSampler& checked_part(const DistributedSampler& part, const DataLoaderOptions& options,
                                        int rank, int world_size) {
   exclude(options.global_batch_size > 0, "global_batch_size", "a DistributedSampler as sampler");
@@ -231,8 +231,8 @@ detail::LoadedBatch Loading::load(const Ticket& ticket) {
   }
 }
 
-// Checks the indices here, because datasets need not. A wrong index is an error even where bad samples are
-// skipped: the sampler was made for another dataset.
+// Datasets need not check indices, so this function does. A wrong index is an error even if the loader skips
+// bad samples: the sampler was made for another dataset.
 void Loading::check_indices(const Ticket& ticket, std::span<const std::int64_t> wanted) {
   const std::int64_t size = *source->size();
   const auto outside =
@@ -242,7 +242,7 @@ void Loading::check_indices(const Ticket& ticket, std::span<const std::int64_t> 
                                       source->name(), describe(ticket, wanted), *outside, size));
 }
 
-// Copies tensors that were not made by batch_empty() into page-locked memory.
+// Copies tensors into page-locked memory, unless batch_empty() has already put them there.
 void Loading::pin(detail::LoadedBatch& loaded) const {
   for (at::Tensor* tensor : loaded.tensors) {
     if (tensor->defined() && tensor->is_cpu() && !tensor->is_pinned()) *tensor = tensor->pin_memory();

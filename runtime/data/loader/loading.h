@@ -1,6 +1,6 @@
 // The source and the order of a loader's batches, shared by its workers.
 //
-// Safe from any thread: a Loading's state changes only under locks. A worker that hangs keeps the Loading
+// Any thread can use a Loading: its state changes only under locks. A worker that hangs keeps the Loading
 // alive after the loader has ended.
 #pragma once
 
@@ -22,21 +22,21 @@ namespace muster {
 
 // The order that the loader's options describe.
 struct Order {
-  // Makes the plan of an epoch from a place on; the place is 0 unless `begins_anywhere`. Null for an iterable
-  // dataset.
+  // Makes the plan of an epoch from a place on. The place must be 0 unless `begins_anywhere` is true. The
+  // function is null for an iterable dataset.
   EpochPlans::Make plan;
   std::string description;
-  bool begins_anywhere = false;         // a plan may begin at any sample, not only where a batch begins
+  bool begins_anywhere = false;         // a plan can begin at any sample, not only where a batch begins
   std::optional<std::int64_t> batches;  // of each epoch, if the number is known without a plan
-  bool takes_long = true;               // making a plan takes long: its entries are not computed one by one
+  bool takes_long = true;               // a plan takes long to make: it needs the order of the whole epoch
 };
 
-// Returns the storages of the tensors, in the form that is_in_hand() compares.
+// Returns the storages of a batch's tensors. is_in_hand() recognizes the batch by them.
 std::vector<const void*> memory_of(const std::vector<at::Tensor*>& tensors);
 
 class Loading {
  public:
-  // std::invalid_argument names the option that cannot be used.
+  // Throws std::invalid_argument, which names the option, if an option cannot be used.
   Loading(std::unique_ptr<detail::BatchSource> source, DataLoaderOptions options, int rank, int world_size);
 
   // Returns the plan of the ticket's epoch; makes it, or waits until another thread has made it.

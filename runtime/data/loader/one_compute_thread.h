@@ -1,7 +1,7 @@
 // While this object lives, operators that the calling thread runs use only this thread.
 //
-// Loading one sample needs this: several samples are loaded at once, the cores belong to training, and a sum
-// over several threads differs in its last bits. Scopes may be nested within a thread.
+// Workers use it while they load samples, for three reasons: several workers run at once, training needs the
+// cores, and a sum over several threads can differ in its last bits. Objects can be nested within a thread.
 #pragma once
 
 namespace muster {

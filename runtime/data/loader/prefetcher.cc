@@ -56,7 +56,7 @@ bool Prefetcher::Shared::has_room() const {
   return slots.empty() || bytes + (loading + 1) * largest_bytes <= limits.bytes;
 }
 
-// Finds a slot that this worker may load, and that no worker has begun.
+// Returns a slot that this worker is allowed to load and that no worker has begun.
 Prefetcher::Shared::Slots::iterator Prefetcher::Shared::slot_for(int worker) {
   return std::ranges::find_if(slots, [worker](const Slot& slot) {
     return !slot.begun && (slot.ticket->worker == kAnyWorker || slot.ticket->worker == worker);
@@ -103,14 +103,14 @@ void Prefetcher::Shared::run(int worker) {
   }
 }
 
-// If next_ticket() throws, for example because a sampler cannot make the next epoch's order, a slot with the
-// error takes the ticket's place, and no tickets follow.
+// Adds a slot for the next ticket, if there is one. If next_ticket() throws, for example because a sampler
+// cannot make the next epoch's order, adds a slot with the error. No tickets follow it.
 void Prefetcher::Shared::add_ticket(int worker, std::unique_lock<std::mutex>& lock) {
   std::optional<Ticket> ticket;
   std::exception_ptr error;
   const std::int64_t before = times_more;
   asking = true;
-  lock.unlock();  // next_ticket() may wait until an epoch's order is made
+  lock.unlock();  // next_ticket() can wait until an epoch's order is made
   try {
     ticket = work.next_ticket();
   } catch (...) {
@@ -126,7 +126,7 @@ void Prefetcher::Shared::add_ticket(int worker, std::unique_lock<std::mutex>& lo
     slots.push_back(Slot{.ticket = ticket, .batch = {}, .error = nullptr});
     ++loading;
   }
-  // Another worker may ask now. If the ticket names a worker, that worker may be asleep: wake all.
+  // Another worker can ask now. If the ticket names a worker, that worker might be asleep, so this wakes all.
   if (ticket && ticket->worker != kAnyWorker && ticket->worker != worker)
     room.notify_all();
   else
@@ -154,7 +154,7 @@ void Prefetcher::Shared::load(Slot& slot, std::unique_lock<std::mutex>& lock) {
   slot.error = error;
   slot.ready = true;
   ready.notify_one();
-  room.notify_one();  // the batch may be smaller than the guess, which leaves room for another
+  room.notify_one();  // if the batch is smaller than the guess, there can be room for another
 }
 
 Prefetcher::Prefetcher(Work work, Limits limits)

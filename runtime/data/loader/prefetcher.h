@@ -1,13 +1,12 @@
-// Threads that load batches ahead, limited in number and in bytes.
+// Threads that load batches ahead. The batches are limited in number and in bytes.
 //
-// The workers take tickets in order; a ticket may name the worker that must load it. take() returns batches
-// in the order of the tickets, or in the order of loading if `in_order` is false. A failed load takes its
-// batch's place.
+// The workers take tickets in order. A ticket can name the worker that must load it. take() returns batches
+// in the order of the tickets, or in the order of loading if `in_order` is false. If a load fails, take()
+// returns the error in the batch's place.
 //
-// Threads: one thread calls take(). The functions of Work run in the workers without a lock: `load` in
-// several at once, `next_ticket` in one at a time. The destructor joins the workers, except those that stop()
-// has detached. Detached workers go on using the functions, so the functions must own everything they refer
-// to.
+// Threads: one thread calls take(). The workers call the functions of Work without a lock: `load` in several
+// workers at once, `next_ticket` in one at a time. The destructor joins the workers, except those that stop()
+// has detached. Detached workers still use the functions, so the functions must own everything they refer to.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +30,8 @@ struct Ticket {
   std::int64_t batch = 0;   // its number in the epoch; for an iterable dataset, in its shard
   int worker = kAnyWorker;  // the worker that must load it
   std::int64_t shard = 0;   // for an iterable dataset, counted from this rank's first shard
-  // Where batch 0 begins in the epoch's order. Above 0 if the run resumed within an epoch with another number
-  // of ranks or another batch size: batch 0 then begins at the saved place.
+  // Where batch 0 begins in the epoch's order. This is above 0 if the run resumed within an epoch, with
+  // another number of ranks or another batch size.
   std::int64_t first = 0;
 };
 
@@ -45,8 +44,8 @@ class Prefetcher {
   };
   struct Limits {
     int workers;
-    std::int64_t batches;  // loaded or being loaded, and not taken
-    std::int64_t bytes;    // of loaded batches; one batch may exceed it
+    std::int64_t batches;  // loaded or being loaded, and not yet taken
+    std::int64_t bytes;    // of loaded batches; a single batch can exceed it
     bool in_order;
   };
   struct Taken {
@@ -61,8 +60,8 @@ class Prefetcher {
   Prefetcher& operator=(const Prefetcher&) = delete;
   ~Prefetcher();
 
-  // Waits for the next batch; none if `timeout` passes first. Call only if another batch is expected. Throws
-  // errors that concern all batches: `begin` or `next_ticket` has thrown.
+  // Waits for the next batch. Returns nothing if `timeout` passes first. Call it only if another batch will
+  // come. If `begin` or `next_ticket` has thrown, throws that exception.
   std::optional<Taken> take(std::optional<Seconds> timeout);
   // Tells the workers that next_ticket() has tickets again.
   void more();
@@ -71,7 +70,8 @@ class Prefetcher {
   // Keeps the workers from beginning another batch; does not wait for the batches that they are loading.
   // take() and more() must not be called afterwards.
   void halt();
-  // Halts, and joins the workers. If some need longer than `within`, detaches all and returns false.
+  // Calls halt() and joins the workers. If a worker needs longer than `within`, detaches all workers
+  // and returns false.
   bool stop(std::optional<Seconds> within);
 
  private:

@@ -12,7 +12,8 @@ namespace muster {
 
 namespace {
 
-// Added to the seed, so that the order of the batches is independent of the order of the examples.
+// batches() adds this to the seed, so that the order of the batches is independent of the order
+// of the examples.
 constexpr std::uint64_t kBatchOrder = 0x9e3779b97f4a7c15;
 
 void check_options(const BucketBatchSamplerOptions& options) {
@@ -40,7 +41,7 @@ void check_lengths(const std::vector<std::int64_t>& lengths, std::optional<std::
                  fmt::format("at most max_tokens, {}", max_tokens.value_or(0)));
 }
 
-// Returns the number of examples in `window_batches` batches of examples of mean length.
+// Returns the number of examples in a window: in `window_batches` batches of examples of mean length.
 std::int64_t window_of(const std::vector<std::int64_t>& lengths, const BucketBatchSamplerOptions& options) {
   const auto size = static_cast<double>(lengths.size());
   double batch = size;
@@ -102,9 +103,9 @@ std::int64_t BucketBatchSampler::fitting(std::int64_t longest) const {
   return count;
 }
 
-// Returns all examples, window after window, each window sorted with its longest example first. Equal lengths
-// stay in the random order. Counting in two passes replaces comparisons: 60,000 examples take a fraction of a
-// millisecond.
+// Returns all examples, window by window, in each window the longest example first. Examples of equal
+// length stay in random order. This is a counting sort, without comparisons: 60,000 examples take a
+// fraction of a millisecond.
 std::vector<std::int64_t> BucketBatchSampler::sorted_in_windows(std::int64_t epoch) const {
   const auto count = static_cast<std::size_t>(size());
   std::vector<std::int64_t> order(count);

@@ -64,7 +64,7 @@ std::int64_t DistributedSampler::padding() const {
 }
 
 // Returns a function that gives the index at one of this rank's `count` places from `first` on. If the
-// sampler cannot compute single entries, the whole order is made here, and only this rank's entries are kept.
+// sampler cannot compute single entries, lookup() makes the whole order and keeps this rank's entries.
 DistributedSampler::Lookup DistributedSampler::lookup(std::int64_t epoch, std::int64_t first,
                                                       std::int64_t count) const {
   // Places past the end repeat the order from its start, as often as needed, as in PyTorch.
@@ -111,9 +111,8 @@ BatchPlan DistributedSampler::plan(std::int64_t epoch, std::int64_t batch_size, 
                  fmt::format("from 0 to {}", sampler_->size() - 1));
   const std::int64_t count = batches_from(first, batch_size, drop_last);
   const std::int64_t size = size_from(first);
-  // Limits the batch size. A larger one gives the same batches, but could overflow when multiplied by the
-  // number of ranks. The limit is `size + 1`, because with drop_last a batch size above `size` must still
-  // give no batch.
+  // Limits the batch size, so that its product with the number of ranks cannot overflow. The limit is
+  // `size + 1`, not `size`: with drop_last, a batch size above `size` must give no batch.
   batch_size = std::min(batch_size, size + 1);
   const std::int64_t used = std::min(size, count * batch_size);  // of this rank's entries
   const auto consumed_before = [first, step = batch_size * num_replicas_, end = end_from(first)](

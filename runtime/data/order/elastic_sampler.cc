@@ -33,14 +33,14 @@ ElasticSampler::ElasticSampler(std::shared_ptr<const BatchSamplerBase> batches, 
     check_largest(std::min(even->batch_size(), even->entries()));
 }
 
-// Returns this rank's share of the batch that begins at the place `first` of the epoch's order. `index` gives
-// the dataset's index at a place.
+// Returns this rank's share of a batch of `of_all` samples, which begins at place `first` of the epoch's
+// order. `index` gives the dataset's index at a place.
 PlannedBatch ElasticSampler::share(std::int64_t first, std::int64_t of_all,
                                    const std::function<std::int64_t(std::int64_t place)>& index) const {
   const Range mine = range_in(of_all);
   PlannedBatch planned;
   planned.weight = static_cast<double>(mine.count * num_replicas_) / static_cast<double>(of_all);
-  if (mine.count == 0) {  // takes part with weight 0
+  if (mine.count == 0) {  // this rank reads one sample, with weight 0
     planned.padding = 1;
     planned.places.push_back(first);
   }
@@ -52,7 +52,7 @@ PlannedBatch ElasticSampler::share(std::int64_t first, std::int64_t of_all,
 // Returns this rank's places within a batch of `of_all` samples. Lower ranks have the larger shares.
 ElasticSampler::Range ElasticSampler::range_in(std::int64_t of_all) const {
   const std::int64_t least = of_all / num_replicas_;
-  const std::int64_t more = of_all % num_replicas_;  // ranks with one more
+  const std::int64_t more = of_all % num_replicas_;  // how many ranks get one more
   return {.first = rank_ * least + std::min(rank_, more), .count = least + (rank_ < more ? 1 : 0)};
 }
 
@@ -68,7 +68,7 @@ BatchPlan ElasticSampler::plan(std::int64_t epoch) const {
   const IndexBatches batches = checked_batches(*batches_, epoch);
   struct Mine {
     std::vector<std::int64_t> global_offsets;
-    std::vector<std::int64_t> indices;  // of this rank's shares, one after the other
+    std::vector<std::int64_t> indices;  // this rank's shares of all batches, in order
     std::vector<std::int64_t> offsets;
   };
   auto mine = std::make_shared<Mine>();
@@ -99,7 +99,7 @@ BatchPlan ElasticSampler::plan(std::int64_t epoch) const {
   return {batches.size(), batch, consumed_before};
 }
 
-// Computes each entry when it is needed, without a list of the whole order.
+// Returns a plan that computes each entry when it is needed, without a list of the whole order.
 BatchPlan ElasticSampler::computed_plan(std::int64_t epoch, const BatchSampler& batches) const {
   const auto consumed_before = [step = batches.batch_size(), end = batches.entries()](std::int64_t number) {
     return number >= divide_up(end, step) ? end : number * step;

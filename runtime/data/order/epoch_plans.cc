@@ -8,7 +8,7 @@
 
 namespace muster {
 
-// Call this with the lock held, and run the returned task after releasing the lock.
+// Call this with the lock held. Release the lock before you run the returned task.
 std::shared_ptr<EpochPlans::Task> EpochPlans::add(const Key& key, std::atomic<bool>* busy) {
   auto task = std::make_shared<Task>([this, key, busy] {
     const auto idle = std::shared_ptr<void>(nullptr, [busy](void*) {
@@ -60,7 +60,7 @@ void EpochPlans::make_ahead(std::int64_t epoch) {
   const std::shared_ptr<Task> task = add(key, &busy_ahead_);
   try {
     ahead_ = start_quiet_thread("muster-order", [task](const std::stop_token&) { (*task)(); });
-  } catch (const std::system_error&) {  // no thread: get() makes the plan when it is needed
+  } catch (const std::system_error&) {  // no thread started: get() makes the plan when it is needed
     plans_.erase(key);
     busy_ahead_ = false;
   }

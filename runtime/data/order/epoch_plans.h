@@ -1,8 +1,8 @@
-// The plans of the epochs in use. Each plan is made once; a separate thread makes the next epoch's plan
-// ahead.
+// Keeps the batch plans of the epochs in use. Each plan is made once. A separate thread makes the next
+// epoch's plan ahead of time.
 //
-// A plan covers an epoch from its start, or from a place within it, to its end. Safe from any thread. No lock
-// is held while a plan is made, so a slow plan delays only the callers that need it.
+// A plan covers an epoch from its start, or from a place within it, to its end. Any thread can call the
+// functions. They hold no lock while they make a plan, so a slow plan delays only the callers that need it.
 #pragma once
 
 #include <atomic>
@@ -25,22 +25,23 @@ class EpochPlans {
   explicit EpochPlans(Make make) : make_(std::move(make)) {}
   EpochPlans(const EpochPlans&) = delete;
   EpochPlans& operator=(const EpochPlans&) = delete;
-  ~EpochPlans() = default;  // waits for a plan that is being made
+  ~EpochPlans() = default;  // waits for the plan that `ahead_` is making
 
-  // Makes the plan, or waits for it if another thread is making it. Drops the plans of distant epochs. If
-  // `make` throws, all waiting callers get the exception; a later call tries again.
+  // Returns the plan: makes it, or waits for the thread that is making it. Drops the plans of distant epochs.
+  // If `make` throws, all waiting callers get the exception, and a later call tries again.
   std::shared_ptr<const BatchPlan> get(std::int64_t epoch, std::int64_t first);
   // Never waits: returns null if the plan is not made yet, or could not be made.
   std::shared_ptr<const BatchPlan> made(std::int64_t epoch, std::int64_t first);
-  // Begins to make the plan of a whole epoch, unless it exists or another plan is being made ahead.
+  // Starts a thread that makes the plan of a whole epoch. Does nothing if that plan exists, or if such a
+  // thread is running.
   void make_ahead(std::int64_t epoch);
 
  private:
   using Plan = std::shared_ptr<const BatchPlan>;
   using Task = std::packaged_task<Plan()>;
   using Key = std::pair<std::int64_t, std::int64_t>;  // epoch and first place
-  // `busy` becomes false before a waiting caller gets the plan, so that this caller can have the next one
-  // made ahead.
+  // Adds the plan to `plans_` and returns the task that makes it. The task sets `busy` to false before a
+  // waiting caller gets the plan. So this caller can call make_ahead() at once.
   std::shared_ptr<Task> add(const Key& key, std::atomic<bool>* busy);
 
   const Make make_;

@@ -24,9 +24,9 @@ void append(std::vector<std::int64_t>& order, const at::Tensor& drawn, std::int6
   order.insert(order.end(), first, first + count);
 }
 
-// Below this size, torch's randperm() shuffles in a plain loop over the generator. append_permutation() has
-// the same loop and appends the same numbers. torch first fills the list in several threads, which takes ten
-// times as long where no core is free.
+// Below this size, append_permutation() shuffles in its own loop, which gives the same numbers as
+// torch's randperm(). torch fills the list in several threads first, which takes ten times as long if no
+// core is free.
 constexpr std::int64_t kDrawnOneByOne = std::numeric_limits<std::uint32_t>::max() / 20;
 void append_permutation(std::vector<std::int64_t>& order, std::int64_t size, std::int64_t count,
                         at::Generator& generator) {
@@ -47,7 +47,7 @@ void append_permutation(std::vector<std::int64_t>& order, std::int64_t size, std
 
 constexpr std::int64_t kMostOfMultinomial = std::int64_t{1} << 24;
 
-// Looks each random number up in the cumulative sums, as numpy.random.choice does.
+// Draws with replacement: looks each random number up in the cumulative sums, as numpy.random.choice does.
 std::vector<std::int64_t> draws_from_sums(std::span<const double> weights, std::int64_t count,
                                           SampleRandom random) {
   std::vector<double> sums(weights.size());
@@ -58,8 +58,9 @@ std::vector<std::int64_t> draws_from_sums(std::span<const double> weights, std::
   return order;
 }
 
-// Each index arrives after an exponential time of rate `weight`; the first ones are drawn (Efraimidis and
-// Spirakis: Weighted random sampling with a reservoir, 2006). multinomial does the same.
+// Draws without replacement, by the method of multinomial: gives each index an exponential random time with
+// rate `weight`, and returns the indices with the shortest times (Efraimidis and Spirakis: Weighted random
+// sampling with a reservoir, 2006).
 std::vector<std::int64_t> first_arrivals(std::span<const double> weights, std::int64_t count,
                                          SampleRandom random) {
   std::vector<std::pair<double, std::int64_t>> arrivals;
@@ -87,7 +88,7 @@ std::vector<std::int64_t> permutations(std::int64_t size, std::int64_t count, st
 
 std::vector<std::int64_t> draws(std::int64_t size, std::int64_t count, std::uint64_t seed) {
   std::vector<std::int64_t> order;
-  // Draws all at once. PyTorch draws 32 at a time, which gives the same numbers.
+  // PyTorch's sampler draws 32 numbers at a time. Drawing all at once gives the same numbers.
   append(order, at::randint(size, {count}, generator_of(seed), at::kLong), count);
   return order;
 }
@@ -97,7 +98,7 @@ std::vector<std::int64_t> weighted_draws(std::span<const double> weights, std::i
   if (std::ssize(weights) > kMostOfMultinomial)
     return replacement ? draws_from_sums(weights, count, SampleRandom(seed))
                        : first_arrivals(weights, count, SampleRandom(seed));
-  // multinomial only reads the weights.
+  // The const_cast is safe, because multinomial only reads the weights.
   const at::Tensor view = at::from_blob(const_cast<double*>(weights.data()),  // NOLINT
                                         {std::ssize(weights)}, at::kDouble);
   std::vector<std::int64_t> order;

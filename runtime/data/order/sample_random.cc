@@ -32,7 +32,7 @@ double SampleRandom::uniform(double low, double high) {
 }
 
 std::int64_t SampleRandom::below(std::int64_t bound) {
-  // The high half of the product: each value's probability is off by at most bound / 2^64.
+  // Returns the high half of the product. The probability of each value is off by less than `1 / 2^64`.
   return static_cast<std::int64_t>(
       (static_cast<unsigned __int128>((*this)()) * static_cast<std::uint64_t>(bound)) >> 64);
 }

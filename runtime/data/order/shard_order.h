@@ -1,4 +1,5 @@
-// The order of a stream's parts (archives, row groups) in one epoch: the same on all ranks and workers.
+// Computes the order of a stream's parts (archives, row groups) in one epoch. All ranks and workers get
+// the same order.
 #pragma once
 
 #include <cstdint>
