@@ -30,7 +30,7 @@ Status say(const std::string& line) {
   return write_all(STDOUT_FILENO, line + "\n", "stdout");
 }
 
-// Reads the key's line and not a byte more, because frames may follow.
+// Reads only the line with the key, because frames may follow it.
 std::optional<net::Key> read_key() {
   constexpr std::size_t kLineBytes = 65;  // 64 digits and the newline
   std::string line;
@@ -47,7 +47,7 @@ std::optional<net::Key> read_key() {
   return net::key_from_hex(line);
 }
 
-// Shared by two tasks: one connects to the launcher, one watches for the end of stdin.
+// Shared by two tasks: one connects to the launcher, the other waits for the end of stdin.
 struct Call {
   explicit Call(const asio::any_io_executor& executor) : input(executor) {}
   asio::posix::stream_descriptor input;
@@ -67,7 +67,7 @@ awaitable<void> call_all(std::shared_ptr<Call> call, Arguments arguments, net::K
   call->input.close();
 }
 
-// Stops the io_context if stdin ends. Leaves input before the end to a later reader.
+// Stops the io_context if stdin ends. If input comes first, leaves it unread and returns.
 awaitable<void> stop_at_end_of_input(std::shared_ptr<Call> call, asio::io_context& io) {
   const bool came = co_await readable(call->input);
   int waiting = 0;
@@ -78,7 +78,7 @@ Connecting connect_over_tls(asio::io_context& io, const Arguments& arguments, co
   const auto call = std::make_shared<Call>(io.get_executor());
   boost::system::error_code error;
   call->input.assign(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error);
-  if (!error)  // the end of a file or /dev/null cannot be awaited
+  if (!error)  // otherwise stdin is a file or /dev/null, whose end cannot be awaited
     asio::co_spawn(io, stop_at_end_of_input(call, io), asio::detached);
   asio::co_spawn(io, call_all(call, arguments, key), asio::detached);
   io.run();
@@ -95,14 +95,14 @@ Expected<std::shared_ptr<net::Channel>> Control::connect(const Arguments& argume
   if (kept_) return open_stdio(arguments);
   const bool calls_first = !arguments.addresses.empty() && !arguments.stdio_first;
   std::string greeting = fmt::format("muster-agent 1 {} {} {}", self.pid, self.start_ticks, MUSTER_VERSION);
-  // Both lines are written together: each write would wake ssh and sshd once more.
+  // Both lines are written at once, because each write wakes ssh and sshd.
   if (!calls_first) greeting += fmt::format("\n{}", kControlByStdio);
   if (Status said = say(greeting); !said) return std::unexpected(said.error());
   const auto key = read_key();
   if (!key) return failure(ErrorCode::kInvalidArgument, "stdin: expected a key of 64 hexadecimal digits");
   if (calls_first) {
     auto connection = connect_over_tls(io_, arguments, *key);
-    if (connection) (void)say("control tcp");  // without a reader nobody needs this line
+    if (connection) (void)say("control tcp");  // an error means that nobody reads this line
     if (connection) return *std::move(connection);
     if (!arguments.stdio) return std::unexpected(connection.error());
     log::info("{}; using stdin and stdout instead", connection.error().message());

@@ -1,10 +1,13 @@
 // Makes the connection of an agent to its launcher: an inherited socket, TLS, or the agent's own stdin and
 // stdout.
 //
-// An agent that starts with stdin and stdout can be told to move to TLS later, so that the start of its
-// workers does not wait for a handshake. An agent without an inherited socket writes a preamble to stdout and
-// reads its key from stdin: docs/protocol.md. Until the first message arrives, the end of stdin means that
-// the launcher is gone. An agent that stays keeps stdin and stdout from job to job. One thread.
+// - An agent that starts with stdin and stdout can be told to move to TLS later. Then the start of its
+//   workers does not wait for the TLS handshake.
+// - An agent without an inherited socket writes a preamble to stdout and reads its key from stdin; see
+//   docs/protocol.md.
+// - If stdin ends while the agent connects over TLS, connect() fails, because the launcher is gone.
+// - An agent that stays (Arguments::stays) keeps stdin and stdout from job to job.
+// One thread.
 #pragma once
 
 #include <memory>
@@ -22,19 +25,20 @@ namespace muster::agent {
 class Control {
  public:
   explicit Control(asio::io_context& io) : io_(io) {}
-  // Runs the io_context until there is a connection or none can be made. `self`: this process. For an agent
-  // that stays, call it again for each job that next_job() returns.
+  // Makes the connection; runs the io_context until that has succeeded or failed. `self`: this process. If
+  // the agent stays, call connect() again for each job that next_job() returns.
   Expected<std::shared_ptr<net::Channel>> connect(const Arguments& arguments, const ProcessIdentity& self);
-  // For an agent that started with stdin and stdout and is to move to TLS: connects to the launcher a little
-  // later. If it cannot connect, the agent stays with stdin and stdout; if `arguments` do not allow that,
-  // returns an error.
+  // If the agent started with stdin and stdout and is to move to TLS, connects to the launcher after
+  // kMoveAfter. If this fails, the agent continues with stdin and stdout, or returns an error if `arguments`
+  // do not allow that.
   awaitable<Status> move(const Arguments& arguments);
-  // Call when the connection is closed, so that the io_context soon runs out of work.
+  // Call when the connection is closed. Closes stdin and stdout within a second, so that the io_context runs
+  // out of work.
   void finish();
-  // For an agent that stays: whether the stream that it keeps is open.
+  // Whether the agent stays, and the stream that it keeps is open.
   bool stays() const { return kept_ != nullptr && !kept_->closed(); }
-  // Tells the launcher that the job is over, and runs the io_context until the next job comes. nullopt: the
-  // launcher is gone.
+  // For an agent that stays: tells the launcher that the job is over, and runs the io_context until the next
+  // job comes. Returns nullopt if the launcher is gone or sends an invalid job.
   std::optional<Arguments> next_job();
 
  private:

@@ -29,7 +29,7 @@ namespace {
 
 constexpr Duration kLinkLimit = std::chrono::seconds(2);
 
-// The free space of the file system where the path is, or will be made; -1 if unknown.
+// Returns the free bytes of the file system where the path is or would be created; -1 if unknown.
 std::int64_t free_bytes(std::filesystem::path path) {
   std::error_code error;
   while (!std::filesystem::exists(path, error) && path.has_relative_path()) path = path.parent_path();
@@ -38,7 +38,7 @@ std::int64_t free_bytes(std::filesystem::path path) {
   return static_cast<std::int64_t>(status.f_bavail) * static_cast<std::int64_t>(status.f_frsize);
 }
 
-// torch's version in this interpreter; the result is as for torch_in().
+// Asks this interpreter for its version of torch. Returns what torch_in() returns.
 std::optional<std::string> torch_of(const std::string& python) {
   setenv("MUSTER_ASKED_PYTHON", python.c_str(), /*overwrite=*/1);
   setenv("MUSTER_ASKED", kAskForTorch, /*overwrite=*/1);
@@ -100,7 +100,8 @@ Try begin_link(const std::string& address, TimePoint now, TimePoint& begun) {
   return link;
 }
 
-// Tries all addresses at the same time.
+// Connects to all addresses at the same time. Returns for each one how long it took in nanoseconds, or
+// -errno.
 std::vector<std::int64_t> try_links(const std::vector<std::string>& addresses) {
   std::vector<Try> links;
   std::vector<TimePoint> begun(addresses.size());
@@ -137,8 +138,8 @@ std::string why_no_directory(const std::string& directory) {
   return fmt::format("{}: {}", directory, std::strerror(errno));
 }
 
-// Finds out which torch the program has, and why it cannot run. If the program is not Python, uses python3's
-// torch.
+// Finds out whether the program can run, and which torch its Python has. If the program is not Python, asks
+// python3 for its torch.
 void look_at_program(const wire::JobSpec& job, wire::HostChecked& found) {
   const auto program = find_program_of(job, search_path(own_environment(), job));
   if (!program) found.program_error = program.error().message();
@@ -171,7 +172,7 @@ wire::HostChecked HostLook::look(const wire::CheckHost& question) {
     found.checkpoint_free_bytes = free_bytes(question.job.checkpoint_directory);
     found.checkpoint_error =
         why_not_shared(question.job.checkpoint_directory, question.mark,
-                       [](const std::string&) { return true; });  // no other file has that name
+                       [](const std::string&) { return true; });  // no other file has this name
   }
   return found;
 }

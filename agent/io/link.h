@@ -1,8 +1,8 @@
-// The agent's end of the conversation with its launcher: messages over a channel.
+// The agent's end of the connection to its launcher: sends and receives messages over a channel.
 //
-// Numbers the frames that it sends, gives them the highest term that it has received (frame.h), and passes on
-// only frames that are not stale (codec.h). Output has a window, which limits how much of each stream may be
-// on its way until the launcher confirms it; everything else is sent at once. One thread.
+// Numbers the frames that it sends, and gives them the highest term that it has received (frame.h). Passes on
+// only frames that are not stale (codec.h). Output has a window, which limits how much of each stream is sent
+// before the launcher confirms it. All other messages are sent at once. One thread.
 #pragma once
 
 #include <array>
@@ -37,23 +37,27 @@ class Link {
   void start(OnMessage on_message, OnClosed on_closed);
   // Queues the message; does nothing once the connection is closed.
   void send(Attempt attempt, const wire::ToLauncher& message);
-  // Sends the output with `text` instead of its own text.
+  // Sends the message with `text` instead of its own text.
   void send(Attempt attempt, const wire::Output& output, std::string_view text);
   void send(Attempt attempt, const wire::LogPiece& piece, std::string_view text);
   // True if nothing waits to be sent.
   bool idle() const { return channel_->backlog_bytes() == 0; }
   // From now on drops orders for earlier attempts.
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
-  // Sets how much output may be on its way, and how long to wait for the launcher, as Welcome says.
+  // Sets how much output can be sent before the launcher confirms it, and how long to wait for this, as
+  // Welcome says.
   void set_output_limits(const wire::JobSpec& job);
-  // Set while the workers are being stopped: their output then does not wait for a slow launcher.
+  // Call with true while the workers are being stopped: they then wait only briefly for a slow launcher to
+  // take their output.
   void set_hurry(bool hurry);
   void taken(const wire::OutputTaken& taken);
-  // Whether the launcher is so far behind that no more of this stream should be read now.
+  // Returns whether the launcher is so far behind that the agent should not read more of this stream now.
   bool hold(std::int32_t stream);
-  // Whether to drop lines of this stream, because waiting for the launcher did not help.
+  // Returns whether to drop lines of this stream: the launcher has not caught up in time, or crowded() is
+  // true.
   bool drops(std::int32_t stream) { return (!hold(stream) && window(stream).flow.dropping()) || crowded(); }
-  // True if the launcher cannot keep up at all: then send only messages that affect decisions about the job.
+  // Whether more than kMaxBacklogBytes wait to be sent. If so, send only messages that affect decisions about
+  // the job.
   bool crowded() const { return channel_->backlog_bytes() > kMaxBacklogBytes; }
   void close() { channel_->close(); }
   bool closed() const { return channel_->closed(); }
@@ -78,7 +82,7 @@ class Link {
   NodeId own_;
   wire::Dispatcher dispatcher_{own_, wire::kLauncher};
   std::array<Window, 2> windows_;     // stdout, stderr
-  std::int32_t hurried_streams_ = 0;  // always in a hurry, because they go to a terminal: 1, 2 or both (3)
+  std::int32_t hurried_streams_ = 0;  // always in a hurry: 1 (stdout), 2 (stderr) or 3 (both)
   Term sent_term_;
   Sequence sent_;
 };

@@ -24,7 +24,8 @@ int moved(int fd) {
   return copy;
 }
 
-// True if the launcher gave one socket to its host shell and nothing in between added pipes.
+// Returns whether both descriptors are the same stream socket. That is so if the launcher gave the host shell
+// a socket, and no program in between uses pipes.
 bool are_one_socket(int one, int other) {
   struct stat first{};
   struct stat second{};
@@ -85,7 +86,7 @@ void StdioSocket::close() {
 
 awaitable<void> StdioSocket::copy_in(std::shared_ptr<StdioSocket> self) {
   const auto piece =
-      std::make_unique_for_overwrite<char[]>(kPieceBytes);  // pages that stay empty cost nothing
+      std::make_unique_for_overwrite<char[]>(kPieceBytes);  // pages that are never written take no memory
   boost::system::error_code error;
   while (!error) {
     const std::size_t got = co_await self->in_.async_read_some(

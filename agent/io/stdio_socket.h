@@ -1,9 +1,9 @@
-// This process's stdin and stdout as one socket: input from stdin is received on it, and what is sent on it
-// goes to stdout.
+// Makes one socket of this process's stdin and stdout: what arrives on stdin is received from the socket, and
+// what is sent to the socket goes to stdout.
 //
 // If stdin and stdout are already the same socket, it is used directly, without copying. Otherwise two tasks
-// copy. The end of stdin ends the socket's input; closing the socket ends stdout, once everything that was
-// sent has been written. One thread.
+// copy. The end of stdin ends the socket's input. When the caller closes the socket, stdout is closed once
+// everything that was sent has been written. One thread.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,11 @@ namespace muster::agent {
 
 class StdioSocket : public std::enable_shared_from_this<StdioSocket> {
  public:
-  // Takes both descriptors. Afterwards stdin is empty, and writes to stdout go to stderr.
+  // Takes over both descriptors. Afterwards descriptor 0 is /dev/null, and descriptor 1 is stderr.
   static std::shared_ptr<StdioSocket> open(const asio::any_io_executor& executor);
-  // Returns the user's end; call once. Starts the tasks, if they are needed.
+  // Returns the caller's end of the socket; call once. Starts the tasks, if they are needed.
   net::Socket take();
-  // The user has closed its end: discards what is not written within `limit`.
+  // Call after closing the end that take() returned. Discards what is not written within `limit`.
   void finish(Duration limit);
 
  private:

@@ -46,7 +46,7 @@ void ByteQueue::append_lines(std::string_view prefix, std::string_view lines) {
     std::size_t line = first_line_bytes(lines);
     std::string& block = this->block(prefix.size() + line);
     const std::size_t before = block.size();
-    // Copies as many lines as fit at once, because millions of lines a second pass through here.
+    // Copies as many lines as fit into the block, because millions of lines a second must be possible.
     block.resize_and_overwrite(block.capacity(), [&](char* data, std::size_t capacity) {
       char* to = data + before;
       do {

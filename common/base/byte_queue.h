@@ -1,6 +1,8 @@
-// A queue of bytes that wait to be written: appended at the back, consumed at the front, in reused blocks.
+// A queue of bytes that wait to be written. Bytes are appended at the back and consumed at the front. Memory
+// blocks are reused.
 //
-// Waiting bytes are never moved, so the cost per byte does not grow with the queue. Plain values; one thread.
+// Bytes in the queue are never moved, so appending and consuming do not get slower when the queue is long.
+// One thread.
 #pragma once
 
 #include <cstddef>
@@ -34,9 +36,9 @@ class ByteQueue {
   // Returns the block to append to, with room for that many bytes.
   std::string& block(std::size_t bytes);
 
-  std::deque<std::string> blocks_;  // none of them empty
+  std::deque<std::string> blocks_;  // no block is empty
   std::vector<std::string> spare_;  // memory of consumed blocks, to be used again
-  std::size_t consumed_ = 0;        // bytes of the first block
+  std::size_t consumed_ = 0;        // how many bytes of the first block are consumed
   std::size_t size_ = 0;
 };
 

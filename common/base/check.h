@@ -1,7 +1,7 @@
-// CHECK: a bug stops the program where it is seen, in release builds too.
+// CHECK stops the program if a condition does not hold, in release builds too.
 //
-// CHECK is for what the program itself guarantees. A failure that a user, a peer or a disk can cause is an
-// Error (error.h), not a CHECK.
+// Use CHECK for conditions that only a bug can violate. For failures that a user, a peer or a disk can cause,
+// use Error (error.h).
 #pragma once
 
 #include <fmt/format.h>
@@ -9,14 +9,15 @@
 
 namespace muster {
 
-// Prints the place, the condition and the message to stderr and aborts.
+// Prints the place, the condition and the message to stderr, and aborts.
 [[noreturn]] void check_failed(const char* file, int line, const char* condition, const std::string& message);
 
 }  // namespace muster
 
-// CHECK(left == right, "left {}, right {}", left, right)
-// torch has a macro with this name that takes no message. In the runtime's files, include this header last,
-// so that this macro wins.
+// Usage: CHECK(left == right, "left {}, right {}", left, right).
+//
+// torch has another macro with this name. In the runtime's files, include this header last, so that this
+// macro is used.
 #undef CHECK
 #define CHECK(condition, ...)                                                                \
   do {                                                                                       \

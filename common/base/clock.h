@@ -1,7 +1,7 @@
-// Time as Muster uses it: monotonic and local to one machine.
+// The types for time in Muster. Time is monotonic, and local to one machine.
 //
-// Decisions never read a clock: the time is passed to them. Wall-clock time appears in reports only and is
-// never compared.
+// Code that decides never reads a clock: the time is passed to it. Wall-clock time appears only in reports,
+// and is never compared.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ using TimePoint = Clock::time_point;
 using Duration = Clock::duration;
 using Seconds = std::chrono::duration<double>;  // for durations that people read and write
 
-// Nanoseconds, as messages carry times.
+// Converts to nanoseconds, the unit of times in messages.
 constexpr std::int64_t to_ns(TimePoint time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }

@@ -1,6 +1,6 @@
-// Whether people want colours on a terminal: not if NO_COLOR is set and not empty (no-color.org).
+// Returns whether people want colors on a terminal: yes, unless NO_COLOR is set and not empty (no-color.org).
 //
-// Reads the environment each time. The caller finds out whether there is a terminal.
+// Reads the environment at each call. The caller must find out whether there is a terminal.
 #pragma once
 
 #include <cstdlib>

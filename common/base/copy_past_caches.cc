@@ -13,13 +13,14 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kPagesAtOnce = 4;  // so that several memory banks work in parallel
+constexpr std::size_t kPagesAtOnce = 4;  // several, so that several memory banks are used
 constexpr std::size_t kBlock = kPagesAtOnce * kPage;
 constexpr std::size_t kLine = 64;
 
 #ifdef __x86_64__
 
-// The stores of this many bytes wait in the processor while `look` reads the next ones.
+// How many bytes `look` gets at once. The processor can hold back the stores of this many bytes while `look`
+// runs.
 constexpr std::size_t kLook = 1024;
 
 void copy_line(std::byte* to, const std::byte* from) {
@@ -35,7 +36,7 @@ void copy_line(std::byte* to, const std::byte* from) {
   _mm_stream_si128(target + 3, fourth);
 }
 
-// Copies a block, and meanwhile prefetches the bytes that lie `ahead` bytes further on, which need not exist.
+// Copies a block. Meanwhile prefetches the memory `ahead` bytes after it, which need not exist.
 template <class Look>
 void copy_block(std::byte* to, const std::byte* from, Look look, std::size_t ahead) {
   std::size_t line = 0;

@@ -1,5 +1,6 @@
-// A copy that leaves the processor's caches to the training, and does not read the bytes that it overwrites.
-// For a state larger than the caches it takes half as long as memcpy().
+// Copies memory without filling the processor's caches, so that the training keeps what it has there. Also
+// does not read the target's old bytes. If the data is larger than the caches, this takes half as long as
+// memcpy().
 #pragma once
 
 #include <cstddef>
@@ -8,12 +9,12 @@
 
 namespace muster {
 
-// Works as memcpy(), and calls it for less than a page. Another thread sees the bytes once it is told that
-// the copy has ended.
+// Copies as memcpy() does; for less than a page, calls memcpy(). Another thread sees the bytes once it is
+// told that the copy has ended.
 void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_bytes);
 
-// Also passes all bytes to `look`, in order and a few at a time. The copy waits for the memory anyway, so
-// what `look` computes costs hardly any extra time.
+// Also passes all bytes to `look`, in order, in small pieces. This takes hardly any extra time, because the
+// copy has to wait for the memory anyway.
 void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_bytes,
                       const std::function<void(std::span<const std::byte>)>& look);
 

@@ -1,6 +1,5 @@
-// The earlier of two optional times, for deadlines that come from several places. An empty time means never.
-//
-// Plain function; safe in any thread. Reads no clock.
+// Computes the earlier of two optional times, for deadlines that come from several places. An empty time
+// means never.
 #pragma once
 
 #include <optional>

@@ -15,7 +15,7 @@ constexpr std::size_t kMaxSegments = 512;
 constexpr std::size_t kMaxPathBytes = 4096;
 constexpr std::size_t kMaxDynamicBytes = std::size_t{64} << 10;
 
-// Returns the offset in the file of the byte at this address.
+// Returns where in the file the byte at this address is.
 std::optional<std::uint64_t> offset_of(const std::vector<Elf64_Phdr>& segments, std::uint64_t address) {
   for (const Elf64_Phdr& segment : segments) {
     if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
@@ -71,7 +71,7 @@ std::vector<std::string> elf_needs(const ReadAt& read) {
   for (const Elf64_Dyn& entry : entries) {
     if (!place || entry.d_tag != DT_NEEDED) continue;
     const std::string name = read(*place + entry.d_un.d_val, NAME_MAX + 1);
-    needs.emplace_back(name.c_str());  // up to its zero
+    needs.emplace_back(name.c_str());  // ends at the terminating zero
   }
   return needs;
 }
@@ -80,7 +80,7 @@ std::string elf_loader(const ReadAt& read) {
   for (const Elf64_Phdr& segment : elf_segments(read)) {
     if (segment.p_type != PT_INTERP || segment.p_filesz > kMaxPathBytes) continue;
     const std::string name = read(segment.p_offset, segment.p_filesz);
-    return name.size() == segment.p_filesz ? name.c_str() : "";  // without its zero
+    return name.size() == segment.p_filesz ? name.c_str() : "";  // without the terminating zero
   }
   return "";
 }

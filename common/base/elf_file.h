@@ -1,7 +1,7 @@
-// The program headers of an ELF file: they say what each range of its bytes is for.
+// Reads the program headers of an ELF file, which say what each range of its bytes is for.
 //
-// Reads a few hundred bytes, by position, however large the file is. A file that is cut short, or is not an
-// ELF file for this kind of machine, has no headers.
+// Reads only a few hundred bytes, however large the file is. The result is empty if the file is cut short, or
+// is not an ELF file for this kind of machine.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace muster {
 
-// Returns `size` bytes from `offset`: fewer at the end of the file, none if it cannot be read.
+// Returns `size` bytes from `offset` on, fewer at the end of the file, and none if the file cannot be read.
 using ReadAt = std::function<std::string(std::uint64_t offset, std::size_t size)>;
-// Reads an open file, which must outlive the result.
+// Returns a function that reads an open file. `fd` must outlive this function.
 ReadAt reader_of(const UniqueFd& fd);
 
 std::vector<Elf64_Phdr> elf_segments(const ReadAt& read);
@@ -24,8 +24,8 @@ std::vector<Elf64_Phdr> elf_segments(const ReadAt& read);
 // Returns the libraries that a program or library needs, in the order in which it names them.
 std::vector<std::string> elf_needs(const ReadAt& read);
 
-// Returns the loader that a program names, "" if none. The loader can list the libraries that the program
-// would load without starting the program.
+// Returns the loader that a program names; "" if it names none. The loader can list the libraries that the
+// program would load, without starting the program.
 std::string elf_loader(const ReadAt& read);
 
 }  // namespace muster

@@ -16,7 +16,7 @@ std::string_view bytes_of(const Number& number) {
   return {reinterpret_cast<const char*>(&number), sizeof number};
 }
 
-// A protobuf message, built field by field. Writes fields of value 0 too; readers allow them.
+// Builds a protobuf message, field by field. Also writes fields with the value 0, which readers accept.
 class Message {
  public:
   Message& integer(unsigned field, std::uint64_t value) {
@@ -56,7 +56,8 @@ class Message {
   std::string bytes_;
 };
 
-// TFRecord stores checksums masked: the sum of bytes that their own plain sum follows is constant.
+// TFRecord stores checksums masked, because a checksum over bytes that include their own checksum would be
+// constant.
 std::uint32_t masked(std::uint32_t crc) {
   return std::rotr(crc, 15) + 0xA282EAD8U;
 }
@@ -79,12 +80,13 @@ std::string with_summary(When when, const Message& summary) {
   return record(event_of(when).message(5, summary));
 }
 
-// SummaryMetadata with a plugin's name and content.
+// Builds a SummaryMetadata with a plugin's name and content.
 Message metadata_of(std::string_view plugin, std::string_view content) {
   return Message().message(1, Message().text(1, plugin).text(2, content));
 }
 
-// TensorBoard's limits: 1e-12, then each 1.1 times the one before; and the same below 0.
+// Returns TensorBoard's limits: from 1e-12 on, each limit is 1.1 times the previous one. Below 0 are their
+// negatives.
 const std::vector<double>& bucket_limits() {
   static const std::vector<double> limits = [] {
     std::vector<double> above;
@@ -117,7 +119,8 @@ Message histogram_of(std::span<const double> values) {
     sum += value;
     squares += value * value;
   }
-  // Leaves out the empty buckets at both ends, except one on the left: the first bar begins at its limit.
+  // Leaves out the empty buckets at both ends, except one on the left, because its limit is where the first
+  // bar begins.
   const auto is_used = [](double count) { return count > 0; };
   auto first = std::ranges::find_if(counts, is_used) - counts.begin();
   auto last = std::ssize(counts) - 1;
@@ -136,7 +139,7 @@ Message histogram_of(std::span<const double> values) {
       .reals(7, std::span(counts).subspan(from, size));
 }
 
-// google.protobuf.Value
+// Builds a google.protobuf.Value.
 Message value_of(const std::variant<bool, std::int64_t, double, std::string>& setting) {
   Message value;
   if (const auto* const flag = std::get_if<bool>(&setting)) value.integer(4, *flag ? 1 : 0);
@@ -147,13 +150,13 @@ Message value_of(const std::variant<bool, std::int64_t, double, std::string>& se
   return value;
 }
 
-// HParamInfo.type: DATA_TYPE_STRING, DATA_TYPE_BOOL, DATA_TYPE_FLOAT64
+// Returns HParamInfo.type: 1 is DATA_TYPE_STRING, 2 is DATA_TYPE_BOOL, 3 is DATA_TYPE_FLOAT64.
 std::uint64_t type_of(const std::variant<bool, std::int64_t, double, std::string>& setting) {
   if (std::holds_alternative<std::string>(setting)) return 1;
   return std::holds_alternative<bool>(setting) ? 2 : 3;
 }
 
-// HParamsPluginData
+// Builds a record with an HParamsPluginData message.
 std::string hparams(When when, std::string_view tag, const Message& content) {
   const Message metadata = metadata_of("hparams", content.bytes());
   return with_summary(when, Message().message(1, Message().text(1, tag).message(9, metadata)));

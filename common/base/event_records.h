@@ -1,8 +1,8 @@
-// Builds what TensorBoard reads: the records of an event file. A record is TFRecord's length, checksum,
-// bytes, checksum; its bytes are an Event message in protobuf's wire format
+// Builds the records of an event file, which TensorBoard reads. A record has TFRecord's format: length,
+// checksum, bytes, checksum. The bytes are an Event message in protobuf's wire format
 // (tensorflow/core/util/event.proto, summary.proto; tensorboard/plugins/hparams/plugin_data.proto).
 //
-// Plain functions from values to bytes, safe from any thread. They touch no file.
+// Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@ struct When {
 using Scalars = std::map<std::string, double>;
 using Settings = std::map<std::string, std::variant<bool, std::int64_t, double, std::string>>;
 
-// Each function returns whole records, to be appended to a file. beginning() makes a file's first record.
+// Each function returns whole records, to be appended to a file. beginning() returns a file's first record.
 std::string beginning(double time);
-// Tells readers to drop what they have read from this step on, because a training starts again there.
+// Tells readers to drop what they have read from this step on, because a training was resumed at this step.
 std::string restart(When when);
 std::string scalars(When when, const Scalars& values);
 // Does not count NaN.
@@ -35,14 +35,15 @@ std::string histogram(When when, const std::string& tag, std::span<const double>
 struct Size {
   std::int64_t height = 0;
   std::int64_t width = 0;
-  std::int64_t channels = 0;  // 1 grey, 3 colours
+  std::int64_t channels = 0;  // 1: gray, 3: colors
 };
 std::string image(When when, const std::string& tag, Size size, std::string_view png);
 std::string text(When when, const std::string& tag, std::string_view text);
-// `metrics`: the names of the values that TensorBoard compares for trainings with different settings.
+// The settings of a training. `metrics`: the names of the scalars that TensorBoard compares between
+// trainings.
 std::string settings(When when, const Settings& values, const std::vector<std::string>& metrics);
-// Two parts of that, for one of several trainings: its beginning and end. TensorBoard then compares all
-// scalars.
+// The settings and the end of one of several trainings, in place of settings(). TensorBoard then compares the
+// trainings by all scalars.
 std::string session_start(When when, const Settings& values);
 enum class SessionEnd { kSuccess = 1, kFailure = 2 };
 std::string session_end(When when, SessionEnd how);

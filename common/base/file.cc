@@ -17,15 +17,15 @@ namespace muster {
 
 namespace {
 
-// Returns a random name: a process that was killed may have left a file, and the next process may have the
-// same pid. In a container the pid is always the same.
+// Returns a random name. A name with the pid could be that of a file which a killed process has left: pids
+// are reused, and in a container a process often has the same pid each time.
 std::string temporary_beside(const std::string& path) {
   std::uint64_t number = 0;
   CHECK(getrandom(&number, sizeof number, 0) == sizeof number, "getrandom: {}", std::strerror(errno));
   return fmt::format("{}.tmp-{:016x}", path, number);
 }
 
-// Writes a new file with these bytes and syncs it; leaves nothing behind on failure.
+// Writes a new file with these bytes and syncs it. If this fails, removes the file.
 Status write_new_file(const std::string& path, std::string_view bytes) {
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!fd) return system_failure("cannot create " + path, errno);
@@ -35,8 +35,8 @@ Status write_new_file(const std::string& path, std::string_view bytes) {
   return written;
 }
 
-// `expected_bytes` is only a first guess: /proc and pipes have no size. Files in /proc/sys return their
-// content only to the first read, so the first read must be large enough.
+// `expected_bytes`: only a guess, because files in /proc and pipes have no size. The first read must be large
+// enough for a whole file in /proc/sys, because a second read of such a file returns nothing.
 Expected<std::string> read_all(int fd, const std::string& path, std::uint64_t limit_bytes,
                                std::uint64_t expected_bytes) {
   std::string bytes;
@@ -147,8 +147,8 @@ Status make_directories_durably(const std::string& path) {
        at = at.parent_path())
     ++missing_count;
   if (Status made = make_directories(path); !made) return made;
-  // The user may have made the existing directories a moment ago, so sync them too. Errors are ignored for
-  // these: not every user may read the upper ones.
+  // Also syncs the directories that existed before, because the user may have made them a moment ago. Errors
+  // of these are ignored, because not every user can read the upper ones.
   std::size_t count = 0;
   for (auto at = whole; at.has_relative_path(); at = at.parent_path()) {
     if (Status synced = sync_directory_above(at.string()); !synced && count < missing_count) return synced;

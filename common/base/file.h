@@ -1,6 +1,6 @@
-// Files as Muster needs them: an owned descriptor, whole-file reads, and writes that survive a crash.
+// Helpers for files: an owned descriptor, reads of whole files, and writes that survive a crash.
 //
-// Functions block; call them where blocking is allowed. Errors name the path. Nothing here deletes a tree.
+// The functions block. Errors name the path.
 #pragma once
 
 #include <cstdint>
@@ -33,34 +33,36 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// Reads the whole file. kCorrupt if it is larger than limit_bytes.
+// Reads the whole file. Returns kCorrupt if it is larger than `limit_bytes`.
 Expected<std::string> read_file(const std::string& path, std::uint64_t limit_bytes);
-// Does what read_file() does, but never waits: kCorrupt if `path` is not a regular file, for example a pipe.
+// As read_file(), but returns kCorrupt if `path` is not a regular file, for example a pipe, which would
+// block.
 Expected<std::string> read_regular_file(const std::string& path, std::uint64_t limit_bytes);
 
-// Writes all bytes to fd, also after partial writes and interruptions. `path` is for the message.
+// Writes all bytes to `fd`, and goes on after partial writes and interruptions. `path`: for the error's
+// message.
 Status write_all(int fd, std::string_view bytes, const std::string& path);
 
 Status sync_directory(const std::string& path);
 // Syncs the directory that contains `path`.
 Status sync_directory_above(const std::string& path);
 
-// `write` makes a file under a temporary name next to `path`; if it succeeds, that file replaces `path`.
-// After a failure everything is as it was. Syncs nothing.
+// Calls `write`, which makes a file with a temporary name next to `path`. If this succeeds, the new file
+// replaces `path`. If it fails, the new file is removed. Syncs nothing.
 Status replace_file(const std::string& path,
                     const std::function<Status(const std::string& temporary)>& write);
 // Writes a temporary file next to `path`, syncs that file, renames it to `path`, and syncs the directory.
 // After a crash at any point, the file has the old content or the new, never a mix.
 Status write_file_durably(const std::string& path, std::string_view bytes);
 
-// Creates the file with all of `bytes` and syncs it and its directory. kFenced if the file already exists. No
-// reader sees it half written: it is written under another name and then linked.
+// Creates a file with all of `bytes`, and syncs it and its directory. Returns kFenced if the file already
+// exists. No reader sees a half-written file, because it is written with another name and then linked.
 Status create_file_exclusively(const std::string& path, std::string_view bytes);
 
 // Creates the directory and any missing parents.
 Status make_directories(const std::string& path);
-// Does what make_directories() does, and syncs: when it returns, the disk has the entries of the created
-// directories, and the entries of all parent directories that this user may read.
+// As make_directories(), and also syncs the created directories and all parent directories that this user can
+// read.
 Status make_directories_durably(const std::string& path);
 
 }  // namespace muster

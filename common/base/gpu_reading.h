@@ -1,6 +1,6 @@
-// The state of this machine's GPUs at one moment, as NVML reports it, for people to read.
+// Reads the state of this machine's GPUs from NVML, for people to read.
 //
-// Calls may take seconds, or never return if a GPU is lost (nvml.h). Safe from any thread.
+// The call can take seconds, or never return if a GPU is lost (nvml.h). Any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace muster {
 
-// Fields that the driver does not report are empty.
+// A field is empty if the driver does not report it.
 struct GpuReading {
   struct Process {
     std::int32_t pid = 0;
     std::optional<std::uint64_t> memory_bytes{};
   };
-  unsigned index = 0;  // NVML's
+  unsigned index = 0;  // NVML's number
   std::string name{};
   std::optional<int> utilization_percent{};
   std::uint64_t memory_used_bytes = 0;
@@ -31,7 +31,7 @@ struct GpuReading {
   std::vector<Process> processes{};
 };
 
-// Call it only after `library.begin()` has returned true. Empty if the driver reports no GPU.
+// Call only after `library.begin()` has returned true. Returns an empty list if the driver reports no GPU.
 std::vector<GpuReading> read_gpus(const Nvml& library);
 
 }  // namespace muster

@@ -1,12 +1,12 @@
-// The user's home directory, also where the environment does not say it: `env -i`, cron jobs, containers.
+// Finds the user's home directory, also if HOME is not set, as with `env -i`, in cron jobs and in containers.
 #pragma once
 
 #include <string>
 
 namespace muster {
 
-// $HOME if that is an absolute path, else what the user database says; empty if neither is known. If the user
-// database is on a server in the network, this asks that server.
+// Returns $HOME if it is an absolute path, or else the directory in the user database; "" if neither is
+// known. Can block if the user database is on a server.
 std::string home_directory();
 
 }  // namespace muster

@@ -1,6 +1,6 @@
 // Strong types for the numbers that name things, so that a rank cannot be passed where a node is meant.
 //
-// Ids hold a number and compare; they do not calculate. Plain values, safe to copy between threads.
+// Ids can be compared, but have no arithmetic except next(). Plain values.
 #pragma once
 
 #include <compare>
@@ -26,9 +26,9 @@ class Id {
 
 using NodeId = Id<struct NodeTag, std::int32_t>;               // position of a node in the job, from 0
 using Incarnation = Id<struct IncarnationTag, std::uint32_t>;  // counts starts of one node's agent, from 1
-using Rank = Id<struct RankTag, std::int32_t>;                 // of a worker in the whole job, from 0
-using LocalRank = Id<struct LocalRankTag, std::int32_t>;       // of a worker on its node, from 0
-using Term = Id<struct TermTag, std::uint64_t>;                // counts launchers of one job, from 1
+using Rank = Id<struct RankTag, std::int32_t>;                 // number of a worker in the whole job, from 0
+using LocalRank = Id<struct LocalRankTag, std::int32_t>;       // number of a worker on its node, from 0
+using Term = Id<struct TermTag, std::uint64_t>;                // counts the launchers of one job, from 1
 using Attempt = Id<struct AttemptTag,
                    std::uint64_t>;  // counts starts of the workers; never reused in one checkpoint directory
 using Sequence = Id<struct SequenceTag, std::uint64_t>;  // counts frames of one source in one term, from 1
@@ -47,7 +47,7 @@ struct CheckpointId {
   auto operator<=>(const CheckpointId&) const = default;
 };
 
-// A checkpoint of a later attempt is newer, whatever its step.
+// Returns whether checkpoint `one` is newer: of a later attempt or, in the same attempt, of a later step.
 constexpr bool is_newer(CheckpointId one, CheckpointId other) {
   return one.attempt != other.attempt ? one.attempt > other.attempt : one.step > other.step;
 }

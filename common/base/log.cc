@@ -56,7 +56,7 @@ std::shared_ptr<spdlog::logger> make(std::string name, Level level) {
   return logger;
 }
 
-// Created at first use, so that a program without messages does not pay for it.
+// Creates the logger at the first use, so that a program without messages does not spend time on it.
 std::shared_ptr<spdlog::logger>& logger() {
   static std::shared_ptr<spdlog::logger> instance = make("muster", Level::kInfo);
   return instance;

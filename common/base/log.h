@@ -1,8 +1,8 @@
-// Writes a program's messages about itself to stderr: "muster: <message>"; warnings and errors are marked,
-// and coloured on a terminal.
+// Writes a program's messages about itself to stderr, as "muster: <message>". Warnings and errors are marked,
+// and colored on a terminal.
 //
-// One logger per process, set up once by main. Until then, and in libraries that are used alone, it shows
-// kInfo and above. Safe from any thread, but not between fork and exec.
+// A process has one logger, which main() sets up. Without set_up(), as in a library that is used alone, it
+// shows kInfo and above. Safe from any thread, but not between fork and exec.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,11 +15,11 @@ namespace muster::log {
 
 enum class Level { kDebug, kInfo, kWarning, kError };
 
-// `name` is put before each line ("launch", "agent node1"). Lines below `level` are dropped. No colours on a
-// pipe or with NO_COLOR.
+// `name`: starts each line ("launch", "agent node1"). Drops lines below `level`. Uses colors only on a
+// terminal, and not with NO_COLOR.
 void set_up(std::string name, Level level);
-// From now on the thread that logs a line gives it, with its newline, to `writer` instead of stderr. An empty
-// `writer` restores stderr.
+// From now on passes each line, with its newline, to `writer` instead of stderr. `writer` is called on the
+// thread that logs the line. An empty `writer` restores stderr.
 void divert(std::function<void(std::string_view line)> writer);
 bool enabled(Level level);
 void write(Level level, std::string_view message);

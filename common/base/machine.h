@@ -1,15 +1,17 @@
-// The part of the machine that this process may use: less than all of it in a container or under `taskset`.
+// Finds out which part of the machine this process can use. In a container or under `taskset`, it is not all
+// of it.
 //
-// Asks the kernel each time; keeps nothing. Safe to call from any thread.
+// Asks the kernel at each call. Safe from any thread.
 #pragma once
 
 namespace muster {
 
-// Returns how many processors the calling thread may run on; at least 1.
+// Returns how many processors the calling thread is allowed to run on; at least 1.
 int count_cores();
 
-// Returns whether to search for NVIDIA's libraries, which takes a hundred system calls: the driver's device
-// exists, or the environment names folders with libraries, perhaps with another kind of driver.
+// Returns false if there is surely no NVIDIA driver, so that the caller need not search for its libraries,
+// which takes a hundred system calls. Returns true if the driver's device exists, or if LD_LIBRARY_PATH is
+// set, which may name a driver's folder.
 bool may_have_nvidia_driver();
 
 }  // namespace muster

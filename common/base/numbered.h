@@ -1,4 +1,4 @@
-// Directories and files whose names end in a number, such as attempt_12.
+// Lists directories and files whose names end in a number, such as attempt_12.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,8 @@
 
 namespace muster {
 
-// Calls use(12, path) for each "attempt_12" in the directory. Returns the error of reading the directory.
+// Calls `use(number, path)` for each entry of the directory whose name is `prefix` and a number. Returns the
+// error of reading the directory, if any.
 template <class Number, class Use>
 std::error_code for_each_numbered(const std::filesystem::path& directory, std::string_view prefix,
                                   const Use& use) {

@@ -1,7 +1,7 @@
-// The NVIDIA driver's library, loaded at run time if it is installed: the functions that Muster uses, without
-// nvml.h.
+// Loads the NVIDIA driver's library at run time, if it is installed. Declares the functions that Muster uses,
+// because nvml.h may not be installed.
 //
-// The library stays loaded. Its calls may take seconds, or never return if a GPU is lost: make them on
+// The library stays loaded. Its calls can take seconds, or never return if a GPU is lost. So make them on
 // separate threads that nothing waits for.
 #pragma once
 
@@ -30,7 +30,7 @@ struct Nvml {
     unsigned gpu_instance;
     unsigned compute_instance;
   };
-  struct Utilization {  // percent, over the last 1/6 s to 1 s
+  struct Utilization {  // in percent, over the last 1/6 s to 1 s
     unsigned gpu;
     unsigned memory;
   };
@@ -58,7 +58,7 @@ struct Nvml {
   int (*throttle_reasons)(Device, unsigned long long*) = nullptr;
 
   static Nvml load();
-  // Initializes the library. True if it is loaded and count() and handle() may be called.
+  // Initializes the library. Returns true if it is loaded and count() and handle() can be called.
   bool begin() const {
     return initialize != nullptr && count != nullptr && handle != nullptr && initialize() == kSuccess;
   }

@@ -28,24 +28,24 @@ namespace muster {
 
 namespace {
 
-// The kernel's sched_attr in its first size; the C library has it from 2.41 on.
+// The kernel's sched_attr in its first size. The C library has this struct only from 2.41 on.
 struct SchedulingAttributes {
   std::uint32_t size = 48;
   std::uint32_t policy = 0;
   std::uint64_t flags = 0;
   std::int32_t nice = 0;
   std::uint32_t priority = 0;
-  std::uint64_t runtime_ns = 0;  // for SCHED_OTHER: the wanted time slice
+  std::uint64_t runtime_ns = 0;  // with SCHED_OTHER: the wanted time slice
   std::uint64_t deadline_ns = 0;
   std::uint64_t period_ns = 0;
 };
 static_assert(sizeof(SchedulingAttributes) == 48);
 
 constexpr std::uint64_t kResetOnFork = 1;
-constexpr auto kShortSlice = std::chrono::microseconds(100);  // the least that the kernel accepts
+constexpr auto kShortSlice = std::chrono::microseconds(100);  // the shortest that the kernel accepts
 
-// Reads /proc/self/task/TID/children. A child that left the list during the reading could hide another. No
-// child does: it stays in the list until it is reaped, which does not happen meanwhile.
+// Reads /proc/self/task/TID/children. If a child left this list meanwhile, another one could be missed. But a
+// child stays in the list until it is reaped, and nobody reaps children meanwhile.
 std::optional<std::vector<pid_t>> children_of_threads() {
   DIR* threads = opendir("/proc/self/task");
   if (threads == nullptr) return std::nullopt;
@@ -64,21 +64,21 @@ std::optional<std::vector<pid_t>> children_of_threads() {
   return children;
 }
 
-// Returns the rest of /proc/PID/stat, "PID (NAME) STATE PPID ...", after the name. NAME may contain anything,
-// so the last bracket counts.
+// Returns what follows the name in /proc/PID/stat, "PID (NAME) STATE PPID ...". NAME can contain parentheses,
+// so this starts after the last one.
 Expected<std::string> stat_behind_name(pid_t pid) {
   auto text = read_file(fmt::format("/proc/{}/stat", pid), 4096);
   if (text) text->erase(0, text->rfind(')') + 1);
   return text;
 }
 
-// Returns when the process started: field 22 of /proc/PID/stat. Returns 0 if the process is gone or a zombie,
-// and nothing if that is unknown, because /proc hides other users' processes (option hidepid).
+// Returns when the process started: field 22 of /proc/PID/stat. Returns 0 if the process is gone or a zombie.
+// Returns nothing if /proc hides the process because it is another user's (option hidepid).
 std::optional<std::int64_t> start_ticks_of(pid_t pid) {
   const auto text = stat_behind_name(pid);
   if (!text) return kill(pid, 0) != 0 && errno == ESRCH ? std::optional<std::int64_t>(0) : std::nullopt;
   const auto fields = split(*text, ' ');
-  constexpr std::size_t kState = 1;  // counted from the bracket
+  constexpr std::size_t kState = 1;  // counted from the parenthesis
   constexpr std::size_t kStart = 20;
   if (fields.size() <= kStart || fields[kState] == "Z" || fields[kState] == "X") return 0;
   return parse_number<std::int64_t>(fields[kStart]).value_or(0);
@@ -100,7 +100,7 @@ ProcessIdentity own_identity() {
 }
 
 std::optional<bool> is_alive(const ProcessIdentity& process) {
-  static const ProcessIdentity self = own_identity();  // kept, because it is needed for each of many jobs
+  static const ProcessIdentity self = own_identity();  // static, because callers may ask about many jobs
   if (process.pid == 0 || process.host != self.host) return std::nullopt;
   if (process.boot_id != self.boot_id) return false;
   if (process.pid_namespace != self.pid_namespace) return std::nullopt;
@@ -118,7 +118,7 @@ void become_subreaper() {
 void ask_for_short_slices() {
   SchedulingAttributes own;
   if (syscall(SYS_sched_getattr, 0, &own, sizeof own, 0) < 0) return;
-  // The user has asked for this policy or nice value, which a reset would take away from the children.
+  // If the user has set a policy or a negative nice value, kResetOnFork would take it away from the children.
   if (own.policy != SCHED_OTHER || own.nice < 0) return;
   own.flags |= kResetOnFork;
   own.runtime_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(kShortSlice).count());
@@ -126,8 +126,8 @@ void ask_for_short_slices() {
 }
 
 bool is_exiting(pid_t pid) {
-  constexpr std::uint32_t kExiting = 0x4;  // PF_EXITING, of the flags, proc(5)
-  constexpr std::size_t kFlags = 7;        // counted from the bracket
+  constexpr std::uint32_t kExiting = 0x4;  // PF_EXITING in the field `flags`, see proc(5)
+  constexpr std::size_t kFlags = 7;        // counted from the parenthesis
   const std::string text = stat_behind_name(pid).value_or("");
   const auto fields = split(text, ' ');
   const auto flags = fields.size() > kFlags ? parse_number<std::uint32_t>(fields[kFlags]) : std::nullopt;
@@ -150,8 +150,8 @@ bool is_below(pid_t pid, const std::set<pid_t>& ancestors) {
 }
 
 Expected<std::vector<pid_t>> list_children() {
-  // Prefers the lists of children, which not every kernel has: reading every process's entry in /proc costs
-  // 20 us each.
+  // Prefers the kernel's lists of children, which not every kernel has. Otherwise every process's entry in
+  // /proc must be read, which takes 20 us each.
   if (auto children = children_of_threads()) return *std::move(children);
   std::vector<pid_t> children;
   DIR* processes = opendir("/proc");
@@ -178,7 +178,8 @@ bool was_executed_with(pid_t pid, std::string_view entry) {
   return false;
 }
 
-// The owner of the directory /proc/PID is root for every process that must not be dumped, so read the file.
+// Reads the file `status`: the owner of the directory /proc/PID is not always the user, but root if the
+// process must not be dumped.
 std::optional<uid_t> user_of(pid_t pid) {
   const auto status = read_file(fmt::format("/proc/{}/status", pid), 64 << 10);
   unsigned uid = 0;
@@ -218,14 +219,14 @@ rlimit raise_descriptor_limit() {
   rlimit before{};
   CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0, "getrlimit: {}", std::strerror(errno));
   const rlimit most{before.rlim_max, before.rlim_max};
-  setrlimit(RLIMIT_NOFILE, &most);  // a failure does not matter: the limit then stays as it is
+  setrlimit(RLIMIT_NOFILE, &most);  // after a failure the limit stays as it is, which does no harm
   return before;
 }
 
 void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 8 << 20);
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
-  // the thread that writes log files needs little; a separate arena would take 0.1 ms to make
+  // one arena for all threads: a second one would take 0.1 ms to make, and the log thread needs little memory
   mallopt(M_ARENA_MAX, 1);
 }
 

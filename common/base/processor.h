@@ -1,7 +1,6 @@
 // Finds out what the processor that this program runs on can do.
 //
-// Safe in any thread, also before main(); asks the processor once. Reports nothing for processors other than
-// x86-64.
+// Safe from any thread, also before main(). Asks the processor only once.
 #pragma once
 
 #ifdef __x86_64__
@@ -10,9 +9,9 @@
 
 namespace muster {
 
-// Returns whether the processor has AVX2 and the kernel saves AVX2's registers. Gives the same answer as
-// __builtin_cpu_supports("avx2"), which asks the processor at the start of every program that contains a
-// call: 60 us in a virtual machine.
+// Returns whether the processor has AVX2, and the kernel saves AVX2's registers.
+// __builtin_cpu_supports("avx2") gives the same answer, but a program that contains it asks the processor at
+// each start, which takes 60 us in a virtual machine.
 inline bool has_avx2() {
 #ifdef __x86_64__
   static const bool has = [] {

@@ -13,7 +13,7 @@ namespace muster {
 
 namespace {
 
-// 0, or the errno that explains why the file cannot be executed.
+// Returns 0, or the errno that says why the file cannot be executed.
 int why_not(const std::string& path) {
   struct stat status{};
   if (stat(path.c_str(), &status) < 0) return errno == ENOTDIR ? ENOENT : errno;
@@ -71,7 +71,7 @@ Expected<void*> function_beside_own_program(const std::string& relative, const c
   void* const library = dlopen(file->c_str(), RTLD_NOW | RTLD_LOCAL);
   void* const function = library == nullptr ? nullptr : dlsym(library, name);
   if (function != nullptr) return function;
-  std::string_view why = dlerror();  // begins with the file's name if the file itself is at fault
+  std::string_view why = dlerror();  // starts with the file's name if the file itself is the problem
   if (why.starts_with(*file + ": ")) why.remove_prefix(file->size() + 2);
   return failure(ErrorCode::kInternal, "cannot load {}, which {} needs: {}", *file, user, why);
 }

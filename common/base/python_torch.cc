@@ -10,13 +10,13 @@ namespace muster {
 
 namespace {
 
-// "torch" for "  torch.nn as nn"
+// Returns the first name in the text. For example, it is "torch" in " torch.nn as nn".
 std::string_view first_name(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
   return text.substr(0, text.find_first_of(" \t\r.;#"));
 }
 
-// `line`: of a script.
+// Returns whether this line of a script imports torch.
 bool imports_torch(std::string_view line) {
   const std::string_view keyword = first_name(line);
   if (keyword != "import" && keyword != "from") return false;
@@ -36,7 +36,7 @@ bool is_python(std::string_view program) {
   return program.substr(program.rfind('/') + 1).starts_with("python");
 }
 
-// A start-up file of Python may have printed other text before the answer.
+// Searches from the end, because start-up files of Python may have printed other text before the answer.
 std::optional<std::string> torch_in(std::string_view printed) {
   const std::size_t at = printed.rfind("torch ");
   if (at == std::string_view::npos) return std::nullopt;

@@ -12,7 +12,7 @@ namespace muster {
 
 namespace {
 
-// While this object lives, all signals are blocked in this thread, and so in each thread that it starts.
+// While this object lives, all signals are blocked in this thread. A thread that it starts inherits this.
 class [[nodiscard]] BlockSignals {
  public:
   BlockSignals() {

@@ -1,5 +1,5 @@
-// Threads of Muster that the user's program does not notice: the log writer's, the agent's watches, the
-// runtime's.
+// Starts threads of Muster that do not disturb the program in which they run, such as the log writer's and
+// the runtime's.
 #pragma once
 
 #include <functional>
@@ -9,9 +9,9 @@
 
 namespace muster {
 
-// Starts a thread with this name (at most 15 bytes) and all signals blocked, so that the program's handlers
-// run in its own threads. Throws std::system_error if the thread cannot be started. Detach a thread that may
-// hang; it must own what it uses.
+// Starts a thread with this name (at most 15 bytes). All signals are blocked in it, so that signal handlers
+// run on the program's own threads. Throws std::system_error if the thread cannot be started. A thread that
+// may hang must be detached, and must own what it uses.
 std::jthread start_quiet_thread(const std::string& name, std::function<void(const std::stop_token&)> body);
 
 }  // namespace muster

@@ -1,9 +1,8 @@
-// The first thing that a process does to become a worker, whether the agent executed it or a template forked
-// it on the agent's order.
+// Makes a new process a worker, before it does anything else. The agent has started it, or a template has
+// forked it on the agent's order.
 //
-// Async-signal-safe: the agent's vfork-like child and a forked worker both call it before anything else.
-// Signals, directory and limits are not set here: only a program that is about to be executed needs them set,
-// and in a fork they stay as the program left them.
+// Async-signal-safe, because the agent's vfork-like child also calls it. Does not set signals, directory and
+// limits: a process that will execute a program does this itself, and a fork keeps what the template had.
 #pragma once
 
 #include <array>
@@ -12,12 +11,12 @@
 namespace muster {
 
 struct Place {
-  pid_t agent = 0;                  // the process must be its child
-  std::array<int, 3> streams = {};  // become stdin, stdout, stderr; none of them below 3
+  pid_t agent = 0;                  // the process must be a child of the agent
+  std::array<int, 3> streams = {};  // become stdin, stdout, stderr; each at least 3
 };
 
-// Makes the calling process a worker: gives it a process group of its own and its streams, and has it killed
-// when its agent ends. Returns null, or the name of the call that failed, with errno.
+// Gives the calling process its own process group and its streams, and has the kernel kill it when its agent
+// ends. Returns null, or says in words which step failed, with errno set.
 const char* settle(const Place& place) noexcept;
 
 }  // namespace muster

@@ -1,8 +1,8 @@
-// How training steps spent their time: the totals of each rank, and the mean over all ranks, as values and as
-// a table.
+// Computes how training steps spent their time: from the totals of each rank, the mean over all ranks, as
+// values and as text.
 //
-// Pure. The code that measures a part names it: "data", "compute", "communicate", "checkpoint", or a section
-// that the user defines.
+// The parts of a step are "data", "compute", "communicate", "checkpoint", and sections that the user defines.
+// Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +20,26 @@ struct RankSteps {
 
 struct StepShare {
   std::string part;
-  double mean_ms = 0;  // per step, over the ranks
-  double share = 0;    // of the whole step
+  double mean_ms = 0;  // mean per step, over all ranks
+  double share = 0;    // of the whole step; 1 is all of it
   double most_ms = 0;
   std::int32_t most_rank = 0;
 };
 
 struct StepShares {
-  std::int64_t step_count = 0;    // of the rank with the most steps
+  std::int64_t step_count = 0;    // the steps of the rank that has made the most
   std::int32_t rank_count = 0;    // ranks that reported
   double step_ms = 0;             // mean over the ranks
-  std::vector<StepShare> shares;  // without parts that took no time on any rank
+  std::vector<StepShare> shares;  // only parts that took time on some rank
 };
 
 // Ignores ranks without a step.
 StepShares shares_of(const std::vector<RankSteps>& ranks);
 
-// "12.3 ms a step: compute 80 %, communicate 15 %, data 5 %": the largest first, without parts below 1 %.
+// Returns a line such as "12.3 ms a step: compute 80 %, communicate 15 %, data 5 %". The largest part is
+// first. Parts below 1 % are left out.
 std::string to_line(const StepShares& all);
-// Lines that begin with `indent`; empty without steps.
+// Returns a table whose lines begin with `indent`; "" if there are no steps.
 std::string to_table(const StepShares& all, const std::string& indent = "");
 
 }  // namespace muster

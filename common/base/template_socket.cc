@@ -88,7 +88,8 @@ Expected<TemplateMessage> receive_template_message(int socket, int timeout_ms) {
   return received;
 }
 
-// "fork", the number of arguments ("-": the template's own), the arguments, the changes of the environment.
+// Joins these parts, with NULs between them: "fork", the number of arguments ("-" for the template's own),
+// the arguments, the changes of the environment.
 std::string encode(const ForkOrder& order) {
   std::string text(kOrder);
   (text += '\0') += order.arguments ? std::to_string(order.arguments->size()) : kOwnArguments;

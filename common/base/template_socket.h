@@ -1,8 +1,8 @@
-// The messages between an agent and a template (docs/warm_start.md): each is one SOCK_SEQPACKET message, with
-// descriptors attached.
+// The messages between an agent and a template (docs/warm_start.md). Each is one SOCK_SEQPACKET message,
+// which can have descriptors attached.
 //
-// A template is the user's program, loaded and waiting in muster::init(); it forks one worker for each order.
-// Plain functions on a blocking socket; both sides have one thread.
+// A template is a process that has loaded the user's program, and waits in muster::init(). It forks one
+// worker for each order. The functions work on a blocking socket. Each side has one thread.
 #pragma once
 
 #include <array>
@@ -17,7 +17,8 @@
 
 namespace muster {
 
-// The variable with the template's end of the socket. Workers do not have it.
+// The environment variable with the descriptor of the template's end of the socket. Workers do not have this
+// variable.
 inline constexpr const char* kTemplateVariable = "MUSTER_TEMPLATE_FD";
 
 struct TemplateMessage {
@@ -26,30 +27,29 @@ struct TemplateMessage {
 };
 inline constexpr std::size_t kTemplateMessageBytes = 64 << 10;
 
-// kInvalidArgument: the message is too long. kUnavailable: the other side is gone.
+// Errors: kInvalidArgument if the message is too long, kUnavailable if the other side is gone.
 Status send_template_message(int socket, std::string_view text, std::initializer_list<int> fds);
-// Waits for at most timeout_ms; -1: no limit. kUnavailable: the other side is gone or its message was cut
-// short; kTimedOut: no message arrived.
+// Waits for at most `timeout_ms`; -1: without limit. Errors: kTimedOut if no message has arrived,
+// kUnavailable if the other side is gone, or its message was cut short.
 Expected<TemplateMessage> receive_template_message(int socket, int timeout_ms);
 
-// From agent to template, with the worker's stdin, stdout and stderr attached.
+// The agent's message to the template. The descriptors of the worker's stdin, stdout and stderr are attached.
 struct ForkOrder {
-  std::vector<std::string> environment{};                  // NAME=value to set, NAME to unset
-  std::optional<std::vector<std::string>> arguments = {};  // the worker's, if they differ from the template's
+  std::vector<std::string> environment{};                  // NAME=value: to be set; NAME: to be unset
+  std::optional<std::vector<std::string>> arguments = {};  // if not the template's arguments
 };
 std::string encode(const ForkOrder& order);
-// Returns kCorrupt if the text is not an order. decode_template_answer() does so unless the text is an
-// answer.
+// Returns kCorrupt if the text is not an order.
 Expected<ForkOrder> decode_fork_order(std::string_view text);
 
-// From template to agent. kForked has a pidfd attached.
+// The template's message to the agent. With kForked, the worker's pidfd is attached.
 struct TemplateAnswer {
   enum class Kind { kReady, kRefused, kForked, kFailed };
   Kind kind{};
   std::string text{};  // kReady: kTemplateVersion or kTakesArguments; kRefused, kFailed: why
 };
 inline constexpr const char* kTemplateVersion = "2";
-// The same version, of a template that can give a worker other arguments than its own.
+// The same version; in addition, the template can give a worker other arguments than its own.
 inline constexpr const char* kTakesArguments = "2 arguments";
 std::string encode(const TemplateAnswer& answer);
 Expected<TemplateAnswer> decode_template_answer(std::string_view text);

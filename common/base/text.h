@@ -1,4 +1,4 @@
-// Small things done with text.
+// Small functions for text.
 //
 // Returned views point into the text passed in. Plain functions, safe to call from any thread.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// Returns one part more than there are separators; parts may be empty.
+// Splits the text at each separator. Returns one part more than there are separators; parts can be empty.
 inline std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (true) {
@@ -23,21 +23,21 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
   }
 }
 
-// Whether `word` is one of the words in `words`, which are separated by single spaces.
+// Returns whether `word` is one of `words`, which are separated by single spaces.
 inline bool has_word(std::string_view words, std::string_view word) {
   const auto all = split(words, ' ');
   return std::ranges::find(all, word) != all.end();
 }
 
-// Replaces every control character by a question mark: text from elsewhere stays on one line and cannot
-// control the terminal.
+// Replaces every control character by a question mark, so that text from elsewhere stays on one line and
+// cannot control the terminal.
 inline std::string one_line(std::string text) {
   std::ranges::replace_if(
       text, [](char letter) { return static_cast<unsigned char>(letter) < ' ' || letter == 0x7f; }, '?');
   return text;
 }
 
-// RFC 3629: the encoding that JSON requires.
+// Returns whether the text is valid UTF-8 (RFC 3629), which JSON requires.
 inline bool is_utf8(std::string_view text) {
   const auto byte_at = [text](std::size_t at) { return static_cast<unsigned char>(text[at]); };
   for (std::size_t at = 0; at < text.size();) {
@@ -61,7 +61,7 @@ inline bool is_utf8(std::string_view text) {
   return true;
 }
 
-// Returns the beginning of the text, at most that many bytes, cut between characters.
+// Returns the beginning of a UTF-8 text, at most `most_bytes`, cut between two characters.
 inline std::string_view beginning_of(std::string_view text, std::size_t most_bytes) {
   if (text.size() <= most_bytes) return text;
   std::size_t size = most_bytes;
@@ -69,7 +69,8 @@ inline std::string_view beginning_of(std::string_view text, std::size_t most_byt
   return text.substr(0, size);
 }
 
-// Returns nothing unless the whole text is a number that fits.
+// Returns the number, or nothing if the text is not a number, has anything else after it, or does not fit
+// into `Number`.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number number{};

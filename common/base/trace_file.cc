@@ -37,7 +37,7 @@ void append_text(std::string& text, std::string_view name) {
   text += '"';
 }
 
-// Appends the time in microseconds, the format's unit.
+// Appends the time in microseconds, which is the format's unit.
 void append_time(std::string& text, std::int64_t ns) {
   const std::uint64_t size = ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
   fmt::format_to(std::back_inserter(text), "{}{}.{:03}", ns < 0 ? "-" : "", size / 1000, size % 1000);
@@ -85,7 +85,8 @@ void append_trace_name(std::string& text, std::int64_t process, std::int64_t tra
   fmt::format_to(std::back_inserter(text), R"("sort_index":{}}}}})", place);
 }
 
-// An existing file gets a newline first: an earlier process of the rank may have left a line incomplete.
+// Starts an existing file with a newline, because an earlier process of the rank may have left an incomplete
+// line.
 Expected<std::unique_ptr<TraceFile>> TraceFile::open(const std::string& path, int rank,
                                                      std::uint64_t limit_bytes) {
   if (Status made = make_directories(std::filesystem::path(path).parent_path().string()); !made)
@@ -145,7 +146,8 @@ void TraceFile::add(TraceTrack track, std::string_view name, TimePoint begin, Ti
   put(line);
 }
 
-// Does not allocate memory under the lock, because an exception handler may call flush().
+// Does not allocate memory while it has the lock: if this failed, an exception handler could call flush(),
+// which needs the lock.
 void TraceFile::put(std::string_view line) {
   bool much = false;
   {

@@ -1,11 +1,14 @@
-// Records what a rank did and when, in a file for ui.perfetto.dev and chrome://tracing: the Trace Event
-// Format, a JSON array without its closing bracket, one event a line.
+// Records what a rank did and when, in a file for ui.perfetto.dev and chrome://tracing. The file has the
+// Trace Event Format: a JSON array without its closing bracket, with one event per line.
 //
-// Times are from this machine's monotonic clock; `launch trace` aligns those of several machines. Adding an
-// event formats it into memory, in less than a microsecond; a thread ("muster-trace") appends the events to
-// the file four times a second. A process that is killed loses the last quarter of a second and leaves at
-// most its last line cut short. Events that come faster than the disk, or that would make the file larger
-// than its limit, are left out, and the file says so. No error reaches the caller. Safe from any thread.
+// - Times are of this machine's monotonic clock; `launch trace` aligns those of several machines.
+// - Adding an event takes less than a microsecond. A thread ("muster-trace") writes the events to the file
+//   four times a second.
+// - If the process is killed, the events of the last quarter of a second are lost, and the last line in the
+//   file can be incomplete.
+// - If events come too fast for the disk, or the file has reached its limit, events are left out, and the
+//   file says so.
+// After open(), errors are only logged. Safe from any thread.
 #pragma once
 
 #include <atomic>
@@ -23,7 +26,8 @@
 
 namespace muster {
 
-// Events in one track follow each other or are nested. The number is the event's `tid`.
+// Two events of one track do not overlap, unless one is within the other. The track's number is the event's
+// `tid`.
 enum class TraceTrack : std::uint8_t {
   kStep = 1,
   kSections,
@@ -35,7 +39,7 @@ enum class TraceTrack : std::uint8_t {
 };
 inline constexpr std::pair<TraceTrack, std::string_view> kTraceTracks[] = {
     {TraceTrack::kStep, "step"},
-    {TraceTrack::kSections, "sections"},  // around steps
+    {TraceTrack::kSections, "sections"},  // a section can contain steps
     {TraceTrack::kCommunication, "communication"},
     {TraceTrack::kData, "data"},
     {TraceTrack::kCheckpoint, "checkpoint"},
@@ -49,11 +53,12 @@ struct TraceEvent {
   std::string_view name;
   std::int64_t begin_ns = 0;
   std::int64_t duration_ns = -1;  // -1: an instant
-  std::string_view arguments{};   // the inside of a JSON object: "step":3
+  std::string_view arguments{};   // the members of a JSON object, such as "step":3
 };
-// Appends the JSON object; the name may have any bytes. A long name is cut.
+// Appends the event as a JSON object. The name can have any bytes; a long name is cut.
 void append_trace_event(std::string& text, const TraceEvent& event);
-// Appends the name of a process (track 0) or of one of its tracks, and its place among the others.
+// Appends two JSON objects, which tell the viewer the name of a process (track 0) or of one of its tracks,
+// and its place among the other processes or tracks.
 void append_trace_name(std::string& text, std::int64_t process, std::int64_t track, std::string_view name,
                        std::int64_t place);
 
@@ -61,7 +66,8 @@ class TraceFile {
  public:
   static constexpr std::uint64_t kLimitBytes = 64 << 20;
 
-  // Appends to an existing file, or creates it and its directory. Errors name the path.
+  // Opens the file to append to it; if it does not exist, creates the file and its directory. Errors name the
+  // path.
   static Expected<std::unique_ptr<TraceFile>> open(const std::string& path, int rank,
                                                    std::uint64_t limit_bytes = kLimitBytes);
   TraceFile(const TraceFile&) = delete;
@@ -82,15 +88,15 @@ class TraceFile {
   const std::string path_;
   const int rank_;
   const std::uint64_t limit_bytes_;
-  std::atomic<bool> ended_ = false;  // nothing more is put into the file
+  std::atomic<bool> ended_ = false;  // nothing more is written to the file
   std::mutex waiting_mutex_;
-  std::string waiting_;  // its memory is reserved from the start
+  std::string waiting_;  // has all its memory from the start
   std::uint64_t left_out_ = 0;
   std::condition_variable_any much_;
   std::mutex file_mutex_;
   std::string writing_;
   std::uint64_t size_bytes_;
-  std::jthread thread_;  // last: it uses the others
+  std::jthread thread_;  // the last member, because the thread uses the others
 };
 
 }  // namespace muster

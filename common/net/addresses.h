@@ -1,6 +1,6 @@
-// The addresses of this host, as the kernel lists them now.
+// Lists the addresses of this host.
 //
-// Plain functions; safe in any thread.
+// Safe from any thread.
 #pragma once
 
 #include <string>
@@ -15,11 +15,11 @@ struct HostAddress {
   bool loopback = false;
 };
 
-// Returns the addresses of interfaces that are up, in the kernel's order. Leaves out link-local ones, which
-// mean nothing on other hosts.
+// Returns the addresses of all interfaces that are up, in the kernel's order. Leaves out link-local
+// addresses, because other hosts cannot use them.
 std::vector<HostAddress> host_addresses();
 
-// "eth0 10.77.0.10/24" for each address that is not loopback: what an agent reports in its Hello.
+// Returns what an agent reports in its Hello: each address that is not loopback, as "eth0 10.77.0.10/24".
 std::vector<std::string> addresses_to_tell();
 
 }  // namespace muster::net

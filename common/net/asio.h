@@ -1,5 +1,5 @@
-// The parts of Asio that Muster uses and nothing else: each header of Asio adds a second to the compilation
-// of every source file.
+// Includes only the parts of Asio that Muster uses, because each header of Asio adds a second to the
+// compilation of every source file.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>

@@ -18,25 +18,25 @@ using Connected = Expected<std::shared_ptr<Connection>>;
 constexpr Duration kPauseWhenTurnedAway = std::chrono::milliseconds(100);
 constexpr Duration kHeadStart = std::chrono::milliseconds(50);
 
-// Shared by the callers of several listeners.
+// Shared by the tasks that call the listeners at the same time.
 struct Race {
   Race(const asio::any_io_executor& executor, Duration limit, std::size_t count)
       : over(executor, limit), head_start(executor), failures(count), running(count) {}
 
-  asio::steady_timer over;  // cancelled when the race is decided
-  // Until this timer ends, only the first listener that was reached gets a handshake: usually all addresses
-  // are those of one launcher, and a handshake takes longer than all else that an agent does to get ready.
+  asio::steady_timer over;  // canceled when one task has connected, or all have failed
+  // Until this timer ends, only the first connection makes a handshake. Usually all addresses reach the same
+  // launcher, and a handshake takes longer than everything else that an agent does at its start.
   asio::steady_timer head_start;
   bool has_first = false;
   std::vector<std::string> failures;  // by listener
   std::size_t running;
-  bool won = false;  // one caller has begun to prove itself: no other may do so
+  bool won = false;  // one task has begun to prove its identity, so no other task may do this
   std::shared_ptr<Connection> winner;
   std::vector<std::shared_ptr<tcp::socket>> sockets;
   std::vector<std::weak_ptr<Connection>> connections;
 };
 
-// Ends the head start when it is destroyed.
+// Ends the head start when this object is destroyed, so that other connections make handshakes.
 class HeadStart {
  public:
   explicit HeadStart(std::shared_ptr<Race> race) : race_(std::move(race)) {}
@@ -50,12 +50,12 @@ class HeadStart {
   std::shared_ptr<Race> race_;
 };
 
-// Whether a listener refused the caller because too many others were proving themselves.
+// Whether the listener has turned the caller away because it has too many unproven connections.
 struct Turn {
   bool away = false;
 };
 
-// `race` is null for a single listener.
+// Connects once, and sets `turn`. `race`: null if there is only one listener.
 awaitable<Connected> call_once(Endpoint listener, std::string identity, Key key, Duration limit,
                                std::shared_ptr<Race> race, std::shared_ptr<Turn> turn) {
   const auto executor = co_await asio::this_coro::executor;
@@ -96,7 +96,7 @@ awaitable<Connected> call_once(Endpoint listener, std::string identity, Key key,
   co_return connection;
 }
 
-// Calls again as long as the listener turns this caller away.
+// Connects, and tries again as long as the listener turns the caller away, until `limit` has passed.
 awaitable<Connected> call(Endpoint listener, std::string identity, Key key, Duration limit,
                           std::shared_ptr<Race> race) {
   const TimePoint deadline = Clock::now() + limit;

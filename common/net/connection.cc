@@ -40,7 +40,7 @@ Connection::Connection(Socket socket, std::unique_ptr<TlsSession> tls)
 awaitable<Status> Connection::handshake(Duration limit, std::function<bool()> may_prove) {
   if (tls_ == nullptr) co_return Status{};
   may_prove_ = std::move(may_prove);
-  auto self = shared_from_this();  // the caller may drop its pointer while this coroutine waits
+  auto self = shared_from_this();  // keeps this object alive while the coroutine waits
   // Shared, because the timer's handler may run after this coroutine is gone.
   struct Progress {
     bool expired = false;
@@ -81,11 +81,12 @@ void Connection::start(OnFrame on_frame, OnClosed on_closed) {
   on_frame_ = std::move(on_frame);
   on_closed_ = std::move(on_closed);
   asio::co_spawn(socket_.get_executor(), read_all(shared_from_this()), [](const std::exception_ptr& thrown) {
-    if (thrown) std::rethrow_exception(thrown);  // a bug: ends the program, with the exception's text
+    if (thrown) std::rethrow_exception(thrown);  // this is a bug, which ends the program
   });
 }
 
-// Starts at the executor's next turn, so that the caller can finish with the connection.
+// Passes frames to the handlers until the connection ends. Does not begin within start(), so that start()'s
+// caller can first finish with the connection.
 awaitable<void> Connection::read_all(std::shared_ptr<Connection> self) {
   for (;;) {
     auto frame = co_await self->receive();
@@ -119,7 +120,7 @@ awaitable<Status> Connection::read_more() {
       co_return failure(ErrorCode::kUnavailable, "another connection is used");
     }
     flush();                               // handshake answers and alerts
-    status = reader_.feed(plain, frames);  // the bytes before those that cannot be decrypted
+    status = reader_.feed(plain, frames);  // after an error, `plain` has the bytes before it
     if (status) status = decrypted;
   }
   for (wire::Frame& frame : frames) frames_.push_back(std::move(frame));
@@ -133,7 +134,7 @@ void Connection::send(std::string_view frames, std::string_view more) {
     if (!tls_->send(frames) || (!more.empty() && !tls_->send(more))) return break_off();
     return flush();
   }
-  if (queue_.empty()) {  // written without a copy
+  if (queue_.empty()) {  // writes without a copy
     const std::size_t put = write_what_fits(frames, more);
     const std::size_t of_first = std::min(put, frames.size());
     frames.remove_prefix(of_first);
@@ -164,8 +165,8 @@ void Connection::write_later() {
   });
 }
 
-// Writes at once and without waiting, so that a frame does not wait for the event loop's next turn. Does not
-// report errors: the reader notices the closed connection too.
+// Writes at once, so that a frame does not wait for the event loop, but never blocks. Does not report errors,
+// because the reader also notices that the connection is closed.
 std::size_t Connection::write_what_fits(std::string_view first, std::string_view second) {
   iovec parts[] = {{const_cast<char*>(first.data()), first.size()},
                    {const_cast<char*>(second.data()), second.size()}};
@@ -182,7 +183,7 @@ const std::string& Connection::identity() const {
   return tls_->identity();
 }
 
-// The reader sees this as if the peer had closed the connection.
+// Ends the connection in such a way that the reader reports that the peer has closed it.
 void Connection::break_off() {
   nobody_reads_ = true;
   queue_.clear();
@@ -191,7 +192,7 @@ void Connection::break_off() {
 }
 
 void Connection::close() {
-  flush();  // writes what would otherwise wait for the event loop
+  flush();  // writes what still waits in the queue
   boost::system::error_code ignored;
   socket_.close(ignored);
 }

@@ -1,8 +1,7 @@
-// One stream of frames between launcher and agent: a socketpair between processes of one machine, or TCP with
-// TLS.
+// Carries frames between launcher and agent over a socket: a socketpair on one machine, or TCP with TLS.
 //
-// A Connection keeps itself alive while it is being read or written. It knows frames, but not the messages in
-// them. Use it on one thread.
+// A Connection keeps itself alive while it reads or writes. It does not decode the messages in the frames.
+// Use it on one thread.
 #pragma once
 
 #include <deque>
@@ -28,24 +27,25 @@ Socket adopt_socket(const asio::any_io_executor& executor, int fd);
 
 class Connection final : public Channel, public std::enable_shared_from_this<Connection> {
  public:
-  // Without `tls` the bytes are not encrypted: only for sockets that other machines cannot reach.
+  // Without `tls` the bytes are not encrypted, so use this only for sockets that other machines cannot reach.
   static std::shared_ptr<Connection> make(Socket socket, std::unique_ptr<TlsSession> tls);
 
-  // Completes the TLS handshake, in which both sides prove to have the key. Does nothing without TLS.
-  // kTimedOut after `limit`, kPermission if the peer does not have the key. When the server has proven
-  // itself, a client calls `may_prove`, if given, before it proves itself; false ends the handshake with
-  // kUnavailable.
+  // Completes the TLS handshake, in which both sides prove that they have the key. Does nothing without TLS.
+  // Errors: kTimedOut after `limit`, kPermission if the peer does not have the key. On a client, `may_prove`,
+  // if given, is called when the server has proven itself and before the client does. If it returns false,
+  // the handshake ends with kUnavailable.
   awaitable<Status> handshake(Duration limit, std::function<bool()> may_prove = {});
-  // Waits for the next frame, for a user that does not call start(). kUnavailable: the peer closed; kCorrupt:
-  // the peer sent bytes that are not a frame. Close the connection after either.
+  // Waits for the next frame. Use it instead of start(). Errors: kUnavailable if the peer has closed the
+  // connection, kCorrupt if the peer has sent bytes that are not a frame. Close the connection after an
+  // error.
   awaitable<Expected<wire::Frame>> receive();
   void start(OnFrame on_frame, OnClosed on_closed) override;
   void send(std::string_view frames, std::string_view more = {}) override;
   std::size_t backlog_bytes() const override { return queue_.size(); }
-  // On a TLS server, returns the identity that the peer has proven.
+  // Returns the identity that the peer has proven. For the server's side of TLS.
   const std::string& identity() const;
   bool closed() const override { return !socket_.is_open(); }
-  // Ends a pending receive() with kUnavailable.
+  // As Channel::close(). A pending receive() ends with kUnavailable.
   void close() override;
 
  private:
@@ -61,13 +61,13 @@ class Connection final : public Channel, public std::enable_shared_from_this<Con
   std::unique_ptr<TlsSession> tls_;
   wire::FrameReader reader_;
   std::deque<wire::Frame> frames_;
-  Status broken_;  // an error: no frame follows those in frames_
-  // This object keeps both functions until its end, because one of them may call close().
+  Status broken_;  // if an error: no more frames follow those in `frames_`
+  // close() does not clear these functions, because one of them may be calling it.
   OnFrame on_frame_;
   OnClosed on_closed_;
-  ByteQueue queue_;  // to be written
+  ByteQueue queue_;  // bytes to be written
   bool waits_to_write_ = false;
-  bool nobody_reads_ = false;        // send() discards what it is given
+  bool nobody_reads_ = false;        // the peer is gone; send() discards everything
   std::function<bool()> may_prove_;  // until the handshake is over
   std::unique_ptr<char[]> cipher_;   // received bytes that are not yet decrypted, with TLS
 };

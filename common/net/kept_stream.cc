@@ -13,7 +13,7 @@ class KeptStream::Conversation final : public Channel, public std::enable_shared
   void start(OnFrame on_frame, OnClosed on_closed) override {
     on_frame_ = std::move(on_frame);
     on_closed_ = std::move(on_closed);
-    asio::post(kept_->executor_, [weak = weak_from_this()] {  // the caller finishes with the channel first
+    asio::post(kept_->executor_, [weak = weak_from_this()] {  // later, after the caller's handler
       const auto self = weak.lock();
       if (!self) return;
       self->started_ = true;
@@ -52,7 +52,7 @@ class KeptStream::Conversation final : public Channel, public std::enable_shared
   OnFrame on_frame_;
   OnClosed on_closed_;
   std::deque<wire::Frame> frames_;
-  std::optional<Error> end_;  // follows after frames_
+  std::optional<Error> end_;  // reported after `frames_`
   bool started_ = false;
   bool over_ = false;
 };

@@ -1,10 +1,9 @@
-// A stream that outlives its conversations: the agents of a sweep on other hosts take part in one job after
-// the other, and keep the stream through their host shell.
+// A stream that serves several conversations, one after the other. In a sweep, an agent on another host takes
+// part in one job after the other, and keeps its stream through the host shell.
 //
-// Each conversation is a channel of its own; closing the channel leaves the stream open. Two frames of the
-// stream itself divide the conversations (docs/protocol.md): kJobOver, the agent's last frame of a job, and
-// kNextJob, the launcher's first frame of the next one. So no frame reaches the conversation of another job.
-// One thread.
+// Each conversation is a separate channel. Closing it leaves the stream open. Two frames separate the
+// conversations (docs/protocol.md), so that no frame reaches the conversation of another job: kJobOver is the
+// agent's last frame of a job, and kNextJob is the launcher's first frame of the next job. One thread.
 #pragma once
 
 #include <functional>
@@ -22,27 +21,27 @@ namespace muster::net {
 
 class KeptStream : public std::enable_shared_from_this<KeptStream> {
  public:
-  // Reads from `stream` at once.
+  // Starts to read from `stream`.
   static std::shared_ptr<KeptStream> make(const asio::any_io_executor& executor,
                                           std::shared_ptr<Channel> stream);
   KeptStream(const KeptStream&) = delete;
   KeptStream& operator=(const KeptStream&) = delete;
   ~KeptStream() { stream_->close(); }
 
-  // Returns the channel of the next conversation. Frames that come before its start() wait for it. When the
-  // peer ends the conversation by kJobOver, the channel reports its end, and then `on_over` is called.
+  // Returns the channel of the next conversation. Frames that arrive before the channel's start() wait for
+  // it. When the peer sends kJobOver, the channel reports its end, and afterwards `on_over` is called.
   std::shared_ptr<Channel> converse(std::function<void()> on_over = {});
-  // Waits until the peer has said something in the newest conversation. False: it has not until the deadline,
-  // or the stream has ended.
+  // Waits until the peer has sent a frame in the newest conversation. Returns false if the deadline has
+  // passed first, or the stream has ended.
   awaitable<bool> answered(TimePoint deadline);
 
   void send_job_over();
   void send_next_job(const std::vector<std::string>& words);
-  // The words of the peer's kNextJob, once.
+  // Returns the words of the peer's kNextJob, if one has come since the last call.
   std::optional<std::vector<std::string>> take_next_job();
 
   bool closed() const { return stream_->closed(); }
-  // Closes the stream, and calls nobody from now on.
+  // Closes the stream. No handler is called from now on.
   void close();
 
  private:
@@ -56,8 +55,8 @@ class KeptStream : public std::enable_shared_from_this<KeptStream> {
   std::shared_ptr<Channel> stream_;
   std::weak_ptr<Conversation> conversation_;  // the newest one
   std::function<void()> on_over_;             // of the newest conversation
-  bool answered_ = false;                     // the newest conversation has got a frame
-  asio::steady_timer heard_;                  // cancelled when that changes, or when the stream has ended
+  bool answered_ = false;                     // the newest conversation has received a frame
+  asio::steady_timer heard_;                  // canceled when answered, or when the stream has ended
   std::optional<wire::Frame> next_job_;
 };
 

@@ -1,8 +1,10 @@
-// Accepts TLS connections and passes on those whose peer proved to have a key.
+// Accepts TLS connections, and passes on those whose peer proves that it has a key.
 //
-// Strangers cost little and cannot block others: a handshake has a deadline; if too many are under way, the
-// Listener drops the oldest, and if too many come from one address, the newest of that address. Use a
-// Listener on one thread. To end it: stop(), then wait until the owner's TaskGroup is empty.
+// Strangers cannot block others:
+// - A handshake has a deadline.
+// - If too many handshakes are under way, the oldest connection is dropped.
+// - If too many of them are from one address, a new connection from this address is dropped.
+// Use a Listener on one thread. To end it, call stop(), then wait until the owner's TaskGroup is empty.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +22,17 @@ class Listener {
  public:
   struct Limits {
     Duration handshake = std::chrono::seconds(5);
-    std::size_t unproven_count = 256;  // connections that have not proven themselves yet
+    std::size_t unproven_count = 256;  // connections whose handshake is under way
     std::size_t unproven_of_an_address = SIZE_MAX;
   };
   using OnConnection = std::function<void(std::shared_ptr<Connection>)>;
 
-  // Binds at once; callers wait until start(). Port 0: any free port. Errors name address and port.
+  // Opens the port; connections wait until start(). Port 0: any free port. Errors name the address and the
+  // port.
   static Expected<std::unique_ptr<Listener>> open(const asio::any_io_executor& executor,
                                                   const std::string& address, std::uint16_t port);
   std::uint16_t port() const;
-  // Starts accepting, in coroutines of `tasks`, which must outlive the last of them.
+  // Starts to accept connections, in coroutines of `tasks`. `tasks` must outlive all of them.
   void start(const Tls& tls, TaskGroup& tasks, TlsSession::FindKey find_key, OnConnection on_connection,
              Limits limits);
   void stop();

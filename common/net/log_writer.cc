@@ -16,13 +16,14 @@ namespace muster::net {
 
 namespace {
 
-// Bytes per write; each completed write shows that the file system responds.
+// Bytes per write. The pieces are small, because each completed write shows that the file system responds.
 constexpr std::size_t kPieceBytes = 256 << 10;
-// A queue that gets this much at once is enlarged, to hold what may arrive before it is written.
+// If a queue gets this many bytes at once, it is enlarged to kRoomyBytes, because more may arrive before they
+// are written.
 constexpr std::size_t kMuchBytes = 32 << 10;
 constexpr std::size_t kRoomyBytes = 768 << 10;
-constexpr std::size_t kSpareBytes = 16 << 20;  // of memory that is kept for reuse by queues
-// Limits for the end of the program.
+constexpr std::size_t kSpareBytes = 16 << 20;  // of memory that is kept for other queues
+// Limits for the destructor.
 constexpr Duration kLastStall = std::chrono::milliseconds(200);
 constexpr Duration kLastLimit = std::chrono::seconds(1);
 constexpr Duration kLookAgain = std::chrono::milliseconds(20);
@@ -32,18 +33,19 @@ constexpr Duration kLookAgain = std::chrono::milliseconds(20);
 struct LogWriter::Shared : std::enable_shared_from_this<Shared> {
   explicit Shared(asio::any_io_executor its_executor) : executor(std::move(its_executor)) {}
 
-  // Makes the thread look at the list after the executor's current turn. Call under the lock.
+  // Wakes the thread once the executor's current handler has returned. Call under the lock.
   void call_later();
   void call();
   Status start();
   void run();
-  // Does the work for the first file of the list; releases the lock meanwhile.
+  // Writes for the first file of `listed`. Releases the lock meanwhile.
   void serve(std::unique_lock<std::mutex>& lock);
-  // Answers the first read request; releases the lock meanwhile.
+  // Answers the first request in `asked`. Releases the lock meanwhile.
   void answer(std::unique_lock<std::mutex>& lock);
   void write(File& file, std::string_view bytes);
   void tell(File& file, const Error& error);
-  // Returns whether the file system still responds; for use while there is something to write.
+  // Returns whether the file system still responds and `end` has not come. Call while there is something to
+  // write.
   bool lives(TimePoint end) const {
     const TimePoint now = Clock::now();
     return now < end && now < TimePoint(from_ns(alive_ns)) + kLastStall;
@@ -55,14 +57,14 @@ struct LogWriter::Shared : std::enable_shared_from_this<Shared> {
   std::condition_variable emptied;
   std::deque<std::shared_ptr<File>> listed;
   std::deque<std::shared_ptr<File>> asked;  // files to read back, when `listed` is empty
-  std::vector<std::string> spares;          // memory of written queues; the last is still in the caches
+  std::vector<std::string> spares;          // memory of written queues; the last one is reused first
   std::size_t spare_bytes = 0;
   bool busy = false;
   bool ended = false;  // the executor is gone, or soon will be
   std::atomic<std::int64_t> alive_ns = 0;
-  std::shared_ptr<asio::steady_timer> waiter;  // in written()
-  bool called = false;                         // call() will run after the executor's turn
-  bool started = false;                        // only for the executor's thread
+  std::shared_ptr<asio::steady_timer> waiter;  // the timer of written(), while it waits
+  bool called = false;                         // call() is posted, but has not run yet
+  bool started = false;                        // used only on the executor's thread
 };
 
 Status LogWriter::start() {
@@ -102,14 +104,14 @@ std::shared_ptr<LogWriter::File> LogWriter::add(std::unique_ptr<LogParts> parts,
   return file;
 }
 
-// Calls the thread once for all files of a turn: waking or starting it takes longer than most writes, and a
-// running thread competes for the lock.
+// Wakes the thread only once for everything that one handler queues. Waking it takes longer than most writes,
+// and while it runs, it competes for the lock.
 void LogWriter::Shared::call_later() {
   if (ended || std::exchange(called, true)) return;
   asio::post(executor, [shared = shared_from_this()] { shared->call(); });
 }
 
-// The thread is detached, because it may hang.
+// Wakes the thread, or starts it.
 void LogWriter::Shared::call() {
   {
     const std::scoped_lock lock(mutex);
@@ -192,7 +194,7 @@ void LogWriter::Shared::write(File& file, std::string_view bytes) {
   lives();
   while (!bytes.empty()) {
     std::string_view piece = bytes.substr(0, kPieceBytes);
-    // Several agents may append to one file, so keep lines whole.
+    // Several agents can append to one file, so a piece ends at the end of a line if possible.
     if (piece.size() < bytes.size()) piece = piece.substr(0, piece.rfind('\n') + 1);
     if (piece.empty()) piece = bytes.substr(0, kPieceBytes);
     bytes.remove_prefix(piece.size());

@@ -1,10 +1,12 @@
-// Writes log files on a separate thread, so that a blocked file system does not hold up the thread that logs.
+// Writes log files on a separate thread, so that a blocked file system does not block the thread that logs.
 //
-// One thread serves all files, in the order in which work was queued. put() queues without limit: a caller
-// that must save memory checks backlog_bytes() and alive_at() first. start() or the first put() starts the
-// thread, which writes once the executor's handler that called put() has returned. When this object is
-// destroyed, the thread has a moment to write the rest; then it ends, unless it hangs in the kernel. Any
-// thread may call put(); all else is for the executor's thread, which also runs the callbacks.
+// - One thread serves all files, in the order in which they got something to write. start() or the first
+//   put() starts it.
+// - put() has no limit. A caller that must limit memory checks backlog_bytes() and alive_at() first.
+// - The destructor gives the thread up to a second to write what is queued. Then the thread ends, unless it
+//   hangs in the kernel.
+// Any thread can call put(). Call all other functions on the executor's thread, which also runs the
+// callbacks.
 #pragma once
 
 #include <atomic>
@@ -24,7 +26,7 @@ class LogWriter {
  public:
   class File;
   static constexpr Duration kHurryLimit = std::chrono::seconds(2);
-  // Called with an error of a file, as one clause, at most once a file.
+  // Called with the first error of a file, as one clause.
   using Trouble = std::function<void(const std::string& what)>;
 
   explicit LogWriter(asio::any_io_executor executor);
@@ -32,18 +34,19 @@ class LogWriter {
   LogWriter& operator=(const LogWriter&) = delete;
   ~LogWriter();
 
-  // Starts the thread now. If that fails, bytes for a file wait until a put() into another file can start it.
+  // Starts the thread now. If this fails, a later put() into another file tries again.
   Status start();
-  // kStop: after an error, stop writing to the file; the rest is lost.
+  // kStop: after an error nothing more is written to the file, and what follows is lost.
   enum class AfterTrouble { kGoOn, kStop };
   std::shared_ptr<File> add(std::unique_ptr<LogParts> parts, Trouble trouble,
                             AfterTrouble after = AfterTrouble::kGoOn);
-  // True if nothing waits to be written.
+  // Returns whether nothing waits to be written.
   bool idle() const;
-  // When the file system last completed an operation of the thread; `now` if there is nothing to do.
+  // Returns when the file system last completed an operation of the thread; `now` if there is nothing to
+  // write.
   TimePoint alive_at(TimePoint now) const;
-  // Waits until everything is written, the file system has completed nothing for `stall`, or kHurryLimit has
-  // passed since `in_hurry` first returned true.
+  // Waits until everything is written. Stops waiting if the file system has completed nothing for `stall`, or
+  // if kHurryLimit has passed since `in_hurry` first returned true.
   awaitable<void> written(Duration stall, std::function<bool()> in_hurry) const;
 
  private:
@@ -56,25 +59,26 @@ class LogWriter::File : public std::enable_shared_from_this<File> {
  public:
   // Queues the bytes. The first call opens the file.
   void put(std::string_view bytes);
-  // Opens the file although there is nothing to write yet.
+  // Has the thread open the file, although there is nothing to write yet.
   void prepare() { put({}); }
-  // Closes the file once everything is written; if nothing was written, creates it first. Then removes the
-  // file `replaced`, unless bytes were lost. No put() after this call.
+  // Closes the file once everything is written; a file without content is created. Afterwards removes the
+  // file `replaced`, unless bytes were lost. Do not call put() after this.
   void close(std::string replaced = {});
   std::size_t backlog_bytes() const;
   struct Progress {
     std::uint64_t written_bytes = 0;
-    bool closed = false;   // close() was called and everything is written
+    bool closed = false;   // close() was called, and everything is written
     bool waiting = false;  // some bytes are not written yet
   };
   Progress progress() const;
-  // Reads back what was written (LogParts::read), when no file has anything to write. The executor runs
-  // `on_read`; one request at a time.
+  // Reads what was written (LogParts::read), once no file has anything to write. The executor runs `on_read`.
+  // A file can have only one request at a time.
   using OnRead = std::function<void(Expected<LogParts::Piece> piece)>;
   void read(std::uint64_t offset, std::size_t limit_bytes, OnRead on_read);
-  // The executor calls this whenever bytes have been written or lost. Call before the first put().
+  // Sets a function that the executor calls whenever bytes have been written or lost. Call before the first
+  // put().
   void set_on_written(std::function<void()> on_written) { on_written_ = std::move(on_written); }
-  // Bytes that could not be written.
+  // Returns how many bytes could not be written.
   std::uint64_t lost_bytes() const { return lost_bytes_; }
   const std::string& path() const { return parts_->path(); }
 
@@ -89,16 +93,16 @@ class LogWriter::File : public std::enable_shared_from_this<File> {
   };
 
   std::shared_ptr<Shared> shared_;
-  std::unique_ptr<LogParts> parts_;  // used by the thread, except the path
+  std::unique_ptr<LogParts> parts_;  // only the thread uses it, except for the path
   Trouble trouble_;
   std::function<void()> on_written_;
   AfterTrouble after_ = AfterTrouble::kGoOn;
-  bool told_ = false;  // used by the thread only
+  bool told_ = false;  // only the thread uses it
   std::atomic<std::uint64_t> lost_bytes_ = 0;
   std::atomic<std::uint64_t> written_bytes_ = 0;
   // Under the lock:
   std::string queue_;
-  std::size_t writing_bytes_ = 0;  // taken from the queue by the thread
+  std::size_t writing_bytes_ = 0;  // bytes that the thread has taken from the queue
   bool listed_ = false;            // in the thread's list of files to serve
   bool closing_ = false;
   std::string replaced_;

@@ -65,8 +65,8 @@ void MovingChannel::peer_left() {
   hear(*next_);
 }
 
-// The first stream may end after the peer's last frame. If this side's last frame was lost with that stream,
-// the peer closes both streams.
+// Ignores the end of the first stream once the peer has left it. If this side's last frame was lost with that
+// stream, the peer closes both streams.
 void MovingChannel::ended(const Error& why, bool first) {
   if (closed_ || (first && peer_has_left_)) return;
   close();

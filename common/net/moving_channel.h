@@ -1,10 +1,10 @@
-// A channel that moves from one stream to another while it is used: the launcher talks to an agent through
-// its host's shell at first, and over TLS once the agent has connected.
+// A channel that moves from one stream to another while it is used. The launcher first talks to an agent
+// through the host's shell, and over TLS once the agent has connected.
 //
-// The launcher's side moves and the agent's follows. Each marks its last frame on the first stream, and the
-// peer reads the next stream from then on, so that no frame is lost, repeated or overtaken. The first stream
-// stays open until close(); its end is ignored once the peer has left it. A channel moves once. Use a channel
-// on one thread.
+// The launcher's side moves first, and the agent's side follows. Each side marks its last frame on the first
+// stream, and from then on its peer reads the second stream. So no frame is lost, repeated or overtaken. The
+// first stream stays open until close(). Once the peer has left the first stream, its end is ignored. A
+// channel moves only once. Use a channel on one thread.
 #pragma once
 
 #include <memory>
@@ -17,12 +17,12 @@ class MovingChannel final : public Channel, public std::enable_shared_from_this<
  public:
   explicit MovingChannel(std::shared_ptr<Channel> first) : first_(std::move(first)) {}
 
-  // From now on sends on `next`, from which nothing has been read yet. Call after start(). Closes `next` if
-  // the channel already has a second stream.
+  // From now on sends on `next`. Call after start(), with a stream from which nothing was read yet. Closes
+  // `next` if the channel already has a second stream.
   void move_to(std::shared_ptr<Channel> next);
-  // Takes `next` in the same way, but only moves when the peer has moved.
+  // As move_to(), but moves only when the peer has moved.
   void follow_to(std::shared_ptr<Channel> next);
-  // True: neither side uses the first stream any more.
+  // Returns whether both sides have left the first stream.
   bool moved() const { return has_left_ && peer_has_left_; }
 
   void start(OnFrame on_frame, OnClosed on_closed) override;
@@ -44,8 +44,8 @@ class MovingChannel final : public Channel, public std::enable_shared_from_this<
   std::shared_ptr<Channel> next_;  // null until there is a second stream
   OnFrame on_frame_;
   OnClosed on_closed_;
-  bool has_left_ = false;       // the first stream
-  bool peer_has_left_ = false;  // the peer has marked its last frame there
+  bool has_left_ = false;       // this side has left the first stream
+  bool peer_has_left_ = false;  // the peer has marked its last frame on the first stream
   bool closed_ = false;
 };
 

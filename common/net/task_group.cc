@@ -9,7 +9,7 @@ namespace muster::net {
 
 namespace {
 
-// Returns whether this is the exception that Asio throws in a cancelled task at the task's next wait.
+// Returns whether this is the exception that Asio throws in a canceled task.
 bool was_cancelled(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
@@ -28,20 +28,19 @@ TaskGroup::~TaskGroup() {
 
 void TaskGroup::spawn(awaitable<void> task) {
   const auto place = cancellations_->emplace(cancellations_->end());
-  asio::co_spawn(
-      executor_, std::move(task),
-      asio::bind_cancellation_slot(place->slot(), [this, place](const std::exception_ptr& thrown) {
-        if (thrown && !was_cancelled(thrown))
-          std::rethrow_exception(thrown);  // leaves io_context::run and ends the program, with its text
-        cancellations_->erase(place);
-      }));
+  asio::co_spawn(executor_, std::move(task),
+                 asio::bind_cancellation_slot(place->slot(), [this, place](const std::exception_ptr& thrown) {
+                   if (thrown && !was_cancelled(thrown))
+                     std::rethrow_exception(thrown);  // leaves io_context::run() and ends the program
+                   cancellations_->erase(place);
+                 }));
 }
 
-// Dispatches the cancellation, so that it runs within run(). From outside, Asio would keep each signal's
-// address until run() is called, and a task that ends earlier destroys its signal.
+// Dispatches the cancellation, so that it happens within run(). Outside run(), Asio would store the signals'
+// addresses, and a signal is destroyed if its task ends before run() is called.
 void TaskGroup::cancel() {
   asio::dispatch(executor_, [tasks = cancellations_] {
-    // A cancelled task may end inside emit() and erase its place.
+    // A canceled task can end inside emit(), which erases its element. So `next` advances first.
     for (auto next = tasks->begin(); next != tasks->end();) {
       (next++)->emit(asio::cancellation_type::all);
     }

@@ -1,8 +1,8 @@
-// The owner of concurrent coroutines: cancels them together and can wait for them.
+// Owns concurrent coroutines ("tasks"), and cancels them together.
 //
-// The group must outlive its tasks: cancel(), then wait until empty() (the io_context runs their last steps),
-// then destroy it. A task that ends with an exception, other than that of its cancellation, is a bug and
-// stops the program. Use a group on one thread.
+// The group must outlive its tasks. To destroy it, call cancel(), and run the io_context until empty() is
+// true. A task that ends with an exception is a bug and stops the program, except for the exception that its
+// cancellation throws. Use a group on one thread.
 #pragma once
 
 #include <list>
@@ -20,14 +20,14 @@ class TaskGroup {
   ~TaskGroup();
 
   void spawn(awaitable<void> task);
-  // Ends every task's pending wait with operation_aborted; the same exception then ends the task. If cancel()
-  // is called outside io_context::run(), it takes effect once run() is called.
+  // Cancels all tasks: what a task waits for ends with operation_aborted, and this exception ends the task.
+  // If cancel() is called outside io_context::run(), it takes effect once run() is called.
   void cancel();
   bool empty() const { return cancellations_->empty(); }
 
  private:
   asio::any_io_executor executor_;
-  using Cancellations = std::list<asio::cancellation_signal>;  // one for each task
+  using Cancellations = std::list<asio::cancellation_signal>;  // one element for each task
   std::shared_ptr<Cancellations> cancellations_ = std::make_shared<Cancellations>();
 };
 

@@ -18,8 +18,8 @@ class SystemAlarm final : public Alarm {
     state_->timer.cancel();
     if (!when) return;
     state_->timer.expires_at(*when);
-    // A wait that has expired but whose handler has not run cannot be cancelled any more, so the handler
-    // checks whether it is still wanted.
+    // If the wait has expired but its handler has not run yet, cancel() has no effect. So the handler checks
+    // whether `when` is still the time that was meant.
     state_->timer.async_wait([state = state_, meant = *when](const boost::system::error_code& error) {
       if (error || state->when != meant) return;
       state->when.reset();

@@ -1,4 +1,5 @@
-// The seam between Muster and time: the current time, and a call at a later time.
+// The interface through which Muster's programs get the current time, and a call at a later time. The
+// simulator replaces it.
 //
 // A program makes one SystemTime, and uses it on one thread.
 #pragma once
@@ -12,11 +13,13 @@
 
 namespace muster::net {
 
-// Calls its function once when the time has come. Setting or destroying it cancels the earlier time.
+// Calls a function once, when a time has come. Setting another time, or destroying the alarm, cancels the
+// call.
 class Alarm {
  public:
   virtual ~Alarm() = default;
-  // nullopt: never. A time in the past rings soon, but never inside set().
+  // `when`: nullopt means never. With a time in the past, the function is called soon, but never inside
+  // set().
   virtual void set(std::optional<TimePoint> when) = 0;
 };
 

@@ -11,7 +11,7 @@ namespace muster::net {
 
 namespace {
 
-constexpr unsigned char kCipher[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256; external keys need its hash
+constexpr unsigned char kCipher[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256; pre-shared keys need its hash
 
 std::string openssl_text() {
   const unsigned long code = ERR_get_error();
@@ -20,8 +20,8 @@ std::string openssl_text() {
   return reason == nullptr ? "protocol error" : reason;
 }
 
-// Makes a TLS 1.3 session that carries the external key: OpenSSL represents a pre-shared key in this way. The
-// caller owns the session.
+// Makes a TLS 1.3 session with the key, because OpenSSL represents a pre-shared key as a session. The caller
+// owns the session.
 SSL_SESSION* session_for(SSL* ssl, const Key& key) {
   SSL_SESSION* session = SSL_SESSION_new();
   CHECK(session != nullptr);
@@ -53,12 +53,12 @@ class OpenSslSession : public TlsSession {
   }
 
   SSL* ssl_;
-  BIO* from_peer_;  // ssl_ owns this and the next
+  BIO* from_peer_;  // `ssl_` owns this and the next
   BIO* to_peer_;
   std::string identity_;
 };
 
-// Makes the settings that all sessions share, which costs as much as a handshake.
+// Makes the settings that all sessions share. This takes as long as a handshake.
 SSL_CTX* make_context(const SSL_METHOD* method) {
   SSL_CTX* const context = SSL_CTX_new(method);
   CHECK(context != nullptr);
@@ -89,7 +89,7 @@ OpenSslSession::OpenSslSession(SSL_CTX* context) : ssl_(SSL_new(context)) {
 Status OpenSslSession::receive(std::string_view encrypted, std::string& plain) {
   CHECK(BIO_write(from_peer_, encrypted.data(), static_cast<int>(encrypted.size())) ==
         static_cast<int>(encrypted.size()));
-  const bool was_established = established();  // an error would reset it
+  const bool was_established = established();  // an error changes the result of established()
   char buffer[16384];
   for (;;) {
     const int got = SSL_read(ssl_, buffer, sizeof buffer);
@@ -136,7 +136,7 @@ class ServerSession final : public OpenSslSession {
       self.identity_ = name;
       *session = session_for(ssl, *key);
     }
-    // without a session the handshake fails for lack of a certificate; strangers get the same error
+    // without a session the handshake fails because there is no certificate, so strangers get an error
     return 1;
   }
 
@@ -148,10 +148,11 @@ class ClientSession final : public OpenSslSession {
   ClientSession(std::string identity, const Key& key) : OpenSslSession(client_context()), key_(key) {
     identity_ = std::move(identity);
     SSL_set_psk_use_session_callback(ssl_, use_session);
-    // Trusts no certificate, so that a server is refused if it presents one instead of using the key.
+    // Trusts no certificate, so that the handshake fails if the server shows a certificate instead of using
+    // the key.
     SSL_set_verify(ssl_, SSL_VERIFY_PEER, nullptr);
     SSL_set_connect_state(ssl_);
-    SSL_do_handshake(ssl_);  // writes the first message; the rest comes with receive()
+    SSL_do_handshake(ssl_);  // writes the first message; receive() does what follows
   }
   ClientSession(const ClientSession&) = delete;
   ClientSession& operator=(const ClientSession&) = delete;
@@ -203,8 +204,8 @@ class OpenSslTls final : public Tls {
 }  // namespace muster::net
 
 extern "C" const muster::net::Tls* muster_tls() {
-  // Leaves out what these sessions do not need: the machine's configuration and the names of all algorithms.
-  // Loading these would take as long as a handshake.
+  // Does not load the machine's configuration and the names of all algorithms: these sessions do not need
+  // them, and loading them takes as long as a handshake.
   constexpr std::uint64_t kLittle = OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ADD_ALL_CIPHERS |
                                     OPENSSL_INIT_NO_ADD_ALL_DIGESTS | OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS |
                                     OPENSSL_INIT_NO_ATEXIT;

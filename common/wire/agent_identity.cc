@@ -22,7 +22,7 @@ std::optional<AgentIdentity> parse_agent_identity(std::string_view text) {
   const std::size_t numbers = parts[parts.size() - 2].size() + parts.back().size() + 2;
   const std::string_view role = text.substr(job.size() + 1, text.size() - numbers - job.size() - 1);
   AgentIdentity identity{std::string(job), std::string(role), {NodeId(*node), Incarnation(*incarnation)}};
-  if (as_text(identity) != text) return std::nullopt;  // such as 007
+  if (as_text(identity) != text) return std::nullopt;  // for example, if a number is written as 007
   return identity;
 }
 

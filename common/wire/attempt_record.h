@@ -1,8 +1,8 @@
-// The record that an attempt writes to the checkpoint directory when it begins: its identity and the
-// checkpoint that it resumes from.
+// The record that each attempt writes to the checkpoint directory when it begins. It has the attempt's
+// identity, and the checkpoint from which the attempt resumes.
 //
-// The text form of one file DIR/attempts/NNNNNN.json (docs/checkpoint_layout.md), written once and never
-// changed. Plain values.
+// The record is a file DIR/attempts/NNNNNN.json (docs/checkpoint_layout.md), which is never changed. This
+// file converts it to text and back. Pure functions.
 #pragma once
 
 #include <optional>
@@ -20,18 +20,18 @@ inline constexpr Attempt kFirstAttempt{1};
 struct AttemptRecord {
   Attempt attempt;
   std::string job;
-  ProcessIdentity owner;               // the process that began it
-  std::optional<CheckpointId> resume;  // the newest checkpoint that counted then; empty: starts from nothing
+  ProcessIdentity owner;               // the process that began the attempt
+  std::optional<CheckpointId> resume;  // the newest checkpoint at its beginning; empty: there is none
   bool operator==(const AttemptRecord&) const = default;
 };
 
-// "job train-1 (process 4711)", or "process 4711" without a launcher to name the job.
+// Returns "job train-1 (process 4711)", or "process 4711" if the record names no job.
 std::string owner_of(const AttemptRecord& record);
 
 std::string encode_attempt_record(const AttemptRecord& record);
 
-// kCorrupt, with the reason, also for a record of another attempt than `expected`, or one that resumes from a
-// later attempt.
+// Returns kCorrupt, with the reason, if the text is not a record, is the record of another attempt than
+// `expected`, or resumes from the same or a later attempt.
 Expected<AttemptRecord> parse_attempt_record(std::string_view text, Attempt expected);
 
 }  // namespace muster

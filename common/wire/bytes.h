@@ -1,7 +1,7 @@
-// Bytes in a buffer that others may share, so that received data is kept without a copy.
+// Bytes in a shared buffer, so that received data is kept without a copy.
 //
-// The buffer lives as long as one of its Bytes does; until then no thread is allowed to change the buffer.
-// Plain values.
+// The buffer lives as long as any Bytes object that refers to it. Until then no thread is allowed to change
+// the buffer. Plain values.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ class Bytes {
     view_ = *owned;
     buffer_ = std::move(owned);
   }
-  // `view` lies within the buffer.
+  // `view` must lie within the buffer.
   Bytes(std::shared_ptr<const void> buffer, std::string_view view)
       : buffer_(std::move(buffer)), view_(view) {}
 

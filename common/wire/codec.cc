@@ -12,7 +12,6 @@
 
 namespace muster::wire {
 
-// Writes the word's name.
 template <class Word>
 static void write_word(nlohmann::json& out, Word word) {
   out = name_of(word);
@@ -123,8 +122,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SlotWanted, slot, number, offset
 
 using nlohmann::json;
 
-// (to_json and from_json are found by the namespace of their argument.) A message without fields is an empty
-// map, so that fields can be added later.
+// A message without fields is an empty map, so that fields can be added later. (nlohmann's library finds
+// to_json() and from_json() by the namespace of their argument.)
 static void to_json(json& out, const Leave&) {
   out = json::object();
 }
@@ -138,7 +137,7 @@ static void to_json(json& out, const WorkersGone&) {
 }
 static void from_json(const json&, WorkersGone&) {}
 
-// Text is a CBOR byte string, not an array of numbers.
+// A text is written as a CBOR byte string, not as an array of numbers.
 static json binary_of(const Bytes& text) {
   return json::binary({text.view().begin(), text.view().end()});
 }
@@ -202,7 +201,7 @@ static void from_json(const json& in, SlotPart& part) {
   in.at("number").get_to(part.number);
   part.text = bytes_of(in.at("text"));
 }
-// A frame has no floats (frame.cc), so a value travels as its bits, with which NaN and infinities survive.
+// A frame has no floats (frame.cc), so a value is sent as its bits. NaN and infinities are kept too.
 static json bits_of(const std::map<std::string, double>& values) {
   json bits = json::object();
   for (const auto& [name, value] : values) bits[name] = std::bit_cast<std::uint64_t>(value);
@@ -247,8 +246,8 @@ static void from_json(const json& in, Output& output) {
 
 namespace {
 
-// The required fields: without them a message means nothing, or something else. Other fields get their
-// defaults if a peer does not send them.
+// The required fields of each message. Without one of these, the message would have no meaning, or a wrong
+// one. Any other field gets its default if the peer does not send it.
 template <class Message>
 constexpr std::initializer_list<const char*> kRequired{};
 template <>
@@ -355,15 +354,15 @@ constexpr std::uint8_t type_of(std::uint8_t first) {
   return static_cast<std::uint8_t>(first + Messages(Message{}).index());
 }
 
-// nlohmann reads a byte string byte by byte, but the text of Output and LogPiece is nearly all of the
-// traffic. So the text stays where it is, and the body is parsed without it.
+// Parses the body without the text, and makes the text a part of the frame's buffer. nlohmann's library would
+// copy the text byte by byte, and the text of Output and LogPiece is nearly all of the traffic.
 template <class Message>
 Message decode_with_text(const Bytes& bytes) {
   const std::string_view body = bytes.view();
   const auto text = find_cbor_bytes(body, "text");
   if (!text) return json::from_cbor(body).get<Message>();
   std::string rest(body.substr(0, text->begin));
-  rest += '\x40';  // no bytes
+  rest += '\x40';  // an empty byte string
   rest += std::string_view(text->content.end(), body.end());
   Message message = json::from_cbor(rest).get<Message>();
   message.text = bytes.part(text->content);
@@ -376,7 +375,7 @@ std::string encode_before(FrameHeader header, std::uint8_t first, const Message&
   header.type = type_of<Messages, Message>(first);
   std::string body;
   json::to_cbor(json(message), body);
-  // Keys are sorted, so the text is last.
+  // The keys are sorted, so "text" comes last.
   CHECK(body.ends_with("dtext\x40"), "type {}", header.type);
   body.back() = '\x5a';  // a byte string whose size is in the next four bytes
   for (int shift = 24; shift >= 0; shift -= 8) body.push_back(static_cast<char>(text.size() >> shift));
@@ -385,8 +384,8 @@ std::string encode_before(FrameHeader header, std::uint8_t first, const Message&
   return bytes + body;
 }
 
-// When a message is encoded again, as for a journal, it has all of its fields: those that the sender left out
-// must fit into the frame too.
+// When a message is encoded again, as for a journal, it has all of its fields. So there must be room in the
+// frame for the fields that the sender has left out.
 constexpr std::size_t kRoomForDefaults = std::size_t{4} << 10;
 
 template <class Messages>
@@ -416,15 +415,15 @@ Expected<Messages> decode_as(Frame frame, std::uint8_t first) {
 template <class Message, class... Some>
 constexpr bool kIsOneOf = (std::is_same_v<Message, Some> || ...);
 
-// Whether the alternative of All at this index is one of Some.
+// Returns whether the type at this index of All is one of Some.
 template <class... Some, class... All>
 bool is_one_of(std::size_t index, const std::variant<All...>*) {
   constexpr std::array kIsSome{kIsOneOf<All, Some...>...};
   return index < kIsSome.size() && kIsSome.at(index);
 }
 
-// Return whether a message belongs to no attempt. Output and logs of a past attempt are still accepted; the
-// other such messages belong to the connection.
+// Return whether a message is accepted although a later attempt has begun. True for output, logs, and
+// messages about the connection.
 bool is_free_to_agent(std::size_t index) {
   return is_one_of<Welcome, Leave, Ping, OutputTaken, LogTaken>(index, static_cast<ToAgent*>(nullptr));
 }

@@ -1,6 +1,6 @@
 // Converts messages to frames and back, and decides which frames of a connection are stale.
 //
-// Plain values; one thread at a time. Only this file decides what a frame's type means.
+// Only this file knows what a frame's type means. Plain values; one thread at a time.
 #pragma once
 
 #include <string>
@@ -11,34 +11,38 @@
 
 namespace muster::wire {
 
-// Returns the frame's bytes, ready to be sent. The message determines `header.type`.
+// Returns the bytes of a frame with this message. The message determines `header.type`.
 std::string encode(FrameHeader header, const ToAgent& message);
 std::string encode(FrameHeader header, const ToLauncher& message);
 std::string encode(FrameHeader header, const ToNeighbour& message);
 
-// Returns the frame of a message up to its text. The caller sends `text` after it; the message's own text is
-// empty. So the texts of output and logs, which are most of the traffic, are not copied.
+// Returns the beginning of a frame, up to the message's text. The caller sends `text` after it, so that the
+// texts of output and logs, which are most of the traffic, are not copied. The message's own text must be
+// empty.
 std::string encode_before_text(FrameHeader header, const Output& output, std::string_view text);
 std::string encode_before_text(FrameHeader header, const LogPiece& piece, std::string_view text);
 std::string encode_before_text(FrameHeader header, const SlotPart& part, std::string_view text);
 
-// Return kCorrupt if the type is unknown, a required field is missing, a field has another type, or the
-// message could not be encoded again. Other missing fields get their defaults; unknown fields are ignored.
+// These functions return kCorrupt if the frame's type is unknown, if a required field is missing, if a field
+// has another type, or if the message is too long to be encoded again. Other missing fields get their
+// defaults. Unknown fields are ignored.
 Expected<ToAgent> decode_for_agent(Frame frame);
 Expected<ToLauncher> decode_for_launcher(Frame frame);
 Expected<ToNeighbour> decode_for_neighbour(Frame frame);
 
-// Returns whether the message is about the attempt whose number its frame carries. False for output, logs,
-// and messages about the connection.
+// Returns whether the message is dropped when a later attempt has begun. False for output, logs, and messages
+// about the connection.
 bool belongs_to_attempt(const ToLauncher& message);
 
-// Decides which frames of one connection to deliver. Drops a frame if it is for another node, its source is
-// not the peer, its sequence number was seen before, its term is lower than the highest seen, or it belongs
-// to an earlier attempt.
+// Decides which frames of one connection to deliver. Drops a frame in these cases:
+// - It is for another node, or its source is not the peer.
+// - Its sequence number is not higher than the last one.
+// - Its term is lower than the highest one seen.
+// - It belongs to an earlier attempt.
 class Dispatcher {
  public:
   enum class Result { kDeliver, kOtherNode, kStranger, kRepeated, kStaleTerm, kStaleAttempt };
-  // `own`: this end, a node or kLauncher. Frames must have `own` as their destination and `peer` as their
+  // `own`: this side, a node or kLauncher. Frames must have `own` as their destination and `peer` as their
   // source.
   Dispatcher(NodeId own, NodeId peer) : own_(own), peer_(peer) {}
   Result judge(const FrameHeader& header);

@@ -46,7 +46,7 @@ std::string xxh3_digest(std::string_view bytes) {
 
 Digest128 digest_of(std::string_view bytes) {
 #ifdef MUSTER_DIGEST_AVX2
-  // Hashing a short text is faster than asking a virtual machine what its processor can do.
+  // In a virtual machine, asking the processor what it can do takes longer than hashing a short text.
   constexpr std::size_t kShortBytes = 4096;
   if (bytes.size() > kShortBytes && has_avx2()) {
     Digest128 digest;

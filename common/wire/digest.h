@@ -1,6 +1,6 @@
-// XXH3-128, the digest of checkpoint files: detects accidental changes, but not deliberate ones.
+// Computes XXH3-128, the digest of checkpoint files. It detects accidental changes, but not deliberate ones.
 //
-// Written as 32 hexadecimal digits, as `xxhsum -H2` prints them. A Digest is for one thread.
+// A digest is written as 32 hexadecimal digits, as `xxhsum -H2` prints it. Use a Digest on one thread.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Digest128 {
   bool operator==(const Digest128&) const = default;
 };
 
-// The digest of bytes that are added in pieces.
+// Computes the digest of bytes that are added in pieces.
 class Digest {
  public:
   Digest();
@@ -35,7 +35,7 @@ class Digest {
 std::string xxh3_digest(std::string_view bytes);
 Digest128 digest_of(std::string_view bytes);
 std::string text_of(Digest128 digest);
-// Returns nothing unless the text is 32 hexadecimal digits in lower case.
+// Returns nothing if the text is not 32 hexadecimal digits in lower case.
 std::optional<Digest128> parse_digest(std::string_view text);
 
 }  // namespace muster

@@ -1,5 +1,5 @@
-// XXH3 with 256-bit vectors, compiled for processors that have them. Must not include headers with inline
-// functions: the linker could use their AVX2 code in other files, too.
+// XXH3, compiled for processors with AVX2. This file must not include headers with inline functions: the
+// linker could use their AVX2 code also for other files.
 #include "common/wire/digest_avx2.h"
 
 #include <xxhash.h>

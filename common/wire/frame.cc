@@ -12,7 +12,7 @@ namespace muster::wire {
 namespace {
 
 constexpr std::size_t kMinRoomBytes = std::size_t{8} << 10;
-constexpr std::size_t kUsualBytes = std::size_t{256} << 10;  // of a buffer with much traffic
+constexpr std::size_t kUsualBytes = std::size_t{256} << 10;  // of the buffer with much traffic
 
 template <class Number>
 void put(std::string& out, Number number) {
@@ -91,14 +91,14 @@ std::span<char> FrameReader::room() {
   if (full_ && size < kUsualBytes) {
     take_buffer(2 * size);
   } else if (end_ + kMinRoomBytes > size) {
-    // The frame that has begun may be larger than the buffer.
+    // The bytes that are not split yet are the beginning of a frame, which may be larger than the buffer.
     const bool small = end_ - begin_ + kMinRoomBytes > size;
     take_buffer(small ? std::max(kMinRoomBytes, 2 * size) : size);
   }
   return std::span(*buffer_).subspan(end_);
 }
 
-// Moves the unsplit bytes to the beginning of a buffer of this size.
+// Moves the bytes that are not split yet to the beginning of a buffer of this size.
 void FrameReader::take_buffer(std::size_t size) {
   const bool reused = size == buffer_->size() && buffer_.use_count() == 1;
   const auto old = buffer_;
@@ -130,8 +130,8 @@ Status FrameReader::cut(std::vector<Frame>& frames) {
   std::string_view view(buffer_->data() + begin_, end_ - begin_);
   while (view.size() >= 4) {
     const std::size_t length = get<std::uint32_t>(view, 0);
-    // The version comes right after the length, so that a stranger is refused without waiting for its whole
-    // frame. The header of another version may be shorter.
+    // The version is checked before the whole frame has arrived, so that a peer of another version is refused
+    // at once. Only the first six bytes are needed for this.
     const bool too_long = length > kHeaderBytes - 4 + kMaxBodyBytes;
     if (!too_long && view.size() < 6) break;
     if (!too_long && get<std::uint8_t>(view, 4) != kVersion)
@@ -158,8 +158,8 @@ Status FrameReader::cut(std::vector<Frame>& frames) {
 }
 
 Status check_cbor(std::string_view bytes) {
-  // The number of items still to come at each depth. This array is an explicit stack: hostile nesting must
-  // not exhaust the thread's stack.
+  // How many items are still to come, at each depth. An array and not recursion, so that deep nesting cannot
+  // exhaust the thread's stack.
   std::array<std::uint64_t, kMaxDepth + 1> left{1};
   int depth = 0;
   for (;;) {
@@ -179,8 +179,8 @@ Status check_cbor(std::string_view bytes) {
         break;
       case 4:
       case 5:
-        // Each element takes at least a byte, so a larger count is false and would only make a parser reserve
-        // memory.
+        // Each element takes at least a byte, so a larger count must be wrong. A parser would reserve memory
+        // for it.
         if (head->argument > bytes.size())
           return failure(ErrorCode::kCorrupt, "CBOR array or map longer than its frame");
         if (++depth > kMaxDepth) return failure(ErrorCode::kCorrupt, "CBOR nested deeper than {}", kMaxDepth);
@@ -188,8 +188,8 @@ Status check_cbor(std::string_view bytes) {
         break;
       case 6: return failure(ErrorCode::kCorrupt, "CBOR tags are not used here");
       default:
-        // false, true and null. Messages have no floats, since converting 1e300 to a whole number is
-        // undefined.
+        // Only false, true and null are allowed. Messages have no floats, because converting 1e300 to a whole
+        // number is undefined.
         if (head->information < 20 || head->information > 22) {
           return failure(ErrorCode::kCorrupt, "CBOR simple value or float {} is not used here",
                          head->argument);

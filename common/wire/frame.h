@@ -1,9 +1,9 @@
-// Frames: the units that launcher and agent exchange over a stream, without the meaning of their bodies.
+// Frames: the units that launcher and agents send over a stream. codec.h says what their bodies mean.
 //
-// Layout, integers little-endian: u32 length of all that follows; u8 version; u8 type; u16 zero; u32
-// destination node; u32 source node; u64 term; u64 attempt; u64 sequence; then the body, CBOR. Everything
-// that a peer can get wrong is checked here, before a parser sees the body: length, version, nesting,
-// well-formedness. No sockets; plain values; one thread at a time.
+// The layout of a frame is: u32 length of all that follows; u8 version; u8 type; u16 zero; u32 destination
+// node; u32 source node; u64 term; u64 attempt; u64 sequence; the body in CBOR. Integers are little-endian.
+// The length, the version, and the CBOR's nesting and syntax are checked here, before a parser reads the
+// body. Plain values; one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -22,21 +22,21 @@ namespace muster::wire {
 
 constexpr std::uint8_t kVersion = 2;
 constexpr std::size_t kHeaderBytes = 40;
-constexpr std::uint8_t kMovesOn = 0;       // the last frame of a stream that the sender leaves; no message
-constexpr std::uint8_t kFirstToAgent = 1;  // types from here on: launcher to agent
-constexpr std::uint8_t kFirstToLauncher = 64;    // agent to launcher
-constexpr std::uint8_t kFirstToNeighbour = 128;  // agent to agent
+constexpr std::uint8_t kMovesOn = 0;             // the sender's last frame on this stream; no message
+constexpr std::uint8_t kFirstToAgent = 1;        // types from here on are messages from launcher to agent
+constexpr std::uint8_t kFirstToLauncher = 64;    // from agent to launcher
+constexpr std::uint8_t kFirstToNeighbour = 128;  // from agent to agent
 constexpr std::uint8_t kJobOver = 192;  // the agent has left the job, and waits for the next one; no message
 constexpr std::uint8_t kNextJob = 193;  // the words of the agent's next job (net/kept_stream.h)
 constexpr std::size_t kMaxBodyBytes = std::size_t{4}
-                                      << 20;  // a command line and its environment are at most 2 MiB
-constexpr int kMaxDepth = 16;                 // of nested arrays and maps; nlohmann's parser is recursive
+                                      << 20;  // enough for a command line and its environment, at most 2 MiB
+constexpr int kMaxDepth = 16;                 // of nested arrays and maps: nlohmann's parser is recursive
 constexpr NodeId kLauncher{-1};
 
 struct FrameHeader {
   std::uint8_t type = 0;
   NodeId destination = kLauncher;
-  NodeId source = kLauncher;  // the sender that made the frame, even if another forwards it
+  NodeId source = kLauncher;  // the sender that made the frame, also if another forwards it
   Term term;
   Attempt attempt;
   Sequence sequence;
@@ -47,25 +47,26 @@ struct Frame {
   Bytes body;
 };
 
-// Appends the first bytes of a frame to `out`. The caller appends the body, `body_bytes` long, at most
+// Appends the header of a frame to `out`. The caller must append a body of `body_bytes` bytes, at most
 // kMaxBodyBytes.
 void append_header(std::string& out, const FrameHeader& header, std::size_t body_bytes);
 void append_frame(std::string& out, const FrameHeader& header, std::string_view body);
 
-// Returns the error for a frame of another version: one line that says which side is older, and what to do.
-// `type` is the frame's type, which is at the same place in every version.
+// Returns the error for a frame of another version. It says which side is older, and what to do. `type`: the
+// frame's type, which is at the same place in every version.
 Error version_error(std::uint8_t version, std::uint8_t type);
 
-// Splits a stream of bytes into frames. Their bodies stay in the buffer that they were read into. While a
-// body is in use, its buffer is not used again, and the reader takes another one.
+// Splits a stream of bytes into frames. Their bodies stay in the buffer into which they were read. While a
+// body is in use, its buffer is not overwritten; the reader takes another buffer.
 class FrameReader {
  public:
-  // Returns where to put the next bytes of the stream: never empty, and larger if there is much to read.
+  // Returns where to put the next bytes of the stream. The room is never empty, and larger if there is much
+  // to read.
   std::span<char> room();
   // Call with the number of bytes that were put into room(). Appends complete frames to `frames`. After an
   // error (kCorrupt) the stream cannot be used any more.
   Status filled(std::size_t bytes, std::vector<Frame>& frames);
-  // room() and filled() in one call, for bytes that are elsewhere.
+  // As room() and filled(), for bytes that are already elsewhere.
   Status feed(std::string_view bytes, std::vector<Frame>& frames);
 
  private:
@@ -74,21 +75,21 @@ class FrameReader {
   void take_buffer(std::size_t size);
 
   std::shared_ptr<std::vector<char>> buffer_ = std::make_shared<std::vector<char>>();
-  std::size_t begin_ = 0;  // of the bytes that are not yet split
+  std::size_t begin_ = 0;  // the beginning of the bytes that are not split into frames yet
   std::size_t end_ = 0;
   bool full_ = false;  // the last read filled all the room
 };
 
-// Returns kCorrupt unless `bytes` are exactly one CBOR item of definite lengths, without tags, nested at most
-// kMaxDepth deep.
+// Returns kCorrupt unless `bytes` is exactly one CBOR item that has only definite lengths, has no tags and no
+// floats, and is nested at most kMaxDepth deep.
 Status check_cbor(std::string_view bytes);
 
 struct CborBytes {
-  std::size_t begin = 0;  // of the item, including its head
+  std::size_t begin = 0;  // where the item begins, including its head
   std::string_view content;
 };
-// Returns the byte string under `key` in a map that has passed check_cbor(). Nothing if there is none, or if
-// a map or array comes before it.
+// Returns the byte string with this key in a map that has passed check_cbor(). Returns nothing if there is
+// none, or if a map or array comes before it.
 std::optional<CborBytes> find_cbor_bytes(std::string_view map, std::string_view key);
 
 }  // namespace muster::wire

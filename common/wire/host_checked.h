@@ -1,6 +1,6 @@
 // The findings of an agent on its host, for `launch check`.
 //
-// messages.h has the question (CheckHost) and says how messages travel.
+// HostChecked answers the question CheckHost (messages.h).
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace muster::wire {
 
-// Errors are one clause each; empty: no error.
+// Each error is one clause; empty: no error.
 struct HostChecked {
-  std::int64_t unix_ns = 0;             // by the host's clock, when it was asked
-  std::vector<std::int64_t> link_ns{};  // by address in the question: the time to connect, or -errno
-  std::int32_t link_port = 0;           // the port where other hosts can try to connect to this one; 0: none
+  std::int64_t unix_ns = 0;             // the host's wall clock when the question came
+  std::vector<std::int64_t> link_ns{};  // for each address in the question: the time to connect, or -errno
+  std::int32_t link_port = 0;           // the port where other hosts can try to connect; 0: none
   std::string directory_error{};
   std::string program_error{};
   // torch's version in the workers' Python, or else in python3, on that host; may be empty

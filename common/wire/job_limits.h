@@ -1,8 +1,9 @@
-// The limits of a job that flags set, messages carry, and launcher or agent enforce. Each is a field with its
-// default and a line of a table, which gives the name of its flag and of its field in messages.
+// The limits of a job. Flags set them, messages carry them, and the launcher or the agents enforce them. Each
+// limit is a field with its default, and has an entry in a table with the name of its flag, which is also the
+// name of its field in messages.
 //
-// A new limit needs its flag (launcher/core/settings/flags.cc), its two lines here, and the code that
-// enforces it. Plain values; safe in any thread.
+// A new limit needs a flag (launcher/core/settings/flags.cc), a field and an entry here, and the code that
+// enforces it. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +16,21 @@ namespace muster::wire {
 
 struct JobLimits {
   Duration grace = std::chrono::seconds(10);             // from TERM to KILL
-  Duration controller_grace = std::chrono::seconds(30);  // workers live this long without a launcher
-  Duration silence_limit = std::chrono::seconds(10);     // a peer that is silent this long counts as dead
-  // A worker that has sent heartbeats counts as hanging if it sends none for this long. Zero: not watched.
+  Duration controller_grace = std::chrono::seconds(30);  // how long workers run without a launcher
+  Duration silence_limit = std::chrono::seconds(10);     // a peer that is silent for longer counts as dead
+  // If a worker has sent heartbeats, it counts as hanging when it has sent none for this long. Zero: not
+  // watched.
   Duration heartbeat_limit = std::chrono::seconds(30);
-  // The longest step or section, until the agent has learned how long they take. Zero: not watched.
+  // How long a step or section can take until the worker counts as hanging (agent/core/health/hang_watch.h).
+  // Zero: not watched.
   Duration hang_limit = std::chrono::seconds(600);
-  // How long a process may be in uninterruptible sleep (state D). Zero: not watched.
+  // How long a worker can be in uninterruptible sleep (state D) until it counts as hanging. Zero: not
+  // watched.
   Duration uninterruptible_limit{};
-  // How long ranks wait for a launcher or a log file that accepts none of their output. Zero: they do not
-  // wait.
+  // How long ranks wait while the launcher or a log file takes none of their output. Zero: they do not wait.
   Duration output_stall = std::chrono::seconds(30);
-  std::int64_t log_limit_bytes = 0;    // of a rank's log files in one attempt; zero: unlimited
-  std::int64_t memory_tier_bytes = 0;  // memory of an agent for its ranks' checkpoints
+  std::int64_t log_limit_bytes = 0;    // of a rank's log files in one attempt; 0: unlimited
+  std::int64_t memory_tier_bytes = 0;  // of an agent's memory for checkpoints; 0: none
 
   bool operator==(const JobLimits&) const = default;
 };
@@ -53,7 +56,8 @@ struct SizeLimit {
   std::int64_t least_bytes;  // the least that the flag accepts
 };
 inline constexpr SizeLimit kSizeLimits[] = {
-    // A file holds an eighth of the limit; smaller files would be more names than text.
+    // A part of a log file has an eighth of the limit. With a lower limit there would be too many small
+    // files.
     {"log-limit", &JobLimits::log_limit_bytes, 64 << 10},
     {"memory-tier", &JobLimits::memory_tier_bytes, 1 << 20},
 };

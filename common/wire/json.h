@@ -1,8 +1,8 @@
-// Reads JSON from files and datagrams that may come from anywhere.
+// Reads JSON from files and datagrams that cannot be trusted.
 //
 // nlohmann's library parses any depth of nesting, but writes and copies by recursion, so a deep document
-// would crash the process; and it converts any number to any other type, which is undefined for 1e300. These
-// functions refuse such documents and such conversions. Plain functions; safe in any thread.
+// would crash the process. It also converts any number to any other type, which is undefined for 1e300. These
+// functions refuse such documents and such conversions. Safe from any thread.
 #pragma once
 
 #include <concepts>
@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// Whether to accept numbers with fractions.
+// Says whether numbers with fractions are accepted.
 enum class Fractions { kRefused, kTaken };
 // Throws nlohmann::json::exception if the text is not JSON, is nested more than 8 deep, or has a refused
 // number.
@@ -31,7 +31,7 @@ Number whole_number(const nlohmann::json& value) {
   throw nlohmann::json::other_error::create(502, "not a whole number, or too large", &value);
 }
 
-// The value, or JSON's null.
+// Returns the value, or JSON's null if there is none.
 template <class Value>
 nlohmann::ordered_json or_null(const std::optional<Value>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);

@@ -1,6 +1,6 @@
-// How Muster's plain types are written in JSON and CBOR: ids as numbers, an empty optional as null, durations
-// and times as nanoseconds. For code that defines conversions with nlohmann's macros. Input may come from
-// anywhere.
+// Converts Muster's plain types to JSON and CBOR, and back: ids are numbers, an empty optional is null,
+// durations and times are nanoseconds. For code that defines conversions with nlohmann's macros. Input cannot
+// be trusted.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@
 
 namespace muster {
 
-// Throws std::out_of_range for more than 30 years, either way, so that sums of times cannot overflow.
+// Returns `count`, or throws std::out_of_range if it is more than 30 years, in either direction. So sums of
+// times cannot overflow.
 inline std::int64_t check_nanoseconds(std::int64_t count) {
   constexpr std::int64_t kMost = 1'000'000'000'000'000'000;
   if (count < -kMost || count > kMost)
@@ -67,8 +68,8 @@ struct adl_serializer<muster::TimePoint> {
 
 namespace muster {
 
-// All fields of a Leftover are required: otherwise a message with many leftovers could grow when it is
-// written again.
+// All fields of a Leftover are required. Otherwise a message with many leftovers could become longer, and too
+// long, when it is written again.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Leftover, pid, name, uid, error, node)
 
 }  // namespace muster

@@ -1,6 +1,7 @@
-// The rule for the names of metrics that workers report, and where a sweep's trial keeps the reports.
+// The rule for the names of metrics that workers report, and the name of the file for the reports of a
+// sweep's trial.
 //
-// Senders, the agent and the launcher share these. Plain functions; safe in any thread.
+// For the runtime, the agent and the launcher.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +12,15 @@ namespace muster::wire {
 
 constexpr std::size_t kMostMetricNameBytes = 128;
 
-// The variable that tells a worker that it is part of a sweep's trial.
+// The environment variable that tells a worker that it is part of a sweep's trial.
 inline constexpr const char* kTrialVariable = "MUSTER_TRIAL";
-// In the log directory of each rank of a trial: a line of JSON for each report, and one for the rank's end.
-// `sweep resume` reads what a controller that was killed did not hear.
+// A file in the log directory of each rank of a trial. It has a line of JSON for each report, and one for the
+// rank's end. `sweep resume` reads it, because a sweep that was killed may not have received the last
+// reports.
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
 
-// A letter or _, and then letters, digits, and any of _ / . - up to kMostMetricNameBytes in all.
+// Returns whether this is a valid name: a letter or _, and then letters, digits, and any of _ / . - up to
+// kMostMetricNameBytes.
 constexpr bool is_metric_name(std::string_view name) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   const auto may_follow = [&](char c) {

@@ -1,7 +1,7 @@
-// How the MPI servers of an attempt's agents work together, through the launcher: they gather data, ask for
-// one rank's data, and find each other by published names.
+// The messages between the MPI servers of an attempt's agents, which the launcher passes on. The servers
+// gather data, ask for one rank's data, and publish and look up names.
 //
-// docs/protocol.md describes the conversation, messages.h how messages travel. Only for jobs with --mpi.
+// docs/protocol.md describes when they are sent. Only for MPI jobs.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace muster::wire {
 
-// The most data that one message may carry; a server does not send more.
+// The most bytes of data that one message can have.
 constexpr std::size_t kMostMpiBytes = std::size_t{3} << 20;
 
 // Agent to launcher.
 struct MpiAsked {
   MpiVerb verb = MpiVerb::kFence;
-  std::uint64_t number = 0;  // of the question; its answer has the same. withdraw: of the fence
+  std::uint64_t number = 0;  // the answer has the number of its question, a withdraw that of its fence
   std::string key{};         // fence, withdraw: which fence; publish, look_up, unpublish: the name
   std::int32_t count = 0;    // fence: the number of nodes that take part
   Rank wanted{};             // fetch: the rank whose data is wanted
   NodeId node{};             // answer: the node that asked
-  bool ok = false;  // answer: the data exists. publish: for one reader only. look_up: wait for the name
+  bool ok = false;  // answer: the data exists; publish: for one reader only; look_up: wait for the name
   Bytes text{};
 };
 
@@ -34,7 +34,7 @@ struct MpiTold {
   std::uint64_t number = 0;
   Rank wanted{};    // fetch: the rank whose data is wanted
   NodeId node{};    // fetch: the node that asks
-  bool ok = false;  // answer: the question was settled
+  bool ok = false;  // answer: the request has succeeded
   Bytes text{};
 };
 

@@ -1,5 +1,5 @@
-// A ProcessIdentity in a JSON document, among its other fields: host, user, boot_id, pid_namespace, pid and
-// start_ticks. Plain functions; safe in any thread.
+// Writes a ProcessIdentity into a JSON document, as the fields host, user, boot_id, pid_namespace, pid and
+// start_ticks, and reads it back. Safe from any thread.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
-// Enums that are written as words in messages and in workers' datagrams: each has one table of names, used
-// for reading and writing.
+// Enums that are written as words in messages and in workers' datagrams. Each has one table of names, for
+// reading and writing.
 //
-// Plain values; safe in any thread. Other files decide what the words cause.
+// Plain values.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ enum class ReportKind : std::uint8_t {
   kMetric,
 };
 
-// Whether ranks are forked from a process that has loaded their program.
+// Says whether ranks are forked from a template, a process that has loaded their program.
 enum class Warm : std::uint8_t {
   kAuto,  // only programs with the ELF note
   kOn,
@@ -43,7 +43,7 @@ enum class Warm : std::uint8_t {
 
 // How the ranks of an MPI program find each other.
 enum class Mpi : std::uint8_t {
-  kAuto,  // chosen by the library that the program needs
+  kAuto,  // depends on the library that the program needs
   kNone,
   kPmix,
   kPmi,
@@ -60,7 +60,7 @@ enum class MpiVerb : std::uint8_t {
   kAnswer,
 };
 
-// The files of a rank in its log directory, by name; the rank itself writes the trace.
+// The files in a rank's log directory. The rank itself writes the trace.
 enum class LogFile : std::uint8_t {
   kStdout,
   kStderr,
@@ -120,7 +120,7 @@ struct Words<LogFile> {
                                                                   {LogFile::kTrace, "trace.json"}};
 };
 
-// The name of a value; the table has all values.
+// Returns the name of a value. The table has all values.
 template <class Word>
 constexpr std::string_view name_of(Word word) {
   return std::ranges::find(Words<Word>::kAll, word, &std::pair<Word, std::string_view>::first)->second;

@@ -36,8 +36,8 @@ bool lists(std::string_view comma_list, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
-// A line of `mountinfo` is "36 35 98:0 ROOT POINT OPTIONS [OPTIONAL...] - TYPE SOURCE SUPER_OPTIONS". An
-// empty `controller` stands for version 2.
+// Finds where a controller's hierarchy is mounted; an empty `controller` stands for version 2. A line of
+// `mountinfo` is "36 35 98:0 ROOT POINT OPTIONS [OPTIONAL...] - TYPE SOURCE SUPER_OPTIONS".
 std::optional<Mount> find_mount(std::string_view mountinfo, std::string_view controller) {
   for (const std::string_view line : split(mountinfo, '\n')) {
     const std::size_t dash = line.find(" - ");
@@ -61,7 +61,8 @@ std::optional<std::string> directory_of(const Mount& mount, std::string_view pat
   return mount.point + std::string(rest == "/" ? "" : rest);
 }
 
-// A line of `process_cgroups` is "7:memory:/a/b" or, for version 2, "0::/a/b".
+// Finds the group's directory. A line of `process_cgroups` is like "7:memory:/a/b" or, for version 2,
+// "0::/a/b".
 std::optional<std::string> find_directory(std::string_view process_cgroups, std::string_view mountinfo,
                                           std::string_view controller) {
   for (const std::string_view line : split(process_cgroups, '\n')) {
@@ -93,8 +94,8 @@ std::optional<Cgroup> find_unified_cgroup(std::string_view process_cgroups, std:
   return Cgroup{*std::move(directory), true};
 }
 
-// In version 2, memory.events includes the kills in child groups; memory.events.local (since Linux 5.2) does
-// not. Version 1 does not count child groups.
+// In version 2, prefers memory.events.local (since Linux 5.2), because memory.events also counts the kills in
+// child groups. Version 1 does not count these.
 std::optional<std::int64_t> oom_kills_in(const Cgroup& group,
                                          const std::function<std::string(const std::string& path)>& read) {
   if (!group.unified) return number_of(read(group.directory + "/memory.oom_control"), "oom_kill");
@@ -109,7 +110,7 @@ std::int64_t memory_limit_of(const Cgroup& group,
     least = number_of(read(group.directory + "/memory.stat"), "hierarchical_memory_limit")
                 .value_or(kNoMemoryLimit);
   } else {
-    // Walks up through the parent groups until the file is missing: the root has none.
+    // Walks up through the parent groups. The walk ends at the root, which has no memory.max.
     std::string directory = group.directory;
     for (std::string text; !(text = read(directory + "/memory.max")).empty();
          directory.resize(directory.rfind('/'))) {

@@ -1,8 +1,8 @@
-// Finds a process's control groups in the file system, from two tables of the kernel, /proc/PID/cgroup and
-// /proc/self/mountinfo, and reads the numbers in the groups' small files.
+// Finds the directories of a process's control groups, and reads the numbers in their files. The inputs are
+// two tables of the kernel: /proc/PID/cgroup and /proc/self/mountinfo.
 //
-// Handles version 1 (one hierarchy per controller), version 2 (one for all) and both at once. Text in, values
-// out.
+// Supports cgroup version 1 (one hierarchy per controller), version 2 (one hierarchy for all controllers),
+// and hosts that use both. Pure functions: they take text and return values.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,25 @@ struct Cgroup {
   bool operator==(const Cgroup&) const = default;
 };
 
-// Returns the process's group of version 1 for this controller, or else its group of version 2, which may
-// lack the controller. Returns nothing if the group is not mounted where this process can see it.
+// Returns the process's version 1 group for this controller. If there is none, returns its version 2 group,
+// even if that group does not have the controller. Returns nothing if neither group is mounted where this
+// process can see it.
 std::optional<Cgroup> find_cgroup(std::string_view process_cgroups, std::string_view mountinfo,
                                   std::string_view controller);
-// The process's group of version 2.
+// Returns the process's version 2 group.
 std::optional<Cgroup> find_unified_cgroup(std::string_view process_cgroups, std::string_view mountinfo);
 
-// Returns how many processes of this group, without its child groups, the kernel has killed because memory
-// ran out. Returns nothing for the root of version 2, and for a group that is gone. `read` returns a file's
-// text, or "" if the file cannot be read.
+// Returns how many processes of this group the kernel has killed because memory ran out. Processes in child
+// groups do not count. Returns nothing for the root of version 2, and for a group that is gone. `read`
+// returns a file's text, or "" if the file cannot be read.
 std::optional<std::int64_t> oom_kills_in(const Cgroup& group,
                                          const std::function<std::string(const std::string& path)>& read);
 
-// The lowest memory limit that applies to the group, its own or that of a parent group; 0 if there is none.
+// Returns the lowest memory limit, in bytes, among the group and its parent groups; 0 if none has a limit.
 std::int64_t memory_limit_of(const Cgroup& group,
                              const std::function<std::string(const std::string& path)>& read);
 
-// The number after "KEY " at the start of a line. memory.events, for example, has "oom_kill 3".
+// Returns the number N of the first line "KEY N" in the text. For example, memory.events has "oom_kill 3".
 std::optional<std::int64_t> number_of(std::string_view text, std::string_view key);
 
 }  // namespace muster::agent

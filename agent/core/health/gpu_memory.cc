@@ -6,8 +6,8 @@ namespace muster::agent {
 
 namespace {
 
-// Returns the memory used by the processes that `counts` selects. Counts `unknown` bytes for a process whose
-// use the driver does not report.
+// Returns how many bytes the processes that `counts` selects use. If the driver does not report a process's
+// use, adds `unknown` bytes for it.
 std::uint64_t used_by(const GpuMemory& memory, std::uint64_t unknown,
                       const std::function<bool(pid_t)>& counts) {
   std::uint64_t sum = 0;

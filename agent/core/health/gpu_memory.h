@@ -1,7 +1,8 @@
-// Whether the driver has freed the GPU memory of killed processes.
+// Computes whether the driver has freed the GPU memory of killed processes.
 //
-// The driver frees a process's memory some time after the process has ended. A lot of memory takes seconds,
-// in which the next attempt would find too little. Plain functions of the driver's numbers.
+// The driver frees a process's memory some time after the process has ended. For a lot of memory this takes
+// seconds, and an attempt that starts meanwhile would find too little. Pure functions of the driver's
+// numbers.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +27,10 @@ struct GpuMemory {
 // The driver's own use of memory can vary by this much without any process.
 constexpr std::uint64_t kGpuMemorySlack = std::uint64_t{64} << 20;
 
-// How much of the GPU's memory is in use beyond `before` (measured when the job had no worker yet) and beyond
-// the use of living processes other than `killed`; 0 if that is negligible. Without `before`: the memory that
-// the `killed` processes still hold.
+// Returns how many bytes of the GPU's memory the `killed` processes probably still hold; 0 if negligible.
+// - With `before`, which was measured when the job had no worker yet: the memory in use now, minus the memory
+//   in use at that time, minus the use of living processes that came since and are not in `killed`.
+// - Without `before`: the memory that the driver reports for the `killed` processes.
 std::uint64_t held_bytes(const std::optional<GpuMemory>& before, const GpuMemory& now,
                          const std::vector<pid_t>& killed, const std::function<bool(pid_t)>& lives);
 

@@ -13,7 +13,7 @@ constexpr Duration kSoftAtLeast = 5s;
 constexpr Duration kHardAtLeast = 120s;
 constexpr int kSoftTimes = 5;
 constexpr int kHardTimes = 30;
-// a hang limit below this many times the longest time seen is raised: the user cannot have meant it
+// a hang limit below this many times the longest duration is raised: normal steps would exceed it
 constexpr int kTimesBeyondHangLimit = 3;
 constexpr std::size_t kMaxSections = 64;  // open at once
 constexpr std::size_t kMaxNames = 1024;
@@ -91,7 +91,7 @@ UsualTime HangWatch::usual(const UsualTimes& times, const Watched& rank, const s
 void HangWatch::step(Watched& rank, const wire::WorkerReported& report, TimePoint now) {
   if (report.kind == wire::ReportKind::kStep) rank.group = report.group;
   const TimePoint until = rank.sections.empty() ? now : rank.step_paused;
-  // A step that began and ends within one section took no time of its own, so there is nothing to learn.
+  // A step that began and ended within one section took no time outside it, so there is nothing to learn.
   if (rank.step && until > rank.step->since) seen(step_times_, rank, "", until - rank.step->since);
   rank.step = Wait{until};
   rank.newest_step = report.step;
@@ -103,7 +103,8 @@ void HangWatch::enter(Watched& rank, const std::string& name, TimePoint since) {
   rank.sections.push_back({name, Wait{since}});
 }
 
-// Leaves the newest section of that name: sections of several threads can overlap.
+// Leaves the newest section of that name. It need not be the innermost, because sections of several threads
+// can overlap.
 void HangWatch::leave(Watched& rank, const std::string& name, TimePoint now) {
   const auto last = std::find_if(rank.sections.rbegin(), rank.sections.rend(),
                                  [&](const Section& section) { return section.name == name; });
@@ -113,8 +114,8 @@ void HangWatch::leave(Watched& rank, const std::string& name, TimePoint now) {
   if (rank.sections.empty() && rank.step) rank.step->since += now - rank.step_paused;
 }
 
-// A heartbeat names the innermost section, or none; this corrects the effect of a lost datagram about a
-// section.
+// A heartbeat names the innermost section, or "" if the rank is in none. If a datagram about a section was
+// lost, this function leaves or enters sections until they agree with the heartbeat.
 void HangWatch::correct_section(Watched& rank, const Report& report, TimePoint now) {
   const std::string& name = *report.section;
   const bool inside = std::ranges::find(rank.sections, name, &Section::name) != rank.sections.end();
@@ -177,7 +178,7 @@ std::vector<wire::WorkerStalled> HangWatch::stopped(TimePoint now) const {
 
 wire::WorkerStalled HangWatch::told(Rank id, const Watched& rank, const Stall& stall) {
   const bool stopped = is_stopped(rank.state);
-  // A stopped rank can have come farther than its last report says.
+  // The rank can have made progress between its last report and the stop.
   const std::string where =
       rank.activity.empty() ? "" : fmt::format(", {}{}", stopped ? "heard last " : "", "at " + rank.activity);
   return {.rank = id,
@@ -204,7 +205,7 @@ std::optional<TimePoint> HangWatch::next_deadline() const {
 std::optional<HangWatch::Stall> HangWatch::judge(Watched& rank, TimePoint now) {
   if (rank.given_up) return std::nullopt;
   if (is_stopped(rank.state)) {
-    // If a process is stopped, that also explains everything else that it misses.
+    // A stopped process sends no heartbeats and makes no steps, so nothing else is checked.
     const Stall stall = stop_of(rank, now);
     return stall.hard ? std::optional(stall) : std::nullopt;
   }

@@ -1,13 +1,16 @@
-// Hang detection: finds workers that are alive but make no progress. All of its rules are here.
+// Hang detection: finds workers that are alive but make no progress.
 //
 // The agent reads the state of every process once per kLookInterval and passes it on; reports of workers
 // arrive at any time.
-// - A stopped or frozen process is reported after kStopLimit, with or without Muster's runtime; a process in
-// uninterruptible sleep after the limit that the user gave.
-// - After a heartbeat the next one is expected, unless the rank has sent only heartbeats that say that the
-//   next can be late. After a step the next one is expected, and after the begin of a named section its end.
-// - The usual time of a step or section is learned over all ranks of the node that train in one group.
-// - After the agent itself has overslept, all clocks start again, because it knows nothing about its workers.
+// - A stopped process is reported after kStopLimit, and a frozen process after kFreezeLimit. A process in
+//   uninterruptible sleep is reported after the limit that the user gave. These reports do not need Muster's
+//   runtime.
+// - After a heartbeat the next heartbeat is expected, unless every heartbeat so far has said that the next
+//   one can be late.
+// - After a step the next step is expected. After the start of a named section its end is expected.
+// - The usual time of a step or section is learned from all ranks of the node that are in the same group.
+// - If the agent itself was delayed (kOverslept), all clocks restart: nobody knows what the workers did
+//   meanwhile.
 // Decisions only, for one attempt; one thread.
 #pragma once
 
@@ -26,16 +29,17 @@ namespace muster::agent {
 enum class ProcessState { kLive, kStopped, kFrozen, kUninterruptible };
 
 // Learns how long something usually takes, and says when it takes too long. soft() is the time that is worth
-// a remark, hard() the time that is too long. Before three durations were seen, hard() is the hang limit, and
-// soft() half of that. After that, hard() is 30 times the longest time seen, but at least two minutes: on a
-// machine that gives this job 5 % of its time, everything takes 20 times as long without a hang. The hang
-// limit caps hard(), unless the hang limit is close to the usual time.
+// a remark, hard() the time that is too long.
+// - Before three durations were seen, hard() is the hang limit, and soft() is half of it.
+// - After that, hard() is 30 times the longest duration, and at least two minutes. A lower factor would
+//   report hangs on a busy machine: with 5 % of its processor time, everything takes 20 times as long.
+// - hard() is at most the hang limit, or three times the longest duration if that is longer.
 class UsualTime {
  public:
   void seen(Duration took);
   Duration soft(Duration hang_limit) const;
   Duration hard(Duration hang_limit) const;
-  // "" until enough was seen, then " (the longest so far took 1.2 s)".
+  // Returns " (the longest so far took 1.2 s)", or "" before three durations were seen.
   std::string text() const;
 
  private:
@@ -52,7 +56,7 @@ class HangWatch {
     Duration uninterruptible{};
   };
   static constexpr Duration kLookInterval = std::chrono::seconds(1);
-  // a look that is this late restarts all clocks
+  // a look that is later than this restarts all clocks
   static constexpr Duration kOverslept = std::chrono::seconds(1);
   static constexpr Duration kStopLimit = std::chrono::seconds(3);
   static constexpr Duration kFreezeLimit = std::chrono::seconds(2);  // a freeze is noticed one look later
@@ -60,18 +64,18 @@ class HangWatch {
   explicit HangWatch(Limits limits) : limits_(limits) {}
 
   void add(Rank rank, TimePoint now);
-  void remove(Rank rank) { watched_.erase(rank); }  // the worker has ended or was told to
+  void remove(Rank rank) { watched_.erase(rank); }  // it has ended, or was told to stop
   void on(const Report& report, TimePoint now);
   // Call before look() if something outside the workers has held them up since the last look. The time since
-  // then does not count.
+  // the last look does not count.
   void pause(TimePoint now);
-  // Returns the stalls to report: each once as soft and once as hard, until the rank makes progress. Reports
-  // that wait in the socket must have been passed to on() before.
+  // Returns the stalls to report. Until the rank makes progress, a stall is reported at most once as soft and
+  // once as hard. Before this call, pass all reports that wait in the socket to on().
   std::vector<wire::WorkerStalled> look(const std::map<Rank, ProcessState>& states, TimePoint now);
   // Returns soft stalls for all ranks that were stopped or frozen at the last look, even if only for a
   // moment. Report them when other ranks hang, because a stopped rank may be the reason.
   std::vector<wire::WorkerStalled> stopped(TimePoint now) const;
-  // The time of the next look; nothing while no worker is watched.
+  // Returns the time of the next look, or nothing while no worker is watched.
   std::optional<TimePoint> next_deadline() const;
 
  private:
@@ -86,12 +90,12 @@ class HangWatch {
   struct Watched {
     std::int64_t newest_step = -1;
     std::string group;     // the group that made that step
-    std::string activity;  // the last that it reported
+    std::string activity;  // the last one that the rank reported
     ProcessState state = ProcessState::kLive;
-    Wait stop;                      // how long it has been in `state`; valid unless that is kLive
+    Wait stop;                      // since when it has been in `state`; valid unless `state` is kLive
     std::optional<Wait> heartbeat;  // for the next heartbeat; set by the first one
     std::optional<Wait> step;       // for the next step; empty: none is expected
-    TimePoint step_paused;  // when the first of `sections` began: their time does not count for the step
+    TimePoint step_paused;  // when the first of `sections` began; its time does not count for the step
     std::vector<Section> sections;  // the innermost last
     bool given_up = false;          // a hard stall was reported
   };
@@ -119,7 +123,7 @@ class HangWatch {
 
   Limits limits_;
   std::map<Rank, Watched> watched_;
-  UsualTimes step_times_;  // the name is empty
+  UsualTimes step_times_;  // with "" as the name
   UsualTimes section_times_;
   TimePoint next_look_;
   TimePoint last_look_;

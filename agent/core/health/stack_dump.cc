@@ -5,7 +5,7 @@
 namespace muster::agent {
 
 void StackDump::asked(const std::set<Rank>& ranks, TimePoint now) {
-  // Ranks that were asked before keep their deadline; those that are asked now share it.
+  // If ranks are still waited for, their deadline also applies to the new ones.
   if (waiting_.empty()) deadline_ = now + kLimit;
   waiting_.insert(ranks.begin(), ranks.end());
 }

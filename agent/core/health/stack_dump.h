@@ -1,7 +1,7 @@
-// Tracks which workers have yet to write their stacks, and which of them are late. For those the caller uses
-// the kernel's view.
+// Tracks which workers have not yet written their stacks, and which of those are late. For a late worker the
+// caller shows what the kernel knows about its threads.
 //
-// Stacks (io/health/stacks.h) asks the workers and reads their files. One thread.
+// The class Stacks (io/health/stacks.h) asks the workers and reads their files. One thread.
 #pragma once
 
 #include <optional>
@@ -16,10 +16,10 @@ class StackDump {
  public:
   static constexpr Duration kLimit = std::chrono::milliseconds(1500);
 
-  // These ranks have now been asked, including those that have not yet answered an earlier request.
+  // Call when these ranks have been asked. Some may still owe the answer to an earlier request.
   void asked(const std::set<Rank>& ranks, TimePoint now);
-  // True if an answer was expected: the caller should read the worker's file. False if it wrote its stacks
-  // unasked.
+  // Returns true if the rank was asked; the caller should read its file. Returns false if the rank wrote its
+  // stacks unasked.
   bool answered(Rank rank) { return waiting_.erase(rank) > 0; }
   void ended(Rank rank) { waiting_.erase(rank); }
   // Returns the ranks that are late, and no longer expects them to answer.

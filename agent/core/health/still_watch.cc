@@ -11,7 +11,7 @@ namespace muster::agent {
 namespace {
 
 constexpr int kLooks = 3;
-// A thread that uses less than a hundredth of a processor waits or polls.
+// A thread that uses less than a hundredth of a processor counts as waiting or polling.
 constexpr int kBusyShare = 100;
 
 }  // namespace
@@ -29,14 +29,14 @@ std::string innermost_frame(std::string_view py_spy) {
   return {};
 }
 
-// Errors other than a lack of permission are temporary: the process changed its stack meanwhile, or it is not
-// yet in the script.
+// Errors other than a lack of permission are temporary. For example, the process changed its stack during the
+// dump, or has not reached the script yet.
 std::string why_not_seen(std::string_view py_spy) {
   if (!py_spy.contains("ermission") || !innermost_frame(py_spy).empty()) return {};
   return fmt::format("py-spy says: {}", py_spy.substr(0, py_spy.find('\n')));
 }
 
-// Linux writes `0 0 0` if it does not count, and other kernels may have no such file.
+// Linux writes `0 0 0` if it does not count the time. The text is empty if the file does not exist.
 std::optional<Duration> processor_time(std::string_view schedstat) {
   const auto time = parse_number<std::int64_t>(schedstat.substr(0, schedstat.find(' ')));
   return time && *time > 0 ? std::optional(from_ns(*time)) : std::nullopt;

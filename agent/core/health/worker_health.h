@@ -1,5 +1,5 @@
-// The state of one attempt's workers, from their reports and from what the agent observes: what to tell the
-// launcher about it, and which worker supports which request.
+// Keeps the state of one attempt's workers, from their reports and from what the agent observes. Decides what
+// to tell the launcher about it, and knows which worker supports which request.
 //
 // Lives from the opening of an attempt to its end. Decisions only: facts and the time are passed in. One
 // thread.
@@ -31,31 +31,31 @@ class WorkerHealth {
     TimePoint started_at{};
   };
 
-  // `told_blindness`: an earlier attempt has told the user that the hang limit cannot work.
+  // `told_blindness`: an earlier attempt has already sent the remark that the hang limit cannot work.
   explicit WorkerHealth(const wire::JobSpec& job, bool told_blindness = false);
 
   void started(Rank rank, std::int32_t pid, std::optional<std::uint32_t> gpu, TimePoint now);
-  // The worker is no longer expected to make progress.
+  // Call when the worker was told to stop: from then on it is not expected to make progress.
   void told_to_stop(Rank rank) {
     hang_.remove(rank);
     still_.remove(rank);
   }
   void on(const Report& report, const std::string& address, TimePoint now);
-  // Returns remarks about the faults for the user, and, for the launcher, a stall of each worker whose GPU is
-  // lost.
+  // Returns a remark for the user for each fault. If a worker's GPU is lost, also returns a hard stall of
+  // that worker.
   Messages on(const std::vector<GpuFault>& faults, TimePoint now);
-  // Adds to `exited` what is known about the cause.
+  // Call when the worker has ended. Adds to `exited` its GPU's fault, and whether its script ran to its end.
   void ended(Rank rank, wire::WorkerExited& exited);
 
   // Call when next_deadline() has come, after the waiting reports were handled. `output_waits`: the workers
-  // wait until their output is taken, which is not a hang.
+  // wait until their output is taken. That time is not a hang.
   Messages look(const std::map<Rank, ProcessState>& states, bool output_waits, TimePoint now);
-  // The processes whose main threads should be looked at now.
+  // Returns the processes whose main threads the caller should look at now.
   std::map<Rank, std::int32_t> threads_to_see(TimePoint now) { return still_.due(pids(), now); }
   // Returns stalls and, once, a remark if the hang limit that the user gave cannot work.
   Messages on(const std::map<Rank, MainThread>& threads, TimePoint now);
   bool told_blindness() const { return told_blindness_; }
-  // HangWatch::stopped(), to be sent before the stacks of workers that hang.
+  // As HangWatch::stopped(). Send these messages before the stacks of workers that hang.
   Messages stopped(TimePoint now) const;
   std::optional<TimePoint> next_deadline() const { return hang_.next_deadline(); }
 
@@ -66,7 +66,7 @@ class WorkerHealth {
  private:
   HangWatch hang_;
   StillWatch still_;
-  Duration blind_for_;  // how long a rank may run unseen before a remark; zero: the user gave no limit
+  Duration blind_for_;  // after this time comes the remark that a rank cannot be seen; zero: never
   bool told_blindness_;
   std::map<Rank, Worker> workers_;
 };

@@ -65,10 +65,11 @@ std::int64_t nanoseconds(const nlohmann::json& milliseconds, double highest) {
   return static_cast<std::int64_t>(std::clamp(milliseconds.get<double>(), 0.0, highest) * 1e6);
 }
 
-// At most 11 days, so that the sum of many, in nanoseconds, fits into 64 bits.
+// 11 days. The limit keeps the sum of many such times, in nanoseconds, within 64 bits.
 constexpr double kMaxBusyMs = 1e9;
 
-// JSON cannot hold a loss that is NaN or infinite: workers send null for such a loss.
+// Reads the loss and the number of samples. If the loss is NaN or infinite, workers send null, because JSON
+// has no such numbers.
 void read_numbers(const nlohmann::json& parsed, wire::WorkerReported& message) {
   if (const auto loss = parsed.find("loss"); loss != parsed.end())
     message.loss = loss->is_null() ? "nan" : fmt::format("{}", loss->get<double>());
@@ -163,7 +164,7 @@ std::vector<wire::WorkerReported> Reports::on(const wire::WorkerReported& report
     return passed_on;
   }
   Progress& progress = progress_[report.rank];
-  // A heartbeat says less than a step, so it does not replace a step that is held back.
+  // A heartbeat has fewer fields than a step, so it does not replace a step that is held back.
   const bool beat = report.kind == ReportKind::kHeartbeat;
   if (!progress.held || !beat || progress.held->kind == ReportKind::kHeartbeat) progress.held = report;
   return due(now);

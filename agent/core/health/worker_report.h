@@ -1,12 +1,11 @@
-// Workers' reports over MUSTER_SOCKET: parses a datagram, and decides how often reports are passed on to the
-// launcher.
+// Parses workers' reports, which arrive as datagrams on MUSTER_SOCKET, and decides when to pass them on to
+// the launcher.
 //
 // A datagram is {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":".."}, see docs/protocol.md.
 // Metrics and rare reports (hello, profile, resumed, saved, committed, saving, preempted, fenced, finished)
-// are passed on at once; progress (step, heartbeat) at most every kInterval per rank, only the newest.
-// Sections, idle, answers to commands (stacks), reports about memory (memory_slots, held) and last_line stay
-// with the agent.
-// No sockets, no clock.
+// are passed on at once. If the report is progress (step, heartbeat), only the newest one of each rank is
+// passed on, at most once per kInterval. Sections, idle, answers to commands (stacks), reports about memory
+// (memory_slots, held) and last_line are not passed on. No sockets, no clock.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +27,13 @@ constexpr std::size_t kMaxReportBytes = 8 << 10;
 struct Report {
   Attempt attempt;
   wire::WorkerReported message;
-  std::optional<std::string> section;  // section: its name; heartbeat: the innermost one, "" for none
+  std::optional<std::string> section;  // section: its name; heartbeat: the innermost section, or ""
   Duration section_time{};             // heartbeat: time spent in it so far
   bool entered = false;                // section: it was entered, not left
-  std::string activity;                // heartbeat: the part of the step that it is in; may be empty
+  std::string activity;                // heartbeat: the part of the step that the rank is in; may be empty
   bool may_be_late = false;            // heartbeat: the next one may come late
   std::uint64_t slot_bytes = 0;        // memory_slots
-  std::int32_t pid = 0;                // last_line: of the sender, which may be a child of the rank
+  std::int32_t pid = 0;                // last_line: the sender's pid; the sender may be a child of the rank
 };
 
 // Returns kCorrupt unless the datagram is a report of version 1.
@@ -48,17 +47,17 @@ class Reports {
   static constexpr Duration kInterval = std::chrono::milliseconds(100);
   static constexpr std::int32_t kMostInSpite = 100;
 
-  // Returns the reports to pass on now. Progress that was held back comes first, so that the order is kept.
+  // Returns the reports to pass on now. Progress of the rank that was held back comes before this report.
   std::vector<wire::WorkerReported> on(const wire::WorkerReported& report, TimePoint now);
   // Returns the progress that was held back and is due.
   std::vector<wire::WorkerReported> due(TimePoint now);
   // Returns everything that is held back for this rank. Call when the rank has ended.
   std::vector<wire::WorkerReported> take(Rank rank);
   std::optional<TimePoint> next_deadline() const;
-  // Whether to send a report that on(), due() or take() returned. When the launcher does not keep up
-  // (`crowded`), only reports that affect decisions about the job or its sweep are sent (`hello`, `saved`,
-  // `committed`, `preempted`, `fenced`, `metric`), up to kMostInSpite of each kind and rank. Counts reports
-  // that are not sent.
+  // Returns whether to send a report that on(), due() or take() returned, and counts those not to send. If
+  // the launcher does not keep up (`crowded`), only reports that affect decisions about the job or its sweep
+  // are sent: `hello`, `saved`, `committed`, `preempted`, `fenced`, `metric`. Per rank and kind, at most
+  // kMostInSpite of them are sent.
   bool admit(const wire::WorkerReported& report, bool crowded);
   std::uint64_t dropped_count() const { return dropped_count_; }
 

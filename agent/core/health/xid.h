@@ -1,6 +1,6 @@
-// The meaning of the NVIDIA driver's XID numbers for a training: an error of its program, or of the GPU.
+// Says for each XID number of the NVIDIA driver whether the training's program or the GPU is at fault.
 //
-// From NVIDIA's "XID Errors" (GPU deployment documentation). Values only.
+// Source: NVIDIA's "XID Errors" (GPU deployment documentation).
 #pragma once
 
 #include <cstdint>

@@ -30,8 +30,9 @@ bool CopyKeeping::is_whole(CheckpointId id) const {
                             });
 }
 
-// When a copy of step `to` arrives, its rank has saved. So all ranks have restored their state, and copies of
-// ranks outside `kept_` are no longer needed.
+// Returns whether `copy` can be dropped when a copy of checkpoint `to` arrives. The rank of the new copy has
+// then saved, which shows that all ranks have restored their state. So copies of ranks outside `kept_` are no
+// longer needed.
 bool CopyKeeping::gives_way(const Copy& copy, CheckpointId to) const {
   return !kept_.has(copy.rank) || (copy.id != to && copy.id != whole_);
 }

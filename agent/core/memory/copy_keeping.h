@@ -1,11 +1,11 @@
 // Decides which copies of other nodes' checkpoints in memory an agent fetches, and which it drops.
 //
 // - The nodes form a ring. For the preceding node the agent keeps the last step that it has from all of that
-// node's ranks, and the step before: until the next save, no agent knows whether all ranks of the job have
-// the last step.
-// - For its own ranks without a checkpoint here the agent fetches a neighbour's copy.
+//   node's ranks, and the step before. It drops the older of the two only at the next save: until then no
+//   agent knows whether all ranks of the job have the newer one.
+// - If a rank of this node has no checkpoint here, the agent fetches a neighbour's copy of it.
 // - The slots of its own ranks have priority over copies.
-// Sizes and numbers only: memory_slots.h has the memory. Plain values; one thread at a time.
+// This file handles only sizes and numbers; memory_slots.h has the memory. One thread at a time.
 #pragma once
 
 #include <compare>
@@ -30,8 +30,8 @@ struct Copy {
 
 class CopyKeeping {
  public:
-  // An attempt's ranks are about to start. `lacking`: this node's ranks that have no checkpoint here. `kept`:
-  // the ranks of other nodes whose slots this agent copies.
+  // Call before an attempt's ranks start. `lacking`: this node's ranks that have no checkpoint here. `kept`:
+  // the ranks of the preceding node, whose slots this agent copies.
   void begin(Attempt attempt, std::set<Rank> lacking, RankRange kept);
   // Stops fetching for ranks of this node, unless a later attempt has begun.
   void stop_fetching(Attempt attempt) {
@@ -44,27 +44,26 @@ class CopyKeeping {
     kKeep,    // is kept for its node
     kNoRoom,  // would be kept, but does not fit
   };
-  // Decides about a copy that a neighbour offers. `is_current`: its rank has just saved it, or resumes from
-  // it. `room_bytes`: the part of the limit that the slots of own ranks leave free.
+  // Decides what to do with a copy that a neighbour offers. `is_current`: its rank has just saved it, or
+  // resumes from it. `room_bytes`: how much the slots of this node's ranks leave of the memory limit.
   Use use_of(const Copy& offered, bool is_current, std::uint64_t room_bytes) const;
 
-  // Returns the copies to drop before `offered` is fetched to be kept. Its rank has saved this step, so all
-  // ranks of the job have had the step before, and older ones can go.
+  // Returns the copies to drop before `offered` is fetched, and forgets them. Call if use_of() is kKeep.
   std::vector<Copy> make_way(const Copy& offered);
-  // Call once the copy is complete and here.
+  // Call once the copy has been received completely.
   void add_fetched(const Copy& copy);
-  // The slot of a rank that is no longer on this node is now a copy.
+  // Call when a rank has left this node: its slot becomes a copy.
   void add_former_slot(const Copy& copy) { copies_.insert(copy); }
   void remove(const Copy& copy) { copies_.erase(copy); }
-  // Limits the copies to this room, and returns those to drop.
+  // Forgets copies until the others fit into this room, and returns the forgotten ones, to be dropped.
   std::vector<Copy> shrink(std::uint64_t room_bytes);
-  // Call once ranks of the current attempt have saved: after that only copies of the ranks in `kept` are
-  // needed. Returns the other copies, to be dropped.
+  // Call once ranks of the current attempt have saved: from then on, only copies of the ranks in `kept` are
+  // needed. Forgets and returns all other copies, to be dropped.
   std::vector<Copy> forget_others();
   const std::set<Copy>& copies() const { return copies_; }
 
  private:
-  // Whether this agent has that step of all ranks whose copies it keeps.
+  // Returns whether this agent has a copy of checkpoint `id` for every rank in `kept_`.
   bool is_whole(CheckpointId id) const;
   bool gives_way(const Copy& copy, CheckpointId to) const;
   std::vector<Copy> take_out(const std::vector<Copy>& which);

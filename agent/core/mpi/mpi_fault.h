@@ -1,4 +1,4 @@
-// Judges whether an MPI rank ended properly, from what its agent's MPI server saw. Pure.
+// Decides whether an MPI rank ended properly, from what its agent's MPI server saw. Pure functions.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,11 +13,11 @@ namespace muster::agent {
 struct MpiLife {
   bool connected = false;  // MPI_Init has begun
   bool finalized = false;
-  std::string aborted{};  // abort_text(); "": it did not abort
+  std::string aborted{};  // abort_text(); "": the rank did not abort
   int abort_code = 0;
 };
 
-// Open MPI passes "N/A" in place of a missing message.
+// Returns the text of the fault. Open MPI passes "N/A" if there is no message.
 inline std::string abort_text(int code, std::string_view message) {
   if (message == "N/A") message = "";
   return fmt::format("called MPI_Abort with {}{}{}", code, message.empty() ? "" : ": ", message);
@@ -28,9 +28,9 @@ inline std::string spawn_remark() {
          "as many as --nodes and --gpus-per-node say";
 }
 
-// Returns the fault, or "" if nothing is wrong. For a rank that aborted, sets the exit code that the rank
-// asked for, because MPI libraries end such ranks in different ways. A rank that exits without MPI_Finalize
-// makes its peers wait forever, whatever its exit code.
+// Returns the fault, or "" if there is none. It is a fault if a rank that has called MPI_Init exits with code
+// 0 and without MPI_Finalize: its peers would wait forever. If the rank has called MPI_Abort, sets `exited`
+// to the code that it passed, because MPI libraries end such ranks in different ways.
 inline std::string mpi_fault(const MpiLife& life, wire::WorkerExited& exited) {
   if (!life.aborted.empty()) {
     exited.signal = 0;

@@ -12,7 +12,7 @@ namespace muster::agent {
 namespace {
 
 constexpr std::string_view kDone = "rc=0 msg=success";
-constexpr std::size_t kHeadBytes = 24;  // at most, before the bytes of a part
+constexpr std::size_t kHeadBytes = 24;  // of the line before a part, at most
 constexpr char kMore = '+';
 constexpr char kLast = '.';
 
@@ -41,7 +41,8 @@ PmiRanks::PmiRanks(const wire::PrepareAttempt& plan)
   values_["PMI_process_mapping"] = process_mapping(plan.rank_counts);
 }
 
-// A value can contain blanks and equals signs, because it is the last word of its line.
+// Splits the line into words NAME=VALUE. The last one, if NAME is "value", can contain blanks and equals
+// signs.
 PmiRanks::Effects PmiRanks::on_line(LocalRank rank, std::string_view line) {
   Words words;
   for (std::string_view rest = line; !rest.empty();) {
@@ -121,8 +122,9 @@ void PmiRanks::enter_barrier() {
   gather_more();
 }
 
-// The parts of all nodes together must fit into one message. A part begins with a line such as "1024+", which
-// says how many bytes the part has, and whether the node has more parts. The bytes follow.
+// Sends the next part of this node's new values to the launcher, which puts the parts of all nodes into one
+// message. A part begins with a line such as "1024+". It says how many bytes follow, and whether the node has
+// more parts ("+") or not (".").
 void PmiRanks::gather_more() {
   const std::size_t share = wire::kMostMpiBytes / static_cast<std::size_t>(node_count_);
   const std::size_t bytes = std::min(fresh_.size(), std::max(share, kHeadBytes + 1) - kHeadBytes);
@@ -137,7 +139,8 @@ void PmiRanks::gather_more() {
                             .text = wire::Bytes(std::move(part))});
 }
 
-// Takes the parts of all nodes, always in the same order. Returns false if the text has another format.
+// Appends each node's part to `gathered_`; the parts come in the order of the nodes. Sets `some_follow` if a
+// node has more parts. Returns false if the text has another format.
 bool PmiRanks::take_parts(std::string_view text, bool& some_follow) {
   for (std::string& node : gathered_) {
     const std::size_t end = text.find('\n');

@@ -1,10 +1,11 @@
-// The server's side of PMI-1. MPICH's programs find each other with this protocol: lines of text, a table of
-// keys and values, a barrier.
+// The server's side of PMI-1, the protocol with which the ranks of MPICH programs find each other. It has
+// lines of text, a table of keys and values, and a barrier.
 //
 // Source: the wire protocol of MPICH's simple PMI client. A value that a rank puts is visible on its own node
-// at once and on other nodes after the next barrier, as the protocol allows. At a barrier the nodes exchange
-// as much as fits into a message, and repeat that until they have everything. Decisions only: lines of ranks
-// and answers of the launcher come in, lines and questions go out. One thread.
+// at once, and on other nodes after the next barrier; the protocol allows this. At a barrier the nodes
+// exchange as much as fits into a message, and repeat that until they have everything. Decisions only: the
+// input is lines of ranks and answers of the launcher, the output is lines for ranks and questions for the
+// launcher. One thread.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +20,11 @@ namespace muster::agent {
 
 class PmiRanks {
  public:
-  static constexpr std::size_t kMostPutBytes = std::size_t{64} << 20;  // by all of the node's ranks
+  static constexpr std::size_t kMostPutBytes = std::size_t{64} << 20;  // of what all ranks of the node put
 
   struct Reply {
     LocalRank rank;
-    std::string line;  // without its end
+    std::string line;  // without its line end
   };
   struct Effects {
     std::vector<Reply> replies;
@@ -35,17 +36,17 @@ class PmiRanks {
 
   // `plan`: of this node.
   explicit PmiRanks(const wire::PrepareAttempt& plan);
-  // A rank's line, without its end.
+  // Handles a line of a rank, without its line end.
   Effects on_line(LocalRank rank, std::string_view line);
   Effects on_told(const wire::MpiTold& told);
-  // "called MPI_Abort with 3"; "" if nothing is wrong.
+  // Returns the result of mpi_fault() for this rank, such as "called MPI_Abort with 3".
   std::string fault_of(LocalRank rank, wire::WorkerExited& exited) const;
 
  private:
   struct State {
     bool has_begun = false;
     bool has_finished = false;
-    bool spawns = false;  // it is in the middle of a spawn command, which has several lines
+    bool spawns = false;  // the rank is in the middle of a spawn command, which has several lines
     std::string aborted;
     int abort_code = 0;
   };
@@ -80,8 +81,9 @@ class PmiRanks {
   Effects effects_;
 };
 
-// The value of PMI_process_mapping, which says which ranks share a node. "(vector,(0,2,4),(2,1,3))" means:
-// two nodes of four ranks each, from node 0 on, then one node of three ranks, node 2.
+// Returns the value of PMI_process_mapping, which says which ranks share a node. In
+// "(vector,(0,2,4),(2,1,3))", (0,2,4) means: from node 0 on, two nodes of four ranks each. (2,1,3) means:
+// from node 2 on, one node of three ranks.
 std::string process_mapping(const std::vector<std::int32_t>& rank_counts);
 
 }  // namespace muster::agent

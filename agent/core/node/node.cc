@@ -15,7 +15,7 @@ namespace {
 constexpr int kExitLauncherGone = 1;
 constexpr std::int32_t kMaxLocalWorldSize = 4096;
 
-// A store on the same host is always reachable.
+// A store on the same host is always reachable, so Node does not check it.
 bool is_on_this_host(const std::string& address) {
   return address.empty() || address.starts_with("127.") || address == "::1";
 }
@@ -42,8 +42,8 @@ std::optional<TimePoint> Node::next_deadline() const {
   return next;
 }
 
-// Returns when the agent gives up on its launcher: at the end of the controller grace. This grace begins when
-// the connection closes, or when the launcher has been silent for the silence limit.
+// Returns when the agent stops waiting for its launcher. For a job that runs, this is the end of the
+// controller grace, which begins when the connection closes or when the silence limit has passed.
 std::optional<TimePoint> Node::launcher_deadline() const {
   if (leaving_) return logs_first_ || memory_first_ ? std::optional(heard_ + silence_limit()) : std::nullopt;
   if (!job_) return heard_ + kWelcomeLimit;
@@ -186,7 +186,7 @@ void Node::handle(const GpusLookedAt& event, TimePoint) {
   start_if_ready();
 }
 
-// The template is ready or gone; ranks that cannot be forked are executed.
+// The template is ready or gone. If it is gone, the ranks are executed instead of forked.
 void Node::handle(const TemplateSettled&, TimePoint) {
   give_up_at_.reset();
   start_if_ready();
@@ -199,7 +199,8 @@ void Node::start_workers() {
   actions_.emplace_back(StartWorker{LocalRank(0), start_});
 }
 
-// Starts one worker at a time, so that a program that cannot be executed fails once and not on every rank.
+// Starts the next worker only now, so that a program that cannot be executed fails only once, not for each
+// rank.
 void Node::handle(const WorkerStarted& event, TimePoint) {
   CHECK(phase_ == Phase::kStarting, "phase {}", static_cast<int>(phase_));
   workers_.at(index_of(event.local_rank)).started(event.pid);
@@ -302,8 +303,8 @@ void Node::handle(const LeftoversGone&, TimePoint now) {
   if (phase_ == Phase::kIdle && waiting_) open(*std::exchange(waiting_, std::nullopt));
 }
 
-// The ranks have ended, and leftovers that are still alive cannot be killed, so waiting for them is
-// pointless. But do wait for log files that are not yet written.
+// All ranks have ended. Leftovers that are still alive cannot be killed, so Node waits no longer for these,
+// but still for the log files to be written.
 void Node::handle(const LeftoversNamed& event, TimePoint now) {
   if (phase_ != Phase::kClearing) return;
   send(wire::LeftoversUnkillable{event.left});
@@ -317,7 +318,8 @@ void Node::handle(const LeftoversNamed& event, TimePoint now) {
 }
 
 void Node::handle(const TimePassed& event, TimePoint now) {
-  // The agent has not run, so it could hear neither its launcher nor the store: what they said may wait.
+  // The agent was stopped. Messages of the launcher and of the store may still wait in their sockets, so
+  // their limits start again.
   if (event.late > kOverslept) {
     if (!closed_) heard_ = now;
     if (reach_until_) reach_until_ = now + kReachLimit;
@@ -360,7 +362,8 @@ void Node::quit_if_left() {
   if (!logs_first_ && is_written) quit();
 }
 
-// Call when no attempt follows. If the last attempt has failed, its workers' memory would otherwise be lost.
+// If the last attempt has failed, has the checkpoint in its workers' memory written to disk; it would be lost
+// otherwise. Call when no attempt follows.
 void Node::write_memory_out() {
   const bool holds_memory = job_ && job_->limits.memory_tier_bytes > 0;
   if (holds_memory && has_failed_ && !std::exchange(writes_memory_out_, true))
@@ -413,7 +416,7 @@ void Node::name_unkillable(TimePoint now) {
         fmt::format("has not ended {} s after SIGKILL",
                     std::chrono::duration_cast<std::chrono::seconds>(kUnkillableLimit).count())});
   }
-  if (leaving_) quit();  // the worker may live forever, and whatever waits for this node would wait as long
+  if (leaving_) quit();  // the worker may never end, and the launcher would wait for this node
 }
 
 void Node::clear_if_all_ended(TimePoint now) {
@@ -425,8 +428,8 @@ void Node::clear_if_all_ended(TimePoint now) {
   clear(now);
 }
 
-// Kills the leftovers. Called again when a child has ended, and after a pause, because another process reaps
-// some leftovers, and some never end.
+// Kills the leftovers, or has them named if they are still alive at `unkillable_at_`. Called again after
+// kClearPause, because the agent does not notice when a process that is not its child ends.
 void Node::clear(TimePoint now) {
   clear_again_at_.reset();
   if (!unkillable_at_) {

@@ -1,15 +1,17 @@
-// All ranks of one node through the attempts of a job: decides what the agent does at each event.
+// Decides what the agent does at each event, for all ranks of its node through all attempts of a job.
 //
-// Node answers every order of the launcher, stops workers (signal, grace, KILL), reports the node empty only
-// when the last process of the attempt has ended, and stops by itself when the launcher stays away. Decisions
-// only: events come with the time; the performer (agent.h) carries out the actions, in order. Owned by one
-// thread.
+// - Answers every order of the launcher.
+// - Stops workers: with a signal, and with KILL after the grace.
+// - Reports the node empty only when the last process of the attempt has ended.
+// - Stops by itself when nothing is heard from the launcher for too long.
+// Decisions only: events come with the time, and the performer (agent.h) carries out the returned actions in
+// order. One thread.
 //
-// If a worker cannot be executed although the program was found (wrong format), the attempt is refused: Node
-// kills the ranks that have already started, and WorkersGone follows. A restart would not help, so this is
-// not a worker's exit. If a worker survives SIGKILL, Node reports the worker to the launcher, and the node is
-// not empty until that worker ends. Node also reports any other process that survives SIGKILL, but does not
-// wait for the process, which can be another user's.
+// If the program was found but cannot be executed (wrong format), the attempt is refused: Node kills the
+// ranks that have already started, and sends WorkersGone. This is not reported as a worker's exit, because a
+// restart would not help. If a worker survives SIGKILL, Node reports it to the launcher, and the node is not
+// empty until that worker ends. Node also reports any other process that survives SIGKILL, but does not wait
+// for it: it can be another user's process.
 #pragma once
 
 #include <optional>
@@ -52,7 +54,7 @@ struct LeaveRequested {
   bool launcher_waits = false;  // leave only after LogsSent, and once the workers' memory is on disk
 };
 struct LogsSent {};        // the launcher has all log files of past attempts
-struct LauncherHeard {};   // received any frame
+struct LauncherHeard {};   // any frame was received
 struct LauncherClosed {};  // the connection has ended
 // Results of actions.
 struct AttemptOpened {
@@ -80,7 +82,7 @@ struct WorkerEnded {  // reaped, and all of its output is read
   LocalRank local_rank;
   wire::WorkerExited exited;  // Node fills in ranks and after_stop
 };
-struct LeftoversGone {};       // all have ended, except those that were named
+struct LeftoversGone {};       // all leftovers have ended, except those that LeftoversNamed named
 struct LeftoversNamed {        // answers NameLeftovers
   std::vector<Leftover> left;  // empty: the performer could not find out
 };
@@ -89,7 +91,7 @@ struct StoreAnswered {     // answers ReachStore
   bool no_answer = false;  // its host did not answer either
 };
 struct GpusLookedAt {  // answers LookAtGpus, unless the driver has not answered yet
-  std::string held;    // memory of killed workers that is not yet free; or empty
+  std::string held;    // a text about memory of killed workers that is not yet free; or empty
 };
 struct MemoryWritten {                  // answers WriteMemoryOut
   std::string told;                     // a remark for the user; empty: there was nothing to write
@@ -119,11 +121,11 @@ struct StartWorker {  // answered by WorkerStarted or WorkerNotStarted
   LocalRank local_rank;
   wire::StartWorkers start;
 };
-struct SignalWorker {  // the worker's whole process group
+struct SignalWorker {  // sends a signal to the worker's whole process group
   LocalRank local_rank;
   std::int32_t pid = 0;
   std::int32_t signal = 0;
-  bool passed_on = false;  // a signal from the user: the worker keeps running
+  bool passed_on = false;  // a signal from the user, after which the worker keeps running
 };
 // Kill every process that the attempt's workers left behind; LeftoversGone when none is left.
 struct KillLeftovers {};
@@ -134,9 +136,9 @@ struct FinishLogs {};       // LeftoversGone answers, once the log files are wri
 struct LookAtGpus {};       // answered by GpusLookedAt
 struct WriteMemoryOut {};   // make a checkpoint of what workers held in memory; MemoryWritten answers
 struct CloseAttempt {       // close logs and store
-  bool keep_store = false;  // until the next attempt: other nodes' ranks may still use it
+  bool keep_store = false;  // until the next attempt, because other nodes' ranks may still use it
 };
-struct GiveUpTemplate {  // it takes too long; no answer
+struct GiveUpTemplate {  // it loads for too long; no answer follows
   std::string reason;
 };
 struct Send {
@@ -146,7 +148,7 @@ struct Send {
 struct Quit {
   int exit_code = 0;
   std::string reason{};
-  bool leaves_processes = false;  // of the job, perhaps: the guardian must kill them
+  bool leaves_processes = false;  // processes of the job may be left: the guardian must kill them
 };
 using Action = std::variant<OpenAttempt, LoadTemplate, ReachStore, StartWorker, SignalWorker, KillLeftovers,
                             NameLeftovers, FinishLogs, LookAtGpus, WriteMemoryOut, CloseAttempt,
@@ -155,12 +157,12 @@ using Actions = std::vector<Action>;
 
 class Node {
  public:
-  // `now`: when the agent started. If no Welcome arrives within kWelcomeLimit, the launcher counts as gone.
+  // `now`: when the agent started. If no Welcome arrives within kWelcomeLimit, the launcher counts as lost.
   explicit Node(TimePoint now) : heard_(now) {}
   Actions on(const Event& event, TimePoint now);
   std::optional<TimePoint> next_deadline() const;
   Attempt attempt() const { return attempt_; }
-  // In the newest attempt.
+  // For the newest attempt.
   bool stop_requested(LocalRank local_rank) const {
     return workers_.at(static_cast<std::size_t>(local_rank.value())).stop_requested();
   }
@@ -169,23 +171,24 @@ class Node {
   bool has_rank(Rank rank) const { return RankRange(plan_.first_rank, plan_.local_world_size).has(rank); }
 
   static constexpr Duration kWelcomeLimit = std::chrono::seconds(30);
-  // An alarm that is this late shows that the agent was stopped: others' silence meanwhile does not count.
+  // If TimePassed comes more than this too late, the agent itself was stopped. The launcher's silence during
+  // that time does not count.
   static constexpr Duration kOverslept = std::chrono::seconds(1);
   // A killed process ends within milliseconds, unless the kernel holds it (state D) or its cgroup is frozen.
   static constexpr Duration kUnkillableLimit = std::chrono::seconds(3);
   // Node searches for leftovers again after this pause, and also whenever a child has ended.
   static constexpr Duration kClearPause = std::chrono::milliseconds(500);
-  // How long a template may take from its start until it is ready. If the program calls init() in that time,
-  // waiting costs nothing, because executed ranks would do the same work.
+  // How long a template may take from its start until it is ready. Usually the wait costs nothing, because
+  // executed ranks would have to do the same work.
   static constexpr Duration kTemplateLimit = std::chrono::seconds(60);
   // How long a start waits for GPU memory of killed workers. The driver takes a few seconds to free a lot.
   static constexpr Duration kGpuMemoryLimit = std::chrono::seconds(50);
   static constexpr Duration kGpuMemoryPause = std::chrono::milliseconds(20);
   // How long the store on another host may take to answer.
   static constexpr Duration kReachLimit = std::chrono::seconds(5);
-  // If a stop begins with a signal other than TERM, a worker can ignore that signal. So the worker gets TERM
-  // when this part of the grace (a fifth) is left. A Python program that saves after Ctrl-C does not survive
-  // TERM, so it needs most of the grace before TERM.
+  // If a stop begins with a signal other than TERM, the worker also gets TERM when a fifth of the grace is
+  // left, in case it ignores the first signal. TERM comes late because it kills a Python program that saves
+  // after Ctrl-C.
   static constexpr int kTermPart = 5;
 
  private:
@@ -217,7 +220,7 @@ class Node {
   void handle(const TimePassed& event, TimePoint now);
 
   bool workers_live() const { return phase_ == Phase::kStarting || phase_ == Phase::kRunning; }
-  // Prepared, and no worker started yet.
+  // The attempt is prepared, and no worker has been started.
   bool can_still_start() const { return phase_ == Phase::kPrepared || phase_ == Phase::kWarming; }
   Duration silence_limit() const { return job_ ? job_->limits.silence_limit : kWelcomeLimit; }
   std::optional<TimePoint> launcher_deadline() const;
@@ -248,7 +251,7 @@ class Node {
   wire::WorkersStarted started_;             // for the workers started so far
   std::optional<TimePoint> terminate_at_;    // when workers that another signal has not ended get TERM
   std::optional<TimePoint> kill_at_;         // the end of the grace
-  std::optional<TimePoint> unkillable_at_;   // a killed worker that is alive then counts as unkillable
+  std::optional<TimePoint> unkillable_at_;   // killed workers alive at this time are unkillable
   std::optional<TimePoint> clear_again_at_;  // while killing leftovers
   std::optional<TimePoint> give_up_at_;      // while a template loads
   std::optional<TimePoint> reach_until_;     // while waiting for the store's answer

@@ -1,7 +1,7 @@
 // One worker of an attempt: its states, and what each event means in each state.
 //
-// The table decides everything; Worker adds the pid and remembers whether a stop came first. Plain values, no
-// clock, no processes: Node passes events in and turns the returned effect into an action.
+// The table decides everything. Worker adds the pid, and remembers whether the worker was told to stop. Node
+// passes events in, and turns the returned effect into an action. Plain values.
 #pragma once
 
 #include <array>
@@ -50,10 +50,10 @@ class Worker {
   WorkerEffect on(WorkerEvent event);
   void started(std::int32_t pid);
   std::int32_t pid() const { return pid_; }                           // 0 until it was started
-  bool running() const { return state_ == WorkerState::kRunning; }    // and not told to stop
+  bool running() const { return state_ == WorkerState::kRunning; }    // and was not told to stop
   bool stopping() const { return state_ == WorkerState::kStopping; }  // told to stop, not killed
   bool ended() const { return state_ == WorkerState::kEnded; }
-  // Whether it was told to stop while it ran; for use when it exits.
+  // Whether the worker was sent a signal to stop it or to kill it.
   bool stop_requested() const { return stop_requested_; }
 
  private:

@@ -1,6 +1,4 @@
-// Whether a file system is so full that the user should be warned before anything is lost.
-//
-// Numbers in, one line out.
+// Decides whether a file system is so full that the user should be warned. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +12,8 @@ struct DiskSpace {
   std::uint64_t total_bytes = 0;
 };
 
-// Returns "the log directory /x has 300 MiB left (2 %)" if less than 1 GiB is left, or less than both 5 % and
-// 50 GiB: 5 % of a large disk is plenty.
+// Returns a warning if less than 1 GiB is free, or less than both 5 % and 50 GiB. Example of a warning: "the
+// log directory /x has 300 MiB left (2 %)".
 std::optional<std::string> low_space(const std::string& what, const std::string& directory, DiskSpace space);
 
 }  // namespace muster::agent

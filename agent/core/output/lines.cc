@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::size_t kText = Lines::kMaxLineBytes - 1;
 
-// Returns the text that a terminal would show for a line with carriage returns: the text after the last
-// carriage return that other text follows, or "" if that text is blank. (On a terminal the rest of a longer
-// earlier text stays visible, but not here.)
+// Returns about what a terminal would show for a line with carriage returns: the text after the last carriage
+// return that is not at the end, or "" if that text is blank. (On a terminal, the end of a longer earlier
+// text would stay visible after it.)
 std::string_view visible(std::string_view line) {
   line = line.substr(0, line.find_last_not_of('\r') + 1);
   const std::size_t begin = line.rfind('\r') + 1;  // npos + 1 is 0
@@ -22,7 +22,8 @@ std::string_view visible(std::string_view line) {
   return wiped ? std::string_view() : line;
 }
 
-// Searches backwards from where a line must have ended, so that most of the text is skipped.
+// Returns whether a line is longer than kMaxLineBytes. Searches for line ends backwards, so that most of the
+// text is skipped.
 bool has_long_line(std::string_view whole) {
   while (whole.size() > Lines::kMaxLineBytes) {
     const std::size_t end = whole.rfind('\n', kText);
@@ -55,7 +56,8 @@ std::string_view Lines::feed(std::span<char> buffer, TimePoint now) {
   return rewritten_.insert(0, whole);
 }
 
-// Returns the incomplete line from before and the bytes up to the last newline, and keeps the bytes after it.
+// Returns the bytes up to the last newline, after the incomplete line of earlier calls. Keeps the bytes after
+// the last newline for the next call.
 std::string_view Lines::take_whole(std::span<char> buffer) {
   std::size_t begin = kMaxLineBytes;
   const std::string_view bytes(buffer.data() + begin, buffer.size() - begin);
@@ -90,7 +92,7 @@ void Lines::append_line(std::string_view line) {
   } while (!line.empty());
 }
 
-// Shows the newest state of the line that is being overwritten, and forgets its earlier states.
+// Shows the current text of the line that is being overwritten, and forgets its earlier texts.
 void Lines::show_update(TimePoint now) {
   const std::string_view state = visible(rest_);
   if (!state.empty() && state != shown_ && (!shown_at_ || *shown_at_ + kUpdatePeriod <= now)) {
@@ -114,7 +116,7 @@ std::uint64_t count_lines(std::string_view lines) {
   return static_cast<std::uint64_t>(std::ranges::count(lines, '\n'));
 }
 
-// Starts at the end, so that only the last lines of a large piece are read.
+// Starts at the end, so that it reads only the last lines of a large piece.
 void LastLines::add(std::string_view lines) {
   std::array<std::string_view, kMaxLines> last;
   std::size_t added = 0;

@@ -1,10 +1,12 @@
-// Splits a worker's output into lines: whole lines for the terminal, and the last few for the report of its
-// end.
+// Splits a worker's output into lines. The terminal gets whole lines, and the report of the worker's end gets
+// the last lines. Log files get the output unchanged.
 //
-// A program may write a line in pieces (Python's -u writes text and newline separately); Lines joins them. A
-// line longer than kMaxLineBytes is split into several. If a program overwrites a line with carriage returns
-// (a progress bar), only the final text counts; until then the line is shown once every kUpdatePeriod. Plain
-// values; log files do not go through here.
+// - Lines joins a line that the program writes in pieces. (With -u, Python writes text and newline
+//   separately.)
+// - Lines splits a line that is longer than kMaxLineBytes.
+// - If a program overwrites a line with carriage returns (a progress bar), Lines returns its final text.
+//   Until the line ends, Lines returns its current text at most once per kUpdatePeriod.
+// Plain values.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +26,10 @@ class Lines {
   static constexpr std::size_t kMaxLineBytes = std::size_t{64} << 10;  // newline included
   static constexpr Duration kUpdatePeriod = std::chrono::milliseconds(500);
 
-  // Adds the bytes that the caller has read into the buffer from index kMaxLineBytes on. The room before them
-  // is for the earlier beginning of their first line. Returns all lines that are now complete, each with its
-  // newline; they are valid until the next call.
+  // Adds the bytes that the caller has read into the buffer from index kMaxLineBytes on. In the room before
+  // these bytes, feed() puts the start of their first line, if an earlier call had it. Returns all lines that
+  // are now complete, each with its newline. The result is valid until the next call, and as long as the
+  // buffer.
   std::string_view feed(std::span<char> buffer, TimePoint now);
   // Call at the end of the stream. Returns the incomplete last line, or an empty string.
   std::string flush();
@@ -48,9 +51,9 @@ std::uint64_t count_lines(std::string_view lines);
 // The last lines of a stream, without their newlines.
 class LastLines {
  public:
-  // enough for a traceback and the native code's output after it
+  // enough for a Python traceback and for what native code prints after it
   static constexpr std::size_t kMaxLines = 60;
-  static constexpr std::size_t kMaxBytes = 4096;  // of each line; the rest is left out
+  static constexpr std::size_t kMaxBytes = 4096;  // of each line; a longer line is cut
 
   // Adds whole lines.
   void add(std::string_view lines);
@@ -58,7 +61,8 @@ class LastLines {
   bool empty() const { return count_ == 0; }
 
  private:
-  // Up to 2 * kMaxLines lines: dropping one for each new line would cost more than everything else.
+  // Up to 2 * kMaxLines lines. Old lines are dropped many at a time, because dropping one for each new line
+  // is slow.
   std::string text_;
   std::size_t count_ = 0;
 };

@@ -13,16 +13,16 @@ struct LogPlace {
 
 // The facts that decide the place.
 struct LogDirectories {
-  std::string of_job;        // as the launcher calls it
-  std::string own;           // of this host; empty: none
+  std::string of_job;        // the path that the launcher uses
+  std::string own;           // this host's own; empty: none
   bool remote = false;       // the launcher may have made its directory on another host
   bool nonce_given = false;  // the launcher has left a nonce there
   bool nonce_seen = false;
 };
 
-// Returns the job's directory if it can be used, otherwise this host's own. `usable` makes a directory, and
-// is called only for a directory that may be chosen. A directory without the launcher's nonce is a different
-// one with the same name.
+// Returns the job's directory, or this host's own if only that one can be used. A directory that lacks the
+// nonce that the launcher has left is not the launcher's, although it has the same path. `usable` makes a
+// directory, and is called only for a directory that may be chosen.
 LogPlace choose_log_place(const LogDirectories& directories,
                           const std::function<bool(const std::string& directory)>& usable);
 

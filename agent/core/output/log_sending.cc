@@ -15,7 +15,7 @@ void LogSending::written(File file, std::uint64_t bytes, bool all) {
   its.all_written = its.all_written || all;
 }
 
-// Takes the files in turn, so that none waits until another is complete.
+// Takes the files in turn, so that no file waits until another one is complete.
 std::optional<LogSending::Next> LogSending::next() const {
   if (on_its_way_bytes_ > 0 && on_its_way_bytes_ + kLeastBytes > window_bytes_) return std::nullopt;
   const std::size_t room = std::min(kPieceBytes, window_bytes_ - on_its_way_bytes_);

@@ -1,9 +1,9 @@
-// Decides which part of this node's log files to send next, if the launcher's log directory is not the
-// agent's.
+// Decides which part of this node's log files to send to the launcher next. Used if the launcher does not see
+// the agent's log directory.
 //
-// LogSending adjusts how much log text is on its way, so that the launcher takes it in about kGoal: no other
-// message waits longer than that behind pieces of logs. All other log text stays in the files. Pure: sizes
-// and the time are passed in.
+// LogSending limits how much log text has been sent without the launcher's answer. It adjusts this limit so
+// that an answer takes about kGoal: then no other message waits longer than kGoal behind log text. Pure:
+// sizes and the time are passed in.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace muster::agent {
 class LogSending {
  public:
   static constexpr std::size_t kPieceBytes = 64 << 10;
-  static constexpr std::size_t kLeastBytes = 16 << 10;  // on its way
+  static constexpr std::size_t kLeastBytes = 16 << 10;  // the lowest limit
   static constexpr std::size_t kMostBytes = std::size_t{1} << 20;
   static constexpr Duration kGoal = std::chrono::milliseconds(100);
 
@@ -30,21 +30,22 @@ class LogSending {
     std::size_t limit_bytes = 0;
   };
 
-  // Adds a file. kAsked: do not send all of it until the launcher's answer shows that it wants the file.
+  // Adds a file. kAsked: the launcher may not want the file; its first answer decides.
   enum class Wanted { kSurely, kAsked };
   File add(Wanted wanted = Wanted::kSurely);
-  // The file now has that many bytes; `all`: it is complete.
+  // Call when the file has grown to that many bytes. `all`: the file is complete.
   void written(File file, std::uint64_t bytes, bool all);
-  // The piece to send now; nothing if there is none, or enough is on its way.
+  // Returns the piece to send now. Returns nothing if all is sent, or if enough is on its way.
   std::optional<Next> next() const;
-  // Bytes from `offset` on have been sent. Returns whether the file has been sent to its end.
+  // Call when these bytes, which begin at `offset`, have been sent. Returns whether the complete file has
+  // been sent.
   bool sent(File file, std::uint64_t offset, std::size_t bytes, TimePoint now);
-  // The file cannot be read, or is not wanted: send no more of it. Forgets a file that the launcher never
-  // wanted, and returns true for it.
+  // Call if the file cannot be read, or is not wanted: next() returns no more of it. If the launcher has
+  // never said that it wants a kAsked file, also forgets the file and returns true.
   bool stop(File file);
-  // The launcher has the first `bytes` of the file.
+  // Call when the launcher has answered that it has the first `bytes` bytes of the file.
   void taken(File file, std::uint64_t bytes, TimePoint now);
-  // Bytes that are written, but not sent yet.
+  // Returns how many bytes of wanted files are written, but not sent yet.
   std::uint64_t left_bytes() const;
   // True if there is nothing more to send and no answer of the launcher is missing.
   bool done() const;

@@ -1,7 +1,6 @@
 // The agent's command line: which node it is and how to reach its launcher, or what to sweep.
 //
-// A bootstrap writes the command line, not a person, so it has neither defaults nor help. It never contains
-// a key.
+// Programs write this command line, not people, so it has no help. It never contains a key.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +18,20 @@ struct LauncherAddress {
   std::uint16_t port = 0;
 };
 
-// Look on this host for what is left of one node of a job, then exit.
+// Orders the agent to look for agents and processes that one node of a job has left on this host, and to exit
+// then.
 struct SweepOrder {
   std::string job;
   NodeId node;
-  std::optional<Incarnation> below;  // keep whatever belongs to an agent of this incarnation or a later one
+  std::optional<Incarnation> below;  // spare what belongs to an agent of this incarnation or a later one
   bool kill = false;
   bool agents = true;  // false: do not look for agents; `below` then has no effect
 };
 
 struct Arguments {
   AgentId agent{NodeId(), Incarnation(1)};
-  std::optional<int> control_fd;           // or one of the next two, or both; stdio is then the second choice
-  std::vector<LauncherAddress> addresses;  // all of one launcher
+  std::optional<int> control_fd;           // an inherited socket; excludes `addresses` and `stdio`
+  std::vector<LauncherAddress> addresses;  // all are addresses of one launcher
   bool stdio = false;
   bool stdio_first = false;         // use stdio until an address is reached, then that address
   bool stays = false;               // with stdio: when the job is over, wait there for the next one

@@ -1,7 +1,8 @@
-// Whether a program declares that it may be started warm, by the ELF note that Muster::warm_start adds.
+// Finds out whether a program has the ELF note of Muster::warm_start, which declares that the program may be
+// started warm.
 //
-// Pure: reads a few hundred bytes by position, however large the program is. False for a file that is cut
-// short, or is not an ELF file for this kind of machine.
+// Pure: `read` reads the file. Only a few hundred bytes are read, however large the program is. A file that
+// is cut short, or is not an ELF file for this kind of machine, counts as a file without the note.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@ namespace muster::agent {
 
 bool has_warm_note(const ReadAt& read);
 
-// The path of a script's interpreter, from its "#!" line; otherwise empty.
+// Returns the path of a script's interpreter, from its "#!" line; "" if there is no such line.
 std::string interpreter_of(const ReadAt& read);
 
 }  // namespace muster::agent

@@ -15,9 +15,10 @@ namespace {
 constexpr const char* kGpus = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kRocmGpus = "HIP_VISIBLE_DEVICES";  // ROCm reads both variables, and this one wins
 
-// Prefixes of the variables that srun, mpirun and mpiexec set for their processes. An MPI library that finds
-// one takes this rank for a process of that launcher. PMIX_MCA_, PRTE_MCA_ and all other OMPI_MCA_ variables
-// are settings of the user, and stay. A user who needs OMPI_MCA_orte_... here sets it with --env.
+// Prefixes of the variables that srun, mpirun and mpiexec set for their processes. They are removed, because
+// an MPI library that finds one takes this rank for a process of that program. Other variables that begin
+// with PMIX_MCA_, PRTE_MCA_ or OMPI_MCA_ are settings of the user, and stay. With --env, the user can set any
+// variable.
 constexpr std::string_view kOfOuterMpi[] = {"PMI_",
                                             "PMIX_",
                                             "PRTE_",
@@ -55,16 +56,16 @@ std::optional<std::string> variable_in(const Map& map, const char* name) {
   return found == map.end() ? std::nullopt : std::optional(found->second);
 }
 
-// The variable's value: from the user, or else from the launcher, or else from the agent.
+// Returns the variable's value: the user's if it is set, or else the launcher's, or else the agent's.
 std::optional<std::string> variable_of(const NodeContext& node, const wire::JobSpec& job, const char* name) {
   if (auto given = variable_in(job.environment, name)) return given;
   if (auto passed = variable_in(job.inherited, name)) return passed;
   return variable_in(node.inherited, name);
 }
 
-// The node's GPUs, as the variable `name` lists them; nothing if it is not set. If several agents share the
-// machine, each has a slice of the list, and LOCAL_RANK is an index into the slice, as torchrun's users
-// expect.
+// Returns the list of the node's GPUs, as the variable `name` has it; nothing if the variable is not set. If
+// several agents share the machine, each gets a slice of the list. LOCAL_RANK is an index into the slice, as
+// torchrun's users expect.
 std::optional<std::string> visible_gpus(const NodeContext& node, const wire::JobSpec& job,
                                         const wire::PrepareAttempt& plan, const char* name) {
   const auto given = variable_of(node, job, name);
@@ -97,7 +98,7 @@ std::string only_gpu(const std::optional<std::string>& list, LocalRank local_ran
 
 void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire::PrepareAttempt& plan,
                   const wire::StartWorkers& start, const NodeContext& node) {
-  // If there are spares, the n-th node of the attempt need not be node n of the job.
+  // With spare nodes, the n-th node of the attempt need not be node n of the job.
   const bool even = plan.local_world_size * plan.node_count == plan.world_size;
   const int group_rank = even ? plan.first_rank.value() / plan.local_world_size : node.node.value();
   const auto set = [&environment](const char* name, auto value) {
@@ -115,8 +116,7 @@ void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire
   set("TORCHELASTIC_MAX_RESTARTS", job.max_restarts);
   set("TORCHELASTIC_RUN_ID", job.run_id.empty() ? job.job_id : job.run_id);
   set("TORCHELASTIC_USE_AGENT_STORE", job.store_on_agent ? "True" : "False");
-  // Without this, Gloo and NCCL choose the interface by the host's name, or take the first interface, which
-  // other hosts may not reach.
+  // Without this variable, Gloo chooses the interface by the host's name, and other hosts may not reach it.
   if (!node.interface.empty()) environment.try_emplace("GLOO_SOCKET_IFNAME", node.interface);
 }
 
@@ -141,7 +141,8 @@ bool sets_flight_record(const NodeContext& node, const wire::JobSpec& job) {
   });
 }
 
-// Sets the variables that MPI programs read, and settings of MPI libraries unless the user has set them.
+// Sets the variables that MPI programs read. Also sets settings of MPI libraries, unless the user has set
+// them.
 void set_mpi(Environment& environment, const wire::PrepareAttempt& plan, const wire::StartWorkers& start,
              const NodeContext& node) {
   if (node.mpi.kind == wire::Mpi::kPmi) {
@@ -153,12 +154,12 @@ void set_mpi(Environment& environment, const wire::PrepareAttempt& plan, const w
   environment["OMPI_COMM_WORLD_SIZE"] = fmt::format("{}", plan.world_size);
   environment["OMPI_UNIVERSE_SIZE"] = fmt::format("{}", plan.world_size);
   environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = fmt::format("{}", plan.local_world_size);
-  // Open MPI 4 runs as a single process unless it finds the variables of a launcher that it knows; this
-  // variable stands for "any PMIx server".
+  // Without the variables of a launcher that it knows, Open MPI 4 runs as a single process. This variable
+  // stands for "any PMIx server".
   environment["JSM_JSRUN_PORT"] = "1";
-  // JAX recognises Open MPI by OMPI_MCA_orte_hnp_uri, the address of mpirun. It makes rank 0 listen at that
-  // address. The port follows from the number before the dot, a multiple of 4096. Open MPI's ranks do not use
-  // the address themselves.
+  // JAX recognizes Open MPI by OMPI_MCA_orte_hnp_uri, the address of mpirun. JAX makes rank 0 listen at this
+  // address, on a port that it computes from the number before the dot (a multiple of 4096). Open MPI's ranks
+  // do not use the address.
   const std::string host = start.master_address.contains(':')
                                ? fmt::format("tcp6://[{}]", start.master_address)
                                : "tcp://" + start.master_address;
@@ -166,8 +167,8 @@ void set_mpi(Environment& environment, const wire::PrepareAttempt& plan, const w
                           fmt::format("{}.0;{}:{}", 4096LL * start.master_port, host, start.master_port));
   if (!node.mpi.segments.empty())
     environment.try_emplace("OMPI_MCA_btl_vader_backing_directory", node.mpi.segments);
-  // Waiting ranks spin. Without a core of its own a spinning rank would keep the core from the ranks that it
-  // waits for. mpirun sets this too.
+  // A waiting rank spins. If there are more ranks than cores, it would keep a core from the ranks that it
+  // waits for. mpirun sets this variable too.
   if (plan.local_world_size * plan.agents_on_host > node.core_count)
     environment.try_emplace("OMPI_MCA_mpi_yield_when_idle", "1");
   const bool on_one_host = start.master_address == "127.0.0.1" || start.master_address == "localhost";
@@ -218,7 +219,7 @@ Environment common_environment(const NodeContext& node, const wire::JobSpec& job
     std::string& places = environment["PYTHONPATH"];
     places += (places.empty() ? "" : ":") + node.python_module;
   }
-  // Variables that an outer job left in the environment must not be taken for this job's.
+  // If this agent runs within another job, these variables of that job must not reach the workers.
   environment.erase("MUSTER_CHECKPOINT_DIR");
   environment.erase("MUSTER_RESUME_STEP");
   environment.erase("MUSTER_TRACE_FILE");

@@ -1,7 +1,8 @@
-// A worker's environment and command line: everything that torchrun promises, and Muster's own variables.
+// Computes a worker's environment and command line. The environment has everything that torchrun promises,
+// and Muster's own variables.
 //
 // Pure: the agent's own environment and machine are passed in. Source: the documentation of torchrun and of
-// torch.distributed's env:// initialisation.
+// torch.distributed's env:// initialization.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace muster::agent {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-// The MPI server for the ranks of an MPI job.
+// The kind of MPI server that the ranks of an MPI job use.
 struct MpiContext {
   wire::Mpi kind = wire::Mpi::kNone;  // never kAuto
   std::string segments{};             // directory for the memory that ranks share; empty: no separate one
@@ -32,35 +33,36 @@ struct NodeContext {
   std::string socket_path;      // MUSTER_SOCKET
   std::string python_module{};  // file to append to PYTHONPATH; empty: none
   MpiContext mpi{};
-  bool keeps_template = false;  // for the jobs that follow: no job's own variables are in it
-  std::string interface{};      // on which the node reaches the store; empty: unknown, or loopback
+  bool keeps_template = false;  // the template is kept for later jobs, so it has no variables of a single job
+  std::string interface{};      // the network interface to the store's host; empty: unknown, or loopback
 };
 
 // LOG_DIRECTORY/attempt_A/rank_R
 std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank);
-// ${XDG_STATE_HOME:-~/.local/state}/muster/JOB; empty if neither variable is set in `own`, the agent's
-// environment.
+// Returns ${XDG_STATE_HOME:-~/.local/state}/muster/JOB; "" if neither XDG_STATE_HOME nor HOME is set in
+// `own`, the agent's environment.
 std::string fallback_log_directory(const Environment& own, const std::string& job_id);
-// TORCHELASTIC_ERROR_FILE. It is not in the rank's directory, because a worker may fail before that exists.
+// Returns TORCHELASTIC_ERROR_FILE. This file is not in the rank's directory, because a worker may fail before
+// that directory exists.
 std::string error_file(const wire::JobSpec& job, Attempt attempt, Rank rank);
-// MUSTER_TRACE_FILE, for a job with tracing.
+// Returns MUSTER_TRACE_FILE, for a job with tracing.
 std::string trace_file(const NodeContext& node, const wire::JobSpec& job, Rank rank);
 
-// The variables that are equal for all ranks of the node.
+// Returns the variables that are equal for all ranks of the node.
 Environment common_environment(const NodeContext& node, const wire::JobSpec& job,
                                const wire::PrepareAttempt& plan, const wire::StartWorkers& start);
-// The variables whose values differ between ranks. Every rank has variables of the same names.
+// Returns the variables whose values differ between ranks. Every rank has variables of the same names.
 Environment rank_environment(const NodeContext& node, const wire::JobSpec& job,
                              const wire::PrepareAttempt& plan, LocalRank local_rank);
 
-// The number of the GPU that a worker with this environment uses, by its LOCAL_RANK. Returns nothing if
-// CUDA_VISIBLE_DEVICES has no entry at that place, or has a UUID there.
+// Returns the number of the GPU that a worker with this environment uses: entry `local_rank` of
+// CUDA_VISIBLE_DEVICES. Returns nothing if this entry is missing, or is a UUID.
 std::optional<std::uint32_t> gpu_of(const Environment& environment, LocalRank local_rank);
 
-// NAME=value, as passed to a program.
+// Returns the variables as NAME=value, as they are passed to a program.
 std::vector<std::string> entries_of(const Environment& environment);
 
-// The words that precede the rank's command; usually none.
+// Returns the words that precede the rank's command; usually none.
 std::vector<std::string> wrapper_of(const wire::JobSpec& job, Rank rank);
 
 // Replaces `${local_rank}` in the arguments, as torchrun does.

@@ -9,8 +9,8 @@ constexpr int kAnythingElse = 125;
 constexpr int kCannotExecute = 126;
 constexpr int kNoSuchProgram = 127;
 
-// Whether the path caused the error, rather than a lack of descriptors, memory or space. Then another path
-// can work.
+// Returns whether another path would help: the path caused the error, not a lack of descriptors, memory or
+// space.
 bool is_about_the_path(ErrorCode code) {
   return code == ErrorCode::kNotFound || code == ErrorCode::kPermission ||
          code == ErrorCode::kInvalidArgument;

@@ -1,6 +1,6 @@
-// The failures of an attempt before its workers run, and the launcher's exit code for each.
+// The failures that can occur before an attempt's workers run, and the launcher's exit code for each.
 //
-// The local files and processes share these rules with the simulator's. Plain values.
+// The real files and processes and the simulated ones share these rules. Plain values.
 #pragma once
 
 #include <string>
@@ -25,10 +25,11 @@ struct StartFailure {
   Error error;
 };
 
-// The script that the job's Python runs; "" if unknown.
+// Returns the script that the job's Python runs; "" if unknown.
 std::string script_of(const wire::JobSpec& job);
 
-// 126 and 127 as a shell uses them for a program, 2 for an error that the user can fix, 125 for any other.
+// Returns 126 if the program cannot be executed and 127 if it is not found, as a shell does. Returns 2 for an
+// error that the user can fix, and 125 for any other error.
 int exit_code_of(StartStep step, ErrorCode code, const wire::JobSpec& job);
 wire::AttemptRefused refusal(const StartFailure& failure, const wire::JobSpec& job);
 

@@ -8,19 +8,20 @@ namespace muster::agent {
 
 namespace {
 
-// Variables that change from attempt to attempt, or that come from an outer job. Code before init() should
-// find them unset rather than with the first attempt's values.
+// Variables whose values differ between attempts. A template does not have them, so that no code before
+// init() uses the values of the first attempt.
 constexpr std::array<std::string_view, 9> kNotCommon = {
     "GROUP_RANK",      "LOCAL_WORLD_SIZE", "WORLD_SIZE",  "GROUP_WORLD_SIZE",
     "ROLE_WORLD_SIZE", "MASTER_ADDR",      "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT",
     "MUSTER_ATTEMPT"};
 
-// Variables that also differ between the jobs that follow each other in one agent: the trials of a sweep.
+// Prefixes of variables that differ between jobs of one agent, such as the trials of a sweep.
 constexpr std::array<std::string_view, 7> kOfOneJob = {
     "MUSTER_PARAM_",        "MUSTER_TRIAL",        "MUSTER_SOCKET",      "MUSTER_CHECKPOINT_DIR",
     "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "TORCHELASTIC_RUN_ID"};
 
-// The agent's guardian finds processes by it, so a template has it, but it may be an earlier job's.
+// The agent's guardian finds processes by this variable. A template has it too, possibly with an earlier
+// job's id.
 constexpr std::string_view kJobId = "MUSTER_JOB_ID";
 
 // These prefixes were found by watching getenv() while LibTorch 2.11 and 2.15 and their CUDA libraries load.

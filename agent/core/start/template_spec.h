@@ -1,7 +1,7 @@
 // Decides how a template is executed, which ranks may be forked from it, and what it tells the forked ranks.
 //
-// A template is the program, loaded once on a node and kept over attempts; docs/warm_start.md explains its
-// purpose. Pure: facts about files are passed in.
+// A template is a process that has loaded the program once; a node keeps it over attempts, and forks ranks
+// from it. See docs/warm_start.md. Pure: facts about files are passed in.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ struct TemplateSpec {
   FileIdentity file;
   std::vector<std::string> arguments;       // of the template
   std::vector<std::string> rank_arguments;  // of the ranks that can be forked from it
-  // How many of a rank's arguments are the template's in any case. None if the program may be a wrapper, such
-  // as a shell: its arguments are not those of the program that calls init().
+  // How many of a rank's first arguments must equal the template's. Nothing if the program may be a wrapper,
+  // such as a shell: the arguments of a wrapper are not those of the program that calls init().
   std::optional<std::size_t> fixed_words = {};
   Environment environment;
   std::string working_directory;
@@ -47,25 +47,26 @@ struct ProgramFacts {
   std::string python_runner;  // its path; empty: not found
 };
 
-// The template for the node's ranks in this attempt. The error says in one clause why there is no template,
-// or is empty if no template was requested.
+// Returns the spec of the template for the node's ranks in this attempt. The error says in one clause why
+// there is no template; it is empty if no template was requested.
 std::expected<TemplateSpec, std::string> wanted_template(const ProgramFacts& program, const NodeContext& node,
                                                          const wire::JobSpec& job,
                                                          const wire::PrepareAttempt& plan);
 
-// The command of a Python template: `python3 -u train.py --lr 1` becomes `python3 -u RUNNER train.py --lr 1`.
-// Empty if the command runs neither a script nor a module.
+// Returns the command of a Python template: `python3 -u train.py --lr 1` becomes
+// `python3 -u RUNNER train.py --lr 1`. Returns an empty command if `command` runs neither a script nor a
+// module.
 std::vector<std::string> python_template_command(const std::vector<std::string>& command,
                                                  const std::string& runner);
 
-// Whether libraries read this variable while they load, so that a change afterwards has no effect.
+// Whether libraries read this variable while they load: changing it afterwards has no effect.
 bool is_read_while_loading(std::string_view variable);
 
 // Whether a template with the spec `loaded` can fork the ranks of a job that wants the spec `wanted`.
 bool can_serve(const TemplateSpec& loaded, const TemplateSpec& wanted, bool takes_arguments);
 
-// The order that turns a copy of the template into this rank. The error says in one clause why the rank must
-// be executed instead.
+// Returns the order that turns a fork of the template into the rank with these arguments and this
+// environment. The error says in one clause why the rank must be executed instead.
 std::expected<ForkOrder, std::string> order_for(const TemplateSpec& spec, bool takes_arguments,
                                                 const std::vector<std::string>& arguments,
                                                 const Environment& environment);

@@ -1,12 +1,13 @@
-// The c10d store of one attempt: the content and answers of torch's TCPStore server, as a function of the
+// The c10d store of one attempt: computes the content and the answers of torch's TCPStore server from the
 // bytes that clients send.
 //
-// The store owns values, queues and the clients that wait for keys; the server around it
-// (io/store/store_server.h) owns the sockets. It answers as torch's libuv server does (2.9 to 2.15), with
-// these differences, which no correct program depends on: a COMPARE_SET that sets nothing releases no client;
-// WAIT does not count a key whose queue has entries as missing; a QUEUE_PUSH releases a waiting client once.
-// If a client breaks the protocol or a limit, feed() fails for that client; the store goes on. No clock, no
-// threads, no I/O.
+// The store owns values, queues and the clients that wait for keys; StoreServer (io/store/store_server.h)
+// owns the sockets. The store answers as torch's libuv server does (2.9 to 2.15), except that:
+// - a COMPARE_SET that sets nothing releases no client;
+// - for WAIT, a key whose queue has entries is not missing;
+// - a QUEUE_PUSH releases a waiting client once.
+// No correct program depends on these differences. If a client breaks the protocol or a limit, feed() fails
+// for that client only. No clock, no threads, no I/O.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ namespace muster::agent {
 
 using StoreClientId = Id<struct StoreClientTag, std::uint64_t>;  // one connection; never reused
 
-// The bytes to send. The caller keeps it between calls, so that no call allocates.
+// The bytes to send. The caller reuses one StoreOutput for all calls, so that no call allocates.
 struct StoreOutput {
   std::string reply;                    // to the client that sent the bytes
   std::vector<StoreClientId> released;  // other clients whose wait is over: send kStopWaiting to each
@@ -44,8 +45,8 @@ class Store {
   void disconnected(StoreClientId client);
 
   // Takes the next bytes of a connected client, in pieces of any size, and executes every complete command.
-  // Overwrites `output`. After an error, which says what the client did, send `output` too and then
-  // disconnect the client.
+  // Overwrites `output`. If this fails, send `output` all the same, then disconnect the client. The error
+  // says what the client did.
   Status feed(StoreClientId client, std::string_view bytes, StoreOutput& output);
 
   // Whether the client's first command has shown that it speaks the protocol.

@@ -1,5 +1,5 @@
-// The keys of the store, the clients that wait for them, and the memory that they take. store.cc builds the
-// commands from these.
+// Functions of Store for its keys, for the clients that wait for keys, and for the memory limit. store.cc
+// implements the commands with these functions.
 #include <algorithm>
 
 #include "agent/core/store/store.h"
@@ -7,8 +7,8 @@
 namespace muster::agent {
 namespace {
 
-constexpr std::size_t kEntryBytes = 192;   // roughly what a key costs, without its own bytes
-constexpr std::size_t kWaitingBytes = 24;  // roughly what one client's wait for one key costs
+constexpr std::size_t kEntryBytes = 192;   // about how many bytes a key takes in addition to its text
+constexpr std::size_t kWaitingBytes = 24;  // about how many bytes one client's wait for one key takes
 
 }  // namespace
 
@@ -98,8 +98,9 @@ Status Store::wait(Client& client, StoreFields fields) {
   return {};
 }
 
-// The key counts the clients that have arrived, including those that have left since. The last client to
-// arrive releases all that wait for the key; until then a client waits although the key has a value.
+// The key's value is the number of clients that have arrived, including those that have disconnected since.
+// Clients wait, although the key has a value, until as many as `world_size` have arrived. The last one
+// releases all clients that wait for the key.
 Status Store::barrier(Client& client, StoreFields fields) {
   end_wait(client);
   const std::string_view key = fields.blob();

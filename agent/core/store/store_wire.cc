@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, 19> kFields = {
     "4", "kv", "kvv", "k", "k8", "*k", "*k", "", "k", "kv", "*k", "*kv", "", "4", "kv", "k", "k", "", "k8"};
 constexpr std::size_t kCountBytes = sizeof(std::uint64_t);
 
-// The length of a key or value, or the count of the fields that follow.
+// Reads the length of a key or value, or a count of repetitions. Returns kCorrupt if it exceeds its limit.
 Expected<std::uint64_t> bounded_number(char field, std::string_view bytes, const StoreLimits& limits) {
   const auto number = StoreFields(bytes).number<std::uint64_t>();
   if (field == 'k' && number > limits.key_bytes) {

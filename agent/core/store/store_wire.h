@@ -1,9 +1,9 @@
 // The wire protocol of torch's TCPStore (2.9 to 2.15), from the server's side: the commands, their fields,
 // and where a command ends. A newer torch adds commands at the end and changes none.
 //
-// A command is one byte, then its fields; integers are little-endian; a key or value is a u64 length and the
-// bytes. The scanner checks every length before anything uses it, and looks at each byte once, however the
-// input is split. It keeps no bytes, and does not know what the commands mean (store.h).
+// A command is one byte, followed by its fields. Integers are little-endian. A key or value is a u64 length
+// and the bytes. StoreCommandScanner checks every length before anything uses it, and does not scan a
+// complete field again when more input arrives. It keeps no bytes. Store (store.h) executes the commands.
 #pragma once
 
 #include <cstddef>
@@ -37,33 +37,33 @@ enum class StoreCommand : std::uint8_t {
   kBarrier,
 };
 
-inline constexpr std::uint32_t kStoreMagic =
-    0x3C85F7CE;                          // the argument of kValidate, the first command of a connection
-inline constexpr char kStopWaiting = 0;  // answers to kWait
+inline constexpr std::uint32_t kStoreMagic = 0x3C85F7CE;  // the argument of kValidate
+inline constexpr char kStopWaiting = 0;                   // answers to kWait
 inline constexpr char kWaitCanceled = 1;
 
 struct StoreLimits {
   std::size_t key_bytes = 8 << 10;    // this and the next two are the limits of torch's server
-  std::size_t value_bytes = 8 << 20;  // of one SET; APPEND may build a value of up to reply_bytes
+  std::size_t value_bytes = 8 << 20;  // of one SET; repeated APPEND can make a value of up to reply_bytes
   std::size_t keys_per_command = 128 << 10;
   std::size_t command_bytes = 64 << 20;
-  std::size_t reply_bytes = 64 << 20;  // for one client, not yet handed over
-  std::size_t key_count = 1 << 20;     // set, queued or waited for
+  std::size_t reply_bytes = 64 << 20;  // of the replies to one client that one call of feed() returns
+  std::size_t key_count = 1 << 20;     // keys that have a value or a queue, or that a client waits for
   std::size_t total_bytes = 1 << 30;   // of everything in the store, including unfinished commands
 };
 
 // Finds the end of one command in bytes that arrive in pieces.
 class StoreCommandScanner {
  public:
-  // `bytes` begin with the command: the bytes of the last call, and more. Returns the command's size, or 0
-  // while it is incomplete. Returns kCorrupt if the bytes are not a command, or exceed a limit.
+  // `bytes` starts with the command. While the command is incomplete, call again with the same bytes and
+  // more. Returns the command's size, or 0 if it is incomplete. Returns kCorrupt if the bytes are not a
+  // command, or exceed a limit.
   Expected<std::size_t> scan(std::string_view bytes, const StoreLimits& limits);
-  void reset() { offset_ = 0; }  // the next call begins another command
+  void reset() { offset_ = 0; }  // the next call of scan() begins a new command
 
  private:
   Status begin(unsigned char command);
 
-  std::string_view fields_;  // what is left to scan; one letter is one field: store_wire.cc
+  std::string_view fields_;  // the fields left to scan, one letter each, as in kFields (store_wire.cc)
   std::string_view repeated_;
   std::uint64_t repeats_ = 0;
   std::size_t offset_ = 0;

@@ -48,7 +48,7 @@ std::string held_on(const Nvml& library, const std::map<unsigned, GpuMemory>& be
   std::string text;
   for (const auto& [gpu, pids] : killed) {
     const auto now = look_at_gpu(library, gpu);
-    if (!now) continue;  // waiting does not help if a GPU does not answer
+    if (!now) continue;  // a GPU that does not answer is not waited for
     const auto was = before.find(gpu);
     const std::uint64_t held = held_bytes(was == before.end() ? std::nullopt : std::optional(was->second),
                                           *now, pids, process_lives);
@@ -113,7 +113,7 @@ void GpuMemoryWatch::watch(const std::shared_ptr<Shared>& shared) {
     }
   }
   std::unique_lock lock(shared->mutex);
-  // A reading that came too late may include the workers' own memory.
+  // If workers have started meanwhile, the numbers may include the workers' memory.
   if (shared->workers_started) before.clear();
   if (usable) log::info("GPU memory before the first attempt: read on {} GPUs", before.size());
   if (!usable) give_up(*shared);

@@ -1,8 +1,8 @@
-// Asks the NVIDIA driver whether the GPU memory of killed workers is free again, on a separate thread
-// ("muster-gpumem") that nothing waits for.
+// Asks the NVIDIA driver whether the GPU memory of killed workers is free again. A separate thread
+// ("muster-gpumem") makes the driver's calls, and nothing waits for this thread.
 //
-// The constructor records the memory in use, before the job has workers. Without NVIDIA's library held() is
-// always "". All functions are for one thread.
+// Make the object before the job has workers, because its thread first records how much memory is in use.
+// Without NVIDIA's library held() is always "". Call all functions on one thread.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +18,7 @@
 
 namespace muster::agent {
 
-// The killed processes, by the number of their GPU.
+// The killed processes of each GPU, by the GPU's number.
 using KilledOnGpus = std::map<unsigned, std::vector<pid_t>>;
 
 class GpuMemoryWatch {
@@ -28,13 +28,13 @@ class GpuMemoryWatch {
   GpuMemoryWatch& operator=(const GpuMemoryWatch&) = delete;
   ~GpuMemoryWatch();
 
-  // From now on held() is about the memory of these processes.
+  // Call when these processes were killed: from now on held() is about their memory.
   void expect_back_from(KilledOnGpus killed);
-  // Call when the first worker starts. If the driver has not answered the constructor yet, its answer is not
-  // used, because it can include the worker's memory.
+  // Call when the first worker starts. If the thread has not yet recorded how much memory is in use, the
+  // record is not used, because it can include the worker's memory.
   void workers_start();
-  // Returns "" if all memory is free, otherwise what is held: "12.5 GiB of GPU 3". Returns nothing while the
-  // driver has not answered.
+  // Returns "" if all of this memory is free, or else how much is not, such as "12.5 GiB of GPU 3". Returns
+  // nothing while the driver has not answered.
   std::optional<std::string> held() const;
 
  private:

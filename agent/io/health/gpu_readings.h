@@ -1,7 +1,7 @@
-// The newest reading of this node's GPUs, for `launch top`.
+// Reads the state of this node's GPUs, for `launch top`.
 //
-// The library's calls may never return, so a separate thread makes them ("muster-gputop"). The first call of
-// newest() starts the thread, which sleeps between calls. Nothing waits for it. newest() is for one thread.
+// A separate thread ("muster-gputop") calls NVIDIA's library, because these calls may never return. Nothing
+// waits for this thread. It reads the state only when newest() asks. Call newest() on one thread.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +20,8 @@ class GpuReadings {
   GpuReadings& operator=(const GpuReadings&) = delete;
   ~GpuReadings();
 
-  // Returns the reading that the previous call asked for (at first nothing), and asks for the next one.
+  // Returns the newest reading (empty before the first one is complete), and asks the thread for the next
+  // one.
   std::vector<GpuReading> newest();
 
  private:

@@ -23,7 +23,7 @@ bool has_events(const Nvml& library) {
   return library.create_set != nullptr && library.register_events != nullptr && library.wait != nullptr;
 }
 
-// Registers for the events of all devices; returns the devices with their numbers.
+// Registers for the events of all devices. Returns the registered devices with their numbers.
 std::map<Nvml::Device, unsigned> register_all(const Nvml& library, Nvml::EventSet set) {
   std::map<Nvml::Device, unsigned> devices;
   unsigned count = 0;
@@ -31,7 +31,7 @@ std::map<Nvml::Device, unsigned> register_all(const Nvml& library, Nvml::EventSe
   for (unsigned index = 0; index < count; ++index) {
     Nvml::Device device = nullptr;
     if (library.handle(index, &device) != Nvml::kSuccess) continue;
-    // Cards without ECC refuse the two kinds together.
+    // GPUs without ECC refuse a registration that includes ECC events.
     if (library.register_events(device, kXid | kDoubleBitEcc, set) == Nvml::kSuccess ||
         library.register_events(device, kXid, set) == Nvml::kSuccess)
       devices[device] = index;

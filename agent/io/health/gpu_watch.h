@@ -1,8 +1,9 @@
-// GPU faults that the NVIDIA driver reports: XID errors and uncorrectable memory errors, through NVML.
+// Collects the GPU faults that the NVIDIA driver reports through NVML: XID errors and uncorrectable memory
+// errors.
 //
-// The first GpuWatch loads the library. The library's calls can take seconds, or never return if a GPU is
-// lost, so a separate thread ("muster-gpu") makes them. Nothing waits for that thread. Without the library or
-// its event functions no fault is seen, and the log says so. take() is for one thread.
+// A separate thread ("muster-gpu") calls NVML, because these calls can take seconds, or never return if a GPU
+// is lost. Nothing waits for this thread. Without NVML or its event functions no fault is seen, and the log
+// says so. Call take() on one thread.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,7 @@ class GpuWatch {
   GpuWatch(const GpuWatch&) = delete;
   GpuWatch& operator=(const GpuWatch&) = delete;
 
-  // The faults since the last call.
+  // Returns the faults since the last call.
   std::vector<GpuFault> take();
 
  private:
@@ -30,7 +31,7 @@ class GpuWatch {
   };
   static void watch(const std::weak_ptr<Shared>& shared);
 
-  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();  // the thread ends once this is gone
+  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();  // the thread ends once this object is gone
 };
 
 }  // namespace muster::agent

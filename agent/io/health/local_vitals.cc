@@ -25,7 +25,6 @@ constexpr std::size_t kMaxMountinfoBytes = 4 << 20;
 constexpr std::size_t kMaxUsageBytes = 4096;
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-// The processor time and memory of a process, from /proc.
 struct ProcessUsage {
   std::int64_t cpu_ns = 0;        // in user and kernel mode, of all its threads, since its start
   std::int64_t age_ns = 0;        // since its start
@@ -62,7 +61,8 @@ std::map<Rank, ProcessState> LocalVitals::look(const std::map<Rank, std::int32_t
 }
 
 std::vector<GpuFault> LocalVitals::take_gpu_faults() {
-  // Logged only now, when the workers run: the first line starts the thread that writes the agent's log.
+  // Logged only now, when the workers run: the first line in the agent's log starts the thread that writes
+  // the log.
   if (std::exchange(lacks_driver_, false))
     log::info("GPU faults are not watched: no NVIDIA driver is loaded");
   return gpus_ != nullptr ? gpus_->take() : std::vector<GpuFault>();

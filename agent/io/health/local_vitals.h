@@ -1,6 +1,6 @@
-// The state of this node's workers, from /proc, the memory cgroups and the NVIDIA driver.
+// Observes the state of this node's workers, from /proc, their cgroups and the NVIDIA driver.
 //
-// Use it on one thread. Other threads call the driver, and nothing waits for those.
+// Call all functions on one thread. Separate threads call the driver, and nothing waits for them.
 #pragma once
 
 #include <memory>
@@ -28,21 +28,21 @@ class LocalVitals final : public Vitals {
   std::optional<std::string> held_gpu_memory() override;
   std::vector<wire::RankUsage> usage(const std::map<Rank, WorkerHealth::Worker>& workers) override;
 
-  // Call while the job has no workers yet. Later calls have no effect.
+  // Starts to watch the GPUs. Call while the job has no workers yet. Later calls have no effect.
   void watch_gpus();
   void attempt_opens();
   void worker_starts();
-  // A worker was reaped. Adds to `exited` what is known about its memory.
+  // Call when a worker was reaped. If SIGKILL ended it, adds to `exited` the evidence that memory ran out.
   void worker_ended(wire::WorkerExited& exited, std::optional<std::uint32_t> gpu);
   void attempt_is_over();
 
  private:
   const std::string mountinfo_;                 // of /proc/self
   std::unique_ptr<GpuWatch> gpus_;              // null in a job without GPUs
-  std::unique_ptr<GpuMemoryWatch> gpu_memory_;  // also null in a job without GPUs
-  std::unique_ptr<GpuReadings> gpu_readings_;   // also null until usage() is first called
+  std::unique_ptr<GpuMemoryWatch> gpu_memory_;  // null in a job without GPUs
+  std::unique_ptr<GpuReadings> gpu_readings_;   // null without GPUs, and until the first usage()
   bool lacks_driver_ = false;                   // a job with GPUs found no driver; to be logged
-  KilledOnGpus killed_on_gpus_;                 // in the current attempt
+  KilledOnGpus killed_on_gpus_;                 // in the current attempt; for gpu_memory_
   struct OfAttempt {
     ProcessStates states;
     MemoryWatch memory;

@@ -15,7 +15,7 @@ namespace muster::agent {
 namespace {
 
 constexpr std::size_t kMaxOutputBytes = 64 << 10;
-constexpr int kMostCalls = 5;  // of look(), one a second; then a look is given up
+constexpr int kMostCalls = 5;  // of MainThreads::look(), once a second; after that a look is abandoned
 
 std::string output_of(const UniqueFd& file) {
   std::string text(kMaxOutputBytes, '\0');
@@ -24,7 +24,7 @@ std::string output_of(const UniqueFd& file) {
   return text;
 }
 
-// The processor time of the main thread.
+// Returns the processor time of the process's main thread.
 std::optional<Duration> cpu_of(pid_t pid) {
   return processor_time(read_file(fmt::format("/proc/{0}/task/{0}/schedstat", pid), 256).value_or(""));
 }

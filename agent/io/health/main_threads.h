@@ -1,7 +1,7 @@
-// Looks at the main threads of Python processes, through py-spy and /proc. The processes run on, and get no
-// signal.
+// Looks at the main threads of Python processes, through py-spy and /proc. The processes continue to run, and
+// get no signal.
 //
-// One thread. Nothing here waits.
+// One thread. No function blocks.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace muster::agent {
 
 class MainThreads {
  public:
-  // Vitals::look_at_threads().
+  // As Vitals::look_at_threads().
   std::map<Rank, MainThread> look(const std::map<Rank, std::int32_t>& pids);
 
  private:
@@ -23,7 +23,7 @@ class MainThreads {
     Spy spy;
     UniqueFd output;
     pid_t pid = 0;
-    int calls = 0;  // of look() since it began
+    int calls = 0;  // of MainThreads::look() since this look began
   };
   std::map<Rank, Look> looks_;
 };

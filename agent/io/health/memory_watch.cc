@@ -33,7 +33,7 @@ void MemoryWatch::look(const std::map<Rank, pid_t>& pids) {
   const std::map<pid_t, Cgroup> before = std::exchange(groups_, {});
   for (const auto& [rank, pid] : pids) {
     auto group = group_of(std::to_string(pid));
-    if (is_exiting(pid)) {  // version 1 already shows it in the topmost group
+    if (is_exiting(pid)) {  // in version 1, such a process is already in the topmost group
       const auto last = before.find(pid);
       if (last != before.end()) groups_.insert(*last);
       continue;

@@ -1,11 +1,12 @@
-// Evidence that the kernel killed a worker because memory ran out: compares the kernel's counters with their
-// earlier values.
+// Finds evidence that the kernel killed a worker because memory ran out: compares the kernel's counters of
+// such kills with their earlier values.
 //
-// MemoryWatch compares the counter of the worker's memory cgroup (version 1 or 2) with its value at the
-// attempt's start. This counter includes kills that happened because the whole machine ran out of memory. If
-// the group has no counter, MemoryWatch compares the counter in /proc/vmstat with its value at the last look;
-// that one includes kills of other processes. The caller judges whether a worker's death was one of these
-// kills. One thread.
+// - If the worker's memory cgroup (version 1 or 2) has a counter, MemoryWatch compares it with its value when
+//   the cgroup was first seen. This counter includes kills that happened because the whole machine ran out of
+//   memory.
+// - Otherwise MemoryWatch compares the counter in /proc/vmstat with its value at the last look. This counter
+//   includes kills of other processes.
+// The caller decides whether a worker's death was one of these kills. One thread.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +22,11 @@ namespace muster::agent {
 
 class MemoryWatch {
  public:
-  // Records the counters of this process's group, where workers start. `mountinfo`: of /proc/self; must
+  // Records the counter of this process's group, in which workers start. `mountinfo`: of /proc/self; must
   // outlive this object.
   explicit MemoryWatch(std::string_view mountinfo);
-  // Call once a second, because a worker can be moved to another group.
+  // Records in which groups the workers are. Call once a second, because a worker can be moved to another
+  // group.
   void look(const std::map<Rank, pid_t>& pids);
   // Adds the evidence about a worker that has just been killed.
   void add_evidence(pid_t pid, wire::WorkerExited& exited) const;
@@ -35,8 +37,8 @@ class MemoryWatch {
 
   std::string_view mountinfo_;
   std::optional<Cgroup> own_;
-  std::map<pid_t, Cgroup> groups_;             // at the last look
-  std::map<std::string, std::int64_t> kills_;  // by the group's directory, when it was first seen
+  std::map<pid_t, Cgroup> groups_;             // only those other than `own_`, at the last look
+  std::map<std::string, std::int64_t> kills_;  // by directory: the count when first seen
   std::int64_t machine_kills_ = 0;             // at the last look
 };
 

@@ -26,8 +26,8 @@ std::map<Rank, ProcessState> ProcessStates::look(const std::map<Rank, pid_t>& pi
 ProcessState ProcessStates::look_at(pid_t pid, FrozenGroups& frozen) {
   const std::string directory = "/proc/" + std::to_string(pid);
   const auto stat = read_file(directory + "/stat", kMaxLineBytes);
-  if (!stat) return ProcessState::kLive;  // it has ended, or descriptors have run out
-  // "PID (NAME) STATE ...": the name may contain anything.
+  if (!stat) return ProcessState::kLive;  // it has ended, or this process has run out of descriptors
+  // The file is "PID (NAME) STATE ...". The name can contain anything, so the last parenthesis counts.
   const std::size_t end = stat->rfind(')');
   char state = 'R';
   std::uint64_t user = 0;

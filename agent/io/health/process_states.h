@@ -1,8 +1,8 @@
-// Reads from /proc whether the workers' processes are running, stopped, frozen with their cgroup, or in
+// Reads from /proc whether the workers' processes are running, stopped, frozen by their cgroup, or in
 // uninterruptible sleep.
 //
-// Reads one small file per process. Reads more only for a process that has not run since the last look,
-// because a frozen process looks like a sleeping one. Decides nothing. One thread.
+// Reads one small file per process. If a process sleeps and has not run since the last look, also reads its
+// cgroup's files: a frozen process looks like a sleeping one. One thread.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class ProcessStates {
   bool is_frozen(const std::string& process_cgroups);
 
   std::string_view mountinfo_;
-  std::map<pid_t, std::uint64_t> run_time_;  // at this look, in ticks
+  std::map<pid_t, std::uint64_t> run_time_;  // processor time at this look, in ticks
   std::map<pid_t, std::uint64_t> run_time_before_;
 };
 

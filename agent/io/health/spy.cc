@@ -24,7 +24,8 @@ std::string read_words(pid_t pid, const char* file) {
   return read_file(fmt::format("/proc/{}/{}", pid, file), kMaxProcessBytes).value_or("");
 }
 
-// Returns the process's first argument. In a virtual environment, that is the path of the Python there.
+// Returns the process's first argument. In a virtual environment this is the path of that environment's
+// Python.
 std::string called_as(pid_t pid) {
   const std::string words = read_words(pid, "cmdline");
   return words.substr(0, words.find('\0'));
@@ -44,14 +45,15 @@ std::string target_of(pid_t pid, const char* link) {
   return std::filesystem::read_symlink(fmt::format("/proc/{}/{}", pid, link), error).string();
 }
 
-// Whether a signal has stopped the process: eu-stack would have to let it continue.
+// Returns whether a signal has stopped the process. eu-stack cannot read such a process without continuing
+// it.
 bool is_stopped(pid_t pid) {
   const std::string stat = read_words(pid, "stat");
   const std::size_t end = stat.rfind(") ");
   return end != std::string::npos && stat.substr(end + 2).starts_with("T");
 }
 
-// The agent's environment, without the variable that makes eu-stack look up names over the network.
+// Returns the agent's environment without the variable that makes eu-stack look up names over the network.
 std::vector<std::string> environment_of_spies() {
   std::vector<std::string> environment;
   for (const auto& [name, value] : own_environment()) {

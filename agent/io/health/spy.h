@@ -1,8 +1,9 @@
-// Gets the stacks of a process from another program, if that is installed: for a Python program from py-spy,
-// in the environment of its Python or in its PATH; for others from eu-stack (elfutils), in their PATH.
+// Gets the stacks of a process from another program, if that program is installed.
+// - For a Python process: py-spy, beside its Python or in its PATH.
+// - For any other process: eu-stack (elfutils), in its PATH.
 //
-// Both read the process from outside: the process need not answer. Nothing here waits. The destructor kills a
-// program that still runs, and the process continues.
+// Both read the process from outside, so a process that does not answer also has stacks. Only the destructor
+// waits: it kills a program that still runs, and lets the process continue.
 #pragma once
 
 #include <string>
@@ -20,9 +21,10 @@ class Spy {
 
   enum class Way {
     kPausing,    // the process is stopped for milliseconds, and continued
-    kInPassing,  // the process runs on and gets no signal; its stack may be a mixture; only for Python
+    kInPassing,  // the process runs on and gets no signal; its stack can be inconsistent; only for Python
   };
-  // Writes to the descriptor `output`. An error says why the process's stacks cannot be read.
+  // Starts the program, which writes to the descriptor `output`. An error says why the process's stacks
+  // cannot be read.
   static Expected<Spy> start(pid_t pid, int output, Way way);
   static bool runs_python(pid_t pid);
   const std::string& name() const { return name_; }  // "py-spy"

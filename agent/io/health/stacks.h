@@ -1,9 +1,11 @@
-// Gets the stacks of an attempt's workers: has each worker's stacks written to a file next to the worker's
-// logs, and reads the file.
+// Gets the stacks of an attempt's workers. The stacks of each worker are written to a file next to the
+// worker's logs, and Stacks reads the file.
 //
-// Asks a worker to write its own stacks if the worker has said that it can. For other workers uses py-spy or
-// eu-stack. If that is not installed, or if a worker does not answer in time, uses the kernel's view of its
-// threads. Nothing here waits. One thread.
+// - If the worker has said that it can write its own stacks, Stacks asks it to.
+// - Otherwise Stacks starts py-spy or eu-stack.
+// - If this program is not installed, or no answer comes in time, Stacks writes what the kernel knows about
+//   the worker's threads.
+// No function blocks. One thread.
 #pragma once
 
 #include <functional>
@@ -28,17 +30,18 @@ class Stacks {
   Stacks(wire::JobSpec job, Attempt attempt, SendDatagram send)
       : job_(std::move(job)), attempt_(attempt), send_(std::move(send)) {}
 
-  // Returns the stacks that are available at once. on() returns the others, or look() when next_deadline()
-  // has come.
+  // Starts to get the stacks of these workers, and returns those that are available at once. Later, on() and
+  // look() return the others. Call look() when next_deadline() has come.
   Told dump(const std::vector<WorkerTalk::Worker>& workers, TimePoint now);
-  // Handles any report of the attempt: reads the stacks if the report says that they have been written.
+  // Handles any report of the attempt. If it says that the worker's stacks have been written, returns them.
   Told on(const Report& report);
   void ended(Rank rank);
   Told look(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 
  private:
-  // Asks a worker for its own stacks. Returns nothing if they will come, otherwise why they will not.
+  // Asks a worker for its stacks, or starts a program that reads them. Returns nothing if this has succeeded,
+  // or else the reason.
   std::optional<std::string> ask(const WorkerTalk::Worker& worker);
   void look_at_spies(TimePoint now, Told& told);
   std::string path_of(Rank rank) const;

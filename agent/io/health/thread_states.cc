@@ -38,7 +38,7 @@ const char* describe_state(char state) {
   }
 }
 
-// Knows only the calls in which threads are often found waiting.
+// Returns the name of a system call in which threads often wait; "" for any other call.
 std::string_view name_of_call(long number) {
   static constexpr std::pair<long, std::string_view> kCalls[] = {
       {SYS_read, "read"},
@@ -91,7 +91,7 @@ std::string describe_thread(const std::string& directory, const std::string& id)
   const std::string wait = read_stat(directory + "/wchan");
   if (!wait.empty() && wait != "0") text += ", in " + wait;
   text += '\n';
-  // The stack in the kernel; only root can read it.
+  // This is the stack within the kernel, which only root can read.
   const std::string stack = read_stat(directory + "/stack");
   for (const std::string_view line : split(stack, '\n')) {
     if (!line.empty()) text += fmt::format("    {}\n", line);

@@ -1,7 +1,7 @@
-// The kernel's view of a process: what each of its threads does and waits for.
+// Describes what the kernel knows about a process: what each of its threads does, and what it waits for.
 //
-// Does not involve the process, so this works for any program, stopped or deadlocked. Does not wait. Leaves
-// out what it cannot read (no permission, or a thread that has ended).
+// The process is not asked, so it can be any program, and stopped or deadlocked. Leaves out what it cannot
+// read: without permission, or if a thread has ended. Does not block.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace muster::agent {
 
-// Returns at least one line for each thread: "thread 17 (python3): sleeps, system call 202 (futex), in
-// futex_do_wait".
+// Returns at least one line for each thread, such as "thread 17 (python3): sleeps, system call 202 (futex),
+// in futex_do_wait".
 std::string describe_threads(pid_t pid);
 
 }  // namespace muster::agent

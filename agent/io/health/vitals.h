@@ -1,6 +1,7 @@
-// The seam to what the kernel and the GPU driver report about an attempt's workers.
+// The interface to what the kernel and the GPU driver report about an attempt's workers. Tests replace it.
 //
-// Facts only, read once a second; core/health decides what they mean. Nothing here waits. One thread.
+// The agent calls it once a second, and core/health decides what the facts mean. No function blocks. One
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +20,17 @@ namespace muster::agent {
 class Vitals {
  public:
   virtual ~Vitals() = default;
-  // The state of each of these processes, which are the attempt's workers.
+  // Returns the state of each of these processes, which are the attempt's workers.
   virtual std::map<Rank, ProcessState> look(const std::map<Rank, std::int32_t>& pids) = 0;
-  // Begins to look at the main threads of these processes, if they run Python. Returns the results of earlier
-  // looks that have ended by now. Gives up a look that takes too long.
+  // Starts to look at the main threads of those processes that run Python. Returns the results of earlier
+  // looks that have ended by now. Abandons a look that takes too long.
   virtual std::map<Rank, MainThread> look_at_threads(const std::map<Rank, std::int32_t>& pids) = 0;
-  // The faults that the driver has reported since the last call.
+  // Returns the faults that the driver has reported since the last call.
   virtual std::vector<GpuFault> take_gpu_faults() = 0;
-  // GPU memory of killed workers that is not yet free: "12.5 GiB of GPU 3"; "" if all is free. Returns
-  // nothing while the driver has not answered.
+  // Returns how much GPU memory of killed workers is not yet free, such as "12.5 GiB of GPU 3"; "" if all of
+  // it is free. Returns nothing while the driver has not answered.
   virtual std::optional<std::string> held_gpu_memory() = 0;
-  // The resources that these workers use now; for their GPUs, the driver's last answer.
+  // Returns the resources that these workers use now. The numbers of GPUs are the driver's last answer.
   virtual std::vector<wire::RankUsage> usage(const std::map<Rank, WorkerHealth::Worker>& workers) = 0;
 };
 

@@ -1,8 +1,8 @@
-// Serves the MPI ranks of this agent with the PMIx module or with sockets for PMI-1, and makes a directory in
-// /dev/shm for them.
+// Serves the MPI ranks of this agent: with the PMIx module, or with sockets for PMI-1. Makes a directory in
+// /dev/shm for their shared memory.
 //
-// LocalProcesses asks this object what to give a rank at its start. One thread, one io_context; calls from
-// PMIx's thread are posted to the io_context.
+// LocalProcesses gets from this object what a rank needs at its start. Call all functions on the io_context's
+// one thread. Calls from PMIx's thread are posted to the io_context.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ namespace muster::agent {
 
 class LocalMpiHost final : public MpiHost, private PmixListener {
  public:
-  struct Setting {  // must all outlive this object
+  struct Setting {  // all references must outlive this object
     asio::io_context& io;
     Guardian& guardian;
     NodeId node;
@@ -39,7 +39,8 @@ class LocalMpiHost final : public MpiHost, private PmixListener {
   ~LocalMpiHost() override;
 
   void begin(MpiListener& listener) override { listener_ = &listener; }
-  // Sets the library's directory for files: it exists before the first attempt and is removed after the last.
+  // Sets the directory for PMIx's files. It must exist before the first attempt, and until the last one has
+  // ended.
   void set_run_directory(std::string directory) { run_directory_ = std::move(directory); }
   std::expected<void, StartFailure> open(const wire::JobSpec& job, const OpenAttempt& attempt) override;
   void hear(const wire::MpiTold& told) override;
@@ -48,7 +49,7 @@ class LocalMpiHost final : public MpiHost, private PmixListener {
 
   // For the open attempt.
   const MpiContext& context() const { return context_; }
-  // The variables, NAME=value, and the open descriptor (-1: none) that a rank gets in addition.
+  // Return what the rank gets in addition: variables, as NAME=value, and an open descriptor (-1: none).
   Expected<std::vector<std::string>> entries_for(LocalRank rank) const;
   int descriptor_for(LocalRank rank) const { return pmi_ ? pmi_->for_rank(rank) : -1; }
   void rank_runs(LocalRank rank) {
@@ -71,9 +72,9 @@ class LocalMpiHost final : public MpiHost, private PmixListener {
   Attempt attempt_;
   wire::PrepareAttempt plan_;
   MpiContext context_;
-  Pmix* pmix_ = nullptr;  // once it was loaded
+  Pmix* pmix_ = nullptr;  // null until the module is loaded
   std::shared_ptr<PmiServer> pmi_;
-  std::map<std::uint64_t, asio::steady_timer> limits_;  // the time limits of questions, by number
+  std::map<std::uint64_t, asio::steady_timer> limits_;  // time limits of questions, by their number
 };
 
 }  // namespace muster::agent

@@ -70,7 +70,7 @@ void PmiServer::carry(const PmiRanks::Effects& effects) {
     log::warning("local rank {} does not read its PMI server's answers", each.rank);
     socket.close();
   }
-  // The rank may still write: the read side stays open, otherwise SIGPIPE would kill the rank.
+  // Only the write side is closed: if the rank still writes, a closed read side would kill it with SIGPIPE.
   for (const LocalRank each : effects.ended) {
     if (auto& socket = sockets_.at(index_of(each)); socket.is_open())
       shutdown(socket.native_handle(), SHUT_WR);

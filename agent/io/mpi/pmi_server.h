@@ -1,7 +1,8 @@
-// The sockets of a node's PMI-1 ranks: each rank inherits one end, and this object keeps the other.
+// Owns the sockets of a node's PMI-1 ranks. Each rank inherits one end of a socket pair, and this object
+// keeps the other end.
 //
-// Reads lines and writes the answers of PmiRanks. Stops listening to a rank that sends a line without an end
-// or does not read its answers. Held by a shared pointer; one thread.
+// Reads the ranks' lines, and writes the answers of PmiRanks. Closes the socket of a rank that sends more
+// than 64 KiB without a line end, or does not read its answers. One thread.
 #pragma once
 
 #include <functional>
@@ -28,11 +29,12 @@ class PmiServer : public std::enable_shared_from_this<PmiServer> {
   PmiServer(const PmiServer&) = delete;
   PmiServer& operator=(const PmiServer&) = delete;
 
-  // The end that the rank inherits. rank_runs() closes it here once the rank runs.
+  // Returns the end that the rank inherits. Call rank_runs() once the rank runs: it closes this process's
+  // copy.
   int for_rank(LocalRank rank) const { return ends_.at(index_of(rank)).get(); }
   void rank_runs(LocalRank rank) { ends_.at(index_of(rank)).reset(); }
   void hear(const wire::MpiTold& told) { carry(ranks_.on_told(told)); }
-  // First handles everything that the rank has sent.
+  // As PmiRanks::fault_of(), but first handles everything that the rank has sent.
   std::string fault_of(LocalRank rank, wire::WorkerExited& exited);
   void close();
 
@@ -41,7 +43,7 @@ class PmiServer : public std::enable_shared_from_this<PmiServer> {
       : listener_(std::move(listener)), ranks_(plan) {}
   static std::size_t index_of(LocalRank rank) { return static_cast<std::size_t>(rank.value()); }
   void wait(LocalRank rank);
-  // False at the end of the rank's input.
+  // Handles what the rank has sent. Returns false if there will be no more.
   bool read(LocalRank rank);
   void carry(const PmiRanks::Effects& effects);
 

@@ -1,8 +1,8 @@
 // The PMIx server for Open MPI's ranks.
 //
-// The code that needs the PMIx library is in a module, libmuster_pmix.so, loaded for the first attempt that
-// needs it, so that other jobs do not pay for the library's threads, memory and start. The agent's one thread
-// makes the calls; the library's own thread calls the listener.
+// The code that needs the PMIx library is in a module, libmuster_pmix.so. Only the first attempt that uses
+// PMIx loads it, so that other jobs have neither the library's threads nor its memory. The agent's one thread
+// calls the module. The library's own thread calls the listener.
 #pragma once
 
 #include <chrono>
@@ -16,31 +16,33 @@
 
 namespace muster::agent {
 
-// Called on PMIx's thread. The functions must neither call back nor wait.
+// The functions of a listener are called on PMIx's thread. They must not block, and must not call Pmix.
 class PmixListener {
  public:
   virtual ~PmixListener() = default;
-  // Passes on a question for the launcher. With a `limit`, the listener withdraws a fence (a barrier of
-  // ranks) that is not answered within the limit.
+  // Passes on a question for the launcher. `limit`: only for a fence (a barrier of ranks), which the listener
+  // withdraws if it is not answered within this time.
   virtual void asked(wire::MpiAsked asked, std::optional<std::chrono::seconds> limit) = 0;
   virtual void remarked(std::string what) = 0;  // a line for the user
 };
 
-// The interface of the module. No exception leaves the module.
+// The interface of the module. Its functions throw no exceptions.
 class Pmix {
  public:
   struct Attempt {
-    std::string name;                       // of its namespace, unique to this attempt
+    std::string name;                       // of the PMIx namespace, unique to this attempt
     std::string directory;                  // for the library's files
     std::vector<std::int32_t> rank_counts;  // by node
-    std::size_t own = 0;                    // this node's place among them
+    std::size_t own = 0;                    // this node's index in `rank_counts`
   };
   // Loads the module at the first call; it stays until the program ends. An error names the file.
   static Expected<Pmix*> load();
 
-  // The listener must outlive close(). One attempt at a time.
+  // Starts to serve the attempt's ranks. Only one attempt can be open. The listener must live until close()
+  // has returned.
   virtual Status open(const Attempt& attempt, PmixListener& listener) = 0;
-  // The environment variables, NAME=value, for a rank of this node; the names are the same for all.
+  // Returns the environment variables, NAME=value, for a rank of this node. All ranks get variables of the
+  // same names.
   virtual Expected<std::vector<std::string>> entries_for(Rank rank) = 0;
   virtual void hear(const wire::MpiTold& told) = 0;
   virtual std::string fault_of(Rank rank, wire::WorkerExited& exited) = 0;

@@ -1,8 +1,8 @@
 // libmuster_pmix.so: the part of MPI support that needs the PMIx library.
 //
-// No document lists what a server must register so that Open MPI 4.1 starts. Open MPI's ess_pmi_module.c asks
-// for the local and node rank, the job's size and the highest number of processes; the library's own client
-// asks for the maps of nodes and processes.
+// No document lists what a server must register so that Open MPI 4.1 starts. The sources tell it: Open MPI's
+// ess_pmi_module.c asks for the local and node rank, the job's size and the highest number of processes. The
+// library's own client asks for the maps of nodes and processes.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -28,11 +28,13 @@ namespace muster::agent {
 
 namespace {
 
-// The library's thread needs microseconds for a request, and the agent's only thread waits for it.
-constexpr Duration kLibraryLimit = std::chrono::seconds(3);  // for all that an attempt needs
+// The agent's only thread waits for the library's answers, which take microseconds unless the library is
+// stuck.
+constexpr Duration kLibraryLimit = std::chrono::seconds(3);  // for all requests that open an attempt
 std::atomic<int> pending = 0;                                // requests without an answer yet
 
-// A request to the library's thread, which reads `infos` until it answers, however late.
+// A request to the library's thread. The object lives until the answer, however late, because the library
+// reads `infos` until then.
 struct Operation {
   Operation() { ++pending; }
   Operation(const Operation&) = delete;
@@ -52,7 +54,7 @@ Status wait_for(const char* what, TimePoint deadline, std::unique_ptr<Operation>
   Operation* const lent = operation.release();
   const pmix_status_t begun =
       call(lent->infos, static_cast<pmix_op_cbfunc_t>(tell), static_cast<void*>(lent));
-  if (begun != PMIX_SUCCESS) {  // then the callback is not called
+  if (begun != PMIX_SUCCESS) {  // after an error, the library does not call the callback
     delete lent;
     return checked(begun, what);
   }
@@ -148,7 +150,7 @@ pmix_status_t on_abort(const pmix_proc_t* proc, void*, int status, const char* m
   return PMIX_SUCCESS;
 }
 
-// This function owns the data and must free it.
+// The library passes the ownership of `data`, so this function frees it.
 pmix_status_t on_fence(const pmix_proc_t* procs, std::size_t count, const pmix_info_t* infos,
                        std::size_t info_count, char* data, std::size_t size, pmix_modex_cbfunc_t done,
                        void* context) {
@@ -158,7 +160,7 @@ pmix_status_t on_fence(const pmix_proc_t* procs, std::size_t count, const pmix_i
   const bool has_limit = limit_in(infos, info_count).has_value();
   server().gather(meeting, std::move(text), [done, context, has_limit](bool ok, std::string all) {
     auto* const kept = new std::string(std::move(all));
-    // The launcher refuses without a reason; this is the likely one.
+    // The launcher gives no reason for a refusal, so this reports the likely one.
     const pmix_status_t why = has_limit ? PMIX_ERR_TIMEOUT : PMIX_ERR_OUT_OF_RESOURCE;
     done(ok ? PMIX_SUCCESS : why, kept->data(), kept->size(), context, release_text, kept);
   });
@@ -180,8 +182,8 @@ bool is_directive(const pmix_info_t& info) {
   return std::strncmp(info.key, "pmix.", 5) == 0;
 }
 
-// If a function that the library calls returns an error, the rank that asked keeps waiting. So errors are
-// sent as answers.
+// If a function that the library calls returned an error, the rank that asked would wait forever. So errors
+// are sent as answers.
 pmix_status_t on_publish(const pmix_proc_t*, const pmix_info_t* infos, std::size_t count,
                          pmix_op_cbfunc_t done, void* context) {
   bool once = false;
@@ -211,7 +213,7 @@ pmix_status_t on_publish(const pmix_proc_t*, const pmix_info_t* infos, std::size
   return PMIX_SUCCESS;
 }
 
-// Refuses a request for several names: Open MPI looks up one name at a time.
+// Refuses a request for several names, because Open MPI looks up one name at a time.
 pmix_status_t on_lookup(const pmix_proc_t* proc, char** keys, const pmix_info_t* infos, std::size_t count,
                         pmix_lookup_cbfunc_t done, void* context) {
   bool waits = false;
@@ -267,7 +269,7 @@ pmix_status_t on_disconnect(const pmix_proc_t* procs, std::size_t count, const p
   return meet({"disconnect", procs, count, infos, info_count}, done, context);
 }
 
-// The agents neither report events to their ranks nor react to any: a rank that fails ends the attempt.
+// The next three functions ignore events, because a rank that fails ends the attempt anyway.
 pmix_status_t on_register_events(pmix_status_t*, std::size_t, const pmix_info_t*, std::size_t,
                                  pmix_op_cbfunc_t done, void* context) {
   if (done != nullptr) done(PMIX_SUCCESS, context);
@@ -310,20 +312,20 @@ void PmixServer::ask(wire::MpiAsked asked, Answered answered, std::optional<std:
   answered(false, "");
 }
 
-// Call when all ranks of a group on this node have arrived: waits for the other nodes of the group. The same
-// group may meet again before all nodes know that the last meeting is over, so meetings are numbered. If a
-// rank of this node does not arrive, the library gives up by itself: other nodes see only fences that all
-// ranks of this node have joined.
+// Asks the launcher for a fence with the other nodes of a group of ranks. The library calls this when all
+// ranks of the group on this node have arrived. Fences are numbered, because a group may meet again before
+// all nodes know that its last fence is over. If a rank of this node does not arrive, the library gives up by
+// itself, and the other nodes do not learn of the fence.
 void PmixServer::gather(const Meeting& meeting, std::string text, Answered answered) {
   wire::MpiAsked asked{
       .verb = wire::MpiVerb::kFence, .key = meeting.what, .text = wire::Bytes(std::move(text))};
-  // The library itself keeps the time limit of a connect, until it is answered.
+  // For a connect, the library itself applies the time limit.
   const bool takes_limit = std::string_view(meeting.what) != "connect";
   std::string group;
   {
     const std::lock_guard lock(mutex_);
     std::set<std::size_t> nodes;
-    std::set<pmix_rank_t> ranks;  // each caller lists them in a different order
+    std::set<pmix_rank_t> ranks;  // a set, because the ranks can list them in different orders
     for (std::size_t i = 0; i < meeting.proc_count; ++i) {
       ranks.insert(meeting.procs[i].rank);
       nodes.insert(node_of(static_cast<std::int32_t>(meeting.procs[i].rank)));
@@ -346,8 +348,8 @@ void PmixServer::gather(const Meeting& meeting, std::string text, Answered answe
       takes_limit ? limit_in(meeting.infos, meeting.info_count) : std::nullopt);
 }
 
-// Takes the failed meeting out of the count, as the nodes that never joined it did not count it either. A
-// rank that arrives late joins the next meeting of this group.
+// Takes the failed fence out of the count, because nodes that never joined it have not counted it. A rank
+// that arrives late joins the next fence of this group.
 void PmixServer::gave_up(const std::string& group) {
   const std::lock_guard lock(mutex_);
   if (const auto times = gathered_.find(group); times != gathered_.end() && times->second > 0)
@@ -372,7 +374,7 @@ void PmixServer::hear(const wire::MpiTold& told) {
       std::uint64_t number;
       NodeId node;
     };
-    // The callback may come later, when the rank has published its data.
+    // The library calls this once the rank has published its data, which may be later.
     const auto tell = [](pmix_status_t status, char* data, std::size_t size, void* context) {
       const std::unique_ptr<Asked> asked(static_cast<Asked*>(context));
       const bool ok = status == PMIX_SUCCESS;
@@ -565,7 +567,8 @@ void PmixServer::close() {
   }
   for (const auto& [number, answered] : left) answered(false, "");
   if (attempt_.name.empty()) return;
-  // A library that has not answered an earlier request is stuck: the agent does not wait for it again.
+  // If the library has not answered an earlier request, its thread is stuck, and the agent does not wait
+  // again.
   const TimePoint deadline = pending > 0 ? TimePoint() : Clock::now() + kLibraryLimit;
   (void)wait_for("the job's end", deadline, std::make_unique<Operation>(),
                  [this](Infos&, pmix_op_cbfunc_t done, void* context) {
@@ -577,7 +580,7 @@ void PmixServer::close() {
 }
 
 void PmixServer::end() {
-  // PMIx_server_finalize() waits for the library's thread. A thread that is stuck ends with the process.
+  // PMIx_server_finalize() waits for the library's thread, so it is not called if that thread is stuck.
   if (std::exchange(started_, false) && pending == 0) PMIx_server_finalize();
 }
 

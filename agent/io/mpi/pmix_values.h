@@ -1,6 +1,6 @@
 // Converts the PMIx library's values to C++: status, attributes, packed values.
 //
-// Plain functions and values, for the module only; any thread.
+// For the module only. Any thread.
 #pragma once
 
 #include <algorithm>
@@ -59,7 +59,7 @@ class Infos {
   std::vector<pmix_info_t> infos_;
 };
 
-// Packs a value of any type, in the library's format.
+// Packs a value of any type into bytes in the library's format.
 inline std::optional<std::string> packed(const pmix_value_t& value) {
   pmix_data_buffer_t buffer;
   PMIX_DATA_BUFFER_CONSTRUCT(&buffer);
@@ -85,7 +85,7 @@ inline bool unpack(const std::string& bytes, pmix_value_t& value) {
   return ok;
 }
 
-// The time limit that the ranks gave for a fence or another meeting, if any.
+// Returns the time limit that the ranks gave for a fence, connect or disconnect, if any.
 inline std::optional<std::chrono::seconds> limit_in(const pmix_info_t* infos, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i)
     if (PMIX_CHECK_KEY(&infos[i], PMIX_TIMEOUT) &&

@@ -1,9 +1,9 @@
-// Where the MPI libraries of a node's ranks keep their shared memory: a directory in /dev/shm for each
-// attempt, so that it can be removed however the ranks end.
+// Makes and removes the directories in which the MPI libraries of a node's ranks keep their shared memory.
+// Each attempt has one, in /dev/shm, so that the memory can be removed however the ranks end.
 //
-// The directory's name contains job, node, the agent's incarnation, and attempt. In a common directory the
-// ranks of two agents on one host would take each other's memory for their own, because the name of such
-// memory contains only the host's name. Touches the file system only.
+// The directory's name contains the job, the node, the agent's incarnation and the attempt. Two agents on one
+// host must not share a directory: the libraries name their memory by the host only, so ranks would use
+// memory of the other agent's ranks.
 #pragma once
 
 #include <optional>
@@ -24,8 +24,8 @@ struct SegmentsOwner {
 Expected<std::string> make_segments_directory(const SegmentsOwner& owner, Attempt attempt);
 // Removes the directories of all of that agent's attempts.
 void remove_segments(const SegmentsOwner& owner);
-// Removes the directories of the node's agents with an incarnation below `below`. Without `below`: of all the
-// node's agents.
+// Removes the directories of those agents of the node whose incarnation is below `below`. Without `below`,
+// removes the directories of all agents of the node.
 void remove_segments_below(const std::string& job, NodeId node, std::optional<Incarnation> below);
 
 }  // namespace muster::agent

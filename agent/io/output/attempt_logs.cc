@@ -21,7 +21,7 @@ constexpr Duration kLogsPause = std::chrono::milliseconds(50);
 constexpr std::int64_t kMaxErrorFileBytes = 16 << 20;
 constexpr std::size_t kMaxReportedBytes = 64 << 10;
 
-// The worker owns the file. Even a device or a pipe there must not block the agent.
+// The worker can put anything at this path. A device or a pipe there must not block the agent.
 std::string read_error_file(const std::string& path) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
   struct stat status{};
@@ -32,8 +32,9 @@ std::string read_error_file(const std::string& path) {
   return text;
 }
 
-// Opens the files one at a time, so that other work runs in between. First waits a moment, while the last
-// workers load their programs. A stream that had output or was closed meanwhile already has its file.
+// Opens the streams' log files one at a time, so that other work can run in between. First waits kLogsPause,
+// because the last workers are still loading their programs. A stream that has had output by then already has
+// its file.
 awaitable<void> open_logs(std::vector<std::shared_ptr<Output>> outputs) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   boost::system::error_code cancelled;
@@ -48,9 +49,9 @@ awaitable<void> open_logs(std::vector<std::shared_ptr<Output>> outputs) {
 
 }  // namespace
 
-// Creating a rank's directory and files may take longer than starting the rank: ext4 skips every inode that
-// was freed in the last minutes. The attempt's directory shows whether the disk can be used; the others are
-// made when all workers run, or when they are needed.
+// Makes only the attempt's directory, which shows whether the disk can be used. The ranks' directories and
+// files are made once all workers run, or when they are needed: making them can take longer than starting the
+// ranks, because ext4 skips every inode that was freed in the last minutes.
 Status AttemptLogs::make_log_directories() const {
   const std::filesystem::path first = directory_of(LocalRank(0));
   if (Status made = make_directories(first.parent_path().string()); !made)
@@ -59,7 +60,7 @@ Status AttemptLogs::make_log_directories() const {
 }
 
 std::vector<std::string> AttemptLogs::low_disks() const {
-  if (setting_.plan.agent_on_host > 0) return {};  // another agent has reported it
+  if (setting_.plan.agent_on_host > 0) return {};  // another agent on this host reports it
   std::vector<std::string> found;
   const std::pair<const char*, const std::string&> directories[] = {
       {"the log directory", setting_.job.log_directory},
@@ -77,8 +78,8 @@ Expected<std::array<int, 2>> AttemptLogs::open_streams(LocalRank local_rank) {
   std::shared_ptr<net::LogBudget> budget;
   if (const std::int64_t limit = setting_.job.limits.log_limit_bytes; limit > 0)
     budget = std::make_shared<net::LogBudget>(static_cast<std::uint64_t>(limit));
-  // If the logs have a size limit, the oldest parts of either stream are removed, so counts of bytes could
-  // not restore the order.
+  // The order file counts bytes of both streams. If the logs have a size limit, their oldest parts are
+  // removed, and these counts would be useless.
   std::shared_ptr<LogOrder> order;
   if (!budget) {
     order = std::make_shared<LogOrder>(setting_.writer, directory_of(local_rank));
@@ -102,7 +103,7 @@ Expected<AttemptLogs::Stream> AttemptLogs::open_stream(LocalRank local_rank, int
   auto copy = std::make_shared<TerminalCopy>(
       setting_.link, TerminalCopy::Source{setting_.context.attempt, rank_of(local_rank), local_rank, stream},
       shown);
-  // Tells the user once per attempt: all logs are on one file system, which is full for all of them.
+  // Tells the user only once per attempt, because all logs are on the same file system.
   const auto tell = [&link = setting_.link, attempt = setting_.context.attempt,
                      told = disk_told_](const std::string& line) {
     if (!std::exchange(*told, true)) link.send(attempt, wire::AgentRemark{line});
@@ -132,7 +133,7 @@ Expected<AttemptLogs::Stream> AttemptLogs::open_stream(LocalRank local_rank, int
   return Stream{std::move(copy), *std::move(output)};
 }
 
-// One copy for all ranks; null without filters.
+// Returns the filtered copy of this stream, which all ranks share; null if the stream has no filters.
 std::shared_ptr<FilteredCopy> AttemptLogs::filtered_copy(int stream, const net::LogWriter::Trouble& remark) {
   const wire::JobSpec& job = setting_.job;
   const std::vector<std::string>& texts = stream == 1 ? job.stdout_filters : job.stderr_filters;
@@ -250,7 +251,7 @@ std::vector<std::shared_ptr<Output>> AttemptLogs::outputs() const {
 
 void AttemptLogs::keep_metrics(LocalRank local_rank, const wire::WorkerReported& report) {
   nlohmann::json values;
-  for (const auto& [name, value] : report.values) values[name] = fmt::format("{}", value);  // nan too
+  for (const auto& [name, value] : report.values) values[name] = fmt::format("{}", value);  // can be NaN
   keep_fact(local_rank, {{"step", report.step}, {"values", std::move(values)}});
 }
 

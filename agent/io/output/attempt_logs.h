@@ -1,9 +1,8 @@
-// Handles the output of one attempt's workers on this node: each rank's pipes, log files and terminal copies,
-// the filtered copies, and the error files.
+// Handles the output of one attempt's workers on this node. It owns each rank's pipes, log files and copies
+// for the terminal, and the filtered copies, and it keeps the error files.
 //
-// Makes a rank's pipes just before the rank starts, while the worker before it loads its program. Makes the
-// rank's files once all workers run, or earlier if they are needed. The destructor closes everything. Does
-// not decide and does not wait. One thread.
+// Makes a rank's pipes just before the rank starts. Makes the rank's files once all workers run, or earlier
+// if they are needed. The destructor closes everything. No function blocks. One thread.
 #pragma once
 
 #include <array>
@@ -30,7 +29,7 @@ class AttemptLogs {
   struct Setting {
     asio::any_io_executor executor;
     net::TaskGroup& tasks;  // owns the tasks that read the outputs
-    Link& link;             // where terminal copies are sent
+    Link& link;             // for the copies for the terminal
     net::LogWriter& writer;
     wire::JobSpec job;
     wire::PrepareAttempt plan;
@@ -44,28 +43,29 @@ class AttemptLogs {
   ~AttemptLogs();
 
   Attempt attempt() const { return setting_.context.attempt; }
-  // Makes the directories for logs; an error if that fails.
+  // Makes the attempt's log directory.
   Status make_log_directories() const;
-  // One line for each file system that is nearly full.
+  // Returns a line for the user for each file system that is nearly full.
   std::vector<std::string> low_disks() const;
-  // Makes the next rank's pipes. Returns the ends for its worker, stdout and stderr, which this object still
-  // owns.
+  // Makes the pipes of this rank; call in the order of the ranks. Returns the ends for the worker's stdout
+  // and stderr. This object still owns these ends.
   Expected<std::array<int, 2>> open_streams(LocalRank local_rank);
-  // The worker now has its ends of the pipes.
+  // Call when the worker has its ends of the pipes.
   void worker_runs(LocalRank local_rank);
-  // Call once the worker has ended. Passes all of its output on before it returns.
+  // Call once the worker has ended. Before it returns, it passes on all of the worker's output.
   Logs::LastWords last_words(LocalRank local_rank, bool failed);
-  // Appends to the trial's file of metrics (wire::kMetricsFile). last_words() appends how the worker ended.
+  // In a trial of a sweep, appends the report to the rank's file of metrics (wire::kMetricsFile).
+  // last_words() appends whether the worker finished.
   void keep_metrics(LocalRank local_rank, const wire::WorkerReported& report);
-  // The workers are being stopped: output no longer waits for slow takers.
+  // Call when the workers are being stopped: from now on they wait only briefly until their output is taken.
   void hurry();
   // Whether a worker had to wait until its output was taken, at `now` or within the last second.
   bool output_waits(TimePoint now) const { return now < *waited_at_ + kWaitsLinger; }
   // Call once no process of the attempt is left. Reads what is in the pipes, and closes the log files once
   // everything is written.
   void close_outputs();
-  // Call after close_outputs(). Sends the launcher, if needed, the files that the ranks themselves wrote next
-  // to their logs.
+  // Sends the ranks' trace files to the launcher, if it does not see this log directory. Call after
+  // close_outputs().
   void send_traces() const;
   // Call once the log files are closed.
   LogLosses losses() const;

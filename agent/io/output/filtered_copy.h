@@ -1,9 +1,9 @@
-// A file with the lines of all ranks of one attempt that contain one of a few texts: torchrun's
+// Writes a file with those lines of all ranks of one attempt that contain one of several texts: torchrun's
 // filtered_stdout.log and filtered_stderr.log.
 //
-// Each line has its prefix as on the terminal. All agents of a job append to one file, which is created with
-// its first line. The ranks wait for this file as for their own log files (agent/core/output/flow.h); lines
-// that it does not take in time are dropped and counted. One thread.
+// Each line has the same prefix as on the terminal. All agents of a job append to one file, which the first
+// line creates. The ranks wait for this file as for their own log files (agent/core/output/flow.h). Lines
+// that are not written in time are dropped and counted. One thread.
 #pragma once
 
 #include <memory>
@@ -21,17 +21,17 @@ class FilteredCopy {
   struct File {
     std::string path;
     net::LogWriter& writer;
-    Duration stall;  // how long to wait for a file system that does nothing
+    Duration stall;  // how long to wait while the file system writes nothing
   };
   FilteredCopy(File file, std::vector<std::string> texts, net::LogWriter::Trouble trouble);
   ~FilteredCopy();
   FilteredCopy(const FilteredCopy&) = delete;
   FilteredCopy& operator=(const FilteredCopy&) = delete;
-  // Adds whole lines.
+  // Adds those of the lines that contain one of the texts. `lines`: whole lines.
   void add(std::string_view prefix, std::string_view lines);
-  // Whether more lines should wait.
+  // Returns whether the ranks should wait before they write more.
   bool hold();
-  // The workers are being stopped.
+  // Call when the workers are being stopped: from now on they wait only briefly.
   void hurry() { flow_.set_hurry(true); }
   std::uint64_t lost_lines() const { return lost_lines_; }
 

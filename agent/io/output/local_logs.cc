@@ -46,13 +46,15 @@ LogPlace LocalLogs::place_for(const wire::JobSpec& job) {
   if (!place.shared && !courier_) {
     courier_ = std::make_shared<LogCourier>(setting_.link);
     setting_.tasks.spawn(courier_->run());
-    // If the logs have a size limit, nobody knows which parts have been removed, so such logs are not sent.
+    // With a size limit, parts of the old logs may have been removed, and nobody knows which ones. So they
+    // are not sent.
     if (setting_.started_again && job.limits.log_limit_bytes == 0) send_left_logs(place.directory);
   }
   return place;
 }
 
-// The launcher knows which files are this node's, and how much it has of each.
+// Sends the log files that an earlier agent has left here. The launcher knows which of them are this node's,
+// and how much of each it has.
 void LocalLogs::send_left_logs(const std::string& directory) {
   const auto send_rank = [this](std::uint32_t attempt, std::uint32_t rank,
                                 const std::filesystem::path& path) {
@@ -105,7 +107,7 @@ void LocalLogs::finish() {
 
 awaitable<void> LocalLogs::wait_until_written(std::shared_ptr<AttemptLogs> finished, Duration stall) {
   co_await writer_.written(stall, [this] { return hurried_; });
-  // After the next turn all errors of files have been reported.
+  // The writer posts its errors to the executor. When this post has returned, all of them have been reported.
   co_await asio::post(setting_.executor, asio::use_awaitable);
   if (attempt_ == finished) listener_->logs_finished(finished->losses());
 }
@@ -125,7 +127,7 @@ void LocalLogs::close() {
 }
 
 void LocalLogs::divert_own_log() {
-  struct stat status {};
+  struct stat status{};
   if (fstat(STDERR_FILENO, &status) != 0 || !S_ISREG(status.st_mode)) return;
   if (const Status started = writer_.start(); !started) return log::error("{}", started.error().message());
   const auto file = writer_.add(

@@ -1,7 +1,7 @@
-// The logs of this node's attempts, one attempt after the other, and the agent's own log.
+// Keeps the logs of this node's attempts, one attempt after the other, and the agent's own log.
 //
-// The thread of LogWriter writes the files. Call everything here on one other thread. The waits for the files
-// are tasks of the task group, which ends them.
+// The thread of LogWriter writes the files. Call all functions on one other thread. Waiting for the files is
+// done by tasks of `tasks`, which also ends them.
 #pragma once
 
 #include <array>
@@ -42,10 +42,11 @@ class LocalLogs final : public Logs {
   bool sent() override;
   void close() override;
 
-  // If stderr is a regular file, the writer's thread writes the agent's own messages to it, so that a slow
+  // If stderr is a regular file, has the writer's thread write the agent's own messages to it, so that a slow
   // disk cannot block the agent. Starts that thread.
   void divert_own_log();
-  // For LocalProcesses: open_streams() when the worker is about to start, worker_runs() once it runs.
+  // For LocalProcesses, which calls open_streams() just before a worker starts, and worker_runs() once it
+  // runs.
   Expected<std::array<int, 2>> open_streams(LocalRank local_rank) {
     return attempt_->open_streams(local_rank);
   }
@@ -58,10 +59,9 @@ class LocalLogs final : public Logs {
   Setting setting_;
   net::LogWriter writer_;
   LogsListener* listener_ = nullptr;
-  std::shared_ptr<AttemptLogs>
-      attempt_;  // the one that is open; shared with the task that waits for its files
-  std::shared_ptr<LogCourier> courier_;  // if the log directory is not the launcher's
-  Duration stall_{};                     // of the job
+  std::shared_ptr<AttemptLogs> attempt_;  // the open attempt; shared with the task that waits for its files
+  std::shared_ptr<LogCourier> courier_;   // null if the launcher sees the log directory
+  Duration stall_{};                      // of the job
   bool hurried_ = false;
 };
 

@@ -19,7 +19,7 @@ constexpr Duration kFirstPause = std::chrono::milliseconds(1);
 constexpr Duration kLongestPause = std::chrono::milliseconds(32);
 constexpr Duration kLongWait = std::chrono::milliseconds(250);
 constexpr std::size_t kMuchBytes = 16 << 10;  // of the usual 64 KiB of a pipe
-constexpr int kPipeBytes = 1 << 20;           // so that a worker that prints a lot waits less often
+constexpr int kPipeBytes = 1 << 20;           // with more room, a worker that prints a lot waits less often
 
 }  // namespace
 
@@ -29,8 +29,7 @@ Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& exec
   if (pipe2(ends, O_CLOEXEC) < 0) return system_failure("cannot make a pipe", errno);
   UniqueFd pipe(ends[0]);
   UniqueFd worker_end(ends[1]);
-  // Reserves a descriptor for the log file, with /dev/null. A copy of the pipe's reading end would not do:
-  // while the disk hangs, the pipe would have a reader after this object is gone.
+  // Opens /dev/null to reserve a descriptor for the log file.
   UniqueFd reserved(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   if (!reserved) return system_failure("cannot write " + log.path, errno);
   auto parts = std::make_unique<net::LogParts>(log.path, std::move(reserved), log.budget);
@@ -102,7 +101,7 @@ awaitable<void> Output::read_all() {
   }
 }
 
-// False at the end of the stream.
+// Reads and passes on up to `limit_bytes`. Returns false at the end of the stream.
 bool Output::read_some(std::size_t limit_bytes) {
   static std::array<char, Lines::kMaxLineBytes + kReadBytes> buffer;  // one thread
   char* const place = buffer.data() + Lines::kMaxLineBytes;
@@ -110,7 +109,7 @@ bool Output::read_some(std::size_t limit_bytes) {
   if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
   const auto size = static_cast<std::size_t>(got);
   if (size >= kMuchBytes && !std::exchange(enlarged_, true)) {
-    // The kernel refuses this if the user's pipes take too much memory; then the usual 64 KiB must do.
+    // The kernel refuses this if the user's pipes take too much memory. The pipe then keeps its 64 KiB.
     fcntl(pipe_.get(), F_SETPIPE_SZ, kPipeBytes);
   }
   write_log({place, size});
@@ -123,7 +122,7 @@ bool Output::read_some(std::size_t limit_bytes) {
 }
 
 void Output::finish() {
-  // Reads only what is there now: a process that the worker left behind may write forever.
+  // Reads only what is in the pipe now, because a process that the worker left behind may write forever.
   int waiting = 0;
   if (!pipe_ || ioctl(pipe_.get(), FIONREAD, &waiting) < 0) waiting = 0;
   while (waiting > 0 && read_some(static_cast<std::size_t>(waiting))) waiting -= static_cast<int>(kReadBytes);

@@ -1,10 +1,13 @@
-// One output stream of one worker: from its pipe to its log file, and to the launcher, line by line.
+// Passes on one output stream of one worker: reads the pipe, writes the log file, and gives whole lines to a
+// listener.
 //
-// Another thread writes the log file (log_writer.h); the listener passes the lines to the launcher. A worker
-// waits for a slow log file or launcher by the rule in flow.h. Output that the rule gives up is dropped and
-// counted, and the log file says where and how much. Output that does not fit on a full disk is lost, which
-// is reported once; the training continues. The end of the pipe says nothing about the worker, because
-// another process may hold it open. Shared with the task that reads; one thread.
+// - Another thread writes the log file (log_writer.h). The listener passes the lines to the launcher.
+// - A worker waits for a slow log file or launcher by the rules in flow.h. Output that is dropped by these
+//   rules is counted, and the log file says where and how much is missing.
+// - Output that does not fit on a full disk is lost. This is reported once, and the training continues.
+// - The end of the pipe does not show whether the worker has ended, because other processes can hold the pipe
+//   open.
+// The task that reads shares the object. One thread.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +27,19 @@
 
 namespace muster::agent {
 
-// Records in order.log, next to the files of a rank's two streams, in which order the rank wrote to the
-// streams, so that the two files can be merged again. Each run of bytes that was followed by bytes of the
-// other stream has a line `STREAM BYTES`; the last run has none. A rank that writes to only one stream has no
-// such file. Shared by the rank's two outputs; one thread.
+// Records in order.log in which order a rank wrote to its two streams, so that the two log files can be
+// merged. When the rank changes to the other stream, a line `STREAM BYTES` is added for the bytes before; so
+// the last bytes have no line. If a rank writes to only one stream, there is no such file. The rank's two
+// outputs share the object. One thread.
 class LogOrder {
  public:
   LogOrder(net::LogWriter& writer, const std::string& rank_directory)
-      // Errors of the disk are ignored here: the streams' own files report them.
+      // Errors of the disk are ignored here, because the files of the two streams report them.
       : file_(writer.add(std::make_unique<net::LogParts>(rank_directory + "/order.log", UniqueFd(), nullptr),
                          [](const std::string&) {})) {}
 
   const std::shared_ptr<net::LogWriter::File>& file() const { return file_; }
-  // The caller writes these bytes to the stream's own file next.
+  // Call before writing these bytes to the stream's log file.
   void add(int stream, std::size_t bytes) {
     if (stream != stream_ && bytes_ > 0) {
       file_->put(fmt::format("{} {}\n", stream_, bytes_));
@@ -49,14 +52,13 @@ class LogOrder {
  private:
   std::shared_ptr<net::LogWriter::File> file_;
   int stream_ = 0;
-  std::size_t bytes_ = 0;  // of the newest run
+  std::size_t bytes_ = 0;  // written to `stream_` since the last change
 };
 
 class Output : public std::enable_shared_from_this<Output> {
  public:
   static constexpr std::size_t kLogQueueBytes = std::size_t{512} << 10;
-  // Flow's `patience` in a hurry (flow.h). A disk that is busy, but not stuck, gets time for what is printed
-  // at the end.
+  // Flow's `patience` (flow.h). It gives a busy disk time to write what workers print at their end.
   static constexpr Duration kLogPatience = std::chrono::seconds(1);
 
   struct Log {
@@ -65,7 +67,7 @@ class Output : public std::enable_shared_from_this<Output> {
     int stream = 1;
     std::shared_ptr<LogOrder> order{};          // null: not recorded
     std::shared_ptr<net::LogBudget> budget{};   // null: no limit
-    Duration stall = std::chrono::seconds(30);  // how long to wait for a file system that does nothing
+    Duration stall = std::chrono::seconds(30);  // how long to wait while the file system writes nothing
   };
   // Receives the output, in addition to the log file.
   struct Listener {
@@ -73,15 +75,16 @@ class Output : public std::enable_shared_from_this<Output> {
     std::function<void(std::string_view lines)> lines;
     // Called with the agent's remarks to the user about this stream.
     std::function<void(const std::string& line)> remark;
-    // Returns whether more lines should wait.
+    // Returns whether the worker should wait before it writes more lines.
     std::function<bool()> hold;
-    // Called when the worker has to wait for `hold` or the log file, for more than a moment.
+    // Called again and again while the worker waits for `hold` or the log file, once it has waited for 250
+    // ms.
     std::function<void()> waits = [] {};
   };
   struct Lost {
-    std::uint64_t lines = 0;          // dropped, because the log file was too slow
-    std::uint64_t bytes = 0;          // of those lines, and bytes that could not be written
-    std::uint64_t waiting_bytes = 0;  // queued, may still be written
+    std::uint64_t lines = 0;          // lines that were dropped because the log file was too slow
+    std::uint64_t bytes = 0;          // bytes of those lines, and bytes that could not be written
+    std::uint64_t waiting_bytes = 0;  // bytes that are queued, and may still be written
   };
 
   Output(const Output&) = delete;
@@ -90,24 +93,26 @@ class Output : public std::enable_shared_from_this<Output> {
   // Opens the pipe. Errors name the file.
   static Expected<std::shared_ptr<Output>> open(const asio::any_io_executor& executor, Log log,
                                                 Listener listener);
-  // Opens the log file for appending and makes its directory, unless that is done. An error counts as an
-  // error of writing.
+  // Makes the log file's directory and opens the file for appending, if that is not done yet. An error is
+  // handled like an error of writing.
   void prepare_log();
-  // The end that the worker writes to. The agent closes its own copy once the worker has it.
+  // Returns the end that the worker writes to. Call worker_has_its_end() once the worker has it: this closes
+  // the agent's copy.
   int worker_end() const { return worker_end_.get(); }
   void worker_has_its_end() { worker_end_.reset(); }
 
-  // Reads from the executor's next turn until the pipe ends or close() is called. Keeps this object alive. If
-  // the pipe cannot be watched it is closed, with a remark: the worker's next write then ends the worker.
+  // Reads until the pipe ends or close() is called; does not start within the call. Keeps this object alive.
+  // If the pipe cannot be watched, closes it and remarks on it; the worker's next write then ends the worker.
   awaitable<void> read_all();
-  // The worker is being stopped: it waits only for a log file that still makes good progress.
+  // Call when the worker is being stopped: from now on it waits only briefly for the log file.
   void hurry() { log_flow_.set_hurry(true); }
-  // The worker has ended: reads the rest of the pipe, without waiting, including an incomplete last line.
+  // Call when the worker has ended. Reads what is left in the pipe, including an incomplete last line,
+  // without waiting.
   void finish();
   void close();
   const std::shared_ptr<net::LogWriter::File>& log_file() const { return log_; }
   const LastLines& last_lines() const { return last_lines_; }
-  // The output that the log file lacks so far; final once the file is written.
+  // Returns how much output the log file lacks so far. The numbers are final once the file is written.
   Lost lost() const { return {lost_.lines, lost_.bytes + log_->lost_bytes(), log_->backlog_bytes()}; }
   const std::string& log_path() const { return log_->path(); }
 

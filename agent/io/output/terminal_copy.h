@@ -1,7 +1,7 @@
-// Sends one worker's lines to the launcher, which shows them.
+// Sends the lines of one of a worker's streams to the launcher, which shows them.
 //
-// Lines are dropped and counted if the launcher cannot keep up and waiting did not help; the count is sent
-// with the next lines or with end(). The log file has all lines. One thread.
+// Drops and counts lines if the launcher has not caught up in time. The count is sent with the next lines or
+// with end(). The log file has all lines. One thread.
 #pragma once
 
 #include <string>
@@ -19,10 +19,10 @@ class TerminalCopy {
     LocalRank local_rank;
     std::int32_t stream = 1;  // 1 stdout, 2 stderr
   };
-  // `shown` false: the worker's lines stay in its log file.
+  // `shown` false: sends nothing; only the log file has the lines.
   TerminalCopy(Link& link, Source source, bool shown) : link_(link), source_(source), shown_(shown) {}
   void lines(std::string_view lines);
-  // Whether the worker's next lines should wait.
+  // Returns whether the worker should wait before it writes more lines.
   bool hold() { return shown_ && link_.hold(source_.stream); }
   void end();
 

@@ -21,7 +21,8 @@ constexpr std::uint32_t kNonce = 0x4d757374;
 constexpr Duration kSilence = std::chrono::seconds(1);
 constexpr std::size_t kMostRefused = 16;
 
-// The first command of a connection, and a second command, whose argument the store sends back.
+// Returns two commands: VALIDATE, which every connection starts with, and PING, whose argument the store
+// sends back.
 std::array<char, 10> validate_and_ping() {
   std::array<char, 10> bytes{};
   bytes[0] = static_cast<char>(StoreCommand::kValidate);
@@ -33,12 +34,12 @@ std::array<char, 10> validate_and_ping() {
 
 }  // namespace
 
-// One query to a store. A store that refuses this host closes the connection, so only an answer shows that it
-// can be reached. Handlers keep this object alive.
+// One query to a store. It waits for an answer, because a store that refuses this host first accepts the
+// connection. Handlers keep this object alive.
 class LocalStoreHost::Call : public std::enable_shared_from_this<Call> {
  public:
-  // `served`: an agent serves the store. Otherwise nothing listens before rank 0 does, and a refusal from
-  // rank 0's host shows that the host can be reached.
+  // `served`: an agent serves the store. Otherwise rank 0 does, and nothing listens yet; a refused connection
+  // then shows that rank 0's host can be reached.
   Call(asio::io_context& io, bool served, std::function<void(const Status&)> done)
       : socket_(io), served_(served), done_(std::move(done)) {}
 
@@ -72,7 +73,8 @@ class LocalStoreHost::Call : public std::enable_shared_from_this<Call> {
     if (!done) return;
     if (error == asio::error::eof || error == asio::error::connection_reset)
       return done(failure(ErrorCode::kUnavailable, "it closes connections from this host"));
-    // A silent host is only known after seconds; an immediate error comes from this host or a router.
+    // An error that comes only after a second means that the host is silent. An earlier error comes from this
+    // host or a router.
     const bool silent = error && Clock::now() - began_ >= kSilence;
     if (error)
       return done(failure(silent ? ErrorCode::kTimedOut : ErrorCode::kUnavailable, "{}", error.message()));

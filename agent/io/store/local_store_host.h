@@ -1,4 +1,4 @@
-// The store of this agent's attempts: served by the agent's own process, or as a port reserved for rank 0.
+// Serves the store of this agent's attempts, or reserves a port if rank 0 serves the store.
 //
 // One thread, one io_context, which must outlive this object.
 #pragma once
@@ -19,8 +19,8 @@ namespace muster::agent {
 
 class LocalStoreHost final : public StoreHost {
  public:
-  // Calls `remark` once for each user or host whose connections the store refuses because they are not the
-  // job's; only for the first sixteen, so that strangers cannot flood the user. `launcher`: see
+  // If the store refuses connections because they are not the job's, calls `remark` once for each refused
+  // user or host. There are at most sixteen remarks, so that strangers cannot flood the user. `launcher`: see
   // StoreServerOptions.
   explicit LocalStoreHost(asio::io_context& io, std::function<void(const std::string&)> remark = {},
                           pid_t launcher = 0);
@@ -36,9 +36,9 @@ class LocalStoreHost final : public StoreHost {
   asio::io_context& io_;
   std::function<void(const std::string&)> remark_;
   pid_t launcher_;
-  std::set<std::string> refused_;     // those that `remark` was called for
-  std::optional<StoreServer> store_;  // of this attempt or, if it was kept, of the last one
-  std::shared_ptr<Call> call_;        // to the attempt's store
+  std::set<std::string> refused_;     // users and hosts that `remark` was called for
+  std::optional<StoreServer> store_;  // of the open attempt, or of the last one if close() kept it
+  std::shared_ptr<Call> call_;        // queries the attempt's store
   StorePort worker_port_;             // for rank 0, if it serves the store and is on this node
 };
 

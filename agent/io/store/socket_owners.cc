@@ -25,7 +25,7 @@ struct OwnerQuestion {
   inet_diag_req_v2 request;
 };
 
-// Addresses and ports stay in network byte order.
+// Copies the address and the port, which stay in network byte order.
 void put_address(const sockaddr_storage& address, __be32 (&bytes)[4], __be16& port) {
   if (address.ss_family == AF_INET6) {
     const auto& six = reinterpret_cast<const sockaddr_in6&>(address);
@@ -46,7 +46,8 @@ sockaddr_storage address_by(NameOf name_of, int fd) {
   return address;
 }
 
-// Returns false if this process may not see what the other has open.
+// Adds the sockets that the process `pid` has open. Returns false if this process is not allowed to see all
+// of them.
 bool add_sockets_of(pid_t pid, std::set<std::uint32_t>& inodes) {
   bool sees = true;
   std::error_code error;
@@ -89,7 +90,7 @@ std::optional<SocketOwners::Owner> SocketOwners::ask(const sockaddr_storage& own
   put_address(own, question.request.id.idiag_src, question.request.id.idiag_sport);
   put_address(other, question.request.id.idiag_dst, question.request.id.idiag_dport);
   if (send(netlink_.get(), &question, sizeof question, 0) != sizeof question) return std::nullopt;
-  // The answer is there when send() returns.
+  // The kernel has answered when send() returns.
   alignas(nlmsghdr) std::array<char, 1024> answer{};
   const ssize_t got = recv(netlink_.get(), answer.data(), answer.size(), 0);
   nlmsghdr header{};

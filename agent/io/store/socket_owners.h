@@ -1,8 +1,8 @@
-// Finds the user and the socket at the other end of a connection over loopback: the kernel knows both ends
-// (NETLINK_SOCK_DIAG). JobSockets knows which sockets are the job's.
+// SocketOwners asks the kernel (NETLINK_SOCK_DIAG) who owns the other end of a connection over loopback.
+// JobSockets finds out which sockets are the job's.
 //
-// A query costs two system calls and a look-up in one of the kernel's hash tables. It needs no privilege, and
-// each network namespace answers for itself. can_tell() is false if the kernel does not answer. One thread.
+// A query takes two system calls and needs no privilege. It sees only sockets of this network namespace. One
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ class SocketOwners {
     std::uint32_t inode = 0;  // of the socket
   };
 
-  // `listener` is any listening socket, used to try whether the kernel answers.
+  // Tries whether the kernel answers, and stores the result for can_tell(). `listener`: any listening socket.
   explicit SocketOwners(int listener);
   bool can_tell() const { return can_tell_; }
-  // The owner of the other end of this accepted connection. Nothing if that end is already closed, because
-  // the kernel then names no owner.
+  // Returns the owner of the other end of this accepted connection. Returns nothing if that end is already
+  // closed.
   std::optional<Owner> of_other_end(int connection) const;
 
  private:
@@ -36,17 +36,19 @@ class SocketOwners {
   bool can_tell_ = false;
 };
 
-// The sockets that descendants of some processes have open.
+// The sockets that the descendants of some processes have open.
 class JobSockets {
  public:
-  // Looks through all processes of the machine, which takes some 20 us for each.
+  // Finds the sockets of the descendants of `ancestors`. Looks at all processes of the machine, which takes
+  // about 20 us each.
   static JobSockets below(const std::set<pid_t>& ancestors);
   bool has(const SocketOwners::Owner& owner) const;
 
  private:
   std::set<std::uint32_t> inodes_;
-  // Users of descendants whose descriptors this process may not see: in a container without CAP_SYS_PTRACE,
-  // root may not see those of other users.
+  // Users of descendants whose descriptors this process is not allowed to see. (In a container without
+  // CAP_SYS_PTRACE, not even root can see those of other users.) All sockets of these users count as the
+  // job's.
   std::set<uid_t> hidden_users_;
 };
 

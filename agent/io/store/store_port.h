@@ -1,8 +1,8 @@
-// The port of an attempt's c10d store: a socket that is bound but does not listen yet.
+// Reserves the port of an attempt's c10d store: binds a socket that does not listen yet.
 //
-// Any holder of the socket can listen on it. Until then another process that sets SO_REUSEADDR, as torch's
-// TCPStore does, can bind the same port and listen; but the kernel does not give the port to a process that
-// asks for any free one.
+// As long as it does not listen, another process can bind the same port and listen on it, if it sets
+// SO_REUSEADDR as torch's TCPStore does. But the kernel does not give the port to a process that asks for any
+// free port.
 #pragma once
 
 #include <boost/asio/ip/address.hpp>
@@ -18,8 +18,8 @@ struct StorePort {
   std::uint16_t number = 0;
 };
 
-// `port` 0 takes any free port. Errors: the address is not of this machine, or another process listens on the
-// port.
+// Binds the socket; `port` 0: to any free port. Errors: the address is not of this machine, or another
+// process listens on the port.
 Expected<StorePort> bind_store_port(const boost::asio::ip::address& address, std::uint16_t port);
 
 }  // namespace muster::agent

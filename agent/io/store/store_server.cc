@@ -27,8 +27,8 @@ namespace {
 using boost::asio::posix::stream_descriptor;
 using boost::system::error_code;
 
-constexpr int kAcceptsAtOnce = 64;  // then other events have their turn
-constexpr int kEventsAtOnce = 64;   // then the rest of the agent has its turn
+constexpr int kAcceptsAtOnce = 64;  // after that, other events of the server have their turn
+constexpr int kEventsAtOnce = 64;   // after that, the other tasks of the agent have their turn
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 constexpr int kWarningCount = 5;
 constexpr std::size_t kReadBytes = 64 << 10;
@@ -36,7 +36,8 @@ constexpr StoreClientId kListener{0};
 
 struct Connection {
   UniqueFd socket;
-  // While this is not empty, nothing is read: a client that does not read its answers cannot send more.
+  // Replies that are not sent yet. While there are any, nothing is read from the client, so that a client
+  // that does not read its replies cannot cause more of them.
   std::string unsent;
 };
 
@@ -51,8 +52,8 @@ bool out_of_descriptors(int error_number) {
 
 }  // namespace
 
-// The sockets are in a separate epoll set, and the io_context watches only that set's descriptor: a message
-// then costs one recv and one send, while a wait through Asio would cost a third system call. Queued handlers
+// The sockets are in a separate epoll set, and the io_context watches only that set's descriptor. So a
+// message takes one recv and one send; with Asio's waits it would take a third system call. Queued handlers
 // keep the server alive after it is stopped.
 class StoreServer::Server : public std::enable_shared_from_this<Server> {
  public:
@@ -95,8 +96,8 @@ class StoreServer::Server : public std::enable_shared_from_this<Server> {
   StoreOutput output_;
   UniqueFd listener_;
   std::optional<SocketOwners> owners_;  // while it listens on loopback, and the kernel answers
-  std::map<StoreClientId, SocketOwners::Owner> unknown_;  // of other users, not checked yet; nothing is read
-  boost::asio::steady_timer look_timer_;                  // armed while some are unknown
+  std::map<StoreClientId, SocketOwners::Owner> unknown_;  // of other users, not checked by look() yet
+  boost::asio::steady_timer look_timer_;                  // armed while `unknown_` is not empty
   TimePoint next_look_;
   stream_descriptor epoll_;
   boost::asio::steady_timer handshake_timer_;  // armed while there are strangers
@@ -198,7 +199,8 @@ void StoreServer::Server::accept_waiting() {
   }
 }
 
-// The listening socket stays readable, so watching it would spin until a descriptor is free.
+// Stops accepting for kAcceptPause. Without this pause the thread would spin until a descriptor is free,
+// because the listening socket stays readable.
 void StoreServer::Server::accept_later() {
   watch(EPOLL_CTL_MOD, listener_.get(), kListener, 0);
   accept_timer_.expires_after(kAcceptPause);
@@ -215,11 +217,11 @@ void StoreServer::Server::accepted(UniqueFd socket) {
   const auto peer = peer_of(fd);
   if (!options_.peers.empty() && std::ranges::find(options_.peers, peer) == options_.peers.end())
     return refuse(id, fmt::format("from {}: not an address of this job's hosts", peer.to_string()));
-  // If the client has already closed its connection, the owner is unknown, and nobody waits for an answer.
+  // If the owner is unknown, the client has already closed its connection, and nobody waits for an answer.
   const uid_t own = ::geteuid();
   const auto owner = owners_ ? owners_->of_other_end(fd) : SocketOwners::Owner{.user = own};
   if (!owner) return warn(id, "it was closed at once");
-  if (owner->user == own || owner->user == 0) {  // root may do anything anyway
+  if (owner->user == own || owner->user == 0) {  // root is allowed everything anyway
     if (!watch(EPOLL_CTL_ADD, fd, id, EPOLLIN)) return warn(id, "it cannot be watched");
   } else {
     unknown_.emplace(id, *owner);
@@ -249,7 +251,7 @@ void StoreServer::Server::look_soon() {
   });
 }
 
-// Decides about all unknown connections.
+// Decides which of the unknown connections are the job's, and refuses the others.
 void StoreServer::Server::look() {
   const TimePoint began = Clock::now();
   std::set<pid_t> ancestors{::getpid()};
@@ -333,7 +335,7 @@ void StoreServer::Server::send_unsent(StoreClientId id, Connection& connection) 
   watch(EPOLL_CTL_MOD, connection.socket.get(), id, EPOLLIN);
 }
 
-// An empty reason: the client has closed the connection.
+// Closes the connection. `reason`: for the log; empty: the client has closed it.
 void StoreServer::Server::drop(StoreClientId id, std::string_view reason) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;

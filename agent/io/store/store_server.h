@@ -1,15 +1,15 @@
-// Serves one c10d store (core/store/store.h) over TCP: a new one for each attempt, closed with it.
+// Serves the c10d store of one attempt (core/store/store.h) over TCP.
 //
 // Listens from open() to stop(), on the io_context's one thread.
-// - A connection that has not shown that it speaks the protocol is a stranger. Its time is limited to
-// `handshake`, and the number of strangers to `stranger_count`; above that, or when descriptors run out, the
-// oldest stranger is dropped, but never a client.
+// - A connection that has not shown that it speaks the protocol is a stranger. A stranger is dropped after
+//   `handshake`. The oldest stranger is dropped if there are more than `stranger_count`, or if no descriptors
+//   are left. Clients are not dropped for these reasons.
 // - A client that breaks the protocol or a limit loses its connection, and the reason is logged.
-// - On loopback only processes of this process's user and of root, and descendants of this agent and its
-// launcher, are allowed to connect. A connection of another user can wait for a moment until the server looks
-// whose it is, because looking is limited to a tenth of this thread's time.
-// - On other addresses any process on a host with one of the peers' addresses is allowed to connect: bind to
-// the narrowest interface that reaches the workers.
+// - On loopback, only processes of this process's user and of root, and descendants of this agent and its
+//   launcher, are allowed to connect. A connection of another user may wait a moment until the server has
+//   found out whose it is. The server spends at most a tenth of this thread's time on this.
+// - On other addresses, any process on a host with one of the peers' addresses is allowed to connect. So
+//   listen on an address that no more hosts than necessary can reach.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -31,15 +31,15 @@ namespace muster::agent {
 struct StoreServerOptions {
   boost::asio::ip::address address = boost::asio::ip::address_v4::loopback();  // to listen on
   std::uint16_t port = 0;                                                      // 0: any free one
-  std::vector<boost::asio::ip::address> peers = {};  // addresses that may connect; empty: any
-  pid_t launcher = 0;  // whose descendants may connect while it is this process's parent; 0: none
+  std::vector<boost::asio::ip::address> peers = {};  // addresses that are allowed to connect; empty: all
+  pid_t launcher = 0;  // its descendants are allowed to connect while it is this process's parent; 0: none
   Duration handshake = std::chrono::seconds(10);
   std::size_t stranger_count = 256;
   std::size_t client_count = 64 << 10;
   std::size_t unsent_bytes = 256 << 20;  // of unread replies, for all clients together
   StoreLimits store = {};
-  // Called for each refused connection of a user or host outside the job, with a text that says who was
-  // refused and why.
+  // Called for each connection that is refused because it is not the job's, with a text that says whose it
+  // is.
   std::function<void(const std::string&)> on_refused = {};
 };
 
@@ -55,7 +55,7 @@ class StoreServer {
   std::size_t client_count() const;
   std::size_t stranger_count() const;
 
-  // Closes the port and every connection now and forgets the store. A second call has no effect.
+  // Closes the port and every connection now. A second call has no effect.
   void stop();
 
  private:

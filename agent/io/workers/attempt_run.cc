@@ -21,12 +21,14 @@ namespace muster::agent {
 
 namespace {
 
-// Each of the two streams has a pipe and a file; the file of their order and the process have one each.
+// Each of the two streams needs two: a pipe and a file. The file of their order and the process's pidfd need
+// one each.
 constexpr rlim_t kDescriptorsPerRank = 6;
 
 constexpr std::uint16_t kAnyPort = 9;
 
-// The kernel chooses the local address when a UDP socket is connected.
+// Returns the address from which this host reaches `address`. The kernel chooses it when a UDP socket is
+// connected.
 std::string own_address_towards(const asio::ip::address& address) {
   boost::system::error_code failed;
   asio::io_context io;
@@ -39,14 +41,15 @@ std::string own_address_towards(const asio::ip::address& address) {
   return failed ? std::string() : own.address().to_string();
 }
 
-// Returns the interface that has `address`, or from which this host reaches it; sends nothing. Returns "" if
-// the interface is loopback, if no route exists, or if `address` is not an IPv4 or IPv6 address.
+// Returns the interface that has `address` or, if none has, the interface through which this host reaches it.
+// Sends nothing. Returns "" if the interface is loopback, if no route exists, or if `address` is not an IP
+// address.
 std::string interface_to(const std::string& address) {
   boost::system::error_code failed;
   const auto there = asio::ip::make_address(address, failed);
   if (failed || there.is_loopback()) return {};
   const std::vector<net::HostAddress> all = net::host_addresses();
-  // The route to an address of this host uses loopback, but other hosts reach the address through its
+  // Looks for `address` itself first: the route to an own address is loopback, but other hosts need its
   // interface.
   for (const std::string& own : {there.to_string(), own_address_towards(there)}) {
     const auto found = std::ranges::find(all, own, &net::HostAddress::address);
@@ -105,7 +108,7 @@ Status AttemptRun::check_directory() const {
   return {};
 }
 
-// Recognizes the launcher's directory by the attempt's file (docs/checkpoint_layout.md).
+// Recognizes the launcher's directory by the file of this attempt (docs/checkpoint_layout.md).
 std::string AttemptRun::other_checkpoints() const {
   const std::string& directory = setting_.job.checkpoint_directory;
   const Attempt attempt = setting_.context.attempt;

@@ -1,8 +1,8 @@
-// Everything that one attempt needs to start its workers on this node: the program's path, the environment, a
-// sufficient number of descriptors.
+// Starts the workers of one attempt on this node: finds the program, makes the environment, and forks or
+// executes each worker.
 //
-// open() makes the checks that show whether the workers could start. The environment is made once and changed
-// from rank to rank. Does not decide and does not wait. One thread.
+// open() checks whether the workers can start. The environment is made once, and only the variables that
+// differ are changed for each rank. No function blocks. One thread.
 #pragma once
 
 #include <array>
@@ -39,20 +39,20 @@ class AttemptRun {
     Process process;
     Processes::Started facts;
   };
-  // The worker's own part, in addition to what all workers get.
+  // The things that only this worker gets.
   struct Given {
     std::array<int, 3> streams{};        // stdin (-1: it gets none), stdout and stderr
-    std::vector<std::string> entries{};  // NAME=value; the names are the same for all
+    std::vector<std::string> entries{};  // NAME=value; all workers get variables of the same names
     int descriptor = -1;                 // a descriptor that it keeps; -1: none
   };
   OrFailure<Started> start(LocalRank local_rank, const wire::StartWorkers& start, Given given,
                            WarmStart& warm);
   Rank rank_of(LocalRank local_rank) const { return setting_.plan.rank_of(local_rank); }
-  // Processes::other_checkpoints().
+  // As Processes::other_checkpoints().
   std::string other_checkpoints() const;
-  // The template for forking this attempt's ranks, or why there is none.
+  // Returns the spec of the template for this attempt's ranks, or why there is no template.
   std::expected<TemplateSpec, std::string> wanted_template() const;
-  // The template for forking the ranks of a possible attempt, or why there is none.
+  // Returns the spec of the template for the ranks of a possible attempt, or why there is no template.
   static std::expected<TemplateSpec, std::string> template_for(const wire::JobSpec& job,
                                                                const NodeContext& context,
                                                                const wire::PrepareAttempt& likely);
@@ -61,16 +61,16 @@ class AttemptRun {
   explicit AttemptRun(Setting setting) : setting_(std::move(setting)) {}
   OrFailure<Process> execute(std::vector<std::string> arguments, const Given& given);
   Status check_directory() const;
-  // Looks up the wrappers of this node's ranks.
+  // Finds the programs that wrap this node's ranks.
   OrFailure<void> find_wrappers();
   Status open_null();
   Status check_descriptors() const;
 
   Setting setting_;
   std::string program_;
-  std::map<std::string, std::string, std::less<>> wrappers_;  // by first word: the path of its program
+  std::map<std::string, std::string, std::less<>> wrappers_;  // paths of programs, by the wrapper's name
   Environment environment_;                                   // of the last started rank
-  Command command_;                                           // of the same rank
+  Command command_;                                           // of the last executed rank
   UniqueFd null_;
 };
 

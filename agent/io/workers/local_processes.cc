@@ -27,10 +27,10 @@ namespace muster::agent {
 
 namespace {
 
-// How often to try again to reap a worker that a debugger has not let go yet.
+// The pause between attempts to reap a worker that a debugger still holds.
 constexpr std::chrono::milliseconds kDebuggerPause{20};
 
-constexpr std::chrono::milliseconds kExecPause{5};  // until a process's command line is looked at again
+constexpr std::chrono::milliseconds kExecPause{5};  // before a command line is looked at again
 
 constexpr int kTrackerPauseMs = 2;  // a tracker usually ends within 20 ms
 
@@ -50,7 +50,7 @@ LocalProcesses::LocalProcesses(Setting setting)
       stacks_alarm_(setting_.time.make_alarm([this] { look_at_stacks(); })),
       trackers_alarm_(setting_.time.make_alarm([this] {
         kill_late_trackers();
-        listener_->leftovers_changed();  // a process that was being executed may be a tracker now
+        listener_->leftovers_changed();  // one that was being executed may be a tracker now
       })) {
   block_signals({SIGCHLD});
 }
@@ -62,7 +62,8 @@ void LocalProcesses::begin(ProcessListener& listener) {
   warm_.begin(setting_.tasks, [this] {
     listener_->template_settled();
     reap_leftovers();
-    // reap_leftovers() stops at a template that has ended, so it has not seen the processes that ended later.
+    // reap_leftovers() may have stopped at the ended template. This makes Node look for processes that ended
+    // later.
     listener_->leftovers_changed();
   });
   setting_.tasks.spawn(hear_signals({SIGCHLD}, [this](int) {
@@ -71,7 +72,8 @@ void LocalProcesses::begin(ProcessListener& listener) {
   }));
 }
 
-// A training works without the directory and the socket; only heartbeats and progress are missing.
+// Makes the run directory, and opens the socket for workers' reports. If this fails, the training works all
+// the same, only without heartbeats and progress.
 void LocalProcesses::open_worker_socket() {
   auto& directory = setting_.kept.directory;
   if (directory == nullptr) {
@@ -115,7 +117,8 @@ std::expected<void, StartFailure> LocalProcesses::open(const OpenAttempt& attemp
   return {};
 }
 
-// If the port cannot be opened, the job runs without copies in neighbours.
+// Opens the port for neighbours. If this fails, the job runs without copies of checkpoints in neighbours'
+// memory.
 void LocalProcesses::listen_for_neighbours() {
   neighbour_port_ = 0;
   if (plan_.neighbour_address.empty()) return;
@@ -164,7 +167,7 @@ std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank 
   setting_.mpi.rank_runs(local_rank);
   setting_.logs.worker_runs(local_rank);
   workers_.insert(started->process.pid);
-  // A template that is lost while it forks may have forked, and the rank must not run twice.
+  // If the template died during the fork, the rank may exist already. It must not run twice, so kill it.
   if (had_template && !warm_.has_template()) kill_leftovers();
   setting_.tasks.spawn(
       watch(local_rank, run_->rank_of(local_rank), std::move(started->process), started->facts.gpu));
@@ -192,10 +195,10 @@ void LocalProcesses::close_input() {
   if (const auto input = std::exchange(input_, nullptr)) input->close();
 }
 
-// The pidfd shows that a worker has ended; other processes may still hold its pipes open.
+// Waits for the worker's end at its pidfd, not its pipes, because other processes may hold the pipes open.
 awaitable<void> LocalProcesses::watch(LocalRank local_rank, Rank rank, Process process,
                                       std::optional<std::uint32_t> gpu) {
-  co_await asio::post(setting_.io, asio::use_awaitable);  // not before all workers have been started
+  co_await asio::post(setting_.io, asio::use_awaitable);  // resumes when all workers have been started
   asio::posix::stream_descriptor pidfd(setting_.io, process.pidfd.release());
   const bool ended = co_await readable(pidfd);
   if (!ended) co_return;
@@ -223,7 +226,7 @@ awaitable<void> LocalProcesses::watch(LocalRank local_rank, Rank rank, Process p
 }
 
 void LocalProcesses::signal(std::int32_t pid, std::int32_t signal) {
-  if (workers_.contains(pid)) ::kill(-pid, signal);  // once reaped, its pid may be another process's
+  if (workers_.contains(pid)) ::kill(-pid, signal);  // the pid of a reaped worker may be another process's
 }
 
 void LocalProcesses::close() {
@@ -261,7 +264,7 @@ void LocalProcesses::end_template() {
   if (had_template) kill_leftovers();  // processes that the program started before init()
 }
 
-// Reaps leftovers in the order in which they ended, up to a worker or a template, which other code reaps.
+// Reaps leftovers in the order in which they ended. Stops at a worker or a template, which other code reaps.
 void LocalProcesses::reap_leftovers() {
   for (;;) {
     siginfo_t next{};
@@ -313,7 +316,8 @@ void LocalProcesses::kill_late_trackers() {
   trackers_alarm_->set(next);
 }
 
-// The agent leaves now, and must leave no process of the job behind.
+// Waits for resource trackers up to their time limit, then kills them. Called when the agent is about to
+// exit, so that no process of the job stays behind.
 void LocalProcesses::wait_for_trackers() {
   const TimePoint until = setting_.time.now() + kTrackerLimit;
   const auto has_ended = [](const auto& tracker) {
@@ -358,7 +362,8 @@ void LocalProcesses::give_memory(const Report& report, const std::string& addres
     log::warning("rank {} did not receive its memory for checkpoints", report.message.rank);
 }
 
-// A rank has saved, so all ranks have restored their state by now, and no longer need copies for that.
+// Called when a rank has saved, so all ranks have restored their state. Drops copies that are not needed any
+// more, and tells the neighbours about the new slot.
 void LocalProcesses::pass_to_neighbours(const wire::WorkerReported& held) {
   memory_slots_.forget_others();
   exchange_.saved(held.rank, static_cast<std::uint64_t>(held.step));

@@ -1,7 +1,8 @@
-// The processes of this agent: real children of this process, which it starts, listens to and reaps.
+// Manages the processes of this agent, which are real children of this process: starts them, receives their
+// reports, and reaps them.
 //
-// The agent must be a child subreaper, so that any process that workers leave behind becomes its child. One
-// thread, one io_context; the task group ends its waits.
+// The agent must be a child subreaper, so that any process that workers leave behind becomes its child. Call
+// all functions on the io_context's one thread. The task group ends all waits.
 #pragma once
 
 #include <functional>
@@ -31,7 +32,7 @@
 
 namespace muster::agent {
 
-// The parts of an agent process that stay when its job is over and it takes the next one.
+// The parts of an agent process that it keeps from one job to the next.
 struct KeptParts {
   explicit KeptParts(const asio::any_io_executor& executor) : warm(executor) {}
   bool for_next_job = false;  // false: the process ends with its job
@@ -42,7 +43,7 @@ struct KeptParts {
 
 class LocalProcesses final : public Processes, public TemplateHost, public Leftovers, public WorkerTalk {
  public:
-  struct Setting {  // must all outlive this object
+  struct Setting {  // all references must outlive this object
     asio::io_context& io;
     net::TaskGroup& tasks;
     net::Time& time;
@@ -55,7 +56,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
     // Called with remarks for the user.
     std::function<void(const std::string&)> remark;
   };
-  // Blocks SIGCHLD, and raises the limit of descriptors, for this process but not for its workers.
+  // Blocks SIGCHLD and raises the limit of descriptors; workers start with neither change.
   explicit LocalProcesses(Setting setting);
   LocalProcesses(const LocalProcesses&) = delete;
   LocalProcesses& operator=(const LocalProcesses&) = delete;
@@ -87,7 +88,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
 
  private:
   awaitable<void> watch(LocalRank local_rank, Rank rank, Process process, std::optional<std::uint32_t> gpu);
-  // The descriptor of the worker's stdin; -1: none.
+  // Returns the descriptor of the worker's stdin; -1: none.
   Expected<int> open_input(LocalRank local_rank);
   void close_input();
   void open_worker_socket();
@@ -100,10 +101,11 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   std::vector<Rank> held_ranks() const;
   void tell(Stacks::Told stacks);
   void look_at_stacks();
-  // Reaps leftovers that have ended; watch() reaps workers.
+  // Reaps leftovers that have ended. (watch() reaps workers.)
   void reap_leftovers();
-  // Whether this leftover is neither awaited nor killed yet, because it is a resource tracker within its time
-  // limit. A process that is being executed can become one: it is awaited, and kill_late_trackers() kills it.
+  // Returns whether this leftover is left alone for now, because it is a Python resource tracker within its
+  // time limit. If the process is being executed at the moment, it may become a tracker: returns false, and
+  // kill_late_trackers() decides about it later.
   bool spares(pid_t pid);
   void kill_late_trackers();
   void wait_for_trackers();
@@ -122,15 +124,15 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   MemoryWriteOut memory_write_out_;
   MemoryExchange exchange_;
   std::int32_t neighbour_port_ = 0;
-  std::map<std::string, Report> wait_for_memory_;  // by the address of the rank that asked
+  std::map<std::string, Report> wait_for_memory_;  // reports that ask for memory, by the rank's address
   wire::PrepareAttempt plan_;                      // of the newest attempt
   std::unique_ptr<AttemptRun> run_;                // of the open attempt
-  std::optional<Stacks> stacks_;                   // of its workers
-  std::shared_ptr<WorkerInput> input_;             // of the worker that gets the input, while it runs
+  std::optional<Stacks> stacks_;                   // of the open attempt's workers
+  std::shared_ptr<WorkerInput> input_;             // stdin of the worker that gets the input
   Attempt attempt_;
-  std::string unguarded_;                // why the guardian does not run; without it no worker is started
+  std::string unguarded_;                // why the guardian does not run; if not empty, no worker is started
   std::set<pid_t> workers_;              // the workers that have not been reaped
-  std::map<pid_t, TimePoint> trackers_;  // of leftovers that are or may be trackers, the end of their time
+  std::map<pid_t, TimePoint> trackers_;  // the time limits of leftovers that may be trackers
   std::unique_ptr<net::Alarm> stacks_alarm_;
   std::unique_ptr<net::Alarm> trackers_alarm_;
 };

@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::uint64_t kPartBytes = 1 << 20;
 constexpr std::uint64_t kPartsUnderWay = 2;
-// The neighbour may be busy computing digests.
+// This is long, because the neighbour may be busy computing digests.
 constexpr std::chrono::seconds kPartLimit(30);
 constexpr std::size_t kMostWanted = 256;
-constexpr int kMostOvertaken = 3;  // before the user is told
+constexpr int kMostOvertaken = 3;  // this many overwritten slots in a row cause a remark
 
 wire::HeldSlot as_told(const Copy& copy) {
   return {copy.rank, copy.id.step, copy.id.attempt, copy.slot_bytes};
@@ -101,8 +101,8 @@ awaitable<void> MemoryConversation::hold(std::shared_ptr<MemoryConversation> sel
   self->setting_.on_fetched(self->setting_.neighbour.node);
 }
 
-// A neighbour closes the connection when its attempt is over. The connection also ends if the neighbour is
-// lost, which the launcher reports.
+// Reports why the connection ended. kUnavailable is only logged: the neighbour's attempt is over, or the
+// neighbour is lost, which the launcher reports.
 void MemoryConversation::ended(const Error& why) {
   if (connection_->closed() || setting_.is_stopped()) return;
   if (why.code() == ErrorCode::kUnavailable)
@@ -110,7 +110,7 @@ void MemoryConversation::ended(const Error& why) {
   break_off(why.message());
 }
 
-// Closing makes hold() end.
+// Tells the user and closes the connection, which makes hold() end.
 void MemoryConversation::break_off(std::string_view why) {
   setting_.on_remark(
       fmt::format("this node and node{} copy nothing more between their memories in this attempt: {}",
@@ -157,7 +157,7 @@ void MemoryConversation::consider(const Copy& offered, bool is_current) {
           fmt::format("keeps no copy of what rank {} of node{} holds in memory: "
                       "--memory-tier has no room for one of {} MiB next to this node's own",
                       offered.rank, setting_.neighbour.node, offered.slot_bytes >> 20));
-    case CopyKeeping::Use::kKeep:  // a newer step has replaced this one
+    case CopyKeeping::Use::kKeep:  // the offered step replaces older ones of its rank
       std::erase_if(wanted_, [&](const Copy& each) { return each.rank == offered.rank; });
       break;
     case CopyKeeping::Use::kOwn: break;
@@ -211,7 +211,8 @@ void MemoryConversation::finish_pull() {
   drop_pull();
 }
 
-// A step that is copied too slowly is overwritten by the step after the next.
+// Called when the slot was overwritten while it was fetched. This happens if the fetch takes longer than two
+// saves.
 void MemoryConversation::overtaken() {
   log::debug("the copy of step {} of rank {} is dropped", pull_->copy().id.step, pull_->copy().rank);
   if (++overtaken_count_ == kMostOvertaken)
@@ -226,7 +227,7 @@ void MemoryConversation::drop_pull() {
   pull_next();
 }
 
-// Takes the newest step first, and within a step the lowest rank.
+// Starts to fetch the next wanted slot: the newest step first, and within a step the lowest rank.
 void MemoryConversation::pull_next() {
   while (!pull_ && !wanted_.empty()) {
     const auto next = std::ranges::max_element(wanted_, [](const Copy& one, const Copy& other) {

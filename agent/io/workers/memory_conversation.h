@@ -1,9 +1,10 @@
-// The conversation of two agents about slots in memory (memory_slots.h): which are complete, and their bytes.
+// One connection between two agents, over which each tells which complete slots in memory it has
+// (memory_slots.h), and fetches slots of the other.
 //
-// Both agents list their slots. An agent that wants a slot asks for it part by part, two at a time, and takes
-// it if all digests are right. It does not ask for a step that a newer step has replaced, and drops a slot
-// that is overwritten meanwhile. MemorySlots decides which slots to ask for. One thread; hold() keeps the
-// object alive.
+// An agent that wants a slot asks for its parts, two at a time, and keeps the slot if all digests are right.
+// It does not ask for a step that a newer step has replaced. If the slot is overwritten meanwhile, the agent
+// drops what it has received. MemorySlots decides which slots to fetch. One thread. hold() keeps the object
+// alive.
 #pragma once
 
 #include <functional>
@@ -20,19 +21,19 @@
 
 namespace muster::agent {
 
-// A slot that is received part by part: the header, the file, and its contents as the manifest would list
-// them.
+// A slot that is received part by part. It consists of the header, the file, and a text that describes the
+// file's contents as a manifest does.
 class SlotPull {
  public:
-  // `number`: of the first question; later ones count up.
+  // `number`: the number of the first question; each further question has the next number.
   SlotPull(const Copy& copy, UniqueFd fd, std::uint64_t number)
       : copy_(copy), fd_(std::move(fd)), next_number_(number), answered_(number) {}
 
   const Copy& copy() const { return copy_; }
   std::uint64_t next_number() const { return next_number_; }
-  // The next part to ask for.
+  // Returns the next part to ask for, if any.
   std::optional<wire::SlotWanted> next();
-  // Answers to questions about an earlier slot do not count.
+  // Returns whether `part` is the next expected answer. An answer to a question about an earlier slot is not.
   bool is_answer(const wire::SlotPart& part) const { return part.number == answered_; }
   // Takes the next part. Returns false if the slot no longer exists, or is not the one that was asked for.
   bool take(std::string_view bytes);
@@ -41,7 +42,7 @@ class SlotPull {
   UniqueFd release() { return std::move(fd_); }
 
  private:
-  // Counts file and contents as if they were contiguous.
+  // The size of file and contents together, as if they were contiguous.
   std::uint64_t all_bytes() const { return header_->file_bytes + header_->contents_bytes; }
   std::uint64_t bytes_at(std::uint64_t place) const;
   std::uint64_t offset_of(std::uint64_t place) const;
@@ -65,7 +66,7 @@ class MemoryConversation : public std::enable_shared_from_this<MemoryConversatio
     Attempt attempt;
     wire::Neighbour neighbour;
     std::map<Rank, Copy> current;            // the slots that this node's ranks saved last, or resume from
-    std::function<void(NodeId)> on_fetched;  // called when no slot is wanted now, or none will come
+    std::function<void(NodeId)> on_fetched;  // called when no slot is wanted any more, or no more will come
     std::function<void(std::string)> on_remark;
     std::function<bool()> is_stopped;
   };
@@ -75,7 +76,7 @@ class MemoryConversation : public std::enable_shared_from_this<MemoryConversatio
 
   // Runs until the connection ends.
   static awaitable<void> hold(std::shared_ptr<MemoryConversation> self);
-  // A rank of this node has saved this slot, or resumes from it.
+  // Call when a rank of this node has saved this slot, or resumes from it. Tells the neighbour.
   void tell(const Copy& copy);
   void close();
 
@@ -100,7 +101,7 @@ class MemoryConversation : public std::enable_shared_from_this<MemoryConversatio
   std::vector<Copy> wanted_;
   std::optional<SlotPull> pull_;
   std::uint64_t number_ = 0;  // of the next question, while pull_ is empty
-  int overtaken_count_ = 0;   // copies dropped since the last complete one
+  int overtaken_count_ = 0;   // overwritten slots since the last complete one
   bool has_told_ = false;     // the neighbour knows which slots this agent has
   Sequence sequence_;
 };

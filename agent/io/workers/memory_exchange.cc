@@ -20,12 +20,12 @@ namespace muster::agent {
 
 namespace {
 
-constexpr int kNiceness = 10;  // the thread gets a tenth of what a computing thread gets
+constexpr int kNiceness = 10;  // the thread gets a tenth of the processor time of a thread with niceness 0
 constexpr Duration kNeighbourLimit = std::chrono::seconds(5);
 
 }  // namespace
 
-// Everything that belongs to the thread. Attempts follow one another.
+// The work of the thread "muster-exchange". One object serves all attempts, one after the other.
 class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
  public:
   Attempts(MemoryExchange& owner)
@@ -58,7 +58,7 @@ class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
     }
     if (const auto tls = net::Tls::load(); tls && listener_ && !callers_.empty()) accept(**tls);
     fetched_if_all();
-    // After kNeighbourLimit, waits no longer for neighbours that have not connected.
+    // After kNeighbourLimit, stops waiting for neighbours that have not connected.
     late_.expires_after(kNeighbourLimit);
     late_.async_wait([this, number = number_](const boost::system::error_code& error) {
       if (error || number != number_) return;
@@ -153,7 +153,7 @@ class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
     if (awaited_.erase(node) > 0) fetched_if_all();
   }
   void fetched_if_all() {
-    std::uint64_t own = number_;  // so as not to end the next attempt's fetching
+    std::uint64_t own = number_;  // if the next attempt has begun, `fetching_` differs and stays
     if (!awaited_.empty() || !owner_.fetching_.compare_exchange_strong(own, 0)) return;
     setting_.slots.stop_fetching(attempt_);
     setting_.on_fetched();
@@ -166,9 +166,9 @@ class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
   std::shared_ptr<net::Listener> listener_;
   std::vector<std::shared_ptr<net::Listener>> ended_listeners_;  // their tasks may not have ended yet
   Attempt attempt_;
-  std::uint64_t number_ = 0;  // of the call of begin(); 0: ended
+  std::uint64_t number_ = 0;  // the number of the call of begin(); 0: the attempt has ended
   std::map<std::string, Caller> callers_;
-  std::set<NodeId> awaited_;      // neighbours that hold something of this node's ranks
+  std::set<NodeId> awaited_;      // neighbours from which slots of this node's ranks are still to be fetched
   std::map<Rank, Copy> current_;  // the slots that this node's ranks saved last, or resume from
   std::map<NodeId, std::shared_ptr<MemoryConversation>> talks_;
   bool has_remarked_ = false;

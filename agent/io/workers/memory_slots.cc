@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-// The size is sealed, so that a process that has mapped the slot never meets missing pages.
+// Seals the slot's size: if another process could shrink the slot, a process that has mapped it would crash.
 Expected<UniqueFd> make_slot(std::uint64_t bytes) {
   UniqueFd fd(memfd_create("muster-checkpoint", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
@@ -73,8 +73,8 @@ void MemorySlots::keep(Rank first, std::int32_t count) {
   drop(keeping_.shrink(room_for_copies()));
 }
 
-// Call with the newest copy first. Replaces an incomplete slot, but fails if a complete slot has another
-// size.
+// Makes the copy a slot of its rank, in place of an incomplete slot. Returns false if both slots are
+// complete, or if a complete slot has another size. If a rank has several copies, call with the newest first.
 bool MemorySlots::become_slot(const Copy& copy, UniqueFd fd) {
   const auto known = slots_.find(copy.rank);
   if (known == slots_.end() || known->second.slot_bytes != copy.slot_bytes) {

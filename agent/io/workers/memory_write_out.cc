@@ -26,8 +26,8 @@ struct Held {
   SlotHeader header;
 };
 
-// The name contains the attempt that held the step, so that two attempts that held the same step never share
-// a file.
+// The name contains the attempt that saved the step, so that two attempts that saved the same step never
+// share a file.
 std::string path_of_contents(const std::string& directory, int rank, Attempt held) {
   return fmt::format("{}/rank-{:05}.attempt-{}.contents", directory, rank, held);
 }
@@ -36,8 +36,8 @@ class WriteOut {
  public:
   explicit WriteOut(const HeldMemory& memory) : memory_(memory), directory_(memory.directory) {}
 
-  // Returns the step that is now on disk; nothing if the disk already has a checkpoint as new, or if another
-  // agent commits.
+  // Returns the step that is now on disk. Returns nothing if the disk already has a checkpoint of this step
+  // or a later one, or if another agent commits.
   Expected<std::optional<std::uint64_t>> run() {
     const auto found = newer_than_disk();
     if (!found) return std::unexpected(found.error());
@@ -51,7 +51,8 @@ class WriteOut {
   std::uint64_t step() const { return step_; }
 
  private:
-  // Returns the steps that all ranks of this node hold and that are newer than the disk's: newest first.
+  // Returns the checkpoints, newest first, that all ranks of this node have in memory and that are newer than
+  // those on disk.
   Expected<std::vector<CheckpointId>> newer_than_disk() {
     std::vector<CheckpointId> ids;
     for (const UniqueFd& fd : memory_.slots) {
@@ -67,7 +68,7 @@ class WriteOut {
              memory_.local_world_size;
     });
     if (ids.empty()) return ids;
-    // Set before the directory is checked: if a check fails, write_out() reports this step as lost.
+    // This is set before the directory is checked: if a check fails, write_out() reports this step as lost.
     step_ = std::ranges::min_element(ids, is_newer)->step;
     if (Status mine = directory_.check_newest(memory_.attempt); !mine) return std::unexpected(mine.error());
     const auto entries = directory_.candidates(memory_.attempt);
@@ -77,13 +78,13 @@ class WriteOut {
       return on_disk != entries->end() && (id.step <= on_disk->id.step || id.attempt < on_disk->id.attempt);
     });
     std::ranges::sort(ids, is_newer);
-    std::set<std::uint64_t> steps;  // only one file per rank and step
+    std::set<std::uint64_t> steps;  // keeps one attempt per step, because each rank has one file per step
     std::erase_if(ids, [&steps](CheckpointId id) { return !steps.insert(id.step).second; });
     return ids;
   }
 
-  // The checkpoint on disk belongs to the newest attempt, so that later attempts find it
-  // (CheckpointDirectory::candidates()).
+  // Returns the id that the checkpoint gets on disk. It belongs to the newest attempt, so that later attempts
+  // find it (CheckpointDirectory::candidates()).
   CheckpointId as_written(CheckpointId id) const { return {.step = id.step, .attempt = memory_.attempt}; }
 
   Status write(CheckpointId id) {
@@ -124,7 +125,7 @@ class WriteOut {
   }
 
   bool has_contents(CheckpointId id, int rank) const {
-    std::error_code error;  // ignored: the file system may be away for a while
+    std::error_code error;  // ignored, because the file system may be unavailable for a while
     return std::filesystem::exists(path_of_contents(directory_.path_of(as_written(id)), rank, id.attempt),
                                    error);
   }
@@ -135,7 +136,8 @@ class WriteOut {
     return ranks;
   }
 
-  // Agents write the newest step first, so a rank that has written only an older step lacks the newer one.
+  // Waits until all ranks' files of a step are there, and commits this step. Agents write the newest step
+  // first. So a rank that has written an older step, but not a newer one, will not write the newer one.
   Expected<std::optional<std::uint64_t>> commit_newest(const std::vector<CheckpointId>& ids) {
     const TimePoint until = Clock::now() + memory_.patience;
     for (std::size_t i = 0;;) {
@@ -184,7 +186,7 @@ class WriteOut {
     return directory_.check_newest(memory_.attempt);
   }
 
-  // The ranks of a node may all hold the same values and parts: keep those of the lowest rank.
+  // Removes from `contents` what `known`, the contents of lower ranks, already has.
   static void drop_known(Contents& contents, const Contents& known) {
     std::erase_if(contents.values, [&](const auto& value) { return known.values.contains(value.first); });
     for (auto& [name, tensor] : contents.tensors) {
@@ -219,7 +221,7 @@ MemoryWritten write_out(const HeldMemory& held) {
     return {
         fmt::format("step {}, which was held in memory, is a checkpoint in {} now", **done, held.directory),
         **done};
-  } catch (const std::exception& error) {  // memory is short, or the file system throws
+  } catch (const std::exception& error) {  // memory has run out, or std::filesystem has thrown
     return lost(error.what());
   }
 }

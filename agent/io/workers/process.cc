@@ -22,13 +22,13 @@ namespace muster::agent {
 namespace {
 
 constexpr const char* kOomScore = "/proc/self/oom_score_adj";
-// Writing to a log file at its size limit must fail, and not kill the agent.
+// If a log file reaches the user's file size limit, or a pipe has no reader, a write must fail and not kill
+// the agent.
 constexpr int kIgnored[] = {SIGPIPE, SIGXFSZ};
-constexpr int kOwnOomScore = -900;  // an agent that uses up all the memory itself can still be killed
+constexpr int kOwnOomScore = -900;  // not -1000: an agent that uses up all memory can be killed
 
-// Descriptors with low numbers, where the agent puts a worker's streams. So the child needs no copy of the
-// descriptors above them: when each of 256 workers copied the whole table, for exec to close, that cost 0.1
-// ms per worker.
+// Descriptors with low numbers. The agent puts a worker's streams there, so that the child copies only this
+// part of the descriptor table. Copying the whole table took 0.1 ms for each of 256 workers.
 struct Stage {
   int null;
   std::array<int, 3> streams;
@@ -48,19 +48,20 @@ void put_on_stage(const std::array<int, 3>& streams) {
   for (std::size_t i = 0; i < streams.size(); ++i) dup3(streams[i], stage().streams[i], O_CLOEXEC);
 }
 
-// The descriptor table gets this size at the start. Once there is a second thread, each time that the kernel
-// enlarges the table (at 64, 256, 512 ...) it waits until no core uses the old one: that added 20 ms to a
+// The descriptor table gets this size at the start. With a second thread, the kernel would have to wait each
+// time it enlarges the table (at 64, 256, 512 ...) until no core uses the old table. This added 20 ms to a
 // start of 64 workers.
 constexpr int kTableSize = 4096;
 
-// The OOM score that a worker sets for itself; empty if the agent's did not change.
+// Returns the OOM score that a worker sets for itself; empty if the agent's score was not changed.
 std::array<char, 16>& worker_oom_score() {
   static std::array<char, 16> text{};
   return text;
 }
 
 struct Child {
-  // the first descriptor that the child gives up from the table it shares with the agent; 0: it has a copy
+  // the child shares the agent's descriptor table, and copies only what is below this number; 0: it has a
+  // copy
   int shared_descriptors_from;
   Place place;
   const char* working_directory;
@@ -73,9 +74,9 @@ struct Child {
   int error = 0;
 };
 
-// Resets what exec leaves unchanged. Returns null, or the name of the call that failed, with errno.
+// Resets what execve() leaves unchanged. Returns null, or says in words which step failed, with errno set.
 const char* begin_anew(const Child& child) {
-  for (const int signal : kIgnored) std::signal(signal, SIG_DFL);  // settle_signals() did the others
+  for (const int signal : kIgnored) std::signal(signal, SIG_DFL);  // settle_signals() has reset the others
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -93,7 +94,7 @@ const char* begin_anew(const Child& child) {
   return nullptr;
 }
 
-// Runs in the agent's memory while the agent waits, so it must only touch `child`.
+// Runs in the agent's memory while the agent waits, so it must write only to `child`.
 int become(void* argument) {
   auto& child = *static_cast<Child*>(argument);
   if (child.shared_descriptors_from > 0 &&
@@ -132,7 +133,7 @@ void settle_signals() {
 rlimit prepare_descriptors() {
   const rlimit before = raise_descriptor_limit();
   stage();
-  close(fcntl(stage().null, F_DUPFD_CLOEXEC, kTableSize - 1));  // fails where fewer are allowed: no harm
+  close(fcntl(stage().null, F_DUPFD_CLOEXEC, kTableSize - 1));  // fails, harmlessly, if fewer are allowed
   return before;
 }
 
@@ -140,8 +141,8 @@ void lower_oom_score() {
   const std::string before = read_file(kOomScore, 16).value_or("");
   const auto score = parse_number<int>(std::string_view(before).substr(0, before.find('\n')));
   if (!score) return;
-  // Going below the value that root has set needs CAP_SYS_RESOURCE; the lowest permitted value is better than
-  // nothing.
+  // A value below the one that root has set needs CAP_SYS_RESOURCE. So this tries 0 if the wanted value is
+  // refused.
   for (const int wanted : {kOwnOomScore, 0}) {
     const UniqueFd file(open(kOomScore, O_WRONLY | O_CLOEXEC));
     if (*score <= wanted || !file || !write_all(file.get(), std::to_string(wanted), kOomScore)) continue;
@@ -163,8 +164,8 @@ Expected<Process> spawn(const Command& command) {
               command.program.c_str(),
               arguments.data(),
               environment.data()};
-  // The child shares the agent's memory and must not run a handler there, so it has every signal blocked
-  // until begin_anew().
+  // The child shares the agent's memory and must not run signal handlers there. So all signals are blocked in
+  // it until begin_anew().
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -183,7 +184,8 @@ Expected<Process> spawn(const Command& command) {
   Process process{pid, UniqueFd(pidfd)};
   if (child.failed == nullptr) return process;
   (void)reap(process.pidfd.get());
-  // A shell would run such a script itself, hence the hint.
+  // The file may be a script without a first line like #!/bin/sh. A shell would run it, so the message
+  // explains the error.
   const bool no_format = child.error == ENOEXEC;
   return failure(code_of(child), "cannot {} {}: {}{}", child.failed, command.program,
                  std::strerror(child.error),
@@ -196,7 +198,8 @@ std::optional<Ending> reap(int pidfd) {
   siginfo_t info{};
   rusage usage{};
   long result = 0;
-  // The library's waitid() does not return the process's resource usage.
+  // The C library's waitid() does not return the process's resource usage, so this makes the system call
+  // itself.
   do result = syscall(SYS_waitid, P_PIDFD, pidfd, &info, WEXITED, &usage);
   while (result < 0 && errno == EINTR);
   if (result < 0 && errno == EAGAIN) return std::nullopt;

@@ -1,8 +1,8 @@
-// Starts one worker process and finds out how it ended.
+// Starts worker processes, and finds out how they ended.
 //
-// A worker is executed from a vfork-like clone, so that a failure to execute is known at once, and the
-// agent's memory is not copied. Only the agent's one thread may call these functions: a worker dies with the
-// thread that started it.
+// A worker is started by a clone that works like vfork(): the caller learns at once whether the program was
+// executed, and the agent's memory is not copied. Call all functions on the agent's main thread, because a
+// worker is killed when the thread that started it ends.
 #pragma once
 
 #include <array>
@@ -18,17 +18,17 @@
 
 namespace muster::agent {
 
-// Sets this process's signal dispositions; installs no handler. Workers get the defaults, whatever the agent
-// inherited, without further calls.
+// Sets all signals of this process to their defaults, except for SIGPIPE and SIGXFSZ, which it ignores. So
+// workers get the defaults, whatever the agent has inherited.
 void settle_signals();
 
-// Raises this process's soft limit of descriptors, since an agent has several for each worker. Returns the
-// old limit, which its workers should get. Call while few descriptors are open: spawn() is faster if its own
-// descriptors have low numbers.
+// Raises this process's soft limit of descriptors, because an agent needs several for each worker. Returns
+// the old limit, which workers should get. Also opens descriptors that spawn() uses; spawn() is faster if
+// their numbers are low, so call this while few descriptors are open.
 rlimit prepare_descriptors();
 
-// Asks the kernel to kill a worker rather than this process when memory runs out, if that is permitted.
-// Workers that are spawned later get this process's old score.
+// If it is permitted, lowers this process's OOM score, so that the kernel kills a worker rather than this
+// process when memory runs out. Workers that are spawned later get this process's old score.
 void lower_oom_score();
 
 struct Command {
@@ -46,18 +46,19 @@ struct Process {
   UniqueFd pidfd;
 };
 
-// Errors: kNotFound or kPermission if the program cannot be executed, kInternal if no process could be made.
+// Starts a process. Errors: kNotFound or kPermission if the program cannot be executed, kInternal for
+// anything else.
 Expected<Process> spawn(const Command& command);
 
 struct Ending {
-  int exit_code = 0;  // if signal is 0
+  int exit_code = 0;  // valid if `signal` is 0
   int signal = 0;
   bool core_dumped = false;
-  std::int64_t peak_memory_bytes = 0;  // resident
+  std::int64_t peak_memory_bytes = 0;  // of resident memory
 };
-// Reaps a process whose pidfd is readable. Afterwards the kernel may give its pid to another process. A
-// debugger that traces the process is told first: until the debugger lets go, reap() returns nothing, and the
-// caller tries again later. With a pidfd that is not O_NONBLOCK the call waits instead.
+// Reaps a process whose pidfd is readable. Afterwards the kernel may give its pid to another process. If a
+// debugger traces the process, the debugger is told first. Until it releases the process, reap() returns
+// nothing if the pidfd is O_NONBLOCK, and blocks otherwise.
 std::optional<Ending> reap(int pidfd);
 
 }  // namespace muster::agent

@@ -1,7 +1,6 @@
-// Finds the program that workers will execute, before any of them is started.
+// Finds the program that workers will execute, as a shell does, before any worker is started.
 //
-// As a shell does: a name with a slash is a path from the working directory, any other is looked up in PATH.
-// Reads the file system only.
+// A name with a slash is a path, relative to the working directory. Any other name is looked up in PATH.
 #pragma once
 
 #include <string>
@@ -13,23 +12,22 @@
 
 namespace muster::agent {
 
-// The PATH of the job's workers: from the job, or else the agent's.
+// Returns the PATH of the job's workers: the job's, or else the one in `inherited`.
 std::string search_path(const Environment& inherited, const wire::JobSpec& job);
 
-// The path to execute. kNotFound: no such program (exit code 127). kPermission: it cannot be executed (126).
+// Returns the path to execute. Errors: kNotFound if there is no such program (exit code 127), kPermission if
+// it cannot be executed (126).
 Expected<std::string> find_program(const std::string& name, const std::string& search_path,
                                    const std::string& working_directory);
 
-// If the job's Python runs a script, checks that the script can be read. Same error codes as find_program().
+// If the job's Python runs a script, checks that the script can be read. Errors as find_program().
 Status check_script(const wire::JobSpec& job);
 
-// The path of the job's program. If the command is `python3 [-u] FILE.py ...`, also checks that the file can
-// be read.
+// Calls check_script(), and returns the path of the job's program.
 Expected<std::string> find_program_of(const wire::JobSpec& job, const std::string& search_path);
 
-// The facts that decide about a template: which file it is, and whether it has the note of Muster::warm_start
-// (for a script: whether its interpreter has). The Python runner is installed next to the agent's own
-// program.
+// Returns the facts that decide about a template: the file's identity, and whether it has the note of
+// Muster::warm_start. For a script, it is the interpreter that must have the note.
 ProgramFacts facts_of_program(const std::string& path);
 
 }  // namespace muster::agent

@@ -12,7 +12,7 @@
 #include "common/base/file.h"
 #include "common/base/log.h"
 
-// A zip file; agent/CMakeLists.txt makes it.
+// The zip file with the Python module `muster`, which agent/CMakeLists.txt makes.
 extern const unsigned char muster_python_module[];
 extern const std::size_t muster_python_module_size;
 

@@ -1,8 +1,9 @@
-// The directory of an agent process for its workers: the socket for their reports, the Python module
-// `muster`, and the files of MPI.
+// The directory of an agent process for its workers. It has the socket for their reports, the Python module
+// `muster`, and PMIx's files.
 //
-// It is new, under TMPDIR, and only for this user. But a rank of root can change its user, so root's agent
-// lets other users enter the directory without listing it. The destructor removes it with its content.
+// It is made under TMPDIR, and only this user can use it. If the user is root, other users can also enter it,
+// but not list it, because a rank of root can change its user. The destructor removes the directory with its
+// content.
 #pragma once
 
 #include <memory>
@@ -18,12 +19,10 @@ class RunDirectory {
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
   ~RunDirectory();
-  // Short enough for the sockets in it. Other users can open a file in it if they know the file's name and
-  // the file's mode lets them.
+  // The directory's path. It is short enough for the paths of sockets in the directory.
   const std::string& path() const { return path_; }
-  // Workers can import the module `muster` from this file, which the agent contains, wherever the agent was
-  // delivered, without an installation. To be appended to PYTHONPATH: Python imports from the file as from a
-  // folder. "" if it could not be written.
+  // A zip file with the Python module `muster`, to be appended to PYTHONPATH, so that workers can import the
+  // module without an installation. The agent contains this file. "" if it could not be written.
   const std::string& python_module() const { return python_module_; }
 
  private:

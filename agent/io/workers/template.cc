@@ -21,14 +21,15 @@ namespace {
 
 using Kind = TemplateAnswer::Kind;
 
-// A fork takes a millisecond, and 25 ms more for each GiB that was read before init().
+// A fork takes 1 ms, and 25 ms more for each GiB of memory that the program uses before init().
 constexpr int kForkLimitMs = 2000;
-// Only a process that the kernel cannot kill takes this long.
+// If a process does not end within this time, the kernel cannot kill it.
 constexpr int kEndLimitMs = 2000;
-// The time between the end of an exiting process's socket and the end of the process.
+// A process that exits ends within this time after its socket was closed.
 constexpr int kLastBreathMs = 200;
 
-// Reads the pid from the descriptor and does not trust the template: signals will be sent to that pid.
+// Gets the pid from the descriptor, not from the template's message, because signals will be sent to this
+// pid.
 pid_t pid_of(int pidfd) {
   const auto info = read_file(fmt::format("/proc/self/fdinfo/{}", pidfd), 4096);
   constexpr std::string_view kField = "\nPid:\t";
@@ -122,7 +123,7 @@ Expected<Process> Template::fork(const ForkOrder& order, const std::array<int, 3
     return failure(ErrorCode::kCorrupt, "its answer to an order is not a child of the agent's");
   const pid_t pid = pid_of(message->fds[0].get());
   if (pid <= 1) return failure(ErrorCode::kCorrupt, "its answer to an order is not a process id");
-  // The child does the same, but may not have run yet, and a signal to a group that does not exist is lost.
+  // The child makes this call too, but may not have run yet. Without the group, a signal to it would be lost.
   setpgid(pid, pid);
   return Process{pid, std::move(message->fds[0])};
 }
@@ -131,7 +132,7 @@ std::string Template::end(int wait_ms) {
   if (!pidfd_.is_open()) return "";
   pollfd ended{pidfd_.native_handle(), POLLIN, 0};
   const bool by_itself = poll(&ended, 1, wait_ms) > 0;
-  kill(-pid_, SIGKILL);  // its whole group; the pid is its own until it is reaped
+  kill(-pid_, SIGKILL);  // the whole group; until the template is reaped, no other process can have its pid
   std::string how;
   const bool has_ended = poll(&ended, 1, kEndLimitMs) > 0;
   if (const auto ending = has_ended ? reap(pidfd_.native_handle()) : std::nullopt) {

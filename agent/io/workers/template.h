@@ -1,7 +1,8 @@
-// A template: the user's program, loaded and waiting in muster::init() to be forked.
+// A template: a process that has loaded the user's program, and waits in muster::init() for orders to fork.
 //
-// A child of the agent, in its own process group, killed with the agent. The destructor kills it. Waits only
-// for the answer to an order, and only for a moment. One thread.
+// The template is a child of the agent, in its own process group. It is killed when the agent ends, and by
+// the destructor. Only first_answer(), fork(), end() and the destructor block, for at most a few seconds. One
+// thread.
 #pragma once
 
 #include <array>
@@ -17,8 +18,8 @@ namespace muster::agent {
 
 class Template {
  public:
-  // Appends the template's output before init() to the file. The error says what is wrong with the program or
-  // the file.
+  // Starts the template. Its output before init() is appended to the file. The error says what is wrong with
+  // the program or the file.
   static Expected<std::shared_ptr<Template>> execute(const asio::any_io_executor& executor, TemplateSpec spec,
                                                      const std::string& output_file, rlimit descriptor_limit);
   Template(const Template&) = delete;
@@ -32,16 +33,17 @@ class Template {
   // Readable when the template has ended.
   asio::posix::stream_descriptor& pidfd() { return pidfd_; }
 
-  // Reads the first message on the socket: empty if the template is ready, otherwise one clause why it cannot
-  // be forked.
+  // Reads the first message on the socket. Returns "" if the template is ready, or else in one clause why it
+  // cannot be used.
   std::string first_answer();
-  // Whether ranks can have other arguments than the template; known after first_answer().
+  // Returns whether ranks can have other arguments than the template. Known after first_answer().
   bool takes_arguments() const { return takes_arguments_; }
-  // Forks a worker. kInternal: this fork failed, but the next one may succeed. Any other error: the template
+  // Forks a worker. After the error kInternal the next fork may succeed. After any other error the template
   // cannot be used any more.
   Expected<Process> fork(const ForkOrder& order, const std::array<int, 3>& streams);
-  // Kills the template unless it has ended. If it ended by itself, returns how: "was killed by signal 9";
-  // otherwise returns "". First waits `wait_ms`, because a process ends a moment after its socket.
+  // Kills the template unless it ends by itself within `wait_ms`. Returns how it ended by itself, such as
+  // "was killed by signal 9", or "". (A process ends a moment after its socket is closed, so a caller who
+  // sees that needs `wait_ms`.)
   std::string end(int wait_ms = 0);
 
  private:

@@ -1,7 +1,8 @@
-// The stdin of the worker that gets the job's input: a pipe, and the input that does not fit into it yet.
+// The stdin of the worker that gets the job's input. It is a pipe; input that does not fit into it waits
+// here.
 //
-// At most the window (wire::kInputWindowBytes) waits; input beyond it is dropped and logged. The pipe's other
-// end is also kept here, to see how much the worker has read. Held by a shared pointer. One thread.
+// At most wire::kInputWindowBytes wait. Input beyond this limit is dropped, which is logged. The pipe's
+// reading end is also kept open here, to see how much the worker has read. One thread.
 #pragma once
 
 #include <functional>
@@ -18,7 +19,7 @@ namespace muster::agent {
 
 class WorkerInput : public std::enable_shared_from_this<WorkerInput> {
  public:
-  // Called with the amount taken, whenever the pipe takes some, and by look().
+  // Called when the pipe has taken some input, and by look().
   using OnTaken = std::function<void(const wire::InputTaken& taken)>;
 
   static Expected<std::shared_ptr<WorkerInput>> open(const asio::any_io_executor& executor, OnTaken on_taken);
@@ -27,9 +28,9 @@ class WorkerInput : public std::enable_shared_from_this<WorkerInput> {
 
   int for_worker() const { return reading_.get(); }
   void give(const wire::Input& input);
-  // Reports if the worker has read more since the last report.
+  // Calls `on_taken` if the worker has read more since the last call.
   void look();
-  // The worker has ended: calls look() once more, then stops.
+  // Call when the worker has ended. Calls look() once more and ends the input.
   void close();
 
  private:
@@ -43,7 +44,7 @@ class WorkerInput : public std::enable_shared_from_this<WorkerInput> {
   asio::posix::stream_descriptor writing_;  // closed at the input's end
   OnTaken on_taken_;
   std::string waiting_;
-  bool ends_ = false;  // after the waiting input
+  bool ends_ = false;  // the input ends after `waiting_`
   bool waits_for_room_ = false;
   std::int64_t written_ = 0;
   std::int64_t told_read_ = 0;

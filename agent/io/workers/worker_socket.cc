@@ -21,11 +21,11 @@ namespace muster::agent {
 namespace {
 
 constexpr std::string_view kSocketName = "agent.sock";
-constexpr int kDatagramsAtOnce = 256;  // then other work has its turn
+constexpr int kDatagramsAtOnce = 256;  // after that, other work has its turn
 constexpr std::size_t kMostKnown = 4096;
 
-// Renames the socket, because /proc/net/unix shows everybody the name that a socket had at bind(). Other
-// users can use it if they know the new path, which is returned: a rank can have changed its user.
+// Renames the socket, because /proc/net/unix shows everybody the name that it had at bind(). Returns the new
+// path. Makes the socket usable by all users who know this path, because a rank can have changed its user.
 Expected<std::string> hide(const std::string& directory, const std::string& path) {
   std::uint64_t secret = 0;
   CHECK(getrandom(&secret, sizeof secret, 0) == sizeof secret, "getrandom: {}", std::strerror(errno));
@@ -36,12 +36,12 @@ Expected<std::string> hide(const std::string& directory, const std::string& path
 }
 
 struct Datagram {
-  std::string_view text;  // empty if it is too large
+  std::string_view text;  // empty if the datagram is too large
   std::string address;    // of the sender; an abstract name begins with a NUL
   ucred sender{};
 };
 
-// The next datagram. kUnavailable: none is waiting.
+// Receives the next datagram. Returns kUnavailable if none is waiting.
 Expected<Datagram> receive_one(int socket, std::array<char, kMaxReportBytes>& buffer) {
   iovec part{buffer.data(), buffer.size()};
   sockaddr_un address{};
@@ -116,7 +116,8 @@ bool WorkerSocket::is_of_job(const ucred& sender) {
     known_.insert(process);
     return true;
   }
-  // `sudo` may have reaped the rank since it sent its last datagrams.
+  // If the process was reaped after it sent the datagram, for example by `sudo`, its parent is unknown. So
+  // this accepts it if it has sent a datagram before.
   return parent_of(sender.pid) == 0 && known_.contains(process);
 }
 

@@ -1,11 +1,12 @@
-// MUSTER_SOCKET: the datagram socket on which workers report to their agent, and receive its commands if they
-// have an address.
+// MUSTER_SOCKET: the datagram socket where workers send reports. The agent sends commands from it, to workers
+// that have an address.
 //
-// It is in the agent's run directory, which other users may enter, so root's agent gives it a name that they
-// cannot guess. Takes datagrams of this agent's user, and of other users only from processes that descend
-// from this agent, as its workers do. Ignores too large datagrams and garbage. A stranger who learns the path
-// can fill the socket's queue, so that heartbeats and steps are lost, but nothing else. Does not know
-// attempts or ranks. The destructor removes the file. One thread.
+// - The socket is in the agent's run directory. If the agent runs as root, other users can enter this
+//   directory, so the socket then has a name that cannot be guessed.
+// - Accepts datagrams of this agent's user, and of its descendants with other users.
+// - Ignores invalid and too large datagrams.
+// - A stranger who learns the path can only fill the socket's queue. Heartbeats and steps are lost then.
+// The destructor removes the file. One thread.
 #pragma once
 
 #include <functional>
@@ -34,12 +35,12 @@ class WorkerSocket {
   ~WorkerSocket();
   const std::string& path() const { return path_; }
 
-  // Receives datagrams until the task is cancelled, which must happen before this object is destroyed.
+  // Receives datagrams until the task is canceled. Cancel it before this object is destroyed.
   awaitable<void> receive_all();
-  // Receives the datagrams that have arrived. Call it before a worker is reaped, because the kernel then no
-  // longer knows whose child it was, and before reporting a worker's end.
+  // Receives the datagrams that have arrived. Call before a worker is reaped: afterwards nobody knows whether
+  // the sender was a descendant of this agent.
   void receive_waiting();
-  // Sends without waiting, with these descriptors; false if the receiver cannot take the datagram.
+  // Sends a datagram with these descriptors, without waiting. Returns false if the receiver cannot take it.
   bool send(const std::string& receiver, const std::string& datagram, std::span<const int> fds = {});
 
  private:
@@ -50,7 +51,7 @@ class WorkerSocket {
   std::string path_;
   asio::posix::stream_descriptor socket_;
   OnReport on_report_;
-  std::set<std::pair<pid_t, uid_t>> known_;  // other users' processes that sent something and were of the job
+  std::set<std::pair<pid_t, uid_t>> known_;  // other users' processes that were descendants when they sent
 };
 
 }  // namespace muster::agent
