@@ -42,7 +42,8 @@ namespace {
 constexpr int kExitUsage = 2;
 constexpr int kExitNoLauncher = 69;
 constexpr int kExitInternal = 125;
-// After this many jobs an agent of many jobs ends, and with it whatever they have left in its memory.
+// After this many jobs a remote agent ends, and with it whatever they have left in its memory. For local
+// agents the launcher counts (AgentPool).
 constexpr int kMostJobs = 100;
 const std::vector<int> kSignalsToLeave = {SIGTERM, SIGINT, SIGHUP};
 
@@ -188,11 +189,11 @@ int serve_jobs_at_door(int door) {
   settle_process();
   asio::io_context io(1);
   KeptParts kept(io.get_executor());
-  for (int count = 1;; ++count) {
+  for (;;) {
     unblock_signals(kSignalsToLeave);
     const auto job = take_job(door);
     if (!job) return 0;
-    kept.for_next_job = count < kMostJobs;
+    kept.for_next_job = true;
     Control control(io);
     const int exit_code = run(*job, io, kept, control);
     if (!waits_for_next_job(exit_code, kept)) return exit_code;

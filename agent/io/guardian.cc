@@ -9,6 +9,7 @@
 #include <optional>
 #include <sys/prctl.h>
 #include <unistd.h>
+#include <utility>
 
 #include "agent/io/mpi/segments.h"
 #include "agent/io/sweep.h"
@@ -98,6 +99,7 @@ Status Guardian::start() {
   if (pid == 0) guard(theirs.get());
   pid_ = pid;
   pipe_ = std::move(ours);
+  run_directory_.clear();
   return {};
 }
 
@@ -112,7 +114,7 @@ Guardian::~Guardian() {
 }
 
 void Guardian::job_is_over() {
-  if (pipe_) (void)write_all(pipe_.get(), {"job_is_over", sizeof "job_is_over"}, "the guardian's pipe");
+  next_ = std::string("job_is_over", sizeof "job_is_over");
 }
 
 void Guardian::guard_template(const std::string& job_id) {
@@ -120,7 +122,7 @@ void Guardian::guard_template(const std::string& job_id) {
 }
 
 void Guardian::guard_job(const std::string& job_id, NodeId node) {
-  tell("MUSTER_JOB_ID", job_id);
+  next_ += fmt::format("MUSTER_JOB_ID={}", job_id) + '\0';
   tell("MUSTER_NODE_ID", std::to_string(node.value()));
 }
 
@@ -133,13 +135,13 @@ void Guardian::guard_segments(Incarnation incarnation) {
 }
 
 void Guardian::guard_run_directory(const std::string& directory) {
-  tell("run_directory", directory);
+  if (std::exchange(run_directory_, directory) != directory) tell("run_directory", directory);
 }
 
 void Guardian::tell(const std::string& name, const std::string& value) {
   if (!pipe_) return;
-  const std::string entry = name + "=" + value;
-  const Status told = write_all(pipe_.get(), {entry.c_str(), entry.size() + 1}, "the guardian's pipe");
+  next_ += name + "=" + value + '\0';
+  const Status told = write_all(pipe_.get(), std::exchange(next_, {}), "the guardian's pipe");
   if (!told) log::error("the guardian is gone: {}", told.error().message());
 }
 

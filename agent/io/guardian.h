@@ -33,7 +33,7 @@ class Guardian {
   void guard_job(const std::string& job_id, NodeId node);
   // The job's ranks are forked from the template of this earlier job, whose id they have.
   void guard_template(const std::string& job_id);
-  // The job is over, and has left nothing: the guardian forgets it.
+  // The job is over, and has left nothing: the guardian forgets it, when it is told of the next one.
   void job_is_over();
   // The guardian spares agents of the same node and host that have this incarnation or a later one, and the
   // processes that they started.
@@ -50,6 +50,8 @@ class Guardian {
 
   pid_t pid_ = 0;
   UniqueFd pipe_;
+  std::string run_directory_;  // what this guardian has been told
+  std::string next_;           // for the guardian, together with the next entry: each write wakes it
   bool inherits_ = false;
 };
 

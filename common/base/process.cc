@@ -84,9 +84,7 @@ std::optional<std::int64_t> start_ticks_of(pid_t pid) {
   return parse_number<std::int64_t>(fields[kStart]).value_or(0);
 }
 
-}  // namespace
-
-ProcessIdentity own_identity() {
+ProcessIdentity read_own_identity() {
   ProcessIdentity self{.pid = getpid(), .start_ticks = start_ticks_of(getpid()).value_or(0)};
   char buffer[256] = "";
   if (gethostname(buffer, sizeof buffer - 1) == 0) self.host = buffer;
@@ -99,8 +97,17 @@ ProcessIdentity own_identity() {
   return self;
 }
 
+}  // namespace
+
+// Kept for each thread, because every trial of a sweep needs it. A forked child has an identity of its own.
+ProcessIdentity own_identity() {
+  thread_local ProcessIdentity self;
+  if (self.pid != getpid()) self = read_own_identity();
+  return self;
+}
+
 std::optional<bool> is_alive(const ProcessIdentity& process) {
-  static const ProcessIdentity self = own_identity();  // static, because callers may ask about many jobs
+  const ProcessIdentity self = own_identity();
   if (process.pid == 0 || process.host != self.host) return std::nullopt;
   if (process.boot_id != self.boot_id) return false;
   if (process.pid_namespace != self.pid_namespace) return std::nullopt;

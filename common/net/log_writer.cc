@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -27,6 +28,51 @@ constexpr std::size_t kSpareBytes = 16 << 20;  // of memory that is kept for oth
 constexpr Duration kLastStall = std::chrono::milliseconds(200);
 constexpr Duration kLastLimit = std::chrono::seconds(1);
 constexpr Duration kLookAgain = std::chrono::milliseconds(20);
+
+// The threads of all writers. A thread whose writer is gone waits for the next one: an agent of many jobs has
+// one writer after the other, and starting a thread takes longer than most writes. Threads are detached,
+// because they may hang.
+class WriterThreads {
+ public:
+  // Never destroyed: threads may wait until the process ends.
+  static WriterThreads& all() {
+    static auto* const threads = new WriterThreads;
+    return *threads;
+  }
+  Status run(std::function<void()> work) {
+    const std::scoped_lock lock(mutex_);
+    try {
+      if (waiting_ == works_.size())
+        start_quiet_thread("muster-logs", [this](const std::stop_token&) { serve(); }).detach();
+    } catch (const std::system_error& error) {
+      return failure(ErrorCode::kUnavailable, "{}", error.what());
+    }
+    works_.push_back(std::move(work));
+    wake_.notify_one();
+    return {};
+  }
+
+ private:
+  void serve() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      ++waiting_;
+      wake_.wait(lock, [this] { return !works_.empty(); });
+      --waiting_;
+      auto work = std::move(works_.front());
+      works_.pop_front();
+      lock.unlock();
+      work();
+      work = {};
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> works_;  // for threads that wait, or start
+  std::size_t waiting_ = 0;
+};
 
 }  // namespace
 
@@ -124,14 +170,9 @@ void LogWriter::Shared::call() {
 
 Status LogWriter::Shared::start() {
   if (started) return {};
-  const auto body = [shared = shared_from_this()](const std::stop_token&) { shared->run(); };
-  try {
-    start_quiet_thread("muster-logs", body).detach();
-  } catch (const std::system_error& error) {
-    return failure(ErrorCode::kUnavailable, "{}", error.what());
-  }
-  started = true;
-  return {};
+  const Status running = WriterThreads::all().run([shared = shared_from_this()] { shared->run(); });
+  started = running.has_value();
+  return running;
 }
 
 void LogWriter::Shared::run() {

@@ -3,8 +3,8 @@
 // - One thread serves all files, in the order in which they got something to write. start() or the first
 //   put() starts it.
 // - put() has no limit. A caller that must limit memory checks backlog_bytes() and alive_at() first.
-// - The destructor gives the thread up to a second to write what is queued. Then the thread ends, unless it
-//   hangs in the kernel.
+// - The destructor gives the thread up to a second to write what is queued. Then the thread waits for
+//   another writer, unless it hangs in the kernel.
 // Any thread can call put(). Call all other functions on the executor's thread, which also runs the
 // callbacks.
 #pragma once

@@ -10,6 +10,9 @@ namespace muster::launcher {
 
 namespace {
 
+// Agents that take longer than this to come do not compete with this process for a processor any more.
+constexpr Duration kPublishLimit = std::chrono::milliseconds(50);
+
 // Chooses the bootstrap (fleet/bootstrap.h) by the plan. A new bootstrap needs a line here.
 std::unique_ptr<Bootstrap> make_bootstrap(const Plan& plan, const LocalJob::Parts& parts) {
   if (!plan.hosts.empty())
@@ -40,7 +43,8 @@ LocalJob::LocalJob(const Plan& plan, const Parts& parts)
     : plan_(plan),
       console_(parts.console),
       started_unix_(parts.started_unix),
-      leaving_(parts.leaving),
+      phase_changed_(parts.phase_changed),
+      publish_timer_(parts.context),
       enquiries_(parts.context, parts.time,
                  {.status = [this] { return launcher_.status(); },
                   .cancel = [this](bool now) { launcher_.cancel(now); },
@@ -64,7 +68,9 @@ LocalJob::LocalJob(const Plan& plan, const Parts& parts)
            .witness =
                [this](const Controller& self, const Event& event, TimePoint at, const Decisions& decisions) {
                  journal_.add(self, event, at, decisions);
-                 if (leaving_ && self.job().phase() >= Phase::kLeaving) std::exchange(leaving_, {})();
+                 if (std::exchange(phase_, self.job().phase()) == phase_) return;
+                 if (phase_ >= Phase::kPreparing) publish_timer_.cancel();
+                 if (phase_changed_) phase_changed_(phase_);
                },
            .input = input_.get(),
            .neighbour_key = [secret = net::make_key()](
@@ -72,20 +78,26 @@ LocalJob::LocalJob(const Plan& plan, const Parts& parts)
 
 void LocalJob::begin() {
   launcher_.begin();
-  publish();
+  publish_timer_.expires_after(kPublishLimit);
+  publish_timer_.async_wait([this](const boost::system::error_code&) { publish(); });
 }
 
 void LocalJob::close() {
+  closing_ = true;
+  publish_timer_.cancel();
   enquiries_.close();
   launcher_.close();
   if (input_) input_->close(launcher_.unread_input());
   bootstrap_->close();
 }
 
-// Runs while the agents start, so that it does not delay the start. The job goes on if either file fails.
+// Runs while the agents prepare the first attempt, so that it does not delay the start, or when they take
+// long. The job goes on if either file fails.
 void LocalJob::publish() {
+  published_ = true;
   if (const Status written = write_job_record(plan_, started_unix_); !written)
     console_.say(written.error().message());
+  if (closing_) return;
   const Status open = enquiries_.open(plan_.job.log_directory);
   if (!open) log::warning("{}: `launch status`, `dump` and `cancel` will not work", open.error().message());
 }

@@ -30,11 +30,13 @@ class LocalJob {
     net::LogWriter& files;
     std::string agent_program;
     bool quiet = false;
-    double started_unix = 0;          // for job.json: when report.json begins to count the job's duration
-    std::function<void()> finished;   // called when the job is over and nothing of it is left
-    std::function<void()> leaving{};  // called before that, once: the verdict is known, and no worker is left
-    AgentPool* agents = nullptr;      // where local agents come from; null: each is a new process
-    KeptAgents* kept = nullptr;       // where agents of hosts come from; null: each is a new process
+    double started_unix = 0;         // for job.json: when report.json begins to count the job's duration
+    std::function<void()> finished;  // called when the job is over and nothing of it is left
+    // Called when the job's phase has changed, before the actions that led there are performed. From kLeaving
+    // on the verdict is known, and no worker is left.
+    std::function<void(Phase phase)> phase_changed{};
+    AgentPool* agents = nullptr;  // where local agents come from; null: each is a new process
+    KeptAgents* kept = nullptr;   // where agents of hosts come from; null: each is a new process
   };
   LocalJob(const Plan& plan, const Parts& parts);
   LocalJob(const LocalJob&) = delete;
@@ -46,7 +48,7 @@ class LocalJob {
   void hear_ends(const std::vector<ChildEnd>& ends) { bootstrap_->hear_ends(ends); }
   // After `finished`: ends all conversations. Run the context until closed(), then destroy the job.
   void close();
-  bool closed() const { return enquiries_.closed() && bootstrap_->idle(); }
+  bool closed() const { return published_ && enquiries_.closed() && bootstrap_->idle(); }
   // Writes what the journal still holds.
   void flush() { journal_.flush(); }
 
@@ -61,7 +63,11 @@ class LocalJob {
   const Plan& plan_;
   Console& console_;
   const double started_unix_;
-  std::function<void()> leaving_;
+  std::function<void(Phase phase)> phase_changed_;
+  Phase phase_ = Phase::kGathering;
+  asio::steady_timer publish_timer_;  // cancelled: publishes now
+  bool published_ = false;
+  bool closing_ = false;
   Enquiries enquiries_;
   std::unique_ptr<Bootstrap> bootstrap_;
   LocalLineage lineage_;

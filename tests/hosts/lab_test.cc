@@ -48,10 +48,11 @@ TEST_F(LabTest, EveryHostIsReachedBySshUnderItsName) {
 
 TEST_F(LabTest, AHostHasItsOwnTemporaryFilesAndSharesThoseBelowShared) {
   const Lab lab(2);
-  EXPECT_EQ(lab.host(0).run({"sh", "-c", "echo 1 >/tmp/x; echo 2 >" + lab.shared() + "/x"}), 0);
-  EXPECT_NE(lab.host(1).run({"test", "-e", "/tmp/x"}), 0);
+  const std::string own = fmt::format("/tmp/lab-test-{}", getpid());
+  EXPECT_EQ(lab.host(0).run({"sh", "-c", "echo 1 >" + own + "; echo 2 >" + lab.shared() + "/x"}), 0);
+  EXPECT_NE(lab.host(1).run({"test", "-e", own}), 0);
   EXPECT_EQ(said(lab.host(1), {"cat", lab.shared() + "/x"}), "2\n");
-  EXPECT_FALSE(std::filesystem::exists("/tmp/x"));
+  EXPECT_FALSE(std::filesystem::exists(own));
 }
 
 TEST_F(LabTest, ACutStopsWhatItSaysAndHealingEndsIt) {

@@ -231,9 +231,9 @@ TEST_F(LaunchSweep, ResumesATrialThatEndedWithItsController) {
 constexpr const char* kSavingSteps =
     "trap 'exit 0' TERM; cd $MUSTER_CHECKPOINT_DIR; step=$(cat step 2>/dev/null || echo 0); "
     "echo $step >> $MUSTER_TRIAL_DIR/begins; while [ $step -lt 3 ]; do step=$((step + 1)); "
-    "echo $step > step.new; mv step.new step; echo MUSTER_METRIC loss=$(($1 * 10 + $step)) step=$step; "
+    "echo $step > step.new; mv step.new step; "
     "while [ $1$step = 21 ] && [ ! -e $MUSTER_TRIAL_DIR/go ]; do : > $MUSTER_TRIAL_DIR/waits; sleep 0.02; done; "
-    "sleep 0.02; done";
+    "echo MUSTER_METRIC loss=$(($1 * 10 + $step)) step=$step; sleep 0.02; done";
 
 // The controller is killed while trial 0 is paused and trial 1 runs.
 TEST_F(LaunchSweep, AshaResumesAPausedTrialFromItsCheckpointAfterItsControllerWasKilled) {

@@ -51,9 +51,15 @@ std::optional<ProcessUsage> usage_of(pid_t pid) {
                       .memory_bytes = field(24) * sysconf(_SC_PAGESIZE)};
 }
 
+// Read once, also in an agent of many jobs: only the mounts of control groups matter.
+const std::string& own_mountinfo() {
+  static const std::string text = read_file("/proc/self/mountinfo", kMaxMountinfoBytes).value_or("");
+  return text;
+}
+
 }  // namespace
 
-LocalVitals::LocalVitals() : mountinfo_(read_file("/proc/self/mountinfo", kMaxMountinfoBytes).value_or("")) {}
+LocalVitals::LocalVitals() : mountinfo_(own_mountinfo()) {}
 
 std::map<Rank, ProcessState> LocalVitals::look(const std::map<Rank, std::int32_t>& pids) {
   attempt_->memory.look(pids);

@@ -37,7 +37,7 @@ class LocalVitals final : public Vitals {
   void attempt_is_over();
 
  private:
-  const std::string mountinfo_;                 // of /proc/self
+  const std::string& mountinfo_;                // of /proc/self
   std::unique_ptr<GpuWatch> gpus_;              // null in a job without GPUs
   std::unique_ptr<GpuMemoryWatch> gpu_memory_;  // null in a job without GPUs
   std::unique_ptr<GpuReadings> gpu_readings_;   // null without GPUs, and until the first usage()

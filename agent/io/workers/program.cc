@@ -51,10 +51,13 @@ Expected<std::string> find_program_of(const wire::JobSpec& job, const std::strin
 
 namespace {
 
-std::string python_runner() {
-  std::error_code error;
-  const auto runner = beside_own_program(MUSTER_PYTHON_RUNNER);
-  return runner && std::filesystem::exists(*runner, error) ? *runner : "";
+const std::string& python_runner() {
+  static const std::string path = [] {
+    std::error_code error;
+    const auto runner = beside_own_program(MUSTER_PYTHON_RUNNER);
+    return runner && std::filesystem::exists(*runner, error) ? *runner : "";
+  }();
+  return path;
 }
 
 }  // namespace

@@ -12,24 +12,49 @@
 
 namespace muster::launcher {
 
+namespace {
+
+// Whatever jobs have left in a process's memory goes with it.
+constexpr int kMostJobs = 100;
+// The end of a job waits while the next one starts.
+constexpr auto kEndPeriod = std::chrono::milliseconds(3);
+
+}  // namespace
+
 AgentPool::AgentPool(asio::any_io_executor executor, std::string agent_program, const rlimit& descriptors)
-    : executor_(std::move(executor)), agent_program_(std::move(agent_program)), descriptors_(descriptors) {}
+    : executor_(std::move(executor)),
+      agent_program_(std::move(agent_program)),
+      descriptors_(descriptors),
+      end_timer_(executor_) {}
 
 Expected<pid_t> AgentPool::hire(Job job) {
   const std::string words = fmt::format("{} {}", job.agent.node, job.agent.incarnation);
   for (;;) {
-    const bool is_new = waiting_.empty();
-    auto pid = is_new ? start() : Expected<pid_t>(waiting_.back());
+    std::vector<pid_t>& from = waiting_.empty() ? expected_ : waiting_;
+    const bool is_new = from.empty();
+    auto pid = is_new ? start() : Expected<pid_t>(from.back());
     if (!pid) return pid;
-    if (!is_new) waiting_.pop_back();
+    if (!is_new) from.pop_back();
     Process& process = *processes_.at(*pid);
     const Status sent = send_template_message(process.door.native_handle(), words, {job.control, job.log});
     if (sent) {
-      process.left = std::move(job.left);
+      process.job.empty() ? take(process, std::move(job)) : void(process.next = std::move(job));
       return pid;
     }
     if (is_new) return std::unexpected(sent.error());
     processes_.erase(*pid);  // it has just ended
+  }
+}
+
+void AgentPool::take(Process& process, Job job) {
+  process.job = std::move(job.id);
+  process.left = std::move(job.left);
+  ++process.job_count;
+}
+
+void AgentPool::expect(const std::string& job_id) {
+  for (const auto& [pid, process] : processes_) {
+    if (process->job == job_id && process->job_count < kMostJobs) expected_.push_back(pid);
   }
 }
 
@@ -69,14 +94,36 @@ void AgentPool::hear(pid_t pid) {
   if (ends) return;  // SIGCHLD says how
   watch(pid);
   if (!message) return;  // a wait may end without a message
-  waiting_.push_back(pid);
-  if (const auto left = std::exchange(process.left, {})) left();
+  const auto left = std::exchange(process.left, {});
+  process.job.clear();
+  std::erase(expected_, pid);
+  if (process.next) {
+    take(process, *std::exchange(process.next, std::nullopt));
+    return tell_later(left);
+  }
+  if (process.job_count < kMostJobs) {
+    waiting_.push_back(pid);
+  } else {
+    process.door.close();
+  }
+  left();
+}
+
+void AgentPool::tell_later(std::function<void()> left) {
+  ended_.push_back(std::move(left));
+  if (ended_.size() > 1) return;
+  end_timer_.expires_after(kEndPeriod);
+  end_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    for (const auto& each : std::exchange(ended_, {})) each();
+  });
 }
 
 void AgentPool::hear_ends(const std::vector<ChildEnd>& ends) {
   for (const ChildEnd& end : ends) {
     processes_.erase(end.pid);
     std::erase(waiting_, end.pid);
+    std::erase(expected_, end.pid);
   }
 }
 

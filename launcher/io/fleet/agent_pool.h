@@ -2,13 +2,16 @@
 // no new process for their agents.
 //
 // Each process waits on a socket, its door. The pool sends the job's control socket and log file through the
-// door, and the process answers when it has left the job. The pool forgets a process that fails or is killed.
-// One thread, the executor's.
+// door, and the process answers when it has left the job. The pool can send the next job while the process
+// is still leaving, and so saves the time of the answer; if the process then fails, the next job loses its
+// agent. The pool forgets a process that fails or is killed. After 100 jobs it closes a process's door, and
+// the process exits. One thread, the executor's.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <sys/resource.h>
@@ -31,13 +34,16 @@ class AgentPool {
   AgentPool& operator=(const AgentPool&) = delete;
 
   struct Job {
+    std::string id;
     AgentId agent;
     int control = -1;            // the agent's end of a socketpair
     int log = -1;                // for the agent's stdout and stderr
     std::function<void()> left;  // called when the agent has left the job, unless its process ends
   };
-  // Gives the job to a waiting process, or to a new one. Returns its pid.
+  // Gives the job to a waiting process, to one that is expected, or to a new one. Returns its pid.
   Expected<pid_t> hire(Job job);
+  // Call when the processes of this job begin to leave it: hire() can give them the next job from now on.
+  void expect(const std::string& job_id);
   // Call when these child processes have ended.
   void hear_ends(const std::vector<ChildEnd>& ends);
   // All processes of the pool, whether they wait or not.
@@ -46,9 +52,14 @@ class AgentPool {
  private:
   struct Process {
     asio::posix::stream_descriptor door;
-    std::function<void()> left;
+    int job_count = 0;
+    std::string job{};             // the one that it takes part in
+    std::function<void()> left{};  // of this job
+    std::optional<Job> next{};     // sent already
   };
   Expected<pid_t> start();
+  static void take(Process& process, Job job);
+  void tell_later(std::function<void()> left);
   void watch(pid_t pid);
   void hear(pid_t pid);
 
@@ -57,6 +68,9 @@ class AgentPool {
   rlimit descriptors_;
   std::map<pid_t, std::shared_ptr<Process>> processes_;
   std::vector<pid_t> waiting_;
+  std::vector<pid_t> expected_;
+  std::vector<std::function<void()>> ended_;  // of jobs, to be told when end_timer_ rings
+  asio::steady_timer end_timer_;
 };
 
 }  // namespace muster::launcher

@@ -122,7 +122,8 @@ Expected<pid_t> LocalBootstrap::hire(AgentId agent, int socket) {
   const std::string log = plan_.agent_log(agent.node);
   const UniqueFd messages(open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!messages) return system_failure("cannot open " + log, errno);
-  return pool_->hire({.agent = agent,
+  return pool_->hire({.id = plan_.job.job_id,
+                      .agent = agent,
                       .control = socket,
                       .log = messages.get(),
                       .left = [this, agent, weak = std::weak_ptr(alive_)] {

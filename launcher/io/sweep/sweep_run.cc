@@ -4,6 +4,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "common/base/machine.h"
 #include "common/base/process.h"
 #include "launcher/core/text/words.h"
 #include "launcher/io/fleet/children.h"
@@ -14,9 +15,13 @@ namespace muster::launcher::sweep {
 
 namespace {
 
-constexpr auto kClosingPeriod = std::chrono::milliseconds(1);
+// Runs are closed a little later, because the next trials start first.
+constexpr auto kClosingPeriod = std::chrono::milliseconds(8);
+constexpr auto kLastClosingPeriod = std::chrono::milliseconds(1);
 // Reports from which nothing follows wait so long for others: one wait for the disk is enough for all.
 constexpr auto kReportPeriod = std::chrono::milliseconds(100);
+// A start that takes longer than this waits for something else than this process.
+constexpr Duration kStartLimit = std::chrono::milliseconds(5);
 
 }  // namespace
 
@@ -28,6 +33,7 @@ SweepRun::SweepRun(Sweep& sweep, Parts parts)
       budget_(parts_.context),
       closing_timer_(parts_.context),
       report_timer_(parts_.context),
+      start_timer_(parts_.context),
       agents_(parts_.context.get_executor(), parts_.agent_program, LocalBootstrap::limit_before_raise()),
       kept_(parts_.context.get_executor()) {}
 
@@ -47,6 +53,7 @@ Expected<std::string> SweepRun::run(const std::vector<Berth>& berths) {
   budget_.cancel();
   signals_.cancel();
   report_timer_.cancel();
+  start_timer_.cancel();
   kept_.close();
   while (!kept_.idle() && parts_.context.run_one() > 0) {
   }
@@ -116,30 +123,61 @@ void SweepRun::perform(const StartRun& start) {
                       .agents = parts_.local ? &agents_ : nullptr,
                       .kept = stay ? &kept_ : nullptr,
                       .log_directory_flag = parts_.log_directory_flag(start),
+                      .started =
+                          [this, slot] {
+                            if (starting_.erase(slot) > 0)
+                              asio::post(parts_.context, [this] { handle_ends(); });
+                          },
                       .reported =
                           [this, slot](std::int64_t step, std::map<std::string, double> values) {
                             perform(sweep_.on_report(slot, step, std::move(values), age()));
                           },
                       .ended =
                           [this, slot](RunEnd end, std::string text, const std::string& lost_host) {
-                            hear_end(slot, end, std::move(text), lost_host);
+                            starting_.erase(slot);
+                            ends_.push_back({slot, end, std::move(text), lost_host});
+                            handle_ends();
                           },
                       .say = parts_.say},
       trial.counts_from);
   TrialRun& started = *run;
   runs_[slot] = std::move(run);
+  starting_[slot] = Clock::now();
   started.begin();
 }
 
-void SweepRun::hear_end(std::int32_t slot, RunEnd end, std::string text, const std::string& lost_host) {
-  closing_.push_back(std::move(runs_.extract(slot).mapped()));
-  close_soon();
-  const bool aside = !lost_host.empty() && sweep_.set_aside(lost_host);
-  perform(sweep_.on_end(slot, end, std::move(text), age()));
+// Trials that end together are followed one after the other. If their slots' next trials started together on
+// a few processors, each start would take as long as all; and those trials would end together again.
+void SweepRun::handle_ends() {
+  while (!ends_.empty() && may_start()) {
+    End next = std::move(ends_.front());
+    ends_.pop_front();
+    handle(std::move(next));
+  }
+  if (ends_.empty()) return;
+  start_timer_.expires_after(kStartLimit);
+  start_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) handle_ends();
+  });
+}
+
+bool SweepRun::may_start() const {
+  const TimePoint now = Clock::now();
+  const auto started_now =
+      std::ranges::count_if(starting_, [now](const auto& each) { return now < each.second + kStartLimit; });
+  return started_now < std::max(1, count_cores() / 2);
+}
+
+void SweepRun::handle(End end) {
+  closing_.push_back(std::move(runs_.extract(end.slot).mapped()));
+  const bool aside = !end.lost_host.empty() && sweep_.set_aside(end.lost_host);
+  perform(sweep_.on_end(end.slot, end.end, std::move(end.text), age()));
   if (aside)
-    parts_.say(fmt::format(
-        "{} is set aside: this sweep starts no more trials there; `launch sweep resume` does", lost_host));
+    parts_.say(
+        fmt::format("{} is set aside: this sweep starts no more trials there; `launch sweep resume` does",
+                    end.lost_host));
   if (!sweep_.lost_hosts().empty()) use_idle_hosts();
+  if (closing_.size() == 1 || runs_.empty()) close_soon();
 }
 
 // Hosts that had no trial, or only one together with a lost host.
@@ -222,10 +260,10 @@ void SweepRun::interrupt(int signal) {
 
 // Runs later: a run that has ended is still calling this object.
 void SweepRun::close_soon() {
-  closing_timer_.expires_after(kClosingPeriod);
+  closing_timer_.expires_after(runs_.empty() ? kLastClosingPeriod : kClosingPeriod);
   closing_timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
-    std::erase_if(closing_, [](const auto& run) { return run->closed(); });
+    std::erase_if(closing_, [](const auto& run) { return run->close(); });
     if (!closing_.empty()) close_soon();
   });
 }

@@ -4,6 +4,7 @@
 // Decides nothing: sweep.h does. One thread, which run() keeps until the sweep is over; the parts outlive it.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -63,7 +64,15 @@ class SweepRun {
   void perform(const SweepOver& action);
   void add_slot(const Berth& berth);
   void use_idle_hosts();
-  void hear_end(std::int32_t slot, RunEnd end, std::string text, const std::string& lost_host);
+  struct End {
+    std::int32_t slot = 0;
+    RunEnd end{};
+    std::string text{};
+    std::string lost_host{};
+  };
+  void handle_ends();
+  void handle(End end);
+  bool may_start() const;
   // Whether the agents of such a job can serve the next one.
   bool keeps_agents(const Plan& plan);
   bool keep(std::vector<Event> events);
@@ -81,12 +90,15 @@ class SweepRun {
   asio::steady_timer budget_;
   asio::steady_timer closing_timer_;
   asio::steady_timer report_timer_;
+  asio::steady_timer start_timer_;
   AgentPool agents_;
   KeptAgents kept_;
   std::vector<Event> unkept_;  // reports from which nothing has followed yet
   const TimePoint started_ = Clock::now();
   std::map<std::int32_t, std::unique_ptr<TrialRun>> runs_;  // by slot
   std::vector<std::unique_ptr<TrialRun>> closing_;
+  std::map<std::int32_t, TimePoint> starting_;  // slots whose runs have begun, and when
+  std::deque<End> ends_;                        // of runs, to be handled
   std::int32_t slot_count_ = 0;
   std::optional<std::string> over_;
   std::optional<Error> failure_;

@@ -57,16 +57,16 @@ TrialRun::TrialRun(Plan plan, Parts parts, std::int64_t newest_step)
                    .quiet = true,
                    .started_unix = unix_now(),
                    .finished = [this] { finish(); },
-                   .leaving =
-                       [this] {
-                         if (parts_.agents == nullptr && parts_.kept == nullptr)
-                           asio::post(parts_.context, [this] { tell_end(); });
+                   .phase_changed =
+                       [this](Phase phase) {
+                         if (phase == Phase::kRunning) parts_.started();
+                         if (phase >= Phase::kLeaving && !std::exchange(leaving_, true)) leave();
                        },
                    .agents = parts_.agents,
                    .kept = parts_.kept}) {}
 
 void TrialRun::end(bool save, const std::string& why) {
-  if (over_) return;
+  if (over_at_) return;
   if (ended_for_.empty()) ended_for_ = why;
   job_.launcher().cancel(/*now=*/!save);
 }
@@ -82,6 +82,15 @@ Verdict TrialRun::reported_verdict() const {
   return verdict;
 }
 
+// Posted, because the agents are told to leave after this call.
+void TrialRun::leave() {
+  if (parts_.kept != nullptr) return;
+  asio::post(parts_.context, [this] {
+    if (parts_.agents != nullptr) parts_.agents->expect(plan_.job.job_id);
+    tell_end();
+  });
+}
+
 void TrialRun::tell_end() {
   told_end_ = true;
   const Verdict& verdict = job_.job().verdict();
@@ -90,28 +99,31 @@ void TrialRun::tell_end() {
   parts_.ended(end, text_of_end(verdict), lost ? job_.job().names().host_of(*verdict.node) : "");
 }
 
-// The context still works for the job when this is called: it closes in the next turn. The next trial's start
-// does not wait for the report.
+// The context still works for the job when this is called: it closes in the next turn.
 void TrialRun::finish() {
   asio::post(parts_.context, [this] {
-    over_ = true;
+    over_at_ = Clock::now();
     job_.close();
     if (!told_end_) tell_end();
-    asio::post(parts_.context, [this] { write_report(); });
   });
+}
+
+bool TrialRun::close() {
+  if (!over_at_) return false;
+  if (!std::exchange(reported_, true)) write_report();
+  return job_.closed();
 }
 
 void TrialRun::write_report() {
   job_.flush();
   const Job& job = job_.job();
-  const TimePoint now = Clock::now();
   const Outcome outcome{.plan = plan_,
                         .verdict = reported_verdict(),
                         .attempts = job.history(),
                         .restart_count = job.restart_count(),
-                        .duration = now - started_,
-                        .now = now,
-                        .now_unix = unix_now(),
+                        .duration = *over_at_ - started_,
+                        .now = *over_at_,
+                        .now_unix = unix_now() - in_seconds(Clock::now() - *over_at_),
                         .log_directory_flag = parts_.log_directory_flag,
                         .names = job.names(),
                         .has_output = true};
@@ -121,7 +133,6 @@ void TrialRun::write_report() {
   const Status written = file ? write_all(file.get(), report_as_json(outcome), path)
                               : system_failure("cannot create " + path, errno);
   if (!written) parts_.say(written.error().message());
-  reported_ = true;
 }
 
 void TrialRun::TrialConsole::show_output(NodeId, Rank rank, int stream, std::string_view text, std::uint64_t,

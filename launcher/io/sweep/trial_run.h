@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,11 +27,12 @@ class TrialRun {
     AgentPool* agents;               // null: the agents are on other hosts
     KeptAgents* kept;                // null: agents on other hosts exit with the trial
     std::string log_directory_flag;  // for reports: where other commands find the job
+    std::function<void()> started;   // the program is told to start, not for the first time if it restarts
     // A report of any rank.
     std::function<void(std::int64_t step, std::map<std::string, double> values)> reported;
-    // The program has ended, and no process of it is left. Agents that stay are back, and take the next trial
-    // with the program already loaded; others are still leaving. `text`: one clause for people. `lost_host`:
-    // if a node is lost that is on a host, its name.
+    // The program has ended, and no process of it is left. `agents` can be given the next trial, and `kept`
+    // are back; other agents are still leaving. `text`: one clause for people. `lost_host`: if a node is lost
+    // that is on a host, its name.
     std::function<void(RunEnd end, std::string text, const std::string& lost_host)> ended;
     std::function<void(const std::string& what)> say;  // a line for the user
   };
@@ -44,8 +46,9 @@ class TrialRun {
   // report, which does not call this a failure.
   void end(bool save, const std::string& why);
   void hear_ends(const std::vector<ChildEnd>& ends) { job_.hear_ends(ends); }
-  // After `ended`: whether nothing of the run uses the context any more. Then the run may be destroyed.
-  bool closed() const { return reported_ && job_.closed(); }
+  // Call now and then after `ended`; the next trial need not wait for it. Writes the report once the agents
+  // have left. Returns whether nothing of the run uses the context any more: then destroy the run.
+  bool close();
 
  private:
   class TrialConsole final : public Console {
@@ -68,6 +71,7 @@ class TrialRun {
   };
   void hear_line(Rank rank, std::string_view line);
   void hear_metrics(std::int64_t step, const std::map<std::string, double>& values);
+  void leave();
   void finish();
   void tell_end();
   void write_report();
@@ -80,7 +84,8 @@ class TrialRun {
   bool told_unreadable_ = false;
   bool told_end_ = false;
   std::string ended_for_;  // why the sweep ended the run; empty: it did not
-  bool over_ = false;
+  std::optional<TimePoint> over_at_;
+  bool leaving_ = false;
   bool reported_ = false;
   TrialConsole console_{*this};
   LocalJob job_;
