@@ -31,9 +31,9 @@ class Guardian {
   void ended() { pid_ = 0; }
 
   void guard_job(const std::string& job_id, NodeId node);
-  // The job's ranks are forked from the template of this earlier job, whose id they have.
+  // The job's ranks are forked from the template of this earlier job, and so have this earlier job's id.
   void guard_template(const std::string& job_id);
-  // The job is over, and has left nothing: the guardian forgets it, when it is told of the next one.
+  // The job is over, and has left nothing. The guardian forgets it when guard_job() names the next job.
   void job_is_over();
   // The guardian spares agents of the same node and host that have this incarnation or a later one, and the
   // processes that they started.

@@ -111,8 +111,8 @@ int round_of(const Shape& shape) {
   return shape.m / std::max(1, shape.m / shape.p);
 }
 
-// Before its first backward, a rank runs `hop` more forwards than the next rank. Each gradient of weights is
-// delayed by `late_weights` backwards.
+// Before its first backward, a rank runs `hop` more forwards than the next rank. `late_weights`: how many
+// backward passes each gradient of the weights is delayed by.
 void interleaved(const Shape& shape, int rank, int hop, std::optional<int> late_weights, RankOrder& order) {
   const int round = round_of(shape);
   const int all = shape.m * shape.v;

@@ -22,7 +22,7 @@ std::expected<Prepared, int> prepare(const Invocation& invocation);
 Machine look_at_machine(const Options& options, const Surroundings& here);
 struct Planned {
   Plan plan;
-  std::optional<wire::Mpi> mpi_of_program;  // that it is built with, as far as its file tells
+  std::optional<wire::Mpi> mpi_of_program;  // the MPI in the program's file; nothing: unknown
 };
 // Returns the plan of make_plan(), completed with facts from the program's file.
 Expected<Planned> plan_of(const Options& options, const Machine& machine, const Surroundings& here,

@@ -15,7 +15,8 @@ namespace {
 // meanwhile.
 constexpr Duration kOverslept = std::chrono::seconds(1);
 
-// The core ignores output of an agent that it heard less than this ago: a worker can print without a pause.
+// Output shows that its agent lives. A worker can print without a pause, so the core ignores output of an
+// agent if this agent's last message is younger than this.
 constexpr Duration kHeardJustNow = std::chrono::milliseconds(100);
 
 // Logs can arrive without a pause, but the job only needs to know that some arrive.

@@ -24,8 +24,8 @@ struct Channel {
   int peer = 0;  // rank in the schedule
   std::vector<StageMessage> in;
   std::vector<StageMessage> out;
-  // For each message of `in`: when it arrives, at least this many of the first messages of `out` have arrived
-  // at the peer.
+  // For each message of `in`: how many messages of `out` the peer has certainly received by the time that
+  // this message arrives.
   std::vector<int> arrived;
 };
 

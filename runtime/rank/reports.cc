@@ -276,7 +276,8 @@ void Reports::beat(const std::stop_token& stop) {
   }
 }
 
-// The heart repeats the hello until it is sent: many ranks that start at once overflow the agent's socket.
+// If many ranks start at once, the agent's socket overflows. The thread that sends heartbeats then repeats
+// the hello until the agent has it.
 void Reports::say_hello() {
   if (greeted_.exchange(true)) return;
   std::string capabilities = writes_stacks_ ? "stacks" : "";

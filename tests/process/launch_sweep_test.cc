@@ -100,6 +100,18 @@ TEST_F(LaunchSweep, GivesATrialItsParametersInThreeWays) {
     EXPECT_EQ(trial.at("metrics").at(way), 7) << trial.dump(1);
 }
 
+// The hundredth trial's agent is not given the next one, although it still leaves when that one starts.
+TEST_F(LaunchSweep, AnAgentServesAHundredTrials) {
+  const std::string tell = "echo $PPID > $MUSTER_TRIAL_DIR/agent; echo MUSTER_METRIC loss=1";
+  const Printed run =
+      launch(sweep_of(tell, {"--space", "x=int:1:120", "--search", "grid", "--parallel", "1"}));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  std::map<std::string, int> counts;
+  for (int trial = 0; trial < 120; ++trial) ++counts[read_file(file_of(trial, "agent"), 100).value_or("")];
+  EXPECT_THAT(counts,
+              testing::UnorderedElementsAre(testing::Pair(testing::_, 100), testing::Pair(testing::_, 20)));
+}
+
 TEST_F(LaunchSweep, AshaResumesTheBestTrialsWhereTheyWerePaused) {
   const Printed run =
       launch(sweep_of(kNineSteps, {"--space", "x=choice:1:2:3:4:5:6:7:8:9", "--search", "grid", "--scheduler",

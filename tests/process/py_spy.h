@@ -1,4 +1,4 @@
-// py-spy for tests of what agents see with it. ./dev installs it beside the Python that has torch.
+// py-spy for tests of what agents see with it. ./dev installs it in the folder of the Python that has torch.
 #pragma once
 
 #include <filesystem>

@@ -25,8 +25,7 @@ class MemoryWatch {
   // Records the counter of this process's group, in which workers start. `mountinfo`: of /proc/self; must
   // outlive this object.
   explicit MemoryWatch(std::string_view mountinfo);
-  // Records in which groups the workers are. Call once a second, because a worker can be moved to another
-  // group.
+  // Records each worker's control group. Call once a second, because a worker can be moved to another one.
   void look(const std::map<Rank, pid_t>& pids);
   // Adds the evidence about a worker that has just been killed.
   void add_evidence(pid_t pid, wire::WorkerExited& exited) const;

@@ -1,5 +1,5 @@
 // Gets the stacks of a process from another program, if that program is installed.
-// - For a Python process: py-spy, beside its Python or in its PATH.
+// - For a Python process: py-spy, in the folder of its Python or in its PATH.
 // - For any other process: eu-stack (elfutils), in its PATH.
 //
 // Both read the process from outside, so a process that does not answer also has stacks. Only the destructor

@@ -42,8 +42,8 @@ class Template {
   // cannot be used any more.
   Expected<Process> fork(const ForkOrder& order, const std::array<int, 3>& streams);
   // Kills the template unless it ends by itself within `wait_ms`. Returns how it ended by itself, such as
-  // "was killed by signal 9", or "". (A process ends a moment after its socket is closed, so a caller who
-  // sees that needs `wait_ms`.)
+  // "was killed by signal 9", or "". (A process ends a moment after its socket is closed, so a caller that
+  // sees the closed socket needs `wait_ms`.)
   std::string end(int wait_ms = 0);
 
  private:

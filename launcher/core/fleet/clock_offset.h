@@ -21,7 +21,8 @@ class ClockOffset {
   static constexpr Duration kPeriod = std::chrono::minutes(2);
 
   // take_answer() returns answer 1, then the best of answers 2 to kFirstAnswers, and then the best answer of
-  // each pause. The pause starts with kFirstPause, and doubles up to kLongestPause.
+  // each pause. The first pause has the length kFirstPause. Each next pause is twice as long, at most
+  // kLongestPause.
   static constexpr int kFirstAnswers = 16;
   static constexpr Duration kFirstPause = std::chrono::seconds(1);
   static constexpr Duration kLongestPause = std::chrono::seconds(16);

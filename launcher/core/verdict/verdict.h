@@ -179,7 +179,7 @@ Verdict out_of_time_after(const Verdict& failed, bool committed_on_notice);
 // the culprit of `failed`. A refusal counts as the launcher's own failure, because an earlier attempt
 // accepted the user's input.
 Verdict ended_after(const Verdict& failed, const Verdict& end);
-// Returns the exit code for a path that cannot be used, before anything runs: kExitUsage if another path may
+// Returns the exit code when nothing has run yet and a path cannot be used: kExitUsage if another path could
 // work, else kExitInternal.
 int exit_code_of_path_error(ErrorCode code);
 

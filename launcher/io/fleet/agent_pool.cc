@@ -14,7 +14,8 @@ namespace muster::launcher {
 
 namespace {
 
-// Whatever jobs have left in a process's memory goes with it.
+// A process ends after this many jobs, and with it whatever they have left in its memory. For remote agents,
+// kMostJobs of agent/main.cc is the same.
 constexpr int kMostJobs = 100;
 // The end of a job waits while the next one starts.
 constexpr auto kEndPeriod = std::chrono::milliseconds(3);

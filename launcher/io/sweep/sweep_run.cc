@@ -146,8 +146,8 @@ void SweepRun::perform(const StartRun& start) {
   started.begin();
 }
 
-// Trials that end together are followed one after the other. If their slots' next trials started together on
-// a few processors, each start would take as long as all; and those trials would end together again.
+// When several trials end together, starts their successors one after the other. If all started together on a
+// few processors, each start would take as long as all of them; and these trials would end together again.
 void SweepRun::handle_ends() {
   while (!ends_.empty() && may_start()) {
     End next = std::move(ends_.front());

@@ -30,8 +30,8 @@ class Enquiries {
     // Asks all agents for the stacks of their workers. Returns the ranks that will answer.
     std::function<std::vector<Rank>()> ask_for_stacks;
     std::function<NodeList()> nodes;
-    // Adds hosts. Returns a line for the user; an error says why not. `now`: they take part after the next
-    // commit.
+    // Adds hosts. Returns a line for the user; an error says why not. `now`: whether the new hosts take part
+    // after the next commit, and not only after the next restart.
     std::function<Expected<std::string>(const std::string& hosts, bool now)> add_nodes;
   };
   Enquiries(asio::io_context& context, net::Time& time, Answers answers);

@@ -42,8 +42,8 @@ struct Channel {
   // Tells the other ranks that this rank waits in the collective `number` without progress. Runs on the
   // thread that makes the MPI calls, so it must return at once.
   std::function<void(std::int64_t number)> tell;
-  // Finds the members that have not said that they wait in the collective `number`. Passes a text that names
-  // them to `answer`, on any thread; "" if there are none, or if they are unknown.
+  // Finds the members that have not said that they wait in the collective `number`. Calls `answer` with a
+  // text that names these members, on any thread. The text is "" if there are none, or if they are unknown.
   std::function<void(std::int64_t number, std::function<void(std::string)> answer)> missing;
 
   bool has_parts = false;  // whether `parts` exists

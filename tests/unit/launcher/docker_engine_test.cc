@@ -33,7 +33,7 @@ class FakeEngine : public testing::Test {
     acceptor_.emplace(context_, asio::local::stream_protocol::endpoint(path()));
     asio::co_spawn(context_, serve(), asio::detached);
   }
-  // By API 1.41, beside what it is asked for then.
+  // Answers the ping with API 1.41, and the next request with `bytes`.
   void answer_after_ping(const std::string& bytes) {
     answer([bytes](const std::string& request) {
       return request.contains("/_ping") ? http("OK", "200 OK\r\nApi-Version: 1.41") : bytes;

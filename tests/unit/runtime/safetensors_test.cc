@@ -1,4 +1,4 @@
-// Files of tensors beside the official library.
+// Files of tensors, compared with those of the official library.
 #include <cerrno>
 #include <cstdio>
 #include <fmt/ranges.h>

@@ -118,8 +118,8 @@ class Rank {
   Steps steps_;
 };
 
-// Many end where a piece does, or one element beside that; sums are half of all, as they have most to go
-// wrong.
+// Many tensors end where a piece ends, or one element before or after it. Half of the calls are sums, because
+// most can go wrong there.
 Call call_at_random(std::mt19937& random, int ranks, int number) {
   constexpr Kind kKinds[] = {Kind::kAllReduce, Kind::kReduce,    Kind::kAllReduce,    Kind::kReduce,
                              Kind::kBroadcast, Kind::kAllGather, Kind::kReduceScatter};

@@ -201,7 +201,7 @@ struct Turn {
     call->steps = exchange(member.board(), call->tag, out, in);
     check = [this] { require_all("all_to_all"); };
   }
-  // Around the ring, beside the collectives.
+  // Around the ring, while the collectives run.
   void sends() {
     const int rank = member.settings().rank, size = static_cast<int>(ranks);
     const auto tag = static_cast<std::uint64_t>(step % 3);
@@ -245,7 +245,8 @@ struct Turn {
   std::function<void()> check;
 };
 
-// Most are few; of the others, some end where a piece of a collective does, or one beside that.
+// Most counts are small. Some of the others end where a piece of a collective ends, or one element before or
+// after it.
 std::size_t count_at_random(std::mt19937& random) {
   if (random() % 4 != 0) return random() % 300;
   if (random() % 2 == 0) return random() % 150'000;

@@ -1,5 +1,5 @@
-// Groups on shared memory beside Gloo's of the same ranks. Every test runs in spawned processes, and what
-// they find is compared there.
+// Groups on shared memory compared with Gloo's groups of the same ranks. Every test runs in spawned
+// processes, and what they find is compared there.
 #include <gmock/gmock.h>
 #include <muster/muster.h>
 #include <numeric>

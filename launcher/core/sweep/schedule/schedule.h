@@ -69,7 +69,8 @@ ReportDecision after_report(const ScheduleSettings& settings, const History& his
 struct Rung {
   std::int32_t bracket = 0;
   std::int64_t steps = 0;  // at which trials are compared
-  // Trials that reach the rung if none fails; for ASHA's stopping form and the median rule, at most so many.
+  // How many trials reach the rung if none fails. For ASHA's stopping form and the median rule this is an
+  // upper limit.
   std::int32_t trials = 0;
 };
 struct Preview {

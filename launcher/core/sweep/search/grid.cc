@@ -18,8 +18,9 @@ bool is_named_after(const Space& space, std::size_t parameter) {
                      });
 }
 
-// Returns the number of ways to complete `point`, which has the parameters before number `first`; nullopt: as
-// for grid_size(). If no condition names a parameter, all its values have equally many completions.
+// Returns in how many ways `point` can be completed. It already has values for the parameters before number
+// `first`. Returns nothing where grid_size() does. If no condition names a parameter, all its values have
+// equally many completions.
 std::optional<std::uint64_t> completions(const Space& space, std::size_t first, Point& point) {
   if (first == space.parameters.size()) return 1;
   const Parameter& parameter = space.parameters[first];
