@@ -13,6 +13,7 @@
 namespace muster {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -71,8 +72,11 @@ class Ranks : public WarmStart, public testing::WithParamInterface<bool> {
  protected:
   bool forked() const { return GetParam(); }
   // Starts the ranks, and checks that they were executed or forked as wanted.
-  std::vector<std::int32_t> start(TestLauncher& launcher, const Words& words, std::int32_t count) {
-    launcher.welcome(rank_job(words, forked() ? wire::Warm::kAuto : wire::Warm::kOff));
+  std::vector<std::int32_t> start(TestLauncher& launcher, const Words& words, std::int32_t count,
+                                  const char* program = WARM_RANK) {
+    wire::JobSpec job = rank_job(words, forked() ? wire::Warm::kAuto : wire::Warm::kOff);
+    job.command[0] = program;
+    launcher.welcome(job);
     auto pids = launcher.start(count);
     EXPECT_EQ(how(launcher).warm_count, forked() ? count : 0) << how(launcher).executed_because;
     EXPECT_EQ(how(launcher).executed_because, "");
@@ -92,6 +96,34 @@ TEST_P(Ranks, EndWithTheirOwnExitCodes) {
     EXPECT_EQ(end.signal, 0);
     EXPECT_EQ(end.pid, pids[static_cast<std::size_t>(rank)]);
   }
+}
+
+// The library "user" needs "deep". The one that is called libtorch_cpu.so is not LibTorch's.
+TEST_P(Ranks, RunAllDestructorsExceptLibTorchsIfTheyAreForked) {
+  TestLauncher launcher({});
+  start(launcher, {scratch_ / "ends"}, 1, WARM_END_RANK);
+  EXPECT_EQ(wait_for_ends(launcher, 1)[0].exit_code, 7);
+  EXPECT_THAT(log("rank_0/stdout.log"), AllOf(HasSubstr("cout\n"), HasSubstr("printf\n")));
+  EXPECT_EQ(read_file(scratch_ / "ends.library", 100).value_or(""), "not flushed");
+  std::string ends = read_file(scratch_ / "ends", 1 << 10).value_or("");
+#if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer)
+  EXPECT_EQ(ends.find("torch") == std::string::npos, forked()) << ends;
+#endif
+  for (const char* text : {"torch: static object\n", "torch: function\n"})
+    if (const auto at = ends.find(text); at != std::string::npos) ends.erase(at, std::strlen(text));
+  EXPECT_EQ(ends,
+            "atexit\nlocal static object\nstatic object\n"
+            "user: function\nuser: static object\ndeep: function\ndeep: static object\n");
+}
+
+TEST_P(Ranks, EndWithTheCodeOfADestructorThatCallsExitAgain) {
+  TestLauncher launcher({});
+  start(launcher, {scratch_ / "ends", "again"}, 1, WARM_END_RANK);
+  EXPECT_EQ(wait_for_ends(launcher, 1)[0].exit_code, 8);
+  EXPECT_THAT(log("rank_0/stdout.log"), AllOf(HasSubstr("cout\n"), HasSubstr("printf\n")));
+  const std::string ends = read_file(scratch_ / "ends", 1 << 10).value_or("");
+  EXPECT_THAT(ends, HasSubstr("deep: static object\n"));
+  EXPECT_EQ(ends.find("user: function\n"), ends.rfind("user: function\n")) << ends;
 }
 
 TEST_P(Ranks, EndWithTheSignalThatKilledThem) {

@@ -20,6 +20,7 @@
 #include "common/base/template_socket.h"
 #include "common/base/text.h"
 #include "runtime/rank/warm/fork_safety.h"
+#include "runtime/rank/warm/leave.h"
 
 namespace muster::warm {
 namespace {
@@ -93,6 +94,7 @@ void become_worker(const Template& self, const ForkOrder& order, const std::vect
     dprintf(STDERR_FILENO, "muster: cannot %s: %s\n", failed, std::strerror(errno));
     _exit(kExitNotSettled);
   }
+  leave_torch_behind();
   close(self.socket);
   apply(order.environment);
   prctl(PR_SET_NAME, self.name.data());

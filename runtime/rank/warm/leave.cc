@@ -1,0 +1,146 @@
+#include "runtime/rank/warm/leave.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <exception>
+#include <iostream>
+#include <link.h>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace muster::warm {
+namespace {
+
+// The program, or a shared library.
+struct Loaded {
+  std::string_view path;
+  ElfW(Addr) base;
+  const ElfW(Dyn) * dynamic;
+  bool is_seen = false;
+
+  std::string_view name() const { return path.substr(path.rfind('/') + 1); }
+  std::string_view folder() const { return path.substr(0, path.size() - name().size()); }
+};
+
+using Objects = std::vector<Loaded>;
+
+int add_to(dl_phdr_info* info, std::size_t /*size*/, void* objects) {
+  for (const auto* header = info->dlpi_phdr; header != info->dlpi_phdr + info->dlpi_phnum; ++header) {
+    if (header->p_type != PT_DYNAMIC) continue;
+    const auto* dynamic = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + header->p_vaddr);
+    static_cast<Objects*>(objects)->push_back({info->dlpi_name, info->dlpi_addr, dynamic});
+  }
+  return 0;
+}
+
+ElfW(Addr) value_of(const Loaded& object, ElfW(Sxword) tag) {
+  for (const auto* entry = object.dynamic; entry->d_tag != DT_NULL; ++entry)
+    if (entry->d_tag == tag) return entry->d_un.d_ptr;
+  return 0;
+}
+
+// Appends the object behind all that it needs: the order in which they were initialised.
+void append(Loaded& object, Objects& objects, Objects& order) {
+  if (std::exchange(object.is_seen, true)) return;
+  ElfW(Addr) strings = value_of(object, DT_STRTAB);
+  if (strings < object.base) strings += object.base;  // the loader relocates it where it may write
+  for (const auto* entry = object.dynamic; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag != DT_NEEDED) continue;
+    const std::string_view name = reinterpret_cast<const char*>(strings + entry->d_un.d_val);
+    const auto needed = std::ranges::find(objects, name, &Loaded::name);
+    if (needed != objects.end()) append(*needed, objects, order);
+  }
+  order.push_back(object);
+}
+
+// Calls the object's functions for the end. One of them runs its C++ destructors and its functions of
+// atexit().
+void finish(const Loaded& object) {
+  using Function = void (*)();
+  const auto* functions = reinterpret_cast<const Function*>(object.base + value_of(object, DT_FINI_ARRAY));
+  for (auto left = value_of(object, DT_FINI_ARRAYSZ) / sizeof(Function); left > 0; --left)
+    functions[left - 1]();
+  const ElfW(Addr) last = value_of(object, DT_FINI);
+  if (last != 0) reinterpret_cast<Function>(object.base + last)();
+}
+
+bool leaves_torch_behind = false;
+bool is_finished = false;       // this object itself
+Objects* unfinished = nullptr;  // never destroyed; the last one is the next
+
+// LibTorch's own libraries, and those of CUDA that take long, which are NVIDIA's and change nothing outside
+// of the process. Other libraries can be in LibTorch's folder, and libraries of others can have names like
+// its own.
+bool is_left_behind(const Loaded& object, std::string_view torch_folder) {
+  const auto starts = [&object](std::string_view start) { return object.name().starts_with(start); };
+  constexpr std::string_view kOfTorch[] = {"libc10.", "libc10_", "libtorch.", "libtorch_"};
+  constexpr std::string_view kOfCuda[] = {"libcublas",   "libcudart.",    "libcusolver",
+                                          "libcusparse", "libnvJitLink.", "libnvrtc"};
+  return (object.folder() == torch_folder && std::ranges::any_of(kOfTorch, starts)) ||
+         std::ranges::any_of(kOfCuda, starts);
+}
+
+// Returns whether LibTorch is loaded.
+bool list_unfinished() {
+  Objects objects;
+  dl_iterate_phdr(add_to, &objects);
+  const auto torch = std::ranges::find(objects, "libtorch_cpu.so", &Loaded::name);
+  if (torch == objects.end()) return false;
+  const std::string_view folder = torch->folder();
+  unfinished = new Objects;
+  for (Loaded& object : objects) append(object, objects, *unfinished);
+  std::erase_if(*unfinished, [folder](const Loaded& object) { return is_left_behind(object, folder); });
+  // Otherwise a destructor could unload a library whose turn comes later.
+  for (const Loaded& object : *unfinished)
+    if (!object.folder().empty()) dlopen(object.path.data(), RTLD_LAZY | RTLD_NOLOAD);
+  return true;
+}
+
+void flush(auto& stream) {
+  try {
+    stream.flush();
+  } catch (const std::exception&) {  // the program has asked for them; libstdc++ ignores them at an end too
+  }
+}
+
+// exit() calls this after everything that was registered later, such as the destructors of the program's own
+// objects, and before the destructors of the libraries that were loaded with the program.
+void leave(int status, void* /*unused*/) {
+  if (unfinished == nullptr && (!leaves_torch_behind || is_finished || !list_unfinished())) return;
+  on_exit(leave, nullptr);  // for a destructor that calls exit() itself: goes on with the next library
+  while (!unfinished->empty()) {
+    const Loaded object = unfinished->back();
+    unfinished->pop_back();
+    finish(object);
+  }
+  // LibTorch's libraries have a share in libstdc++'s streams, so libstdc++ has not flushed them.
+  flush(std::cout);
+  flush(std::clog);
+  flush(std::wcout);
+  flush(std::wclog);
+  std::fflush(nullptr);
+  _exit(status);
+}
+
+// Before all other constructors of the program.
+[[gnu::constructor(101)]] void register_leave() {
+  on_exit(leave, nullptr);
+}
+
+// If this code is in a library that is loaded with the program, exit() calls leave() when it is too late.
+[[gnu::destructor]] void note_finished() {
+  is_finished = true;
+}
+
+}  // namespace
+
+void leave_torch_behind() {
+  const bool has_sanitizer = dlsym(RTLD_DEFAULT, "__sanitizer_report_error_summary") != nullptr;
+  leaves_torch_behind = !has_sanitizer;
+}
+
+}  // namespace muster::warm
