@@ -57,10 +57,11 @@ def serve():
     serving = library.muster_serve_as_template(*(ctypes.cast(hook, ctypes.c_void_p) for hook in hooks))
     refresh_environment()
     random.seed()
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed()
+    if numpy_random := sys.modules.get("numpy.random"):  # otherwise it takes a seed when it is imported
+        numpy_random.seed()
     if torch and torch.initial_seed() == drawn:
-        torch.seed()
+        # Not torch.seed(), which is for all devices: their generators draw a seed when a rank first uses them.
+        torch.default_generator.seed()
     return arguments_of_worker(library) if serving == 2 else sys.argv[1:]
 
 
