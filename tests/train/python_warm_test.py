@@ -2,6 +2,7 @@
 
 usage: python_warm_test.py LAUNCH   (run by the Python that has torch)
 """
+import gzip
 import os
 import pathlib
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 LAUNCH = sys.argv.pop(1)
 TRAINING = pathlib.Path(__file__).with_name("python_ddp_script.py")
@@ -21,6 +23,39 @@ print("place", sys.argv[1:], __name__, os.path.basename(__file__), os.path.basen
       os.environ.get("OPENBLAS_NUM_THREADS"), torch.get_num_threads())
 """
 
+# Leaves work for its end, and files that only the end closes.
+LEAVE = """
+import atexit, gzip, sys, threading, time, zipfile
+import torch
+import left_open
+
+def path(name):
+    return sys.argv[1] + "/" + name
+
+def note(text):
+    with open(path("notes"), "a") as file:
+        file.write(text + "\\n")
+
+def late():
+    time.sleep(0.3)
+    note("thread")
+
+atexit.register(note, "atexit")
+threading.Thread(target=late).start()
+text = open(path("text"), "w")
+text.write("text")
+packed = gzip.open(path("packed.gz"), "wt")
+packed.write("packed")
+archive = zipfile.ZipFile(path("archive.zip"), "w")
+archive.writestr("name", "archived")
+left_open.packed = gzip.open(path("of_module.gz"), "wb")
+left_open.packed.write(b"of a module")
+torch.kept_by_torch = open(path("kept"), "w")
+torch.kept_by_torch.write("kept")
+print("not flushed", end="")
+sys.exit(3)
+"""
+
 
 class PythonWarm(unittest.TestCase):
     def setUp(self):
@@ -28,12 +63,12 @@ class PythonWarm(unittest.TestCase):
         self.addCleanup(self.directory.cleanup)
         self.path = pathlib.Path(self.directory.name)
 
-    def launch(self, name, *words, flags=("--warm",), **variables):
-        """Two ranks on one node; returns the process and what the agent logged."""
+    def launch(self, name, *words, flags=("--warm",), ranks="2", **variables):
+        """Ranks on one node; returns the process and what the agent logged."""
         logs = self.path / (name + "-logs")
         inherited = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
         environment = {**inherited, "PYTHON_EXEC": sys.executable, "OMP_NUM_THREADS": "1", **variables}
-        result = subprocess.run([LAUNCH, "--gpus-per-node", "2", "--device", "cpu", "--log-dir", logs, *flags, *words],
+        result = subprocess.run([LAUNCH, "--gpus-per-node", ranks, "--device", "cpu", "--log-dir", logs, *flags, *words],
                                 env=environment, capture_output=True, text=True, timeout=120)
         return result, next(logs.glob("*/agent.node0.log")).read_text()
 
@@ -87,6 +122,39 @@ muster.report("loss", float(value), 1)
         log = "".join(file.read_text() for file in sweep.glob("trials/*/*/agent.node0.log"))
         self.assertEqual(log.count("1 of 1 workers were forked"), 4, log)
         self.assertEqual(log.count("loads the program"), 1, log)
+
+    def leave(self, how, name, script, *arguments):
+        """Starts a rank, executed or forked, that ends by itself."""
+        result, log = self.launch(name + how, self.write(name + ".py", script), *arguments, ranks="1", flags=(how, "--max-restarts", "0"))
+        self.assertEqual("1 of 1 workers were forked" in log, how == "--warm", log)
+        return result
+
+    def test_the_end_of_a_rank_runs_and_closes_everything(self):
+        self.write("left_open.py", "def f(): pass\n")
+        for how in ("--no-warm", "--warm"):
+            folder = self.path / how
+            folder.mkdir()
+            result = self.leave(how, "leave", LEAVE, folder)
+            self.assertEqual(result.returncode, 3, result.stderr)
+            self.assertIn("node0:0: not flushed", result.stdout)
+            self.assertEqual((folder / "notes").read_text(), "thread\natexit\n")
+            self.assertEqual((folder / "text").read_text(), "text")
+            self.assertEqual((folder / "kept").read_text(), "kept")
+            self.assertEqual(gzip.decompress((folder / "packed.gz").read_bytes()), b"packed")
+            self.assertEqual(gzip.decompress((folder / "of_module.gz").read_bytes()), b"of a module")
+            with zipfile.ZipFile(folder / "archive.zip") as archive:
+                self.assertEqual(archive.read("name"), b"archived")
+            self.assertNotIn("Traceback", result.stderr)
+
+    def test_a_rank_that_cannot_write_its_last_output_fails_as_python_does(self):
+        script = "import os, sys\nsys.stdout = open(1, 'w')\nprint('x')\nos.close(1)\n"
+        for how in ("--no-warm", "--warm"):
+            self.assertEqual(self.leave(how, "closed", script).returncode, 120)
+
+    def test_what_an_extension_registered_for_the_interpreters_end_is_called(self):
+        script = "import ctypes\nctypes.pythonapi.Py_AtExit(ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p))\n"
+        for how in ("--no-warm", "--warm"):
+            self.assertIn("SIGABRT", self.leave(how, "aborts", script).stderr)
 
     def test_an_interpreter_with_threads_is_not_forked_and_says_so(self):
         if os.cpu_count() < 2:
