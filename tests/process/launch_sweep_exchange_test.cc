@@ -96,6 +96,21 @@ TEST_F(LaunchSweepExchange, AsksForATrialThatTakesOverACheckpoint) {
   EXPECT_THAT(launch({"ckpt", "ls", given + "/0003"}).out, HasSubstr("7"));
 }
 
+// Trial 0 is the worst one and always the first to report.
+TEST_F(LaunchSweepExchange, ReplacesABadTrialThatIsAheadOfTheOthers) {
+  ASSERT_EQ(launch(sweep_of("true", {"--space", "x=uniform:1:9", "--trials", "4", "--scheduler", "pbt",
+                                     "--max-steps", "3", "--parallel", "0"}))
+                .exit_code,
+            0);
+  for (int trial = 0; trial < 4; ++trial) ASSERT_EQ(launch({"sweep", "ask", directory}).exit_code, 0);
+  const auto tell = [&](const std::string& trial, const std::string& value, const std::string& step) {
+    return launch({"sweep", "tell", directory, trial, "loss=" + value, "--step", step}).out;
+  };
+  for (const std::string trial : {"0", "1", "2"}) EXPECT_EQ(tell(trial, "9", "1"), "go on\n");
+  EXPECT_EQ(tell("3", "1", "1"), "go on\n");
+  EXPECT_EQ(tell("0", "10", "2"), "pause: in the worst quarter at step 2; trial 3 is in the best\n");
+}
+
 TEST_F(LaunchSweepExchange, SaysWhetherToWaitOrToEnd) {
   const Printed made = launch({"sweep", "run", "--sweep-dir", directory, "--metric", "loss", "--space",
                                "x=choice:1", "--search", "grid", "--parallel", "0"});

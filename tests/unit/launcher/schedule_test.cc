@@ -50,7 +50,8 @@ class Trace {
     if (std::holds_alternative<Stop>(decision.what)) end(number, RunEnd::kStopped);
     if (const auto* exploit = std::get_if<Exploit>(&decision.what)) {
       end(number, RunEnd::kPaused);
-      apply(Exploited{.trial = number, .from = exploit->from, .step = step, .point = {}});
+      apply(Exploited{
+          .trial = number, .from = exploit->from, .step = trial(exploit->from).newest_step(), .point = {}});
     }
     return told(decision);
   }
@@ -330,7 +331,8 @@ TEST(Pbt, TheWorstQuarterTakesOverTheBest) {
   sweep.create(4);
   EXPECT_EQ(sweep.slot(), "wait");
   EXPECT_EQ(sweep.report(0, 10, 0.1), "go on until 20");
-  EXPECT_EQ(sweep.report(1, 10, 0.4), "go on until 20");  // the worst of two, and a quarter of two is nobody
+  EXPECT_EQ(sweep.report(1, 10, 0.4),
+            "go on until 20");  // the worst of two, but two others have no value yet
   EXPECT_EQ(sweep.report(2, 10, 0.2), "go on until 20");
   EXPECT_EQ(sweep.report(3, 9, 0.9), "go on until 10");
   EXPECT_EQ(sweep.report(3, 10, 0.5), "take over trial 0");
@@ -356,17 +358,67 @@ TEST(Pbt, TakesOverARandomOneOfTheBestQuarter) {
   EXPECT_THAT(taken, ElementsAre("take over trial 0", "take over trial 1"));
 }
 
+// Trial 0 is the worst in each round, and the first to report.
+TEST(Pbt, ComparesWithTheNewestValuesOfTrialsThatAreBehind) {
+  Trace sweep(schedule_of(Scheduler::kPbt, 8, 8, 2));
+  sweep.create(8);
+  for (std::int32_t trial = 0; trial < 8; ++trial)
+    EXPECT_EQ(sweep.report(trial, 2, 8 - trial), "go on until 4");
+  EXPECT_THAT(sweep.report(0, 4, 8), HasSubstr("take over trial"));
+  EXPECT_THAT(sweep.report(1, 4, 7), HasSubstr("take over trial"));
+  EXPECT_EQ(sweep.report(2, 4, 6), "pause");  // the other two wait for slots
+  for (const std::int32_t trial : {0, 1, 2}) EXPECT_EQ(sweep.slot(), fmt::format("trial {} until 6", trial));
+  EXPECT_EQ(sweep.report(3, 4, 5), "go on until 6");
+}
+
+TEST(Pbt, TheOrderOfTheFirstReportsReplacesNobody) {
+  std::vector<std::int32_t> order = {0, 1, 2, 3, 4, 5, 6, 7};
+  do {
+    Trace sweep(schedule_of(Scheduler::kPbt, 8, 8, 2));
+    sweep.create(8);
+    for (const std::int32_t trial : order)
+      if (sweep.report(trial, 2, 8 - trial).starts_with("take over")) EXPECT_LE(trial, 1);
+    std::ranges::rotate(order, order.begin() + 3);
+  } while (order.front() != 0);
+  Trace sweep(schedule_of(Scheduler::kPbt, 8, 8, 2));
+  sweep.create(8);
+  int replaced = 0;
+  for (std::int32_t trial = 7; trial >= 0; --trial)
+    replaced += sweep.report(trial, 2, 8 - trial).starts_with("take over") ? 1 : 0;
+  EXPECT_EQ(replaced, 2);
+}
+
+// A trial that is far ahead is compared with the few that have a value.
+TEST(Pbt, AFastTrialDoesNotWaitForTheSlowOnes) {
+  Trace sweep(schedule_of(Scheduler::kPbt, 8, 8, 2));
+  sweep.create(8);
+  EXPECT_EQ(sweep.report(0, 2, 9), "go on until 4");
+  EXPECT_EQ(sweep.report(0, 4, 9), "go on until 6");  // nobody else has a value
+  EXPECT_EQ(sweep.report(5, 2, 1), "go on until 4");
+  EXPECT_EQ(sweep.report(0, 6, 9), "take over trial 5");
+}
+
+TEST(Pbt, TrialsThatAreOverDoNotCount) {
+  Trace sweep(schedule_of(Scheduler::kPbt, 4, 8, 2));
+  sweep.create(4);
+  for (const std::int32_t trial : {0, 1, 2}) sweep.report(trial, 2, trial);
+  sweep.end(0, RunEnd::kFinished);
+  sweep.end(3, RunEnd::kInfeasible);
+  EXPECT_EQ(sweep.report(2, 4, 2), "take over trial 1");
+}
+
 TEST(Pbt, TakesTurnsIfThereAreFewerSlotsThanTrials) {
-  Trace sweep(schedule_of(Scheduler::kPbt, 3, 20, 10));
+  Trace sweep(schedule_of(Scheduler::kPbt, 3, 30, 10));
   sweep.create(1);
   EXPECT_EQ(sweep.report(0, 10, 0.1), "pause");
   sweep.create(1);
-  EXPECT_EQ(sweep.report(1, 10, 0.2), "take over trial 0");  // a population of three has a worst one too
+  EXPECT_EQ(sweep.report(1, 10, 0.2), "pause");  // the worst of two, but trial 2 may be worse
   sweep.create(1);
   EXPECT_EQ(sweep.report(2, 10, 0.05), "pause");
   EXPECT_EQ(sweep.slot(), "trial 0 until 20");
-  EXPECT_EQ(sweep.report(0, 20, 0.1), "stop");
+  EXPECT_EQ(sweep.report(0, 20, 0.1), "pause");
   EXPECT_EQ(sweep.slot(), "trial 1 until 20");
+  EXPECT_EQ(sweep.report(1, 20, 0.2), "take over trial 2");  // a population of three has a worst one too
 }
 
 // ---- All of them ----

@@ -1,9 +1,10 @@
 // Population based training (Jaderberg et al. 2017, arXiv 1711.09846) with truncation selection: at each
-// interval a trial in the worst quarter takes over the checkpoint of a random trial in the best quarter. As
-// in Ray, no trial waits for the others.
+// interval a trial in the worst quarter takes over the checkpoint of a random trial in the best quarter.
 //
-// Trials are compared at the same step. Ray compares their newest values; with fewer slots than trials, the
-// trials that have just run would win.
+// As in Ray Tune 2.60, no trial waits for the others: it is compared with all trials that are not over, each
+// with its value at the newest interval that it has reached. In Ray, the order of the first reports decides,
+// too: whoever comes later and is worse than the first ones is replaced. Here, a trial is replaced at its
+// first interval only if it is in the worst quarter whatever the others will report.
 #include <algorithm>
 
 #include "launcher/core/sweep/schedule/schedulers.h"
@@ -40,33 +41,42 @@ struct Standing {
   }
 };
 
-// The trials that have reached `step`, with their costs there.
-std::vector<Standing> standings_at(const Objective& objective, std::span<const Trial> trials,
-                                   std::int64_t step) {
-  std::vector<Standing> standings;
-  for (const Trial& each : trials)
-    if (const auto value = each.value_at(objective.metric, step))
-      standings.push_back({cost_of(objective.mode, *value), &each});
-  return standings;
+// Returns the trial's cost at the newest interval that it has reached; nullopt: none yet. A trial that has
+// taken over a checkpoint counts as the worst until it gets to another interval. So no more than a quarter is
+// replaced before the first of them have shown what they gained.
+std::optional<double> newest_cost(const ScheduleSettings& settings, const Trial& trial) {
+  const std::int64_t now = newest_steps(settings.objective, trial).now;
+  if (!trial.exploits.empty() && now < next_look(settings, trial.exploits.back().step)) return kWorst;
+  const std::int64_t look = now / settings.grace_steps * settings.grace_steps;
+  if (look <= 0) return std::nullopt;
+  return cost_at(settings.objective, trial, look);
 }
 
-// The number of trials in the best quarter, and in the worst. A population of two or three has quarters of
-// one trial.
-std::size_t quarter_of(std::size_t count, std::int32_t population) {
-  if (population >= 4) return count / 4;
-  return count >= 2 ? 1 : 0;
+// The number of trials in the best quarter, and in the worst.
+std::size_t quarter_of(std::size_t population) {
+  return population >= 2 ? std::max<std::size_t>(population / 4, 1) : 0;
 }
 
-// Returns the trial to take over. nullptr: `trial` is not in the worst quarter, or no trial in the best
-// quarter can be taken over.
+// Returns the trial to take over. nullptr: `trial`, which has just reached an interval, is not in the worst
+// quarter, or no trial in the best quarter can be taken over.
 const Trial* trial_to_exploit(const ScheduleSettings& settings, std::span<const Trial> trials,
                               const Trial& trial, std::int64_t look) {
-  std::vector<Standing> standings = standings_at(settings.objective, trials, look);
+  std::vector<Standing> standings;
+  std::size_t unknown = static_cast<std::size_t>(settings.trials) - trials.size();  // not created yet
+  for (const Trial& each : trials) {
+    if (each.is_over()) continue;
+    if (const auto cost = newest_cost(settings, each))
+      standings.push_back({*cost, &each});
+    else
+      ++unknown;
+  }
+  const bool is_first = step_before(settings.objective, trial) < settings.grace_steps;
+  const std::size_t population = standings.size() + (is_first ? unknown : 0);
+  const std::size_t quarter = quarter_of(population);
   const Standing own{cost_at(settings.objective, trial, look), &trial};
   const auto better =
       std::ranges::count_if(standings, [&](const Standing& each) { return each.is_before(own); });
-  const std::size_t quarter = quarter_of(standings.size(), settings.trials);
-  if (static_cast<std::size_t>(better) + quarter < standings.size()) return nullptr;
+  if (quarter == 0 || static_cast<std::size_t>(better) + quarter < population) return nullptr;
   // nth_element() is faster than a sort: a decision in a population of 10,000 takes half a millisecond.
   const auto select = [&](std::size_t nth) {
     std::ranges::nth_element(
@@ -75,7 +85,7 @@ const Trial* trial_to_exploit(const ScheduleSettings& settings, std::span<const 
   };
   select(quarter - 1);
   standings.resize(quarter);
-  std::erase_if(standings, [](const Standing& each) { return each.trial->is_over() || each.cost == kWorst; });
+  std::erase_if(standings, [](const Standing& each) { return each.cost == kWorst; });
   if (standings.empty()) return nullptr;
   const std::uint64_t random = scrambled(scrambled(settings.seed ^ static_cast<std::uint64_t>(look)) ^
                                          static_cast<std::uint64_t>(trial.number));
