@@ -67,6 +67,7 @@ class SweepJudge {
     bool running = false;
     bool over = false;
     std::map<std::string, std::set<std::int64_t>> steps{};  // by metric
+    std::set<std::string> old{};           // metrics without a report since the trial took over another one
     std::optional<ReportDecision> wish{};  // the first thing that a report of this run led to
   };
 
@@ -118,6 +119,7 @@ class SweepJudge {
     if (!account.running) wrong(reported.trial, "reports, but does not run");
     check_time(reported.trial, reported.at);
     for (const auto& [metric, value] : reported.values) {
+      if (account.old.erase(metric) > 0) forget_from(account.steps[metric], reported.step);
       if (!account.steps[metric].insert(reported.step).second)
         wrong(reported.trial, fmt::format("has two values of {} at step {}", metric, reported.step));
     }
@@ -149,14 +151,21 @@ class SweepJudge {
     if (wish == nullptr || wish->from != exploited.from || std::cmp_greater_equal(wish->from, trials.size()))
       return wrong(number, fmt::format("took over trial {} for nothing", exploited.from));
     const Trial& donor = trials[static_cast<std::size_t>(wish->from)];
-    if (exploited.step != donor.newest_step())
+    if (exploited.step != donor.reached_step())
       wrong(number, fmt::format("took over step {}, but the other one is at {}", exploited.step,
-                                donor.newest_step()));
+                                donor.reached_step()));
     if (exploited.point != perturbed(settings_.space, donor.point, settings_.search.seed, exploit_count_))
       wrong(number, "has a point that is not the perturbed one");
     ++exploit_count_;
+    for (auto& [metric, steps] : accounts_[number].steps) {
+      accounts_[number].old.insert(metric);
+      forget_from(steps, exploited.step + 1);
+    }
   }
 
+  static void forget_from(std::set<std::int64_t>& steps, std::int64_t first) {
+    steps.erase(steps.lower_bound(first), steps.end());
+  }
   void check_time(std::int32_t trial, double at) {
     if (at < newest_at_) wrong(trial, fmt::format("{} s is before {} s", at, newest_at_));
     newest_at_ = at;

@@ -72,7 +72,7 @@ std::string checkpoint_directory_of(const Definition& definition) {
   return (fs::path(definition.working_directory) / setting->second.values.back()).lexically_normal();
 }
 
-// The checkpoint from which a run continues: the trial that has it, and its step.
+// The checkpoint from which a run continues: the trial that has it, and the step that this trial had got to.
 struct GoesOn {
   std::int32_t trial = 0;
   std::int64_t step = 0;
@@ -112,8 +112,10 @@ std::string as_text(const Asked& asked) {
   if (asked.start.run == 0) return text;
   text += fmt::format("run {} ", asked.start.run);
   if (!asked.from) return text + fmt::format("tries again in {}\n", asked.directory);
-  text += fmt::format("goes on from step {}", asked.from->step);
-  if (asked.from->trial != asked.start.trial) text += fmt::format(" of trial {}", asked.from->trial);
+  text += asked.from->trial == asked.start.trial
+              ? fmt::format("goes on from step {}", asked.from->step)
+              : fmt::format("goes on from the newest checkpoint of trial {}, which had got to step {}",
+                            asked.from->trial, asked.from->step);
   return text + fmt::format(", with the checkpoints in {}\n", asked.checkpoints);
 }
 
@@ -181,8 +183,9 @@ int sweep_tell(const SweepCall& call) {
   const Trial& trial = sweep.history().trials().at(static_cast<std::size_t>(told->trial));
   SweepDecisions all;
   if (!told->values.empty())
-    all = sweep.on_found(told->trial, told->step.value_or(std::max<std::int64_t>(trial.newest_step(), 0) + 1),
-                         told->values, age_of(held->definition, held->newest));
+    all =
+        sweep.on_found(told->trial, told->step.value_or(std::max<std::int64_t>(trial.reached_step(), 0) + 1),
+                       told->values, age_of(held->definition, held->newest));
   const ReportDecision* const wish = sweep.wish_of(told->trial);
   const std::string answer = wish != nullptr ? word_of(*wish) : told->end ? "end" : "go on";
   const std::string reason = wish != nullptr ? wish->reason : "";

@@ -109,6 +109,14 @@ TEST_F(LaunchSweepExchange, ReplacesABadTrialThatIsAheadOfTheOthers) {
   for (const std::string trial : {"0", "1", "2"}) EXPECT_EQ(tell(trial, "9", "1"), "go on\n");
   EXPECT_EQ(tell("3", "1", "1"), "go on\n");
   EXPECT_EQ(tell("0", "10", "2"), "pause: in the worst quarter at step 2; trial 3 is in the best\n");
+  EXPECT_THAT(
+      launch({"sweep", "ask", directory}).out,
+      HasSubstr("\nrun 1 goes on from the newest checkpoint of trial 3, which had got to step 1, with the "
+                "checkpoints in " +
+                directory + "/trials/0000/checkpoints\n"));
+  EXPECT_EQ(shown(0).at("step"), 1) << "the value of step 2 belongs to other parameters";
+  EXPECT_EQ(tell("0", "0.5", "2"), "go on\n");
+  EXPECT_EQ(shown(0).at("metrics").at("loss"), 0.5);
 }
 
 TEST_F(LaunchSweepExchange, SaysWhetherToWaitOrToEnd) {

@@ -376,6 +376,48 @@ TEST_F(LaunchSweep, PbtGivesABadTrialTheCheckpointOfAGoodOne) {
   }
 }
 
+// With a file of its own format. The first run of the bad trial waits at step 3 until it is told to end, and
+// then does three more steps. Each waits for a file: the good trial after step 3, the bad one after step 4.
+constexpr const char* kOverruns = R"(
+cd $MUSTER_CHECKPOINT_DIR; step=$(cat step 2>/dev/null || echo 0); left=-1
+trap 'left=3' TERM INT
+wait_for() { until [ -e $MUSTER_TRIAL_DIR/$1 ]; do sleep 0.02; done; }
+save() { step=$((step + 1)); echo $step > step.new; mv step.new step; echo MUSTER_METRIC loss=$1 step=$step; }
+first=; [ -e $MUSTER_TRIAL_DIR/ran ] || first=yes
+: > $MUSTER_TRIAL_DIR/ran
+while [ $step -lt 9 ]; do
+  [ $step = 2 ] && wait_for go
+  if [ $step = 3 ] && [ $first ]; then
+    until [ $left = 3 ] || [ -e $MUSTER_TRIAL_DIR/on ]; do sleep 0.02; done
+    if [ $left = 3 ]; then save $1; save $1; save $1; exit; fi
+  fi
+  [ $step = 4 ] && wait_for on
+  save $1
+done
+)";
+
+TEST_F(LaunchSweep, PbtForgetsWhatATrialReportedBeforeItTookOverAnEarlierCheckpoint) {
+  LaunchRun run(sweep_of(kOverruns, {"--space", "x=uniform:1:9", "--trials", "2", "--scheduler", "pbt",
+                                     "--max-steps", "9", "--grace-steps", "3"}));
+  const auto step_of = [this](int trial) { return trials().at(trial).at("step"); };
+  ASSERT_TRUE(came(1, "ran")) << run.err();
+  ASSERT_TRUE(eventually([&] { return step_of(0) == 2 && step_of(1) == 2; })) << run.err();
+  const auto x = [this](int trial) { return trials().at(trial).at("parameters").at("x").get<double>(); };
+  const int good = x(0) < x(1) ? 0 : 1, bad = 1 - good;
+  const double old = x(bad);
+  make(good, "go");
+  ASSERT_TRUE(eventually([&] { return step_of(good) == 3; })) << run.err();
+  make(bad, "go");
+  ASSERT_TRUE(eventually([&] { return shown(bad).at("runs") == 2 && step_of(bad) == 4; })) << run.err();
+  const json after = shown(bad);
+  EXPECT_EQ(after.at("exploits").at(0).at("step"), 3);
+  const auto is = [](int step, double value) { return json{{"step", step}, {"value", value}}; };
+  EXPECT_EQ(after.at("measured").at("loss"), (json{is(1, old), is(2, old), is(3, old), is(4, x(bad))}));
+  make(good, "on");
+  make(bad, "on");
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+}
+
 // A file lies where the directory of trial 1 must be.
 TEST_F(LaunchSweep, EndsWithOneErrorIfItCannotMakeATrialsDirectory) {
   const std::string script =

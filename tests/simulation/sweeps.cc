@@ -75,6 +75,8 @@ SweepSetup setup_of(std::uint64_t seed) {
                          : chance.one_in(2);
     if (has) setup.chances[fault] = kFault;
   }
+  double& late = setup.chances[static_cast<std::size_t>(SweepFault::kLateSteps)];
+  if (late > 0) late = 0.5;
   // PBT compares at every step: with steps that nobody heard it compares less often than undisturbed.
   if (setup.only_controller_dies && schedule != Schedule::kPbt)
     setup.chances[static_cast<std::size_t>(SweepFault::kUnheardSteps)] = 0.5;
@@ -128,6 +130,7 @@ class SweepWorld {
   struct Program {
     std::int64_t saved = 0;       // its newest checkpoint
     std::int64_t taken_over = 0;  // the step that it took over from another trial
+    std::int32_t taken_run = -1;  // the first run since then
     std::map<std::int64_t, std::map<std::string, double>> reports;  // of its newest run, by step
   };
 
@@ -193,7 +196,8 @@ class SweepWorld {
     Run& run = runs_.at(slot);
     now_ = std::max(now_, run.at);
     Program& program = programs_[run.trial];
-    if (run.ends) return end(slot, RunEnd::kCancelled);
+    const bool is_late = run.ends && program.saved < last_step() && happens(SweepFault::kLateSteps);
+    if (run.ends && !is_late) return end(slot, RunEnd::kCancelled);
     if (program.saved >= last_step()) return end(slot, RunEnd::kFinished);
     if (happens(SweepFault::kOutOfMemory)) return end(slot, RunEnd::kInfeasible);
     if (happens(SweepFault::kProgramFails)) {
@@ -232,7 +236,7 @@ class SweepWorld {
       fail(fmt::format("trial {} starts in slot {}, which is not free", start.trial, start.slot));
     Program& program = programs_[start.trial];
     program.reports.clear();
-    if (start.exploited && program.taken_over < start.exploited->step)
+    if (start.exploited && std::exchange(program.taken_run, start.exploit_run) != start.exploit_run)
       program.saved = program.taken_over = start.exploited->step;
     runs_[start.slot] = {
         .trial = start.trial, .point = start.point, .until = start.until, .at = now_ + pause()};
@@ -255,6 +259,20 @@ class SweepWorld {
   int steps_ = 0;
   double now_ = 0;
 };
+
+// Values of earlier parameters must not be taken for values of the trial's own.
+void check_values(const History& history, std::vector<std::string>& failures) {
+  for (const Trial& trial : history.trials()) {
+    const auto found = trial.measured.find(kMetric);
+    if (found == trial.measured.end() || trial.old_metrics.contains(kMetric)) continue;
+    for (const auto& [step, value] : found->second) {
+      const bool is_old = !trial.exploits.empty() && step <= trial.exploits.back().step;
+      if (!is_old && !std::isnan(value) && value != loss_of(trial.point, step))
+        failures.push_back(
+            fmt::format("trial {}: {} at step {} is not of its parameters", trial.number, value, step));
+    }
+  }
+}
 
 void compare_with_undisturbed(const SweepSetup& setup, std::uint64_t seed, const SweepWorld& world,
                               std::vector<std::string>& failures) {
@@ -282,7 +300,8 @@ std::string_view name_of(SweepFault fault) {
                                                                      "value not finite",
                                                                      "metric missing",
                                                                      "controller killed",
-                                                                     "steps that no controller hears"};
+                                                                     "steps that no controller hears",
+                                                                     "steps after the order to end"};
   return kNames[static_cast<std::size_t>(fault)];
 }
 
@@ -300,6 +319,7 @@ SweepSeedResult run_sweep_seed(std::uint64_t seed, const std::function<void(cons
   if (result.failures.empty()) judge.hear_end();
   result.failures.insert(result.failures.end(), judge.faults().begin(), judge.faults().end());
   result.summary = judge.summary();
+  check_values(world.history(), result.failures);
   if (setup.only_controller_dies && result.failures.empty())
     compare_with_undisturbed(setup, seed, world, result.failures);
   return result;

@@ -23,8 +23,9 @@ enum class SweepFault {
   kNoMetric,        // the program reports something else
   kControllerKilled,
   kUnheardSteps,  // of a program whose controller is gone
+  kLateSteps,     // of a program that was told to end
 };
-inline constexpr std::size_t kSweepFaultCount = 7;
+inline constexpr std::size_t kSweepFaultCount = 8;
 std::string_view name_of(SweepFault fault);
 
 struct SweepSeedResult {
@@ -35,7 +36,8 @@ struct SweepSeedResult {
   std::string summary;  // how the trials ended
 };
 
-// Runs the sweep of a seed until it is over, and judges it (tests/sweep_judge.h). A sweep with one slot,
+// Runs the sweep of a seed until it is over, and judges it (tests/sweep_judge.h). What a trial has reported
+// since it last took over another one must belong to its parameters. A sweep with one slot,
 // whose only fault is that its controller is killed, is also compared with the same sweep without a fault.
 // `trace` gets a line for each event.
 SweepSeedResult run_sweep_seed(std::uint64_t seed, const std::function<void(const std::string&)>& trace = {});

@@ -15,7 +15,7 @@ constexpr int kMostLosses = 3;
 
 bool has_reported(const Trial& trial, const std::string& metric, std::int64_t step) {
   const auto found = trial.measured.find(metric);
-  return found != trial.measured.end() &&
+  return found != trial.measured.end() && !trial.old_metrics.contains(metric) &&
          std::ranges::binary_search(found->second, step, {}, &Measurement::step);
 }
 
@@ -157,7 +157,7 @@ void Sweep::add_end(SweepDecisions& all, RunEnded ended, const std::optional<Rep
   const Trial& donor = at(exploit->from);
   add(all, Exploited{.trial = number,
                      .from = exploit->from,
-                     .step = donor.newest_step(),
+                     .step = donor.reached_step(),
                      .point = perturbed(settings_.space, donor.point, settings_.search.seed, exploit_count_),
                      .reason = wish->reason});
   ++exploit_count_;
@@ -286,8 +286,13 @@ void Sweep::start_run(std::int32_t slot, std::int32_t number, std::int64_t until
                       SweepDecisions& all) {
   const Trial& trial = at(number);
   const std::int32_t run = trial.run_count;
-  StartRun start{
-      .slot = slot, .trial = number, .run = run, .until = until, .point = trial.point, .exploited = {}};
+  StartRun start{.slot = slot,
+                 .trial = number,
+                 .run = run,
+                 .until = until,
+                 .point = trial.point,
+                 .exploited = {},
+                 .exploit_run = trial.exploit_run};
   if (!trial.exploits.empty()) start.exploited = trial.exploits.back();
   Slot& place = slots_.at(slot);
   add(all, RunBegan{.trial = number,

@@ -35,6 +35,7 @@ struct StartRun {
   Point point;
   std::optional<Exploited>
       exploited{};  // the newest one: if the trial has not taken over its checkpoint yet, it does so first
+  std::int32_t exploit_run = -1;  // the first run since then
 };
 // Ends the trial's run; on_end() follows. `save`: its checkpoint will be needed.
 struct EndRun {
@@ -81,7 +82,7 @@ class Sweep {
   std::set<std::string> taken_hosts() const;
   std::size_t usable_count() const;  // slots that can take trials, now or when theirs ends
   // Call for each report of the trial in this slot. Ignores a value that the trial has reported for this step
-  // before: a run that begins again at a checkpoint repeats steps.
+  // before, with the same parameters: a run that begins again at a checkpoint repeats steps.
   SweepDecisions on_report(std::int32_t slot, std::int64_t step, std::map<std::string, double> values,
                            double when);
   // Call when the run in this slot is over. `end`: what happened to the program. The function itself

@@ -13,12 +13,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names the exploit whose checkpoints the directory has.
+// Names the exploit whose checkpoints the directory has. Two exploits of a trial may differ only in their
+// run: both at the same step of a trial that is slow.
 constexpr const char* kExploitFile = "exploit.json";
 
-std::string text_of_exploit(const Exploited& exploited) {
-  return nlohmann::ordered_json{
-             {"from", exploited.from}, {"step", exploited.step}, {"params", point_as_json(exploited.point)}}
+std::string text_of_exploit(const StartRun& start) {
+  return nlohmann::ordered_json{{"from", start.exploited->from},
+                                {"step", start.exploited->step},
+                                {"params", point_as_json(start.exploited->point)},
+                                {"run", start.exploit_run}}
              .dump() +
          "\n";
 }
@@ -121,8 +124,8 @@ Status make_trial_directory(const std::string& directory, const Point& point) {
   return {};
 }
 
-Status take_over_checkpoints(const std::string& mine, const std::string& donors, const Exploited& exploited) {
-  const std::string text = text_of_exploit(exploited);
+Status take_over_checkpoints(const std::string& mine, const std::string& donors, const StartRun& start) {
+  const std::string text = text_of_exploit(start);
   if (const auto done = read_file(mine + "/" + kExploitFile, 1 << 20); done && *done == text) return {};
   const std::string unfinished = mine + ".new";
   std::error_code error;
@@ -143,8 +146,7 @@ Status prepare_trial(const std::string& sweep_directory, const std::string& give
   const std::string directory = trial_directory(sweep_directory, start.trial);
   if (Status made = make_trial_directory(directory, start.point); !made || !start.exploited) return made;
   return take_over_checkpoints(checkpoints_of(sweep_directory, start.trial, given),
-                               checkpoints_of(sweep_directory, start.exploited->from, given),
-                               *start.exploited);
+                               checkpoints_of(sweep_directory, start.exploited->from, given), start);
 }
 
 }  // namespace muster::launcher::sweep

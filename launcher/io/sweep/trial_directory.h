@@ -19,11 +19,11 @@ std::string checkpoints_of(const std::string& sweep_directory, std::int32_t tria
 // Makes the trial's directory and params.json in it, if they are missing or old.
 Status make_trial_directory(const std::string& directory, const Point& point);
 
-// PBT: replaces the checkpoints in `mine` by the newest one in `donors`, the directory of another trial,
-// which may be writing new ones and removing old ones. Links the files of Muster's checkpoints, and copies
-// files of the program's own. Does nothing if this was done before: a crash may repeat the call. A donor
-// without checkpoints leaves none.
-Status take_over_checkpoints(const std::string& mine, const std::string& donors, const Exploited& exploited);
+// PBT: replaces the checkpoints in `mine` by the newest one in `donors`, the directory of the trial of the
+// run's exploit, which may be writing new ones and removing old ones. Links the files of Muster's
+// checkpoints, and copies files of the program's own. Does nothing if this was done before: a crash may
+// repeat the call. A donor without checkpoints leaves none.
+Status take_over_checkpoints(const std::string& mine, const std::string& donors, const StartRun& start);
 
 // Both, as far as this run needs them. A crash may repeat the call. `given`: as for checkpoints_of().
 Status prepare_trial(const std::string& sweep_directory, const std::string& given, const StartRun& start);

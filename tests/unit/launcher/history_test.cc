@@ -139,6 +139,38 @@ TEST(SweepHistory, AnExploitChangesThePoint) {
   EXPECT_EQ(history.trials()[1].point, (Point{{"lr", 0.2}}));
 }
 
+std::string losses_of(const Trial& trial) {
+  std::string text;
+  const auto found = trial.measured.find("loss");
+  if (found == trial.measured.end()) return text;
+  for (const Measurement& each : found->second) text += fmt::format("{}:{} ", each.step, each.value);
+  return text;
+}
+
+// The program did three more steps when it was told to end, and the other trial's checkpoint is older.
+TEST(SweepHistory, AnExploitForgetsTheValuesAfterItsStep) {
+  const auto loss = [](std::int64_t step, double value) {
+    return Reported{.step = step, .values = {{"loss", value}}};
+  };
+  History history =
+      history_of(with(kOneRunning, {TrialCreated{.trial = 1}, loss(1, 9), loss(2, 8), loss(3, 7), loss(4, 6),
+                                    Reported{.step = 4, .values = {{"time", 5}}}, ended(0, RunEnd::kPaused),
+                                    Exploited{.trial = 0, .from = 1, .step = 3}, RunBegan{.run = 1}}));
+  const Trial& trial = history.trials()[0];
+  EXPECT_EQ(losses_of(trial), "1:9 2:8 3:7 ");
+  EXPECT_EQ(trial.newest("time"), std::nullopt);
+  EXPECT_EQ(trial.newest_step(), 3);
+  ASSERT_TRUE(history.apply(loss(3, 1)));
+  EXPECT_EQ(losses_of(history.trials()[0]), "1:9 2:8 3:1 ") << "it goes on from step 2";
+  ASSERT_TRUE(history.apply(ended(1, RunEnd::kPaused)));
+  ASSERT_TRUE(history.apply(Exploited{.trial = 0, .from = 1, .step = 0}));
+  EXPECT_EQ(history.trials()[0].newest_step(), -1);
+  EXPECT_EQ(history.trials()[0].reached_step(), 0);
+  ASSERT_TRUE(history.apply(RunBegan{.run = 2}));
+  ASSERT_TRUE(history.apply(loss(1, 2)));
+  EXPECT_EQ(losses_of(history.trials()[0]), "1:2 ");
+}
+
 std::string dump_of(const History& history) {
   std::string text;
   for (const Trial& trial : history.trials()) {

@@ -358,7 +358,8 @@ TEST(Pbt, TakesOverARandomOneOfTheBestQuarter) {
   EXPECT_THAT(taken, ElementsAre("take over trial 0", "take over trial 1"));
 }
 
-// Trial 0 is the worst in each round, and the first to report.
+// Trial 0 is the worst in each round, and the first to report. Trials 0 and 1 count as the worst two until
+// they get to another interval.
 TEST(Pbt, ComparesWithTheNewestValuesOfTrialsThatAreBehind) {
   Trace sweep(schedule_of(Scheduler::kPbt, 8, 8, 2));
   sweep.create(8);
@@ -366,9 +367,13 @@ TEST(Pbt, ComparesWithTheNewestValuesOfTrialsThatAreBehind) {
     EXPECT_EQ(sweep.report(trial, 2, 8 - trial), "go on until 4");
   EXPECT_THAT(sweep.report(0, 4, 8), HasSubstr("take over trial"));
   EXPECT_THAT(sweep.report(1, 4, 7), HasSubstr("take over trial"));
-  EXPECT_EQ(sweep.report(2, 4, 6), "pause");  // the other two wait for slots
-  for (const std::int32_t trial : {0, 1, 2}) EXPECT_EQ(sweep.slot(), fmt::format("trial {} until 6", trial));
+  EXPECT_EQ(sweep.report(2, 4, 6), "pause");   // the other two wait for slots
+  EXPECT_EQ(sweep.slot(), "trial 0 until 4");  // it goes on from step 2
+  EXPECT_EQ(sweep.slot(), "trial 1 until 4");
+  EXPECT_EQ(sweep.slot(), "trial 2 until 6");
   EXPECT_EQ(sweep.report(3, 4, 5), "go on until 6");
+  EXPECT_EQ(sweep.report(2, 6, 9), "go on until 8");
+  EXPECT_EQ(sweep.report(0, 4, 1), "go on until 6");  // with its new parameters
 }
 
 TEST(Pbt, TheOrderOfTheFirstReportsReplacesNobody) {
@@ -419,6 +424,8 @@ TEST(Pbt, TakesTurnsIfThereAreFewerSlotsThanTrials) {
   EXPECT_EQ(sweep.report(0, 20, 0.1), "pause");
   EXPECT_EQ(sweep.slot(), "trial 1 until 20");
   EXPECT_EQ(sweep.report(1, 20, 0.2), "take over trial 2");  // a population of three has a worst one too
+  EXPECT_EQ(sweep.slot(), "trial 2 until 20");
+  EXPECT_EQ(sweep.report(2, 20, 0.3), "pause");  // trial 1 has not shown what it gained
 }
 
 // ---- All of them ----

@@ -63,7 +63,7 @@ class Programs {
       const Trial trial = sweep.history().trials()[number];
       if (trial.state != TrialState::kRunning) continue;
       const std::int64_t done = done_[trial.number];
-      for (std::int64_t at = 1; at <= done; ++at)
+      for (std::int64_t at = std::max<std::int64_t>(trial.counts_from, 0) + 1; at <= done; ++at)
         keep(sweep.on_found(trial.number, at, {{"loss", loss_of(trial.point, at)}}, 0));
       keep(sweep.on_lost(trial.number, done >= kLastStep, 0));
     }
@@ -103,10 +103,8 @@ class Programs {
     for (const SweepAction& action : decisions.actions) {
       if (const auto* start = std::get_if<StartRun>(&action)) {
         running_[start->slot] = {start->trial, start->point};
-        if (start->exploited && taken_[start->trial] < start->exploited->step) {
-          taken_[start->trial] = start->exploited->step;
+        if (start->exploited && std::exchange(taken_[start->trial], start->exploit_run) != start->exploit_run)
           done_[start->trial] = start->exploited->step;
-        }
       }
       if (const auto* end = std::get_if<EndRun>(&action)) running_.at(end->slot).ends = true;
     }
@@ -116,7 +114,7 @@ class Programs {
   std::int32_t last_slot_ = -1;
   std::map<std::int32_t, Run> running_;         // by slot
   std::map<std::int32_t, std::int64_t> done_;   // steps, by trial
-  std::map<std::int32_t, std::int64_t> taken_;  // the step of the newest checkpoint taken over, by trial
+  std::map<std::int32_t, std::int32_t> taken_;  // the run of the newest checkpoint taken over, by trial
   std::vector<Event> events_;
 };
 

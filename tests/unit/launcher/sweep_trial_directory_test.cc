@@ -15,8 +15,10 @@ class TakeOver : public testing::Test {
  protected:
   TakeOver() { CHECK(donor.begin_attempt("job"), "cannot begin"); }
   void save(std::uint64_t step) const { write_checkpoint(donor, {step, Attempt(1)}, example_checkpoint()); }
-  void take_over(std::int64_t step) const {
-    const Status taken = take_over_checkpoints(mine.path(), donor.path(), {.trial = 1, .step = step});
+  void take_over(std::int64_t step, std::int32_t run = 1) const {
+    const Status taken = take_over_checkpoints(
+        mine.path(), donor.path(),
+        {.point = {}, .exploited = Exploited{.trial = 1, .step = step}, .exploit_run = run});
     ASSERT_TRUE(taken) << taken.error().message();
   }
 
@@ -54,6 +56,18 @@ TEST_F(TakeOver, TakesAWholeCheckpointOfADonorThatRemovesOldOnes) {
     for (const ManifestFile& file : mine.read_manifest(ids->front())->files)
       EXPECT_EQ(fs::file_size(mine.path_of(ids->front()) + "/" + file.name), file.size_bytes);
   }
+}
+
+// The donor has not moved on, and the parameters are the same by chance.
+TEST_F(TakeOver, TakesTheSameCheckpointAgainForAnotherRun) {
+  fs::create_directories(donor.path());
+  std::ofstream(donor.path() + "/model.pt") << "seven";
+  take_over(7);
+  std::ofstream(mine.path() + "/model.pt") << "eight";
+  take_over(7);
+  EXPECT_EQ(read_file(mine.path() + "/model.pt", 100).value(), "eight") << "a repeated call does nothing";
+  take_over(7, 2);
+  EXPECT_EQ(read_file(mine.path() + "/model.pt", 100).value(), "seven");
 }
 
 // A program may write into its file, and must not change the donor's.

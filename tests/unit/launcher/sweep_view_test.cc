@@ -143,8 +143,9 @@ TEST(SweepShow, SaysFromWhichTrialItContinued) {
   told.trial({{"lr", 0.1}}, {{{"val_loss", 0.5}}});
   told.trial({{"lr", 0.2}}, {{{"val_loss", 0.5}}}, RunEnd::kPaused);
   told.apply(Exploited{.trial = 1, .from = 0, .step = 1, .point = {{"lr", 0.12}}});
-  EXPECT_THAT(trial_as_text(told.history().trials()[1], {kLoss}, {}),
-              HasSubstr("  continued from trial 0 at its step 1: lr=0.12\n"));
+  EXPECT_THAT(
+      trial_as_text(told.history().trials()[1], {kLoss}, {}),
+      HasSubstr("  continued from the newest checkpoint of trial 0, which had got to step 1: lr=0.12\n"));
   EXPECT_EQ(trial_as_json(told.history().trials()[1])["exploits"][0]["from"], 0);
 }
 

@@ -102,7 +102,11 @@ void note_begin(Trial& trial, double at) {
 // has failed, returns the step at which that run began, although it may have saved a later one.
 std::int64_t step_of_checkpoint(const Trial& trial) {
   if (trial.state != TrialState::kPaused) return trial.counts_from;
-  return std::max(trial.newest_step(), trial.exploits.empty() ? -1 : trial.exploits.back().step);
+  return trial.reached_step();
+}
+
+void forget_after(std::vector<Measurement>& series, std::int64_t step) {
+  series.erase(std::ranges::upper_bound(series, step, {}, &Measurement::step), series.end());
 }
 
 void follow(Trial& trial, const RunBegan& began) {
@@ -117,7 +121,12 @@ void follow(Trial& trial, const RunBegan& began) {
 
 void follow(Trial& trial, const Reported& reported) {
   note_begin(trial, reported.at);
-  for (const auto& [metric, series] : trial.measured) trial.reached_before[metric] = series.back().step;
+  // The first report after an exploit shows at which step the trial continues: at an earlier one if the other
+  // trial's checkpoint was older than its newest report.
+  for (const auto& [metric, value] : reported.values)
+    if (trial.old_metrics.erase(metric) > 0) forget_after(trial.measured[metric], reported.step - 1);
+  for (const auto& [metric, series] : trial.measured)
+    trial.reached_before[metric] = series.empty() ? -1 : series.back().step;
   for (const auto& [metric, value] : reported.values) {
     std::vector<Measurement>& series = trial.measured[metric];
     series.insert(std::ranges::upper_bound(series, reported.step, {}, &Measurement::step),
@@ -138,6 +147,12 @@ void follow(Trial& trial, const Exploited& exploited) {
   trial.point = exploited.point;
   trial.exploits.push_back(exploited);
   trial.exploit_run = trial.run_count;
+  trial.reached_before.clear();
+  for (auto& [metric, series] : trial.measured) {
+    trial.old_metrics.insert(metric);
+    forget_after(series, exploited.step);
+  }
+  std::erase_if(trial.measured, [](const auto& each) { return each.second.empty(); });
 }
 
 }  // namespace
@@ -175,6 +190,10 @@ std::int64_t Trial::newest_step() const {
     if (!series.empty()) step = std::max(step, series.back().step);
   }
   return step;
+}
+
+std::int64_t Trial::reached_step() const {
+  return std::max(newest_step(), exploits.empty() ? -1 : exploits.back().step);
 }
 
 std::optional<double> Trial::newest(const std::string& metric) const {

@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -63,7 +64,7 @@ struct RunEnded {
 struct Exploited {
   std::int32_t trial = 0;
   std::int32_t from = 0;
-  std::int64_t step = 0;  // the step of the checkpoint
+  std::int64_t step = 0;  // that `from` had got to: its checkpoint may be of an earlier or later one
   Point point{};
   std::string reason{};
 };
@@ -110,14 +111,18 @@ struct Trial {
   std::string text{};  // of its last end, unless it runs again
   std::vector<Exploited> exploits{};
   std::int32_t exploit_run = -1;  // begins with the newest exploit's checkpoint
-  double began_at = 0;            // of the first run; for people, as the next ones
+  // The metrics that were not reported since the newest exploit. Their values belong to the parameters
+  // before.
+  std::set<std::string> old_metrics{};
+  double began_at = 0;  // of the first run; for people, as the next ones
   double ended_at = 0;
   double run_began_at = 0;   // of the newest run
   bool knows_begin = false;  // run_began_at is that of the newest run
   double busy = 0;           // s that its runs have taken, except one that still runs
 
   bool is_over() const;
-  std::int64_t newest_step() const;  // the largest of any metric; -1: none was reported
+  std::int64_t newest_step() const;   // the largest of any metric; -1: none was reported
+  std::int64_t reached_step() const;  // the same, or the step that was taken over with a checkpoint
   // The value of a metric at its largest step; nullopt: none was reported.
   std::optional<double> newest(const std::string& metric) const;
   // The value of a metric at `step`, or at the first reported step after it; nullopt: there is neither.

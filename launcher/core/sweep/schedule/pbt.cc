@@ -21,8 +21,7 @@ std::uint64_t scrambled(std::uint64_t bits) {
 }
 
 // Returns the largest step that the trial had before its newest report, whether reported or taken over with a
-// checkpoint. The taken-over step can be lower than a reported one. With the largest step, a trial reaches
-// each interval only once.
+// checkpoint.
 std::int64_t step_before(const Objective& objective, const Trial& trial) {
   const std::int64_t taken_over = trial.exploits.empty() ? 0 : trial.exploits.back().step;
   return std::max(taken_over, newest_steps(objective, trial).before);

@@ -161,8 +161,8 @@ std::string trial_as_text(const Trial& trial, const std::vector<Objective>& obje
   for (const auto& [name, value] : trial.point) text += fmt::format("  {} = {}\n", name, text_of(value));
   for (const auto& [metric, measured] : trial.measured) text += metric_line(metric, measured, objectives);
   for (const Exploited& exploit : trial.exploits)
-    text += fmt::format("  continued from trial {} at its step {}: {}\n", exploit.from, exploit.step,
-                        point_text(exploit.point));
+    text += fmt::format("  continued from the newest checkpoint of trial {}, which had got to step {}: {}\n",
+                        exploit.from, exploit.step, point_text(exploit.point));
   return text + course_as_table(trial, options.width);
 }
 
