@@ -69,6 +69,8 @@ TEST_F(LaunchSweepWords, AnswersWrongWordsInOneLine) {
       {{"--space", "x=uniform:0:1", "--search", "grid"}, "x"},
       {{"--space", "x=uniform:0:1,x=uniform:0:1"}, "x"},
       {{"--space", "y=uniform:0:1"}, "x"},  // {x} in the program
+      {{"--space", "x=int:1:3,X=int:6:9"},
+       "x and X have the same variable, MUSTER_PARAM_X: give one of them another name\n"},
       {{"--space", "x=gauss:0:1"}, "gauss"},
       {{"--space", "x=uniform:0:1", "--scheduler", "asha"}, "--max-steps"},
       {{"--space", "x=uniform:0:1", "--eta", "1"}, "--eta"},

@@ -213,11 +213,7 @@ std::map<std::string, std::string> variables_of(const Point& point, const TrialP
   std::map<std::string, std::string> variables{{"MUSTER_TRIAL", std::to_string(place.trial)},
                                                {"MUSTER_TRIAL_DIR", place.directory},
                                                {"MUSTER_TRIAL_SEED", std::to_string(place.seed)}};
-  for (const auto& [name, value] : point) {
-    std::string upper = name;
-    std::ranges::transform(upper, upper.begin(), [](unsigned char letter) { return std::toupper(letter); });
-    variables["MUSTER_PARAM_" + upper] = text_of(value);
-  }
+  for (const auto& [name, value] : point) variables[variable_of(name)] = text_of(value);
   return variables;
 }
 

@@ -88,6 +88,8 @@ TEST(SweepSpace, EveryErrorOfAFlagIsOneClearLine) {
       {"=uniform:0:1",
        "`` cannot be a parameter's name: use letters, digits and _, not beginning with a digit"},
       {"not=uniform:0:1", "`not` cannot be a parameter's name: it has a meaning in constraints"},
+      {"a=int:1:3,A=int:6:9",
+       "a and A have the same variable, MUSTER_PARAM_A: give one of them another name"},
       {"x=int:1:2,x=int:1:2", "x is there twice: each parameter has a name of its own"},
       {"x=unifrom:0:1", "x: `unifrom:0:1`: unknown kind unifrom: did you mean uniform?"},
       {"x=0.1",

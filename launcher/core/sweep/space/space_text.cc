@@ -85,6 +85,12 @@ std::optional<std::string> fault_of_name(const Space& before, std::string_view n
   if (parameter_named(before, name) != nullptr) {
     return fmt::format("{} is there twice: each parameter has a name of its own", shown);
   }
+  const auto same = std::ranges::find(before.parameters, variable_of(name),
+                                      [](const Parameter& each) { return variable_of(each.name); });
+  if (same != before.parameters.end()) {
+    return fmt::format("{} and {} have the same variable, {}: give one of them another name", same->name,
+                       shown, variable_of(name));
+  }
   return std::nullopt;
 }
 

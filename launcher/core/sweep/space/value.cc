@@ -1,6 +1,7 @@
 #include "launcher/core/sweep/space/value.h"
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -48,6 +49,12 @@ Value value_of(std::string_view text) {
 
 bool is_identifier(std::string_view text) {
   return !text.empty() && !is_digit(text[0]) && std::ranges::all_of(text, may_be_in_identifier);
+}
+
+std::string variable_of(std::string_view parameter) {
+  std::string variable = "MUSTER_PARAM_";
+  for (const unsigned char letter : parameter) variable += static_cast<char>(std::toupper(letter));
+  return variable;
 }
 
 nlohmann::ordered_json value_as_json(const Value& value) {

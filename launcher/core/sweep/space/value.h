@@ -26,6 +26,8 @@ std::string text_of(const Value& value);
 Value value_of(std::string_view text);
 // Whether the text may be a parameter's name: [A-Za-z_][A-Za-z0-9_]*.
 bool is_identifier(std::string_view text);
+// The environment variable in which a trial gets the parameter: MUSTER_PARAM_LR for lr.
+std::string variable_of(std::string_view parameter);
 
 // Writes a real number as one, with enough digits to read it back exactly: 1.0 becomes `1.0`.
 nlohmann::ordered_json value_as_json(const Value& value);
