@@ -63,6 +63,13 @@ TEST_F(LaunchSweepWords, PreviewsItsCost) {
   EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
+TEST_F(LaunchSweepWords, PreviewsNoRungOfTrialsThatEndByThemselves) {
+  Words words = sweep_of("true", {"--space", "x=uniform:0:1"});
+  words[1] = "preview";
+  EXPECT_EQ(launch(words).out,
+            "2 trials at once\neach trial ends by itself: give --max-steps to see the cost\n");
+}
+
 TEST_F(LaunchSweepWords, AnswersWrongWordsInOneLine) {
   const std::pair<Words, const char*> wrong[] = {
       {{"--space", "x=uniform:1:0"}, "x"},

@@ -494,6 +494,10 @@ TEST(Schedule, PreviewsWhatGetsToEachRung) {
   const Preview asha = preview(schedule_of(Scheduler::kAsha, 100, 50, 2));
   EXPECT_THAT(rungs_told(asha), ElementsAre("100 at 2, 33 at 6, 11 at 18, 3 at 50"));
   EXPECT_EQ(asha.steps, 100 * 2 + 33 * 4 + 11 * 12 + 3 * 32);
+  for (const Scheduler kind : {Scheduler::kNone, Scheduler::kMedian}) {
+    EXPECT_THAT(rungs_told(preview(schedule_of(kind, 10, 9, 1))), ElementsAre("10 at 9"));
+    EXPECT_THAT(preview(schedule_of(kind, 10, 0, 1)).rungs, testing::IsEmpty());
+  }
   const Preview stop = preview(schedule_of(Scheduler::kAshaStop, 10, 9, 1));
   EXPECT_THAT(rungs_told(stop), ElementsAre("10 at 1, 10 at 3, 10 at 9"));
   EXPECT_EQ(stop.steps, stop.all_steps);

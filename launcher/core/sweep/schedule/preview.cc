@@ -46,7 +46,9 @@ Preview preview(const ScheduleSettings& settings) {
     case ScheduleSettings::Kind::kAshaStop: add_all(settings, rungs_of(settings), preview); break;
     case ScheduleSettings::Kind::kMedian:
     case ScheduleSettings::Kind::kPbt:
-    case ScheduleSettings::Kind::kNone: add_all(settings, {settings.max_steps}, preview); break;
+    case ScheduleSettings::Kind::kNone:
+      if (settings.max_steps > 0) add_all(settings, {settings.max_steps}, preview);
+      break;
   }
   return preview;
 }

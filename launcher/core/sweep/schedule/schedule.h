@@ -74,7 +74,7 @@ struct Rung {
   std::int32_t trials = 0;
 };
 struct Preview {
-  std::vector<Rung> rungs;
+  std::vector<Rung> rungs;     // none: without max_steps
   std::int64_t steps = 0;      // of all trials together
   std::int64_t all_steps = 0;  // the same without a scheduler
 };
