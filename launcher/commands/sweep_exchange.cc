@@ -65,11 +65,12 @@ Expected<Told> read_told(const CommandArguments& arguments, const History& histo
   return told;
 }
 
-// The directory that --checkpoint-dir names; empty: none.
+// The sweep's directory in the one that --checkpoint-dir names; empty: none.
 std::string checkpoint_directory_of(const Definition& definition) {
   const auto setting = definition.settings.find("checkpoint-dir");
   if (setting == definition.settings.end()) return "";
-  return (fs::path(definition.working_directory) / setting->second.values.back()).lexically_normal();
+  return (fs::path(definition.working_directory) / setting->second.values.back() / definition.id)
+      .lexically_normal();
 }
 
 // The checkpoint from which a run continues: the trial that has it, and the step that this trial had got to.

@@ -173,6 +173,15 @@ std::string job_id_of(const Setup& setup, std::int32_t trial, std::int32_t run) 
   return fmt::format("{}-t{}-r{}", setup.definition.id, trial, run);
 }
 
+// The directory with the checkpoints of all trials; "": each trial's are in its own directory. On a host, an
+// older sweep of the same directory may have left files, so this one's are in a directory with its name.
+std::string checkpoints_of_all(const Setup& setup) {
+  const std::string& given = setup.job.checkpoint_directory;
+  if (given.empty() && setup.job.hosts.empty()) return "";
+  return fmt::format("{}/{}", given.empty() ? setup.sweep.directory + "/checkpoints" : given,
+                     setup.definition.id);
+}
+
 // Mounts the directories of all trials in place of this one's, so that the container can serve each trial.
 void mount_for_all_trials(const Setup& setup, std::int32_t trial, Plan& plan) {
   std::vector<Mount> mounts;
@@ -180,14 +189,22 @@ void mount_for_all_trials(const Setup& setup, std::int32_t trial, Plan& plan) {
     if (mount.source == plan.job.log_directory || mount.source == trial_of(setup, trial))
       mount = {setup.sweep.directory, setup.sweep.directory};
     if (mount.source == plan.job.checkpoint_directory) {
-      const std::string& given = setup.job.checkpoint_directory;
-      mount.source = given.empty() ? setup.sweep.directory : given;
+      const std::string all = checkpoints_of_all(setup);
+      mount.source = all.empty() ? setup.sweep.directory : all;
       mount.destination = mount.source;
     }
     const auto there = std::ranges::find(mounts, mount.destination, &Mount::destination);
     if (there == mounts.end()) mounts.push_back(std::move(mount));
   }
   plan.remote.container.mounts = std::move(mounts);
+}
+
+// Whether another host than the one that wrote a trial's checkpoints may need them. With PBT, this machine
+// copies them.
+bool shares_checkpoints(const Setup& setup) {
+  if (!setup.has_checkpoints) return false;
+  const bool copies = setup.sweep.settings.schedule.kind == ScheduleSettings::Kind::kPbt;
+  return setup.job.hosts.size() > (copies ? 0U : 1U);
 }
 
 // Returns the plan of a run in its slot. Creates nothing.
@@ -205,7 +222,7 @@ Expected<Plan> plan_of_run(const Setup& setup, const StartRun& start) {
   options.log_directory = place.directory;
   if (setup.has_checkpoints)
     options.checkpoint_directory =
-        checkpoints_of(setup.sweep.directory, start.trial, setup.job.checkpoint_directory);
+        checkpoints_of(setup.sweep.directory, start.trial, checkpoints_of_all(setup));
   options.hosts = berth.hosts;
   if (options.remote.in_containers())
     options.remote.container.mounts.push_back({.source = place.directory, .destination = place.directory});
@@ -229,6 +246,7 @@ Expected<Plan> plan_of_run(const Setup& setup, const StartRun& start) {
   if (plan->remote.bootstrap == BootstrapKind::kDocker) mount_for_all_trials(setup, start.trial, *plan);
   plan->program_is_here = setup.program_is_here;
   plan->take_over = true;  // the trial's earlier runs are over
+  plan->shares_checkpoints = shares_checkpoints(setup);
   return plan;
 }
 
@@ -236,7 +254,7 @@ Expected<Plan> plan_of_run(const Setup& setup, const StartRun& start) {
 Expected<Plan> prepare_run(const Setup& setup, const StartRun& start) {
   auto plan = plan_of_run(setup, start);
   if (!plan) return plan;
-  const Status prepared = prepare_trial(setup.sweep.directory, setup.job.checkpoint_directory, start);
+  const Status prepared = prepare_trial(setup.sweep.directory, checkpoints_of_all(setup), start);
   if (!prepared) return std::unexpected(prepared.error());
   if (setup.has_checkpoints && plan->remote.in_containers()) {  // which only have directories that are there
     const CheckpointDirectory checkpoints(plan->job.checkpoint_directory);
@@ -396,7 +414,9 @@ int carry_out(Setup& setup, Journal& journal, Sweep& sweep, int signals, double 
   const auto ended = run.run(setup.berths);
   terminal.show_progress("");
   terminal.flush({.limit = kFlushLimit});
-  if (!ended) return refuse(ended.error(), kExitInternal);
+  if (!ended)
+    return refuse(ended.error(),
+                  ended.error().code() == ErrorCode::kInvalidArgument ? kExitUsage : kExitInternal);
   tell_end(setup, sweep.history(), *ended, json);
   if (sweep.lacks_hosts())
     say(fmt::format("`launch sweep resume {}` tries all hosts again", as_shell_word(setup.sweep.directory)));
@@ -431,6 +451,21 @@ Expected<double> end_lost_runs(const Setup& setup, Sweep& sweep, Journal& journa
   return when;
 }
 
+// Removes a sweep that was refused before a run of it ended, so that its directory can be given again.
+void remove_if_unused(const Setup& setup, const History& history) {
+  const bool unused = std::ranges::all_of(history.trials(), [](const Trial& trial) {
+    return trial.state == TrialState::kRunning && trial.run_count == 1;
+  });
+  if (!unused) return;
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (const Trial& trial : history.trials()) fs::remove_all(trial_of(setup, trial.number), ignored);
+  if (const std::string all = checkpoints_of_all(setup); !all.empty()) fs::remove_all(all, ignored);
+  for (const char* name :
+       {"trials", "checkpoints", "sweep.db-wal", "sweep.db-shm", "sweep.db", "controller", ""})
+    fs::remove(fs::path(setup.sweep.directory) / name, ignored);
+}
+
 std::string usual_directory(const Surroundings& here) {
   return here.working_directory + "/sweeps/" + make_job_id("");
 }
@@ -460,8 +495,13 @@ int sweep_run(const Invocation& invocation) {
                     count_of(static_cast<std::size_t>(setup->sweep.settings.schedule.trials), "trial"),
                     count_of(setup->sweep.settings.space.parameters.size(), "parameter"),
                     setup->berths.size()));
+  if (!setup->has_checkpoints && setup->job.hosts.size() > 1 && !setup->job.quiet)
+    say("the trials of a lost host begin again on another one, unless --checkpoint-dir names a directory that "
+        "all hosts share");
   Sweep sweep(setup->sweep.settings, {setup->sweep.retries});
-  return carry_out(*setup, *journal, sweep, signals.get(), 0);
+  const int exit_code = carry_out(*setup, *journal, sweep, signals.get(), 0);
+  if (exit_code == kExitUsage) remove_if_unused(*setup, sweep.history());
+  return exit_code;
 }
 
 int sweep_resume(const SweepCall& call) {

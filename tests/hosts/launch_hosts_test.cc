@@ -242,6 +242,77 @@ TEST_F(LaunchHosts, ASweepGoesOnWithoutAHostThatIsCutOff) {
   expect_nothing_left();
 }
 
+// Trials write their step down in their checkpoints, go on from there, and write down where they began. Each
+// host has a /tmp of its own.
+class SweepCheckpoints : public LaunchHosts {
+ protected:
+  int sweep(const std::vector<std::string>& flags) {
+    const std::string script =
+        "files=${MUSTER_CHECKPOINT_DIR:-/tmp/of.$MUSTER_TRIAL}; mkdir -p $files; cd $files; "
+        "step=$(cat step 2>/dev/null || echo 0); echo began $step >> " +
+        log() +
+        "; while [ $step -lt 4 ]; do step=$((step + 1)); echo $step > step; "
+        "echo MUSTER_METRIC loss=$1 step=$step; sleep 0.02; done";
+    std::vector<std::string> words{"sweep",     "run",      "--metric",    "loss",        "--space",
+                                   "x=int:1:4", "--search", "grid",        "--max-steps", "4",
+                                   "--eta",     "2",        "--sweep-dir", "/tmp/sweep"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    for (const std::string& word : {"--", "sh", "-c", script.c_str(), "trial", "{x}"})
+      words.emplace_back(word);
+    std::filesystem::remove(log());
+    run_ = std::make_unique<LaunchRun>(words, lab_->environment(0), LAUNCH_PROGRAM,
+                                       [this](const std::string&) { return lab_->head().fork(); });
+    return run_->exit_code();
+  }
+  std::string log() const { return lab_->shared() + "/log"; }
+  std::string began() const { return read_file(log(), 1 << 16).value_or(""); }
+  // ASHA has paused some of the four trials, and each began only once at the beginning.
+  void expect_all_went_on() const {
+    EXPECT_EQ(count_in(began(), "began 0\n"), 4) << began();
+    EXPECT_GT(count_in(began(), "began "), 4) << began();
+  }
+};
+
+TEST_F(SweepCheckpoints, OfTrialsThatMayMoveMustBeOnAllHosts) {
+  lab_ = std::make_unique<Lab>(3);
+  const std::string sweep_directory = lab_->temporary(0) + "sweep";
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--hosts", "h1:1,h2:1", "--scheduler", "asha"},
+        {"--hosts", "h1:1,h2:1", "--scheduler", "asha", "--checkpoint-dir", "/tmp/given"},
+        {"--hosts", "h1:2", "--scheduler", "pbt"}}) {
+    EXPECT_EQ(sweep(flags), 2) << run_->err();
+    EXPECT_THAT(run_->err(), HasSubstr("--checkpoint-dir: /tmp/"));
+    EXPECT_THAT(run_->err(), HasSubstr("give a directory that this machine and all hosts share"));
+    EXPECT_EQ(count_in(run_->err(), "\n"), 2) << "and that it begins: " << run_->err();
+    EXPECT_EQ(began(), "");
+    EXPECT_FALSE(std::filesystem::exists(sweep_directory)) << "it can be given again";
+  }
+  EXPECT_EQ(
+      sweep({"--hosts", "h1:1,h2:1", "--scheduler", "asha", "--checkpoint-dir", lab_->shared() + "/given"}),
+      0)
+      << run_->err();
+  expect_all_went_on();
+  std::filesystem::remove_all(sweep_directory);
+  EXPECT_EQ(sweep({"--hosts", "h1:1,h2:1", "--scheduler", "none"}), 0) << run_->err();
+  EXPECT_EQ(count_in(run_->err(), "the trials of a lost host begin again on another one"), 1) << run_->err();
+  expect_nothing_left();
+}
+
+// The head knows nothing of the files that the first sweep left on h1.
+TEST_F(SweepCheckpoints, OfAnOlderSweepAreNotTaken) {
+  lab_ = std::make_unique<Lab>(2);
+  for (const bool given : {false, true}) {
+    for (int times = 0; times < 2; ++times) {
+      std::vector<std::string> flags{"--hosts", "h1:2", "--scheduler", "asha"};
+      if (given) flags.insert(flags.end(), {"--checkpoint-dir", "/tmp/given"});
+      EXPECT_EQ(sweep(flags), 0) << run_->err();
+      expect_all_went_on();
+      std::filesystem::remove_all(lab_->temporary(0) + "sweep");
+    }
+  }
+  expect_nothing_left();
+}
+
 TEST_F(LaunchHosts, CtrlCWhileTheJobStartsLeavesNothingOnAnyHostAfterThreeSeconds) {
   lab_ = std::make_unique<Lab>(4);
   lab_->isolate(3);

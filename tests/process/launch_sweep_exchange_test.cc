@@ -79,11 +79,18 @@ TEST_F(LaunchSweepExchange, AsksForATrialThatTakesOverACheckpoint) {
                                      "--max-steps", "3", "--parallel", "0", "--checkpoint-dir", given}))
                 .exit_code,
             0);
-  for (int trial = 0; trial < 4; ++trial) ASSERT_EQ(launch({"sweep", "ask", directory}).exit_code, 0);
-  std::filesystem::create_directories(given + "/0000/attempts");
-  std::ofstream(given + "/0000/attempts/000001.json")
+  std::string first;
+  for (int trial = 0; trial < 4; ++trial) {
+    const Printed answer = launch({"sweep", "ask", directory, "--json"});
+    ASSERT_EQ(answer.exit_code, 0) << answer.err;
+    if (trial == 0) first = json::parse(answer.out).at("checkpoints");
+  }
+  ASSERT_THAT(first, testing::MatchesRegex(given + "/sweep-[0-9a-f]+/0000")) << "no other sweep has it";
+  const std::string all = first.substr(0, first.rfind('/'));
+  std::filesystem::create_directories(first + "/attempts");
+  std::ofstream(first + "/attempts/000001.json")
       << R"({"format":1,"attempt":1,"job":"own","host":"elsewhere","resume":null})";
-  write_checkpoint(CheckpointDirectory(given + "/0000"), {.step = 7, .attempt = Attempt(1)},
+  write_checkpoint(CheckpointDirectory(first), {.step = 7, .attempt = Attempt(1)},
                    {.tensors = {{"w", written_tensor(Dtype::kF32, {4}, 1)}}});
   for (const std::string trial : {"0", "1", "2", "3"})
     launch({"sweep", "tell", directory, trial, "loss=" + trial, "--step", "1"});
@@ -91,9 +98,9 @@ TEST_F(LaunchSweepExchange, AsksForATrialThatTakesOverACheckpoint) {
   EXPECT_EQ(asked.at("trial"), 3);
   EXPECT_EQ(asked.at("run"), 1);
   EXPECT_EQ(asked.at("from"), (json{{"trial", 0}, {"step", 1}}));
-  EXPECT_EQ(asked.at("checkpoints"), given + "/0003");
+  EXPECT_EQ(asked.at("checkpoints"), all + "/0003");
   EXPECT_EQ(json::parse(std::ifstream(directory + "/trials/0003/params.json")), asked.at("params"));
-  EXPECT_THAT(launch({"ckpt", "ls", given + "/0003"}).out, HasSubstr("7"));
+  EXPECT_THAT(launch({"ckpt", "ls", all + "/0003"}).out, HasSubstr("7"));
 }
 
 // Trial 0 is the worst one and always the first to report.

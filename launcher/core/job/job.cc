@@ -395,7 +395,7 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
   if (recovery_.repeated())
     decide(Tell{restart_text(begun.resume_step.has_value(), now)}, "the attempt is a restart");
   neighbours_ = find_neighbours();
-  const bool many_hosts = !plan_.hosts.empty() && node_count > 1;
+  const bool shared = (!plan_.hosts.empty() && node_count > 1) || plan_.shares_checkpoints;
   std::map<std::string, std::int32_t> agents_on;
   for (const NodePlan& each : crew_.members()) ++agents_on[machine_of(each.node)];
   std::map<std::string, std::int32_t> positions;
@@ -413,7 +413,7 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
                     .agents_on_host = agents_on.at(machine),
                     .agent_on_host = positions[machine]++,
                     .peers = each.first_rank == Rank(0) ? store_peers_ : std::vector<std::string>(),
-                    .same_checkpoints = many_hosts && !plan_.job.checkpoint_directory.empty(),
+                    .same_checkpoints = shared && !plan_.job.checkpoint_directory.empty(),
                     .neighbour_address = neighbours_.address_of(each.node),
                     .rank_counts = crew_.rank_counts(plan_.job.mpi)}},
            reason);

@@ -89,8 +89,9 @@ void Job::hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now) 
     const std::string text = fmt::format(
         "--checkpoint-dir: {} {}: "
         "give a directory that this machine and all hosts share (--sync copies only once, "
-        "which is not enough), or use one host",
-        plan_.job.checkpoint_directory, prepared.other_checkpoints);
+        "which is not enough){}",
+        plan_.job.checkpoint_directory, prepared.other_checkpoints,
+        plan_.shares_checkpoints ? "" : ", or use one host");
     return refuse(id, {.exit_code = kExitUsage, .message = text}, now);
   }
   react(Occurrence::kPrepared, now, [&] {

@@ -41,6 +41,7 @@ json record_of(const Plan& plan) {
           {"spare_nodes", plan.spare_nodes},
           {"recovery", plan.recovery},
           {"take_over", plan.take_over},
+          {"shares_checkpoints", plan.shares_checkpoints},
           {"hosts", hosts_of(plan)},
           {"image", plan.remote.container.image},
           {"chose_python", plan.chose_python},
@@ -58,6 +59,7 @@ Plan plan_from(const json& record) {
   record.at("spare_nodes").get_to(plan.spare_nodes);
   record.at("recovery").get_to(plan.recovery);
   record.at("take_over").get_to(plan.take_over);
+  plan.shares_checkpoints = record.value("shares_checkpoints", false);
   plan.remote.container.image = record.value("image", "");
   plan.chose_python = record.value("chose_python", false);
   plan.program_is_here = record.value("program_is_here", true);

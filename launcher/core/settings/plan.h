@@ -41,7 +41,8 @@ struct Plan {
   std::int32_t max_nodes = 0;             // `nodes` plus hosts that users may add at run time
   std::int32_t spare_nodes = 0;
   RecoveryOptions recovery;
-  bool take_over = false;              // take the checkpoint directory from a launch that uses it
+  bool take_over = false;           // take the checkpoint directory from a launch that uses it
+  bool shares_checkpoints = false;  // a host must see the launcher's checkpoint directory even if it is alone
   Control control = Control::kSocket;  // never kAuto where all nodes are on this machine
   // By node number, including spares, each with its slots; empty: all nodes are on this machine.
   std::vector<Host> hosts;

@@ -225,6 +225,10 @@ Expected<Journal> Journal::create(const std::string& directory, const ordered_js
   if (access(path.c_str(), F_OK) == 0)
     return failure(ErrorCode::kInvalidArgument,
                    "{} has a sweep already: resume it, or choose another directory", directory);
+  if (access((directory + "/trials").c_str(), F_OK) == 0)  // whose checkpoints would be taken for this one's
+    return failure(ErrorCode::kInvalidArgument,
+                   "{} has trials of another sweep: remove {}/trials, or choose another directory", directory,
+                   directory);
   const std::string unfinished = path + ".new";
   for (const char* suffix : {"", "-journal", "-wal", "-shm"}) unlink((unfinished + suffix).c_str());
   Status filled = fill(unfinished, definition, events);

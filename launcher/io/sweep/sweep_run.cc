@@ -170,6 +170,9 @@ bool SweepRun::may_start() const {
 
 void SweepRun::handle(End end) {
   closing_.push_back(std::move(runs_.extract(end.slot).mapped()));
+  if (closing_.back()->was_refused() && !failure_)
+    end_at_once({ErrorCode::kInvalidArgument, std::move(end.text)});
+  if (failure_) return close_soon();
   const bool aside = !end.lost_host.empty() && sweep_.set_aside(end.lost_host);
   perform(sweep_.on_end(end.slot, end.end, std::move(end.text), age()));
   if (aside)

@@ -51,7 +51,8 @@ class SweepRun {
   ~SweepRun() { signals_.release(); }
 
   // `berths`: of the slots. Returns when the sweep is over and no trial runs: why it ended, as one clause. An
-  // error: the journal or a run's directory cannot be written; everything was ended.
+  // error: the journal or a run's directory cannot be written, or a host refused a run for what the user has
+  // given (kInvalidArgument); everything was ended.
   Expected<std::string> run(const std::vector<Berth>& berths);
   // The signal that ended the sweep; 0: none.
   int signal() const { return signal_; }

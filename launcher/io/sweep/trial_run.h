@@ -49,6 +49,12 @@ class TrialRun {
   // Call now and then after `ended`; the next trial need not wait for it. Writes the report once the agents
   // have left. Returns whether nothing of the run uses the context any more: then destroy the run.
   bool close();
+  // Whether a host lacks what the user has to give it, such as the directory of the checkpoints: then the
+  // other trials cannot start there either.
+  bool was_refused() const {
+    const Verdict& verdict = job_.job().verdict();
+    return verdict.kind == Verdict::Kind::kRefused && verdict.exit_code == kExitUsage;
+  }
 
  private:
   class TrialConsole final : public Console {

@@ -246,6 +246,22 @@ TEST_F(StartTest, OneHostNeedsNoSharedCheckpoints) {
   EXPECT_FALSE(sent<wire::PrepareAttempt>()[0].second.same_checkpoints);
 }
 
+TEST_F(StartTest, AHostOfASweepNeedsSharedCheckpointsEvenIfItIsAlone) {
+  Plan plan = hosts_with({2}, 0);
+  plan.job.checkpoint_directory = "/ckpt";
+  plan.shares_checkpoints = true;
+  anew(plan);
+  happen(Began{});
+  greet(0);
+  begin();
+  ASSERT_EQ(sent<wire::PrepareAttempt>().size(), 1U);
+  EXPECT_TRUE(sent<wire::PrepareAttempt>()[0].second.same_checkpoints);
+  said(0, wire::AttemptPrepared{.store_port = 4711, .other_checkpoints = "is not there"});
+  EXPECT_EQ(job.verdict().exit_code, kExitUsage);
+  EXPECT_THAT(job.verdict().cause,
+              testing::EndsWith("all hosts share (--sync copies only once, which is not enough)"));
+}
+
 // A node with one worker, one with three, and a spare.
 class MixedJobTest : public JobOnHosts {
  protected:

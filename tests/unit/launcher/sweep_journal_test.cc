@@ -131,6 +131,9 @@ TEST_F(SweepJournal, IsNotMadeTwice) {
   make(1);
   expect_line(Journal::create(directory(), kDefinition).error(), ErrorCode::kInvalidArgument,
               "has a sweep already: resume it, or choose another directory");
+  std::filesystem::create_directories(scratch_ / "other/trials");
+  expect_line(Journal::create(scratch_ / "other", kDefinition).error(), ErrorCode::kInvalidArgument,
+              "has trials of another sweep");
   EXPECT_EQ(Journal::open(directory())->events().value().size(), 1u);
 }
 
