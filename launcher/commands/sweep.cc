@@ -83,6 +83,19 @@ std::string parameters_of(const Trial& trial) {
   return text + "\n";
 }
 
+// The command line that trains with the trial's values. An imported sweep has no program, and others need
+// none with --parallel 0: then it is "".
+Expected<std::string> command_for(const SweepView& sweep, const Trial& trial, const std::string& directory) {
+  const auto& [search, space] = std::tie(sweep.options.settings.search, sweep.options.settings.space);
+  const TrialPlace place{
+      .trial = trial.number, .directory = directory, .seed = trial_seed(search.seed, trial.number)};
+  const auto& words = sweep.definition.program;
+  auto program = training_command(words, space, trial.point, place);
+  if (!program || program->empty()) return program;
+  return launch_command(sweep.definition.settings, sweep.options) +
+         variables_as_flags(words, space, trial.point, place) + " " + *program;
+}
+
 int best(const SweepCall& call, const SweepView& sweep) {
   const auto& objectives = sweep.options.settings.search.objectives;
   const auto numbers = best_trials(sweep.history, objectives);
@@ -95,17 +108,10 @@ int best(const SweepCall& call, const SweepView& sweep) {
   for (std::size_t i = 0; i < shown; ++i) {
     const Trial& trial = sweep.history.trials().at(static_cast<std::size_t>(numbers[i]));
     const std::string directory = trial_directory(call.directory, trial.number);
-    const auto program =
-        training_command(sweep.definition.program, sweep.options.settings.space, trial.point,
-                         {.trial = trial.number,
-                          .directory = directory,
-                          .seed = trial_seed(sweep.options.settings.search.seed, trial.number)});
-    if (!program) return refuse(program.error(), 1);
-    // An imported sweep has no program, and others need none with --parallel 0.
-    const std::string command =
-        program->empty() ? "" : launch_command(sweep.definition.settings, sweep.options) + " " + *program;
+    const auto command = command_for(sweep, trial, directory);
+    if (!command) return refuse(command.error(), 1);
     auto json = trial_as_json(trial);
-    json["command"] = command;
+    json["command"] = *command;
     json["directory"] = directory;
     array.push_back(std::move(json));
     text += fmt::format("trial {}:", trial.number);
@@ -114,7 +120,7 @@ int best(const SweepCall& call, const SweepView& sweep) {
         text += fmt::format(" {}={}", each.metric, *value);
     }
     text += fmt::format(" at step {}\n{}", trial.newest_step(),
-                        command.empty() ? parameters_of(trial) : command + "\n");
+                        command->empty() ? parameters_of(trial) : values_as_text(trial) + *command + "\n");
   }
   if (call.json) return print((objectives.size() > 1 ? array : array.front()).dump(2) + "\n");
   return print(text);

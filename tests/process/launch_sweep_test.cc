@@ -91,6 +91,26 @@ TEST_F(LaunchSweep, TheWinnersCommandHasTheFlagsOfItsJob) {
   EXPECT_THAT(printed, HasSubstr("x 2, word it's $1, wrapped , of 2, no checkpoints"));
 }
 
+// The program has no argument with a value.
+TEST_F(LaunchSweep, TheWinnersCommandSetsTheVariablesThatItsProgramReads) {
+  const std::string script =
+      "echo MUSTER_METRIC loss=$MUSTER_PARAM_X\necho variable $MUSTER_PARAM_X, file "
+      "$(tr -dc 0-9 < $MUSTER_TRIAL_DIR/params.json)";
+  const Printed run =
+      launch({"sweep", "run", "--sweep-dir", directory, "--metric", "loss", "--space", "x=choice:3:2",
+              "--search", "grid", "--parallel", "2", "--", "sh", "-c", script});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_FALSE(run.err.contains("in no argument")) << run.err;
+  const std::string command = json::parse(launch({"sweep", "best", directory, "--json"}).out).at("command");
+  EXPECT_EQ(launch({"sweep", "best", directory}).out,
+            "trial 1: loss=2 at step 1\n  x = 2\n" + command + "\n");
+  const std::string out = scratch / "out";
+  const std::string line = fmt::format("XDG_STATE_HOME={} {}{} > {} 2>&1", scratch / "state", LAUNCH_PROGRAM,
+                                       command.substr(command.find(' ')), out);
+  EXPECT_EQ(std::system(line.c_str()), 0) << command;
+  EXPECT_THAT(read_file(out, 1 << 20).value_or(""), HasSubstr("variable 2, file 2"));
+}
+
 TEST_F(LaunchSweep, GivesATrialItsParametersInThreeWays) {
   const std::string look =
       "echo MUSTER_METRIC loss=1 arguments=$1 variable=$MUSTER_PARAM_X file=$(tr -dc 0-9 < $MUSTER_TRIAL_DIR/params.json)";

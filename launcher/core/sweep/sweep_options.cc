@@ -209,6 +209,19 @@ Expected<std::vector<std::string>> program_of(const std::vector<std::string>& pr
   return words;
 }
 
+std::vector<std::string> parameters_outside(const std::vector<std::string>& program, const Space& space) {
+  const std::map<std::string, std::string> more{{"trial", ""}, {"trial_dir", ""}, {"seed", ""}};
+  std::vector<std::string> names;
+  for (const Parameter& parameter : space.parameters) {
+    const Point alone{{parameter.name, std::string("value")}};
+    const bool is_inside = std::ranges::any_of(program, [&](const std::string& word) {
+      return filled(word, space, alone, more).value_or("") != filled(word, space, {}, more).value_or("");
+    });
+    if (!is_inside) names.push_back(parameter.name);
+  }
+  return names;
+}
+
 std::map<std::string, std::string> variables_of(const Point& point, const TrialPlace& place) {
   std::map<std::string, std::string> variables{{"MUSTER_TRIAL", std::to_string(place.trial)},
                                                {"MUSTER_TRIAL_DIR", place.directory},

@@ -41,6 +41,8 @@ struct TrialPlace {
 Expected<std::vector<std::string>> program_of(const std::vector<std::string>& program, const Space& space,
                                               const Point& point, const TrialPlace& place);
 std::map<std::string, std::string> variables_of(const Point& point, const TrialPlace& place);
+// Returns the names of the parameters whose placeholder is in no argument, in the space's order.
+std::vector<std::string> parameters_outside(const std::vector<std::string>& program, const Space& space);
 // Returns the trial's seed: SplitMix64 of the sweep's seed and the trial's number.
 std::uint64_t trial_seed(std::uint64_t sweep_seed, std::int32_t trial);
 

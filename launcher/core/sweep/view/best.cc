@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "common/wire/metric_name.h"
 #include "launcher/core/text/words.h"
 
 namespace muster::launcher::sweep {
@@ -98,6 +99,17 @@ std::string launch_command(const Settings& settings, const SweepOptions& options
       text += flag_text(*flag, setting);
   }
   return text;
+}
+
+std::string variables_as_flags(const std::vector<std::string>& program, const Space& space,
+                               const Point& point, const TrialPlace& place) {
+  const auto outside = parameters_outside(program, space);
+  if (std::ranges::none_of(outside, [&](const std::string& name) { return point.contains(name); })) return "";
+  std::string flags;
+  for (const auto& [name, value] : variables_of(point, place)) {
+    if (name != wire::kTrialVariable) flags += " --env " + as_shell_word(name + "=" + value);
+  }
+  return flags;
 }
 
 Expected<std::string> training_command(const std::vector<std::string>& program, const Space& space,

@@ -150,6 +150,12 @@ ordered_json trials_as_json(const std::vector<Trial>& trials) {
   return array;
 }
 
+std::string values_as_text(const Trial& trial) {
+  std::string text;
+  for (const auto& [name, value] : trial.point) text += fmt::format("  {} = {}\n", name, text_of(value));
+  return text;
+}
+
 std::string trial_as_text(const Trial& trial, const std::vector<Objective>& objectives,
                           const TableOptions& options) {
   std::string text =
@@ -158,7 +164,7 @@ std::string trial_as_text(const Trial& trial, const std::vector<Objective>& obje
   if (has_begun(trial)) text += ", " + time_text(trial, options.now);
   text += "\n";
   if (!trial.text.empty()) text += "  why: " + first_line(trial.text) + "\n";
-  for (const auto& [name, value] : trial.point) text += fmt::format("  {} = {}\n", name, text_of(value));
+  text += values_as_text(trial);
   for (const auto& [metric, measured] : trial.measured) text += metric_line(metric, measured, objectives);
   for (const Exploited& exploit : trial.exploits)
     text += fmt::format("  continued from the newest checkpoint of trial {}, which had got to step {}: {}\n",

@@ -25,6 +25,8 @@ std::string trials_as_table(const std::vector<Trial>& trials, const std::vector<
 // null.
 nlohmann::ordered_json trials_as_json(const std::vector<Trial>& trials);
 
+// A line for each value: "  lr = 0.1".
+std::string values_as_text(const Trial& trial);
 // Lines: the trial's state, its parameters, and its metrics with their best values; then a table of all
 // values.
 std::string trial_as_text(const Trial& trial, const std::vector<Objective>& objectives,
