@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fmt/ranges.h>
 #include <thread>
 
 #include "common/base/text.h"
@@ -83,6 +84,22 @@ std::string parameters_of(const Trial& trial) {
   return text + "\n";
 }
 
+// Why no trial is the best one: "no trial has a value of loss", or which values there are and why they do not
+// count.
+std::string text_without_best(const History& history, const std::string& metric) {
+  constexpr std::size_t kMostShown = 3;
+  std::vector<std::string> all;
+  for (const Trial& trial : history.trials()) {
+    if (const auto value = trial.newest(metric))
+      all.push_back(fmt::format("trial {} {}, {}={}", trial.number, name_of(trial.state), metric, *value));
+  }
+  if (all.empty()) return "no trial has a value of " + metric;
+  const std::size_t shown = std::min(all.size(), kMostShown);
+  const std::string more = all.size() == shown ? "" : fmt::format("; and {} more", all.size() - shown);
+  all.resize(shown);
+  return fmt::format("no trial has finished with a {} that counts: {}{}", metric, fmt::join(all, "; "), more);
+}
+
 // The command line that trains with the trial's values. An imported sweep has no program, and others need
 // none with --parallel 0: then it is "".
 Expected<std::string> command_for(const SweepView& sweep, const Trial& trial, const std::string& directory) {
@@ -100,8 +117,9 @@ int best(const SweepCall& call, const SweepView& sweep) {
   const auto& objectives = sweep.options.settings.search.objectives;
   const auto numbers = best_trials(sweep.history, objectives);
   if (numbers.empty())
-    return refuse(
-        {ErrorCode::kNotFound, call.directory + ": no trial has a value of " + objectives.front().metric}, 1);
+    return refuse({ErrorCode::kNotFound,
+                   call.directory + ": " + text_without_best(sweep.history, objectives.front().metric)},
+                  1);
   const std::size_t shown = objectives.size() > 1 ? numbers.size() : 1;
   std::string text;
   auto array = nlohmann::ordered_json::array();

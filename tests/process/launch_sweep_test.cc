@@ -512,7 +512,15 @@ TEST_F(LaunchSweep, RefusesTheFlagsOfOtherSubcommands) {
 }
 
 TEST_F(LaunchSweep, FailsIfNoTrialFinishes) {
-  EXPECT_EQ(launch(sweep_of("exit 3", {"--space", "x=choice:1:2", "--search", "grid"})).exit_code, 1);
+  EXPECT_EQ(launch(sweep_of("echo MUSTER_METRIC loss=$1; exit 3",
+                            {"--space", "x=choice:1:2:3:4", "--search", "grid", "--parallel", "1"}))
+                .exit_code,
+            1);
+  const Printed best = launch({"sweep", "best", directory});
+  EXPECT_EQ(best.exit_code, 1);
+  EXPECT_EQ(best.err, "launch: " + directory +
+                          ": no trial has finished with a loss that counts: trial 0 failed, loss=1; trial 1 "
+                          "failed, loss=2; trial 2 failed, loss=3; and 1 more\n");
 }
 
 // The controller is killed in the middle; the resumed sweep has the trials and values of an undisturbed one.

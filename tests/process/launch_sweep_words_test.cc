@@ -46,6 +46,9 @@ TEST_F(LaunchSweepWords, TakesFlagsAfterItsFileAndArgumentsAfterDashes) {
   const Printed wrong = launch({"sweep", "preview", file, "--nonsense"});
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("--nonsense"));
+  std::ofstream(file) << "space:\n  x: [1]\nmetric: [loss, acc]\nprogram: [\"true\"]\n";
+  EXPECT_THAT(launch({"sweep", "preview", file}).err,
+              testing::EndsWith("metric: takes one value, but got 2: write loss,acc\n"));
 }
 
 TEST_F(LaunchSweepWords, PreviewsItsCost) {

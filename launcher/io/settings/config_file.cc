@@ -179,7 +179,8 @@ Status add(Reading& reading, std::string name, const YAML::Node& value, int line
   auto words = words_of(value, name, reading.environment);
   if (!words) return failure_within(name, std::move(words));
   if (words->size() != 1 && !may_be_repeated(*flag))
-    return failure(ErrorCode::kInvalidArgument, "{}: takes one value, but got {}", name, words->size());
+    return failure(ErrorCode::kInvalidArgument, "{}: takes one value, but got {}{}", name, words->size(),
+                   name == "metric" ? fmt::format(": write {}", fmt::join(*words, ",")) : "");
   const std::string source = fmt::format("{} in {}", name, reading.path);
   for (std::string& word : *words) {
     if (flag->value.empty()) {

@@ -137,6 +137,8 @@ std::string unknown_parameter(const Space& space, std::string_view name,
   std::vector<std::string_view> names(others.begin(), others.end());
   std::ranges::transform(space.parameters, std::back_inserter(names), &Parameter::name);
   const std::string shown = one_line(std::string(name));
+  if (names.empty())
+    return fmt::format("unknown parameter {}: no parameter is written before this one", shown);
   const auto meant = nearest(name, names);
   if (meant) return fmt::format("unknown parameter {}: did you mean {}?", shown, *meant);
   return fmt::format("unknown parameter {}: there are {}", shown, fmt::join(names, ", "));

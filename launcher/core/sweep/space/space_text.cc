@@ -269,12 +269,16 @@ Expected<Parameter> parameter_from_object(const std::string& name, const ordered
   std::size_t kinds = 0;
   for (const auto& [key, member] : json.items()) {
     if (key == "when") continue;
+    if (json.size() > 1 && !is_kind(key))
+      return failure(ErrorCode::kInvalidArgument,
+                     "{}: {}: expected a kind such as uniform, or `when` for a condition", name,
+                     one_line(key));
     ++kinds;
     written.kind = key;
     auto values = values_from(member);
     if (!values) {
-      return failure(ErrorCode::kInvalidArgument, "{}: {}: expected numbers, words, true or false", name,
-                     shown_json(member));
+      return failure(ErrorCode::kInvalidArgument, "{}: {}: {}: expected numbers, words, true or false", name,
+                     one_line(key), shown_json(member));
     }
     written.arguments = *std::move(values);
   }
@@ -294,6 +298,13 @@ Expected<Parameter> parameter_from_json(const std::string& name, const ordered_j
     }
   }
   auto values = values_from(json);
+  if (!values && json.is_array()) {
+    const auto wrong =
+        std::ranges::find_if(json, [](const ordered_json& member) { return !value_from_json(member); });
+    return failure(ErrorCode::kInvalidArgument,
+                   "{}: {}: {} is not a value: write numbers, words, true or false{}", name, shown_json(json),
+                   shown_json(*wrong), wrong->is_null() ? "; \"null\" in quotes is a word" : "");
+  }
   if (!values) {
     return failure(
         ErrorCode::kInvalidArgument,
