@@ -10,7 +10,6 @@ namespace {
 using nlohmann::ordered_json;
 
 Value choice_in(const ordered_json& json) {
-  if (json.is_null()) return std::string("None");
   const auto value = value_from_json(json);
   return value ? *value : Value(json.dump());
 }

@@ -176,8 +176,7 @@ void expect_same(const Trial& trial, const ordered_json& expected, const std::ve
   }
   EXPECT_EQ(trial.point.size(), expected["params"].size());
   for (const auto& [name, value] : expected["params"].items()) {
-    const Value wanted = value.is_null() ? Value(std::string("None")) : value_from_json(value).value();
-    EXPECT_EQ(trial.point.at(name), wanted) << name;
+    EXPECT_EQ(trial.point.at(name), value_from_json(value).value()) << name;
   }
   for (const auto& [step, value] : expected["intermediate"].items()) {
     const auto found = trial.value_at(objectives.front().metric, std::stoll(step));
@@ -224,10 +223,15 @@ TEST(OptunaImport, HasASpaceForTheDistributions) {
   EXPECT_EQ(found["units"].kind, kChoice);
   EXPECT_EQ(found["units"].choices.size(), 8u);
   EXPECT_EQ(found["units"].choices[1], Value(std::int64_t{64}));
-  EXPECT_EQ(found["optimizer"].choices,
-            (std::vector<Value>{std::string("sgd"), std::string("adam"), std::string("None"), std::int64_t{3},
-                                true, 0.5}));
+  EXPECT_EQ(found["optimizer"].choices, (std::vector<Value>{std::string("sgd"), std::string("adam"),
+                                                            std::monostate(), std::int64_t{3}, true, 0.5}));
   EXPECT_EQ(found["nesterov"].choices, (std::vector<Value>{true, false}));
+  const auto kept = space_from_json(space_as_json(imported->study.space));  // as sweep.db does
+  ASSERT_TRUE(kept) << kept.error().message();
+  EXPECT_EQ(kept->parameters, imported->study.space.parameters);
+  const auto trials = folded(imported->events).trials();
+  EXPECT_THAT(as_optuna_journal(imported->study, trials),
+              testing::HasSubstr(R"({\"choices\":[\"sgd\",\"adam\",null,3,true,0.5]})"));
 }
 
 std::string study_line(const std::string& name) {

@@ -398,7 +398,10 @@ std::optional<Value> called(const Node& node, const Point& point) {
 std::optional<Value> result_of(const Node& node, const Point& point) {
   switch (node.kind) {
     case Node::Kind::kValue: return node.value;
-    case Node::Kind::kName: return point.at(node.name);
+    case Node::Kind::kName: {
+      const Value& value = point.at(node.name);  // None is a word here
+      return std::holds_alternative<std::monostate>(value) ? Value(text_of(value)) : value;
+    }
     case Node::Kind::kOr:
     case Node::Kind::kAnd: return decided(node, point);
     case Node::Kind::kCompare: return chain_compared(node, point);

@@ -297,21 +297,21 @@ Expected<Parameter> parameter_from_json(const std::string& name, const ordered_j
       return parameter_from_text(name, text);
     }
   }
-  auto values = values_from(json);
-  if (!values && json.is_array()) {
-    const auto wrong =
-        std::ranges::find_if(json, [](const ordered_json& member) { return !value_from_json(member); });
-    return failure(ErrorCode::kInvalidArgument,
-                   "{}: {}: {} is not a value: write numbers, words, true or false{}", name, shown_json(json),
-                   shown_json(*wrong), wrong->is_null() ? "; \"null\" in quotes is a word" : "");
-  }
-  if (!values) {
+  // A null is an empty place of the file rather than None.
+  const auto is_wrong = [](const ordered_json& member) {
+    return member.is_null() || !value_from_json(member);
+  };
+  if (!json.is_array() && is_wrong(json))
     return failure(
         ErrorCode::kInvalidArgument,
         "{}: {}: expected a text such as uniform:0:1, an object such as {{\"uniform\": [0, 1]}}, or a list of values",
         name, shown_json(json));
-  }
-  return parameter_of({name, json.is_array() ? "choice" : "constant", *std::move(values)});
+  const ordered_json list = json.is_array() ? json : ordered_json::array({json});
+  if (const auto wrong = std::ranges::find_if(list, is_wrong); wrong != list.end())
+    return failure(ErrorCode::kInvalidArgument,
+                   "{}: {}: {} is not a value: write numbers, words, true or false{}", name, shown_json(json),
+                   shown_json(*wrong), wrong->is_null() ? "; \"null\" in quotes is a word" : "");
+  return parameter_of({name, json.is_array() ? "choice" : "constant", *values_from(list)});
 }
 
 // The parameter's own value that equals `value`: 1.0 means the choice 1. nullopt: the parameter has no equal

@@ -28,6 +28,8 @@ std::string text_of(const Value& value) {
       []<class Type>(const Type& held) -> std::string {
         if constexpr (std::is_same_v<Type, std::string>) {
           return held;
+        } else if constexpr (std::is_same_v<Type, std::monostate>) {
+          return "None";
         } else {
           return fmt::format("{}", held);
         }
@@ -58,10 +60,19 @@ std::string variable_of(std::string_view parameter) {
 }
 
 nlohmann::ordered_json value_as_json(const Value& value) {
-  return std::visit([](const auto& held) { return nlohmann::ordered_json(held); }, value);
+  return std::visit(
+      []<class Type>(const Type& held) -> nlohmann::ordered_json {
+        if constexpr (std::is_same_v<Type, std::monostate>) {
+          return nullptr;
+        } else {
+          return held;
+        }
+      },
+      value);
 }
 
 std::optional<Value> value_from_json(const nlohmann::ordered_json& json) {
+  if (json.is_null()) return std::monostate();
   if (json.is_boolean()) return json.get<bool>();
   if (json.is_string()) return json.get<std::string>();
   if (json.is_number_float()) return json.get<double>();

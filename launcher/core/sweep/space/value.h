@@ -15,11 +15,12 @@
 
 namespace muster::launcher::sweep {
 
-using Value = std::variant<bool, std::int64_t, double, std::string>;
+// std::monostate: Python's None, which only studies of Optuna have.
+using Value = std::variant<bool, std::int64_t, double, std::string, std::monostate>;
 using Point = std::map<std::string, Value>;
 
 // Returns the value as the trial gets it: `true`, `64`, `relu`, and for a real number the shortest text that
-// reads back as the same number.
+// reads back as the same number. None is `None`.
 std::string text_of(const Value& value);
 // Returns a number or a boolean if the text is one, otherwise a string. `007`, `inf` and a whole number of
 // more than 64 bits stay strings: a number would not have all the letters that the trial should get.
@@ -31,7 +32,7 @@ std::string variable_of(std::string_view parameter);
 
 // Writes a real number as one, with enough digits to read it back exactly: 1.0 becomes `1.0`.
 nlohmann::ordered_json value_as_json(const Value& value);
-// nullopt: null, a list, an object, or a whole number of more than 64 bits.
+// null is None. nullopt: a list, an object, or a whole number of more than 64 bits.
 std::optional<Value> value_from_json(const nlohmann::ordered_json& json);
 nlohmann::ordered_json point_as_json(const Point& point);
 // The error names the member.
