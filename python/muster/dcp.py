@@ -52,16 +52,27 @@ def async_save(state_dict, directory, step, **options):
     return dataclasses.replace(saving, upload_completion=in_place)
 
 
+def _is_alone(options):
+    return options.get("no_dist") or not (dist.is_available() and dist.is_initialized())
+
+
 def _is_coordinator(options):
-    if options.get("no_dist") or not (dist.is_available() and dist.is_initialized()):
-        return True
-    return dist.get_rank(options.get("process_group")) == 0
+    return _is_alone(options) or dist.get_rank(options.get("process_group")) == 0
 
 
 def _make_room(path, options):
-    # No rank writes there before dcp's collective on the plan; the coordinator joins it only after this.
+    # dcp makes the directory on every rank before its first collective, so no rank goes on before the coordinator has removed an old one.
+    failed = [None]
     if _is_coordinator(options):
-        _checkpoints.remove(_checkpoints.beside(path))
+        try:
+            _checkpoints.remove(_checkpoints.beside(path))
+        except OSError as error:
+            failed = [error]
+    if not _is_alone(options):
+        group = options.get("process_group")
+        dist.broadcast_object_list(failed, src=dist.get_global_rank(group, 0) if group else 0, group=group)
+    if failed[0]:
+        raise failed[0]
 
 
 def _end(path, step, options):
